@@ -17,8 +17,15 @@ from peerattn.evaluation.inference.regressions import Calibration, FamaMacBethSl
 from peerattn.evaluation.ladder import ladder, rungs_for
 from peerattn.evaluation.leak_audit import Audit, AuditLine, audit
 from peerattn.evaluation.measures.groups import scores_by
-from peerattn.evaluation.measures.information import InformationCoefficient, ic, rank_ic
-from peerattn.evaluation.measures.metrics import mae, r2_out_of_sample, r2_within_period, rmse
+from peerattn.evaluation.measures.metrics import (
+    InformationCoefficient,
+    ic,
+    mae,
+    r2_out_of_sample,
+    r2_within_period,
+    rank_ic,
+    rmse,
+)
 from peerattn.evaluation.measures.portfolios import QuantilePortfolios, quantile_portfolios
 from peerattn.evaluation.measures.pricing import pricing_errors
 from peerattn.evaluation.measures.valuation import median_ape, percentage_errors, share_near
@@ -26,8 +33,7 @@ from peerattn.evaluation.pruning import head_importance, prune, pruning_curve
 from peerattn.evaluation.running.entries import supports
 from peerattn.evaluation.running.fitting import Failure
 from peerattn.evaluation.running.scoring import explain_score
-from peerattn.evaluation.splits.other_splits import NewFirms
-from peerattn.evaluation.splits.walk_forward import Fold, ShortPanelWarning, WalkForward
+from peerattn.evaluation.splits.walk_forward import Fold, NewFirms, ShortPanelWarning, WalkForward
 
 __all__ = [
     "audit", "Audit", "AuditLine", "bootstrap_network", "Calibration", "calibration", "Claims", "compare",

@@ -16,7 +16,7 @@ from peerattn.evaluation.compared import ModelNote
 from peerattn.evaluation.comparison import Comparison
 from peerattn.evaluation.comparisons import Comparisons, frames_by_outcome
 from peerattn.evaluation.description import Labels
-from peerattn.evaluation.leak_audit.auditing import run_audits
+from peerattn.evaluation.leak_audit.runner import run_audits
 from peerattn.evaluation.measures.factors import factors_realised
 from peerattn.evaluation.report.methods import PACKAGES
 from peerattn.evaluation.running.entries import OWN_CHARACTERISTICS, PREVAILING_MEAN, Entry, Task, entries_of

@@ -12,7 +12,7 @@ from peerattn.evaluation.compared import Compared
 from peerattn.evaluation.gains import Gain, gain_by, gain_by_firm, gain_of
 from peerattn.evaluation.inference.multiple_tests import ConfidenceSet, model_confidence_set
 from peerattn.evaluation.measures.groups import scores_by
-from peerattn.evaluation.measures.sorting import portfolios_of
+from peerattn.evaluation.measures.portfolios import portfolios_of
 from peerattn.evaluation.report import files, page, words
 from peerattn.evaluation.report import table as tables
 from peerattn.evaluation.report.methods import methods_paragraph

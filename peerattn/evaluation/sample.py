@@ -11,7 +11,7 @@ import pandas as pd
 from peerattn.datasets import SimulatedPanel
 from peerattn.evaluation.compared import PanelFacts
 from peerattn.evaluation.description import Labels, describe_panel
-from peerattn.evaluation.measures.sorting import as_return
+from peerattn.evaluation.measures.portfolios import as_return
 from peerattn.exceptions import InputError, unknown_name
 from peerattn.network import PeerNetwork
 from peerattn.panel import Panel, sic_to_fama_french

@@ -195,9 +195,7 @@ class ForecastTest(MeanTest):
     @property
     def outcome(self) -> str:
         """The result in a few characters."""
-        if self.t is None or self.p_value is None:
-            return self.reason
-        return f"t = {self.t:.2f}, {p_words(self.p_value)}"
+        return self.reason or f"t = {self.t:.2f}, {p_words(self.p_value or 0.0)}"
 
     def __repr__(self) -> str:
         return f"ForecastTest(Diebold–Mariano, {self.model!r} against {self.baseline!r}: {self.outcome})"
@@ -334,10 +332,5 @@ def diebold_mariano(
     same = gains.abs().max() <= 1e-12 * np.mean(np.abs(theirs[known]))
     if same and len(gains) >= periods_needed(horizon):
         found = MeanTest(found.mean, cause="same losses")
-    about: dict[str, Any] = {
-        "model": model,
-        "baseline": baseline,
-        "n_periods": len(gains),
-        "horizon": horizon,
-    }
-    return ForecastTest(**vars(found), **about)
+    values = (found.mean, found.t, found.p_value, found.freedom, found.cause)
+    return ForecastTest(*values, model=model, baseline=baseline, n_periods=len(gains), horizon=horizon)

@@ -44,16 +44,13 @@ class Influence(Shown):
     def table(self) -> Table:
         """Return the agreement of weight and influence as a table."""
         rows = [(show_label(period) or "all", *values) for period, *values in self.by_period.itertuples()]
-        return Table(
-            "Weight against influence: the change of a prediction when the peer leaves",
-            ("Period", "Rank correlation", "Within firm", "Same top peer", "Pairs"),
-            rows,
-            formats=("", ".3f", ".3f", ".1%", ",.0f"),
-            footnotes=(
-                "Where they differ a large weight is no explanation: a peer close to the average of the others may carry much "
-                "weight and move nothing.",
-            ),
+        title = "Weight against influence: the change of a prediction when the peer leaves"
+        heads = ("Period", "Rank correlation", "Within firm", "Same top peer", "Pairs")
+        note = (
+            "Where they differ a large weight is no explanation: a peer close to the average of the others may carry much "
+            "weight and move nothing."
         )
+        return Table(title, heads, rows, formats=("", ".3f", ".3f", ".1%", ",.0f"), footnotes=(note,))
 
     def __repr__(self) -> str:
         means = self.by_period[["rank_correlation", "top_peer"]].mean()

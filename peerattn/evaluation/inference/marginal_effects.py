@@ -45,11 +45,8 @@ class MarginalEffects(Regression):
         )
         if self.draws.empty:
             return [unit, "No standard errors: pass y for refits."]
-        empty = f" {self.n_empty} of them found no peers." if self.n_empty else ""
-        return [
-            unit,
-            f"Standard errors over {(n := self.draws.shape[1])} refits, each without one of {n} {self.left_out}.{empty}",
-        ]
+        n, empty = self.draws.shape[1], f" {self.n_empty} of them found no peers." if self.n_empty else ""
+        return [unit, f"Standard errors over {n} refits, each without one of {n} {self.left_out}.{empty}"]
 
 
 @checked
@@ -141,11 +138,15 @@ def marginal_effects(
     if not hasattr(model, "peer_network"):
         raise InputError(f"model: expected a fitted peer model, got {type(model).__name__}.")
     X, rows = (part.X if isinstance(part, Panel) else part for part in (X, at))
-    period = _labels(X).get_level_values("period")
+    if not (panel := as_panel(X)).dated:
+        raise InputError("X: expected a panel indexed by firm and period, the one the model was fitted on.")
+    firm, period = (pd.factorize(panel.X.index.get_level_values(name), sort=True)[0] for name in (0, 1))
     rows = X[period == period.max()] if rows is None else rows
     whole = isinstance(outcomes, pd.Series) and len(outcomes) > len(rows)
     if whole and rows.index.isin(outcomes.index).all():
         outcomes = outcomes.loc[rows.index]
+    if outcomes is not None:
+        options["outcomes"] = outcomes
     numbers: list[Any] = list(rows.select_dtypes("number") if characteristics is None else characteristics)
     others: list[Any] = [name for name in rows if name not in numbers and characteristics is None]
     labels = others if codes is None else list(codes)
@@ -154,7 +155,7 @@ def marginal_effects(
             raise unknown_name("characteristics", "column", name, rows.columns)
     if not 0 < step <= 1:
         raise InputError(f"step: expected a number above 0 and at most 1, got {step!r}.")
-    moves = _Moves(rows, numbers, labels, step, n_batches, random_state, options | {"outcomes": outcomes})
+    moves = _Moves(rows, numbers, labels, step, n_batches, random_state, options)
     found = moves.effects(model)
     if found is None:
         raise InputError("model: its network in this cross-section is empty: no weight can change.")
@@ -166,7 +167,10 @@ def marginal_effects(
     draws, left = [], "blocks of periods"
     if y is not None:
         check_at_least(2, n_refits=n_refits)
-        left, groups = _groups(X, n_refits, random_state)
+        groups = period * n_refits // (period.max() + 1)
+        if period.max() + 1 < 2 * n_refits:
+            dealt = np.random.default_rng(random_state).permutation(firm.max() + 1)
+            left, groups = "groups of firms", (dealt % n_refits)[firm]
         values = as_panel(X, y).y.to_numpy()
         kept = (groups != group for group in range(n_refits))
         draws = [moves.effects(clone(model).fit(X[at], values[at])) for at in kept]
@@ -180,23 +184,6 @@ def marginal_effects(
     )  # fmt: skip
 
 
-def _labels(X: pd.DataFrame) -> pd.Index:
-    """Return firm and period of each row."""
-    panel = as_panel(X)
-    if not panel.dated:
-        raise InputError("X: expected a panel indexed by firm and period, the one the model was fitted on.")
-    return panel.X.index
-
-
-def _groups(X: pd.DataFrame, count: int, seed: int) -> tuple[str, np.ndarray]:
-    """What is left out in turn, and the group of each row."""
-    index = _labels(X)
-    firm, period = (pd.factorize(index.get_level_values(name), sort=True)[0] for name in ("firm", "period"))
-    if (n := period.max() + 1) >= 2 * count:
-        return "blocks of periods", period * count // n
-    return "groups of firms", (np.random.default_rng(seed).permutation(firm.max() + 1) % count)[firm]
-
-
 class _Moves:
     """One cross-section, and the networks of a model in which some of its firms are moved."""
 
@@ -204,8 +191,7 @@ class _Moves:
         self, rows: pd.DataFrame, numbers: list[str], codes: list[str], step: float, n_batches: int, seed: int,
         options: dict[str, Any],
     ) -> None:  # fmt: skip
-        self.rows, self.numbers, self.step = rows, numbers, step
-        self.options = {name: value for name, value in options.items() if value is not None}
+        self.rows, self.numbers, self.step, self.options = rows, numbers, step, options
         self.firms = as_panel(rows).X.index.get_level_values("firm")
         n, rng = len(rows), np.random.default_rng(seed)
         size = max(1, n // 50)
@@ -219,9 +205,8 @@ class _Moves:
         matrix = model.peer_network(rows, **self.options).matrix()
         if not matrix.index.isin(matrix.columns).all():
             told = "" if "outcomes" in self.options else " Where these are its training rows, pass outcomes=."
-            raise InputError(
-                f"model: its peers are another universe; effects are measured among firms that are both.{told}"
-            )
+            universe = "another universe; effects are measured among firms that are both"
+            raise InputError(f"model: its peers are {universe}.{told}")
         values = matrix.reindex(index=self.firms, columns=self.firms).to_numpy(dtype=float, copy=True)
         np.fill_diagonal(values, np.nan)
         return values
@@ -231,8 +216,7 @@ class _Moves:
 
         NaN where both ends of a pair move.
         """
-        taken = np.isin(np.arange(len(self.rows)), batch)
-        column = values.where(taken, self.rows[name])
+        column = values.where(np.isin(np.arange(len(self.rows)), batch), self.rows[name])
         found = self.weights(model, self.rows.assign(**{name: column}))[:, batch]
         found[batch] = np.nan
         return found

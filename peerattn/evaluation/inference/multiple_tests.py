@@ -31,9 +31,8 @@ class ConfidenceSet:
     n_periods: int
 
     def __repr__(self) -> str:
-        return (
-            f"ConfidenceSet({1 - self.size:.0%}: {', '.join(self.included)}; {len(self.excluded)} excluded)"
-        )
+        included = ", ".join(self.included)
+        return f"ConfidenceSet({1 - self.size:.0%}: {included}; {len(self.excluded)} excluded)"
 
 
 @checked
@@ -85,23 +84,20 @@ def model_confidence_set(losses: pd.DataFrame, *, size: float = 0.1, horizon: in
     """
     _check(losses, horizon)
     p = pd.Series({name: _least_p(losses, name, horizon) for name in losses.columns})
-    p = p.fillna(1.0)  # nothing better that can be tested
-    kept = p > size
-    return ConfidenceSet(
-        tuple(map(str, p.index[kept])), tuple(map(str, p.index[~kept])), p, size, len(losses)
-    )
+    included, excluded = (tuple(map(str, p.index[kept])) for kept in (p > size, p <= size))
+    return ConfidenceSet(included, excluded, p, size, len(losses))
 
 
 def _least_p(losses: pd.DataFrame, name: str, horizon: int) -> float:
-    """Return the least p-value of another model being better, times the number of others that differ; NaN: untested."""
+    """Return the least p-value of another model being better, times the number of others that differ; 1: untested."""
     size = 1e-12 * float(np.abs(losses.to_numpy()).max())
-    gains: list[np.ndarray] = []  # models with the same losses are one in the count
+    gains = [np.zeros(len(losses))]  # models with the same losses are one in the count
     for other in losses.columns:
         gain = (losses[name] - losses[other]).to_numpy()
-        if np.abs(gain).max() > size and all(np.max(np.abs(gain - one)) > size for one in gains):
+        if all(np.max(np.abs(gain - one)) > size for one in gains):
             gains.append(gain)
-    p = pd.Series([mean_test(gain, horizon).upper_p for gain in gains], dtype=float)
-    return min(len(p) * float(p.min()), 1.0) if p.notna().any() else np.nan
+    p = [found for gain in gains[1:] if (found := mean_test(gain, horizon).upper_p) is not None]
+    return min([1.0, *((len(gains) - 1) * found for found in p)])
 
 
 def _check(losses: pd.DataFrame, horizon: int) -> None:

@@ -88,27 +88,21 @@ class NetworkBootstrap(Shown):
         step = max(1, -(-len(self.direction) // 25))
         shown = pd.concat([self.direction.iloc[:-1:step], self.direction.iloc[-1:]])
         rows = [(show_label(label), *values) for label, *values in shown.itertuples()]
-        return Table(
-            "Is the network directed? Null: it is reversible (any symmetric score)",
-            ("Period", "Cyclic part", "Noise", "p"),
-            rows,
-            alignment="lrrr",
-            formats=("", ".4f", ".4f", ".3f"),
-            footnotes=(
-                f"{self.n_draws} refits on blocks of {self.block_length} periods, started from the fitted model with its heads "
-                "kept: uncertainty about which heads there are is not in it. "
-                f"The least possible p is {self.least_p:.3f}.",
-            ),
+        title = "Is the network directed? Null: it is reversible (any symmetric score)"
+        heads, formats = ("Period", "Cyclic part", "Noise", "p"), ("", ".4f", ".4f", ".3f")
+        note = (
+            f"{self.n_draws} refits on blocks of {self.block_length} periods, started from the fitted model with its heads "
+            f"kept: uncertainty about which heads there are is not in it. The least possible p is {self.least_p:.3f}."
         )
+        return Table(title, heads, rows, alignment="lrrr", formats=formats, footnotes=(note,))
 
     def __str__(self) -> str:
         return f"{self!r}\n\n{self.table().text()}"
 
     def __repr__(self) -> str:
-        return (
-            f"NetworkBootstrap({len(self.edges):,} edges, {self.n_draws} refits, blocks of {self.block_length} periods, "
-            f"direction p={self.p_value:.3f}{', the least possible' if self.p_value <= self.least_p else ''})"
-        )
+        least = ", the least possible" if self.p_value <= self.least_p else ""
+        edges = f"{len(self.edges):,} edges, {self.n_draws} refits, blocks of {self.block_length} periods"
+        return f"NetworkBootstrap({edges}, direction p={self.p_value:.3f}{least})"
 
 
 @checked
@@ -187,15 +181,12 @@ def bootstrap_network(
     if y is None:
         raise InputError("y: pass the outcomes that the model was fitted on.")
     start = WarmStart(model, X, y)
-    if start.n_periods < 4:
-        raise InputError(
-            f"X: blocks of periods need at least four periods with outcomes, got {start.n_periods}."
-        )
-    length = round(start.n_periods ** (1 / 3)) if block_length is None else block_length
-    if not 1 <= length <= start.n_periods:
-        raise InputError(f"block_length: expected 1 to {start.n_periods} (periods), got {block_length!r}.")
-    rng = np.random.default_rng(random_state)
-    drawn = block_counts(rng, start.n_periods, length, n_draws)
+    if (n := start.n_periods) < 4:
+        raise InputError(f"X: blocks of periods need at least four periods with outcomes, got {n}.")
+    length = round(n ** (1 / 3)) if block_length is None else block_length
+    if not 1 <= length <= n:
+        raise InputError(f"block_length: expected 1 to {n} (periods), got {block_length!r}.")
+    drawn = block_counts(np.random.default_rng(random_state), n, length, n_draws)
     counts = np.vstack([np.ones_like(drawn[:1]), drawn])  # the sample itself first
     if at is None:
         at, outcomes = X, (y if model.reads_outcomes and outcomes is None else outcomes)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from peerattn.evaluation.leak_audit.columns import Rows, made_of_unknown
-from peerattn.evaluation.leak_audit.measures import FEWEST, function_of, percentile
+from peerattn.evaluation.leak_audit.columns import FEWEST, Rows, function_of, made_of_unknown, percentile
 from peerattn.models.given_network import given_network
 
 SHOWN = 60  # firms of a network that are looked at
@@ -22,60 +20,46 @@ def scaled_over_all(rows: Rows, train: np.ndarray) -> dict[str, str]:
 
     Standardised: of mean 0, or of range 0 to 1 with one row at each end.
     """
-    found: dict[str, str] = {}
-    learned = np.isin(np.arange(len(rows.y)), train)
-    for name, x in rows.columns.items():
-        known = np.isfinite(x)
-        if known.sum() < FEWEST or np.ptp(x[known]) == 0:
-            continue
-        parts = (np.zeros(len(x)), rows.when, np.where(learned, 0, -1), rows.firm)
-        everywhere, period, training, firm = (_standardised(x, group) for group in parts)
-        if everywhere and not period and not training:
-            found[name] = "standardised or centred over all rows"
-        elif firm:
-            found[name] = "standardised or centred by firm over all periods"
-    return found
+    every = pd.DataFrame(rows.columns)
+    every = every[[name for name, x in every.items() if x.count() >= FEWEST and x.nunique() > 1]]
+    learned = np.where(np.isin(np.arange(len(rows.y)), train), 0, -1)
+    parts = (np.zeros(len(rows.y), dtype=int), rows.when, learned, rows.firm)
+    everywhere, period, training, firm = (_standardised(every, part) for part in parts)
+    whole = everywhere & ~period & ~training
+    found = dict.fromkeys(every.columns[firm & ~whole], "standardised or centred by firm over all periods")
+    return dict.fromkeys(every.columns[whole], "standardised or centred over all rows") | found
 
 
-def _standardised(x: np.ndarray, group: np.ndarray) -> bool:
-    """Tell whether x has mean 0, or reaches 0 and 1 once each, in nine groups of ten; those without variation left out."""
-    column = pd.Series(x)[group >= 0]
-    rows = column.groupby(group[group >= 0]).agg(["mean", "std", "count", "min", "max"])
-    rows["ends"] = column.isin([0.0, 1.0]).groupby(group[group >= 0]).sum()
-    rows = rows[(rows["count"] >= 4) & (rows["std"] > 1e-9)]
-    centred = rows["mean"].abs() <= 1e-6 * rows["std"]
-    from_0_to_1 = (rows["min"] == 0) & (rows["max"] == 1) & (rows["ends"] == 2)
-    return len(rows) > 0 and bool((centred | from_0_to_1).mean() > 0.9)
+def _standardised(columns: pd.DataFrame, group: np.ndarray) -> np.ndarray:
+    """Tell which have mean 0, or reach 0 and 1 once each, in nine groups of ten; those without variation left out."""
+    columns, group = columns[group >= 0], group[group >= 0]
+    rows, ends = columns.groupby(group), columns.isin([0.0, 1.0]).groupby(group).sum() == 2
+    sd = rows.std()
+    varied = (rows.count() >= 4) & (sd > 1e-9)
+    centred = (rows.mean().abs() <= 1e-6 * sd) | ((rows.min() == 0) & (rows.max() == 1) & ends)
+    return ((centred & varied).sum() > 0.9 * varied.sum()).to_numpy()
 
 
 def brought_along(model: Any, panel: Any, rows: Rows) -> list[str]:
     """Return what an unfitted model knows before it is fitted: fitted parts, tables of rows, of firms and of periods."""
-    levels = {"firm": panel.y.index.get_level_values(0), "period": panel.y.index.get_level_values(1)}
-    levels |= {name: pd.Index(panel.X[name]) for name in panel.X.select_dtypes(exclude="number")}
+    firm, period = (panel.y.index.get_level_values(level) for level in (0, 1))
+    keys = {"firm": firm, "period": period}
+    keys |= {name: pd.Index(panel.X[name]) for name in panel.X.select_dtypes(exclude="number")}
+    found: list[str] = []
     tables: dict[str, np.ndarray] = {}
     for name, value in model.get_params().items():
+        if hasattr(value, "get_params") and not isinstance(value, type):
+            learned = [part for part in vars(value) if part.endswith("_") and not part.startswith("_")]
+            found += [f"{name}.{part}, fitted before" for part in learned]
+        elif isinstance(value, pd.DataFrame | pd.Series | np.ndarray) and len(value) >= len(panel) / 2:
+            found.append(f"{name}, a table of {len(value):,} rows")
         table = pd.Series(value) if isinstance(value, dict) and value else value
         if isinstance(table, pd.Series) and pd.api.types.is_numeric_dtype(table.dtype):
-            given = table[~table.index.duplicated()]
-            tables |= {f"{name}, by {what}": given.reindex(of).to_numpy(float) for what, of in levels.items()}
+            table = table[~table.index.duplicated()]
+            tables |= {f"{name}, by {key}": table.reindex(of).to_numpy(float) for key, of in keys.items()}
     known = {name: x for name, x in tables.items() if np.isfinite(x).sum() >= FEWEST}
     leaks = made_of_unknown(replace(rows, codes={}, columns=known)) if known else {}
-    return [*_parts(model, len(panel)), *(f"the table {name}, which {why}" for name, why in leaks.items())]
-
-
-def _parts(part: Any, n_rows: int, path: str = "") -> Iterator[str]:
-    """Yield fitted parts and tables among the attributes of an unfitted model."""
-    items = vars(part).items() if hasattr(part, "get_params") else enumerate(part)
-    for name, value in list(items):
-        where = f"{path}.{name}".lstrip(".")
-        if str(name).endswith("_") and not str(name).startswith("_"):
-            yield f"{where}, fitted before"
-        elif isinstance(value, pd.DataFrame | pd.Series | np.ndarray) and len(value) >= n_rows / 2:
-            yield f"{where}, a table of {len(value):,} rows"
-        elif (hasattr(value, "get_params") and not isinstance(value, type)) or isinstance(
-            value, list | tuple
-        ):
-            yield from _parts(value, n_rows, where)
+    return [*found, *(f"the table {name}, which {why}" for name, why in leaks.items())]
 
 
 def network_of_outcomes(given: Any, y: pd.Series, train: np.ndarray, tested: np.ndarray) -> str:
@@ -103,13 +87,13 @@ def network_of_outcomes(given: Any, y: pd.Series, train: np.ndarray, tested: np.
         focal, w = np.nonzero(off)[0], W.loc[firms, firms].to_numpy(float)[off]
         now, whole = table.loc[period, firms].to_numpy(), table[firms]
         then, before = (part.corr(min_periods=3).to_numpy()[off] for part in (whole, whole[learned]))
-        pairs = {
+        unknown = {
             "the closeness of outcomes": -np.abs(now[:, None] - now)[off],
             "the size of peers' outcomes": np.tile(now, (len(firms), 1))[off],
             "the correlation of outcomes over all periods": then,
         }
-        for what, feature in pairs.items():
-            same = feature is then and function_of(*percentile(w, before, focal), SAME)
-            if not same and function_of(*percentile(w, feature, focal), SAME):
+        for what, u in unknown.items():
+            earlier = u is then and function_of(*percentile(w, before, focal), SAME)
+            if not earlier and function_of(*percentile(w, u, focal), SAME):
                 return f"in {period} its weights are a function of {what}"
     return ""

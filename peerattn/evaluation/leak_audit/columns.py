@@ -8,15 +8,95 @@ from functools import cached_property
 
 import numpy as np
 import pandas as pd
+from scipy.stats import f as fisher
+from scipy.stats import rankdata
 
-from peerattn.evaluation.leak_audit.measures import (
-    FEWEST,
-    at_later,
-    function_of,
-    noisy_copy,
-    percentile,
-    sum_of,
-)
+FEWEST = 20  # rows, or firms, that a finding rests on
+CHANCE = 1e-5  # probability of what is no chance
+FUNCTION = 0.97  # Chatterjee's coefficient of a function; 0 for independence
+LEFT = 0.1  # share of what is left without something that is left with it, where it is needed
+
+
+def at_later(x: np.ndarray, firm: np.ndarray, when: np.ndarray, periods: int) -> np.ndarray:
+    """Return the firm's value that number of periods later; NaN where there is none."""
+    key = firm * (int(when.max()) + 1 + abs(periods)) + when
+    return pd.Series(np.asarray(x, dtype=float), key).reindex(key + periods).to_numpy()
+
+
+def percentile(x: np.ndarray, u: np.ndarray, group: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the ranks of x and u, from 0 to 1, within groups of three or more rows with both; -1: no group."""
+    pair = pd.DataFrame({"x": x, "u": u})
+    pair[~np.isfinite(x + u) | (group < 0)] = np.nan
+    rows = pair.groupby(group)
+    size = rows["x"].transform("count")
+    x_ranks, u_ranks = rows.rank("min").sub(0.5).div(size.where(size >= 3), axis=0).to_numpy().T
+    return x_ranks, u_ranks
+
+
+def function_of(x: np.ndarray, u: np.ndarray, least: float = FUNCTION) -> bool:
+    r"""Tell whether x hardly differs between rows whose u is next to each other.
+
+    .. math:: \xi = 1 - \frac{n \sum_k |r_{(k+1)} - r_{(k)}|}{2 \sum_k l_k (n - l_k)} > 0.97,
+
+    r the ranks of x in the order of u, l_k how many values are at least as large as the k-th (Chatterjee 2021, Journal of the
+    American Statistical Association 116).
+    """
+    at = np.flatnonzero(np.isfinite(x) & np.isfinite(u))
+    n = len(at)
+    if n < FEWEST or np.ptp(x[at]) == 0:
+        return False
+    at = np.random.default_rng(0).permutation(at)  # rows of equal u in no order
+    x = x[at][np.argsort(u[at], kind="stable")]
+    rank, above = rankdata(x, "max"), n + 1 - rankdata(x, "min")
+    spread = 2 * np.sum(above * (n - above)) / n
+    return bool(1 - np.abs(np.diff(rank)).sum() / spread > least - 3 / n and spread > n * FEWEST)
+
+
+def left_by(table: np.ndarray, x: np.ndarray) -> float:
+    """Return the sum of squares that least squares with a constant leaves of x."""
+    design = np.column_stack([np.ones(len(x)), table])
+    return float(np.sum((x - design @ np.linalg.lstsq(design, x, rcond=None)[0]) ** 2))
+
+
+def sum_of(x: np.ndarray, unknown: np.ndarray, known: np.ndarray) -> bool:
+    """Tell whether x is a sum of the columns of both tables, and of those of ``known`` alone is not.
+
+    Both leave less than 0.005 of the variance of x, and less than a tenth of what ``known`` leaves.
+    """
+    both = np.column_stack([known, unknown])
+    at = np.isfinite(x) & np.isfinite(both).all(axis=1)
+    distinct = len(np.unique(x[at]))
+    if at.sum() < both.shape[1] + 2 * FEWEST or distinct < both.shape[1] + 2:
+        return False
+    exact = 0.005 if distinct >= 3 * both.shape[1] + FEWEST else 1e-9  # one value a period, say
+    x, both = x[at], both[at] / np.where(both[at].std(axis=0) > 0, both[at].std(axis=0), 1.0)
+    total, one, other = left_by(both[:, :0], x), left_by(both, x), left_by(both[:, : known.shape[1]], x)
+    return bool(one < exact * total and one < LEFT * other and other > 1e-6 * total)
+
+
+def noisy_copy(x: np.ndarray, u: np.ndarray, known: np.ndarray) -> bool:
+    """Tell whether all that links x to what is known goes through u, which is not.
+
+    A characteristic that was there before the outcome u goes along with its own past and with other characteristics whatever u
+    becomes. Noise added to u does not: what is known explains x, but given u (in ranges of it) nothing of x.
+    """
+    at = np.isfinite(x) & np.isfinite(u)
+    known = known[:, np.isfinite(known[at]).mean(axis=0) > 0.8]
+    at &= np.isfinite(known).all(axis=1)
+    known = known[:, np.ptp(known[at], axis=0) > 0] if at.any() else known
+    n, k = int(at.sum()), known.shape[1]
+    if k == 0 or n < 10 * (k + FEWEST) or len(np.unique(x[at])) < FEWEST:
+        return False
+    x, u, known = x[at], u[at], known[at]
+    ranges = np.ceil(rankdata(u) / n * FEWEST).astype(int) - 1
+    given = np.column_stack([u, np.eye(FEWEST)[ranges][:, 1:]])
+    total, alone, through = left_by(given[:, :0], x), left_by(known, x), left_by(given, x)
+    rest = n - k - FEWEST - 1
+    scale = left_by(np.column_stack([given, known]), x) * k / rest
+    linked, further = (total - alone) / (alone * k / rest), (through / scale - rest / k)
+    sure = fisher.sf(linked, k, rest) < CHANCE**2 and linked > 10 * further
+    return bool(through < 0.75 * total and sure and fisher.sf(further, k, rest) > 0.01)
+
 
 MOST = 15  # other columns that are looked at beside one
 
@@ -69,12 +149,10 @@ class Rows:
     @cached_property
     def groups(self) -> dict[str, np.ndarray]:
         """Groups of rows: of the firm, the period, a code and a code within the period; -1 where the code is unknown."""
-        found = {"the firm": self.firm, "the period": self.when}
+        found, width = {"the firm": self.firm, "the period": self.when}, self.when.max() + 1
         for name, level in self.codes.items():
-            found[f"{name!r}"] = level
-            found[f"{name!r} in the period"] = np.where(
-                level < 0, -1, level * (self.when.max() + 1) + self.when
-            )
+            within = np.where(level < 0, -1, level * width + self.when)
+            found |= {f"{name!r}": level, f"{name!r} in the period": within}
         return found
 
     @cached_property
@@ -88,14 +166,16 @@ class Rows:
         """Means of outcomes over groups, this period and later ones among them, and those of earlier periods, (n, groups)."""
         now, before = [], []
         for name, group in self.groups.items():
-            rows = pd.DataFrame({"g": group, "t": self.when, "y": np.where(group < 0, np.nan, self.y)})
-            now.append(rows.groupby("g")["y"].transform("mean").to_numpy())
-            cells = rows.groupby(["g", "t"])["y"].agg(["sum", "count"])
-            past = cells.groupby(level=0).cumsum() - cells
-            mean = (past["sum"] / past["count"].replace(0, np.nan)).reindex(
-                pd.MultiIndex.from_arrays([group, self.when])
+            y = pd.Series(np.where(group < 0, np.nan, self.y))
+            now.append(y.groupby(group).transform("mean").to_numpy())
+            sums = y.groupby([group, self.when]).agg(["sum", "count"])
+            past = sums.groupby(level=0).cumsum() - sums
+            mean = (
+                (past["sum"] / past["count"].replace(0, np.nan))
+                .reindex(pd.MultiIndex.from_arrays([group, self.when]))
+                .to_numpy()
             )
-            before.append(self.moved(now[-1], -1) if name.endswith("the period") else mean.to_numpy())
+            before.append(self.moved(now[-1], -1) if name.endswith("the period") else mean)
         return np.column_stack(now), np.column_stack(before)
 
     def known(self, x: np.ndarray, lagged: bool) -> np.ndarray:
@@ -120,12 +200,12 @@ def made_of_unknown(rows: Rows) -> dict[str, str]:
             found[name] = why
     for name, level in rows.codes.items():
         mean = pd.Series(rows.y).groupby(level).transform("mean").where(level >= 0).to_numpy()
-        if 1 < level.max() + 1 <= len(level) / 5 and (why := _decided(mean, rows)):
-            found[name] = f"has levels of which {why}"
+        if 1 < level.max() + 1 <= len(level) / 5 and (why := _function(mean, rows)):
+            found[name] = f"has levels whose mean outcome {why}"
     rest = rows.without(*found)
     while guilty := _sums(rest):
         name = min(guilty, key=lambda name: len(_sums(rest.without(name))) if len(guilty) > 1 else 0)
-        found[name], rest = guilty[name], rest.without(name)
+        found[name], rest = "with other columns makes up outcomes that nobody knew", rest.without(name)
     return found
 
 
@@ -135,40 +215,31 @@ def left_out(rows: Rows) -> str:
     The outcome of a missing row is seen in a column that holds it k periods later (this year's profitability, where next
     year's is the outcome), in rows of firms that were there before.
     """
-    here, since = np.ones(len(rows.y)), pd.Series(rows.when).groupby(rows.firm).transform("min").to_numpy()
+    since = pd.Series(rows.when).groupby(rows.firm).transform("min").to_numpy()
     for k in (1, 2, 3):
-        there = np.isfinite(rows.moved(here, -k)).astype(float)
+        outcome, there = rows.moved(rows.y, -k), np.isfinite(rows.moved(rows.when, -k)).astype(float)
         there[rows.when - k < since] = np.nan
-        outcome = rows.moved(rows.y, -k)
         for name, x in rows.columns.items():
             both = np.isfinite(x + outcome)
-            if both.sum() < FEWEST or not np.allclose(x[both], outcome[both]):
-                continue
-            if function_of(there, x):
+            same = both.sum() >= FEWEST and np.allclose(x[both], outcome[both])
+            if same and function_of(there, x):
                 return f"rows are missing where their outcome, which is {name!r} {k} later, decides it"
     return ""
 
 
 def _reasons(x: np.ndarray, rows: Rows) -> Iterator[str]:
-    past = rows.moved(rows.y, -1)
-    for name, u in rows.outcomes.items():
-        if function_of(x, u) and not function_of(past, u):
-            yield f"is a function of {name}"
-    for name, group in rows.groups.items():
-        if function_of(*percentile(x, rows.y, group)) and not function_of(*percentile(past, rows.y, group)):
-            yield f"is, within {name}, a function of the outcome"
+    if why := _function(x, rows):
+        yield why
     for name, now, before in zip(rows.groups, *(table.T for table in rows.means), strict=True):
         if sum_of(x, now[:, None], before[:, None]):
             yield f"is the mean of outcomes of {name}"
     if noisy_copy(x, rows.y, rows.known(x, lagged=True)):
         yield "is a noisy copy of the outcome: given it, nothing that was known says anything of the column"
     empty = ~np.isfinite(x)
-    if FEWEST <= empty.sum() <= len(x) - FEWEST and (why := _decided(empty.astype(float), rows)):
-        yield f"is missing where {why}"
-    first, last = (
-        pd.Series(rows.when).groupby(rows.firm).transform(how).to_numpy() == rows.when
-        for how in ("min", "max")
-    )
+    if FEWEST <= empty.sum() <= len(x) - FEWEST and (why := _function(empty.astype(float), rows)):
+        yield f"is missing or not, which {why}"
+    ends = (pd.Series(rows.when).groupby(rows.firm).transform(how) == rows.when for how in ("min", "max"))
+    first, last = (end.to_numpy() for end in ends)
     for name, other in list(rows.columns.items())[:MOST]:
         later = np.column_stack([rows.moved(other, k) for k in (1, 2)])
         near = [rows.moved(other, -1), rows.known(x, lagged=False)]
@@ -179,29 +250,30 @@ def _reasons(x: np.ndarray, rows: Rows) -> Iterator[str]:
                 yield f"is made of {name!r} of later periods"
 
 
-def _decided(mark: np.ndarray, rows: Rows) -> str:
-    """Say which outcome decides a mark, over all rows or by its rank in the period; empty where none does."""
+def _function(x: np.ndarray, rows: Rows) -> str:
+    """Say of which outcome x is a function, over all rows or by ranks within a group; empty where it is one of the last, too."""
     past = rows.moved(rows.y, -1)
     for name, u in rows.outcomes.items():
-        ranks = (percentile(v, v, rows.when)[0] for v in (u, past))
-        for now, before in ((u, past), tuple(ranks)):
-            if function_of(mark, now) and not function_of(mark, before):
-                return f"{name} decides it"
+        if function_of(x, u) and not function_of(x, past):
+            return f"is a function of {name}"
+    for name, group in rows.groups.items():
+        now, before = (percentile(x, u, group) for u in (rows.y, past))
+        if function_of(*now) and not function_of(*before):
+            return f"is, within {name}, a function of the outcome"
     return ""
 
 
-def _sums(rows: Rows) -> dict[str, str]:
+def _sums(rows: Rows) -> list[str]:
     """Return the columns that are a sum of the others with an unknown, and all where they make up the outcome."""
-    found = {}
+    found: dict[str, None] = {}
     for space in (rows, rows.logs()):
         unknown = np.column_stack([space.y, space.means[0]])
         later = np.column_stack([unknown, *list(space.outcomes.values())[1:]])
         for name, x in space.columns.items():
-            for lagged in (False, True):
-                known = space.known(x, lagged)
-                if any(sum_of(x, u, known) for u in (unknown, later)):
-                    found[name] = "with other columns makes up outcomes that nobody knew, own or of groups"
+            known = [space.known(x, lagged) for lagged in (False, True)]
+            if any(sum_of(x, u, k) for k in known for u in (unknown, later)):
+                found[name] = None
         own = space.moved(space.y, -1)[:, None]
         if not found and space.columns and sum_of(space.y, space.known(space.y, lagged=False), own):
-            return dict.fromkeys(space.columns, "with other columns makes up the outcome")
-    return found
+            return list(space.columns)
+    return list(found)

@@ -7,18 +7,22 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from peerattn.evaluation.leak_audit import checks
 from peerattn.evaluation.leak_audit.checks import AuditLine
 from peerattn.evaluation.leak_audit.subject import Subject, quiet, seeded
 from peerattn.evaluation.running.entries import Entry, Task, entries_of
+from peerattn.evaluation.running.fitting import Folds
 from peerattn.evaluation.running.inputs import comparison_panel
+from peerattn.evaluation.running.store import FoldStore
 from peerattn.evaluation.splits.periods import first_known, sorted_periods
 from peerattn.evaluation.splits.walk_forward import WalkForward
 from peerattn.exceptions import InputError, checked
 from peerattn.panel import Panel, as_panel
-from peerattn.render import Table
+from peerattn.render import Table, progress_bar
+from peerattn.training import one_thread
 
 #: Columns that say when an outcome is known.
 DATES = ("known_at", "outcome_known_at")
@@ -75,10 +79,8 @@ class Audit:
         return "\n".join([f"Audit ({self.task}) of {self.model}", *map(str, self.lines)])
 
     def __repr__(self) -> str:
-        found = (
-            f"{len(self.refuted)} of {len(self.lines)} claims refuted" if self.refuted else "no claim refuted"
-        )
-        return f"Audit({self.task}: {found})"
+        refuted = f"{len(self.refuted)} of {len(self.lines)} claims" if self.refuted else "no claim"
+        return f"Audit({self.task}: {refuted} refuted)"
 
     def _repr_html_(self) -> str:
         return self.as_table().html()
@@ -158,21 +160,13 @@ def audit(
     Audit(forecast: no claim refuted)
     """
     with quiet():
-        panel = comparison_panel(
-            X,
-            y,
-            outcome=outcome,
-            characteristics=characteristics,
-            codes=codes,
-            firm=firm,
-            period=period,
-            industry=industry,
-        )
-        dates = next((name for name in DATES if name in getattr(X, "columns", ())), None)
-        known_at = None
-        if dates is not None and not isinstance(X, Panel):
-            dated = as_panel(X, y, known_at=dates, characteristics=(), firm=firm, period=period)
-            known_at = dated.sorted().known_at
+        named: dict[str, Any] = {"firm": firm, "period": period}
+        options: dict[str, Any] = {"characteristics": characteristics, "codes": codes, "industry": industry}
+        panel = comparison_panel(X, y, outcome=outcome, **options, **named)
+        known_at = panel.known_at
+        dates = [] if isinstance(X, Panel) else [name for name in DATES if name in getattr(X, "columns", ())]
+        if dates:
+            known_at = as_panel(X, y, known_at=dates[0], characteristics=(), **named).sorted().known_at
     entry = entries_of({"audited": model}, task, panel, reference)[0]
     return audit_entry(entry, panel, cv, task, n_placebo, random_state, known_at)
 
@@ -190,11 +184,10 @@ def audit_entry(
     known_at = panel.known_at if known_at is None else known_at
     known = None if known_at is None else first_known(known_at, sorted_periods(panel.period)[1])
     entry = replace(entry, model=seeded(entry.model, random_state))
-    cv = WalkForward() if cv is None else cv
-    subject = Subject(entry, panel, cv, random_state, known=known)
+    subject = Subject(entry, panel, WalkForward() if cv is None else cv, random_state, known=known)
     first, offending = checks.columns(subject.rows)
-    if any(name not in offending for name in map(str, panel.characteristics)):
-        fine = panel.characteristics.drop(columns=offending)
+    fine = panel.characteristics.drop(columns=offending)
+    if fine.shape[1]:
         rest = tuple(name for name in panel.columns if name not in offending)
         subject = replace(subject, panel=replace(panel, characteristics=fine, columns=rest))
     if not subject.folds or not subject.y.notna().any():
@@ -212,10 +205,49 @@ def _tried(claim: str, check: Callable[[Subject], checks.Found], fits: list[Subj
     lines = []
     for fit in fits:
         try:
-            lines.append(AuditLine(claim, *check(fit)))
+            line = AuditLine(claim, *check(fit))
         except Exception as error:  # whatever the model under audit raises on changed input
-            lines.append(AuditLine.raised(claim, error))
-        if not lines[-1].passed:
-            later = f"in fit {fit.fold + 1}: " if fit.fold else ""
-            return replace(lines[-1], evidence=later + lines[-1].evidence)
+            line = AuditLine.raised(claim, error)
+        if not line.passed:
+            return replace(line, evidence=f"in fit {fit.fold + 1}: " * (fit.fold > 0) + line.evidence)
+        lines.append(line)
     return lines[0]
+
+
+def run_audits(
+    chosen: list[Entry],
+    panel: Panel,
+    cv: Any,
+    folds: Folds,
+    task: str,
+    *,
+    n_jobs: int | None,
+    kept: FoldStore | None,
+    verbose: bool,
+) -> dict[str, Audit]:
+    """Return the audit of each model; one that raises is an audit whose only claim is refuted by what it raised."""
+    from joblib import Parallel, delayed
+
+    keys, found = {}, {}
+    if kept is not None:
+        train, test = (np.concatenate([fold[side] for fold in folds]) for side in (0, 1))
+        keys = {e.name: kept.key(replace(e, name=f"audit of {e.name}"), train, test, False) for e in chosen}
+        found = {name: audit for name, key in keys.items() if (audit := kept.load(key, Audit))}
+    left = [entry for entry in chosen if entry.name not in found]
+    with progress_bar("audit" if verbose and chosen else None, len(chosen), len(found)) as advance:
+        calls = (delayed(_one)(entry, panel, cv, task) for entry in left)
+        for name, audit in Parallel(n_jobs=n_jobs, return_as="generator_unordered")(calls):
+            found[name] = audit
+            if kept is not None:
+                kept.save(keys[name], audit)
+            advance(name)
+    return {entry.name: found[entry.name] for entry in chosen}
+
+
+def _one(entry: Entry, panel: Panel, cv: Any, task: str) -> tuple[str, Audit]:
+    with one_thread():
+        try:
+            return entry.name, audit_entry(entry, panel, cv, task)
+        except Exception as error:  # whatever the model raises is the finding
+            model = " ".join(str(entry.model).split())
+            return entry.name, Audit(model, task, (AuditLine.raised("it can be audited", error),))

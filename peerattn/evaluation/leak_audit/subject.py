@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -61,15 +61,10 @@ class Subject:
         return sorted_periods(self.panel.period)[0]
 
     @cached_property
-    def firm(self) -> np.ndarray:
-        """Firm of each row, as a whole number."""
-        assert self.panel.firm is not None
-        return pd.factorize(self.panel.firm)[0]
-
-    @cached_property
     def rows(self) -> Rows:
         """Outcomes, columns and codes of the panel, as the check of columns takes them."""
-        return Rows.of(self.panel.X, self.panel.y.to_numpy(dtype=float), self.firm, self.when)
+        firm = pd.factorize(self.panel.labels.get_level_values("firm"))[0]
+        return Rows.of(self.panel.X, self.panel.y.to_numpy(dtype=float), firm, self.when)
 
     @cached_property
     def tested(self) -> np.ndarray:
@@ -111,9 +106,8 @@ class Subject:
 
     def with_panel(self, X: pd.DataFrame, y: pd.Series) -> Subject:
         """Return the same model and split on changed values of the same rows."""
-        numbers, codes = (
-            X[list(part)].reset_index(drop=True) for part in (self.panel.characteristics, self.panel.codes)
-        )
+        X = X.reset_index(drop=True)
+        numbers, codes = (X[list(part)] for part in (self.panel.characteristics, self.panel.codes))
         panel = replace(self.panel, characteristics=numbers, codes=codes, outcomes=y.to_numpy())
         return replace(self, panel=panel)
 
@@ -129,8 +123,7 @@ class Subject:
     def fit(self, shuffle: np.random.Generator | None = None, rows: np.ndarray | None = None) -> Answering:
         """Fit a clone on the training rows, in another order where a generator is given, or on other rows."""
         train = self.train if rows is None else rows
-        if shuffle is not None:
-            train = shuffle.permutation(train)
+        train = train if shuffle is None else shuffle.permutation(train)
         fold = FoldRows(self.panel, train, self.call)
         with quiet():
             return Answering(self.entry, self.entry.fit(fold), fold)
@@ -141,11 +134,12 @@ class Subject:
         return self.fitted.predict(self.X, self.y)
 
 
-class Answering:
+class Answering(NamedTuple):
     """A fitted model, whose predictions of any rows can be had."""
 
-    def __init__(self, entry: Entry, model: Any, rows: FoldRows) -> None:
-        self.entry, self.model, self.rows = entry, model, rows
+    entry: Entry
+    model: Any
+    rows: FoldRows
 
     def predict(self, X: pd.DataFrame, y: pd.Series) -> pd.Series:
         """Return predictions on the index of ``X``; outcomes are shown where the task has it so."""
@@ -156,12 +150,9 @@ class Answering:
 def seeded(model: Any, random_state: int) -> Any:
     """Return a clone whose every unset ``random_state`` is set."""
     model = clone(model)
-    unset = {
-        name: random_state
-        for name, value in model.get_params().items()
-        if (name == "random_state" or name.endswith("__random_state")) and value is None
-    }
-    return model.set_params(**unset)
+    params = model.get_params().items()
+    seeds = [name for name, value in params if name.split("__")[-1] == "random_state" and value is None]
+    return model.set_params(**dict.fromkeys(seeds, random_state))
 
 
 def skill(outcome: np.ndarray, prediction: np.ndarray, period: np.ndarray) -> tuple[float, float]:

@@ -37,26 +37,6 @@ def periods_per_year(periods: pd.Index) -> float | None:
     return next((float(n) for n in (252, 52, 12, 4, 2, 1) if 0.7 < years * n < 1.5), None)
 
 
-def horizon_named(outcome: str) -> int | None:
-    """Return 1 where an outcome's name says that it is realised in the period after its label; else None.
-
-    >>> horizon_named("ret_next"), horizon_named("ret_exc_lead1m"), horizon_named("ret")
-    (1, 1, None)
-    """
-    return 1 if _NEXT.search(outcome) else None
-
-
-def realised_words(horizon: int) -> str:
-    """Return which factors those of a label are, for a sentence.
-
-    >>> realised_words(0), realised_words(1)
-    ('the same period', 'the next period')
-    """
-    return {0: "the same period", 1: "the next period"}.get(
-        horizon, f"the next {horizon} periods, compounded"
-    )
-
-
 @checked
 def match_factors(
     factors: pd.DataFrame, periods: pd.Index, *, outcome_horizon: int | None = None
@@ -99,7 +79,13 @@ def match_factors(
             f"outcome_horizon must be a whole number from 0, got {outcome_horizon!r}: factors are matched to the time in which "
             "an outcome is realised, 0 where the outcome labelled t is realised in t, 1 where it is in t + 1 (ret_next)."
         )
-    table = _numbers(factors, source)
+    table = factors.select_dtypes("number").astype(float)
+    if not table.shape[1]:
+        raise InputError(f"factors{source}: no column of numbers beside the period.")
+    if float(table.abs().median().max()) > _PER_CENT:
+        raise InputError(
+            f"factors{source}: returns in decimals are expected (0.01 = 1 %); these look like per cent. Divide by 100."
+        )
     frequency = _frequency(periods)
     calendar = _read(periods, frequency)
     try:
@@ -120,17 +106,6 @@ def match_factors(
     return pd.DataFrame(total, index=periods, columns=table.columns)
 
 
-def _numbers(factors: pd.DataFrame, source: str) -> pd.DataFrame:
-    table = factors.select_dtypes("number").astype(float)
-    if not table.shape[1]:
-        raise InputError(f"factors{source}: no column of numbers beside the period.")
-    if float(table.abs().median().max()) > _PER_CENT:
-        raise InputError(
-            f"factors{source}: returns in decimals are expected (0.01 = 1 %); these look like per cent. Divide by 100."
-        )
-    return table
-
-
 def _frequency(periods: pd.Index) -> str | None:
     """Return the frequency of the panel's calendar; None where its labels are no dates."""
     if isinstance(periods, pd.PeriodIndex):
@@ -147,11 +122,8 @@ def _read(labels: pd.Index, frequency: str | None) -> pd.Index:
         return labels.asfreq(frequency)
     if not isinstance(labels, pd.DatetimeIndex):
         text = pd.Series(labels.astype(str)).str.strip()
-        form = (
-            {4: "%Y", 6: "%Y%m", 8: "%Y%m%d"}.get(len(text[0]), "mixed")
-            if text.str.isdigit().all()
-            else "mixed"
-        )
+        size = len(text[0]) if text.str.isdigit().all() else 0
+        form = {4: "%Y", 6: "%Y%m", 8: "%Y%m%d"}.get(size, "mixed")
         labels = pd.DatetimeIndex(pd.to_datetime(text, format=form))
     return labels.to_period(frequency)
 
@@ -184,12 +156,17 @@ def _refuse_gaps(complete: pd.Index, wanted: pd.Index, source: str) -> None:
 def factors_realised(
     factors: pd.DataFrame | None, panel: Panel, tested: np.ndarray, task: str, horizon: int | None
 ) -> pd.DataFrame | None:
-    """Return the factors of the time in which the tested outcomes are realised, by the period of their rows."""
+    """Return the factors of the time in which the tested outcomes are realised, by the period of their rows.
+
+    ``horizon`` is 1 where it is not given and the outcome's name says that it is realised in the period after (``ret_next``).
+    """
     if factors is None or task != "forecast":  # an explanation makes no portfolios
         return None
     rows = tested[panel.y.notna().to_numpy()[tested]]
     periods = panel.X.index[rows].get_level_values(1).unique().sort_values()
-    horizon = horizon_named(panel.outcome) if horizon is None else horizon
+    if horizon is None and _NEXT.search(panel.outcome):
+        horizon = 1
     found = match_factors(factors, periods, outcome_horizon=horizon)
-    found.attrs = {"realised": realised_words(horizon or 0)}
+    words = {0: "the same period", 1: "the next period"}
+    found.attrs = {"realised": words.get(horizon or 0, f"the next {horizon} periods, compounded")}
     return found

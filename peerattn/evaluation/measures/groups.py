@@ -8,9 +8,10 @@ import numpy as np
 import pandas as pd
 
 from peerattn.evaluation.compared import Compared
-from peerattn.evaluation.measures.information import rank_ic
+from peerattn.evaluation.measures.metrics import rank_ic
 from peerattn.evaluation.measures.scores import errors_of
 from peerattn.exceptions import InputError, checked
+from peerattn.panel.time_order import span_of
 
 _SHOWN = ("r2_mean", "r2_mean_periods", "r2_within", "rmse", "rank_ic")
 
@@ -50,17 +51,16 @@ def scores_by(comparison: Compared, by: str | pd.Series) -> pd.DataFrame:
 
 def _groups(frame: pd.DataFrame, by: Any) -> np.ndarray:
     if isinstance(by, str) and by in ("period", "year"):
-        labels = frame["period"]
-        return np.array([_year(label) if by == "year" else label for label in labels], dtype=object)
+        labels = frame["period"].astype(object)
+        return (labels.map(_year) if by == "year" else labels).to_numpy(dtype=object)
     if not isinstance(by, pd.Series) or by.index.nlevels != 2:
         raise InputError(f"by: expected 'year', 'period' or a Series indexed by firm and period, got {by!r}.")
     if set(by.index.names) == {"firm", "period"}:
         by = by.reorder_levels([by.index.names.index(name) for name in ("firm", "period")])
-    values = by.reindex(pd.MultiIndex.from_arrays([frame["firm"], frame["period"]]))
+    values = by.reindex(pd.MultiIndex.from_frame(frame[["firm", "period"]]))
     if pd.api.types.is_numeric_dtype(values.dtype) and values.nunique() > 50:
-        raise InputError(
-            "by holds more than 50 different numbers: pass groups of it, such as pandas.qcut makes."
-        )
+        groups = "pass groups of it, such as pandas.qcut makes"
+        raise InputError(f"by holds more than 50 different numbers: {groups}.")
     return values.astype(object).where(values.notna(), "unknown").to_numpy()
 
 
@@ -70,7 +70,5 @@ def _year(label: Any) -> Any:
     >>> _year(201206), _year(2012), _year("2012-06"), _year(pd.Timestamp("2012-06-30"))
     (2012, 2012, 2012, 2012)
     """
-    if hasattr(label, "year"):
-        return label.year
-    digits = str(label)[:4]
-    return int(digits) if len(digits) == 4 and digits.isdigit() else label
+    span = span_of(label)
+    return label if span is None else span.year

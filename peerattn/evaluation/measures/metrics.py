@@ -7,11 +7,13 @@ is weighed by one over the number of scored firms of its period, so that every p
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from peerattn.evaluation.inference.forecast_tests import MeanTest, OfPeriods, mean_test
 from peerattn.evaluation.splits.periods import sorted_periods
 from peerattn.exceptions import InputError, checked
 
@@ -19,25 +21,23 @@ from peerattn.exceptions import InputError, checked
 def scored_rows(*columns: Any) -> list[np.ndarray]:
     """Return float columns of equal length without the rows whose first value, the outcome, is unknown."""
     arrays = [np.asarray(column, dtype=float).reshape(-1) for column in columns]
-    if len({len(array) for array in arrays}) != 1:
-        lengths = [len(array) for array in arrays]
+    lengths = [len(array) for array in arrays]
+    if len(set(lengths)) != 1:
         raise InputError(f"outcomes and predictions must have one length, got {lengths}.")
     known = ~np.isnan(arrays[0])
     if not known.any():
         raise InputError(
-            "outcomes: none is known, so nothing can be scored; pass at least one that is not NaN."
+            "outcomes: none is known, so nothing can be scored; pass one at least that is not NaN."
         )
     return [array[known] for array in arrays]
 
 
 def _weighted(period: Any, *columns: Any) -> tuple[list[np.ndarray], np.ndarray]:
     """Return the scored columns and their weights, which sum to one: equal rows, or equal periods."""
-    if period is None:
-        scored = scored_rows(*columns)
-        return scored, np.full(len(scored[0]), 1 / len(scored[0]))
-    *scored, group = scored_rows(*columns, sorted_periods(period)[0])
-    rows = np.bincount(group.astype(int))
-    return scored, 1 / (rows[group.astype(int)] * np.count_nonzero(rows))
+    codes = np.arange(np.size(columns[0])) if period is None else sorted_periods(period)[0]
+    *scored, group = scored_rows(*columns, codes)  # every row is a group of its own where there is no period
+    groups, at, rows = np.unique(group, return_inverse=True, return_counts=True)
+    return scored, 1 / (rows[at] * len(groups))
 
 
 @checked
@@ -180,14 +180,118 @@ def moments_within(outcome: Any, prediction: Any, period: Any, *, ranks: bool = 
     raw = pd.DataFrame({"x": forecast, "y": y})
     raw = raw.groupby(group).rank() if ranks else raw
     x, y = ((column - column.groupby(group).transform("mean")).to_numpy() for _, column in raw.items())
-    sums = (
-        pd.DataFrame({"n": 1, "xx": x * x, "xy": x * y, "yy": y * y, "size": raw["x"] ** 2})
-        .groupby(group)
-        .sum()
-    )
+    terms = {"n": 1, "xx": x * x, "xy": x * y, "yy": y * y, "size": raw["x"] ** 2}
+    sums = pd.DataFrame(terms).groupby(group).sum()
     sums["xx"] *= sums["xx"] > 1e-24 * sums.pop("size")
     return sums.set_axis(periods[sums.index.astype(int)])
 
 
 def _share_saved(error: float, total: float) -> float:
     return float(1 - error / total) if total > 0 else float("nan")
+
+
+@dataclass(frozen=True)
+class InformationCoefficient(OfPeriods):
+    """Mean correlation of predictions with outcomes within periods, and the series it is the mean of.
+
+    Attributes
+    ----------
+    test : MeanTest
+        Of the mean against zero, by :func:`~peerattn.evaluation.inference.forecast_tests.mean_test`.
+    by_period : Series
+        Correlation of each period that has one, in time order.
+    kind : str
+        "rank" (Spearman) or "linear" (Pearson).
+    """
+
+    test: MeanTest
+    by_period: pd.Series
+    kind: str = "rank"
+
+    @property
+    def mean(self) -> float:
+        """Mean correlation; NaN where no period has one (constant predictions)."""
+        return self.test.mean
+
+    @property
+    def n_periods(self) -> int:
+        """Number of periods with a correlation."""
+        return len(self.by_period)
+
+    @property
+    def icir(self) -> float:
+        """Mean over standard deviation of the series, not annualised; NaN where there is no deviation."""
+        spread = float(self.by_period.std())
+        return self.mean / spread if spread > 0 else float("nan")
+
+    def __repr__(self) -> str:
+        name = "RankIC" if self.kind == "rank" else "IC"
+        if not self.n_periods:
+            return f"{name}(none: the predictions do not differ within any period)"
+        return f"{name}(mean={self.mean:.4f}, t={self._shown_t}, periods={self.n_periods})"
+
+
+@checked
+def rank_ic(outcome: Any, prediction: Any, period: Any, *, horizon: int = 1) -> InformationCoefficient:
+    r"""Return the rank information coefficient: the mean over periods of the Spearman correlation.
+
+    .. math::
+
+        \mathrm{IC} = \tfrac{1}{T} \sum_t
+            \operatorname{corr}_i(\operatorname{rank} y_{it}, \operatorname{rank} \hat y_{it})
+
+    Ties share their mean rank. The test of the mean is ``mean_test``: Student's t with an equal-weighted cosine variance.
+
+    Parameters
+    ----------
+    outcome, prediction : array-like of length n
+        NaN outcomes are left out.
+    period : array-like of length n
+        Period labels; periods with fewer than two firms, or where either side is constant, have no
+        correlation.
+    horizon : int, default 1
+        Forecast horizon in periods, for the variance of the mean.
+
+    Returns
+    -------
+    InformationCoefficient
+
+    References
+    ----------
+    Spearman, C. (1904), American Journal of Psychology 15(1), 72–101. Grinold, R. and Kahn, R. (2000), Active Portfolio
+    Management, McGraw-Hill, ch. 6. Lazarus, E., Lewis, D., Stock, J. and Watson, M. (2018), HAR inference, Journal of
+    Business & Economic Statistics 36(4), 541–559.
+
+    Examples
+    --------
+    >>> rank_ic([1.0, 2.0, 3.0, 1.0, 2.0, 3.0], [0.1, 0.2, 0.3, 0.3, 0.2, 0.1], [1, 1, 1, 2, 2, 2])
+    RankIC(mean=0.0000, t=n/a (T=2, 12 needed), periods=2)
+    """
+    return _coefficient(outcome, prediction, period, horizon, "rank")
+
+
+@checked
+def ic(outcome: Any, prediction: Any, period: Any, *, horizon: int = 1) -> InformationCoefficient:
+    r"""Return the information coefficient: the mean over periods of the Pearson correlation.
+
+    .. math:: \mathrm{IC} = \tfrac{1}{T} \sum_t \operatorname{corr}_i(y_{it}, \hat y_{it})
+
+    Parameters, t-statistic and references are those of :func:`rank_ic`.
+
+    Returns
+    -------
+    InformationCoefficient
+
+    Examples
+    --------
+    >>> ic([1.0, 2.0, 3.0], [0.1, 0.2, 0.3], [1, 1, 1])
+    IC(mean=1.0000, t=n/a (T=1, 12 needed), periods=1)
+    """
+    return _coefficient(outcome, prediction, period, horizon, "linear")
+
+
+def _coefficient(y: Any, prediction: Any, period: Any, horizon: int, kind: str) -> InformationCoefficient:
+    m = moments_within(y, prediction, period, ranks=kind == "rank")
+    m = m[(m["xx"] > 0) & (m["yy"] > 0)]
+    series: pd.Series = m["xy"] / np.sqrt(m["xx"] * m["yy"])
+    return InformationCoefficient(mean_test(series, horizon), series, kind)

@@ -9,11 +9,13 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from peerattn.evaluation.compared import Compared
 from peerattn.evaluation.inference.forecast_tests import MeanTest, OfPeriods, mean_test
 from peerattn.evaluation.inference.regressions import quantile_groups
-from peerattn.evaluation.measures.factors import match_factors
+from peerattn.evaluation.measures.factors import match_factors, periods_per_year
 from peerattn.evaluation.splits.periods import sorted_periods
 from peerattn.exceptions import InputError, checked
+from peerattn.panel.columns import named_like_return
 
 Weighting = Literal["equal", "value"]
 
@@ -77,9 +79,8 @@ class QuantilePortfolios(OfPeriods):
         return self._sharpe_of(self.net(cost))
 
     def _sharpe_of(self, earned: pd.Series) -> float:
-        return (
-            float(earned.mean() / sd * self.periods_per_year**0.5) if (sd := earned.std()) > 0 else math.nan
-        )
+        ratio = float(earned.mean() / earned.std()) if earned.std() > 0 else math.nan
+        return ratio * self.periods_per_year**0.5
 
     def to_frame(self) -> pd.DataFrame:
         """Return mean, standard deviation and Sharpe ratio of each portfolio and of the spread."""
@@ -180,15 +181,15 @@ def quantile_portfolios(
         raise InputError(
             "n_quantiles: in no period do the first and the last portfolio both hold a firm with a known outcome; use fewer."
         )
-    formed = returns.index.to_numpy()
-    returns = returns.set_axis(periods[formed], axis=0).rename_axis(index="period", columns="portfolio")
-    spread = (returns[n_quantiles] - returns[1]).rename("spread")
-    turnover = sum(_turnover(frame[frame["q"] == q], formed) for q in (1, n_quantiles))
-    traded = pd.Series(turnover, index=returns.index[1:], name="turnover")
-    weighting: Weighting = "equal" if weight is None else "value"
-    found = QuantilePortfolios(
-        returns, spread, traded, weighting, float(periods_per_year), mean_test(spread, horizon)
+    traded = sum(_turnover(frame[frame["q"] == q], returns.index) for q in (1, n_quantiles))
+    returns = returns.set_axis(periods[returns.index], axis=0).rename_axis(
+        index="period", columns="portfolio"
     )
+    turnover = pd.Series(traded, index=returns.index[1:], name="turnover")
+    spread = (returns[n_quantiles] - returns[1]).rename("spread")
+    weighting: Weighting = "equal" if weight is None else "value"
+    tested = mean_test(spread, horizon)
+    found = QuantilePortfolios(returns, spread, turnover, weighting, float(periods_per_year), tested)
     if factors is None:
         return found
     dated = match_factors(factors, spread.index, outcome_horizon=outcome_horizon)
@@ -196,12 +197,11 @@ def quantile_portfolios(
     return replace(found, alpha=alpha, betas=betas)
 
 
-def _turnover(leg: pd.DataFrame, formed: np.ndarray) -> np.ndarray:
+def _turnover(leg: pd.DataFrame, formed: pd.Index) -> np.ndarray:
     """Return the turnover of one leg from each formed period to the next."""
     table: Any = leg.pivot(index="t", columns="firm", values=["w", "r"]).reindex(formed).fillna(0.0)
-    w, r = table["w"], table["r"]
-    held = w.div(w.sum(axis=1), axis=0)
-    grown = held * (1 + r)
+    held = table["w"].div(table["w"].sum(axis=1), axis=0)
+    grown = held * (1 + table["r"])
     drifted = grown.div(grown.sum(axis=1), axis=0).shift()
     return (held - drifted).abs().sum(axis=1).to_numpy()[1:]
 
@@ -217,3 +217,67 @@ def _alpha(spread: pd.Series, factors: pd.DataFrame, horizon: int) -> tuple[Mean
         return MeanTest(alpha, cause=f"T={n}, {k + 2} needed"), betas
     scores = fit.model.exog * fit.resid[:, None]
     return mean_test(alpha + n * scores @ fit.normalized_cov_params[0], horizon), betas
+
+
+#: Quantile groups by the number of firms that a typical period must hold for them.
+_QUANTILES = ((100, 10), (25, 5), (9, 3))
+
+
+def as_return(outcome: str, y: np.ndarray, said: bool | None) -> tuple[bool, list[str]]:
+    """Return whether an outcome is a simple return in decimals, as was said or as it is named, and what to note.
+
+    Raises
+    ------
+    InputError
+        Where it is said to be one and falls below −1: nobody loses more than everything, so these are per cent or logarithms.
+    """
+    found, least = named_like_return(outcome) if said is None else said, float(np.nanmin(y, initial=0.0))
+    if not found or least >= -1:
+        return found, []
+    why = f"{outcome} falls to {least:.4g}, below -1, so it is no simple return in decimals; divide per cent by 100."
+    if said:
+        raise InputError(f"is_return: {why}")
+    return False, [f"Outcomes are not treated as returns: {why}"]
+
+
+def usual_quantiles(comparison: Compared) -> int:
+    """Return 10, 5, 3 or 2 portfolios: as many as a typical period holds firms for."""
+    typical = comparison.known.groupby("period").size().median()
+    return next((n for firms, n in _QUANTILES if typical >= firms), 2)
+
+
+@checked
+def portfolios_of(
+    comparison: Compared, model: str, *, n_quantiles: int | None = None, weighting: Weighting = "equal"
+) -> QuantilePortfolios:
+    """Return portfolios of firms sorted by a model's forecast; see :func:`quantile_portfolios`.
+
+    By default there are as many as the periods hold firms for: 10, 5 or 3. Where the outcome is not a return
+    (:attr:`is_return`) they are groups, and only their mean outcomes have a meaning. ``weighting="value"`` weighs firms by
+    :attr:`market_value`; firms without one are left out.
+
+    Raises
+    ------
+    InputError
+        For an explanation, which nobody could have traded on; an unknown model; market values that are missing.
+    """
+    comparison.check_model(model)
+    if comparison.task != "forecast":
+        why = "an explanation uses outcomes of the same period"
+        raise InputError(f"portfolios: {why}, so it cannot be traded on.")
+    frame, weight = comparison.predictions, None
+    if weighting == "value":
+        if comparison.panel.market_value is None:
+            raise InputError("weighting='value' needs market values: compare(..., market_value=COLUMN).")
+        labels = pd.MultiIndex.from_frame(frame[["firm", "period"]])
+        weight = comparison.panel.market_value.loc[labels].to_numpy()
+        frame, weight = frame[~np.isnan(weight)], weight[~np.isnan(weight)]
+    return quantile_portfolios(
+        *(frame[name] for name in ("outcome", model, "firm", "period")),
+        n_quantiles=n_quantiles or usual_quantiles(comparison),
+        weight=weight,
+        factors=comparison.panel.factors,
+        outcome_horizon=0,  # they are dated as the outcomes are
+        periods_per_year=periods_per_year(comparison.periods) or 1.0,
+        horizon=comparison.horizon,
+    )

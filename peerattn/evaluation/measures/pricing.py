@@ -57,30 +57,26 @@ def pricing_errors(
         raise InputError(
             f"comparison: expected an outcome in logs, named log_... or ln_..., got {comparison.outcome!r}."
         )
-    frame = comparison.predictions[comparison.predictions["outcome"].notna()]
-    errors = {name: percentage_errors(frame["outcome"], frame[name]) for name in comparison.names}
+    frame = comparison.known
     firm = pd.factorize(frame["firm"])[0]
     n = int(firm.max()) + 1
     counts = check_random_state(random_state).multinomial(n, np.full(n, 1 / n), size=n_draws)[:, firm]
     counts = np.vstack([np.ones(len(firm)), counts])  # the sample itself first
-    drawn = {
-        name: {
+    drawn = {}
+    for name in comparison.names:
+        e = percentage_errors(frame["outcome"], frame[name])
+        near = (counts @ (np.abs(e) <= NEAR)) / counts.sum(axis=1)
+        drawn[name] = {
             "median_ape": _medians(np.abs(e), counts),
-            "within_15": (counts @ (np.abs(e) <= NEAR)) / counts.sum(axis=1),
+            "within_15": near,
             "bias": _medians(e, counts),
         }
-        for name, e in errors.items()
-    }
-    base = drawn[comparison.baseline]["median_ape"]
-    rows = {}
-    for name, figures in drawn.items():
-        figures["gain"] = base - figures["median_ape"]
+    rows, tails = {}, [(1 - level) / 2, (1 + level) / 2]
+    for name, of in drawn.items():
+        of["gain"] = drawn[comparison.baseline]["median_ape"] - of["median_ape"]
+        ends = {key: (x[0], *np.quantile(x[1:], tails)) for key, x in of.items()}
         rows[name] = {
-            f"{key}{end}": value
-            for key, of in figures.items()
-            for end, value in zip(
-                ("", "_low", "_high"), (of[0], *np.quantile(of[1:], [(1 - level) / 2, (1 + level) / 2]))
-            )
+            f"{key}{end}": ends[key][k] for key in of for k, end in enumerate(("", "_low", "_high"))
         }
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("model")
 

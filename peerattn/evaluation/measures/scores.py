@@ -15,8 +15,15 @@ from peerattn.evaluation.inference.forecast_tests import (
     long_run_variance,
     periods_needed,
 )
-from peerattn.evaluation.measures.information import InformationCoefficient, ic, rank_ic
-from peerattn.evaluation.measures.metrics import mae, r2_out_of_sample, r2_within_period, rmse
+from peerattn.evaluation.measures.metrics import (
+    InformationCoefficient,
+    ic,
+    mae,
+    r2_out_of_sample,
+    r2_within_period,
+    rank_ic,
+    rmse,
+)
 from peerattn.evaluation.measures.valuation import median_ape, share_near
 
 
@@ -53,7 +60,7 @@ METRICS = (
     Metric("dm_p", "p", ".3f"),
 )
 #: Those of the order of firms.
-ORDER_METRICS = {"rank_ic", "rank_ic_t", "rank_icir", "ic", "icir"}
+ORDER_METRICS = ("rank_ic", "rank_ic_t", "rank_icir", "ic", "icir")
 #: Fama and MacBeth's mean slope of outcome on prediction with its t; Mincer and Zarnowitz's slope, with the p-value of a
 #: calibrated prediction. They take a regression for each period, and are made when a table asks for them.
 REGRESSION_METRICS = (
@@ -152,32 +159,24 @@ def score(
     Scores
     """
     known = predictions["outcome"].notna().to_numpy()
-    y, period, mean = predictions["outcome"][known], predictions["period"][known], training_mean[known]
-    errors = {name: ((y - predictions[name][known]) ** 2).to_numpy() for name in models}
-    base, firm = ((y - mean) ** 2).to_numpy(), predictions["firm"][known]
+    frame, mean = predictions[known], training_mean[known]
+    y, period, firm = (frame[name] for name in ("outcome", "period", "firm"))
+    errors = pd.DataFrame({name: (y - frame[name]) ** 2 for name in models})
+    base = ((y - mean) ** 2).to_numpy()
     rank_ics, tests, rows = {}, {}, {}
     for name in models:
-        forecast = predictions[name][known]
-        rank_ics[name] = ranked = rank_ic(y, forecast, period, horizon=horizon)
-        linear = ic(y, forecast, period, horizon=horizon)
-        test = None
+        forecast, error = frame[name], errors[name].to_numpy()
+        ranked, linear = (measure(y, forecast, period, horizon=horizon) for measure in (rank_ic, ic))
+        order = (ranked.mean, ranked.t, ranked.icir, linear.mean, linear.icir)
+        row = errors_of(y, forecast, mean, period) | dict(zip(ORDER_METRICS, order, strict=True))
+        row["r2_se"], rank_ics[name] = r2_error(error, base, period, firm, horizon), ranked
+        if logs:
+            row |= {"median_ape": median_ape(y, forecast), "within_15": share_near(y, forecast)}
         if name != baseline:
-            test = tests[name] = diebold_mariano(
-                errors[name], errors[baseline], period, horizon=horizon, model=name, baseline=baseline
-            )
-        rows[name] = {
-            **errors_of(y, forecast, mean, period),
-            "r2_se": r2_error(errors[name], base, period, firm, horizon),
-            "median_ape": median_ape(y, forecast) if logs else None,
-            "within_15": share_near(y, forecast) if logs else None,
-            "rank_ic": ranked.mean,
-            "rank_ic_t": ranked.t,
-            "rank_icir": ranked.icir,
-            "ic": linear.mean,
-            "icir": linear.icir,
-            "dm_t": test.statistic if test else None,
-            "dm_p": test.p_value if test else None,
-        }
-    frame = pd.DataFrame.from_dict(rows, orient="index", columns=[m.key for m in METRICS], dtype=float)
-    losses = pd.DataFrame(errors).groupby(period.to_numpy()).mean().rename_axis("period")
-    return Scores(frame.rename_axis("model"), rank_ics, tests, losses)
+            names = {"model": name, "baseline": baseline}
+            tests[name] = test = diebold_mariano(error, errors[baseline], period, horizon=horizon, **names)
+            row |= {"dm_t": test.t, "dm_p": test.p_value}
+        rows[name] = row
+    table = pd.DataFrame.from_dict(rows, orient="index", columns=[m.key for m in METRICS], dtype=float)
+    losses = errors.groupby(period.to_numpy()).mean().rename_axis("period")
+    return Scores(table.rename_axis("model"), rank_ics, tests, losses)

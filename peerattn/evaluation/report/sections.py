@@ -19,8 +19,12 @@ from peerattn.evaluation.inference.forecast_tests import (
 )
 from peerattn.evaluation.inference.multiple_tests import model_confidence_set
 from peerattn.evaluation.measures.factors import periods_per_year
-from peerattn.evaluation.measures.portfolios import QuantilePortfolios, Weighting
-from peerattn.evaluation.measures.sorting import portfolios_of, usual_quantiles
+from peerattn.evaluation.measures.portfolios import (
+    QuantilePortfolios,
+    Weighting,
+    portfolios_of,
+    usual_quantiles,
+)
 from peerattn.evaluation.report.figures import (
     left_out,
     portfolios_picture,

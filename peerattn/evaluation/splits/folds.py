@@ -7,13 +7,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from peerattn.evaluation.running.fitting import Folds
 from peerattn.evaluation.running.inputs import LABELS
-from peerattn.evaluation.splits.other_splits import NewFirms
-from peerattn.evaluation.splits.periods import first_known, learned_too_late, sorted_periods
-from peerattn.evaluation.splits.walk_forward import ShortPanelWarning, WalkForward
+from peerattn.evaluation.splits.periods import first_known, sorted_periods, too_late
+from peerattn.evaluation.splits.walk_forward import NewFirms, ShortPanelWarning, WalkForward
 from peerattn.exceptions import InputError, warn_user
 from peerattn.panel import Panel
 
@@ -33,9 +31,8 @@ def checked_folds(cv: Any, panel: Panel) -> tuple[Folds, list[str]]:
 def split_panel(cv: Any, panel: Panel) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Return the folds of a splitter; ours are given the panel, others a frame and its outcome."""
     if not hasattr(cv, "split"):
-        raise InputError(
-            f"cv must be a splitter such as WalkForward(test_periods=12), got {type(cv).__name__}."
-        )
+        wanted = "a splitter such as WalkForward(test_periods=12)"
+        raise InputError(f"cv must be {wanted}, got {type(cv).__name__}.")
     walk = cv.walk or WalkForward() if isinstance(cv, NewFirms) else cv
     known_at = getattr(walk, "known_at", None)
     if known_at is not None and getattr(getattr(known_at, "index", None), "nlevels", 1) != 2:
@@ -51,24 +48,15 @@ def split_panel(cv: Any, panel: Panel) -> Iterator[tuple[np.ndarray, np.ndarray]
 
 def _refuse_leaks(cv: Any, panel: Panel, folds: Folds) -> None:
     """Raise where a tested period or a later one is learned from, or nothing is."""
-    when, periods = sorted_periods(panel.period)
+    time = when, periods = sorted_periods(panel.period)
     tested = np.concatenate([test for _, test in folds]) if folds else np.empty(0, dtype=int)
     if not len(tested) or len(np.unique(tested)) != len(tested):
         raise InputError("cv: expected some tested rows, and none that is tested twice; use WalkForward.")
-    ahead = int(getattr(cv, "horizon", 1))
     known = None if panel.known_at is None else first_known(panel.known_at, periods)
     for train, test in folds:
-        late, unknown = learned_too_late(train, test, when, known, ahead)
-        if late:
-            raise InputError(
-                f"cv: {type(cv).__name__} learns from {periods[when[train].max()]} to predict {periods[when[test].min()]} at "
-                f"horizon {ahead}; a panel is tested on periods after those learned from. Use WalkForward."
-            )
-        if unknown:
-            raise InputError(
-                f"cv: {type(cv).__name__} learns from {unknown:,} rows whose outcome is not yet known (known_at) in "
-                f"{periods[when[test].min()]}, which it predicts. Use WalkForward, which leaves them out."
-            )
+        if why := too_late((train, test), time, known, int(getattr(cv, "horizon", 1))):
+            after = "a panel is tested on periods after those learned from. Use WalkForward."
+            raise InputError(f"cv: {type(cv).__name__} {why}; {after}")
         if panel.y.iloc[train].notna().sum() < 2:
             raise InputError(
                 f"cv: fewer than two outcomes are known in the rows that a model for {periods[when[test].min()]} may learn "
@@ -82,11 +70,11 @@ def split_words(cv: Any, dated: bool = False) -> str:
         return f"{split_words(cv.walk or WalkForward(), dated)}, on firms never seen ({cv.n_splits} groups)"
     if not isinstance(cv, WalkForward):
         return " ".join(str(cv).split())
-    window = cv.window if cv.train_periods is None else f"{cv.window}, {cv.train_periods} periods"
+    length = "" if cv.train_periods is None else f", {cv.train_periods} periods"
     asked = "last third of the periods" if cv.test_periods is None else f"test_periods={cv.test_periods}"
-    said = [asked, f"refit_every={cv.refit_every}", f"window {window}", f"horizon={cv.horizon}"]
-    said += ["rows learned from when known (known_at)"] if dated or cv.known_at is not None else []
-    return f"walk forward ({', '.join(said)})"
+    late = ", rows learned from when known (known_at)" if dated or cv.known_at is not None else ""
+    settings = f"refit_every={cv.refit_every}, window {cv.window}{length}, horizon={cv.horizon}"
+    return f"walk forward ({asked}, {settings}{late})"
 
 
 def gaps_of(panel: Panel, folds: Folds, task: str) -> tuple[int, ...]:
@@ -96,12 +84,6 @@ def gaps_of(panel: Panel, folds: Folds, task: str) -> tuple[int, ...]:
     """
     if task == "explain":
         return (1,)
-    rank = pd.factorize(panel.X.index.get_level_values(1), sort=True)[0]
-    found = set()
-    for train, test in folds:
-        learned = np.unique(rank[train])
-        for when in np.unique(rank[test]):
-            before = learned[learned < when]
-            found.add(int(when - before[-1]) if len(before) else 1)
-    ordered = sorted(found)
-    return tuple(sorted({ordered[0], ordered[len(ordered) // 2], ordered[-1]}))
+    rank = sorted_periods(panel.X.index.get_level_values(1))[0]
+    found = np.unique(np.concatenate([rank[test] - rank[train].max() for train, test in folds]))
+    return tuple(sorted({int(found[at]) for at in (0, len(found) // 2, -1)}))

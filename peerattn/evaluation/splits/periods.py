@@ -9,6 +9,7 @@ import pandas as pd
 
 from peerattn.exceptions import InputError
 from peerattn.panel.time_order import in_time
+from peerattn.render import show_label
 
 
 def sorted_periods(period: Any) -> tuple[np.ndarray, pd.Index]:
@@ -28,37 +29,37 @@ def sorted_periods(period: Any) -> tuple[np.ndarray, pd.Index]:
 
 def first_known(given: pd.Index, periods: pd.Index) -> np.ndarray:
     """Return the first period by which each row's outcome is known, as a position; beyond the last: never."""
-    missing = np.asarray(given.isna())
-    at = np.full(len(given), len(periods))
-    at[~missing] = periods.searchsorted(_like(periods, given[~missing].infer_objects()))
+    at, known = np.full(len(given), len(periods)), ~np.asarray(given.isna())
+    labels = in_time(given[known].infer_objects(), "known_at", check=False)
+    if len(labels) and _kind(labels) != _kind(periods):
+        raise InputError(
+            f"known_at must hold period labels of the type of X's (such as {periods[0]}, {_kind(periods)}); got "
+            f"{labels.tolist()[0]!r}, {_kind(labels)}. Convert it: labels of different types cannot be compared."
+        )
+    at[known] = periods.searchsorted(labels)
     return at
 
 
-def learned_too_late(
-    train: np.ndarray, test: np.ndarray, when: np.ndarray, known: np.ndarray | None, ahead: int
-) -> tuple[bool, int]:
-    """Tell whether a fold learns from periods less than ``ahead`` before its origin, and from how many outcomes unknown at it."""
-    origin = when[test].min()
-    unknown = 0 if known is None else int((known[train] > origin).sum())
-    return bool(len(train) and when[train].max() > origin - ahead), unknown
+def too_late(fold: Any, time: tuple[np.ndarray, pd.Index], known: np.ndarray | None, ahead: int) -> str:
+    """Say how a fold learns from outcomes that are not known at the first period it tests; empty where it does not.
 
-
-def _like(periods: pd.Index, given: pd.Index) -> pd.Index:
-    """Return ``known_at`` in the type of the periods; another kind of label is refused, not compared."""
-    given = in_time(given, "known_at", check=False)
-    if len(given) and _kind(given) != _kind(periods):
-        raise InputError(
-            f"known_at must hold period labels of the type of X's (such as {periods[0]}, {_kind(periods)}); got "
-            f"{given.tolist()[0]!r}, {_kind(given)}. Convert it: labels of different types cannot be compared."
-        )
-    return given
+    ``time`` is what :func:`sorted_periods` returns of the rows; ``known`` says by which of the periods each outcome is known.
+    """
+    (train, test), (when, periods) = fold, time
+    if not len(train):
+        return ""
+    last, origin = when[train].max(), when[test].min()
+    if last > origin - ahead:
+        return f"learns from {show_label(periods[last])} to predict {show_label(periods[origin])} at horizon {ahead}"
+    late = 0 if known is None else int((known[train] > origin).sum())
+    said = f"whose outcome is not yet known (known_at) in {show_label(periods[origin])}, which it predicts"
+    return f"learns from {late:,} rows {said}: outcomes that are known after the origin" if late else ""
 
 
 def _kind(labels: pd.Index) -> str:
-    if isinstance(labels, pd.DatetimeIndex):
-        return "timestamp without time zone" if labels.tz is None else "timestamp with time zone"
     if isinstance(labels, pd.PeriodIndex):
         return f"period of frequency {labels.freqstr}"
-    if pd.api.types.is_integer_dtype(labels.dtype):
-        return "yyyymm" if labels.min() >= 100_000 else "integer"
-    return "fractional number" if pd.api.types.is_float_dtype(labels.dtype) else labels.inferred_type
+    if isinstance(labels, pd.DatetimeIndex):
+        return f"timestamp {'without' if labels.tz is None else 'with'} time zone"
+    whole = pd.api.types.is_integer_dtype(labels.dtype)
+    return "yyyymm" if whole and labels.min() >= 100_000 else labels.inferred_type

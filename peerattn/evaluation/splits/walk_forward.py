@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 from sklearn.model_selection import BaseCrossValidator
+from sklearn.utils import check_random_state
 
 from peerattn.evaluation.splits.periods import first_known, sorted_periods
 from peerattn.exceptions import InputError, PeerAttnWarning, check_at_least, checked, warn_user
@@ -157,24 +158,17 @@ class WalkForward(BaseCrossValidator):
         """
         self._check_parameters()
         panel = labelled(self, X, y, self.known_at)
-        back = np.argsort(panel.order)
         ranks, periods = sorted_periods(panel.period)
-        known = (
-            np.arange(len(periods)) if panel.outcomes is None else np.unique(ranks[~np.isnan(panel.outcomes)])
-        )
-        period_of_row = ranks[back]
-        when = period_of_row if panel.known_at is None else first_known(panel.known_at, periods)[back]
-        tested = self._tested(known, periods)
-        return [
-            self._fold(period_of_row, when, periods, tested[start : start + self.refit_every])
-            for start in range(0, len(tested), self.refit_every)
-        ]
+        rows = np.ones(len(ranks), dtype=bool) if panel.outcomes is None else ~np.isnan(panel.outcomes)
+        tested = self._tested(np.unique(ranks[rows]), periods)
+        since = ranks if panel.known_at is None else first_known(panel.known_at, periods)
+        back, every = np.argsort(panel.order), self.refit_every
+        blocks = (tested[start : start + every] for start in range(0, len(tested), every))
+        return [self._fold(ranks[back], since[back], periods, block) for block in blocks]
 
     def _check_parameters(self) -> None:
-        lengths = {
-            name: getattr(self, name) for name in ("test_periods", "train_periods", "refit_every", "horizon")
-        }
-        check_at_least(1, **{name: length for name, length in lengths.items() if length is not None})
+        names = ("test_periods", "train_periods", "refit_every", "horizon")
+        check_at_least(1, **{name: n for name in names if (n := getattr(self, name)) is not None})
         if (self.window == "rolling") != (self.train_periods is not None):
             raise InputError(
                 "WalkForward: window='rolling' needs train_periods= (its length in periods), and only it "
@@ -199,25 +193,20 @@ class WalkForward(BaseCrossValidator):
             )
         third = min(max(1, len(known) // 3), len(possible))
         asked = third if self.test_periods is None else self.test_periods
-        if asked > len(possible):
-            warn_user(
-                ShortPanelWarning(
-                    f"test_periods={self.test_periods} is more than this panel allows: {len(known)} periods have "
-                    f"a known outcome, {len(possible)} can be tested; testing the last third instead, {third}."
-                )
-            )
-            return possible[-third:]
-        return possible[-asked:]
+        if asked <= len(possible):
+            return possible[-asked:]
+        short = (
+            f"test_periods={self.test_periods} is more than this panel allows: {len(known)} periods have "
+            f"a known outcome, {len(possible)} can be tested; testing the last third instead, {third}."
+        )
+        warn_user(ShortPanelWarning(short))
+        return possible[-third:]
 
-    def _fold(
-        self, period_of_row: np.ndarray, when: np.ndarray, periods: pd.Index, tested: np.ndarray
-    ) -> Fold:
+    def _fold(self, when: np.ndarray, known: np.ndarray, periods: pd.Index, tested: np.ndarray) -> Fold:
         last = tested[0] - self.horizon
         first = 0 if self.train_periods is None else max(0, last - self.train_periods + 1)
-        learned = (period_of_row >= first) & (period_of_row <= last)
-        learned &= when <= tested[0]
-        train, test = np.flatnonzero(learned), np.flatnonzero(np.isin(period_of_row, tested))
-        return Fold(train, test, periods[first : last + 1], periods[tested])
+        train = np.flatnonzero((when >= first) & (when <= last) & (known <= tested[0]))
+        return Fold(train, np.flatnonzero(np.isin(when, tested)), periods[first : last + 1], periods[tested])
 
 
 def labelled(splitter: Any, X: Any, y: Any = None, known_at: Any = None) -> Panel:
@@ -232,3 +221,83 @@ def labelled(splitter: Any, X: Any, y: Any = None, known_at: Any = None) -> Pane
             f"{splitter.period!r}; set a (firm, period) index, or name the levels with firm= and period=."
         )
     return panel
+
+
+@checked
+@dataclass(eq=False, repr=False)
+class NewFirms(BaseCrossValidator):
+    r"""Test on later periods and on firms never seen: the split by period, crossed with a split by firm.
+
+    Firms are dealt at random into ``n_splits`` groups. For each fold of ``walk`` and each group G
+
+    .. math:: \text{train} = \{(i, t) \in \text{walk's train} : i \notin G\}, \qquad
+              \text{test} = \{(i, t) \in \text{walk's test} : i \in G\}.
+
+    Parameters
+    ----------
+    walk : WalkForward or None, default None
+        The split by period; None: ``WalkForward()``.
+    n_splits : int, default 5
+        Groups of firms.
+    random_state : int, RandomState or None, default 0
+        Deals the firms.
+
+    Notes
+    -----
+    ``compare`` gives a model all rows of the tested periods and scores those of the new firms, so that no firm
+    loses its peers; scikit-learn's own functions pass the test rows alone. Firms are dealt in the order of
+    their labels, so the order of rows plays no part.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> index = pd.MultiIndex.from_product([list("ABCD"), range(2001, 2004)], names=["firm", "period"])
+    >>> X = pd.DataFrame({"size": range(12)}, index=index)
+    >>> for train, test in NewFirms(WalkForward(1), n_splits=2).split(X):
+    ...     print(sorted(set(X.index[train].get_level_values(0))), X.index[test].tolist())
+    ['B', 'C'] [('A', 2003), ('D', 2003)]
+    ['A', 'D'] [('B', 2003), ('C', 2003)]
+    """
+
+    walk: WalkForward | None = None
+    _: KW_ONLY
+    n_splits: int = 5
+    random_state: Any = 0
+
+    @property
+    def horizon(self) -> int:
+        """Horizon of the split by period."""
+        return self._walk.horizon
+
+    @property
+    def _walk(self) -> WalkForward:
+        return self.walk or WalkForward()
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+        """Return the number of fits; it depends on the panel's periods, so X is needed."""
+        return self.n_splits * self._walk.get_n_splits(X, y)
+
+    def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield (training positions, test positions), for each fold in time and each group of firms.
+
+        Raises
+        ------
+        InputError
+            For fewer firms than groups, and whatever ``walk`` raises.
+        """
+        check_at_least(2, n_splits=self.n_splits)
+        panel = labelled(self._walk, X)
+        assert panel.firm is not None
+        firms = panel.firm[np.argsort(panel.order)]
+        distinct = firms.unique().sort_values()
+        if len(distinct) < self.n_splits:
+            raise InputError(
+                f"NewFirms: n_splits={self.n_splits} is more than the {len(distinct)} firms of X; use fewer groups."
+            )
+        dealt = check_random_state(self.random_state).permutation(len(distinct)) % self.n_splits
+        group = dealt[distinct.get_indexer(firms)]
+        for fold in self._walk.folds(X, y):
+            for number in range(self.n_splits):
+                test = fold.test[group[fold.test] == number]
+                if len(test):
+                    yield fold.train[group[fold.train] != number], test

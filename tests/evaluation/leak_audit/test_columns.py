@@ -5,8 +5,7 @@ import pandas as pd
 import pytest
 
 from peerattn.evaluation.leak_audit.checks import columns
-from peerattn.evaluation.leak_audit.columns import Rows, left_out
-from peerattn.evaluation.leak_audit.measures import at_later, function_of, noisy_copy, sum_of
+from peerattn.evaluation.leak_audit.columns import Rows, at_later, function_of, left_out, noisy_copy, sum_of
 
 FIRMS, YEARS = 60, 16
 

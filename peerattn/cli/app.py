@@ -24,10 +24,7 @@ _DESCRIBED = re.compile(r"^(\w+)(?: : (\S+))?\n((?: {4}.+\n?)+)", re.MULTILINE) 
 _LAST = ("quiet", "as_json")  # options that every command has
 
 app = typer.Typer(
-    name="peerattn",
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
+    name="peerattn", add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
 )
 
 
@@ -58,18 +55,15 @@ def run(arguments: Sequence[str]) -> int:
         message = _message(error)
         if message is None:
             traceback.print_exc()
-        print(
-            f"peerattn: {message or 'this is a bug in peerattn; please report it with the lines above.'}",
-            file=sys.stderr,
-        )
+        said = message or "this is a bug in peerattn; please report it with the lines above."
+        print(f"peerattn: {said}", file=sys.stderr)
         return 2 if message else 1
 
 
 def _message(error: Exception) -> str | None:
     """Return in a line what the user can do something about; None for a bug."""
     if isinstance(error, _UsageError | InputError):
-        said = error.format_message() if isinstance(error, _UsageError) else str(error)
-        return " ".join(said.split())
+        return " ".join(getattr(error, "format_message", error.__str__)().split())
     if isinstance(error, OSError):
         return f"{error.filename or 'disk'}: {error.strerror or error}."
     full = isinstance(error, RuntimeError) and re.search("can't allocate memory|out of memory", str(error))

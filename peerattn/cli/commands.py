@@ -9,22 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from peerattn.cli.options import (
-    CompareOptions,
-    ModelOptions,
-    Output,
-    PanelOptions,
-    SavedModelOptions,
-    Settings,
-    SplitOptions,
-    Truth,
-    argument,
-    option,
-)
+from peerattn.cli import options as o
 
 
 @dataclass(kw_only=True)
-class Audit(ModelOptions, SplitOptions, Output):
+class Audit(o.ModelOptions, o.SplitOptions, o.Output):
     """Test a model for leaks on this panel and split: a line for each rule, with its evidence."""
 
     example: ClassVar = (
@@ -33,7 +22,7 @@ class Audit(ModelOptions, SplitOptions, Output):
 
 
 @dataclass(kw_only=True)
-class Compare(Settings, CompareOptions, Output):
+class Compare(o.Settings, o.CompareOptions, o.Output):
     """Compare models out of sample on a panel and write the report.
 
     Attributes
@@ -59,7 +48,7 @@ class Compare(Settings, CompareOptions, Output):
 
 
 @dataclass(kw_only=True)
-class Describe(Output):
+class Describe(o.Output):
     """Describe a file: its labels, characteristics, codes and outcomes, how unbalanced it is, and how much is missing.
 
     Attributes
@@ -73,13 +62,13 @@ class Describe(Output):
     """
 
     example: ClassVar = "describe panel.parquet --firm permno --period date"
-    panel: Path = argument()
+    panel: Path = o.argument()
     firm: str | None = None
     period: str | None = None
 
 
 @dataclass(kw_only=True)
-class Fit(ModelOptions, PanelOptions, Output):
+class Fit(o.ModelOptions, o.PanelOptions, o.Output):
     """Fit one model on a panel and save it, for predict and network.
 
     Started by torchrun --nproc-per-node=2 -m peerattn fit, two processes fit an attention model together, each on its periods.
@@ -101,13 +90,13 @@ class Fit(ModelOptions, PanelOptions, Output):
         "fit panel.parquet --outcome roa_next --industry sic --model attention --until 2010 --out roa.model"
     )
     until: str | None = None
-    training_rows: int | None = option(min=1)
+    training_rows: int | None = o.option(min=1)
     out: Path = Path("peer.model")
     checkpoint: Path | None = None
 
 
 @dataclass(kw_only=True)
-class Network(SavedModelOptions, Output):
+class Network(o.SavedModelOptions, o.Output):
     """Write the peer network of a saved model, and print the firms with the largest incoming weight.
 
     Attributes
@@ -127,13 +116,13 @@ class Network(SavedModelOptions, Output):
     example: ClassVar = "network roa.model panel.parquet --at 2012 --firm XOM --out network.html"
     at: str | None = None
     firm: str | None = None
-    k: int = option("-k", default=10, min=1)
-    top_k: int | None = option(min=1)
+    k: int = o.option("-k", default=10, min=1)
+    top_k: int | None = o.option(min=1)
     out: Path = Path("network.parquet")
 
 
 @dataclass(kw_only=True)
-class Predict(SavedModelOptions, Output):
+class Predict(o.SavedModelOptions, o.Output):
     """Predict every row of a panel with a saved model.
 
     Attributes
@@ -147,7 +136,7 @@ class Predict(SavedModelOptions, Output):
 
 
 @dataclass(kw_only=True)
-class Simulate(Output):
+class Simulate(o.Output):
     """Simulate a panel of firms whose directed peer network is known.
 
     Attributes
@@ -179,15 +168,15 @@ class Simulate(Output):
     example: ClassVar = (
         "simulate --firms 150 --periods 80 --signal-share 0.5 --seed 1 --out simulated.parquet"
     )
-    firms: int = option(default=150, min=3)
-    periods: int = option(default=80, min=1)
-    characteristics: int = option(default=8, min=1)
-    industries: int = option(default=10, min=0)
+    firms: int = o.option(default=150, min=3)
+    periods: int = o.option(default=80, min=1)
+    characteristics: int = o.option(default=8, min=1)
+    industries: int = o.option(default=10, min=0)
     signal_share: float = 0.5
     own_share: float = 0.3
-    truth: Truth = "directed"
+    truth: o.Truth = "directed"
     missing_share: float = 0.0
-    seed: int | None = option(min=0)
+    seed: int | None = o.option(min=0)
     out: Path = Path("simulated.parquet")
     network: Path | None = None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sys
+import platform
 import tomllib
 from dataclasses import fields
 from pathlib import Path
@@ -100,8 +100,7 @@ def write_config(
             options[name] = Path(os.path.relpath(options[name], folder)).as_posix()
         except ValueError:  # another drive
             options[name] = str(Path(options[name]).resolve())
-    made = _made(result) | {"python": ".".join(map(str, sys.version_info[:3]))} | versions_of(result)
-    sections = {"compare": options, "set": _each(settings, None, _NULL), "made": made}
+    sections = {"compare": options, "set": _each(settings, None, _NULL), "made": _made(result)}
     written = tomli_w.dumps({name: table for name, table in sections.items() if table})
     return f"# peerattn compare --config report.toml makes the report again.\n{written}"
 
@@ -113,23 +112,19 @@ def check_again(made: dict[str, Any], result: Comparison) -> str:
     now = _made(result)
     if made.get("predictions_sha256") == now["predictions_sha256"]:
         return "figures: the same as in the configuration's report, to the bit"
-    changed = made.get("data_sha256") != now["data_sha256"]
-    why = ["the data have changed"] if changed else []
-    why += [
-        f"{name} is {new}, was {made[name]}"
-        for name, new in versions_of(result).items()
-        if made.get(name) not in (None, new)
-    ]
-    message = (
-        f"figures: differ from those of the configuration's report ({'; '.join(why) or 'another machine?'})."
-    )
-    warn_user(FiguresDifferWarning(message.replace(":", "", 1)))
-    return message
+    words = {"data_sha256": "the data have changed", "predictions_sha256": ""}
+    changed = {name: new for name, new in now.items() if made.get(name) not in (None, new)}
+    why = [words.get(name, f"{name} is {new}, was {made[name]}") for name, new in changed.items()]
+    reasons = "; ".join(filter(None, why)) or "another machine?"
+    message = f"figures differ from those of the configuration's report ({reasons})."
+    warn_user(FiguresDifferWarning(message))
+    return message.replace(" ", ": ", 1)
 
 
 def _made(result: Comparison) -> dict[str, str]:
-    """Return the SHA-256 of what models saw, and of all predictions, bit for bit."""
+    """Return what a report was made with: SHA-256 of what models saw and of all predictions, bit for bit, and versions."""
     digest = hashlib.sha256()
     for name in result.names:
         digest.update(name.encode() + result.predictions[name].to_numpy(dtype="<f8").tobytes())
-    return {"data_sha256": result.settings[DATA], "predictions_sha256": digest.hexdigest()}
+    made = {"data_sha256": result.settings[DATA], "predictions_sha256": digest.hexdigest()}
+    return made | {"python": platform.python_version()} | versions_of(result)

@@ -19,10 +19,8 @@ from peerattn.render import printable, show_label
 
 #: Names of columns that look like labels.
 _LABELS = {
-    "firm": re.compile(
-        r"firm|permno|gvkey|permco|ticker|tic|cusip|isin|id|company|stock|code", re.IGNORECASE
-    ),
-    "period": re.compile(r"period|date|datadate|eom|yyyymm|month|quarter|fyear|year|time", re.IGNORECASE),
+    "firm": r"firm|permno|gvkey|permco|ticker|tic|cusip|isin|id|company|stock|code",
+    "period": r"period|date|datadate|eom|yyyymm|month|quarter|fyear|year|time",
 }
 _LISTED = 40
 
@@ -42,9 +40,8 @@ def _label(frame: pd.DataFrame, given: str | None, what: str) -> str | None:
     if given is not None:
         refuse_unknown(f"--{what}", [given], frame.columns)
         return given
-    pattern = _LABELS[what]
-    likely = [*filter(pattern.fullmatch, frame.columns), *filter(pattern.match, frame.columns)]
-    return next(iter(likely), None)
+    pattern, names = re.compile(_LABELS[what], re.IGNORECASE), list(map(str, frame))
+    return next(filter(pattern.fullmatch, names), None) or next(filter(pattern.match, names), None)
 
 
 def _facts(frame: pd.DataFrame, labels: dict[str, str | None]) -> dict[str, Any]:

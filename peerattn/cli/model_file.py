@@ -11,13 +11,13 @@ import pandas as pd
 
 from peerattn import __version__
 from peerattn.cli.commands import Fit
+from peerattn.cli.frames import flat_frame
 from peerattn.cli.options import naming
 from peerattn.datasets.presets import PRESETS, read_preset
 from peerattn.evaluation.running.entries import is_peer_model
 from peerattn.exceptions import InputError, PeerAttnWarning, checked, warn_user
 from peerattn.panel import Panel, StoredPanel, read_panel, scan_panel
 from peerattn.panel.columns import refuse_unknown
-from peerattn.panel.frames import read_frame
 from peerattn.store.objects import load_estimator, save_estimator
 
 _READ = ("firm", "period", "characteristics", "codes", "industry")  # of a file, by read_panel
@@ -62,15 +62,12 @@ class SavedModel:
         source: Any = options if options.preset is None else PRESETS[options.preset]
         labels, choice = (source.firm or "firm", source.period or "period"), panel.choice
         columns = (*labels, panel.outcome, choice.characteristics, choice.codes, panel.industry)
-        return cls(
-            fitted, name, options.task or "forecast", *columns, preset=options.preset, versions=versions()
-        )
+        return cls(fitted, name, options.task or "forecast", *columns, options.preset, versions())
 
     def save(self, path: Path) -> None:
         """Write the model, whole or not at all; ``peerattn.load`` reads it, too."""
-        save_estimator(
-            self.model, path, {name: value for name, value in vars(self).items() if name != "model"}
-        )
+        about = dict(vars(self))
+        save_estimator(about.pop("model"), path, about)
 
     def panel(self, source: Path) -> Panel:
         """Return a file's panel, read as the training panel was; the outcome may be missing.
@@ -85,11 +82,10 @@ class SavedModel:
             made = self.outcome in ("ret_next", PRESETS[self.preset].outcome)
             del chosen["firm"], chosen["period"]
             return read_preset(source, self.preset, outcome=None if made else self.outcome, **chosen)
-        frame = read_frame(source).rename(columns=str)
-        columns = [*frame.columns, *(str(name) for name in frame.index.names if name is not None)]
+        frame = flat_frame(source)
         needed = (self.firm, self.period, *self.characteristics, *self.codes)
-        refuse_unknown(f"{source}: read by the model", needed, columns)
-        if self.outcome not in columns:
+        refuse_unknown(f"{source}: read by the model", needed, frame.columns)
+        if self.outcome not in frame:
             frame = frame.assign(**{self.outcome: float("nan")})
         return read_panel(frame, outcome=self.outcome, **chosen)
 

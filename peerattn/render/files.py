@@ -126,16 +126,13 @@ def check_writable(folder: str | os.PathLike[str], *, argument: str = "out") -> 
     'new'
     """
     path = Path(folder)
-    advice = "Choose a folder you may write in."
     try:
         path.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path):
             pass
-    except (FileExistsError, NotADirectoryError) as error:
-        raise InputError(
-            f"{argument}: expected a folder, got {str(path)!r}, which is or lies in a file. {advice}"
-        ) from error
     except (OSError, ValueError) as error:
-        said = getattr(error, "strerror", error)
-        raise InputError(f"{argument}: cannot write in {str(path)!r}: {said}. {advice}") from error
+        why = f"cannot write in {str(path)!r}: {getattr(error, 'strerror', error)}"
+        if isinstance(error, FileExistsError | NotADirectoryError):
+            why = f"expected a folder, got {str(path)!r}, which is or lies in a file"
+        raise InputError(f"{argument}: {why}. Choose a folder you may write in.") from error
     return path

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -183,18 +183,18 @@ class Table:
         str
             A ``div`` that scrolls sideways when the table is wider than the page.
         """
-        cells, title = self._signed_cells(), escape(self.title)
+        (heads, *cells), title = self._escaped(escape), escape(self.title)
+        long = [any(len(row[j]) > _LONG for row in self.cells()) for j in range(len(heads))]
         sides = [
-            f"{side} long" if side == "l" and any(len(row[j]) > _LONG for row in cells) else side
-            for j, side in enumerate(self.alignment)
+            f"{side} long" if side == "l" and is_long else side for side, is_long in zip(self.alignment, long)
         ]
         head = "".join(
-            f'<th scope="col" class="{side}{" wide" * (len(column) > _WIDE)}">{escape(column)}</th>'
-            for side, column in zip(self.alignment, self.columns)
+            f'<th scope="col" class="{side}{" wide" * (len(column) > _WIDE)}">{shown}</th>'
+            for side, column, shown in zip(self.alignment, self.columns, heads)
         )
         body = ""
         for position, row in enumerate(cells):
-            tags = "".join(f'<td class="{side}">{escape(cell)}</td>' for side, cell in zip(sides, row))
+            tags = "".join(f'<td class="{side}">{cell}</td>' for side, cell in zip(sides, row))
             body += f'<tr class="marked">{tags}</tr>' if position in self.marked else f"<tr>{tags}</tr>"
         caption, label = (f"<caption>{title}</caption>", f' aria-label="{title}"') if title else ("", "")
         notes = "".join(f"<p>{escape(note)}</p>" for note in self.footnotes)
@@ -240,12 +240,8 @@ class Table:
         lines += [rf"\caption{{{latex_text(self.title)}}}"] if self.title else []
         lines += [rf"\label{{{label}}}"] if label else []
         lines += [rf"\begin{{tabular}}{{@{{}}{self.alignment}@{{}}}}", r"\toprule"]
-        lines += [" & ".join(map(latex_text, self.columns)) + r" \\", r"\midrule"]
-        for row in self._signed_cells():
-            # after a line break a bracket would be its option, a star its variant
-            texts = ("{}" * text.startswith(("[", "*")) + text for text in map(latex_text, row))
-            lines.append(" & ".join(texts) + r" \\")
-        lines += [r"\bottomrule", r"\end{tabular}"]
+        head, *rows = (" & ".join(row) + r" \\" for row in self._escaped(_latex_cell))
+        lines += [head, r"\midrule", *rows, r"\bottomrule", r"\end{tabular}"]
         if notes:
             lines += [r"\par\medskip"]
             lines += [rf"\begin{{minipage}}{{\linewidth}}\footnotesize {notes}\end{{minipage}}"]
@@ -263,18 +259,16 @@ class Table:
         <BLANKLINE>
         """
         rule = ["---:" if side == "r" else ":---" for side in self.alignment]
-        heads, *rows = (
-            [markdown_text(cell) or " " for cell in row] for row in (self.columns, *self._signed_cells())
-        )
+        heads, *rows = self._escaped(lambda cell: markdown_text(cell) or " ")
         lines = ["| " + " | ".join(row) + " |" for row in (heads, rule, *rows)]
         title = [f"**{markdown_text(self.title)}**"] if self.title else []
         shown = "\n\n".join([*title, "\n".join(lines), *map(markdown_text, self.footnotes)]) + "\n"
         return _written(shown, path)
 
-    def _signed_cells(self) -> list[list[str]]:
-        """Return the cells with real minus signs."""
-        pairs = zip(self.cells(), self.rows, strict=True)
-        return [[with_minus(*pair) for pair in zip(cells, raw, strict=True)] for cells, raw in pairs]
+    def _escaped(self, escape: Callable[[str], str]) -> list[list[str]]:
+        """Return the heads and the cells, with real minus signs, as one format writes them."""
+        cells = [map(with_minus, *pair) for pair in zip(self.cells(), self.rows)]
+        return [[escape(cell) for cell in row] for row in (self.columns, *cells)]
 
     def _repr_html_(self) -> str:
         return self.html()
@@ -299,6 +293,12 @@ def _written(text: str, path: str | os.PathLike[str] | None) -> str:
     if path is not None:
         write_atomic(path, text)
     return text
+
+
+def _latex_cell(text: str) -> str:
+    """Return a cell in LaTeX: after a line break a bracket would be its option, a star its variant."""
+    shown = latex_text(text)
+    return "{}" * shown.startswith(("[", "*")) + shown
 
 
 def _total(widths: Iterable[int]) -> int:

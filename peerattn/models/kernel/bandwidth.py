@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 from scipy.stats import qmc
 from torch import Tensor
 
-from peerattn.exceptions import InputError, did_you_mean
+from peerattn.exceptions import InputError, check_one_of, did_you_mean
 from peerattn.models.kernel.local_regression import Bandwidths, CodeKernel, LocalRegression, Points
 from peerattn.panel.panel import LARGEST
 
@@ -41,17 +41,6 @@ class Problem:
     y: Tensor
     identity: Tensor
     at: Tensor
-
-
-@dataclass(frozen=True)
-class _Chunk:
-    """Some rows of a problem, ready to be predicted; ``mask`` (m, n) says which peers are of another identity."""
-
-    problem: Problem
-    at: Tensor
-    focal: Points
-    y: Tensor
-    mask: Tensor
 
 
 @dataclass(frozen=True)
@@ -115,26 +104,21 @@ def choose_bandwidths(
             return value / unit, gradient / unit
 
         options = {"maxiter": steps, "ftol": 1e-10, "gtol": 1e-8}
-        found = minimize(
-            objective, theta[free], jac=True, method="L-BFGS-B", bounds=scale.bounds[free], options=options
-        )
+        common = {"jac": True, "method": "L-BFGS-B", "bounds": scale.bounds[free]}
+        found = minimize(objective, theta[free], options=options, **common)
         return float(found.fun) * unit, _filled(theta, found.x)
 
     starts = [scale.start]
     free = np.isfinite(scale.start)
     if n_starts > 1 and free.any():
         points = qmc.scale(qmc.Sobol(int(free.sum()), scramble=False).random(POINTS_TRIED), -1.5, 2.5)
-        tried = sorted(
-            (evaluate(_filled(scale.start, point)) for point in points), key=lambda found: found[0]
-        )
-        starts += [theta for _, theta in tried[: n_starts - 1]]
+        tried = (evaluate(_filled(scale.start, point)) for point in points)
+        starts += [theta for _, theta in sorted(tried, key=lambda found: found[0])[: n_starts - 1]]
     best = min((descend(theta, FIRST_STEPS) for theta in starts), key=lambda found: found[0])
-    best = descend(best[1], MOST_STEPS)
-    while True:
+    moved = None
+    while moved is not best:
+        best = descend((moved or best)[1], MOST_STEPS)
         moved = _at_limits(best, scale, evaluate, descend)
-        if moved is best:
-            break
-        best = descend(moved[1], MOST_STEPS)
     return Choice(scale.bandwidths(torch.from_numpy(best[1])), best[0], evaluations)
 
 
@@ -210,59 +194,52 @@ class _Scale:
 
 
 class _Sample:
-    """The rows whose prediction the criterion judges, a chunk at a time; a small sample is kept ready."""
+    """The rows whose prediction the criterion judges, a chunk at a time."""
 
     def __init__(self, regression: LocalRegression, problems: Sequence[Problem], criterion: str) -> None:
         self.regression, self.problems, self.criterion = regression, problems, criterion
         self.n = sum(len(problem.at) for problem in problems)
-        cells = sum(len(problem.at) * len(problem.points) for problem in problems)
-        self.kept = list(self._chunks()) if cells <= DENSE else None
 
     def value(self, bandwidths: Bandwidths) -> float:
         with torch.no_grad():
-            sums = sum(self._sums(chunk, bandwidths) for chunk in self.kept or self._chunks())
-        assert isinstance(sums, Tensor)
-        return float(_combined(sums, self.n, self.criterion))
+            return float(_combined(self._total(bandwidths), self.n, self.criterion))
 
     def value_and_gradient(self, scale: _Scale, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Return criterion and gradient in the finite entries of theta: memory of one chunk."""
         full = torch.from_numpy(theta)
         leaf = full[full.isfinite()].requires_grad_()
-        total, slopes = None, None
-        for chunk in self.kept or self._chunks():
-            sums = self._sums(chunk, scale.bandwidths(full.masked_scatter(full.isfinite(), leaf)))
-            parts = [
-                torch.autograd.grad(part, leaf, retain_graph=True, allow_unused=True)[0] for part in sums
-            ]
-            gradient = torch.stack([torch.zeros_like(leaf) if part is None else part for part in parts])
-            total = sums.detach() if total is None else total + sums.detach()
-            slopes = gradient if slopes is None else slopes + gradient
-        assert total is not None and slopes is not None
-        if self.criterion == "cv_ls":
-            return float(total[0]) / self.n, (slopes[0] / self.n).numpy()
-        outer = total.clone().requires_grad_(True)
-        value = _combined(outer, self.n, self.criterion)
-        if not torch.isfinite(value):
-            return 1e10, np.zeros(len(leaf))
-        (by_sums,) = torch.autograd.grad(value, outer)
-        return float(value.detach()), (by_sums.to(slopes.dtype) @ slopes).numpy()
+        there = scale.bandwidths(full)
+        at = torch.ones(1) if self.criterion == "cv_ls" else self._total(there)  # cv_ls is linear in its sum
+        at = at.detach().double().requires_grad_()
+        (outer,) = torch.autograd.grad(_combined(at, self.n, self.criterion), at)
+        total, gradient = torch.zeros_like(at), torch.zeros_like(leaf)
+        for chunk in self._chunks():
+            sums = self._sums(*chunk, scale.bandwidths(full.masked_scatter(full.isfinite(), leaf)))
+            (slope,) = torch.autograd.grad(sums @ outer, leaf, allow_unused=True)
+            total = total + sums.detach()
+            gradient = gradient if slope is None else gradient + slope
+        value = float(_combined(total.detach(), self.n, self.criterion))
+        return (value, gradient.numpy()) if np.isfinite(value) else (1e10, np.zeros(len(leaf)))
 
-    def _chunks(self) -> Iterator[_Chunk]:
+    def _total(self, bandwidths: Bandwidths) -> Tensor:
+        with torch.no_grad():
+            return torch.stack([self._sums(*chunk, bandwidths) for chunk in self._chunks()]).sum(dim=0)
+
+    def _chunks(self) -> Iterator[tuple[Problem, Tensor]]:
         cells = STREAMED if self.regression.streams and self.criterion == "cv_ls" else DENSE
         for problem in self.problems:
-            step = max(1, cells // max(1, len(problem.points)))
-            for at in problem.at.split(step):
-                mask = problem.identity[at][:, None] != problem.identity
-                yield _Chunk(problem, at, problem.points.take(at), problem.y[at], mask)
+            for at in problem.at.split(max(1, cells // max(1, len(problem.points)))):
+                yield problem, at
 
-    def _sums(self, chunk: _Chunk, bandwidths: Bandwidths) -> Tensor:
+    def _sums(self, problem: Problem, at: Tensor, bandwidths: Bandwidths) -> Tensor:
         """Return the sum of squared errors (and, for AIC, of the weights rows put on themselves)."""
-        pool, y = chunk.problem.points, chunk.problem.y
+        pool, y, focal = problem.points, problem.y, problem.points.take(at)
         if self.criterion == "cv_ls":
-            fitted, _ = self.regression.fit(chunk.focal, pool, bandwidths, y[:, None], chunk.mask)
-            return ((chunk.y - fitted[:, 0]) ** 2).sum()[None]
-        W = self.regression.weights(chunk.focal, pool, bandwidths)
-        return torch.stack([((chunk.y - W @ y) ** 2).sum(), W[torch.arange(len(chunk.at)), chunk.at].sum()])
+            mask = problem.identity[at][:, None] != problem.identity
+            fitted, _ = self.regression.fit(focal, pool, bandwidths, y[:, None], mask)
+            return ((y[at] - fitted[:, 0]) ** 2).sum()[None]
+        W = self.regression.weights(focal, pool, bandwidths)
+        return torch.stack([((y[at] - W @ y) ** 2).sum(), W[torch.arange(len(at)), at].sum()])
 
 
 def _combined(sums: Tensor, n: int, criterion: str) -> Tensor:
@@ -327,18 +304,12 @@ def given_bandwidths(given: Any, names: Sequence[str], reference: Bandwidths) ->
     """
     n_h, both = len(reference.h), torch.cat([reference.h, reference.mixing]).numpy()
     if isinstance(given, str):
-        if given != NORMAL_REFERENCE:
-            options = [NORMAL_REFERENCE, *CRITERIA]
-            near = did_you_mean(given, options)
-            raise InputError(
-                f"bandwidth must be one of {options}, a number, an array or a dict, got {given!r}.{near}"
-            )
+        check_one_of(bandwidth=(given, [NORMAL_REFERENCE, *CRITERIA]))
     elif isinstance(given, Mapping):
         for name, value in given.items():
             if str(name) not in names:
-                raise InputError(
-                    f"bandwidth names {name!r}, which is not a column of the regression.{did_you_mean(str(name), names)}"
-                )
+                near = did_you_mean(str(name), names)
+                raise InputError(f"bandwidth names {name!r}, which is not a column of the regression.{near}")
             if not isinstance(value, Real):
                 raise InputError(f"bandwidth of {name!r} must be a number, got {value!r}.")
             both[list(names).index(str(name))] = value
@@ -346,9 +317,8 @@ def given_bandwidths(given: Any, names: Sequence[str], reference: Bandwidths) ->
         try:
             values = np.asarray(given, dtype=float)
         except (TypeError, ValueError) as error:
-            raise InputError(
-                f"bandwidth must be a number, an array or a dict of numbers, got {given!r}."
-            ) from error
+            expected = "must be a number, an array or a dict of numbers"
+            raise InputError(f"bandwidth {expected}, got {given!r}.") from error
         if values.ndim > 1 or (values.ndim == 1 and values.size not in (n_h, len(both))):
             raise InputError(
                 f"bandwidth has shape {values.shape}, but there are {n_h} characteristics and {len(both) - n_h} codes: give "

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from peerattn.exceptions import InputError, check_at_least, did_you_mean
+from peerattn.exceptions import InputError, check_at_least, check_one_of
 from peerattn.models.base import PeerRegressor
 from peerattn.models.kernel.bandwidth import (
     CRITERIA,
@@ -148,18 +148,12 @@ class NadarayaWatsonRegressor(PeerRegressor):
         return super()._check(X, y, fitting=fitting, **rows)
 
     def _check_options(self) -> None:
-        for name, options in (("kernel", KERNELS), ("degree", (0, 1))):
-            value = getattr(self, name)
-            if value not in options or isinstance(value, bool):
-                raise InputError(
-                    f"{name} must be one of {list(options)}, got {value!r}.{did_you_mean(str(value), map(str, options))}"
-                )
+        check_one_of(kernel=(self.kernel, KERNELS), degree=(self.degree, (0, 1)))
         check_at_least(1, n_starts=self.n_starts, neighbors=1 if self.neighbors is None else self.neighbors)
         both = set(self.codes) & set(self.ordered)
         if both:
-            raise InputError(
-                f"codes and ordered both name {', '.join(map(repr, sorted(both)))}: a code is one or the other."
-            )
+            named = ", ".join(map(repr, sorted(both)))
+            raise InputError(f"codes and ordered both name {named}: a code is one or the other.")
 
     def _encode(
         self, panel: Panel, weight: np.ndarray | None, *, fitting: bool
@@ -179,12 +173,11 @@ class NadarayaWatsonRegressor(PeerRegressor):
 
     def _learn(self, training: Rows, panel: Panel) -> None:
         rows = self._keep_known(training)
-        share = np.full(len(rows), 1 / len(rows)) if rows.weight is None else rows.weight / rows.weight.sum()
-        self.center_ = share @ rows.x
-        spread = np.sqrt(share @ (rows.x - self.center_) ** 2)
+        n = float(rows.counts.sum())
+        self.center_ = rows.counts @ rows.x / n
+        spread = np.sqrt(rows.counts @ (rows.x - self.center_) ** 2 / n)
         self.scale_ = np.where(spread > 0, spread, 1.0)
         self.regression_ = LocalRegression(self.kernel, self.degree, self.codes_.kernels, self.neighbors)
-        n = float(len(rows) if rows.weight is None else rows.weight.sum())
         sizes = (n, self.median_cross_section_ if self.dated_ else n)
         start = [reference_bandwidths(self.codes_.kernels, rows.x, size, rows.weight) for size in sizes]
         if isinstance(self.bandwidth, str) and self.bandwidth in CRITERIA:
@@ -192,18 +185,14 @@ class NadarayaWatsonRegressor(PeerRegressor):
                 raise InputError(
                     "sample_weight: a criterion chooses bandwidths of rows that count alike; repeat rows, or give bandwidth=."
                 )
-            sections = [training.take(at).known() for _, at in panel.cross_sections()]
             pooled = self._choose([rows], start[0])
-            within = self._choose(sections, start[1]) if panel.dated else pooled
+            sections = (training.take(at).known() for _, at in panel.cross_sections())
+            within = self._choose(list(sections), start[1]) if panel.dated else pooled
             least: tuple[float | None, float | None] = pooled.criterion, within.criterion
-            chosen = pooled.bandwidths, within.bandwidths
+            chosen = [pooled.bandwidths, within.bandwidths]
         else:
-            names = [*map(str, self.design_.characteristics), *self.codes_.names]
             least = None, None
-            chosen = (
-                given_bandwidths(self.bandwidth, names, start[0]),
-                given_bandwidths(self.bandwidth, names, start[1]),
-            )
+            chosen = [given_bandwidths(self.bandwidth, self._names, each) for each in start]
         self.criterion_, self.within_criterion_ = least
         (self.bandwidth_, self.mixing_), (self.within_bandwidth_, self.within_mixing_) = (
             (found.h.numpy(), found.mixing.numpy()) for found in chosen
@@ -211,39 +200,35 @@ class NadarayaWatsonRegressor(PeerRegressor):
 
     def _choose(self, sections: Sequence[Rows], start: Bandwidths) -> Choice:
         """Choose by a criterion: each row from the rows of other identity in its section."""
-        pairs = sum(len(rows) ** 2 for rows in sections)
+        step = max(1, -(-sum(len(rows) ** 2 for rows in sections) // PAIRS))
         problems = []
-        for rows in sections:
+        for rows in (rows for rows in sections if len(rows)):
             assert rows.y is not None
-            at = torch.arange(0, len(rows), max(1, -(-pairs // PAIRS)))
-            y = torch.from_numpy(rows.y - self.mean_)
-            problems.append(Problem(self._points(rows), y, torch.from_numpy(rows.identity), at))
+            at, identity = torch.arange(0, len(rows), step), torch.from_numpy(rows.identity)
+            problems.append(Problem(self._points(rows), torch.from_numpy(rows.y - self.mean_), identity, at))
+        criterion = str(self.bandwidth)
         return choose_bandwidths(
-            self.regression_,
-            [problem for problem in problems if len(problem.at)],
-            start,
-            criterion=str(self.bandwidth),
-            n_starts=self.n_starts,
+            self.regression_, problems, start, criterion=criterion, n_starts=self.n_starts
         )
+
+    @property
+    def _names(self) -> list[str]:
+        """The columns of the regression, characteristics first."""
+        return [*map(str, self.design_.characteristics), *self.codes_.names]
 
     @property
     def bandwidths_(self) -> pd.DataFrame:
         """Kernel, bandwidths and role of each column."""
-        kernels = [self.kernel] * len(self.bandwidth_) + [
-            "Aitchison-Aitken" if kernel.places is None else "Wang-van Ryzin"
-            for kernel in self.codes_.kernels
-        ]
-        most = np.array([kernel.most if kernel.places is None else np.inf for kernel in self.codes_.kernels])
-        flat = "irrelevant" if self.degree == 0 else "linear"
-        columns: dict[str, Any] = {"kernel": kernels}
-        for prefix, h, mixing in (
-            ("", self.bandwidth_, self.mixing_),
-            ("within_", self.within_bandwidth_, self.within_mixing_),
-        ):
+        codes, flat = self.codes_.kernels, "linear" if self.degree else "irrelevant"
+        named = ["Aitchison-Aitken" if kernel.places is None else "Wang-van Ryzin" for kernel in codes]
+        most = np.array([kernel.most if kernel.places is None else np.inf for kernel in codes])
+        columns: dict[str, Any] = {"kernel": [self.kernel] * len(self.bandwidth_) + named}
+        for prefix in ("", "within_"):
+            h, mixing = getattr(self, f"{prefix}bandwidth_"), getattr(self, f"{prefix}mixing_")
             columns[f"{prefix}bandwidth"] = np.r_[h, mixing]
-            roles = [flat if wide else "local" for wide in np.isinf(h)]
-            columns[f"{prefix}role"] = roles + ["irrelevant" if wide else "local" for wide in mixing >= most]
-        return pd.DataFrame(columns, index=[*map(str, self.design_.characteristics), *self.codes_.names])
+            roles = np.where(np.isinf(h), flat, "local").tolist()
+            columns[f"{prefix}role"] = roles + np.where(mixing >= most, "irrelevant", "local").tolist()
+        return pd.DataFrame(columns, index=self._names)
 
     # ------------------------------------------------------------------ prediction
 

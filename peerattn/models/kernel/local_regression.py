@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from peerattn import nn
 
-WIDE = 32  # levels from which a code is a bias (rows × peers), not one column a level
 KERNELS = ("gaussian", "epanechnikov", "uniform", "triangular", "biweight")
 FLAT = 1e-10  # variance of the peers, as a share of the squares it comes from, that counts as none
 
@@ -76,42 +75,17 @@ class CodeKernel:
         """The λ at which an unordered code counts for nothing, ``(c − 1) / c``; 1 for an ordered one."""
         return 1.0 if self.places is not None else max(self.n_levels - 1, 1) / max(self.n_levels, 2)
 
-    def columns(self, mixing: Tensor, focal: Tensor, peers: Tensor) -> tuple[Tensor, Tensor]:
-        """Return columns of queries and keys whose inner product is the log kernel, up to a constant a row."""
+    def log_kernel(self, mixing: Tensor, focal: Tensor, peers: Tensor) -> Tensor:
+        """Return the log kernel, up to a constant a row, (m, n)."""
         tiny = torch.finfo(mixing.dtype).tiny
         if self.places is not None:
             places = mixing.new_tensor(self.places)
             distance = (places[:, None] - places).abs()
-            log_kernel = torch.where(
-                distance > 0, distance * mixing.clamp(min=tiny).log() + math.log(0.5), 0.0
-            )
-            return log_kernel[focal], _one_hot(peers, len(places), mixing.dtype)
-        likeness = self._likeness(mixing)
-        levels, both = torch.cat([focal, peers]).unique(return_inverse=True)  # -1, the unknown, comes first
-        unknown = int((levels < 0).any())
-        width, both = len(levels) - unknown, both - unknown
-        hot = _one_hot(both, width, mixing.dtype)
-        return hot[: len(focal)] * likeness, hot[len(focal) :]
-
-    @property
-    def wide(self) -> bool:
-        """Whether the kernel is a bias on scores, because columns would be too many."""
-        return self.places is None and self.n_levels >= WIDE
-
-    def bias(self, mixing: Tensor, focal: Tensor, peers: Tensor) -> Tensor:
-        """Return the log kernel of an unordered code, up to a constant, (m, n)."""
+            apart = distance * mixing.clamp(min=tiny).log() + math.log(0.5)
+            return torch.where(distance > 0, apart, 0.0)[focal][:, peers]
         same = (focal[:, None] == peers) & (focal >= 0)[:, None]
-        return torch.where(same, self._likeness(mixing), torch.zeros((), dtype=mixing.dtype))
-
-    def _likeness(self, mixing: Tensor) -> Tensor:
-        """Return the log of the kernel of the same level over that of another one."""
-        tiny = torch.finfo(mixing.dtype).tiny
-        return ((1 - mixing).clamp(min=tiny) * max(self.n_levels - 1, 1) / mixing.clamp(min=tiny)).log()
-
-
-def _one_hot(level: Tensor, width: int, dtype: torch.dtype) -> Tensor:
-    """Return one column a level, (n, width); an unknown level (−1) is all zeros."""
-    return (level[:, None] == torch.arange(width)).to(dtype)
+        over = (1 - mixing).clamp(min=tiny) * max(self.n_levels - 1, 1) / mixing.clamp(min=tiny)
+        return torch.where(same, over.log(), 0.0)
 
 
 @dataclass(frozen=True)
@@ -136,8 +110,7 @@ class LocalRegression:
     @property
     def streams(self) -> bool:
         """Whether a fit needs no array of focal rows × peers (besides a mask)."""
-        wide = any(kernel.wide for kernel in self.code_kernels)
-        return self.kernel == "gaussian" and self.neighbors is None and not wide
+        return self.kernel == "gaussian" and self.neighbors is None and not self.code_kernels
 
     def fit(
         self, focal: Points, peers: Points, bandwidths: Bandwidths, values: Tensor, mask: Tensor | None = None
@@ -146,9 +119,9 @@ class LocalRegression:
 
         ``values`` is (n, d); ``mask`` (m, n), True = may be a peer. A row without any peer is all zeros.
         """
-        payload = (
-            values if self.degree == 0 else torch.cat([values, _moment_columns(peers.line, values)], dim=1)
-        )
+        payload = values
+        if self.degree:
+            payload = torch.cat([values, _moment_columns(peers.line, values)], dim=1)
         if self.kernel == "gaussian":
             q, k, bias = self._columns(focal, peers, bandwidths, mask)
             heads = (q[None, None], k[None, None], payload[None, None])
@@ -188,11 +161,11 @@ class LocalRegression:
         for column, h in enumerate(bandwidths.h):
             u = (focal.x[:, column, None] - peers.x[:, column]) / h
             kernel = kernel * _compact(self.kernel, u if scale is None else u / scale)
-        others = replace(self, kernel="gaussian", neighbors=None)
-        flat = Bandwidths(torch.full_like(bandwidths.h, math.inf), bandwidths.mixing)
-        q, k, bias = others._columns(focal, peers, flat, mask)
-        log_kernel = q @ k.T if bias is None else q @ k.T + bias
-        kernel = kernel * (log_kernel - log_kernel.detach().amax(1, keepdim=True)).exp()
+        log_kernel = self._of_codes(focal, peers, bandwidths.mixing)
+        if peers.log_weight is not None:
+            log_kernel = peers.log_weight if log_kernel is None else log_kernel + peers.log_weight
+        if log_kernel is not None:
+            kernel = kernel * (log_kernel - log_kernel.detach().amax(-1, keepdim=True)).exp()
         if mask is not None:
             kernel = kernel * mask
         total = kernel.sum(1, keepdim=True)
@@ -213,19 +186,14 @@ class LocalRegression:
         if peers.log_weight is not None:
             q.append(one)
             k.append(peers.log_weight[:, None])
-        bias: Tensor | None = None
-        for column, code_kernel in enumerate(self.code_kernels):
-            if code_kernel.wide:
-                levels = focal.codes[:, column], peers.codes[:, column]
-                more = code_kernel.bias(bandwidths.mixing[column], *levels)
-                bias = more if bias is None else bias + more
-                continue
-            mine, theirs = code_kernel.columns(
-                bandwidths.mixing[column], focal.codes[:, column], peers.codes[:, column]
-            )
-            q.append(mine)
-            k.append(theirs)
+        bias = self._of_codes(focal, peers, bandwidths.mixing)
         return torch.cat(q, dim=1), torch.cat(k, dim=1), bias
+
+    def _of_codes(self, focal: Points, peers: Points, mixing: Tensor) -> Tensor | None:
+        """Return the log of the product of the codes' kernels, up to a constant a row, (m, n); None without codes."""
+        parts = zip(self.code_kernels, mixing, focal.codes.T, peers.codes.T)
+        logs = [kernel.log_kernel(each, mine, theirs) for kernel, each, mine, theirs in parts]
+        return sum(logs[1:], logs[0]) if logs else None
 
     def _local_scale(
         self, focal: Points, peers: Points, bandwidths: Bandwidths, mask: Tensor | None

@@ -128,23 +128,22 @@ def attention(
     tensor([[3.]])
     """
     _check_shapes(query, key, mask, bias)
-    if value.shape[-2] != key.shape[-2]:
+    if value.shape[-2] != (n_keys := key.shape[-2]):
         raise InputError(
-            f"value: expected one row per key ({key.shape[-2]}), got {value.shape[-2]}. "
-            "Pass values and keys of the same rows."
+            f"value: expected one row per key ({n_keys}), got {value.shape[-2]}. Pass those of the keys."
         )
     if return_weights:
         weights = attention_weights(query, key, mask=mask, bias=bias, scale=scale)
         return (weights @ value.to(weights.dtype)).to(value.dtype), weights
 
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
-    lead = _leading(query, key, value)
-    width, d_value = max(query.shape[-1], value.shape[-1]), value.shape[-1]
+    lead, d_value = _leading(query, key, value), value.shape[-1]
+    width = max(query.shape[-1], d_value)
     query, key, value = (_as_4d(_pad(x, width), lead) for x in (query, key, value))
     allowed = _combine(mask, bias, query.dtype)
     if allowed is not None:
-        allowed = allowed.view((1,) * (2 - allowed.ndim) + allowed.shape)
-        allowed = _as_4d(allowed.expand(*allowed.shape[:-2], query.shape[-2], key.shape[-2]), lead)
+        allowed = torch.atleast_2d(allowed)
+        allowed = _as_4d(allowed.expand(*allowed.shape[:-2], query.shape[-2], n_keys), lead)
     output = F.scaled_dot_product_attention(query, key, value, attn_mask=allowed, scale=scale)
     # output (B, H, Nq, width)
     return output.reshape(*lead, *output.shape[-2:])[..., :d_value]
@@ -162,8 +161,7 @@ def _pad(x: Tensor, width: int) -> Tensor:
 
 def _as_4d(x: Tensor, lead: torch.Size) -> Tensor:
     """Give x the leading dimensions ``lead``, brought to exactly two: (B, H, rows, columns)."""
-    if len(lead) > 2 or x.shape[:-2] != lead:
-        x = x.expand(*lead, *x.shape[-2:])
+    x = x.expand(*lead, *x.shape[-2:])
     x = x.reshape(math.prod(lead[:-1]), lead[-1] if lead else 1, *x.shape[-2:])
     return x if x.stride(-1) == 1 else x.contiguous()  # the fast kernel needs contiguous rows
 

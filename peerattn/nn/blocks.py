@@ -198,11 +198,6 @@ class TransformerBlock(nn.Module):
                 f"context: expected {'a tensor' if crosses else 'None'} in a block "
                 f"{'with' if crosses else 'without'} cross-attention."
             )
-        if return_weights:
-            inputs = {"context": context, "context_mask": context_mask, "cache": cache, "sizes": sizes}
-            with recorded_weights(self) as seen:
-                x = self.forward(x, memory, mask=mask, bias=bias, **inputs)  # type: ignore[arg-type]
-            return x, (tuple(seen) if crosses else seen[0])
         own_cache, context_cache = (None, None) if cache is None else cache
 
         def attend(rows: Tensor) -> Tensor:
@@ -213,10 +208,12 @@ class TransformerBlock(nn.Module):
         def cross(rows: Tensor) -> Tensor:
             return self.cross_attention(rows, context, mask=context_mask, cache=context_cache)
 
-        x = self._step(x, self.norm_attention, attend)
-        if crosses:
-            x = self._step(x, self.norm_cross, cross)
-        return self._step(x, self.norm_feedforward, self.feedforward)
+        with recorded_weights(self, return_weights) as seen:
+            x = self._step(x, self.norm_attention, attend)
+            if crosses:
+                x = self._step(x, self.norm_cross, cross)
+        x = self._step(x, self.norm_feedforward, self.feedforward)
+        return (x, tuple(seen) if crosses else seen[0]) if return_weights else x
 
     def _step(self, x: Tensor, norm: nn.Module, update: Callable[[Tensor], Tensor]) -> Tensor:
         """Return x with its update, residual and normalisation where ``self.norm`` has them."""

@@ -135,9 +135,8 @@ class InputEmbedding(nn.Module):
         if self.positions == "learned":
             x = x + self.learned(n, start)
         elif self.positions == "sinusoidal":
-            x = x * math.sqrt(d_model) + sinusoidal_positions(n, d_model, start=start, device=x.device).to(
-                x.dtype
-            )
+            positions = sinusoidal_positions(n, d_model, start=start, device=x.device)
+            x = x * math.sqrt(d_model) + positions.to(x.dtype)
         if segments is not None:
             x = x + self.segments(segments)
         return self.dropout(self.norm(x))

@@ -103,20 +103,17 @@ class MultiheadAttention(nn.Module):
             )
         check_score(score)
         generator = torch.Generator() if generator is None else generator
-        d_memory = d_model if d_memory is None else d_memory
+        d_memory = d_memory or d_model
         if symmetric and d_memory != d_model:
             raise InputError(f"symmetric: needs d_memory == d_model={d_model}, got {d_memory}.")
-        d_head = d_model // n_heads if d_head is None else d_head
-        d_value = d_head if d_value is None else d_value
-        d_output = d_model if d_output is None else d_output
+        d_head = d_head or d_model // n_heads
+        d_value = d_value or d_head
         self.n_heads, self.d_head, self.d_value = n_heads, d_head, d_value
         self.score, self.temperature, self.rotary, self.attend = score, temperature, rotary, attend
         self.query = linear(d_model, n_heads * d_head, bias=bias, generator=generator)
-        self.key: nn.Linear | None = None
-        if not symmetric:
-            self.key = linear(d_memory, n_heads * d_head, bias=bias, generator=generator)
+        self.key = None if symmetric else linear(d_memory, n_heads * d_head, bias=bias, generator=generator)
         self.value = linear(d_memory, n_heads * d_value, bias=bias, generator=generator)
-        self.output = linear(n_heads * d_value, d_output, bias=bias, generator=generator)
+        self.output = linear(n_heads * d_value, d_output or d_model, bias=bias, generator=generator)
         if score == "additive":
             self.combine = normal(n_heads, d_head, std=1 / math.sqrt(d_head), generator=generator)
 

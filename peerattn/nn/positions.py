@@ -48,9 +48,7 @@ def sinusoidal_positions(
     tensor([[0.0000, 1.0000, 0.0000, 1.0000],
             [0.8415, 0.5403, 0.0100, 0.9999]])
     """
-    angle = _angles(
-        torch.arange(start, start + n, device=device, dtype=torch.float32), d_model, 10_000.0
-    )  # (n, d/2)
+    angle = _angles(start, n, d_model, device, torch.float32)  # (n, d/2)
     return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(-2)
 
 
@@ -165,7 +163,8 @@ def rotary(x: Tensor, *, start: int = 0, base: float = 10_000.0) -> Tensor:
     True
     """
     dtype = torch.promote_types(x.dtype, torch.float32)
-    angle = _angles(torch.arange(start, start + x.shape[-2], device=x.device, dtype=dtype), x.shape[-1], base)
+    n, d = x.shape[-2:]
+    angle = _angles(start, n, d, x.device, dtype, base)
     sine, cosine = angle.sin().to(x.dtype), angle.cos().to(x.dtype)  # (n, d/2)
     even, odd = x[..., 0::2], x[..., 1::2]
     return torch.stack([even * cosine - odd * sine, even * sine + odd * cosine], dim=-1).flatten(-2)
@@ -262,22 +261,20 @@ def hop_distance(adjacency: Tensor, longest: int) -> Tensor:
             [3, 0, 1],
             [3, 3, 0]])
     """
-    reached = torch.eye(adjacency.shape[-1], dtype=torch.bool, device=adjacency.device).expand(
-        adjacency.shape
-    )
-    hops = torch.where(reached, 0, longest + 1)
     step = adjacency.float()
-    for steps in range(1, longest + 1):
-        now = reached | (reached.float() @ step > 0)
-        hops = torch.where(now & ~reached, steps, hops)
-        reached = now
+    reached = torch.eye(step.shape[-1], dtype=torch.bool, device=step.device).expand(step.shape)
+    hops = (~reached).long()  # how many numbers of steps, from 0, do not reach it
+    for _ in range(longest):
+        reached = reached | (reached.float() @ step > 0)
+        hops = hops + ~reached
     return hops
 
 
-def _angles(positions: Tensor, width: int, base: float) -> Tensor:
+def _angles(
+    start: int, n: int, width: int, device: torch.device | None, dtype: torch.dtype, base: float = 10_000.0
+) -> Tensor:
     if width % 2:
         raise InputError(f"width: expected an even number, for sines and cosines in pairs, got {width}.")
-    frequency = torch.exp(
-        torch.arange(0, width, 2, device=positions.device, dtype=positions.dtype) * (-math.log(base) / width)
-    )  # (d/2,)
-    return positions[:, None] * frequency
+    positions = torch.arange(start, start + n, device=device, dtype=dtype)
+    pairs = torch.arange(0, width, 2, device=device, dtype=dtype)
+    return positions[:, None] * torch.exp(pairs * (-math.log(base) / width))

@@ -41,20 +41,20 @@ def head_gates(gates: Mapping[MultiheadAttention, Tensor]) -> Iterator[None]:
     >>> bool((silent == layer.output.bias).all())
     True
     """
-    for layer, gate in gates.items():
-        if gate.shape != (layer.n_heads,):
-            raise InputError(
-                f"gates: expected one gate per head, shape ({layer.n_heads},), got {tuple(gate.shape)}."
-            )
 
     def gated(layer: Any, _: Any, found: Any) -> Any:
         return (found[0], found[1] * gates[layer][:, None, None]) if type(found) is tuple else found
 
-    hooks: list[Any] = [layer.register_forward_hook(gated) for layer in gates]
-    for layer, gate in gates.items():
-        each = partial(gate.repeat_interleave, layer.d_value)
-        hooks.append(layer.output.register_forward_pre_hook(lambda _, rows, each=each: rows[0] * each()))
+    hooks: list[Any] = []
     try:
+        for layer, gate in gates.items():
+            if gate.shape != (layer.n_heads,):
+                raise InputError(
+                    f"gates: expected one gate per head, shape ({layer.n_heads},), got {tuple(gate.shape)}."
+                )
+            each = partial(gate.repeat_interleave, layer.d_value)
+            hooks.append(layer.register_forward_hook(gated))
+            hooks.append(layer.output.register_forward_pre_hook(lambda _, rows, each=each: rows[0] * each()))
         yield
     finally:
         for hook in hooks:
@@ -108,20 +108,12 @@ def head_importance(
         raise InputError(
             f"module: expected at least one MultiheadAttention in it, got {type(module).__name__}."
         )
-    gates = {
-        name: layer.output.weight.new_ones(layer.n_heads).requires_grad_() for name, layer in layers.items()
-    }
-    total = {name: torch.zeros_like(gate, requires_grad=False) for name, gate in gates.items()}
-    n_batches = 0
-    with head_gates({layers[name]: gate for name, gate in gates.items()}):
-        for batch in batches:
-            gradients = torch.autograd.grad(loss(batch), list(gates.values()))
-            for name, gradient in zip(gates, gradients):
-                total[name] += gradient.abs()
-            n_batches += 1
-    if n_batches == 0:
+    gates = [layer.output.weight.new_ones(layer.n_heads).requires_grad_() for layer in layers.values()]
+    with head_gates(dict(zip(layers.values(), gates))):
+        slopes = [torch.autograd.grad(loss(batch), gates) for batch in batches]
+    if not slopes:
         raise InputError("batches: expected at least one batch, got none.")
-    return {name: value / n_batches for name, value in total.items()}
+    return {name: torch.stack(each).abs().mean(0) for name, each in zip(layers, zip(*slopes))}
 
 
 def prune_heads(layer: MultiheadAttention, keep: Tensor) -> MultiheadAttention:
@@ -155,15 +147,13 @@ def prune_heads(layer: MultiheadAttention, keep: Tensor) -> MultiheadAttention:
     numbers = _head_numbers(keep, layer.n_heads)
     pruned = copy.deepcopy(layer)
     pruned.n_heads = len(numbers)
-    for projection in filter(None, (pruned.query, pruned.key, pruned.value)):
-        projection.weight = take_heads(projection.weight, 0, layer.n_heads, numbers)
-        projection.out_features = projection.weight.shape[0]
-        if projection.bias is not None:
-            projection.bias = take_heads(projection.bias, 0, layer.n_heads, numbers)
-    if hasattr(pruned, "combine"):
-        pruned.combine = take_heads(pruned.combine, 0, layer.n_heads, numbers)
-    pruned.output.weight = take_heads(pruned.output.weight, 1, layer.n_heads, numbers)
-    pruned.output.in_features = pruned.output.weight.shape[1]
+    for name, parameter in layer.named_parameters():
+        if name != "output.bias":
+            part, _, kind = name.rpartition(".")
+            kept = take_heads(parameter, int(part == "output"), layer.n_heads, numbers)
+            setattr(pruned.get_submodule(part), kind, kept)
+    for projection in filter(None, (pruned.query, pruned.key, pruned.value, pruned.output)):
+        projection.out_features, projection.in_features = projection.weight.shape
     return pruned
 
 

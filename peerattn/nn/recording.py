@@ -13,13 +13,15 @@ from peerattn.nn.multihead import MultiheadAttention
 
 
 @contextmanager
-def recorded_weights(module: nn.Module) -> Iterator[list[Tensor]]:
+def recorded_weights(module: nn.Module, wanted: bool = True) -> Iterator[list[Tensor]]:
     """Give a list to which every attention layer in the module adds its weights when it computes.
 
     Parameters
     ----------
     module : nn.Module
         Holds `MultiheadAttention` or `GraphAttention` layers.
+    wanted : bool, default True
+        False: nothing is recorded.
 
     Yields
     ------
@@ -44,7 +46,8 @@ def recorded_weights(module: nn.Module) -> Iterator[list[Tensor]]:
         found.append(output[1])
         return output[0]
 
-    layers = [layer for layer in module.modules() if isinstance(layer, MultiheadAttention | GraphAttention)]
+    within = module.modules() if wanted else ()
+    layers = [layer for layer in within if isinstance(layer, MultiheadAttention | GraphAttention)]
     hooks = [layer.register_forward_pre_hook(request, with_kwargs=True) for layer in layers]
     hooks += [layer.register_forward_hook(record) for layer in layers]
     try:

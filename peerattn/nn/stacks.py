@@ -64,12 +64,10 @@ class Encoder(nn.Module):
         self,
         x: Tensor,
         *,
-        mask: Tensor | None = None,
-        bias: Tensor | None = None,
         context: Tensor | None = None,
-        context_mask: Tensor | None = None,
         cache: StackCache | None = None,
         return_weights: bool = False,
+        **options: Any,
     ) -> Any:
         """Encode the rows x; every block attends within x, and to ``context`` where it has cross-attention.
 
@@ -79,7 +77,7 @@ class Encoder(nn.Module):
         mask, bias : Tensor broadcastable to (..., n_heads, n, n), default None
             The same for all blocks.
         context, context_mask
-            As in `TransformerBlock.forward`, the same for all blocks.
+            As in `TransformerBlock.forward`, the same for all blocks, as are its other options.
         cache : StackCache, default None
             Of earlier rows: x are then the rows after them, and the mask's keys are all rows.
         return_weights : bool, default False
@@ -91,14 +89,11 @@ class Encoder(nn.Module):
         weights : list, one per block, of Tensor, shape (..., n_heads, n, n)
             Only with ``return_weights=True``. Pairs where there is cross-attention, as `TransformerBlock` gives them.
         """
-        options: Any = {"mask": mask, "bias": bias, "context": context, "context_mask": context_mask}
-        if return_weights:
-            with recorded_weights(self) as seen:
-                x = self.forward(x, **options, cache=cache)
-            return x, (seen if context is None else list(zip(seen[::2], seen[1::2], strict=True)))
-        for k, block in enumerate(self.blocks):
-            x = block(x, **options, cache=None if cache is None else cache.blocks[k])
-        return self.final_norm(x)
+        with recorded_weights(self, return_weights) as seen:
+            for k, block in enumerate(self.blocks):
+                x = block(x, context=context, cache=None if cache is None else cache.blocks[k], **options)
+        x, pairs = self.final_norm(x), zip(seen[::2], seen[1::2])
+        return (x, seen if context is None else list(pairs)) if return_weights else x
 
     @classmethod
     def from_torch(cls, stack: nn.TransformerEncoder | nn.TransformerDecoder) -> Encoder:

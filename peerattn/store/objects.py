@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError, PeerAttnWarning, checked
 from peerattn.store.sealed import read_state, write_state, written_by_us
-from peerattn.store.sklearn_models import KNOWN, from_state, state_of
+from peerattn.store.sklearn_models import KNOWN, from_state, state_of, with_attributes
 
 KIND = "~"  # key under which the tree says what a mapping represents
 _OURS = re.compile(r"peerattn\.(panel|network|models|evaluation|sequence)(\.[a-z_]+)*:[A-Za-z_]+")
@@ -143,15 +143,11 @@ def encoded(value: Any, arrays: dict[str, np.ndarray], where: str) -> Any:
     """Return a value as JSON holds it; arrays are put aside under numbers."""
 
     def put(array: np.ndarray) -> str:
-        name = str(len(arrays))
-        arrays[name] = array
+        arrays[name := str(len(arrays))] = array
         return name
 
-    def tagged(kind: str, **parts: Any) -> dict[str, Any]:
-        return {KIND: kind} | {name: encoded(part, arrays, where) for name, part in parts.items()}
-
-    def held(named: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: encoded(item, arrays, f"{where}.{name}") for name, item in named.items()}
+    def held(named: Mapping[str, Any], path: str) -> dict[str, Any]:
+        return {name: encoded(item, arrays, path.format(name)) for name, item in named.items()}
 
     if value is None or isinstance(value, bool | int | float | str):
         return value
@@ -160,82 +156,36 @@ def encoded(value: Any, arrays: dict[str, np.ndarray], where: str) -> Any:
         return encoded(plain, arrays, where)
     if isinstance(value, list):
         return [encoded(item, arrays, where) for item in value]
-    if isinstance(value, tuple):
-        return tagged("tuple", items=list(value))
-    if isinstance(value, Mapping):
-        return tagged("dict", items=[list(pair) for pair in value.items()])
-    if isinstance(value, np.ndarray):
-        if value.dtype == object:
-            return tagged("objects", items=list(value.ravel()), shape=list(value.shape))
+    if isinstance(value, np.ndarray) and value.dtype != object:
         return {KIND: "array", "name": put(value)}
-    if isinstance(value, pd.Timestamp):
-        return tagged("timestamp", text=value.isoformat(), unit=value.unit)
-    if isinstance(value, pd.Period):
-        return tagged("period", text=str(value), freq=value.freqstr)
-    if isinstance(value, pd.Index):
-        kind, parts = _parts_of_index(value)
-        return tagged(kind, **parts)
-    if isinstance(value, pd.Series):
-        return tagged("series", values=value.array, index=value.index, name=value.name)
-    if isinstance(value, pd.DataFrame):
-        columns = [value.iloc[:, k].array for k in range(value.shape[1])]
-        return tagged("frame", values=columns, index=value.index, columns=value.columns)
     if isinstance(value, pd.api.extensions.ExtensionArray):
         numbers = isinstance(value, pd.arrays.NumpyExtensionArray)
         return encoded(value.to_numpy() if numbers else pd.Index(value), arrays, where)
     if isinstance(value, sparse.csr_array):
         names = [put(part) for part in (value.data, value.indices, value.indptr)]
-        return tagged("csr", parts=names, shape=list(value.shape))
+        return {KIND: "csr", "parts": names, "shape": list(value.shape)}
     if isinstance(value, type) and issubclass(value, Warning):
-        return tagged("warning", module=value.__module__, name=value.__qualname__)
-    named = f"{type(value).__module__}:{type(value).__name__}"
+        return {KIND: "warning", "module": value.__module__, "name": value.__qualname__}
+    for kind, (types, parts, _) in _CODECS.items():
+        if isinstance(value, types):
+            return {KIND: kind} | held(parts(value), where)
+    name, module = type(value).__name__, type(value).__module__
+    named, inside = f"{module}:{name}", f"{where}.{{}}"
     if isinstance(value, BaseEstimator) and _OURS.fullmatch(named):
         kept = value._held() if hasattr(value, "_held") else vars(value)
-        return {KIND: "estimator", "class": named, "attributes": held(kept)}
-    if _OURS.fullmatch(named) and (kept_fields := _names(type(value))):
+        return {KIND: "estimator", "class": named, "attributes": held(kept, inside)}
+    if is_dataclass(value) and _OURS.fullmatch(named):
         return {
             KIND: named,
-            "fields": {name: encoded(getattr(value, name), arrays, where) for name in kept_fields},
+            "fields": held({f.name: getattr(value, f.name) for f in fields(value) if f.init}, where),
         }
-    if type(value).__name__ in KNOWN and type(value).__module__.startswith("sklearn."):
-        return {KIND: "sklearn", "class": type(value).__name__, "attributes": held(state_of(value))}
+    if name in KNOWN and module.startswith("sklearn."):
+        return {KIND: "sklearn", "class": name, "attributes": held(state_of(value), inside)}
     raise InputError(
-        f"{where} is a {type(value).__name__}, which cannot be stored without pickle. Use pickle or joblib for this model, "
+        f"{where} is a {name}, which cannot be stored without pickle. Use pickle or joblib for this model, "
         "and open such files only where you trust their source. Stored without pickle are this package's estimators and "
         f"scikit-learn's {', '.join(sorted(KNOWN))}."
     )
-
-
-def _names(kind: type) -> tuple[str, ...]:
-    """Return the attributes of an object of this package that are its constructor's arguments; none for other classes."""
-    return tuple(f.name for f in fields(kind) if f.init) if is_dataclass(kind) else ()
-
-
-def _parts_of_index(index: pd.Index) -> tuple[str, dict[str, Any]]:
-    """Return the kind of an index, and of what `_DECODERS` makes it again."""
-    if isinstance(index, pd.MultiIndex):
-        levels = [index.get_level_values(k) for k in range(index.nlevels)]
-        return "multiindex", {"levels": levels, "names": list(index.names)}
-    name = {"name": index.name}
-    if isinstance(index, pd.RangeIndex):
-        return "range", {"bounds": [index.start, index.stop, index.step]} | name
-    if isinstance(index, pd.CategoricalIndex):
-        parts = {
-            "codes": np.asarray(index.codes),
-            "categories": index.categories,
-            "ordered": bool(index.ordered),
-        }
-        return "categories", parts | name
-    if isinstance(index, pd.PeriodIndex):
-        return "periods", {"text": [str(p) for p in index], "freq": index.freqstr} | name
-    text = isinstance(index.dtype, pd.StringDtype)
-    plain = isinstance(index, pd.DatetimeIndex) and index.tz is None
-    values = index.to_numpy() if plain or index.dtype.kind in "biuf" else index.to_numpy(dtype=object)
-    if values.dtype == object:
-        values = np.array(
-            [None if not isinstance(v, tuple) and pd.isna(v) else v for v in values] + [None], dtype=object
-        )[:-1]
-    return "index", {"values": values, "text": text} | name
 
 
 def _decoded(value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
@@ -247,56 +197,38 @@ def _decoded(value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
     if kind == "array":
         return arrays[value["name"]]
     if kind == "csr":
-        return _csr([arrays[part] for part in value["parts"]], value["shape"])
-    if kind in _DECODERS:
-        return _DECODERS[kind](
+        found = sparse.csr_array(tuple(arrays[part] for part in value["parts"]), shape=tuple(value["shape"]))
+        found.check_format(full_check=True)  # products do not look whether positions lie inside
+        return found
+    if kind == "warning":
+        return _warning(value["module"], value["name"])
+    if kind in _CODECS:
+        return _CODECS[kind][2](
             **{name: _decoded(part, arrays) for name, part in value.items() if name != KIND}
         )
     held = value["fields" if "fields" in value else "attributes"]
     held = {name: _decoded(item, arrays) for name, item in held.items()}
-    if kind == "estimator":
-        return _estimator(value["class"], held)
     if kind == "sklearn":
         return from_state(value["class"], held)
-    found = _ours(kind)
-    if not _names(found):
-        raise InputError(f"path: the file names {kind!r}, which is no part of a saved model.")
-    return found(**{name.lstrip("_"): item for name, item in held.items()})
+    if kind != "estimator":
+        return _ours(kind, is_dataclass)(**{name.lstrip("_"): item for name, item in held.items()})
+    estimator = with_attributes(_ours(value["class"], lambda found: issubclass(found, BaseEstimator)), held)
+    getattr(estimator, "_restore", lambda: None)()
+    return estimator
 
 
-def _ours(named: str) -> Any:
+def _ours(named: str, is_stored: Callable[[type], bool]) -> Any:
     """Return a class of this package by its name; nothing else can be named."""
-    if not _OURS.fullmatch(named):
-        raise InputError(f"path: the file names {named!r}, which is no part of a saved model.")
-    module, name = named.split(":")
+    module, _, name = named.partition(":")
     try:
-        found = getattr(importlib.import_module(module), name)
+        found = getattr(importlib.import_module(module), name) if _OURS.fullmatch(named) else None
     except (ImportError, AttributeError) as error:
         raise InputError(
             f"path: the file names {named!r}, which this version of peerattn does not have."
         ) from error
-    if (
-        not isinstance(found, type)
-        or found.__module__ != module
-        or not (_names(found) or issubclass(found, BaseEstimator))
-    ):
+    if not isinstance(found, type) or found.__module__ != module or not is_stored(found):
         raise InputError(f"path: the file names {named!r}, which is no part of a saved model.")
     return found
-
-
-def _estimator(named: str, attributes: dict[str, Any]) -> Any:
-    cls = _ours(named)
-    if not issubclass(cls, BaseEstimator):
-        raise InputError(f"path: the file names {named!r}, which is no estimator.")
-    estimator = cls.__new__(cls)
-    for name, item in attributes.items():
-        if name.startswith("__") or (hasattr(cls, name) and name not in cls._get_param_names()):
-            raise InputError(
-                f"path: the file names the attribute {name!r}, which {cls.__name__} does not store."
-            )
-        vars(estimator)[name] = item
-    getattr(estimator, "_restore", lambda: None)()
-    return estimator
 
 
 def _warning(module: str, name: str) -> type[Warning]:
@@ -307,26 +239,21 @@ def _warning(module: str, name: str) -> type[Warning]:
     return PeerAttnWarning if module.startswith("peerattn.") else UserWarning
 
 
+def _parts_of_index(index: pd.Index) -> dict[str, Any]:
+    """Return the values of an index, text and missing labels as JSON holds them."""
+    plain = isinstance(index, pd.DatetimeIndex) and index.tz is None
+    values = index.to_numpy() if plain or index.dtype.kind in "biuf" else index.to_numpy(dtype=object)
+    if values.dtype == object:
+        values = _objects(
+            [None if not isinstance(v, tuple) and pd.isna(v) else v for v in values], [len(values)]
+        )
+    return {"values": values, "text": isinstance(index.dtype, pd.StringDtype), "name": index.name}
+
+
 def _objects(items: list[Any], shape: list[int]) -> np.ndarray:
     found = np.empty(len(items), dtype=object)
     found[:] = items
     return found.reshape(shape)
-
-
-def _index(values: Any, text: bool, name: Any) -> pd.Index:
-    return (
-        pd.Index(values, dtype="str", name=name) if text else pd.Index(values, name=name, tupleize_cols=False)
-    )
-
-
-def _csr(parts: list[np.ndarray], shape: list[int]) -> sparse.csr_array:
-    found = sparse.csr_array(tuple(parts), shape=tuple(shape))
-    found.check_format(full_check=True)  # products do not look whether positions lie inside
-    return found
-
-
-def _categories(codes: np.ndarray, categories: pd.Index, ordered: bool, name: Any) -> pd.CategoricalIndex:
-    return pd.CategoricalIndex(pd.Categorical.from_codes(codes, categories, ordered=ordered), name=name)
 
 
 def _frame(values: list[Any], index: pd.Index, columns: pd.Index) -> pd.DataFrame:
@@ -337,18 +264,60 @@ def _values(value: Any) -> Any:
     return value.array if isinstance(value, pd.Index) else value
 
 
-_DECODERS: dict[str, Callable[..., Any]] = {
-    "tuple": lambda items: tuple(items),
-    "dict": lambda items: dict(items),
-    "objects": _objects,
-    "timestamp": lambda text, unit: pd.Timestamp(text).as_unit(unit),
-    "period": lambda text, freq: pd.Period(text, freq=freq),
-    "index": _index,
-    "range": lambda bounds, name: pd.RangeIndex(range(*bounds), name=name),
-    "periods": lambda text, freq, name: pd.PeriodIndex(text, freq=freq, name=name),
-    "categories": _categories,
-    "multiindex": lambda levels, names: pd.MultiIndex.from_arrays(levels, names=names),
-    "series": lambda values, index, name: pd.Series(_values(values), index=index, name=name),
-    "frame": _frame,
-    "warning": _warning,
+#: By kind: of which types it is (the first that fits), its parts, and what is made of them.
+_CODECS: dict[str, tuple[type, Callable[[Any], dict[str, Any]], Callable[..., Any]]] = {
+    "tuple": (tuple, lambda v: {"items": list(v)}, lambda items: tuple(items)),
+    "dict": (Mapping, lambda v: {"items": [list(pair) for pair in v.items()]}, lambda items: dict(items)),
+    "objects": (np.ndarray, lambda v: {"items": list(v.ravel()), "shape": list(v.shape)}, _objects),
+    "timestamp": (
+        pd.Timestamp,
+        lambda v: {"text": v.isoformat(), "unit": v.unit},
+        lambda text, unit: pd.Timestamp(text).as_unit(unit),
+    ),
+    "period": (
+        pd.Period,
+        lambda v: {"text": str(v), "freq": v.freqstr},
+        lambda text, freq: pd.Period(text, freq=freq),
+    ),
+    "multiindex": (
+        pd.MultiIndex,
+        lambda v: {"levels": [v.get_level_values(k) for k in range(v.nlevels)], "names": list(v.names)},
+        lambda levels, names: pd.MultiIndex.from_arrays(levels, names=names),
+    ),
+    "range": (
+        pd.RangeIndex,
+        lambda v: {"bounds": [v.start, v.stop, v.step], "name": v.name},
+        lambda bounds, name: pd.RangeIndex(range(*bounds), name=name),
+    ),
+    "categories": (
+        pd.CategoricalIndex,
+        lambda v: {"codes": v.codes, "categories": v.categories, "ordered": bool(v.ordered), "name": v.name},
+        lambda name, **parts: pd.CategoricalIndex(pd.Categorical.from_codes(**parts), name=name),
+    ),
+    "periods": (
+        pd.PeriodIndex,
+        lambda v: {"text": list(map(str, v)), "freq": v.freqstr, "name": v.name},
+        lambda text, freq, name: pd.PeriodIndex(text, freq=freq, name=name),
+    ),
+    "index": (
+        pd.Index,
+        _parts_of_index,
+        lambda values, text, name: pd.Index(
+            values, dtype="str" if text else None, name=name, tupleize_cols=False
+        ),
+    ),
+    "series": (
+        pd.Series,
+        lambda v: {"values": v.array, "index": v.index, "name": v.name},
+        lambda values, index, name: pd.Series(_values(values), index=index, name=name),
+    ),
+    "frame": (
+        pd.DataFrame,
+        lambda v: {
+            "values": [v.iloc[:, k].array for k in range(v.shape[1])],
+            "index": v.index,
+            "columns": v.columns,
+        },
+        _frame,
+    ),
 }

@@ -61,15 +61,8 @@ def from_state(name: str, held: dict[str, Any]) -> Any:
     """
     if name not in KNOWN:
         raise InputError(f"path: the file names {name!r}, which is no part of a saved model.")
-    cls = KNOWN[name]
     trees = held.pop("trees", None)
-    estimator = cls.__new__(cls)
-    for attribute, value in held.items():
-        if attribute.startswith("__") or callable(getattr(cls, attribute, None)):
-            raise InputError(
-                f"path: the file names the attribute {attribute!r}, which {name} does not store."
-            )
-        vars(estimator)[attribute] = value
+    estimator = with_attributes(KNOWN[name], held)
     if name == "Pipeline":
         estimator.memory = None
     if name == "KNeighborsRegressor" and "_fit_X" in held:  # its tree is made again of the training rows
@@ -77,6 +70,24 @@ def from_state(name: str, held: dict[str, Any]) -> Any:
         vars(estimator).update(held)
     if trees is not None:
         _plant(estimator, trees["sizes"], trees["nodes"])
+    return estimator
+
+
+def with_attributes(cls: Any, held: dict[str, Any]) -> Any:
+    """Return an estimator of this class with these attributes, none of which may hide a method.
+
+    Raises
+    ------
+    InputError
+        For an attribute that an estimator of this class does not store.
+    """
+    for name in held:
+        if name.startswith("__") or (hasattr(cls, name) and name not in cls._get_param_names()):
+            raise InputError(
+                f"path: the file names the attribute {name!r}, which {cls.__name__} does not store."
+            )
+    estimator = cls.__new__(cls)
+    vars(estimator).update(held)
     return estimator
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -113,39 +113,33 @@ class Design:
             Codes to leave out.
         """
         if scale not in SCALES:
-            names = [str(name) for name in SCALES]
             raise InputError(
-                f"scale must be one of {list(SCALES)}, got {scale!r}.{did_you_mean(scale, names)}"
+                f"scale must be one of {list(SCALES)}, got {scale!r}.{did_you_mean(scale, SCALES)}"
             )
-        frame = (
-            panel.characteristics if characteristics is None else panel.characteristics[list(characteristics)]
-        )
+        frame = panel.characteristics
+        frame = frame if characteristics is None else frame[list(characteristics)]
         codes = panel.codes.drop(columns=list(without))
-        known = all_max(frame.notna().any().to_numpy(dtype=float))
-        empty = pd.Series(known == 0.0, frame.columns)
-        if empty.any():
-            message = f"no training value at all in {', '.join(map(repr, frame.columns[empty]))}: left out."
+        known, gaps = (all_max(each.any().to_numpy(float)) > 0 for each in (frame.notna(), frame.isna()))
+        if not known.all():
+            message = f"no training value at all in {', '.join(map(repr, frame.columns[~known]))}: left out."
             warn_user(DroppedColumnWarning(message))
-        frame = frame.loc[:, ~empty]
-        if not frame.shape[1] and not codes.shape[1]:
+        if not known.any() and not codes.shape[1]:
             raise InputError(
                 "X has no characteristic with a known training value, and no code; pass at least one of them."
             )
+        indicated, frame = frame.columns[known & gaps], frame.loc[:, known]
         p, columns = frame.shape[1], frame.to_numpy().T
+        ranked = scale == "rank" and not panel.dated
+        levels = {name: set().union(*gathered(set(codes[name].dropna()))) for name in codes.columns}
         design = cls(
             scale,
             tuple(frame.columns),
-            tuple(frame.columns[all_max(frame.isna().any().to_numpy(dtype=float)) > 0]),
+            tuple(indicated),
             _medians(columns, weight),
             np.zeros(p),
             np.ones(p),
-            tuple(_distribution(column, weight) for column in columns)
-            if scale == "rank" and not panel.dated
-            else (),
-            {
-                name: tuple(sorted(set().union(*gathered(set(codes[name].dropna())))))
-                for name in codes.columns
-            },
+            tuple(_distribution(column, weight) for column in columns) if ranked else (),
+            {name: tuple(sorted(found)) for name, found in levels.items()},
         )
         if scale != "standard" or not p:
             return design
@@ -153,23 +147,20 @@ class Design:
         center = mean_of(x, weight)
         spread = np.sqrt(mean_of((x - center) ** 2, weight))
         constant = spread <= ROUNDING * np.abs(center)  # whatever the unit
-        values = vars(design) | {"center": center, "spread": np.where(constant, 1.0, spread)}
-        return cls(**values)
+        return replace(design, center=center, spread=np.where(constant, 1.0, spread))
 
     @cached_property
     def columns(self) -> tuple[Column, ...]:
         """The columns of the matrix: characteristics, indicators, levels."""
-        wanted: list[tuple[str, Role, Any, str | None]] = [
-            *((str(name), "characteristic", name, None) for name in self.characteristics),
-            *((f"{name}_missing", "missing", name, None) for name in self.indicated),
-            *(
-                (f"{name}={level}", "level", name, level)
-                for name in self.levels
-                for level in self.levels[name]
-            ),
+        made = [Column(str(name), "characteristic", name) for name in self.characteristics]
+        made += [Column(f"{name}_missing", "missing", name) for name in self.indicated]
+        made += [
+            Column(f"{name}={level}", "level", name, level)
+            for name in self.levels
+            for level in self.levels[name]
         ]
-        names = unique_names([name for name, *_ in wanted])
-        return tuple(Column(name, *rest) for name, (_, *rest) in zip(names, wanted, strict=True))
+        names = unique_names([column.name for column in made])
+        return tuple(replace(column, name=name) for column, name in zip(made, names, strict=True))
 
     @property
     def names(self) -> list[str]:

@@ -59,9 +59,10 @@ def effect_labels(effects: str | Sequence[str] | None, labels: Mapping[str, Any]
     for name, parts in effect_parts(effects).items():
         for part in parts:
             if part not in labels:
+                known = ", ".join(map(repr, labels))
                 raise InputError(
-                    f"effects: {part!r} is no label.{did_you_mean(part, labels)} Name {_listed(labels)}, or join several by "
-                    f"{BY!r}, such as 'firm{BY}period'."
+                    f"effects: {part!r} is no label.{did_you_mean(part, labels)} Name {known}, or join several by {BY!r}, "
+                    f"such as 'firm{BY}period'."
                 )
         if len(parts) == 1:
             columns[name] = np.asarray(labels[parts[0]])
@@ -70,10 +71,6 @@ def effect_labels(effects: str | Sequence[str] | None, labels: Mapping[str, Any]
             columns[name] = [BY.join(row) for row in zip(*texts, strict=True)]
     n_rows = min((len(values) for values in labels.values()), default=0)
     return pd.DataFrame(columns, index=pd.RangeIndex(n_rows))
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(map(repr, names))
 
 
 def integers(groups: pd.DataFrame) -> pd.DataFrame:
@@ -110,7 +107,6 @@ def net_of(
     if groups is None or not groups.shape[1]:
         return table, 0
     pyhdfe = extra("pyhdfe", "regressions", "Absorbing effects")
-
     nested = None if clusters is None else integers(clusters).to_numpy()
     absorb = pyhdfe.create(integers(groups).to_numpy(), cluster_ids=nested, drop_singletons=False)
     return absorb.residualize(table, None if weight is None else weight[:, None]), int(absorb.degrees)
@@ -145,7 +141,5 @@ def known_effects(effects: Mapping[str, pd.Series], groups: pd.DataFrame) -> np.
     >>> known_effects({"firm": pd.Series({"A": -1.0})}, pd.DataFrame({"firm": ["A", "C"]})).tolist()
     [-1.0, 0.0]
     """
-    total = np.zeros(len(groups))
-    for name, effect in effects.items():
-        total += effect.reindex(pd.Index(groups[name])).fillna(0.0).to_numpy()
-    return total
+    each = [effect.reindex(pd.Index(groups[name])).fillna(0.0).to_numpy() for name, effect in effects.items()]
+    return np.asarray(sum(each, np.zeros(len(groups))))

@@ -13,7 +13,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from peerattn.panel.design import Column, Design
 from peerattn.panel.gate import check_panel
-from peerattn.panel.panel import Panel
 
 
 class FrameTransformer(TransformerMixin, BaseEstimator):
@@ -61,13 +60,14 @@ class PanelEncoder(FrameTransformer):
 
     def fit(self, X: Any, y: Any = None) -> PanelEncoder:
         """Learn medians, indicators and code levels from training rows."""
-        self.design_ = Design.fit(self._check(X, fitting=True))
+        panel = check_panel(self, X, fitting=True, firm=self.firm, period=self.period, codes=self.codes)
+        self.design_ = Design.fit(panel)
         return self
 
     def transform(self, X: Any) -> pd.DataFrame:
         """Return the encoded rows, in the order and with the index of ``X``."""
         check_is_fitted(self)
-        panel = self._check(X, fitting=False)
+        panel = check_panel(self, X, fitting=False, firm=self.firm, period=self.period)
         matrix = self.design_.transform(panel)[np.argsort(panel.order)]
         return pd.DataFrame(matrix, index=panel.index, columns=self.get_feature_names_out())
 
@@ -80,6 +80,3 @@ class PanelEncoder(FrameTransformer):
         """Names of the encoded columns."""
         check_is_fitted(self)
         return np.array(self.design_.names, dtype=object)
-
-    def _check(self, X: Any, *, fitting: bool) -> Panel:
-        return check_panel(self, X, fitting=fitting, firm=self.firm, period=self.period, codes=self.codes)

@@ -19,6 +19,7 @@ from peerattn.panel.panel import Panel
 from peerattn.panel.reading import as_panel, assemble, read_rows, refusing
 
 PER_CENT = 1.5  # median size of returns above which they are per cent
+_CHECKS_OF_Y: dict[str, Any] = {"ensure_all_finite": "allow-nan", "y_numeric": True, "ensure_min_samples": 2}
 IDENTITY_SHARE = 0.9  # a code with this many levels per firm names the firm itself
 
 
@@ -69,7 +70,7 @@ def check_panel(
     given = as_pandas(X)
     named = isinstance(given, pd.DataFrame | Panel)
     if not named:
-        given, y = _numbers(estimator, given, y, fitting, codes)
+        given = _numbers(estimator, given, fitting, codes)
     if isinstance(given, Panel):
         columns, n_rows = given.columns, len(given)
     else:
@@ -80,12 +81,13 @@ def check_panel(
     names = _names(estimator, columns, n_rows, fitting) if named or not fitting else columns
     declared = codes if fitting else estimator.code_columns_
     if isinstance(given, Panel):
-        panel = given.renamed(names).with_codes(declared)
+        panel = given.with_codes(declared) if names == columns else given
         if not fitting:
             panel = panel.with_outcomes(None)
-            if more := set(panel.codes) - set(declared):
+            if names != columns or {*panel.codes} != {*declared}:
                 raise InputError(
-                    f"X holds codes in {sorted(map(str, more))}, which fit read as numbers: declare them in codes=."
+                    f"X is a Panel with columns {list(columns)}, of which {list(panel.codes)} are codes, but fit had "
+                    f"{list(names)} and {list(declared)}: declare the same, or pass X.X."
                 )
     else:
         frame = rows.frame if names == columns else rows.frame.set_axis(list(names), axis=1)
@@ -97,12 +99,7 @@ def check_panel(
         panel = replace(panel, outcomes=y.outcomes)
     elif y is not None:
         if fitting and panel.firm is None:  # as scikit-learn checks it
-            options: dict[str, Any] = {
-                "ensure_all_finite": "allow-nan",
-                "y_numeric": True,
-                "ensure_min_samples": 2,
-            }
-            y = check_X_y(np.zeros((n_rows, 1)), y, estimator=estimator, **options)[1].astype(float)
+            y = check_X_y(np.zeros((n_rows, 1)), y, estimator=estimator, **_CHECKS_OF_Y)[1].astype(float)
         panel = panel.with_outcomes(y, "y" if fitting else "outcomes")
     if fitting and panel.outcomes is not None and panel.firm is not None:
         warn_of_leaks(panel)
@@ -114,22 +111,20 @@ def check_panel(
     return panel
 
 
-def _numbers(estimator: Any, X: Any, y: Any, fitting: bool, codes: Sequence[str]) -> tuple[np.ndarray, Any]:
+def _numbers(estimator: Any, X: Any, fitting: bool, codes: Sequence[str]) -> np.ndarray:
     """Return an array that scikit-learn has checked, as it checks those of every estimator."""
     if codes:
         raise InputError(
             f"codes={list(codes)} names columns, but X is an array without names: pass a DataFrame."
         )
     options: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan", "reset": fitting}
-    if fitting and y is not None:
-        return validate_data(estimator, X, y, y_numeric=True, ensure_min_samples=2, **options)
     X = validate_data(estimator, X, **options)
     if not fitting and estimator.code_columns_:
         raise InputError(
             f"X is an array, but fit read codes in {', '.join(map(repr, estimator.code_columns_))}: pass a DataFrame with "
             "the columns of fit."
         )
-    return X, y
+    return np.asarray(X)
 
 
 def _names(estimator: Any, columns: tuple[Any, ...], n_rows: int, fitting: bool) -> tuple[Any, ...]:
@@ -138,12 +133,8 @@ def _names(estimator: Any, columns: tuple[Any, ...], n_rows: int, fitting: bool)
     if len({*columns}) == len(columns):  # scikit-learn knows names of text only; others are compared below
         text = all(isinstance(name, str) for name in columns)
         try:
-            validate_data(
-                estimator,
-                pd.DataFrame(columns=columns if text else numbers),
-                reset=fitting,
-                skip_check_array=True,
-            )
+            frame = pd.DataFrame(columns=columns if text else numbers)
+            validate_data(estimator, frame, reset=fitting, skip_check_array=True)
         except ValueError as error:
             raise InputError(f"{_other_columns(fitted, columns)}{error}") from error
     for count, what in ((len(columns), "feature"), (n_rows, "sample")):

@@ -166,10 +166,17 @@ class Panel:
             When labels differ (three are shown) or can be read in two ways, or the length differs.
         """
         values = as_pandas(values)
-        if isinstance(values, pd.DataFrame) and values.shape[1] == 1:
-            values = values.iloc[:, 0]
+        values = values.squeeze(axis=1) if isinstance(values, pd.DataFrame) else values
         at = self.positions(values, name)
-        return _numbers(values, len(self), name)[at]
+        if isinstance(values, str):
+            raise InputError(f"{name} is the text {values!r}: pass the column itself, and X without it.")
+        numbers = floats(values, f"{name} must hold numbers: {{error}}")
+        numbers = numbers[:, 0] if numbers.shape == (len(self), 1) else numbers
+        if numbers.shape != (len(self),):
+            raise InputError(
+                f"{name} has shape {numbers.shape}, but X has {len(self)} rows: pass one value for each row."
+            )
+        return numbers[at]
 
     def positions(self, values: Any, name: str) -> np.ndarray:
         """Return the position of the value of each of the panel's rows."""
@@ -229,14 +236,6 @@ class Panel:
         characteristics = self.characteristics.drop(columns=more)
         choice = ColumnChoice(tuple(characteristics.columns), tuple(made.columns), self.choice.left)
         return replace(self, characteristics=characteristics, codes=made, choice=choice)
-
-    def renamed(self, columns: Sequence[Any]) -> Panel:
-        """Return the panel with other names of its columns."""
-        names = dict(zip(self.columns, columns, strict=True))
-        if all(old == new for old, new in names.items()):
-            return self
-        frames = (frame.rename(columns=names) for frame in (self.characteristics, self.codes))
-        return replace(self, characteristics=next(frames), codes=next(frames), columns=tuple(columns))
 
     def with_outcomes(self, y: Any, name: str = "y") -> Panel:
         """Return the panel with these outcomes; None for none."""
@@ -299,14 +298,10 @@ def refuse_infinity(values: np.ndarray, name: str) -> None:
 
 def as_float(column: pd.Series) -> np.ndarray:
     """Return a characteristic as numbers, finite or NaN."""
-    try:
-        if column.dtype != object and not is_number(column):
-            raise TypeError
-        values = column.to_numpy(dtype=float, na_value=np.nan)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InputError(
-            f"column {column.name!r} of X holds {column.dtype}: a characteristic is a number, a code is text or a category."
-        ) from error
+    said = f"column {column.name!r} of X holds {column.dtype}: a characteristic is a number, a code is text or a category."
+    if column.dtype != object and not is_number(column):
+        raise InputError(said)
+    values = floats(column, said)
     infinite = np.flatnonzero(np.isinf(values))
     if len(infinite):
         raise InputError(
@@ -317,22 +312,14 @@ def as_float(column: pd.Series) -> np.ndarray:
     return values
 
 
-def _numbers(values: Any, n_rows: int, name: str) -> np.ndarray:
-    """Return a column of numbers as floats; its length is checked where it is matched by position."""
-    if isinstance(values, str):
-        raise InputError(f"{name} is the text {values!r}: pass the column itself, and X without it.")
+def floats(values: Any, refusal: str) -> np.ndarray:
+    """Return numbers as floats, missing ones as NaN; where they are no numbers, raise with this text."""
     try:
-        flat: Any = (
-            pd.Series(values) if np.ndim(values) < 2 else pd.DataFrame(np.asarray(values)).squeeze(axis=1)
-        )
-        numbers = flat.to_numpy(dtype=float, na_value=np.nan)
+        if not isinstance(values, pd.Series):
+            values = pd.Series(values) if np.ndim(values) == 1 else pd.DataFrame(np.asarray(values))
+        return np.asarray(values.to_numpy(dtype=float, na_value=np.nan))
     except (TypeError, ValueError, OverflowError) as error:
-        raise InputError(f"{name} must hold numbers: {error}") from error
-    if numbers.shape != (n_rows,):
-        raise InputError(
-            f"{name} has shape {numbers.shape}, but X has {n_rows} rows: pass one value for each row."
-        )
-    return numbers
+        raise InputError(refusal.replace("{error}", str(error))) from error
 
 
 def _pairs(pairs: pd.Index) -> str:

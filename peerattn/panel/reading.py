@@ -25,7 +25,7 @@ from peerattn.panel.columns import (
 )
 from peerattn.panel.frames import as_pandas, read_frame
 from peerattn.panel.labels import Labels, panel_labels
-from peerattn.panel.panel import Panel, as_float, refuse_infinity
+from peerattn.panel.panel import Panel, as_float, floats, refuse_infinity
 
 
 class Given(NamedTuple):
@@ -245,7 +245,9 @@ def read_rows(X: Any, firm: str, period: str, *, undated: bool = False) -> Given
     """Return the frame without its label columns, its labels, and the index of a pandas frame."""
     frame = as_pandas(X)
     if not isinstance(frame, pd.DataFrame):
-        frame = pd.DataFrame(_matrix(frame))
+        frame = pd.DataFrame(floats(frame, "X must be a frame or a matrix of numbers: {error}"))
+        if np.ndim(X) != 2:
+            raise InputError(f"X must be a frame or a matrix of numbers, got {np.ndim(X)} dimensions.")
         return Given(frame, None, frame.index, (firm, period))
     labels = panel_labels(frame, firm, period, undated=undated)
     index = frame.index if isinstance(X, pd.DataFrame) else None
@@ -285,16 +287,6 @@ def assemble(
         choice or ColumnChoice(tuple(characteristics.columns), tuple(code_columns.columns)),
         level_orders=level_orders,
     )
-
-
-def _matrix(X: Any) -> np.ndarray:
-    try:
-        values = np.asarray(X, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"X must be a frame or a matrix of numbers: {error}") from error
-    if values.ndim != 2:
-        raise InputError(f"X must be a frame or a matrix of numbers, got {values.ndim} dimensions.")
-    return values
 
 
 def _outcome_of(frame: pd.DataFrame, outcome: str) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -37,10 +38,10 @@ def looks_like_code(name: object) -> bool:
     return bool(_LOOKS_LIKE_CODE.match(str(name)))
 
 
-def are_whole(values: np.ndarray) -> bool:
+def are_whole(values: Any) -> bool:
     """Tell whether the known values are whole numbers, some of them above 1: a code, not a mark of 0 and 1."""
-    known = values[np.isfinite(values)]
-    return bool(len(known) and (known == np.round(known)).all() and (known > 1).any())
+    known = pd.Series(values).astype(float).replace([np.inf, -np.inf], np.nan).dropna()
+    return bool((known == known.round()).all() and (known > 1).any())
 
 
 @checked

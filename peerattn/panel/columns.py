@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from peerattn.exceptions import CodeWarning, InputError, PossibleLeakWarning, checked, unknown_name, warn_user
-from peerattn.panel.codes import looks_like_code
+from peerattn.panel.codes import are_whole, looks_like_code
 
 _OTHER_OUTCOME = re.compile(r"(_next|_lead|_fwd)\d*$|(_lead|_fwd)|^(outcome|target|y)$", re.IGNORECASE)
 _DECIMAL = re.compile(r"^[+-]?\d*\.\d*[1-9]\d*(?:e[+-]?\d+)?$|\de[+-]?\d", re.IGNORECASE)
@@ -27,17 +27,17 @@ class ColumnChoice:
     left: dict[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        lines = [f"characteristics ({len(self.characteristics)}): {', '.join(self.characteristics)}"]
-        if self.codes:
-            lines.append(f"codes ({len(self.codes)}): {', '.join(self.codes)}")
-        if self.left:
-            why: dict[str, list[str]] = {}
-            for column, reason in self.left.items():
-                why.setdefault(reason, []).append(column)
-            lines.append(
-                "left out: " + "; ".join(f"{', '.join(names)} ({reason})" for reason, names in why.items())
-            )
-        return "\n".join(lines)
+        kinds = {"characteristics": self.characteristics, "codes": self.codes}
+        lines = [
+            f"{kind} ({len(names)}): {', '.join(names)}"
+            for kind, names in kinds.items()
+            if names or kind != "codes"
+        ]
+        why = {
+            reason: [name for name in self.left if self.left[name] == reason] for reason in self.left.values()
+        }
+        left = "; ".join(f"{', '.join(names)} ({reason})" for reason, names in why.items())
+        return "\n".join([*lines, f"left out: {left}"] if left else lines)
 
 
 def looks_like_outcome(name: object) -> bool:
@@ -92,17 +92,53 @@ def choose_columns(
     refuse_repeated(pd.Index(columns))
     refuse_unknown("characteristics", characteristics or (), columns)
     refuse_unknown("codes", codes, columns)
-    taken = {*labels, *codes} | ({outcome} if outcome else set())
+    others = [name for name in columns if name not in {*labels, *codes, outcome}]
     if characteristics is None:
-        why = {name: _reason_to_leave(frame[name]) for name in columns if name not in taken}
-        chosen, left = [name for name in why if not why[name]], {name: why[name] for name in why if why[name]}
+        why = {name: _reason_to_leave(frame[name]) for name in others}
+        chosen = [name for name in others if not why[name]]
     else:
-        _check_named(frame, characteristics, taken)
-        chosen = list(dict.fromkeys(characteristics))
-        left = {name: "not requested" for name in columns if name not in chosen and name not in taken}
+        chosen, why = list(dict.fromkeys(characteristics)), dict.fromkeys(others, "not requested")
+        refuse_outcomes(chosen)
+        for name in chosen:
+            if name not in others:
+                raise InputError(
+                    f"characteristics: {name!r} is already firm, period, outcome or code; name it once."
+                )
+            if not is_number(frame[name]):
+                raise InputError(
+                    f"characteristics: {name!r} holds {frame[name].dtype}, not numbers; declare it in codes, or convert it."
+                )
+        _warn_of_codes(frame, chosen)
     if not chosen and not codes:
         raise InputError(f"no characteristics: none of the columns {columns} is a number that may be used.")
-    return ColumnChoice(tuple(chosen), tuple(codes), left)
+    return ColumnChoice(
+        tuple(chosen), tuple(codes), {name: why[name] for name in others if name not in chosen}
+    )
+
+
+def all_columns(frame: pd.DataFrame, codes: Sequence[object]) -> ColumnChoice:
+    """Return all columns of a frame of characteristics: codes are those declared and those of text."""
+    refuse_repeated(frame.columns)
+    refuse_outcomes(list(frame.columns))
+    refuse_unknown("codes", codes, frame.columns)
+    found = [name for name in frame.columns if name in codes or holds_text(frame[name])]
+    for name in found:
+        if name not in codes and (example := number_as_text(frame[name])) is not None:
+            raise InputError(
+                f"X: column {name!r} holds numbers stored as text, such as {example!r}: convert it with pandas.to_numeric, or "
+                "declare it in codes."
+            )
+    numbers = [name for name in frame.columns if name not in found]
+    _warn_of_codes(frame, numbers)
+    return ColumnChoice(tuple(numbers), tuple(found))
+
+
+def _warn_of_codes(frame: pd.DataFrame, names: Sequence[object]) -> None:
+    """Warn of whole numbers under the name of a code."""
+    for name in names:
+        if looks_like_code(name) and are_whole(pd.to_numeric(frame[name], errors="coerce")):
+            message = f"column {name!r} looks like a code but is used as a number; declare it in codes=, or drop it from X."
+            warn_user(CodeWarning(message))
 
 
 def refuse_repeated(columns: pd.Index) -> None:
@@ -132,19 +168,6 @@ def _reason_to_leave(column: pd.Series) -> str:
     if looks_like_outcome(column.name):
         return "looks like another outcome"
     return "looks like a code; declare it in codes to use it" if looks_like_code(column.name) else ""
-
-
-def _check_named(frame: pd.DataFrame, names: Sequence[str], taken_elsewhere: set[str]) -> None:
-    refuse_outcomes(names)
-    for name in names:
-        if name in taken_elsewhere:
-            raise InputError(
-                f"characteristics: {name!r} is already firm, period, outcome or code; name it once."
-            )
-        if not is_number(frame[name]):
-            raise InputError(
-                f"characteristics: {name!r} holds {frame[name].dtype}, not numbers; declare it in codes, or convert it."
-            )
 
 
 def is_number(column: pd.Series) -> bool:

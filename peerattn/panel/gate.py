@@ -12,7 +12,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_X_y, validate_data
 
 from peerattn.exceptions import InputError, UnitWarning, checked, did_you_mean, warn_user
-from peerattn.panel.columns import leak_warning, named_like_return, possible_leaks
+from peerattn.panel.columns import ColumnChoice, all_columns, leak_warning, named_like_return, possible_leaks
 from peerattn.panel.frames import as_pandas
 from peerattn.panel.labels import warn_of_labels
 from peerattn.panel.panel import Panel
@@ -91,7 +91,8 @@ def check_panel(
                 )
     else:
         frame = rows.frame if names == columns else rows.frame.set_axis(list(names), axis=1)
-        panel = assemble(rows._replace(frame=frame), declared, only_declared=not fitting)
+        choice = ColumnChoice(tuple(name for name in names if name not in declared), tuple(declared))
+        panel = assemble(rows._replace(frame=frame), all_columns(frame, declared) if fitting else choice)
     if fitting:
         estimator.column_names_ = panel.columns if named else None
         estimator.code_columns_ = tuple(panel.codes)

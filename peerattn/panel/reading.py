@@ -11,16 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import CodeWarning, InputError, checked, warn_user
-from peerattn.panel.codes import are_whole, canonical_codes, looks_like_code
+from peerattn.exceptions import InputError, checked
+from peerattn.panel.codes import canonical_codes
 from peerattn.panel.columns import (
     ColumnChoice,
+    all_columns,
     choose_columns,
-    holds_text,
     is_number,
-    number_as_text,
-    refuse_outcomes,
-    refuse_repeated,
     refuse_unknown,
 )
 from peerattn.panel.frames import as_pandas, read_frame
@@ -122,11 +119,13 @@ def as_panel(
         panel = panel if industry is None else replace(panel, industry=industry)
     else:
         given = read_rows(X, firm, period, undated=undated)
-        frame, choice = given.frame, None
+        frame = given.frame
         if outcome is not None:
-            if y is not None or outcome in (firm, period):
+            if y is not None:
+                raise InputError("y: outcome= names a column of X; pass one of the two, not both.")
+            if outcome in (firm, period):
                 raise InputError(
-                    f"outcome: {outcome!r} names the column of X to predict, no label, and then y is left out."
+                    f"outcome: {outcome!r} is already named as firm or period; name the column to predict."
                 )
             frame = frame.rename(columns=str)
             dates = [known_at] if isinstance(known_at, str) else []
@@ -134,12 +133,14 @@ def as_panel(
                 frame, labels=dates, outcome=outcome, characteristics=characteristics, codes=declared
             )
             chosen = frame[[*choice.characteristics, *choice.codes]]
-        elif characteristics is not None:
-            refuse_unknown("characteristics", [*characteristics, *declared], frame.columns)
-            chosen = frame.loc[:, frame.columns.isin([*characteristics, *declared])]
         else:
             chosen = frame
-        panel = assemble(given._replace(frame=chosen), declared, choice=choice)
+            if characteristics is not None:
+                wanted = [*characteristics, *declared]
+                refuse_unknown("characteristics", wanted, frame.columns)
+                chosen = frame.loc[:, frame.columns.isin(wanted)]
+            choice = all_columns(chosen, declared)
+        panel = assemble(given._replace(frame=chosen), choice)
         values = None if outcome is None else _outcome_of(frame, outcome)[panel.order]
         facts: dict[str, Any] = {"industry": industry, "description": description, "outcomes": values}
         panel = replace(panel, outcome=outcome or panel.outcome, **facts)
@@ -255,26 +256,23 @@ def read_rows(X: Any, firm: str, period: str, *, undated: bool = False) -> Given
     return Given(plain, labels, index, (firm, period))
 
 
-def assemble(
-    given: Given, codes: Sequence[Any], *, only_declared: bool = False, choice: ColumnChoice | None = None
-) -> Panel:
-    """Return a Panel of rows whose labels are known; ``only_declared``: columns of text that are not declared are refused."""
+def assemble(given: Given, choice: ColumnChoice) -> Panel:
+    """Return a Panel of rows whose labels and columns are known."""
     frame, labels, index, names = given
-    refuse_repeated(frame.columns)
     if not len(frame):
         raise InputError("X has no rows.")
-    refuse_outcomes(list(frame.columns))
-    characteristics, code_columns = _split_columns(frame, codes, only_declared)
-    level_orders = {
-        name: tuple(canonical_codes(pd.Series(dtype.categories, name=name)).dropna())
-        for name, dtype in frame[list(code_columns)].dtypes.items()
-        if isinstance(dtype, pd.CategoricalDtype) and dtype.ordered
-    }
     dated = labels is not None and labels.dated
     order = np.arange(len(frame)) if labels is None else _canonical_order(labels)
+    numbers = {name: as_float(frame[name])[order] for name in choice.characteristics}
+    codes = {name: canonical_codes(frame[name]).array[order] for name in choice.codes}
+    level_orders = {
+        name: tuple(canonical_codes(pd.Series(dtype.categories, name=name)).dropna())
+        for name, dtype in frame[list(choice.codes)].dtypes.items()
+        if isinstance(dtype, pd.CategoricalDtype) and dtype.ordered
+    }
     return Panel(
-        characteristics.iloc[order].reset_index(drop=True),
-        code_columns.iloc[order].reset_index(drop=True),
+        pd.DataFrame(numbers, index=pd.RangeIndex(len(frame)), columns=list(numbers)),
+        pd.DataFrame(codes, index=pd.RangeIndex(len(frame)), columns=list(codes)),
         None,
         None if labels is None else labels.firm[order],
         pd.Index(np.zeros(len(frame), dtype=int)) if labels is None else labels.period[order],
@@ -284,7 +282,7 @@ def assemble(
         index is not None and dated,
         tuple(frame.columns),
         names,
-        choice or ColumnChoice(tuple(characteristics.columns), tuple(code_columns.columns)),
+        choice,
         level_orders=level_orders,
     )
 
@@ -315,28 +313,3 @@ def _canonical_order(labels: Labels) -> np.ndarray:
     except TypeError:  # labels of mixed types have no order of their own
         firm_rank = pd.factorize(labels.firm.astype(str), sort=True)[0]
     return np.lexsort((firm_rank, pd.factorize(labels.period, sort=True)[0]))
-
-
-def _split_columns(
-    frame: pd.DataFrame, codes: Sequence[Any], only_declared: bool
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Split a frame into characteristics (float64) and codes (strings)."""
-    refuse_unknown("codes", codes, frame.columns)
-    numbers: dict[Any, np.ndarray] = {}
-    code_columns: dict[Any, Any] = {}
-    for name in frame.columns:
-        column = frame[name]
-        if name not in codes and (example := number_as_text(column)) is not None:
-            raise InputError(
-                f"X: column {name!r} holds numbers stored as text, such as {example!r}: convert it with pandas.to_numeric, or "
-                "declare it in codes."
-            )
-        if name in codes or (not only_declared and holds_text(column)):
-            code_columns[name] = canonical_codes(column).array
-            continue
-        numbers[name] = as_float(column)
-        if not only_declared and looks_like_code(name) and are_whole(numbers[name]):
-            message = f"column {name!r} looks like a code but is used as a number; declare it in codes=, or drop it from X."
-            warn_user(CodeWarning(message))
-    both = (pd.DataFrame(part, index=frame.index) for part in (numbers, code_columns))
-    return next(both), next(both)

@@ -76,9 +76,7 @@ def by_firm(network: BaseNetwork, values: Values, period: Any, argument: str) ->
     return values[values.index.get_level_values(1 - level) == period].droplevel(1 - level)
 
 
-def characteristic(
-    network: BaseNetwork, values: pd.Series | None, positions: Array, period: Any, argument: str
-) -> Array:
+def characteristic(network: BaseNetwork, values: Any, positions: Array, period: Any, argument: str) -> Array:
     """Return a characteristic of the firms at ``positions`` of ``network.labels`` in one period, NaN where unknown.
 
     ``values`` are by firm, or by firm and period (None: all unknown); an error calls them ``argument``.
@@ -103,9 +101,7 @@ def characteristic(
     return found.to_numpy(dtype=np.float64, na_value=np.nan)
 
 
-def code_numbers(
-    network: BaseNetwork, codes: pd.Series | None, positions: Array, period: Any, argument: str
-) -> Array:
+def code_numbers(network: BaseNetwork, codes: Any, positions: Array, period: Any, argument: str) -> Array:
     """Return the code of each firm in one period as a number (equal codes, equal numbers), -1 where unknown.
 
     As :func:`characteristic`, with codes of any kind, missing values unknown.
@@ -124,9 +120,7 @@ def code_numbers(
     return here.reindex(network.labels.take(positions), fill_value=-1).to_numpy()
 
 
-def labels_of(
-    network: BaseNetwork, codes: pd.Series, positions: Array, period: Any, argument: str
-) -> list[str]:
+def labels_of(network: BaseNetwork, codes: Any, positions: Array, period: Any, argument: str) -> list[str]:
     """Return the code of each firm in one period as text, ``"unknown"`` where there is none.
 
     As :func:`characteristic`; codes that know none of these firms are an error.

@@ -222,10 +222,8 @@ class BaseNetwork:
             When the period is unknown or ``top_k`` is not a positive integer.
         """
         chosen, names = self.at(period), ("firm", "peer", "weight")
-        found = chosen.tidy(
-            dict(zip(names, section.edges(top_k), strict=True)) for section in chosen._sections
-        )
-        return self._marked(found.reindex(columns=["period", *names]))
+        parts = (dict(zip(names, section.edges(top_k), strict=True)) for _, section in chosen.sections())
+        return self._marked(chosen.tidy(parts).reindex(columns=["period", *names]))
 
     def _marked(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return a frame of weights that says what they were learned from: in ``attrs``, which Parquet keeps, too."""

@@ -80,10 +80,8 @@ def _parts(entry: Any, where: str) -> tuple[pd.Index, pd.Index, Any]:
     if not isinstance(entry, tuple | list) or len(entry) != 3:
         raise InputError(f"matrices{where}: expected (firms, peers, W) or a frame, got {type(entry)}.")
     firms = _check_unique(_as_labels(entry[0], "firms" + where), "firms" + where)
-    peers = (
-        firms if entry[1] is None else _check_unique(_as_labels(entry[1], "peers" + where), "peers" + where)
-    )
-    return firms, peers, entry[2]
+    peers = firms if entry[1] is None else _as_labels(entry[1], "peers" + where)
+    return firms, _check_unique(peers, "peers" + where), entry[2]
 
 
 def from_edges(

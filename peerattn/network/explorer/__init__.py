@@ -99,13 +99,8 @@ def explorer_page(
     if network.is_dated:
         count += f", {len(network.periods):,} period{'s' * (len(network.periods) > 1)}"
     content = _safe_json(_content(network, codes, top_k, intervals))
-    shown = {
-        "title": title,
-        "lead": f"The peers of each firm: {count}.",
-        "policy": policy,
-        "content": content,
-    }
-    text = template(_HERE).render(**shown, style=style, script=script)
+    lead, here = f"The peers of each firm: {count}.", {"title": title, "policy": policy, "content": content}
+    text = template(_HERE).render(**here, lead=lead, style=style, script=script)
     return Frame(text, title, (_digest(script),))
 
 
@@ -168,12 +163,9 @@ def _content(network: BaseNetwork, codes: Any, top_k: int, intervals: Any) -> di
 
 def _packed(section: CrossSection, group: Array, edges: pd.DataFrame, numbers: list[Array]) -> str:
     """One period's numbers as text; page.js reads them in this order."""
-    measures = (
-        (section.column_sums(), section.columns),
-        (section.effective(), section.rows),
-        (section.row_sums(), section.rows),
-    )
-    of_firms = [pd.Series(*found).reindex(range(len(group))).to_numpy() for found in measures]
+    focal = pd.DataFrame({"effective": section.effective(), "total": section.row_sums()}, section.rows)
+    measures = [pd.Series(section.column_sums(), section.columns), focal["effective"], focal["total"]]
+    of_firms = [each.reindex(range(len(group))).to_numpy() for each in measures]
     degree, peers = np.bincount(edges["firm"], minlength=len(group)), edges["peer"].to_numpy()
     whole = [each.astype("<i4") for each in (group, degree, peers)]
     blocks = [whole[0], *map(_rounded, of_firms), *whole[1:], *map(_rounded, numbers)]

@@ -43,9 +43,7 @@ def drawing(
 
 def title_of(network: BaseNetwork, period: Any) -> str:
     """Return "name, period" leaving out what is empty."""
-    return figure_text(
-        ", ".join(part for part in (network.name or "Peer network", show_label(period)) if part)
-    )
+    return figure_text(", ".join(filter(None, (network.name or "Peer network", show_label(period)))))
 
 
 def short_name(label: Any, length: int = 24) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +25,13 @@ _CELLS = 300  # more rows than this are averaged in blocks before drawing
 
 
 @checked
-def heat_map(network: BaseNetwork, period: Any = None, *, ax: Axes | None = None, order: Any = None) -> Axes:
+def heat_map(
+    network: BaseNetwork,
+    period: Any = None,
+    *,
+    ax: Axes | None = None,
+    order: pd.Series | Mapping[Any, Any] | None = None,
+) -> Axes:
     """Draw one period's weights: rows are focal firms, columns are peers.
 
     Parameters
@@ -36,10 +41,10 @@ def heat_map(network: BaseNetwork, period: Any = None, *, ax: Axes | None = None
         May be left out when there is only one.
     ax : matplotlib.axes.Axes, optional
         Where to draw; by default a new figure.
-    order : None, "ties", "in-strength", Series or mapping of firm to group, or sequence of firms
-        Order of rows and columns: as they come; firms that give each other weight side by side (the default above 40
-        firms); the largest incoming weight first; by group (an industry by firm, or by firm and period: groups are ruled off and
-        the larger ones named, in each the largest incoming weight first); or as listed.
+    order : Series or mapping of firm to group, optional
+        Order of rows and columns: by group (an industry by firm, or by firm and period: groups are ruled off and the larger ones
+        named, in each the largest incoming weight first). By default as they come, above 40 firms those that give each other
+        weight side by side.
 
     Returns
     -------
@@ -49,7 +54,7 @@ def heat_map(network: BaseNetwork, period: Any = None, *, ax: Axes | None = None
     Raises
     ------
     InputError
-        When the period is unknown, ``order`` is none of these, or the group of every firm is unknown.
+        When the period is unknown, or the group of every firm is.
 
     Notes
     -----
@@ -66,8 +71,6 @@ def heat_map(network: BaseNetwork, period: Any = None, *, ax: Axes | None = None
     """
     label, section = network.section(period)
     frame = network.matrix(period)
-    if order is None and section.is_square and _LABELLED < len(frame) <= _SERIATED:
-        order = "ties"
     rows, row_groups = _ordered(network, section, section.rows, order, label)
     columns, column_groups = rows, row_groups
     if not section.is_square:
@@ -85,27 +88,13 @@ def _ordered(
     network: BaseNetwork, section: CrossSection, places: Array, order: Any, period: Any
 ) -> tuple[Array, list[str] | None]:
     """Positions in drawing order and, when grouped, each one's group."""
-    firms = network.labels.take(places)
     if order is None:
-        return np.arange(len(firms)), None
-    if isinstance(order, str) and order == "ties" and section.is_square:
-        return by_ties(np.abs(section.dense())), None
+        tied = section.is_square and _LABELLED < len(places) <= _SERIATED
+        return by_ties(np.abs(section.dense())) if tied else np.arange(len(places)), None
     strength = np.asarray(abs(section.block(section.rows, places)).sum(axis=0)).ravel()
-    if isinstance(order, str):
-        if order != "in-strength":
-            raise InputError(
-                f"order: expected 'ties', 'in-strength', groups by firm, or a list of firms, got {order!r}."
-            )
-        return np.argsort(-strength, kind="stable"), None
-    if isinstance(order, pd.Series | Mapping):
-        groups = np.array(labels_of(network, pd.Series(order), places, period, "order"), dtype=str)
-        positions = np.lexsort((-strength, groups, groups == "unknown"))
-        return positions, groups[positions].tolist()
-    wanted = pd.Index(list(order))
-    found = firms.get_indexer_for(wanted)
-    if (found < 0).any():
-        raise InputError(f"order: {wanted[found < 0][0]!r} is not a firm of this period.")
-    return found, None
+    groups = np.array(labels_of(network, pd.Series(order), places, period, "order"), dtype=str)
+    positions = np.lexsort((-strength, groups, groups == "unknown"))
+    return positions, groups[positions].tolist()
 
 
 def by_ties(sizes: Array) -> Array:
@@ -127,14 +116,11 @@ def _draw(axes: Axes, weights: Array, signed: bool) -> None:
     norm: Any = PowerNorm(0.5, 0.0, top, clip=True)
     if signed:
         norm = SymLogNorm(top / 20, vmin=-top, vmax=top, clip=True)
-    height, width = weights.shape
-    blocks = -(-height // shown.shape[0]), -(-width // shown.shape[1])
-    label = "weight" if blocks == (1, 1) else f"mean weight in blocks of {blocks[0]} × {blocks[1]} firms"
-    beyond = bool(sizes.size) and float(sizes.max()) > top
-    bar = _image(
-        axes, shown, signed, label, extend="neither" if not beyond else "both" if signed else "max", norm=norm,
-        aspect="auto" if shown.shape[0] != shown.shape[1] else "equal", extent=(-0.5, width - 0.5, height - 0.5, -0.5),
-    )  # fmt: skip
+    extend = "neither" if sizes.max(initial=0.0) <= top else "both" if signed else "max"
+    label = "weight" if shown.shape == weights.shape else "mean weight in blocks of firms"
+    aspect, (height, width) = "equal" if shown.shape[0] == shown.shape[1] else "auto", weights.shape
+    extent = (-0.5, width - 0.5, height - 0.5, -0.5)
+    bar = _image(axes, shown, signed, label, extend=extend, norm=norm, aspect=aspect, extent=extent)
     if not signed:
         bar.set_ticks([t for t in MaxNLocator(4).tick_values(0.0, top) if 0 <= t <= top])
 
@@ -216,9 +202,8 @@ def flow_map(network: BaseNetwork, groups: pd.Series, period: Any = None, *, ax:
     what = "group" if groups.name is None else short_name(groups.name)
     title = title_of(network, network.section(period)[0])
     written = "{:.0f}" if len(flows) <= 14 else ""
-    return _grid(
-        100 * flows, ax, title, what, network.signed, written, "% of the row's weight", aspect="auto"
-    )
+    label = "% of the row's weight"
+    return _grid(100 * flows, ax, title, what, network.signed, written, label, aspect="auto")
 
 
 def _grid(
@@ -230,10 +215,8 @@ def _grid(
     with drawing(ax, (side + 0.9, side), title) as axes:
         _image(axes, values, signed, label, vmin=-top if signed else 0.0, vmax=top, **options)
         for (i, j), value in np.ndenumerate(values) if written else ():
-            color, text = (
-                "white" if abs(value) > 0.57 * top else INK,
-                written.format(value).replace("-", MINUS),
-            )
+            color = "white" if abs(value) > 0.57 * top else INK
+            text = written.format(value).replace("-", MINUS)
             axes.text(j, i, text, ha="center", va="center", fontsize=8, color=color)
         axes.set_yticks(range(frame.shape[0]), [short_name(name) for name in frame.index])
         axes.set_xticks(range(frame.shape[1]), [short_name(name) for name in frame.columns], rotation=90)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,7 +33,7 @@ def ties_plot(
     network: BaseNetwork,
     period: Any = None,
     *,
-    firms: Sequence[Any] | int = 40,
+    firms: int = 40,
     k: int = 2,
     groups: pd.Series | None = None,
     ax: Axes | None = None,
@@ -46,8 +45,8 @@ def ties_plot(
     network : PeerNetwork
     period : label, optional
         May be left out when there is only one.
-    firms : sequence of labels, or int, default 40
-        The firms that are drawn; a number means those at the ends of the strongest ties.
+    firms : int, default 40
+        Firms that are drawn, those at the ends of the strongest ties; of chosen firms draw ``network.subset(firms=...)``.
     k : int, default 2
         Ties of a firm: its peers of most positive weight among the firms drawn; under 15 % of the largest are left out.
     groups : pandas.Series, optional
@@ -63,7 +62,7 @@ def ties_plot(
     Raises
     ------
     InputError
-        When the period or a firm is unknown, there is nothing to draw, or ``groups`` knows none of the firms.
+        When the period is unknown, there is nothing to draw, or ``groups`` knows none of the firms.
 
     Notes
     -----
@@ -79,10 +78,7 @@ def ties_plot(
     from matplotlib.patheffects import withStroke
 
     label, section = network.section(period)
-    if isinstance(firms, int):
-        positions = _at_strongest(section, firms)
-    else:
-        positions = np.array([network.firm_position(firm) for firm in firms])
+    positions = _at_strongest(section, firms)
     drawn = network.labels.take(positions)
     ties = _strongest(as_dense(section.block(positions, positions)), k)
     if not ties:

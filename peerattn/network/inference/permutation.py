@@ -28,8 +28,6 @@ class PermutationRegression(Regression):
         Coefficients (weight per unit), and two-sided p values by permutation.
     std_errors, tstats : pandas.Series
         Of least squares, which takes pairs as independent: the statistic that is permuted, not to be read as a test.
-    standardized : pandas.Series
-        Coefficients in standard deviations of weight per standard deviation.
     rsquared : float
         Within periods when there are several.
     nobs : int
@@ -40,7 +38,6 @@ class PermutationRegression(Regression):
         What was permuted.
     """
 
-    standardized: pd.Series
     n_permutations: int
     method: str
     title: str = "What makes a peer? Weights on characteristics of pairs"
@@ -131,13 +128,11 @@ def mrqap(
     rest = y - X @ coefficients
     rng, exchange = np.random.default_rng(random_state), _exchanges(pairs)
     t, p = np.transpose([_tested(exchange, y, X, k, n_permutations, rng) for k in range(X.shape[1])])
-    scale = X.std(axis=0) / y.std() if y.std() else np.full(X.shape[1], np.nan)
     names = pd.Index(list(regressors), name="regressor")
     return PermutationRegression(
         params=pd.Series(coefficients, names),
         std_errors=pd.Series(coefficients / t, names),
         pvalues=pd.Series(p, names),
-        standardized=pd.Series(coefficients * scale, names),
         nobs=len(y),
         rsquared=float(1 - rest @ rest / (y @ y)) if y @ y else float("nan"),
         n_permutations=n_permutations,

@@ -118,7 +118,7 @@ def from_networkx(
     return made.replaced(learned_until=learned)
 
 
-def _graph_parts(graph: nx.Graph, weight: str) -> tuple[list[Any], list[Any] | None, sparse.csr_array]:
+def _graph_parts(graph: nx.Graph, weight: str) -> tuple[list[Any], list[Any], sparse.csr_array]:
     """Focal firms, peers and weights of one networkx graph."""
     import networkx as nx
 
@@ -131,11 +131,10 @@ def _graph_parts(graph: nx.Graph, weight: str) -> tuple[list[Any], list[Any] | N
         for side in ("looks", "looked_to")
     )
     if not nodes:
-        return [], None, sparse.csr_array((0, 0))
+        return [], [], sparse.csr_array((0, 0))
     weights = nx.to_scipy_sparse_array(graph, nodelist=nodes, weight=weight, dtype=np.float64, format="csr")
     block = sparse.csr_array(weights)[looks][:, looked_to]
-    peers = None if looks == looked_to else [nodes[n] for n in looked_to]
-    return [nodes[n] for n in looks], peers, block
+    return [nodes[n] for n in looks], [nodes[n] for n in looked_to], block
 
 
 def to_graphml(
@@ -215,11 +214,9 @@ def from_graphml(cls: type[Net], path: str | os.PathLike[str]) -> Net:
 
     try:
         graph = nx.read_graphml(path)
-    except OSError as error:
-        raise InputError(f"path: cannot read {str(path)!r}: {error.strerror}.") from error
-    except Exception as error:  # XML and networkx raise anything
+    except Exception as error:  # the file system, XML and networkx raise anything
         raise InputError(
-            f"path: {str(path)!r} cannot be read as GraphML ({type(error).__name__}: {error}); it may be cut off or changed."
+            f"path: {str(path)!r} cannot be read as GraphML ({type(error).__name__}: {error}); is it cut off or changed?"
         ) from error
     labels = {node: str(facts.get("label", node)) for node, facts in graph.nodes(data=True)}
     if len(set(labels.values())) == len(labels):
@@ -228,9 +225,7 @@ def from_graphml(cls: type[Net], path: str | os.PathLike[str]) -> Net:
     return from_networkx(cls, graph, name=str(name or ""), signed=bool(signed), row_normalized=whole is True)
 
 
-def _text_graph(
-    network: BaseNetwork, period: Any, attributes: pd.DataFrame | pd.Series | None, top_k: int | None
-) -> nx.DiGraph:
+def _text_graph(network: BaseNetwork, period: Any, attributes: Any, top_k: int | None) -> nx.DiGraph:
     """One period as a graph of text that XML can hold, its nodes in the order of :func:`to_networkx`."""
     import networkx as nx
 

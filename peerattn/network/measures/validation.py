@@ -76,14 +76,10 @@ class Validation:
             Rows: precision against all firms, precision against firms of the same industry and size (where they were given),
             recall, AUC.
         """
+        beyond = (self.precision, self.matched, self.lift_beyond, self.p_matched)
         rows = {
             f"precision at {self.k}": (self.precision, self.chance, self.lift, self.p_precision),
-            "against same industry and size": (
-                self.precision,
-                self.matched,
-                self.lift_beyond,
-                self.p_matched,
-            ),
+            "against same industry and size": beyond,
             f"recall at {self.k}": (self.recall, np.nan, np.nan, np.nan),
             "AUC": (self.auc, 0.5, np.nan, self.p_auc),
         }
@@ -103,9 +99,8 @@ class Validation:
             "exchanges of firms, one-sided."
         )
         frame = self.to_frame().rename_axis("").reset_index()
-        return Table.from_frame(
-            frame, title="The network against observed links", formats={"lift": ".2f"}, footnotes=(note,)
-        )
+        title = "The network against observed links"
+        return Table.from_frame(frame, title=title, formats={"lift": ".2f"}, footnotes=(note,))
 
     def __str__(self) -> str:
         return "\n\n".join(map(str, filter(None, (self.summary(), self.regression))))

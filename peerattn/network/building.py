@@ -161,11 +161,10 @@ def _period_codes(edges: pd.DataFrame, firms: Any) -> tuple[pd.Index, Array, Arr
     listed = isinstance(firms, pd.DataFrame) and "period" in firms.columns
     if not dated and not listed:
         return pd.Index([None], dtype=object), np.zeros(len(edges), dtype=np.intp), None
-    given = [_dates(edges["period"], "edges['period']")]
-    given += [_dates(firms["period"], "firms['period']")] if listed else []
-    periods = _common_labels(given)
-    codes = [np.asarray(periods.get_indexer_for(labels)) for labels in given]
-    return periods, codes[0], codes[1] if listed else None
+    when = _dates(edges["period"], "edges['period']")
+    of_firms = _dates(firms["period"], "firms['period']") if listed else when[:0]
+    periods = _common_labels([when, of_firms])
+    return periods, periods.get_indexer_for(when), periods.get_indexer_for(of_firms) if listed else None
 
 
 def _as_labels(labels: Any, argument: str) -> pd.Index:

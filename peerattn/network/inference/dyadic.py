@@ -121,9 +121,9 @@ def _matrix(regressor: Any, name: str, network: BaseNetwork, positions: Array, p
     if isinstance(regressor, BaseNetwork):
         regressor = regressor.matrix(period if regressor.is_dated else None)
     if not isinstance(regressor, pd.DataFrame):
+        kind = type(regressor).__name__
         raise InputError(
-            f"regressors[{name!r}]: expected SameCode, Difference, a PeerNetwork or a frame of firms by firms, got "
-            f"{type(regressor).__name__}."
+            f"regressors[{name!r}]: expected SameCode, Difference, PeerNetwork or frame, got {kind}."
         )
     return np.asarray(regressor.reindex(index=labels, columns=labels).to_numpy(dtype=np.float64))
 

@@ -81,11 +81,9 @@ def from_csv(
         frame = frame.drop(columns="period")
     labels = frame.columns.intersection(["period", "firm", "peer", "learned_until"])
     frame[labels] = frame[labels].replace(r"^'('*[=+\-@\t\r])", r"\1", regex=True)
-    firms = pd.concat(
-        [frame.drop(columns="peer"), frame.drop(columns="firm").rename(columns={"peer": "firm"})]
-    )
-    firms = firms[firms.columns.intersection(["period", "firm"])][firms["firm"] != ""].drop_duplicates()
-    edges = frame[frame["peer"] != ""]
+    edges, keys = frame[frame["peer"] != ""], frame.columns.intersection(["period", "firm"])
+    peers = edges.drop(columns="firm").rename(columns={"peer": "firm"})
+    firms = pd.concat([frame[keys], peers[keys]]).drop_duplicates()
     return from_edges(cls, edges, firms, name=name, signed=signed, row_normalized=row_normalized)
 
 

@@ -99,9 +99,8 @@ class Asymmetry(Shown):
             "split into popularity (any kernel has it) and direction (no symmetric score has it). One way: share of weight "
             "with none in return."
         ]
-        return by_period_table(
-            frame, f"Asymmetry{self.name and f' of {self.name}'}", notes, formats, mean=True
-        )
+        title = f"Asymmetry of {self.name}" if self.name else "Asymmetry"
+        return by_period_table(frame, title, notes, formats, mean=True)
 
     def __repr__(self) -> str:
         means = self.by_period[["raw", "popularity", "direction"]].mean()
@@ -275,20 +274,12 @@ def potential(ratios: Array, counts: Array) -> Array:
 
 def _measures(weights: Array, parts: dict[str, Array], counts: Array) -> dict[str, float]:
     norms = [float(np.linalg.norm(found)) for found in (weights - weights.T, weights + weights.T)]
-    total, known = weights.sum(), counts.sum()
-    size = {
-        name: float(np.sqrt((counts * part**2).sum() / (known or np.nan))) for name, part in parts.items()
-    }
-    share = (size["direction"] / size["log_ratio"]) ** 2 if size["log_ratio"] else 0.0
-    one_way = float(weights[counts == 0].sum() / (total or np.nan))
-    pairs = int(np.count_nonzero(counts)) // 2
-    return {
-        "raw": norms[0] / (norms[1] or np.nan),
-        **size,
-        "direction_share": share,
-        "one_way": one_way,
-        "pairs": pairs,
-    }
+    shares = counts / (counts.sum() or np.nan)
+    size = {name: float(np.sqrt((shares * part**2).sum())) for name, part in parts.items()}
+    directed = (size["direction"] / size["log_ratio"]) ** 2 if size["log_ratio"] else 0.0
+    one_way = float(weights[counts == 0].sum() / (weights.sum() or np.nan))
+    found = {"raw": norms[0] / (norms[1] or np.nan), **size, "direction_share": directed, "one_way": one_way}
+    return found | {"pairs": int(np.count_nonzero(counts)) // 2}
 
 
 def _extreme_pairs(weights: Array, parts: dict[str, Array], counts: Array, firms: Array) -> pd.DataFrame:

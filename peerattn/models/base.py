@@ -26,9 +26,8 @@ from peerattn.exceptions import (
 from peerattn.models.by_period import refuse_beside_files, told_once, written
 from peerattn.models.learned import bounded, bounds_of, last_known
 from peerattn.models.panel_model import PanelModel, PanelRegressor
-from peerattn.models.pools import NOBODY, Rows, Section, identities, refuse_other_kinds
+from peerattn.models.pools import NOBODY, Rows, Section, adding_up, identities, refuse_other_kinds, stacked
 from peerattn.network import PeerNetwork
-from peerattn.network.cross_section import strongest
 from peerattn.panel.memory import refuse_memory
 from peerattn.panel.panel import Panel
 from peerattn.panel.reading import refusing
@@ -37,6 +36,7 @@ from peerattn.processes import gathered
 from peerattn.render import show_label
 
 MOST_COPIES = 1e9  # of a row
+Encoded = tuple[np.ndarray, np.ndarray]  # characteristics (n, p) and codes (n, c)
 NetworkMaker = Callable[[Iterator[Section]], PeerNetwork]
 
 
@@ -52,9 +52,7 @@ class PeerModel(PanelModel):
     training_rows_: Any  # None where training rows are nobody's peers
 
     @abstractmethod
-    def _encode(
-        self, panel: Panel, weight: np.ndarray | None, *, fitting: bool
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _encode(self, panel: Panel, weight: np.ndarray | None, *, fitting: bool) -> Encoded:
         """Return characteristics (n, p) and codes (n, c) of the panel's rows."""
 
     @abstractmethod
@@ -194,13 +192,10 @@ class PeerModel(PanelModel):
         return found
 
     def _rows(self, panel: Panel, x: np.ndarray, codes: np.ndarray, weight: np.ndarray | None = None) -> Rows:
-        if panel.firm is None:
-            numbers = pd.RangeIndex(len(panel))
-            return Rows(x, codes, panel.outcomes, weight, np.arange(len(panel)), numbers, numbers, weight)
-        owner = self._owners(panel)
+        label = pd.RangeIndex(len(panel)) if panel.firm is None else panel.firm
+        owner = label if panel.firm is None else self._owners(panel)
         with refusing():
-            identity = identities(owner)[0]
-        return Rows(x, codes, panel.outcomes, weight, identity, panel.firm, owner, weight)
+            return Rows(x, codes, panel.outcomes, weight, identities(owner)[0], label, owner, weight)
 
     def _owners(self, panel: Panel) -> pd.Index:
         """Return the labels whose sameness keeps two rows from being peers."""
@@ -362,9 +357,7 @@ class PeerModel(PanelModel):
                 continue
             of_rows = weights(section)
             made = (of_rows(rows) @ group for rows in section.chunks())
-            blocks = [block if top_k is None else strongest(block, top_k) for block in made]
-            stack = sparse.vstack if sparse.issparse(blocks[0]) else np.concatenate
-            matrices[section.period] = (section.focal.label, labels, stack(blocks))
+            matrices[section.period] = (section.focal.label, labels, stacked(made, top_k))
         network = PeerNetwork.from_matrices(
             matrices,
             name=type(self).__name__,
@@ -385,9 +378,7 @@ class PeerModel(PanelModel):
         rows_of_others = isinstance(labels, pd.RangeIndex) and (section.focal.identity == NOBODY).all()
         if rows_of_others or not section.peers.label.isin(labels).all():  # row numbers name other rows here
             labels = section.peers.label.unique()
-        column = labels.get_indexer(section.peers.label)
-        cells = np.ones(len(column)), (np.arange(len(column)), column)
-        return labels, sparse.csr_array(cells, shape=(len(column), len(labels)))
+        return labels, adding_up(labels.get_indexer(section.peers.label), len(labels))
 
 
 class PeerRegressor(PanelRegressor, PeerModel):

@@ -110,20 +110,19 @@ def written(
     """
     folder = check_writable(out)
     with _journal(folder) as journal:
-        known, lines = _finished(folder), dict[str, str]()
+        known, lines = {*(folder / _FINISHED).read_text("utf-8", "replace").splitlines()}, dict[str, str]()
         state = joblib.hash((__version__, type(model).__name__, vars(model), sorted(options.items())))
         for panel, call in calls:
             state = hashlib.sha256(f"{state} {panel_digest(panel)}".encode()).hexdigest()
             name = _file_name(show_label(panel.period[0]))
             if name in lines:
                 raise InputError(f"out: two periods have the same text, {name!r}, and would share a file.")
-            path, found = folder / name, known.get(name, {})
-            if found.get("made_of") != state or not path.is_file() or _digest(path) != found["sha256"]:
+            path = folder / name
+            if _line(path, state) not in known:
                 write(panel, call, path)
-                found = {"file": name, "made_of": state, "sha256": _digest(path)}
-                journal.write(json.dumps(found) + "\n")
+                journal.write(_line(path, state) + "\n")
                 journal.flush()
-            lines[name] = json.dumps(found)
+            lines[name] = _line(path, state)
         others = sorted({path.name for path in folder.glob("*.parquet")} - lines.keys())
         if others:
             raise InputError(
@@ -165,17 +164,7 @@ def _file_name(label: str) -> str:
     return f"{name if len(name) < 150 else name[:100] + hashlib.sha256(label.encode()).hexdigest()}.parquet"
 
 
-def _finished(folder: Path) -> dict[str, dict[str, str]]:
-    """Return what the journal says of finished files; a line that was cut off is skipped."""
-    found = {}
-    for line in (folder / _FINISHED).read_text(encoding="utf-8", errors="replace").splitlines():
-        try:
-            said = json.loads(line)
-            found[said["file"]] = {key: said[key] for key in ("file", "made_of", "sha256")}
-        except (ValueError, KeyError, TypeError, RecursionError):
-            continue
-    return found
-
-
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+def _line(path: Path, state: str) -> str:
+    """Return what the journal says of a finished file."""
+    digest = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+    return json.dumps({"file": path.name, "made_of": state, "sha256": digest})

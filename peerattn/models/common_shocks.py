@@ -68,10 +68,8 @@ class CommonShocksRegressor(OwnHistoryRegressor):
         own = super()._predict(panel)
         if panel.outcomes is None or panel.firm is None:
             return own
-        left = panel.outcomes - own
-        return own + best_linear_predictor(
-            left, _codes(panel.period), self._industries(panel), self.variances_
-        )
+        period, industry = _codes(panel.period), self._industries(panel)
+        return own + best_linear_predictor(panel.outcomes - own, period, industry, self.variances_)
 
     def _industries(self, panel: Panel) -> np.ndarray:
         """Return the industry of each row; a firm of unknown industry is one of its own."""

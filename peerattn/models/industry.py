@@ -10,7 +10,7 @@ import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import CodeWarning, InputError, check_at_least, check_one_of, unknown_name, warn_user
-from peerattn.models.base import PeerRegressor
+from peerattn.models.base import Encoded, PeerRegressor
 from peerattn.models.pools import Rows, Section, means_of_others
 from peerattn.panel.codes import code_scheme
 from peerattn.panel.design import Design
@@ -103,9 +103,7 @@ class IndustryPeerRegressor(PeerRegressor):
             levels[section.at] = self._groups(section).level
         return panel.restore(levels.astype(int))
 
-    def _encode(
-        self, panel: Panel, weight: np.ndarray | None, *, fitting: bool
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _encode(self, panel: Panel, weight: np.ndarray | None, *, fitting: bool) -> Encoded:
         if fitting:
             self._check_parameters(panel)
         x = np.empty((len(panel), 0))

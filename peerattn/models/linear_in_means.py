@@ -13,7 +13,7 @@ from scipy.sparse.linalg import spsolve
 from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import GeneratedRegressorWarning, InputError, warn_user
-from peerattn.models.base import PeerRegressor
+from peerattn.models.base import Encoded, PeerRegressor
 from peerattn.models.given_network import given_network, others_weights, refuse_learned
 from peerattn.models.pools import Rows, Section
 from peerattn.models.two_stage import PEERS_OUTCOME, TwoStage, describe, two_stage
@@ -136,9 +136,7 @@ class LinearInMeansRegressor(PeerRegressor):
     def _groupings(self) -> tuple[str, ...]:
         return tuple(effect_codes(self.effects, LABELS))
 
-    def _encode(
-        self, panel: Panel, weight: np.ndarray | None, *, fitting: bool
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _encode(self, panel: Panel, weight: np.ndarray | None, *, fitting: bool) -> Encoded:
         if fitting:
             self._check_network(panel)
             self.design_ = Design.fit(panel, weight=weight, without=self._groupings())

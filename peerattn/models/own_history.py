@@ -275,8 +275,6 @@ class _Fitted:
         if not self.with_history or panel.firm is None:
             return X
         seen = past.before(panel.firm, rank, 1 if newest else gap)
-        if len(self.gaps) == 1:
-            return np.column_stack([X, seen])
         there = np.equal.outer(np.broadcast_to(gap, len(X)), np.array(self.gaps))
         apart = [seen * there[:, [k]] for k in range(len(self.gaps))]
         return np.column_stack([X, *apart])

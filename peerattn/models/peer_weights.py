@@ -11,9 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError, checked
 from peerattn.models.base import PeerModel
+from peerattn.models.pools import adding_up, stacked
 from peerattn.models.smoothers import smoother_of
 from peerattn.network import PeerNetwork
-from peerattn.network.cross_section import strongest
 from peerattn.panel.frames import as_pandas
 from peerattn.panel.labels import panel_labels
 from peerattn.panel.memory import refuse_memory
@@ -112,27 +112,23 @@ def peer_weights(
     firms, periods = _labels(X, firm, period)
     peers, group = _peers(*_labels(X_train, firm, period), by)
     if top_k is None:
-        refuse_memory(
-            8.0 * len(X) * len(peers), f"weights of {len(X):,} rows", "keep the strongest only, top_k=."
-        )
+        cells, what = 8.0 * len(X) * len(peers), f"weights of {len(X):,} rows"
+        refuse_memory(cells, what, "keep the strongest only, top_k=.")
     smoother, predicted = smoother_of(model, X_train), np.asarray(model.predict(X), dtype=float).reshape(-1)
     step, matrices = max(1, _CELLS // len(y)), {}
+
+    def block_of(rows: np.ndarray) -> Any:
+        weights = smoother(X.iloc[rows] if isinstance(X, pd.DataFrame) else X[rows])
+        _check_fit(weights @ y, predicted[rows], y, model)
+        return weights @ group
+
     for when in pd.unique(periods) if periods is not None else [None]:
         at = np.arange(len(X)) if periods is None else np.flatnonzero(periods == when)
-        blocks = []
-        for start in range(0, len(at), step):
-            rows = at[start : start + step]
-            weights = smoother(X.iloc[rows] if isinstance(X, pd.DataFrame) else X[rows])
-            _check_fit(weights @ y, predicted[rows], y, model)
-            block = weights @ group
-            blocks.append(block if top_k is None else strongest(block, top_k))
-        stack = sparse.vstack if sparse.issparse(blocks[0]) else np.concatenate
-        matrices[when] = (firms[at], peers, stack(blocks))
+        blocks = (block_of(at[start : start + step]) for start in range(0, len(at), step))
+        matrices[when] = (firms[at], peers, stacked(blocks, top_k))
     signed = any(_negative(W) for _, _, W in matrices.values())
-    whole = top_k is None and not signed
-    network = PeerNetwork.from_matrices(
-        matrices, name=type(_last(model)).__name__, signed=signed, row_normalized=whole
-    )
+    whole, name = top_k is None and not signed, type(_last(model)).__name__
+    network = PeerNetwork.from_matrices(matrices, name=name, signed=signed, row_normalized=whole)
     return network if top_k is None else network.replaced(top_k=top_k)
 
 
@@ -154,8 +150,7 @@ def _peers(firms: pd.Index, periods: pd.Index | None, by: str) -> tuple[pd.Index
     if by == "row" and periods is not None:
         firms = pd.Index([f"{show_label(f)} {show_label(p)}" for f, p in zip(firms, periods)])
     column, labels = pd.factorize(firms)
-    shape = (len(column), len(labels))
-    return labels, sparse.csr_array((np.ones(len(column)), (np.arange(len(column)), column)), shape=shape)
+    return labels, adding_up(column, len(labels))
 
 
 def _check_fit(made: np.ndarray, predicted: np.ndarray, y: np.ndarray, model: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,6 +11,7 @@ import pandas as pd
 from scipy import sparse
 
 from peerattn.exceptions import InputError
+from peerattn.network.cross_section import strongest
 from peerattn.processes import completed
 
 NOBODY = -1  # an identity that equals no other: the row may attend to every row
@@ -135,6 +136,17 @@ class Section:
         step = max(1, cells // max(1, len(self.peers)))
         for start in range(0, len(self.focal), step):
             yield slice(start, min(start + step, len(self.focal)))
+
+
+def stacked(blocks: Iterable[Any], top_k: int | None = None) -> Any:
+    """Return blocks of rows of weights as one matrix; with ``top_k`` each row's strongest only."""
+    kept = [block if top_k is None else strongest(block, top_k) for block in blocks]
+    return sparse.vstack(kept) if sparse.issparse(kept[0]) else np.concatenate(kept)
+
+
+def adding_up(group: np.ndarray, n_groups: int) -> sparse.csr_array:
+    """Return the matrix that adds rows up into their groups, (n_rows, n_groups)."""
+    return sparse.csr_array((np.ones(len(group)), group, np.arange(len(group) + 1)), (len(group), n_groups))
 
 
 def of_each(sections: Sequence[Section], compute: Callable[[Section], Any]) -> list[Any]:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from peerattn.models.base import PeerRegressor
+from peerattn.models.base import Encoded, PeerRegressor
 from peerattn.models.given_network import given_network, others_weights
 from peerattn.models.pools import NOBODY, Rows, Section, means_of_others
 from peerattn.network import PeerNetwork
@@ -60,9 +60,7 @@ class PrecomputedPeerRegressor(PeerRegressor):
     _learns_network = False
     _reads_characteristics = False
 
-    def _encode(
-        self, panel: Panel, weight: np.ndarray | None, *, fitting: bool
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _encode(self, panel: Panel, weight: np.ndarray | None, *, fitting: bool) -> Encoded:
         if fitting:
             self.network_: PeerNetwork | None = None if self.network is None else given_network(self.network)
         return np.empty((len(panel), 0)), np.empty((len(panel), 0))

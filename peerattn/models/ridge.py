@@ -11,7 +11,7 @@ import pandas as pd
 from scipy.linalg import cho_factor, cho_solve
 
 from peerattn.exceptions import InputError
-from peerattn.models.base import PeerRegressor
+from peerattn.models.base import Encoded, PeerRegressor
 from peerattn.models.pools import Rows, Section
 from peerattn.panel.design import Design, one_hot
 from peerattn.panel.panel import Panel
@@ -93,9 +93,7 @@ class CrossSectionalRidge(PeerRegressor):
     def _signed(self) -> bool:
         return True
 
-    def _encode(
-        self, panel: Panel, weight: np.ndarray | None, *, fitting: bool
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _encode(self, panel: Panel, weight: np.ndarray | None, *, fitting: bool) -> Encoded:
         if fitting:
             positive = isinstance(self.alpha, int | float | np.number) and 0 < self.alpha < np.inf
             if self.alpha != LEAVE_ONE_OUT and not positive:

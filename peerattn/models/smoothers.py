@@ -23,6 +23,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.tree import DecisionTreeRegressor, ExtraTreeRegressor
 
 from peerattn.exceptions import InputError
+from peerattn.models.pools import adding_up
 
 #: Of rows of X the weights of all training rows, (n_rows, n_training).
 Smoother = Callable[[Any], Any]
@@ -115,12 +116,6 @@ def _neighbors(model: Any, X: Any) -> Smoother:
     return weights
 
 
-def _members(leaf: np.ndarray) -> sparse.csr_array:
-    """Return the indicator matrix of leaves, (n_rows, n_leaves)."""
-    ones = np.ones(len(leaf))
-    return sparse.csr_array((ones, leaf, np.arange(len(leaf) + 1)), shape=(len(leaf), int(leaf.max()) + 1))
-
-
 def _leaves(tree: Any) -> Callable[[Any], np.ndarray]:
     """Return the function that gives the leaf of each row."""
     return lambda Z: tree.tree_.apply(np.asarray(Z, dtype=np.float32))
@@ -133,7 +128,8 @@ def _forest(model: Any, X: Any) -> Smoother:
     draws = [whole] * len(trees) if single or not model.bootstrap else model.estimators_samples_
     means = []  # of each tree: (n_leaves, n), rows of training weights
     for tree, drawn in zip(trees, draws):
-        members, often = _members(tree(X)), np.bincount(drawn, minlength=len(whole)).astype(float)
+        leaf, often = tree(X), np.bincount(drawn, minlength=len(whole)).astype(float)
+        members = adding_up(leaf, leaf.max() + 1)
         rows = np.maximum(members.T @ often, 1.0)
         mean = sparse.csr_array(members.multiply(often[:, None]).multiply(1 / rows).T)
         mean.eliminate_zeros()
@@ -172,7 +168,8 @@ def _boosted(
     and no n × n matrix. ``trees`` give each row's leaf; a leaf's mean is its sum times ``rate`` over rows plus penalty.
     """
     leaves = [tree(X) for tree in trees]
-    members, sizes = [_members(leaf) for leaf in leaves], [np.bincount(leaf) for leaf in leaves]
+    sizes = [np.bincount(leaf) for leaf in leaves]
+    members = [adding_up(leaf, len(size)) for leaf, size in zip(leaves, sizes)]
     scales = [rate / (np.maximum(size, 1) + penalty)[:, None] for size in sizes]
 
     def weights(Z: Any) -> np.ndarray:

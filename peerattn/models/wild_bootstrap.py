@@ -82,13 +82,12 @@ def wild_cluster_p(
     observed = _wald(rest[:, None], R, A, tested, cluster, len(label))[0]
     if not np.isfinite(observed):
         return float("nan")
-    rng, extreme, left = np.random.default_rng(random_state), 0, n_draws
-    while left:
-        draws = min(left, max(1, CELLS // len(y)))
+    rng, extreme, step = np.random.default_rng(random_state), 0, max(1, CELLS // len(y))
+    for start in range(0, n_draws, step):
+        draws = min(step, n_draws - start)
         star = rest[:, None] * signs(rng, len(label), draws)[cluster]
         star = net_of(effects, star / root[:, None], weight)[0] * root[:, None]
         extreme += int(np.sum(_wald(star, R, A, tested, cluster, len(label)) >= observed * (1 - 1e-12)))
-        left -= draws
     return (1 + extreme) / (1 + n_draws)
 
 
@@ -158,14 +157,8 @@ class WildMeans:
         rest = total - n * self._means  # sums around the mean, from which each hypothesis is so far away
         self._root, self._n_squares = np.sqrt(np.sum(rest**2, axis=0)), float(np.sum(n**2))
         first, second = np.hstack([rest, n, rest * n, n**2]), np.hstack([rest**2, rest * n, n**2])
-        rng, odd, even, left = np.random.default_rng(random_state), [], [], n_draws
-        while left:
-            draws = min(left, max(1, CELLS // G))
-            eta = signs(rng, G, draws).T
-            odd.append(eta @ first)
-            even.append(eta**2 @ second)
-            left -= draws
-        self._sums, self._squares = np.concatenate(odd), np.concatenate(even)
+        eta = signs(np.random.default_rng(random_state), G, n_draws).T
+        self._sums, self._squares = eta @ first, eta**2 @ second
         self.t = self._N * self._means / self._root * np.sqrt((G - 1) / G)
         self.p = np.array([self._p(k, -mean) for k, mean in enumerate(self._means)])
 

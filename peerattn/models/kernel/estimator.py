@@ -11,7 +11,7 @@ import pandas as pd
 import torch
 
 from peerattn.exceptions import InputError, check_at_least, check_one_of
-from peerattn.models.base import PeerRegressor
+from peerattn.models.base import Encoded, PeerRegressor
 from peerattn.models.kernel.bandwidth import (
     CRITERIA,
     Choice,
@@ -155,9 +155,7 @@ class NadarayaWatsonRegressor(PeerRegressor):
             named = ", ".join(map(repr, sorted(both)))
             raise InputError(f"codes and ordered both name {named}: a code is one or the other.")
 
-    def _encode(
-        self, panel: Panel, weight: np.ndarray | None, *, fitting: bool
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _encode(self, panel: Panel, weight: np.ndarray | None, *, fitting: bool) -> Encoded:
         if fitting:
             self.design_ = Design.fit(panel, weight=weight)
             self.codes_ = KernelCodes.fit(panel, self.ordered, weight)

@@ -21,7 +21,7 @@ import numpy as np
 import peerattn
 from peerattn.cli.model_file import SavedModel, load_model
 from peerattn.evaluation.running import store as pieces
-from peerattn.evaluation.running.fold_results import FoldResult
+from peerattn.evaluation.running.fitting import FoldResult
 from peerattn.exceptions import InputError
 from peerattn.network.io import tables
 from peerattn.sequence.tokenizers import WordTokenizer

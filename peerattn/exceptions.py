@@ -97,6 +97,17 @@ def unknown_name(argument: str, what: str, name: object, options: Iterable[objec
     return InputError(f"{argument}: no {what} is named {name!r}.{did_you_mean(name, known)} Known: {shown}.")
 
 
+def check_names(argument: str, what: str, names: Iterable[object], options: Iterable[object]) -> None:
+    """Raise :func:`unknown_name` for the first of these names that is not among the options.
+
+    >>> check_names("codes", "column", ["sic", "lev"], ["sic", "lev", "size"])
+    """
+    known = list(options)
+    for name in names:
+        if name not in known:
+            raise unknown_name(argument, what, name, known)
+
+
 def did_you_mean(name: object, options: Iterable[object], n: int = 3) -> str:
     """Return a sentence with the options nearest to ``name``, or an empty string.
 

@@ -14,7 +14,7 @@ import tomli_w
 
 from peerattn.cli.options import CompareOptions, given
 from peerattn.evaluation import Comparison
-from peerattn.evaluation.report.methods import versions_of
+from peerattn.evaluation.report.words import versions_of
 from peerattn.exceptions import InputError, PeerAttnWarning, unknown_name, warn_user
 
 DATA = "data (SHA-256 of what models see)"

@@ -79,4 +79,4 @@ def _fitted(options: Fit, model: Any, panel: Panel, rows: Any) -> Any:
     if not panel.y[rows].notna().any():
         raise InputError("--until: no outcome is known by then; name a later period.")
     fold = FoldRows(panel, np.flatnonzero(rows), np.flatnonzero(rows))
-    return make_pipeline(PanelEncoder().fit(fold.X_train), Entry("", model, native=False).fit(fold))
+    return make_pipeline(PanelEncoder().fit(fold.train.X), Entry("", model).fit(fold))

@@ -3,8 +3,7 @@
 from peerattn.evaluation.claims import Claims
 from peerattn.evaluation.compare import compare
 from peerattn.evaluation.compared import ModelNote
-from peerattn.evaluation.comparison import Comparison
-from peerattn.evaluation.comparisons import Comparisons
+from peerattn.evaluation.comparison import Comparison, Comparisons
 from peerattn.evaluation.description import PanelDescription, describe_panel
 from peerattn.evaluation.gains import Gain, gain_by, gain_by_firm
 from peerattn.evaluation.inference.forecast_tests import DieboldMariano, ForecastTest, diebold_mariano

@@ -6,6 +6,7 @@ Every sentence, table and figure of a report takes its numbers and its verdict f
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -125,12 +126,11 @@ class Claims:
 
     def to_frame(self) -> pd.DataFrame:
         """Return the decomposition, a row a step."""
-        rows = []
-        for step in self.steps:
-            g = step.gain
-            found = (g.gain, g.low, g.high, g.t, g.p) if g else (np.nan,) * 5
-            rows.append((step.name, step.model, step.r2, *found, g.reason if g else ""))
         columns = ["step", "model", "r2", "gain", "low", "high", "t", "p", "reason"]
+        rows = [
+            {"step": step.name, **vars(step), **(vars(step.gain) if step.gain else {"reason": ""})}
+            for step in self.steps
+        ]
         frame = pd.DataFrame(rows, columns=columns).set_index("step")
         return frame.astype(dict.fromkeys(columns[2:-1], float))
 
@@ -181,9 +181,9 @@ def _answer(
     unjudged = [model.unjudged for model in compared.models if model.name == gain.model and model.unjudged]
     if not peers:
         return (UNJUDGED, unjudged[0], None) if unjudged else (NO, "empty", None)
-    lacking = [f"the control that reads {what} failed" for what in _missing(compared)]
-    if lacking:
-        return UNJUDGED, lacking[0], None
+    there, needed = {m.step for m in compared.models}, [HISTORY, COMMON][: 1 + (compared.task == "explain")]
+    if compared.failures and (lacking := [step for step in needed if step not in there]):
+        return UNJUDGED, f"the control that reads {lacking[0]} failed", None
     both = compared.predictions[[gain.model, gain.against]].to_numpy()
     if np.ptp(both, axis=1).max() <= SAME * np.abs(both).max():
         return NO, "same", None
@@ -197,14 +197,6 @@ def _answer(
     if p < LEVEL and found.rests_on:
         return UNJUDGED, f"the gain rests on {found.rests_on}", None
     return (YES if p < LEVEL else NOT_SHOWN), "test", p
-
-
-def _missing(compared: Compared) -> list[str]:
-    """Return the steps whose controls all failed, where one of them was requested."""
-    failed = {failure.model for failure in compared.failures}
-    there = {model.step for model in compared.models}
-    needed = [HISTORY] if compared.task == "forecast" else [HISTORY, COMMON]
-    return [step for step in needed if step not in there and failed]
 
 
 def found_no_peers(compared: Compared, name: str) -> bool:
@@ -227,8 +219,8 @@ def concentration_of(compared: Compared, gain: Gain) -> Concentration:
     total = float(rows["gain"].sum())
     by_firm = rows.groupby("firm")["gain"].sum().sort_values(ascending=False) / total
     half = int(np.searchsorted(by_firm.cumsum().to_numpy(), HALF)) + 1
-    codes = {n: g for n, g in compared.panel.groups.items() if not n.endswith(", fifths")}
-    labels = {"period": rows["period"].to_numpy()} | {n: labels_of(rows, g) for n, g in codes.items()}
+    labels = {"period": rows["period"].to_numpy()}
+    labels |= {name: labels_of(rows, group) for name, group in compared.panel.codes.items()}
     largest = {"firm": (show_label(by_firm.index[0]), float(by_firm.iloc[0]))}
     n, n_periods, rests = len(by_firm), len(compared.periods), ""
     if half < max(2, min(10, n / 10)):
@@ -244,3 +236,12 @@ def concentration_of(compared: Compared, gain: Gain) -> Concentration:
         if not (rests or few) and share > limit and not is_significant(compared, gain, rows[label != most]):
             rests = f"one {what}, {show_label(most)}, with {share:.0%} of it"
     return Concentration(half, n, largest, rests)
+
+
+class Judged(Compared):
+    """A comparison and what may be said of it."""
+
+    @cached_property
+    def claims(self) -> Claims:
+        """What may be said of this comparison, computed once."""
+        return claims_of(self)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from itertools import product
 from typing import Any, overload
 
@@ -13,44 +13,35 @@ import numpy as np
 import pandas as pd
 
 from peerattn.evaluation.compared import ModelNote
-from peerattn.evaluation.comparison import Comparison
-from peerattn.evaluation.comparisons import Comparisons, frames_by_outcome
+from peerattn.evaluation.comparison import Comparison, Comparisons
 from peerattn.evaluation.description import Labels
 from peerattn.evaluation.leak_audit.runner import run_audits
 from peerattn.evaluation.measures.factors import factors_realised
-from peerattn.evaluation.report.methods import PACKAGES
+from peerattn.evaluation.report.words import PACKAGES
 from peerattn.evaluation.running.entries import OWN_CHARACTERISTICS, PREVAILING_MEAN, Entry, Task, entries_of
-from peerattn.evaluation.running.fitting import Folds, Results, failures_of, fit_all, warn_once
-from peerattn.evaluation.running.inputs import comparison_panel
+from peerattn.evaluation.running.fitting import FoldResult, Folds, failures_of, fit_all, warn_once
+from peerattn.evaluation.running.inputs import comparison_panel, frames_by_outcome
 from peerattn.evaluation.running.placebo import placebo_gains
 from peerattn.evaluation.running.store import FoldStore
 from peerattn.evaluation.sample import panel_facts
 from peerattn.evaluation.splits.folds import checked_folds, gaps_of, split_words
 from peerattn.evaluation.splits.walk_forward import WalkForward
-from peerattn.exceptions import InputError, check_at_least, checked, unknown_name
+from peerattn.exceptions import InputError, check_at_least, check_names, checked
 from peerattn.models.forecasters import make_models, model_names, model_title
 from peerattn.panel.panel import Panel, panel_digest
+
+Models = Mapping[str, Any] | Sequence[str]
 
 
 @overload
 def compare(
-    models: Mapping[str, Any] | Sequence[str],
-    X: Any,
-    y: Any = None,
-    *,
-    outcome: list[str] | tuple[str, ...],
-    **options: Any,
+    models: Models, X: Any, y: Any = None, *, outcome: list[str] | tuple[str, ...], **options: Any
 ) -> Comparisons: ...
 
 
 @overload
 def compare(
-    models: Mapping[str, Any] | Sequence[str],
-    X: Any,
-    y: Any = None,
-    *,
-    outcome: str | None = None,
-    **options: Any,
+    models: Models, X: Any, y: Any = None, *, outcome: str | None = None, **options: Any
 ) -> Comparison: ...
 
 
@@ -222,7 +213,7 @@ def compare(
     entries = entries_of(models, task, panel, reference, gaps_of(panel, folds, task))  # type: ignore[arg-type]
     names = [entry.name for entry in entries]
     baseline = names[0] if baseline is None else baseline
-    _check_names("baseline", [baseline], names)
+    check_names("baseline", "model", [baseline], names)
     audited = _audited(audit, entries)
     _refuse_left_out(entries, panel)
     _refuse_random_rows(entries, panel, folds)
@@ -231,26 +222,26 @@ def compare(
     how: dict[str, Any] = {"n_jobs": n_jobs, "verbose": verbose}
     how["kept"] = None if store is None else FoldStore(store, digest)
     factors = factors_realised(factors, panel, tested, task, outcome_horizon)
-    facts, percent = panel_facts(X, panel, tested, is_return, market_value, factors, labels, groups, limits)
+    said: dict[str, Any] = {"is_return": is_return, "market_value": market_value, "labels": labels}
+    facts, percent = panel_facts(X, panel, tested, factors=factors, groups=groups, limits=limits, **said)
     results = fit_all(entries, panel, folds, **how)
     failures = failures_of(entries, results)
     left = [entry for entry in entries if entry.name not in {failure.model for failure in failures}]
-    stand_in, told = _baseline_left(baseline, left)
-    warned = warn_once([results[entry.name, k] for k in range(len(folds)) for entry in left])
-    last = {entry.name: results[entry.name, len(folds) - 1] for entry in left}
+    fits = {entry.name: [results[entry.name, k] for k in range(len(folds))] for entry in left}
+    stand_in, told = _baseline_left(baseline, list(fits))
+    warned = warn_once([fits[name][k] for k in range(len(folds)) for name in fits])
     audits = run_audits([e for e in left if e.name in audited], panel, cv, folds, task, **how)
+    means = [np.full(len(test), panel.y.iloc[train].mean()) for train, test in folds]
     found = Comparison(
-        predictions=_predictions(panel, tested, len(folds), left, results),
-        training_mean=np.concatenate(
-            [np.full(len(test), panel.y.iloc[train].mean()) for train, test in folds]
-        ),
-        models=tuple(_note(entry, results, len(folds)) for entry in left),
+        predictions=_predictions(panel, tested, fits),
+        training_mean=np.concatenate(means),
+        models=tuple(_note(entry, fits[entry.name]) for entry in left),
         baseline=stand_in,
         task=task,
         outcome=panel.outcome,
         horizon=int(getattr(cv, "horizon", 1)),
-        networks={name: result.network for name, result in last.items() if result.network is not None},
-        profiles={name: result.profile for name, result in last.items() if result.profile is not None},
+        networks={name: made[-1].network for name, made in fits.items() if made[-1].network is not None},
+        profiles={name: made[-1].profile for name, made in fits.items() if made[-1].profile is not None},
         settings=_settings(cv, panel, folds, digest),
         notes=(*short, *told, *warned, *percent),
         failures=failures,
@@ -260,15 +251,8 @@ def compare(
     pair = [e for name in (found.claims.peer, found.claims.control) for e in left if e.name == name]
     if not placebo or len(pair) < 2:
         return found
-    return replace(
-        found, placebo=placebo_gains(pair[0], pair[1], panel, folds, placebo, n_jobs=n_jobs, verbose=verbose)
-    )
-
-
-def _check_names(argument: str, wanted: Sequence[str], names: list[str]) -> None:
-    for name in wanted:
-        if name not in names:
-            raise unknown_name(argument, "model", name, names)
+    how["kept"] = None
+    return replace(found, placebo=placebo_gains(pair[0], pair[1], panel, folds, placebo, **how))
 
 
 def _audited(audit: bool | Sequence[str], entries: list[Entry]) -> set[str]:
@@ -276,7 +260,7 @@ def _audited(audit: bool | Sequence[str], entries: list[Entry]) -> set[str]:
     if isinstance(audit, bool):
         return {entry.name for entry in entries if audit and entry.native and not entry.control}
     wanted = [audit] if isinstance(audit, str) else list(audit)
-    _check_names("audit", wanted, [entry.name for entry in entries])
+    check_names("audit", "model", wanted, [entry.name for entry in entries])
     return set(wanted)
 
 
@@ -305,41 +289,31 @@ def _refuse_random_rows(entries: list[Entry], panel: Panel, folds: Folds) -> Non
             )
 
 
-def _baseline_left(baseline: str, left: list[Entry]) -> tuple[str, list[str]]:
+def _baseline_left(baseline: str, names: list[str]) -> tuple[str, list[str]]:
     """Return the baseline, or the simplest model left where it failed, and what a reader must know."""
-    names = [entry.name for entry in left]
     if baseline in names:
         return baseline, []
     stand_in = next((name for name in (PREVAILING_MEAN, OWN_CHARACTERISTICS) if name in names), names[0])
     return stand_in, [f"The baseline {baseline!r} failed: models are tested against {stand_in!r} instead."]
 
 
-def _predictions(
-    panel: Panel, tested: np.ndarray, n_folds: int, entries: list[Entry], results: Results
-) -> pd.DataFrame:
+def _predictions(panel: Panel, tested: np.ndarray, fits: dict[str, list[FoldResult]]) -> pd.DataFrame:
     """Return labels and outcomes of the tested rows beside the predictions of each model."""
     labels = panel.X.index[tested]
     columns: dict[str, Any] = {"firm": labels.get_level_values(0), "period": labels.get_level_values(1)}
     columns["outcome"] = panel.y.to_numpy()[tested]
-    for entry in entries:
-        columns[entry.name] = np.concatenate([results[entry.name, k].predicted for k in range(n_folds)])
+    columns |= {name: np.concatenate([fit.predicted for fit in made]) for name, made in fits.items()}
     return pd.DataFrame(columns)
 
 
-def _note(entry: Entry, results: Results, n_folds: int) -> ModelNote:
-    fits = [results[entry.name, k] for k in range(n_folds)]
+def _note(entry: Entry, fits: list[FoldResult]) -> ModelNote:
     with np.printoptions(precision=3, threshold=6):
         settings = " ".join(str(entry.model).split())
-    learns = fits[-1].parts is not None
+    trials, last = max(fit.trials for fit in fits), fits[-1]
+    entered = None if last.parts is None else sum(bool(fit.parts) for fit in fits)
+    step, reads = entry.information
     return ModelNote(
-        entry.name,
-        *entry.information,
-        settings=settings,
-        trials=max(fit.trials for fit in fits),
-        control=entry.control,
-        parts=fits[-1].parts or (),
-        fits_with_peers=sum(bool(fit.parts) for fit in fits) if learns else None,
-        unjudged=fits[-1].unjudged,
+        entry.name, step, reads, settings, trials, entry.control, last.parts or (), entered, last.unjudged
     )
 
 
@@ -356,9 +330,4 @@ def _settings(cv: Any, panel: Panel, folds: Folds, digest: str) -> dict[str, str
     if panel.description:
         settings["panel"] = panel.description
     settings["data (SHA-256 of what models see)"] = digest
-    for package in PACKAGES:
-        try:
-            settings[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return settings | {"peerattn": __version__}
+    return settings | {name: version(name) for name in PACKAGES} | {"peerattn": __version__}

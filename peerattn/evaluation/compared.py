@@ -16,7 +16,7 @@ from peerattn.evaluation.measures.scores import Scores, score
 from peerattn.evaluation.measures.valuation import named_like_log
 from peerattn.evaluation.running.fitting import Failure
 from peerattn.evaluation.running.information import COMMON, PEERS
-from peerattn.exceptions import checked, unknown_name
+from peerattn.exceptions import check_names, checked
 from peerattn.models.attention.search_profile import SearchProfile
 from peerattn.network import PeerNetwork
 from peerattn.panel.columns import ColumnChoice
@@ -107,6 +107,11 @@ class PanelFacts:
     factors: pd.DataFrame | None = None
     description: PanelDescription | None = None
     numbers: np.ndarray | None = None
+
+    @property
+    def codes(self) -> dict[str, pd.Series]:
+        """The groups that are codes, not fifths of a number."""
+        return {name: group for name, group in self.groups.items() if not name.endswith(", fifths")}
 
 
 @checked
@@ -266,9 +271,7 @@ class Compared:
 
     def check_model(self, *names: str) -> None:
         """Raise for a name that is not among the models."""
-        for name in names:
-            if name not in self.names:
-                raise unknown_name("model", "model", name, self.names)
+        check_names("model", "model", names, self.names)
 
     def __repr__(self) -> str:
         return (

@@ -1,26 +1,26 @@
-"""The result of ``compare``: the data of a comparison, and how it is shown and written."""
+"""The results of ``compare``: of one outcome, or of several, and how they are shown and written."""
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 
 import pandas as pd
 
-from peerattn.evaluation.claims import Claims, claims_of
-from peerattn.evaluation.compared import Compared
+from peerattn.evaluation.claims import Judged
 from peerattn.evaluation.gains import Gain, gain_by, gain_by_firm, gain_of
 from peerattn.evaluation.inference.multiple_tests import ConfidenceSet, model_confidence_set
 from peerattn.evaluation.measures.groups import scores_by
 from peerattn.evaluation.measures.portfolios import portfolios_of
-from peerattn.evaluation.report import files, page, words
+from peerattn.evaluation.report import page, words
 from peerattn.evaluation.report import table as tables
-from peerattn.evaluation.report.methods import methods_paragraph
-from peerattn.exceptions import checked
+from peerattn.exceptions import check_names, checked
+from peerattn.render import Table
 
 
 @checked
-class Comparison(Compared):
+class Comparison(Judged):
     """Models compared out of sample on one common sample; made by :func:`peerattn.evaluation.compare`.
 
     Its attributes are those of :class:`~peerattn.evaluation.compared.Compared`: ``predictions``, ``scores``, ``networks``,
@@ -33,54 +33,19 @@ class Comparison(Compared):
     """
 
     # How it is shown and written: functions that take a comparison, bound as methods.
+    summary = words.summary
+    methods = words.methods_paragraph
     as_table = tables.as_table
     table = tables.table
+    text = tables.text
     to_latex = tables.to_latex
-    edges = files.edges_of
-    to_parquet = files.to_parquet
+    to_markdown = tables.to_markdown
+    to_html = page.to_html
+    to_excel = tables.to_excel
+    to_parquet = tables.to_parquet
+    edges = tables.edges_of
     portfolios = portfolios_of
     by = scores_by
-
-    @cached_property
-    def claims(self) -> Claims:
-        """What may be said of this comparison, computed once."""
-        return claims_of(self)
-
-    def summary(self) -> list[str]:
-        """Return the finding in plain words, a sentence or two each."""
-        return words.summary(self, self.claims)
-
-    def text(self, width: int | None = None) -> str:
-        """Return the table and the finding as text, no wider than ``width`` (by default the terminal)."""
-        return tables.text(self, self.summary(), width)
-
-    def to_markdown(self, path: tables.PathLike | None = None, **options: Any) -> str:
-        """Return the table and the finding as Markdown, and write it where a path is given; options as in :meth:`table`."""
-        return tables.to_markdown(self, self.summary(), path, **options)
-
-    def to_html(self, path: tables.PathLike) -> tables.Path:
-        """Write the report: one self-contained page that opens offline.
-
-        Raises
-        ------
-        InputError
-            When the file cannot be written.
-        """
-        return page.to_html(self, self.claims, path)
-
-    def to_excel(self, path: tables.PathLike) -> tables.Path:
-        """Write a workbook: finding, scores, decomposition, tests, losses, sample and settings, a sheet each.
-
-        Raises
-        ------
-        InputError
-            When the file cannot be written, or openpyxl (the extra ``excel``) is missing.
-        """
-        return files.to_excel(self, self.claims, self.summary(), path)
-
-    def methods(self) -> str:
-        """Return a paragraph on method and sample (models, tests, versions), ready to be edited into a paper."""
-        return methods_paragraph(self)
 
     def test(self, model: str, against: str | None = None) -> Gain:
         """Return how much more a model explains than another (by default the baseline), with its interval and test."""
@@ -114,3 +79,50 @@ class Comparison(Compared):
     def to_frame(self) -> pd.DataFrame:
         """Return :meth:`table`."""
         return self.table()
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Comparisons(Mapping[str, Comparison]):
+    """Comparisons of the same models on several outcomes, by the name of the outcome; prints one block each."""
+
+    blocks: dict[str, Comparison]
+
+    def __getitem__(self, outcome: str) -> Comparison:
+        check_names("outcome", "outcome", [outcome], self.blocks)
+        return self.blocks[outcome]
+
+    def __contains__(self, outcome: object) -> bool:
+        return outcome in self.blocks
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.blocks)
+
+    def __len__(self) -> int:
+        return len(self.blocks)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the scores of all outcomes, one row for each (outcome, model)."""
+        return pd.concat({name: block.scores for name, block in self.blocks.items()}, names=["outcome"])
+
+    def to_html(self, path: tables.PathLike) -> Path:
+        """Write the reports of all outcomes as one self-contained page that opens offline.
+
+        Raises
+        ------
+        InputError
+            When the file cannot be written.
+        """
+        return page.outcomes_to_html(self, path)
+
+    def as_table(self) -> Table:
+        """Return one line an outcome: horizon, R² without and with peers and their standard errors, the gain and its test."""
+        return page.outcomes_table(self)
+
+    def __repr__(self) -> str:
+        return f"Comparisons({len(self.blocks)} outcomes: {', '.join(self.blocks)})"
+
+    def __str__(self) -> str:
+        return "\n\n".join([self.as_table().text(), *map(str, self.blocks.values())])
+
+    def _repr_html_(self) -> str:
+        return "\n".join(block._repr_html_() for block in self.blocks.values())

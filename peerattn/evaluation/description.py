@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, checked, unknown_name
+from peerattn.exceptions import InputError, check_names, checked
 from peerattn.panel import Panel, as_panel
 from peerattn.render import Shown, Table
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+PathLike = str | os.PathLike[str]
 Labels = Mapping[str, str | tuple[str, str]]
+_HEADS = {"mean": "Mean", "p50": "Median", "between": "Between firms", "missing": "Missing"}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -48,7 +50,7 @@ class PanelDescription(Shown):
 
     def as_table(self, title: str = "Descriptive statistics") -> Table:
         """Return the description as a table that renders as text, HTML, LaTeX and Markdown."""
-        heads = [_head(column) for column in self.frame.columns]
+        heads = [_HEADS.get(column, column.upper()) for column in self.frame.columns]
         shown = {"N": "", "Between firms": ".2f", "Missing": ".1%"}
         rows = [
             (self.names[str(name)], int(count), *rest)
@@ -62,18 +64,12 @@ class PanelDescription(Shown):
         return Table(title, ("Variable", *heads), rows, "l" + "r" * len(heads), ("", *formats), notes)
 
     def to_latex(
-        self,
-        path: str | os.PathLike[str] | None = None,
-        *,
-        caption: str = "Descriptive statistics",
-        label: str = "",
+        self, path: PathLike | None = None, *, caption: str = "Descriptive statistics", label: str = ""
     ) -> str:
         """Return the table as LaTeX (booktabs), and write it where a path is given."""
         return self.as_table(caption).to_latex(path, label=label)
 
-    def to_markdown(
-        self, path: str | os.PathLike[str] | None = None, *, caption: str = "Descriptive statistics"
-    ) -> str:
+    def to_markdown(self, path: PathLike | None = None, *, caption: str = "Descriptive statistics") -> str:
         """Return the table as Markdown, and write it where a path is given."""
         return self.as_table(caption).to_markdown(path)
 
@@ -81,18 +77,6 @@ class PanelDescription(Shown):
         return (
             f"PanelDescription({len(self.frame)} variables, {self.n_firms:,} firms, {self.n_periods} periods)"
         )
-
-
-def _head(column: str) -> str:
-    fixed = {
-        "n": "N",
-        "mean": "Mean",
-        "sd": "SD",
-        "between": "Between firms",
-        "missing": "Missing",
-        "p50": "Median",
-    }
-    return fixed.get(column, column.upper())
 
 
 @checked
@@ -145,20 +129,17 @@ def describe_panel(
     panel = X if isinstance(X, Panel) and y is None else as_panel(X, y, firm=firm, period=period, codes=codes)
     columns = {} if panel.outcomes is None else {str(panel.outcome): panel.outcomes}
     columns |= {str(name): column.to_numpy() for name, column in panel.characteristics.items()}
-    given = {} if labels is None else dict(labels)
-    for name in given:
-        if name not in columns and name not in map(str, panel.codes.columns):
-            raise unknown_name("labels", "variable", name, columns)
+    given = {name: (said, "") if isinstance(said, str) else said for name, said in (labels or {}).items()}
+    check_names("labels", "variable", given, [*columns, *map(str, panel.codes.columns)])
     outcome = list(columns)[: panel.outcomes is not None]
-    order = [*outcome, *(n for n in given if n in columns and n not in outcome)]
-    order += [name for name in columns if name not in order]
+    order = list(dict.fromkeys([*outcome, *(name for name in given if name in columns), *columns]))
     owners = np.arange(len(panel)) if panel.firm is None else pd.factorize(panel.firm)[0]
     rows = {name: _statistics(columns[name], owners, quantiles) for name in order}
-    both = {name: (said, "") if isinstance(said, str) else tuple(said) for name, said in given.items()}
+    said = {name: given.get(name, (name, "")) for name in order}
     return PanelDescription(
         pd.DataFrame.from_dict(rows, orient="index").rename_axis("variable"),
-        {name: both.get(name, (name, ""))[0] for name in order},
-        {name: both[name][1] for name in order if both.get(name, ("", ""))[1]},
+        {name: called for name, (called, _) in said.items()},
+        {name: definition for name, (_, definition) in said.items() if definition},
         len(np.unique(owners)),
         panel.period.nunique(),
     )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -72,79 +71,60 @@ def gain_of(compared: Compared, model: str, against: str) -> Gain:
     or by a code of twelve groups at least where that gives the larger p (wild cluster bootstrap): then all is conditional on
     these periods. Of one period no test and no interval is made.
     """
-    compared.check_model(model, against)
-    known = compared.known
-    y = known["outcome"].to_numpy(dtype=float)
-    base = (y - known["training_mean"].to_numpy()) ** 2
-    ours, theirs = ((y - known[name].to_numpy(dtype=float)) ** 2 for name in (model, against))
-    rows = (theirs - ours) / max(base.mean(), 1e-300)
-    r2 = compared.scores["r2_mean"]
-    plain = (model, against, float(r2[model]), float(r2[against]), float(rows.mean()))
-    if np.ptp(rows) <= 1e-12 * max(float(np.abs(theirs).mean() / max(base.mean(), 1e-300)), 1e-300):
+    rows, r2 = saved_by_row(compared, model, against), compared.scores["r2_mean"]
+    plain = (model, against, float(r2[model]), float(r2[against]), float(rows["gain"].mean()))
+    if np.ptp(rows["gain"]) <= 1e-12 * max(1 - r2[against], 1e-300):
         return Gain(*plain, 0.0, 0.0, reason="same predictions")
-    return Gain(*plain, **_tested(compared, rows, known))
+    return Gain(*plain, **_tested(compared, rows))
 
 
 def is_significant(compared: Compared, gain: Gain, rows: pd.DataFrame) -> bool:
     """Return whether what some rows of :func:`saved_by_row` gain is significantly above zero, as :func:`gain_of` tests it."""
-    saved = rows["gain"].to_numpy()
-    if not len(saved) or np.ptp(saved) == 0:
+    if not len(rows) or np.ptp(rows["gain"]) == 0:
         return False
-    part = Gain(gain.model, gain.against, np.nan, np.nan, saved.mean(), **_tested(compared, saved, rows))
+    part = replace(gain, **{"t": None, "p": None, **_tested(compared, rows)})
     return part.upper_p is not None and part.upper_p < LEVEL
 
 
-def _tested(compared: Compared, rows: np.ndarray, known: pd.DataFrame) -> dict[str, Any]:
-    """Return interval and test of the gains of rows, whose firms and periods are ``known``'s."""
-    n_periods = known["period"].nunique()
-    if n_periods >= periods_needed(compared.horizon):
-        return _over_time(rows, known["period"], compared.horizon)
-    if n_periods < 2:
-        return {"reason": "one period"}
-    return _clustered(rows, clusters_of(known, compared.panel.groups))
-
-
-def _over_time(rows: np.ndarray, period: pd.Series, horizon: int) -> dict[str, Any]:
-    series = pd.Series(rows).groupby(period.to_numpy()).sum().to_numpy()
+def _tested(compared: Compared, rows: pd.DataFrame) -> dict[str, Any]:
+    """Return interval and test of the mean gain of some rows."""
+    series = rows.groupby("period")["gain"].sum().to_numpy()
+    if len(series) < periods_needed(compared.horizon):
+        return {"reason": "one period"} if len(series) < 2 else _clustered(compared, rows)
     series = series * len(series) / len(rows)
-    found = mean_test(series, horizon)
+    found, how = mean_test(series, compared.horizon), {"how": "over time", "clusters": len(series)}
     if found.t is None:
-        return {"reason": found.cause, "how": "over time", "clusters": len(series)}
+        return how | {"reason": found.cause}
     variance = float(long_run_variance(series[:, None] - series.mean(), found.freedom)[0, 0]) / len(series)
     half = float(student.ppf(1 - LEVEL / 2, found.freedom) * np.sqrt(variance))
-    ends = {"low": found.mean - half, "high": found.mean + half}
-    return {**ends, "t": found.t, "p": found.p_value, "how": "over time", "clusters": len(series)}
+    return how | {"low": found.mean - half, "high": found.mean + half, "t": found.t, "p": found.p_value}
 
 
-def _clustered(rows: np.ndarray, clusters: Mapping[str, np.ndarray]) -> dict[str, Any]:
+def _clustered(compared: Compared, rows: pd.DataFrame) -> dict[str, Any]:
+    """Cluster by firm, or by the code of twelve groups at least, whose firms share its shocks, that gives the larger p.
+
+    A firm whose code is unknown is a cluster of its own.
+    """
+    clusters = {"firm": rows["firm"].to_numpy()}
+    for name, group in compared.panel.codes.items():
+        labels = labels_of(rows, group)
+        known = ~pd.isna(labels) & (labels != "unknown")
+        if len(set(labels[known])) >= FEWEST_CLUSTERS:
+            clusters[name] = np.where(known, labels, rows["firm"].map("firm {}".format))
     found: list[dict[str, Any]] = []
     for what, labels in clusters.items():
         number = pd.factorize(labels)[0]
         size = np.bincount(number)
         if len(size) < FEWEST_CLUSTERS:
             continue
-        means = WildMeans(np.bincount(number, rows)[:, None], size)
-        low, high = means.intervals(1 - LEVEL)[0]
-        ends = {"low": float(low), "high": float(high), "t": float(means.t[0]), "p": float(means.p[0])}
-        found.append({**ends, "how": f"by {what}", "clusters": len(size)})
+        means = WildMeans(np.bincount(number, rows["gain"])[:, None], size)
+        low, high = map(float, means.intervals(1 - LEVEL)[0])
+        tested = {"low": low, "high": high, "t": float(means.t[0]), "p": float(means.p[0])}
+        found.append({**tested, "how": f"by {what}", "clusters": len(size)})
     if not found:
-        n = len(np.unique(pd.factorize(clusters["firm"])[0]))
+        n = rows["firm"].nunique()
         return {"reason": f"{n} firms are too few to cluster by ({FEWEST_CLUSTERS} are needed)"}
     return max(found, key=lambda one: one["p"])
-
-
-def clusters_of(rows: pd.DataFrame, groups: Mapping[str, pd.Series]) -> dict[str, np.ndarray]:
-    """Return labels of the rows by firm, and by each code of twelve groups at least, whose firms share its shocks.
-
-    A firm whose code is unknown is a cluster of its own.
-    """
-    found = {"firm": rows["firm"].to_numpy()}
-    for name, group in groups.items():
-        labels = labels_of(rows, group)
-        known = ~pd.isna(labels) & (labels != "unknown")
-        if len(set(labels[known])) >= FEWEST_CLUSTERS and not name.endswith(", fifths"):
-            found[name] = np.where(known, labels, rows["firm"].map("firm {}".format))
-    return found
 
 
 def labels_of(rows: pd.DataFrame, group: pd.Series) -> np.ndarray:
@@ -153,11 +133,11 @@ def labels_of(rows: pd.DataFrame, group: pd.Series) -> np.ndarray:
 
 
 def saved_by_row(compared: Compared, model: str, against: str) -> pd.DataFrame:
-    """Return firm, period and the squared error that a model saves on each scored row, ``gain``."""
+    """Return firm, period and ``gain`` of each scored row: the squared error that a model saves, over the mean prevailing one."""
     compared.check_model(model, against)
     known = compared.known
-    saved = (known["outcome"] - known[against]) ** 2 - (known["outcome"] - known[model]) ** 2
-    return known[["firm", "period"]].assign(gain=saved)
+    theirs, ours, base = ((known["outcome"] - known[name]) ** 2 for name in (against, model, "training_mean"))
+    return known[["firm", "period"]].assign(gain=(theirs - ours) / max(base.mean(), 1e-300))
 
 
 @checked
@@ -176,7 +156,7 @@ def gain_by_firm(compared: Compared, model: str, against: str) -> pd.DataFrame:
         on all rows; ``low``, ``high``, a 95 % interval over the firm's periods (Student's t; NaN under three); ``share`` of the
         whole gain.
     """
-    return _gains(saved_by_row(compared, model, against), "firm", compared)
+    return _gains(saved_by_row(compared, model, against), "firm")
 
 
 @checked
@@ -184,19 +164,14 @@ def gain_by(compared: Compared, groups: pd.Series, model: str, against: str) -> 
     """Return the squared error saved in each group of firms, as :func:`gain_by_firm`; intervals are over the group's firms."""
     rows = saved_by_row(compared, model, against)
     rows["group"] = labels_of(rows, groups)
-    return _gains(rows, "group", compared)
+    return _gains(rows, "group")
 
 
-def _gains(rows: pd.DataFrame, by: str, compared: Compared) -> pd.DataFrame:
-    known = compared.known
-    scale = float(((known["outcome"] - known["training_mean"]) ** 2).mean())
+def _gains(rows: pd.DataFrame, by: str) -> pd.DataFrame:
     within = rows if by == "firm" else rows.groupby([by, "firm"], as_index=False)["gain"].mean()
-    parts, counts = within.groupby(by)["gain"], rows.groupby(by).size()
-    mean, n = rows.groupby(by)["gain"].mean() / scale, parts.size()
-    reach = parts.std() / scale / np.sqrt(n) * student.ppf(0.975, (n - 1).clip(lower=1))
-    reach = reach.where(n >= 3)
-    share = rows.groupby(by)["gain"].sum() / rows["gain"].sum()
-    frame = pd.DataFrame(
-        {"rows": counts, "gain": mean, "low": mean - reach, "high": mean + reach, "share": share}
-    )
-    return frame.sort_values("gain", ascending=False, kind="stable")
+    parts, gains = within.groupby(by)["gain"], rows.groupby(by)["gain"]
+    mean, n = gains.mean(), parts.size()
+    reach = (parts.std() / np.sqrt(n) * student.ppf(0.975, (n - 1).clip(lower=1))).where(n >= 3)
+    found = {"rows": gains.size(), "gain": mean, "low": mean - reach, "high": mean + reach}
+    found["share"] = gains.sum() / rows["gain"].sum()
+    return pd.DataFrame(found).sort_values("gain", ascending=False, kind="stable")

@@ -32,11 +32,9 @@ def smallest_gain(
     known, X = compared.known, numbers[there]
     noise = (known["outcome"] - known[control]).to_numpy(dtype=float)
     base = float(((known["outcome"] - known["training_mean"]) ** 2).mean())
-    if periods >= periods_needed(compared.horizon):
-        unit, limit = pd.factorize(known["period"], sort=True)[0], None
-    else:
-        unit = pd.factorize(known["firm"])[0]
-        limit = float(student.ppf(1 - LEVEL, max(unit.max(), 1)))
+    over_time = periods >= periods_needed(compared.horizon)
+    unit = pd.factorize(known["period" if over_time else "firm"], sort=True)[0]
+    limit = None if over_time else float(student.ppf(1 - LEVEL, max(unit.max(), 1)))
     rng = np.random.default_rng(0)
     when = pd.factorize(known["period"], sort=True)[0]
     least = []

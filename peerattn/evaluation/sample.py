@@ -12,8 +12,7 @@ from peerattn.datasets import SimulatedPanel
 from peerattn.evaluation.compared import PanelFacts
 from peerattn.evaluation.description import Labels, describe_panel
 from peerattn.evaluation.measures.portfolios import as_return
-from peerattn.exceptions import InputError, unknown_name
-from peerattn.network import PeerNetwork
+from peerattn.exceptions import InputError, check_names
 from peerattn.panel import Panel, sic_to_fama_french
 
 MOST_GROUPS = 30
@@ -47,27 +46,21 @@ def sample_loss(panel: Panel, tested: np.ndarray) -> pd.DataFrame:
         "tested by the split": among,
         "scored: outcome known": among & known,
     }
-    rows, before = [], len(known)
-    for step, kept in steps.items():
-        rows.append(
-            (step, int(kept.sum()), firm[kept].nunique(), period[kept].nunique(), before - int(kept.sum()))
-        )
-        before = int(kept.sum())
-    return pd.DataFrame(rows, columns=["step", "rows", "firms", "periods", "rows lost"])
+    left = {step: (kept.sum(), firm[kept].nunique(), period[kept].nunique()) for step, kept in steps.items()}
+    frame = pd.DataFrame.from_dict(left, orient="index", columns=["rows", "firms", "periods"])
+    frame["rows lost"] = -frame["rows"].diff().fillna(0).astype(int)
+    return frame.rename_axis("step").reset_index()
 
 
 def groups_of(panel: Panel, tested: np.ndarray, names: Sequence[str]) -> dict[str, pd.Series]:
     """Return the group of each tested row, indexed by (firm, period), by the name of what groups it.
 
     Codes are always there where they have few enough levels, because firms of one code share its shocks; SIC codes are shown as
-    Fama and French's 12 industries. Numbers are cut into fifths of each period.
+    Fama and French's 12 industries. Numbers are cut into fifths of each period, and so is how long each firm has been in the
+    panel, where firms differ in it.
     """
-    for name in names:
-        if name not in panel.columns:
-            raise unknown_name("groups", "column", name, panel.columns)
-    wanted = dict.fromkeys(
-        [*names, *([] if panel.industry is None else [panel.industry]), *panel.codes.columns]
-    )
+    check_names("groups", "column", names, panel.columns)
+    wanted = dict.fromkeys([*names, *([panel.industry] if panel.industry else []), *panel.codes.columns])
     found = {}
     for name in wanted:
         column = panel.X[name].iloc[tested]
@@ -81,20 +74,11 @@ def groups_of(panel: Panel, tested: np.ndarray, names: Sequence[str]) -> dict[st
             raise InputError(
                 f"groups: {name!r} has {column.nunique()} levels; at most {MOST_GROUPS} can be shown. Pass a broader code."
             )
-    return _with_age(
-        panel,
-        tested,
-        {name: group.astype(object).where(group.notna(), "unknown") for name, group in found.items()},
-    )
-
-
-def _with_age(panel: Panel, tested: np.ndarray, found: dict[str, pd.Series]) -> dict[str, pd.Series]:
-    """Add how long each firm has been in the panel, where firms differ in it."""
     when = pd.Series(pd.factorize(panel.X.index.get_level_values(1), sort=True)[0], panel.X.index)
     age = (when - when.groupby(level=0).transform("min")).iloc[tested]
-    if age.groupby(level=1).nunique().median() < SIZE_GROUPS:
-        return found
-    return found | {"periods in the panel, fifths": _fifths(age).astype(object)}
+    if age.groupby(level=1).nunique().median() >= SIZE_GROUPS:
+        found["periods in the panel, fifths"] = _fifths(age)
+    return {name: group.astype(object).where(group.notna(), "unknown") for name, group in found.items()}
 
 
 def _fifths(values: pd.Series) -> pd.Series:
@@ -105,8 +89,7 @@ def _fifths(values: pd.Series) -> pd.Series:
 
 def market_values(panel: Panel, tested: np.ndarray, name: str) -> pd.Series:
     """Return the market value of each tested row, indexed by (firm, period); NaN where unknown."""
-    if name not in panel.characteristics:
-        raise unknown_name("market_value", "characteristic", name, panel.characteristics)
+    check_names("market_value", "characteristic", [name], panel.characteristics)
     found = panel.X[name].iloc[tested].astype(float)
     if (found <= 0).any():
         where = found[found <= 0]
@@ -118,6 +101,7 @@ def market_values(panel: Panel, tested: np.ndarray, name: str) -> pd.Series:
 
 
 _SIC = {"sic", "sic4", "siccd", "sich", "hsiccd"}
+_STATIC = "Codes that never change within a firm, perhaps today's and not those of the time"
 _SURVIVORS = "No firm leaves before the last period: these may be survivors, which flatters past predictions."
 _END = {1: " (lowest)", SIZE_GROUPS: " (highest)"}
 
@@ -128,7 +112,11 @@ def found_limits(panel: Panel) -> list[str]:
     What cannot be seen in the numbers (revised data, a look-ahead in the source) has to be stated by their author.
     """
     said = [_SURVIVORS] if survivors(panel) else []
-    said += _static_codes(panel, panel.labels.get_level_values(0))
+    firm = np.asarray(panel.firm)
+    changes = {str(name): column.groupby(firm).nunique().max() for name, column in panel.codes.items()}
+    static = [name for name, most in changes.items() if most <= 1]
+    if static and len(set(firm)) < len(firm):
+        said.append(f"{_STATIC}: {', '.join(static)}.")
     missing = {name: column.isna().mean() for name, column in panel.characteristics.items()}
     gaps = [f"{name} {share:.0%}" for name, share in missing.items() if share > MUCH_MISSING]
     if gaps:
@@ -149,35 +137,24 @@ def survivors(panel: Panel) -> bool:
     return panel.period.nunique() >= 3 and not (last < panel.period.max()).any()
 
 
-def _static_codes(panel: Panel, firm: pd.Index) -> list[str]:
-    static = [
-        str(name)
-        for name, column in panel.codes.items()
-        if column.groupby(np.asarray(firm)).nunique().max() <= 1
-    ]
-    if not static or firm.value_counts().max() < 2:
-        return []
-    return [
-        f"Codes that never change within a firm, perhaps today's and not those of the time: {', '.join(static)}."
-    ]
-
-
 def panel_facts(
     X: Any,
     panel: Panel,
     tested: np.ndarray,
-    is_return: bool | None,
-    market_value: str | None,
+    *,
     factors: pd.DataFrame | None,
-    labels: Labels | None,
     groups: Sequence[str],
     limits: Sequence[str],
+    is_return: bool | None,
+    market_value: str | None,
+    labels: Labels | None,
 ) -> tuple[PanelFacts, list[str]]:
     """Return what the report says of the panel, and what to note."""
     returns, percent = as_return(panel.outcome, panel.y.to_numpy(dtype=float), is_return)
     sizes = [market_value] if market_value in panel.columns and market_value not in groups else []
     numbers = panel.X[list(panel.choice.characteristics)].iloc[tested].astype(float)
     spread = numbers.std().replace(0.0, 1.0)
+    last = panel.X.index[tested].get_level_values(1).max()
     facts = PanelFacts(
         choice=panel.choice,
         sample_loss=sample_loss(panel, tested),
@@ -187,14 +164,9 @@ def panel_facts(
         is_return=returns,
         market_value=None if market_value is None else market_values(panel, tested, market_value),
         caution=panel.caution,
-        truth=_true_network(X, panel.X.index[tested].get_level_values(1).max()),
+        truth=X.network.subset(periods=[last]) if isinstance(X, SimulatedPanel) else None,
         factors=factors,
         description=describe_panel(panel, labels=labels),
         numbers=((numbers - numbers.mean()) / spread).fillna(0.0).to_numpy(),
     )
     return facts, percent
-
-
-def _true_network(X: Any, period: Any) -> PeerNetwork | None:
-    """Return the network that made a simulated panel, in the last tested period."""
-    return X.network.subset(periods=[period]) if isinstance(X, SimulatedPanel) else None

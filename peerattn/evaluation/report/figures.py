@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from peerattn.evaluation.claims import Claims
+from peerattn.evaluation.claims import Judged
 from peerattn.evaluation.compared import Compared
 from peerattn.evaluation.measures.portfolios import QuantilePortfolios
 from peerattn.exceptions import InputError
@@ -69,26 +69,18 @@ def cumulative_gain(compared: Compared) -> Picture | None:
     return picture(draw, 3.4, description, caption)
 
 
-def left_out(compared: Compared) -> str:
-    """Say which models are not shown where firms are put in order."""
-    names = [name for name in compared.names if name not in compared.ordering]
-    if not names:
-        return ""
-    return f" Left out: {', '.join(names)}: such means differ between a group's firms only by the own outcome they lack."
-
-
-def opening_pictures(compared: Compared, claims: Claims, groups: pd.Series | None) -> list[Picture]:
+def opening_pictures(compared: Judged, groups: pd.Series | None) -> list[Picture]:
     """Return the decomposition, and the network."""
-    pictures = [steps_picture(compared, claims)] if claims.steps else []
-    if claims.network is not None:
+    pictures = [steps_picture(compared)] if compared.claims.steps else []
+    if (name := compared.claims.network) is not None:
         with suppress(InputError):  # firms that have their own past only
-            pictures.append(ties_picture(compared.networks[claims.network], claims.network, groups))
+            pictures.append(ties_picture(compared.networks[name], name, groups))
     return pictures
 
 
-def steps_picture(compared: Compared, claims: Claims) -> Picture:
+def steps_picture(compared: Judged) -> Picture:
     """Draw held-out R² after each step of information, with the interval of the step's gain."""
-    steps = claims.steps
+    steps = compared.claims.steps
     floor = min(0.0, max(min(step.r2 for step in steps), -0.2))
 
     def draw(axes: Axes) -> None:

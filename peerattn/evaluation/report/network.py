@@ -1,44 +1,48 @@
-"""The sections of a report that show the estimated network, and what heads search for."""
+"""The sections of a report on networks: the estimated one, what its heads search for, and the peers in each model."""
 
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 
-from peerattn.evaluation.claims import Claims
+from peerattn.evaluation.claims import Judged
 from peerattn.evaluation.compared import Compared
 from peerattn.evaluation.report.figures import profile_picture, weights_picture
-from peerattn.evaluation.report.words import RELEVANCE, direction, few_codes
+from peerattn.evaluation.report.table import laid_out
+from peerattn.evaluation.report.words import RELEVANCE, direction, few_codes, listed, within_codes
+from peerattn.evaluation.running.information import COMMON, PEERS
 from peerattn.exceptions import InputError
 from peerattn.network import PeerNetwork
 from peerattn.network.explorer import explorer_page
-from peerattn.network.measures.comparison import stability_sentence
+from peerattn.network.measures.comparison import network_correlation, stability_sentence
+from peerattn.network.measures.concentration import effective_peers
 from peerattn.render import Section, Table, show_label
+from peerattn.render.cells import with_minus
 from peerattn.render.page import Block
 
 OWN_PAST = "A firm that is its own peer is predicted from its own past outcomes to that extent."
-_SHOWN_PEERS = 3
+FIRST = ("First", "Second", "Third")
 _FIRMS_LISTED = 25
 _EXPLORED_PEERS = 10
 _PAIRS = 10
+_FIRMS = 5  # listed with their peers
 
 
-def network_sections(compared: Compared, claims: Claims) -> list[Section]:
+def network_sections(compared: Judged) -> list[Section]:
     """Return the network of the best model in which peers entered, and its search profile."""
-    if claims.network is None:
+    if compared.claims.network is None:
         return []
-    name, network = claims.network, compared.networks[claims.network]
+    name, network = compared.claims.network, compared.networks[compared.claims.network]
     note = compared.note(name)
     fits = "" if note.fits_with_peers is None else f" Peers entered in {note.fits_with_peers} of its fits."
     codes = few_codes(compared)
-    stable = (
-        stability_sentence(network) or "Whether other seeds and folds give the same network was not measured."
-    )
+    unmeasured = "Whether other seeds and folds give the same network was not measured."
     blocks: list[Block] = [
         RELEVANCE,
         f"The network of {name} in {show_label(network.periods[0])}, the last tested period, from the last fit: "
-        f"{len(network.firms):,} firms.{fits} {stable}",
+        f"{len(network.firms):,} firms.{fits} {stability_sentence(network) or unmeasured}",
         direction(network),
-        *([OWN_PAST] if looks_at_own_past(network) else []),
+        *([OWN_PAST] if network.section()[1].on_itself().any() else []),
         weights_picture(network, name, codes),
         _top_peers(network),
         *_one_sided(network),
@@ -49,12 +53,6 @@ def network_sections(compared: Compared, claims: Claims) -> list[Section]:
     return [Section("Estimated peer network", blocks), *_search(compared, name)]
 
 
-def looks_at_own_past(network: PeerNetwork) -> bool:
-    """Tell whether firms are peers of themselves: in a forecast, by their own past outcomes."""
-    edges = network.edges()
-    return bool((edges["weight"][edges["firm"] == edges["peer"]] != 0).any())
-
-
 def _search(compared: Compared, name: str) -> list[Section]:
     """Return what the heads of the model shown search for."""
     profile = compared.profiles.get(name)
@@ -62,14 +60,13 @@ def _search(compared: Compared, name: str) -> list[Section]:
         return []
     strongest = int(profile.shares.argmax())
     matrix = profile.named(strongest)
-    shown = list(matrix.columns)
     if matrix.empty:
         return []
-    scores = matrix.to_numpy()
+    scores, names = matrix.to_numpy(), list(matrix.columns)
     order = np.argsort(-np.abs(scores), axis=None, kind="stable")[:_PAIRS]
-    rows = [(shown[i], shown[j], scores[i, j]) for i, j in zip(*np.unravel_index(order, scores.shape))]
+    rows = [(names[i], names[j], scores[i, j]) for i, j in zip(*np.unravel_index(order, scores.shape))]
     kept = f"{len(profile.heads)} head{'s were' if len(profile.heads) > 1 else ' was'} kept"
-    hidden = len(shown) < len(profile.matrices[strongest])
+    hidden = len(matrix) < len(profile.matrices[strongest])
     codes = " Codes and indicators of missing values are not shown." if hidden else ""
     words = (
         f"{name} scores a peer by pairs of characteristics, in standard deviations: the matrix M = W_Q W_K'. {kept}; shown is "
@@ -77,8 +74,8 @@ def _search(compared: Compared, name: str) -> list[Section]:
         "has of the row's characteristic, the more weight it puts on peers that have much of the column's. What is learned is "
         f"M; heads are known up to their order.{codes}"
     )
-    heads = ("A firm with much", "looks to peers with much", "score")
-    table = Table("The strongest pairs", heads, rows, "llr")
+    columns = {"A firm with much": "l", "looks to peers with much": "l", "score": ".3f"}
+    table = laid_out("The strongest pairs", columns, rows)
     return [Section("Score matrix of the strongest head", [words, profile_picture(matrix, name), table])]
 
 
@@ -93,12 +90,17 @@ def _top_peers(network: PeerNetwork) -> Table:
     """Return the peers with the most weight: of every firm, or of all firms together in a large network."""
     if len(network.firms) > _FIRMS_LISTED:
         return most_looked_to(network, "Firms with the largest incoming weight")
-    rows = []
-    for firm, own in network.edges(top_k=_SHOWN_PEERS + 1).groupby("firm", sort=False):
-        own = own[own["peer"] != firm][:_SHOWN_PEERS]
-        peers = [f"{show_label(p)} {w:.2f}" for p, w in zip(own["peer"], own["weight"]) if w >= 0.005]
-        rows.append((show_label(firm), *(peers + [""] * _SHOWN_PEERS)[:_SHOWN_PEERS]))
-    return Table("The peers with the largest weights", ("Firm", "First", "Second", "Third"), rows)
+    rows = [(show_label(firm), *first_peers(network, firm)) for firm in network.edges()["firm"].unique()]
+    return Table("The peers with the largest weights", ("Firm", *FIRST), rows)
+
+
+def first_peers(network: PeerNetwork, firm: object) -> list[str]:
+    """Return the other firms with a firm's three largest weights, and the weights; blank where they are below .005."""
+    found = network.peers(firm, k=4)
+    found = found[(found["peer"] != firm) & (found["weight"].abs() >= 0.005)].head(len(FIRST))
+    pairs = zip(found["peer"], found["weight"])
+    named = [f"{show_label(peer)} {with_minus(f'{weight:.2f}', weight)}" for peer, weight in pairs]
+    return named + [""] * (len(FIRST) - len(named))
 
 
 def _one_sided(network: PeerNetwork) -> list[Block]:
@@ -114,14 +116,13 @@ def _one_sided(network: PeerNetwork) -> list[Block]:
         return ["No pair of firms is one-sided beyond how popular each of them is."]
     firms, peers = (map(show_label, pairs[side]) for side in ("firm", "peer"))
     figures = (pairs[name].tolist() for name in ("weight", "reverse", "direction"))
-    heads = ("Firm", "Peer", "Weight on the peer", "Peer's weight on the firm", "Direction")
+    weights = {"Weight on the peer": ".3f", "Peer's weight on the firm": ".3f", "Direction": ".2f"}
     note = (
         "Direction: the log ratio of the two weights minus that of the firms' popularity; positive = the firm looks to the peer "
         "more than popularity explains, which may be so of the smaller weight. Ordered by the weight that direction moves."
     )
-    rows = list(zip(firms, peers, *figures))
     title = "The most one-sided pairs, net of how popular each firm is"
-    return [Table(title, heads, rows, "llrrr", ("", "", ".3f", ".3f", ".2f"), footnotes=(note,))]
+    return [laid_out(title, {"Firm": "l", "Peer": "l", **weights}, list(zip(firms, peers, *figures)), note)]
 
 
 def _isolates(network: PeerNetwork) -> str:
@@ -130,3 +131,57 @@ def _isolates(network: PeerNetwork) -> str:
         return "Every firm has at least one peer."
     shown = ", ".join(isolates[:10]) + (", …" if len(isolates) > 10 else "")
     return f"Firms without any peer: {len(isolates)} ({shown})."
+
+
+def peers_by_model_section(compared: Judged) -> list[Section]:
+    """Return how widely each model looks, how much within the industry, how alike, and the first peers of some firms."""
+    networks = {name: net for name, net in compared.networks.items() if len(net.isolates) < len(net.firms)}
+    training = [name for name in networks if compared.note(name).step not in (COMMON, PEERS)]
+    if len(networks) < 2 or len(training) == len(networks):
+        return []
+    shown = compared.claims.network if compared.claims.network in networks else next(iter(networks))
+    when = show_label(networks[shown].periods[0])
+    words = f"Whose outcomes or characteristics enter the predictions of each model for {when}, from its last fit."
+    if training:
+        words += (
+            f" Of {listed(training)}, a prediction is a weighted sum of training outcomes, Σ_j w_ij y_j, and the weights of a "
+            'firm\'s training rows are added up (Geertsema and Lu 2023): "on itself" is its own past.'
+        )
+    tables = [_spread(networks, shown, few_codes(compared)), *_first_peers(networks, shown)]
+    return [Section("Peers by model", [words, *tables])]
+
+
+def _spread(networks: dict[str, PeerNetwork], shown: str, codes: pd.Series | None) -> Table:
+    rows: list[tuple[object, ...]] = []
+    for name, network in networks.items():
+        _, section = network.section()
+        itself = float(np.abs(section.on_itself()).sum() / abs(section.weights).sum())
+        median = float(effective_peers(network)["effective_peers"].median())
+        within = [] if codes is None else within_codes(network, codes)[["share", "chance"]].tolist()
+        alike = None if name == shown else network_correlation(network, networks[shown])
+        rows.append((name, len(network.firms), median, itself, *within, alike))
+    columns = {"Model": "l", "Firms": ",", "Effective peers": ",.1f", "On itself": ".0%"}
+    note = (
+        "Effective peers: median of 1 / Σ_j p_ij², p_ij = |w_ij| / Σ_j |w_ij|. On itself: share of all |w|."
+    )
+    if codes is not None:
+        columns |= {f"Within the {codes.name}": ".0%", "By chance": ".0%"}
+        note += f" Within the {codes.name}: share of the |w| on other firms; by chance: if it were even over them."
+    note += f" Correlation: with the weights of {shown}, on other firms."
+    return laid_out("How wide, how near, how alike", columns | {"Correlation": ".2f"}, rows, note)
+
+
+def _first_peers(networks: dict[str, PeerNetwork], shown: str) -> list[Table]:
+    """Return the other firms with the largest weights, of those firms all networks have that most others look to."""
+    common = set.intersection(*(set(network.firms) for network in networks.values()))
+    _, section = networks[shown].section()
+    given = pd.Series(np.abs(section.column_sums()), networks[shown].labels.take(section.columns))
+    firms = [firm for firm in networks[shown].firms if firm in common]
+    firms.sort(key=lambda firm: -given.get(firm, 0.0))  # 0: a universe of reference looks to none of them
+    rows = [
+        (show_label(firm) if k == 0 else "", name, *first_peers(network, firm))
+        for firm in firms[:_FIRMS]
+        for k, (name, network) in enumerate(networks.items())
+    ]
+    title = "The peers with the largest weights, by model"
+    return [Table(title, ("Firm", "Model", *FIRST), rows)] if rows else []

@@ -3,117 +3,98 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from peerattn.evaluation.claims import Claims
+from peerattn.evaluation.claims import Judged
 from peerattn.evaluation.compared import Compared
 from peerattn.evaluation.inference.forecast_tests import format_p
+from peerattn.evaluation.report import sections
 from peerattn.evaluation.report.figures import cumulative_gain, opening_pictures
-from peerattn.evaluation.report.methods import TASKS, methods_paragraph, versions_of
-from peerattn.evaluation.report.network import network_sections
-from peerattn.evaluation.report.peers_by_model import peers_by_model_section
-from peerattn.evaluation.report.sections import (
-    audit_section,
-    decomposition_section,
-    gains_section,
-    portfolio_section,
-    tests_section,
-)
+from peerattn.evaluation.report.network import network_sections, peers_by_model_section
 from peerattn.evaluation.report.table import REPORTED, as_table, without_tests
-from peerattn.evaluation.report.words import VERBS, few_codes, summary
+from peerattn.evaluation.report.words import TASKS, VERBS, few_codes, methods_paragraph, summary, versions_of
 from peerattn.render import Code, Section, Table, page, write_atomic
 from peerattn.render.page import Block
 
 
-def to_html(compared: Compared, claims: Claims, path: str | os.PathLike[str]) -> Path:
-    """Write the report: one self-contained page that opens offline."""
+def to_html(compared: Judged, path: str | os.PathLike[str]) -> Path:
+    """Write the report: one self-contained page that opens offline.
+
+    Raises
+    ------
+    InputError
+        When the file cannot be written.
+    """
     facts = {
         "Outcome": compared.outcome,
         "Task": compared.task,
         "Firms scored": f"{compared.n_firms:,}",
         "Tested periods": f"{len(compared.periods)} ({compared.span})",
         "Outcomes scored": f"{compared.n_outcomes:,}",
-        "Do peers help?": claims.answer,
+        "Do peers help?": compared.claims.answer,
     }
-    first, *finding = map(unbroken, summary(compared, claims))
+    first, *finding = summary(compared)
     text = page(
         f"Do peers help to {VERBS[compared.task]} {compared.outcome}?",
-        _sections(compared, claims, finding),
+        _sections(compared, finding),
         lead=first,
-        opening=opening_pictures(compared, claims, few_codes(compared)),
+        opening=opening_pictures(compared, few_codes(compared)),
         facts=facts,
         footer=_made_with(compared),
     )
     return write_atomic(path, text)
 
 
-def outcomes_to_html(
-    comparisons: Mapping[str, tuple[Compared, Claims]], path: str | os.PathLike[str]
-) -> Path:
+def outcomes_to_html(comparisons: Mapping[str, Judged], path: str | os.PathLike[str]) -> Path:
     """Write the reports of several outcomes as one page, a table of all before them."""
-    blocks = list(comparisons.values())
-    sections = [Section("All outcomes", [outcomes_table(comparisons)])]
-    for outcome, (compared, claims) in comparisons.items():
-        parts = _sections(compared, claims, [unbroken(said) for said in summary(compared, claims)])
-        sections += [Section(f"{outcome}: {part.title}", part.blocks) for part in parts]
-    first = blocks[0][0]
+    parts = [Section("All outcomes", [outcomes_table(comparisons)])]
+    for outcome, compared in comparisons.items():
+        of_one = _sections(compared, summary(compared))
+        parts += [Section(f"{outcome}: {part.title}", part.blocks) for part in of_one]
+    first = next(iter(comparisons.values()))
     title = f"Do peers help to {VERBS[first.task]} {', '.join(comparisons)}?"
-    lead = f"The same models on {len(blocks)} outcomes or horizons, each compared on its own."
-    return write_atomic(path, page(title, sections, lead=lead, footer=_made_with(first)))
+    lead = f"The same models on {len(comparisons)} outcomes or horizons, each compared on its own."
+    return write_atomic(path, page(title, parts, lead=lead, footer=_made_with(first)))
 
 
-def outcomes_table(comparisons: Mapping[str, tuple[Compared, Claims]]) -> Table:
+def outcomes_table(comparisons: Mapping[str, Judged]) -> Table:
     """Return one line an outcome: its horizon, R² without and with peers with their standard errors, the gain and its test."""
     rows: list[tuple[object, ...]] = []
-    for outcome, (compared, claims) in comparisons.items():
-        scores, pair = compared.scores, (claims.control, claims.peer)
+    for outcome, compared in comparisons.items():
+        scores, claims = compared.scores, compared.claims
+        pair, g = (claims.control, claims.peer), claims.gain
         cells = [scores.loc[name, key] if name else None for name in pair for key in ("r2_mean", "r2_se")]
-        g = claims.gain
         ends = (None, None, None) if g is None else (g.gain, g.low, g.high)
         p = "" if claims.p is None else format_p(claims.p)
         rows.append((outcome, compared.horizon, compared.n_outcomes, *cells, *ends, p, claims.answer))
-    heads = (
-        "Outcome",
-        "Horizon",
-        "Scored",
-        "R² without peers",
-        "s.e.",
-        "R² with peers",
-        "s.e.",
-        "Gain",
-        "low",
-        "high",
-        "p",
+    r2 = ("R² without peers", "s.e.", "R² with peers", "s.e.")
+    heads = ("Outcome", "Horizon", "Scored", *r2, "Gain", "low", "high", "p", "Do peers help?")
+    formats = ("", "", ",", *(".4f",) * 4, *("+.4f",) * 3, "", "")
+    note = (
+        "R² against the prevailing mean. Gain: best model with peers minus best model without, with its 95% interval; p "
+        "one-sided."
     )
-    return Table(
-        "Held-out R² by outcome and horizon",
-        (*heads, "Do peers help?"),
-        rows,
-        "l" + "r" * 10 + "l",
-        ("", "", ",", ".4f", ".4f", ".4f", ".4f", "+.4f", "+.4f", "+.4f", "", ""),
-        (
-            "R² against the prevailing mean. Gain: best model with peers minus best model without, with its 95% interval; p "
-            "one-sided.",
-        ),
-    )
+    title = "Held-out R² by outcome and horizon"
+    return Table(title, heads, rows, "l" + "r" * 10 + "l", formats, (note,))
 
 
-def _sections(compared: Compared, claims: Claims, finding: list[str]) -> list[Section]:
+def _sections(compared: Judged, finding: list[str]) -> list[Section]:
     """Return all sections that have something to show."""
     gains, found = cumulative_gain(compared), compared.panel.description
+    failures = [(failure.model, failure.fold, failure.error) for failure in compared.failures]
+    failed = [Table("Models that failed", ("Model", "In fit", "Error"), failures)] if failures else []
     return [
         Section("Findings", [*finding, f"Task: {compared.task}. {TASKS[compared.task]}"]),
-        *decomposition_section(compared, claims),
-        Section("The models", [as_table(compared, without_tests(compared, REPORTED)), *_failures(compared)]),
-        *tests_section(compared),
-        *gains_section(compared, claims),
+        *sections.decomposition_section(compared),
+        Section("The models", [as_table(compared, without_tests(compared, REPORTED)), *failed]),
+        *sections.tests_section(compared),
+        *sections.gains_section(compared),
         *([Section("Over time", [gains])] if gains else []),
-        *portfolio_section(compared),
-        *network_sections(compared, claims),
-        *peers_by_model_section(compared, claims),
-        *audit_section(compared),
+        *sections.portfolio_section(compared),
+        *network_sections(compared),
+        *peers_by_model_section(compared),
+        *sections.audit_section(compared),
         *([Section("Descriptive statistics", [found.as_table("The panel, all periods")])] if found else []),
         Section("The sample and its limits", _sample(compared)),
         Section("Inputs", _inputs(compared)),
@@ -121,21 +102,8 @@ def _sections(compared: Compared, claims: Claims, finding: list[str]) -> list[Se
     ]
 
 
-def unbroken(said: str) -> str:
-    """Keep each statistic on one line with its value."""
-    statistic = re.compile(r"\b([tpT]|R²) ([=<] )?(?=[-\d])")
-    return statistic.sub(lambda m: m.group().replace(" ", "\u00a0"), said)
-
-
 def _made_with(compared: Compared) -> str:
     return f"Made with peerattn {compared.settings.get('peerattn', '')}".strip() + "."
-
-
-def _failures(compared: Compared) -> list[Block]:
-    if not compared.failures:
-        return []
-    rows = [(failure.model, failure.fold, failure.error) for failure in compared.failures]
-    return [Table("Models that failed", ("Model", "In fit", "Error"), rows, alignment="lrl")]
 
 
 def _sample(compared: Compared) -> list[Block]:
@@ -143,12 +111,10 @@ def _sample(compared: Compared) -> list[Block]:
         "All models are scored on the same rows: those of the tested periods whose outcome is known. A model that cannot "
         "predict one of them is not scored at all."
     ]
-    if len(compared.panel.sample_loss):
-        rows = list(compared.panel.sample_loss.itertuples(index=False, name=None))
-        heads = ("Rows", "rows", "firms", "periods", "lost in this step")
-        said.append(Table("From the panel to the scored sample", heads, rows, alignment="lrrrr"))
-    unknown = int(compared.predictions["outcome"].isna().sum())
-    if unknown:
+    if len(loss := compared.panel.sample_loss):
+        shown = loss.rename(columns={"step": "Rows", "rows lost": "lost in this step"})
+        said.append(Table.from_frame(shown, title="From the panel to the scored sample"))
+    if unknown := int(compared.predictions["outcome"].isna().sum()):
         said.append(
             f"{unknown:,} more rows of these periods have no known outcome: they are not scored, but serve as peers."
         )
@@ -156,17 +122,9 @@ def _sample(compared: Compared) -> list[Block]:
     return [*said, "Known limits of the panel:", *(f"• {limit}" for limit in limits)]
 
 
-def _inputs(compared: Compared) -> list[Block]:
+def _inputs(compared: Compared) -> list[str]:
     """Say which columns were taken and which were left out, and why."""
-    choice = compared.panel.choice
-    named = ", ".join(choice.characteristics) or "none"
-    said: list[Block] = [f"Characteristics ({len(choice.characteristics)}): {named}."]
-    if choice.codes:
-        said.append(f"Codes ({len(choice.codes)}): {', '.join(choice.codes)}.")
-    reasons: dict[str, list[str]] = {}
-    for column, reason in choice.left.items():
-        reasons.setdefault(str(reason), []).append(str(column))
-    said += [f"Left out ({reason}): {', '.join(columns)}." for reason, columns in reasons.items()]
+    said = [f"{line[0].upper()}{line[1:]}." for line in str(compared.panel.choice).splitlines()]
     plain = (
         "Plain regressors get missing values as the period's median with an indicator, codes one-hot, all learned on training "
         "rows only. What each model reads is in the table of models."
@@ -189,8 +147,5 @@ def _reproduction(compared: Compared) -> list[Block]:
             Code(compared.configuration),
         ]
     models = [(model.name, model.settings) for model in compared.models]
-    return [
-        *blocks,
-        Table("Models", ("Model", "Settings"), models, alignment="ll"),
-        Table("", ("Package", "Version"), list(versions.items()), alignment="ll"),
-    ]
+    packages = Table("", ("Package", "Version"), list(versions.items()))
+    return [*blocks, Table("Models", ("Model", "Settings"), models), packages]

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from functools import partial
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
-from peerattn.evaluation.claims import Claims
+from peerattn.evaluation.claims import Judged
 from peerattn.evaluation.compared import Compared
 from peerattn.evaluation.gains import gain_by, gain_by_firm
-from peerattn.evaluation.inference.forecast_tests import (
-    critical_t,
-    format_p,
-    periods_needed,
-    short_reason,
-)
+from peerattn.evaluation.inference.forecast_tests import critical_t, format_p, periods_needed
 from peerattn.evaluation.inference.multiple_tests import model_confidence_set
 from peerattn.evaluation.measures.factors import periods_per_year
 from peerattn.evaluation.measures.portfolios import (
@@ -25,10 +20,8 @@ from peerattn.evaluation.measures.portfolios import (
     portfolios_of,
     usual_quantiles,
 )
-from peerattn.evaluation.report.figures import (
-    left_out,
-    portfolios_picture,
-)
+from peerattn.evaluation.report.figures import portfolios_picture
+from peerattn.evaluation.report.table import laid_out, t_cell
 from peerattn.evaluation.report.words import step_name
 from peerattn.exceptions import InputError
 from peerattn.render import Section, Table, show_label
@@ -36,11 +29,12 @@ from peerattn.render.page import Block
 
 COST = 0.001  # per unit traded
 _LISTED = 6  # firms with the largest and with the smallest gain
+_GAIN = {"Gain": "+.4f", "low": "+.4f", "high": "+.4f"}
 
 
-def decomposition_section(compared: Compared, claims: Claims) -> list[Section]:
+def decomposition_section(compared: Judged) -> list[Section]:
     """Return the decomposition of held-out R² as a table."""
-    if not claims.steps:
+    if not compared.claims.steps:
         return []
     words = (
         "Each step is the best model that reads no more than its name says, all on the same rows: own lines "
@@ -49,23 +43,20 @@ def decomposition_section(compared: Compared, claims: Claims) -> list[Section]:
         "model of a step is chosen on the tested rows, which favours the steps below peers."
     )
     rows: list[tuple[object, ...]] = []
-    for step in claims.steps:
-        g = step.gain
-        if g is None:
-            rows.append((step.name, step.model, step.r2, None, None, None, None, ""))
-            continue
-        tested = format_p(g.p) if g.p is not None else g.reason
-        rows.append((step_name(step, claims), step.model, step.r2, g.gain, g.low, g.high, g.t, tested))
-    how = {step.gain.how for step in claims.steps if step.gain and step.gain.how}
+    for step in compared.claims.steps:
+        cells: tuple[object, ...] = (None, None, None, None, "")
+        if (g := step.gain) is not None:
+            cells = (g.gain, g.low, g.high, g.t, g.reason if g.p is None else format_p(g.p))
+        rows.append((step_name(step, compared), step.model, step.r2, *cells))
     notes = ["p: two-sided, each step on its own. Intervals: 95%."]
-    if any(one != "over time" for one in how):
+    how = {step.gain.how for step in compared.claims.steps if step.gain} - {""}
+    if how - {"over time"}:
         notes.append(
             f"Clustered {' or '.join(sorted(how))} by the wild bootstrap: conditional on these periods, and on errors of the "
             "clusters' sums being symmetric."
         )
-    heads = ("Step", "Best model", "R²", "Gain", "low", "high", "t", "p")
-    formats = ("", "", ".4f", "+.4f", "+.4f", "+.4f", ".2f", "")
-    table = Table("Held-out R², step by step", heads, rows, "llrrrrrr", formats, footnotes=notes)
+    columns = {"Step": "l", "Best model": "l", "R²": ".4f", **_GAIN, "t": ".2f", "p": "r"}
+    table = laid_out("Held-out R², step by step", columns, rows, *notes)
     return [Section("Where predictability comes from", [words, table])]
 
 
@@ -79,64 +70,54 @@ def tests_section(compared: Compared) -> list[Section]:
         "(Lazarus, Lewis, Stock and Watson 2018). Mean gain: the baseline's mean squared error minus the model's, positive = the "
         "model is better."
     )
-    rows: list[list[float | int | str]] = []
+    rows: list[tuple[object, ...]] = []
     for name, test in compared.tests.items():
         p = "" if test.p_value is None else format_p(test.p_value)
-        if test.statistic is None:
-            rows.append([name, test.gain, short_reason(test.reason), p, "", ""])
-        else:
-            rows.append([name, test.gain, test.statistic, p, test.n_periods, test.freedom])
-    heads = ["Model", "Mean gain", "t", "p", "Periods", "Degrees of freedom"]
-    formats = ("", ".3g", ".2f", "", "", "")
-    table = Table(f"Each model against {compared.baseline}", heads, rows, alignment="lrrrrr", formats=formats)
-    return [Section("Statistical tests", [words, table, _joint(compared)])]
-
-
-def _joint(compared: Compared) -> Table:
-    """Return the test of all models at once."""
+        rest = ("", "") if test.t is None else (test.n_periods, test.freedom)
+        rows.append((name, test.gain, t_cell(test), p, *rest))
+    columns = {"Model": "l", "Mean gain": ".3g", "t": ".2f"}
+    columns |= dict.fromkeys(("p", "Periods", "Degrees of freedom"), "r")
     kept = model_confidence_set(compared.losses, horizon=compared.horizon)
-    rows = [
-        (name, float(kept.p_values[name]), "in" if name in kept.included else "out")
-        for name in compared.names
-    ]
+    joint = [(m, float(kept.p_values[m]), "in" if m in kept.included else "out") for m in compared.names]
     note = (
         "Multiple comparisons with the best (Horrace and Schmidt 2000): a model is out where another one is significantly "
         "better, the number of others accounted for. A difference that cannot be tested leaves no model out."
     )
     title = f"The best model is among these, with a confidence of {1 - kept.size:.0%}"
-    return Table(title, ("Model", "p", "May be the best"), rows, alignment="lrl", footnotes=[note])
+    tables = [
+        laid_out(f"Each model against {compared.baseline}", columns, rows),
+        laid_out(title, {"Model": "l", "p": ".3f", "May be the best": "l"}, joint, note),
+    ]
+    return [Section("Statistical tests", [words, *tables])]
 
 
-def gains_section(compared: Compared, claims: Claims) -> list[Section]:
+def gains_section(compared: Judged) -> list[Section]:
     """Return who gains and who loses by peers: by firm, and by the groups of the comparison."""
-    if claims.gain is None or claims.why in ("same", "empty"):
+    if compared.claims.gain is None or compared.claims.why in ("same", "empty"):
         return []
-    peer, control = claims.gain.model, claims.gain.against
+    peer, control = compared.claims.gain.model, compared.claims.gain.against
     frame = gain_by_firm(compared, peer, control)
     words = (
         f"Squared error that {peer} saves against {control}, over the mean squared error of the prevailing mean. Its mean "
         "over all rows is the gain in R². Intervals of a firm are over its periods, those of a group over its firms."
     )
     ends = frame if len(frame) <= 2 * _LISTED else pd.concat([frame.head(_LISTED), frame.tail(_LISTED)])
-    table = partial(_gains_table, shares=claims.gain.gain > 0)  # shares of a loss have the wrong sign
-    blocks: list[Block] = [words, table("By firm: the largest and the smallest gains", "Firm", ends)]
+    tables = [("By firm: the largest and the smallest gains", "Firm", ends)]
     groups = dict(compared.panel.groups)
     if len(compared.periods) >= 4:
         groups["half of the tested periods"] = _halves(compared)
     for name, group in groups.items():
-        blocks.append(table(f"By {name}", name, gain_by(compared, group, peer, control).sort_index()))
+        tables.append((f"By {name}", name, gain_by(compared, group, peer, control).sort_index()))
+    columns = {"": "l", "Rows": "r", **_GAIN, "Share of the gain": ".0%"}
+    if compared.claims.gain.gain <= 0:  # shares of a loss have the wrong sign
+        del columns["Share of the gain"]
+    blocks: list[Block] = [words]
+    for title, what, part in tables:
+        cells = zip(part.index, part.to_numpy().tolist(), strict=True)
+        rows = [(show_label(label), int(n), *rest)[: len(columns)] for label, (n, *rest) in cells]
+        table = laid_out(title, columns, rows)
+        blocks.append(replace(table, columns=(what, *table.columns[1:])))
     return [Section("Who gains by peers", blocks)]
-
-
-def _gains_table(title: str, what: str, frame: pd.DataFrame, shares: bool) -> Table:
-    frame = frame if shares else frame.drop(columns="share")
-    rows = [
-        (show_label(label), int(n), *rest)
-        for label, (n, *rest) in zip(frame.index, frame.to_numpy().tolist(), strict=True)
-    ]
-    n = 6 if shares else 5
-    heads = (what, "Rows", "Gain", "low", "high", "Share of the gain")[:n]
-    return Table(title, heads, rows, "lrrrrr"[:n], ("", "", "+.4f", "+.4f", "+.4f", ".0%")[:n])
 
 
 def _halves(compared: Compared) -> pd.Series:
@@ -158,12 +139,10 @@ def portfolio_section(compared: Compared) -> list[Section]:
     words = (
         f"Firms are sorted anew each period into {usual_quantiles(compared)} groups of equal size by each model's "
         "prediction. Shown are mean outcomes; the spread is highest minus lowest, "
-        f"{critical_t(portfolios.test for portfolios in sorted_by.values())}.{left_out(compared)}"
+        f"{critical_t(portfolios.test for portfolios in sorted_by.values())}.{_left_out(compared)}"
     )
-    blocks: list[Block] = [
-        portfolios_picture(compared, sorted_by),
-        _portfolio_table("Mean outcome by group", sorted_by),
-    ]
+    table = _portfolio_table("Mean outcome by group", sorted_by)
+    blocks: list[Block] = [portfolios_picture(compared, sorted_by), table]
     if facts.is_return:
         per_year = periods_per_year(compared.periods)
         years = f"annual ({per_year:g} periods a year)" if per_year else "per period"
@@ -200,29 +179,34 @@ def _portfolios(compared: Compared, weighting: Weighting) -> dict[str, QuantileP
     return found
 
 
+def _left_out(compared: Compared) -> str:
+    """Say which models are not shown where firms are put in order."""
+    names = [name for name in compared.names if name not in compared.ordering]
+    if not names:
+        return ""
+    return f" Left out: {', '.join(names)}: such means differ between a group's firms only by the own outcome they lack."
+
+
 def _portfolio_table(title: str, sorted_by: dict[str, QuantilePortfolios]) -> Table:
-    heads = ["Model", "Lowest", "Highest", "Spread", "t"]
-    rows = []
-    for name, p in sorted_by.items():
-        ends = (p.returns.iloc[:, 0].mean(), p.returns.iloc[:, -1].mean())
-        row: list[object] = [name, *ends, p.mean, short_reason(p.test.reason) if p.t is None else p.t]
-        rows.append(row)
-    return Table(title, heads, rows, "lrrrr", ["", ".4g", ".4g", ".4g", ".2f"])
+    ends = {name: p.returns.iloc[:, [0, -1]].mean() for name, p in sorted_by.items()}
+    rows = [(name, *ends[name], p.mean, t_cell(p.test)) for name, p in sorted_by.items()]
+    columns = {"Model": "l", "Lowest": ".4g", "Highest": ".4g", "Spread": ".4g", "t": ".2f"}
+    return laid_out(title, columns, rows)
 
 
 def _strategy_table(compared: Compared, sorted_by: dict[str, QuantilePortfolios]) -> Table:
     """Return what the spreads were as strategies: risk, trading, and what factors leave."""
-    heads = ["Model", "Sharpe", "net of cost", "Turnover", "Break-even cost"]
-    formats = ["", ".2f", ".2f", ".2f", ".4g"]
+    columns = {"Model": "l"} | dict.fromkeys(("Sharpe", "net of cost", "Turnover"), ".2f")
+    columns["Break-even cost"] = ".4g"
     if compared.panel.factors is not None:
-        heads, formats = [*heads, "Alpha", "t"], [*formats, ".4g", ".2f"]
+        columns |= {"Alpha": ".4g", "t": ".2f"}
     rows = []
     for name, p in sorted_by.items():
         row: list[object] = [name, p.sharpe, p.net_sharpe(COST), float(p.turnover.mean()), p.break_even_cost]
         if p.alpha is not None:
-            row += [p.alpha.mean, short_reason(p.alpha.reason) if p.alpha.t is None else p.alpha.t]
+            row += [p.alpha.mean, t_cell(p.alpha)]
         rows.append(row)
-    return Table("The spread as a strategy", heads, rows, "l" + "r" * (len(heads) - 1), formats)
+    return laid_out("The spread as a strategy", columns, rows)
 
 
 def audit_section(compared: Compared) -> list[Section]:

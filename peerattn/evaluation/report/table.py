@@ -1,20 +1,21 @@
-"""The table of a comparison: as text, LaTeX and Markdown, with the finding under it."""
+"""The table of a comparison, as text, LaTeX and Markdown with the finding under it; its workbook and Parquet files."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from peerattn.evaluation.claims import Judged
 from peerattn.evaluation.compared import Compared, ModelNote
 from peerattn.evaluation.inference.forecast_tests import (
-    ForecastTest,
+    MeanTest,
     critical_t,
     format_p,
     periods_needed,
@@ -29,47 +30,43 @@ from peerattn.evaluation.measures.scores import (
     Metric,
 )
 from peerattn.evaluation.measures.valuation import named_like_log
-from peerattn.evaluation.report.words import few_periods
-from peerattn.exceptions import InputError, unknown_name
-from peerattn.render import Table, markdown_text, write_atomic
+from peerattn.evaluation.report.words import few_periods, summary
+from peerattn.exceptions import InputError, check_names
+from peerattn.render import Table, atomic_path, markdown_text, write_atomic, write_workbook
 from peerattn.render.cells import MINUS
 
-__all__ = ["Path"]
 PathLike = str | os.PathLike[str]
 PRINTED = ("r2_mean", "r2_se", "r2_within", "rmse", "rank_ic", "rank_ic_t", "dm_t", "dm_p")
-REPORTED = (
-    "reads",
-    "r2_mean",
-    "r2_se",
-    "r2_zero",
-    "r2_within",
-    "rmse",
-    "rank_ic",
-    "rank_ic_t",
-    "dm_t",
-    "dm_p",
-)
+REPORTED = ("reads", "r2_mean", "r2_se", "r2_zero", *PRINTED[2:])
 READS = Metric("reads", "Reads", "")
 _TASK_TITLES = {"forecast": "Forecast", "explain": "Explanation"}
 #: Marks of two-sided p-values, the smallest level first.
 STARS = ((0.01, "***"), (0.05, "**"), (0.1, "*"))
 STARS_NOTE = "* p < 0.10, ** p < 0.05, *** p < 0.01 (two-sided), on DM t."
-_NOTES = (
-    (
-        {"r2_mean", "r2_zero"},
-        "R² mean, R² zero: out of sample, against the prevailing mean and against a forecast of zero.",
+#: What is said under the table where one of these columns is shown.
+_NOTES = {
+    ("r2_mean", "r2_zero"): (
+        "R² mean, R² zero: out of sample, against the prevailing mean and against a forecast of zero."
     ),
-    ({"r2_se"}, "s.e.: of R² mean, over time, or clustered by firm where the periods are few."),
-    ({"r2_within"}, "R² within period: of differences between the firms of a period."),
-    (
-        {"fm_slope", "fm_t"},
-        "FM: mean of the slopes of outcome on prediction, period by period (Fama–MacBeth).",
+    ("r2_se",): "s.e.: of R² mean, over time, or clustered by firm where the periods are few.",
+    ("r2_within",): "R² within period: of differences between the firms of a period.",
+    ("fm_slope", "fm_t"): "FM: mean of the slopes of outcome on prediction, period by period (Fama–MacBeth).",
+    ("cal_slope", "cal_p"): (
+        "Calibration: slope of outcome on prediction, and p of intercept 0 and slope 1, clustered by firm and period."
     ),
-    (
-        {"cal_slope", "cal_p"},
-        "Calibration: slope of outcome on prediction, and p of intercept 0 and slope 1, clustered by firm and period.",
-    ),
-)
+}
+
+
+def laid_out(title: str, columns: Mapping[str, str], rows: Sequence[Sequence[object]], *notes: str) -> Table:
+    """Return a table of columns by their heads: ``"l"`` or ``"r"`` for text on that side, else the format of their numbers."""
+    specs = list(columns.values())
+    sides = "".join("l" if spec == "l" else "r" for spec in specs)
+    return Table(title, list(columns), rows, sides, ["" if spec in "lr" else spec for spec in specs], notes)
+
+
+def t_cell(test: MeanTest) -> float | str:
+    """Return the t of a test, or why there is none, in the width of a cell."""
+    return short_reason(test.reason) if test.t is None else test.t
 
 
 def table(compared: Compared, metrics: Sequence[str] = PRINTED, *, stars: bool = False) -> pd.DataFrame:
@@ -95,25 +92,17 @@ def table(compared: Compared, metrics: Sequence[str] = PRINTED, *, stars: bool =
 def as_table(compared: Compared, metrics: Sequence[str] = PRINTED, *, stars: bool = False) -> Table:
     """Return the comparison as a table that renders as text, HTML, LaTeX and Markdown; see :meth:`table`."""
     known = {metric.key: metric for metric in (READS, *METRICS, *REGRESSION_METRICS)}
-    for key in metrics:
-        if key not in known:
-            raise unknown_name("metrics", "metric", key, known)
+    check_names("metrics", "metric", metrics, known)
     if not metrics:
         raise InputError(f"metrics: name at least one of {', '.join(known)}.")
-    chosen = [known[key] for key in metrics]
+    chosen = [known[key] for key in dict.fromkeys(metrics)]
     rows: list[tuple[Any, ...]] = [
         (m.name, *(_cell(compared, m, metric, stars) for metric in chosen)) for m in compared.models
     ]
-    blanks = [""] * (len(chosen) - 1)
-    rows += [(failure.model, "failed", *blanks) for failure in compared.failures]
-    return Table(
-        f"{_TASK_TITLES[compared.task]} of {compared.outcome}, out of sample",
-        ("Model", *(metric.head for metric in chosen)),
-        rows,
-        alignment="l" + "".join("l" if metric is READS else "r" for metric in chosen),
-        formats=("", *(metric.format for metric in chosen)),
-        footnotes=_footnotes(compared, set(metrics), stars),
-    )
+    rows += [(failure.model, "failed", *[""] * (len(chosen) - 1)) for failure in compared.failures]
+    columns = {"Model": "l"} | {metric.head: metric.format or "l" for metric in chosen}
+    title = f"{_TASK_TITLES[compared.task]} of {compared.outcome}, out of sample"
+    return laid_out(title, columns, rows, *_footnotes(compared, set(metrics), stars))
 
 
 def without_tests(compared: Compared, metrics: Sequence[str]) -> list[str]:
@@ -127,13 +116,12 @@ def without_tests(compared: Compared, metrics: Sequence[str]) -> list[str]:
     return [key for key in metrics if not (few and key in ("rank_ic_t", "dm_t", "dm_p"))]
 
 
-def text(compared: Compared, finding: Sequence[str], width: int | None = None) -> str:
-    """Return the table and the finding as text."""
+def text(compared: Judged, width: int | None = None) -> str:
+    """Return the table and the finding as text, no wider than ``width`` (by default the terminal)."""
     width = width or shutil.get_terminal_size((100, 24)).columns
     shown = as_table(compared, without_tests(compared, PRINTED))
-    words, notes = (
-        "\n".join(textwrap.fill(said, width) for said in part) for part in (finding, shown.footnotes)
-    )
+    parts = (summary(compared), shown.footnotes)
+    words, notes = ("\n".join(textwrap.fill(said, width) for said in part) for part in parts)
     return f"{replace(shown, footnotes=()).text(width)}\n\n{notes}\n\n{words}"
 
 
@@ -153,15 +141,10 @@ def to_latex(
 
 
 def to_markdown(
-    compared: Compared,
-    finding: Sequence[str],
-    path: PathLike | None = None,
-    *,
-    metrics: Sequence[str] = PRINTED,
-    stars: bool = False,
+    compared: Judged, path: PathLike | None = None, *, metrics: Sequence[str] = PRINTED, stars: bool = False
 ) -> str:
-    """Return the table and the finding as Markdown, and write it where a path is given."""
-    words = "\n\n".join(map(markdown_text, finding))
+    """Return the table and the finding as Markdown, and write it where a path is given; see :meth:`table`."""
+    words = "\n\n".join(map(markdown_text, summary(compared)))
     said = f"{as_table(compared, metrics, stars=stars).to_markdown()}\n\n{words}\n"
     if path is not None:
         write_atomic(path, said)
@@ -176,35 +159,36 @@ def _cell(compared: Compared, model: ModelNote, metric: Metric, stars: bool) -> 
         return "n/a"  # it falls in the own outcome: its order of firms is -1 by construction
     if key == "rank_ic_t":
         ic = compared.rank_ics[name]
-        return short_reason(ic.test.reason) if ic.t is None and ic.n_periods else _number(ic.t)
+        return t_cell(ic.test) if ic.n_periods else float("nan")
     if key in ("dm_t", "dm_p"):
-        if name == compared.baseline:
-            return "baseline" if key == "dm_t" else ""
-        return _tested(compared.tests[name], metric, stars)
+        return _tested(compared, name, metric, stars)
     if metric not in REGRESSION_METRICS:
         return _number(compared.scores.loc[name, key])
     y, predicted, period = (compared.predictions[column] for column in ("outcome", name, "period"))
     if key in ("fm_slope", "fm_t"):
-        slope = fama_macbeth(y, predicted, period, horizon=compared.horizon)
-        return _number(slope.slope if key == "fm_slope" else slope.t)
+        return _number(getattr(fama_macbeth(y, predicted, period, horizon=compared.horizon), key[3:]))
     found = calibration(y, predicted, period, firm=compared.predictions["firm"])
-    if key == "cal_p":
-        return "n/a" if found.p_value is None else format_p(found.p_value)
-    return _number(found.slope)
+    if key == "cal_slope":
+        return _number(found.slope)
+    return "n/a" if found.p_value is None else format_p(found.p_value)
 
 
-def _tested(test: ForecastTest, metric: Metric, stars: bool) -> float | str:
-    if test.statistic is None or test.p_value is None:
-        return short_reason(test.reason) if metric.key == "dm_t" else ""
-    if metric.key == "dm_p":
-        return format_p(test.p_value)
+def _tested(compared: Compared, name: str, metric: Metric, stars: bool) -> float | str:
+    """Return the t or the p of a model against the baseline, or why there is none."""
+    shows_t = metric.key == "dm_t"
+    if name == compared.baseline:
+        return "baseline" if shows_t else ""
+    test = compared.tests[name]
+    if not shows_t:
+        return "" if test.p_value is None else format_p(test.p_value)
+    if test.t is None or test.p_value is None or not stars:
+        return t_cell(test)
     marks = next((mark for level, mark in STARS if test.p_value < level), "")
-    shown = f"{test.statistic:{metric.format}}{marks}".replace("-", MINUS)
-    return shown if stars else test.statistic
+    return f"{test.t:{metric.format}}{marks}".replace("-", MINUS)
 
 
 def _footnotes(compared: Compared, metrics: set[str], stars: bool) -> list[str]:
-    notes = [f"{compared.sample}.", *(said for keys, said in _NOTES if metrics & keys)]
+    notes = [f"{compared.sample}.", *(said for keys, said in _NOTES.items() if metrics & {*keys})]
     if "rank_ic" in metrics:
         t = f"; {critical_t(ic.test for ic in compared.rank_ics.values())}" if "rank_ic_t" in metrics else ""
         notes.append(f"Rank IC: mean Spearman correlation{t}.")
@@ -225,3 +209,68 @@ def _footnotes(compared: Compared, metrics: set[str], stars: bool) -> list[str]:
 
 def _number(value: Any) -> float:
     return float("nan") if value is None else float(value)
+
+
+def edges_of(compared: Compared, *, top_k: int | None = None) -> pd.DataFrame:
+    """Return the edges of all networks: columns model, period, firm, peer, weight; with ``top_k`` the strongest."""
+    parts = [network.edges(top_k=top_k).assign(model=name) for name, network in compared.networks.items()]
+    columns = ["model", "period", "firm", "peer", "weight"]
+    return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
+
+
+def to_parquet(
+    compared: Compared, path: PathLike, *, edges: PathLike | None = None, top_k: int | None = None
+) -> Path:
+    """Write all predictions to a Parquet file, and the networks' edges to another.
+
+    Parameters
+    ----------
+    path : path-like
+        Columns firm, period, outcome and one for each model.
+    edges : path-like, optional
+        As :meth:`edges` gives them.
+    top_k : int, optional
+        Number of edges kept of each firm.
+
+    Raises
+    ------
+    InputError
+        When a file cannot be written.
+    """
+    _write(path, compared.predictions)
+    if edges is not None:
+        _write(edges, edges_of(compared, top_k=top_k))
+    return Path(path)
+
+
+def _write(path: PathLike, frame: pd.DataFrame) -> None:
+    with atomic_path(path) as temporary:
+        frame.to_parquet(temporary, index=False)
+
+
+def to_excel(compared: Judged, path: PathLike) -> Path:
+    """Write a workbook: finding, scores, decomposition, tests, losses, sample and settings, a sheet each.
+
+    Raises
+    ------
+    InputError
+        When the file cannot be written, or openpyxl (the extra ``excel``) is missing.
+    """
+    columns = ["model", "baseline", "gain", "statistic", "p_value", "n_periods", "freedom"]
+    tests = [[getattr(test, column) for column in columns] for test in compared.tests.values()]
+    models = pd.DataFrame([vars(model) for model in compared.models]).rename(columns={"name": "model"})
+    settings = [*compared.settings.items(), *(("limit of the panel", said) for said in compared.panel.limits)]
+    sheets = {
+        "Summary": pd.DataFrame({"Finding": summary(compared)}),
+        "Decomposition": compared.claims.to_frame().reset_index(),
+        "Scores": compared.scores.reset_index(),
+        "Table": table(compared).reset_index(),
+        "Tests": pd.DataFrame(tests, columns=columns),
+        "Losses by period": compared.losses.reset_index(),
+        "Failures": pd.DataFrame([vars(failure) for failure in compared.failures]),
+        **{f"Audit {name}": audit.to_frame() for name, audit in compared.audit.items()},
+        "Sample": compared.panel.sample_loss,
+        "Models": models[["model", "step", "reads", "settings"]],
+        "Settings": pd.DataFrame(settings, columns=["setting", "value"]),
+    }
+    return write_workbook(path, {k: sheet for k, sheet in sheets.items() if len(sheet)})

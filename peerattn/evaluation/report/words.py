@@ -5,23 +5,24 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from peerattn.evaluation.claims import (
-    NO,
-    NOT_SHOWN,
-    UNJUDGED,
-    YES,
-    Claims,
-    Concentration,
-    Step,
-)
+from peerattn.evaluation.claims import NO, UNJUDGED, Claims, Judged, Step
 from peerattn.evaluation.compared import Compared
 from peerattn.evaluation.gains import Gain
-from peerattn.evaluation.inference.forecast_tests import p_words
+from peerattn.evaluation.inference.forecast_tests import p_words, periods_needed
 from peerattn.network import PeerNetwork, effective_peers
 from peerattn.network.measures.comparison import network_correlation, overlap
 from peerattn.render import show_label
 
 VERBS = {"forecast": "predict", "explain": "explain"}
+TASKS = {
+    "forecast": "No outcome of the predicted period is used.",
+    "explain": (
+        "Peer models are shown the outcomes of the other firms of the same period, never the firm's own; the exercise is "
+        "explanatory, not a forecast."
+    ),
+}
+#: Packages whose versions a comparison records.
+PACKAGES = ("torch", "scikit-learn", "pandas", "numpy", "scipy", "statsmodels")
 #: What weights are and are not; shown wherever a reader sees a network.
 RELEVANCE = (
     "Weights say whose characteristics or outcomes help to predict a firm: predictive relevance, not causal peer effects. "
@@ -30,63 +31,62 @@ RELEVANCE = (
 )
 
 
-def summary(compared: Compared, claims: Claims) -> list[str]:
+def summary(compared: Judged) -> list[str]:
     """Return the finding in plain words: where predictability comes from, whether peers help, on what evidence, which network."""
     said = [
-        decomposition(compared, claims),
-        peers_help(compared, claims),
-        spread(claims),
-        power(claims),
-        placebo(compared, claims),
+        decomposition(compared),
+        peers_help(compared),
+        spread(compared.claims),
+        power(compared.claims),
+        placebo(compared),
         compared.panel.caution,
-        *network_found(compared, claims),
+        *network_found(compared),
     ]
     return [sentence for sentence in said if sentence]
 
 
-def decomposition(compared: Compared, claims: Claims) -> str:
+def decomposition(compared: Judged) -> str:
     """Say how much of the outcome's variation each step of information explains."""
-    if not claims.steps:
+    if not compared.claims.steps:
         return ""
-    first, *rest = claims.steps
+    first, *rest = compared.claims.steps
     parts = [f"{first.name} {number(first.r2)}"]
     for step in rest:
         added = "no gain" if step.gain is None or step.gain.gain == 0 else signed(step.gain.gain)
-        parts.append(f"{step_name(step, claims)} {number(step.r2)} ({added}{_interval(step.gain)})")
+        parts.append(f"{step_name(step, compared)} {number(step.r2)} ({added}{_interval(step.gain)})")
     return f"Held-out R² of {compared.outcome} in {compared.span}: {' → '.join(parts)}."
 
 
-def step_name(step: Step, claims: Claims) -> str:
+def step_name(step: Step, compared: Judged) -> str:
     """Name a step, and say where its peer model found no peers."""
-    return f"{step.name}, none entered" if step.model in claims.empty else step.name
+    return f"{step.name}, none entered" if step.model in compared.claims.empty else step.name
 
 
-def peers_help(compared: Compared, claims: Claims) -> str:
+def peers_help(compared: Judged) -> str:
     """Answer whether peers help, and say why."""
+    claims = compared.claims
     said = f"Do peers help to {VERBS[compared.task]} {compared.outcome}? {claims.answer}: "
     peer, control, gain = claims.peer, claims.control, claims.gain
     if peer is None or control is None or gain is None:
         return f"{said}{claims.why}."
+    if claims.why == "same":
+        return f"{said}{peer} predicts the same as {control}, the best model without peers."
     difference = (
         f"{peer} has R² {number(gain.r2)}, the best model without peers, {control}, {number(gain.r2_against)}"
     )
     if claims.why == "empty":
         found = f"the network of {' and '.join(claims.empty)} is empty"
         return f"{said}{found}. {difference}; the difference does not come from peers."
-    if claims.why == "same":
-        return f"{said}{peer} predicts the same as {control}, the best model without peers."
-    if claims.answer == NO:
-        return f"{said}{difference}."
     if claims.answer == UNJUDGED:
         return f"{said}{claims.why}. {difference}."
+    if claims.p is None or gain.t is None:
+        return f"{said}{difference}."
     return f"{said}{difference}; {tested(gain, claims.p, claims.n_searched)}."
 
 
-def tested(gain: Gain, p: float | None, n_searched: int) -> str:
+def tested(gain: Gain, p: float, n_searched: int) -> str:
     """Say what a test found: t, p, over what, and under which assumption."""
     searched = f", the search among {n_searched} peer models accounted for" if n_searched > 1 else ""
-    if p is None or gain.t is None:
-        return "no test"
     given = ""
     if gain.how != "over time":
         given = f", clustered {gain.how} ({gain.clusters} clusters), given these periods and symmetric sums of the clusters"
@@ -95,12 +95,12 @@ def tested(gain: Gain, p: float | None, n_searched: int) -> str:
 
 def spread(claims: Claims) -> str:
     """Say on how many firms, which group and which period a gain rests."""
-    found: Concentration | None = claims.concentration
-    if found is None or claims.answer not in (YES, NOT_SHOWN, UNJUDGED) or claims.gain is None:
+    found = claims.concentration
+    if found is None or claims.answer == NO:
         return ""
     shares = [f"{label} ({what}) {share:.0%}" for what, (label, share) in found.largest.items()]
     firms = f"{found.firms_for_half} of {found.n_firms:,} firms make half of the gain"
-    return f"{firms}; the largest shares are those of {_listed(shares)}."
+    return f"{firms}; the largest shares are those of {listed(shares)}."
 
 
 def power(claims: Claims) -> str:
@@ -115,9 +115,9 @@ def power(claims: Claims) -> str:
     )
 
 
-def placebo(compared: Compared, claims: Claims) -> str:
+def placebo(compared: Judged) -> str:
     """Say what the peer model gained on outcomes exchanged between firms."""
-    gains = compared.placebo
+    claims, gains = compared.claims, compared.placebo
     if not len(gains) or claims.gain is None:
         return ""
     as_large = int((gains >= claims.gain.gain).sum())
@@ -128,9 +128,9 @@ def placebo(compared: Compared, claims: Claims) -> str:
     )
 
 
-def network_found(compared: Compared, claims: Claims) -> list[str]:
+def network_found(compared: Judged) -> list[str]:
     """Say what the network is: which part entered, whether it is signed, how wide it is, how near to the true one."""
-    said = []
+    claims, said = compared.claims, []
     if claims.empty and claims.why != "empty":
         said.append(f"The network of {' and '.join(claims.empty)} is empty: no peers entered.")
     if claims.network is None:
@@ -156,19 +156,16 @@ def direction(network: PeerNetwork) -> str:
     """Say what an arrow of the network means."""
     if network.signed:
         return (
-            "Its weights are signed, from a covariance or a regression across firms: an arrow says whose outcome enters "
-            "whose prediction. "
-            "Such weights are symmetric up to how much each firm varies, so direction says nothing of who follows whom."
+            "Its weights are signed, from a covariance or a regression across firms: an arrow says whose outcome enters whose "
+            "prediction. Such weights are symmetric up to how much each firm varies, so direction says nothing of who follows "
+            "whom."
         )
     return "An arrow leads from a firm to the peer that enters its prediction; it does not say who influences whom."
 
 
 def _within(compared: Compared, network: PeerNetwork) -> str:
     codes = few_codes(compared)
-    if codes is None:
-        return ""
-    row = within_codes(network, codes)
-    if not row["chance"] > 0:
+    if codes is None or not (row := within_codes(network, codes))["chance"] > 0:
         return ""
     there = f"to which {row['chance']:.0%} of the other firms belong"
     return f"; {row['share']:.0%} of the weight on other firms stays within the {codes.name}, {there}"
@@ -181,9 +178,7 @@ def within_codes(network: PeerNetwork, codes: pd.Series) -> pd.Series:
 
 def few_codes(compared: Compared) -> pd.Series | None:
     """Return the industry of each firm ("unknown" where it is) in its last tested period, where there are few enough."""
-    for name, group in compared.panel.groups.items():
-        if name.endswith(", fifths"):
-            continue
+    for name, group in compared.panel.codes.items():
         by_firm = group.groupby(level=0).last()
         if by_firm.nunique() <= 30 and by_firm.ne("unknown").any():
             return by_firm.astype(str).rename("industry" if "industries" in name else str(name))
@@ -192,12 +187,9 @@ def few_codes(compared: Compared) -> pd.Series | None:
 
 def few_periods(compared: Compared, needed: int) -> str:
     """Say that the periods are too few for a test over time, where they are."""
-    n = len(compared.periods)
-    return (
-        f"T = {n} period{'s are' if n > 1 else ' is'} too few for a test over time ({needed} are needed)."
-        if n < needed
-        else ""
-    )
+    if (n := len(compared.periods)) >= needed:
+        return ""
+    return f"T = {n} period{'s are' if n > 1 else ' is'} too few for a test over time ({needed} are needed)."
 
 
 def number(value: float) -> str:
@@ -216,5 +208,58 @@ def _interval(gain: Gain | None) -> str:
     return f", 95% interval {number(gain.low)} to {number(gain.high)}"
 
 
-def _listed(parts: list[str]) -> str:
+def listed(parts: list[str]) -> str:
+    """Return parts as an enumeration."""
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def versions_of(compared: Compared) -> dict[str, str]:
+    """Return the versions of the packages that a comparison was computed with."""
+    settings = compared.settings
+    return {name: settings[name] for name in ("peerattn", *PACKAGES) if name in settings}
+
+
+def methods_paragraph(compared: Compared) -> str:
+    """Return a paragraph on method and sample (models, tests, versions), ready to be edited into a paper."""
+    choice, settings = compared.panel.choice, compared.settings
+    columns = f"{len(choice.characteristics)} characteristics ({', '.join(choice.characteristics)})"
+    if choice.codes:
+        columns += f" and the codes {', '.join(choice.codes)}"
+    fits = f"; fits per model: {settings['fits per model']}" if "fits per model" in settings else ""
+    failed = [failure.model for failure in compared.failures]
+    used = [f"{name} {version}" for name, version in versions_of(compared).items()]
+    said = [
+        f"We {VERBS[compared.task]} {compared.outcome} from {columns}.",
+        TASKS[compared.task],
+        f"Models are fitted and tested out of sample: {settings.get('split', 'see the split')}{fits}.",
+        f"We compare {', '.join(compared.names)}; the baseline is {compared.baseline}.",
+        f"All models are scored on the same rows: {compared.sample}.",
+        f"Not scored, because they failed: {', '.join(failed)}." if failed else "",
+        "R² is one minus the ratio of the sums of squared errors of the model and of a benchmark: zero (Gu, Kelly and Xiu "
+        "2020), or the mean of the training outcomes (Campbell and Thompson 2008); within periods, both sides are demeaned "
+        "by period.",
+        "Held-out R² is decomposed into own lines, own shape, own history, what firms have in common, and peers: at each "
+        "step the best model that reads no more than this, against that of the step before.",
+        _tests(compared),
+        compared.panel.caution,
+        "The weights of peer models measure predictive relevance, not causal peer effects (Manski 1993).",
+        f"Computed with {', '.join(used)}." if used else "",
+    ]
+    return " ".join(sentence for sentence in said if sentence)
+
+
+def _tests(compared: Compared) -> str:
+    n = len(compared.periods)
+    if n == 1:
+        return "With one tested period there is no test."
+    if n < periods_needed(compared.horizon):
+        return (
+            f"With {n} tested periods no test over time is made; differences in squared error are clustered by firm, or by the "
+            "code that gives the larger p, by the wild cluster bootstrap (Cameron, Gelbach and Miller 2008), conditional on "
+            "these periods and on symmetric sums of the clusters."
+        )
+    return (
+        "Differences in squared error are tested over periods with an equal-weighted cosine variance and Student's t "
+        "(Diebold and Mariano 1995; Lazarus, Lewis, Stock and Watson 2018; Coroneo and Iacone 2020); all models together by "
+        "multiple comparisons with the best (Horrace and Schmidt 2000)."
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from sklearn.model_selection import ParameterGrid
 
 from peerattn.evaluation.running.entries import Entry, searches
 from peerattn.evaluation.running.information import last_step
@@ -26,8 +27,6 @@ def expected_seconds(entry: Entry, panel: Panel, train: np.ndarray) -> float:
 
 def _settings(search: object) -> int:
     """Return how many fits a search makes: settings times folds, as far as it says."""
-    grid = getattr(search, "param_grid", None)
-    rows = grid if isinstance(grid, list) else [grid or {}]
-    count = sum(int(np.prod([len(values) for values in row.values()])) for row in rows)
+    count = len(ParameterGrid(getattr(search, "param_grid", {})))
     folds = getattr(search, "cv", None)
     return int(getattr(search, "n_iter", count)) * (folds if isinstance(folds, int) else 5)

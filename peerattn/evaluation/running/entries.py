@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,8 +13,8 @@ from sklearn.dummy import DummyRegressor
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 
-from peerattn.evaluation.running.fold_rows import FoldRows
-from peerattn.evaluation.running.information import information_of, last_step
+from peerattn.evaluation.running.fold_rows import FoldRows, Frames
+from peerattn.evaluation.running.information import information_of, last_step, steps_of
 from peerattn.evaluation.running.inner_folds import random_rows
 from peerattn.evaluation.running.inputs import LABELS
 from peerattn.evaluation.running.scoring import explain_score
@@ -42,15 +42,12 @@ OTHERS_CHARACTERISTICS = "Own and others' characteristics"
 ALL_OTHER_FIRMS = "All other firms (mean)"
 INDUSTRY_BY_PERIOD = "Industry × period (mean)"
 EXPLAINED = 100  # firms whose training peers are made: their time is that number × training rows × trees
-RESERVED_NAMES = ("firm", "period", "outcome")
+RESERVED_NAMES = ("firm", "period", "outcome", "training_mean")
 
 
-def searches(model: Any) -> Iterator[BaseSearchCV]:
-    """Yield the searches a model is wrapped in."""
-    while isinstance(model, Pipeline | BaseSearchCV):
-        if isinstance(model, BaseSearchCV):
-            yield model
-        model = model.steps[-1][1] if isinstance(model, Pipeline) else model.estimator
+def searches(model: Any) -> list[BaseSearchCV]:
+    """Return the searches a model is wrapped in."""
+    return [step for step in steps_of(model) if isinstance(step, BaseSearchCV)]
 
 
 def trials(fitted: Any) -> int:
@@ -86,9 +83,8 @@ def reads_rows(model: Any) -> bool:
 def _grouped_by(model: Any) -> tuple[Any, ...] | None:
     """Return what tells apart means of a firm's group: its code (None = all other firms), shrinkage and weights; else None."""
     final = last_step(model)
-    if not isinstance(final, IndustryPeerRegressor):
-        return None
-    return final.industry, final.shrinkage, final.value_weight
+    grouped = isinstance(final, IndustryPeerRegressor)
+    return (final.industry, final.shrinkage, final.value_weight) if grouped else None
 
 
 @checked
@@ -141,12 +137,7 @@ class Entry:
     name : str
     model : estimator
         As the user passed it; it is cloned for each fold and never changed.
-    native : bool
-        A peer model, which is given codes as codes and rows with unknown outcomes as peers.
-    shown_outcomes : bool
-        Whether it is shown the outcomes of peers (task "explain").
-    own_only : bool
-        Whether it is given characteristics without codes (the linear controls).
+    task : {"forecast", "explain"}
     control : bool
         Whether ``compare`` added it.
     reference : Reference or None
@@ -155,38 +146,39 @@ class Entry:
 
     name: str
     model: Any
-    native: bool
-    shown_outcomes: bool = False
-    own_only: bool = False
+    task: Task = "forecast"
     control: bool = False
     reference: Reference | None = None
 
     @property
+    def native(self) -> bool:
+        """Whether it is a peer model, which is given codes as codes and rows with unknown outcomes as peers."""
+        return is_peer_model(self.model)
+
+    @property
+    def shown_outcomes(self) -> bool:
+        """Whether outcomes of the period it predicts are shown to it."""
+        reads = isinstance(last_step(self.model), PeerRegressor | OwnHistoryRegressor)
+        return reads and self.task == "explain"
+
+    @property
     def information(self) -> tuple[str, str]:
         """The step of the model among ``STEPS``, and what it reads in words."""
-        step, reads = information_of(self.model, "explain" if self.shown_outcomes else "forecast")
-        return step, "own x" if self.own_only and reads == "own x, codes" else reads
+        return information_of(self.model, self.task)
 
     def fit(self, fold: FoldRows) -> Any:
         """Return a fitted clone."""
         model = clone(self.model)
-        if takes_panels(self.model):
-            if fold.train is not None and reads_panels(model):  # checked once, for all of them
-                return model.fit(fold.train, **self._reference_of(model))
-            return model.fit(*self._labelled(fold.X_train, fold.y_train), **self._reference_of(model))
-        known = fold.y_train.notna().to_numpy()
-        rows = fold.X_train if reads_rows(model) else fold.encoded("train", self.own_only)
-        y = fold.y_train if reads_rows(model) else fold.y_train.to_numpy()
-        return model.fit(rows[known], y[known])
+        X, y = self._read(fold, fold.train)
+        if takes_panels(model):
+            outcome = () if isinstance(X, Panel) else (y,)
+            return model.fit(X, *outcome, **self._reference_of(model))
+        known = y.notna().to_numpy()
+        return model.fit(X[known], y[known] if reads_rows(model) else y[known].to_numpy())
 
     def predict(self, model: Any, fold: FoldRows) -> np.ndarray:
         """Return one finite prediction for each test row, or raise naming this model."""
-        if not takes_panels(self.model):
-            rows = fold.X_call if reads_rows(model) else fold.encoded("call", self.own_only)
-            return self._checked(model.predict(rows), fold)
-        if fold.call is not None and reads_panels(model):
-            return self._checked(model.predict(fold.call, **self._outcomes(fold.call.y)), fold)
-        X, y = self._labelled(fold.X_call, fold.y_call)
+        X, y = self._read(fold, fold.call)
         return self._checked(_fitted(model).predict(X, **self._outcomes(y)), fold)
 
     @property
@@ -201,7 +193,8 @@ class Entry:
         """
         if not self.native:
             return None if takes_panels(self.model) else self._training_peers(model, fold, at)
-        X, y = self._labelled(fold.X_call[at], fold.y_call[at])
+        assert isinstance(fold.call, Panel)
+        X, y = self._read(fold, fold.call.take(at))
         model = _fitted(model)
         if isinstance(model, Pipeline):
             X, model = model[:-1].transform(X) if len(model) > 1 else X, model[-1]
@@ -212,21 +205,26 @@ class Entry:
             return None
         rows = np.flatnonzero(at)
         rows = rows[np.linspace(0, len(rows) - 1, min(len(rows), EXPLAINED)).round().astype(int)]
-        known = fold.y_train.notna().to_numpy()
-        train, call = fold.encoded("train", self.own_only)[known], fold.encoded("call", self.own_only)
+        y, call = fold.train.y, fold.encoded(False).iloc[rows]
+        known = y.notna().to_numpy()
+        firm, period = map(str, call.index.names)
         try:
-            firm, period = map(str, call.index.names)
-            return peer_weights(model, call.iloc[rows], train, fold.y_train[known], firm=firm, period=period)
+            return peer_weights(model, call, fold.encoded(True)[known], y[known], firm=firm, period=period)
         except ValueError:  # its predictions are no weighted sum of training outcomes
             return None
 
     def random_rows(self, X: pd.DataFrame, y: pd.Series) -> list[str]:
         """Return what in the model validates on random rows of the training rows it is fitted on, in words."""
+        known = y.notna()
+        rows = self._labelled(X, y) if takes_panels(self.model) else (X[known], y[known])
+        return list(random_rows(self.model, *rows))
+
+    def _read(self, fold: FoldRows, rows: Panel | Frames) -> tuple[Any, pd.Series]:
+        """Return rows of the fold as the model reads them (a Panel, labelled frames, or numbers), and their outcomes."""
         if takes_panels(self.model):
-            X, y = self._labelled(X, y)
-        else:
-            X, y = X[y.notna()], y[y.notna()]
-        return list(random_rows(self.model, X, y))
+            as_they_are = isinstance(rows, Panel) and reads_panels(self.model)
+            return (rows, rows.y) if as_they_are else self._labelled(rows.X, rows.y)
+        return rows.X if reads_rows(self.model) else fold.encoded(rows is fold.train), rows.y
 
     def _outcomes(self, y: pd.Series) -> dict[str, pd.Series]:
         """Return what predict is shown: the outcomes of the call, where the task and the model have it so."""
@@ -246,17 +244,17 @@ class Entry:
         return X.rename_axis(index=names), y.rename_axis(index=names)
 
     def _checked(self, predicted: Any, fold: FoldRows) -> np.ndarray:
-        call, values = fold.X_call, np.asarray(predicted, dtype=float)
-        wrong = ""
-        if isinstance(predicted, pd.Series) and not predicted.index.equals(call.index):
+        index, values = fold.call.y.index, np.asarray(predicted, dtype=float)
+        wrong, n = "", len(index)
+        if isinstance(predicted, pd.Series) and not predicted.index.equals(index):
             wrong = "its predictions carry other labels than the test rows."
-        elif values.shape not in ((len(call),), (len(call), 1)):
-            wrong = f"predictions of shape {values.shape} for {len(call)} test rows; one number per row is expected."
+        elif values.shape not in ((n,), (n, 1)):
+            wrong = f"predictions of shape {values.shape} for {n} test rows; one number per row is expected."
         elif len(broken := np.flatnonzero(~np.isfinite(values.reshape(-1)))):
-            firm, period = map(show_label, call.index[broken[0]])
+            firm, period = map(show_label, index[broken[0]])
             wrong = (
-                f"{len(broken)} of {len(values)} predictions are NaN or infinite (first: {firm} in {period}); all models "
-                "must predict the same rows."
+                f"{len(broken)} of {n} predictions are NaN or infinite (first: {firm} in {period}); all models must predict the "
+                "same rows."
             )
         if wrong:
             raise InputError(f"model {self.name!r}: {wrong}")
@@ -285,10 +283,10 @@ def entries_of(
         that cannot do the task.
     """
     if not isinstance(models, Mapping) or not models:
+        got = "an empty one" if isinstance(models, Mapping) else type(models).__name__
         raise InputError(
-            "models must be a dictionary of at least one name and model, such as "
-            "{'Kernel': NadarayaWatsonRegressor()}; "
-            f"got {'an empty one' if isinstance(models, Mapping) else type(models).__name__}."
+            "models must be a dictionary of at least one name and model, such as {'Kernel': NadarayaWatsonRegressor()}; "
+            f"got {got}."
         )
     given = None if reference is None else Reference.of(reference)
     entries = [_entry(name, model, task, given) for name, model in models.items()]
@@ -296,38 +294,35 @@ def entries_of(
         raise InputError(
             'reference: no model uses it, as none has attention="cross"; leave it out, or add such a model.'
         )
-    return entries + [entry for entry in _controls(task, panel, models, gaps) if entry.name not in models]
+    return entries + _controls(task, panel, models, gaps)
 
 
-def _controls(task: Task, panel: Panel, models: Mapping[str, Any], gaps: tuple[int, ...]) -> Iterator[Entry]:
-    """Yield what ``compare`` adds, so that at each step of information some model needs no peers.
+def _controls(task: Task, panel: Panel, models: Mapping[str, Any], gaps: tuple[int, ...]) -> list[Entry]:
+    """Return what ``compare`` adds, so that at each step of information some model needs no peers.
 
     Own characteristics, linear and boosted; the firm's mean, its last value, and characteristics with the firm's past; what firms
     have in common: in explanations means of the period and of the industry's period, and their shocks beside all of the former;
-    in forecasts the characteristics of all others, or of those of the industry.
+    in forecasts the characteristics of all others, or of those of the industry. One that is among the models, by name or as the
+    same mean of outcomes, is not added.
     """
-    if task == "explain":
-        means = {ALL_OTHER_FIRMS: IndustryPeerRegressor(scheme="plain")}  # no industry is meant
-        if panel.industry is not None:
-            means[INDUSTRY_BY_PERIOD] = IndustryPeerRegressor(industry=panel.industry)
-        given = {_grouped_by(model) for model in models.values()}
-        for name, mean in means.items():
-            if _grouped_by(mean) not in given:
-                yield Entry(name, mean, native=True, shown_outcomes=True, control=True)
-    if panel.choice.characteristics:
-        yield Entry(OWN_CHARACTERISTICS, make_model("ols"), native=False, control=True)
-        yield Entry(BOOSTING, make_model("boosting"), native=False, control=True)
-        if task == "forecast":
-            others = IndustryMeansRegressor(industry=panel.industry)
-            yield Entry(OTHERS_CHARACTERISTICS, others, native=False, control=True)
-    for name in ("firm_mean", "last_value"):
-        yield Entry(model_title(name), make_model(name), native=False, own_only=True, control=True)
-    shown = task == "explain"
-    yield Entry(OWN_HISTORY, OwnHistoryRegressor(gaps=gaps), native=False, shown_outcomes=shown, control=True)
-    if shown:
-        common = CommonShocksRegressor(industry=panel.industry, gaps=gaps)
-        yield Entry(COMMON_SHOCKS, common, native=False, shown_outcomes=True, control=True)
-    yield Entry(PREVAILING_MEAN, DummyRegressor(), native=False, own_only=True, control=True)
+    explains, numbers, industry = task == "explain", bool(panel.choice.characteristics), panel.industry
+    controls = [
+        (explains, ALL_OTHER_FIRMS, IndustryPeerRegressor(scheme="plain")),  # no industry is meant
+        (explains and industry is not None, INDUSTRY_BY_PERIOD, IndustryPeerRegressor(industry=industry)),
+        (numbers, OWN_CHARACTERISTICS, make_model("ols")),
+        (numbers, BOOSTING, make_model("boosting")),
+        (numbers and not explains, OTHERS_CHARACTERISTICS, IndustryMeansRegressor(industry=industry)),
+        *((True, model_title(name), make_model(name)) for name in ("firm_mean", "last_value")),
+        (True, OWN_HISTORY, OwnHistoryRegressor(gaps=gaps)),
+        (explains, COMMON_SHOCKS, CommonShocksRegressor(industry=industry, gaps=gaps)),
+        (True, PREVAILING_MEAN, DummyRegressor()),
+    ]
+    given = {_grouped_by(model) for model in models.values()} - {None}
+    return [
+        Entry(name, model, task, control=True)
+        for applies, name, model in controls
+        if applies and name not in models and _grouped_by(model) not in given
+    ]
 
 
 def _entry(name: Any, model: Any, task: Task, reference: Reference | None) -> Entry:
@@ -335,28 +330,23 @@ def _entry(name: Any, model: Any, task: Task, reference: Reference | None) -> En
         raise InputError(
             f"models: a name must be text other than {', '.join(map(repr, RESERVED_NAMES))}, got {name!r}."
         )
+    wrong = ""
     if isinstance(model, type):
-        raise InputError(
-            f"model {name!r} is the class {model.__name__}; pass an instance, {model.__name__}()."
-        )
-    if isinstance(model, str):
-        raise InputError(
-            f"model {name!r} is the text {model!r}: pass a list of ready names, [{model!r}, ...], or make_model({model!r})."
-        )
-    if not hasattr(model, "fit") or not is_regressor(model):
-        raise InputError(
-            f"model {name!r}: expected a regressor with fit and predict, got {type(model).__name__}."
-        )
-    if not supports(model, task):
-        raise InputError(f"model {name!r} cannot do task={task!r}: {_advice(model, task)}")
-    native, across = is_peer_model(model), is_cross_attention(model)
-    if across and (reference is None or (reference.y is not None) != (task == "explain")):
+        wrong = f" is the class {model.__name__}; pass an instance, {model.__name__}()."
+    elif isinstance(model, str):
+        listed = f"[{model!r}, ...], or make_model({model!r})"
+        wrong = f" is the text {model!r}: pass a list of ready names, {listed}."
+    elif not hasattr(model, "fit") or not is_regressor(model):
+        wrong = f": expected a regressor with fit and predict, got {type(model).__name__}."
+    elif not supports(model, task):
+        wrong = f" cannot do task={task!r}: {_advice(model, task)}"
+    across = is_cross_attention(model)
+    if not wrong and across and (reference is None or (reference.y is not None) != (task == "explain")):
         needed = "with" if task == "explain" else "without"
-        raise InputError(
-            f"model {name!r} uses a reference universe: pass reference=, {needed} outcomes for task={task!r}."
-        )
-    shown = task == "explain" and (native or isinstance(last_step(model), OwnHistoryRegressor))
-    return Entry(name, model, native, shown_outcomes=shown, reference=reference if across else None)
+        wrong = f" uses a reference universe: pass reference=, {needed} outcomes for task={task!r}."
+    if wrong:
+        raise InputError(f"model {name!r}{wrong}")
+    return Entry(name, model, task, reference=reference if across else None)
 
 
 def _advice(model: Any, task: Task) -> str:

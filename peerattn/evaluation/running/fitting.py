@@ -1,28 +1,44 @@
-"""The loop of a comparison: every model on every fold, here or on other processes and machines."""
+"""The loop of a comparison: every model on every fold, here or on other processes and machines.
+
+The results are independent, so they are made in any order, anywhere.
+"""
 
 from __future__ import annotations
 
+import copy
 import sys
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from peerattn.evaluation.running.effort import expected_seconds
-from peerattn.evaluation.running.entries import Entry
-from peerattn.evaluation.running.fold_results import CapturedWarning, FoldResult, fit_fold
+from peerattn.evaluation.running.entries import Entry, trials
 from peerattn.evaluation.running.fold_rows import FoldRows
+from peerattn.evaluation.running.information import last_step
 from peerattn.evaluation.running.store import FoldStore
-from peerattn.exceptions import WHERE_ISOLATES, PeerAttnWarning, PossibleLeakWarning, warn_user
+from peerattn.exceptions import (
+    WHERE_ISOLATES,
+    InputError,
+    PeerAttnWarning,
+    PossibleLeakWarning,
+    SharedPeriodWarning,
+    warn_user,
+)
+from peerattn.models.attention.fitting import Stack
 from peerattn.panel import Panel
 from peerattn.render.progress import CLEAR, progress_bar
+from peerattn.training import one_thread
+
+if TYPE_CHECKING:
+    from peerattn.models.attention.search_profile import SearchProfile
+    from peerattn.network import PeerNetwork
 
 Folds = list[tuple[np.ndarray, np.ndarray]]
-#: The result of each (name of the model, number of the fold).
-Results = dict[tuple[str, int], FoldResult]
 
 
 @dataclass(frozen=True)
@@ -41,6 +57,125 @@ class Failure:
     model: str
     fold: int
     error: str
+
+
+@dataclass(frozen=True)
+class FoldResult:
+    """What one model leaves behind on one fold.
+
+    Attributes
+    ----------
+    model : str
+    fold : int
+    predicted : ndarray or None
+        One prediction for each test row; None where the model failed.
+    trials : int
+        Settings that its search tried; 1 without a search.
+    warnings : tuple of (class, str)
+        Those that the model gave.
+    network : PeerNetwork or None
+        Of the last scored period, where it is wanted and the model gives one.
+    profile : SearchProfile or None
+        What its heads search for, where the model has one.
+    error : Exception or None
+        Why the model failed.
+    seconds : float
+        Time of fit and prediction.
+    parts : tuple of str or None
+        The parts of a model that learns peers which entered; None for a model that does not learn whether they do.
+    unjudged : str
+        Why such a model could not judge its peers.
+    """
+
+    model: str
+    fold: int
+    predicted: np.ndarray | None
+    trials: int = 1
+    warnings: tuple[tuple[type[Warning], str], ...] = ()
+    network: PeerNetwork | None = None
+    profile: SearchProfile | None = field(default=None, repr=False)
+    error: Exception | None = None
+    seconds: float = 0.0
+    parts: tuple[str, ...] | None = None
+    unjudged: str = ""
+
+
+def fit_fold(entry: Entry, rows: FoldRows, fold: int, with_network: bool) -> FoldResult:
+    """Fit a model on a fold and predict its test rows; a model that fails gives a result with its error.
+
+    One thread is used, whatever the machine has: figures then depend neither on the number of cores nor on how many
+    fits run at once.
+    """
+    start = perf_counter()
+    try:
+        with one_thread(), warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            warnings.simplefilter("ignore", SharedPeriodWarning)  # NewFirms; other splits share no periods
+            model = entry.fit(rows)
+            predicted = entry.predict(model, rows)
+            seconds = perf_counter() - start
+            network = _last_network(entry, model, rows) if with_network else None
+            final = last_step(getattr(model, "best_estimator_", model))
+            profile = _profile(final) if with_network else None
+        said = tuple((warning.category, str(warning.message)) for warning in caught)
+        parts, unjudged = _entered(final)
+        found = (trials(model), said, network, profile)
+        return FoldResult(
+            entry.name, fold, predicted, *found, seconds=seconds, parts=parts, unjudged=unjudged
+        )
+    except Exception as error:  # whatever a model raises is its own row of the table, not the end of the run
+        return FoldResult(entry.name, fold, None, error=_portable(_named(error, entry.name)))
+
+
+def _last_network(entry: Entry, model: Any, rows: FoldRows) -> PeerNetwork | None:
+    """Return the network of the last scored period; a peer model without one gives a warning, its predictions are kept."""
+    y = rows.call.y
+    when = y.index.get_level_values(1)
+    last = when == when[y.notna().to_numpy()].max()
+    try:
+        return entry.network(model, rows, last)
+    except InputError as error:
+        warn_user(PeerAttnWarning(f"no network can be shown: {error}"))
+        return None
+
+
+def _profile(final: Any) -> SearchProfile | None:
+    """Return the search profile of a fitted attention model; None where there is no head or no such matrix."""
+    try:
+        profile = final.search_profile() if hasattr(final, "search_profile") else None
+    except InputError:  # scores that are not inner products have none
+        return None
+    return profile if profile is not None and profile.heads else None
+
+
+def _entered(final: Any) -> tuple[tuple[str, ...] | None, str]:
+    """Return the parts by which peers entered a model that learns whether they do, and why they were not judged."""
+    stack = getattr(final, "stack_", None)
+    if not isinstance(stack, Stack):
+        return None, ""
+    entered, of_peers = tuple(stack.peers()), stack.evidence.loc["peers"]
+    return entered, "" if entered or of_peers["judged"] else str(of_peers["reason"])
+
+
+def _named(error: Exception, name: str) -> Exception:
+    """Say in an error which model it came from."""
+    if isinstance(error, InputError):
+        return error if f"model {name!r}" in str(error) else InputError(f"model {name!r}: {error}")
+    error.add_note(f"This came from model {name!r} of the comparison.")
+    return error
+
+
+def _portable(error: Exception) -> Exception:
+    """Return an error that survives the way from another process (joblib pickles what goes between processes)."""
+    try:
+        copy.deepcopy(error)
+    except Exception:  # exceptions with arguments of their own often cannot be rebuilt
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error
+
+
+#: The result of each (name of the model, number of the fold).
+Results = dict[tuple[str, int], FoldResult]
 
 
 def fit_all(
@@ -105,32 +240,30 @@ def _outcome(result: FoldResult, panel: Panel, folds: Folds, results: Results) -
     """Return how long a fit took, R² of its model over the folds finished so far, and whether it found no peers."""
     if result.error is not None:
         return f"failed, {type(result.error).__name__}"
-    errors, y = np.zeros(2), panel.y.to_numpy()
-    for k, (train, test) in enumerate(folds):
-        if (done := results.get((result.model, k))) is not None and done.predicted is not None:
-            errors += [
-                np.nansum((y[test] - values) ** 2) for values in (done.predicted, np.nanmean(y[train]))
-            ]
+    errors = squared_errors([result.model], panel, folds, results)
     r2 = f"{1 - errors[0] / errors[1]:.3f}" if errors[1] > 0 else "n/a"
-    none = "; kept 0 heads: no peers found" if result.empty else ""
+    none = "; kept 0 heads: no peers found" if result.parts == () else ""
     return f"{result.seconds:.1f} s, R² so far {r2.replace('-', '−')}{none}"
+
+
+def squared_errors(names: list[str], panel: Panel, folds: Folds, results: Results) -> np.ndarray:
+    """Return the sums of squared errors of models, and last of the prevailing mean, over the folds that all have predicted."""
+    y, errors = panel.y.to_numpy(), np.zeros(len(names) + 1)
+    for k, (train, test) in enumerate(folds):
+        made = [results[name, k].predicted for name in names if (name, k) in results]
+        if len(made) == len(names) and all(values is not None for values in made):
+            errors += [np.nansum((y[test] - values) ** 2) for values in (*made, np.nanmean(y[train]))]
+    return errors
 
 
 def _say_effort(entries: list[Entry], panel: Panel, folds: Folds, done: Results) -> None:
     """Say how many fits are to be made, and about how long they take on one core."""
-    left = [
-        (entry, train)
-        for k, (train, _) in enumerate(folds)
-        for entry in entries
-        if (entry.name, k) not in done
-    ]
+    trains = enumerate(train for train, _ in folds)
+    left = [(entry, train) for k, train in trains for entry in entries if (entry.name, k) not in done]
     seconds = sum(expected_seconds(entry, panel, train) for entry, train in left)
     found = f", {len(done)} found in the store" if done else ""
-    about = (
-        f"{seconds / 60:,.0f} min"
-        if seconds > 90
-        else f"{max(5, round(seconds, -1 if seconds > 15 else 0)):.0f} s"
-    )
+    few = max(5, round(seconds, -1 if seconds > 15 else 0))
+    about = f"{seconds / 60:,.0f} min" if seconds > 90 else f"{few:.0f} s"
     print(f"{len(left)} fits{found}; roughly {about} on one core", file=sys.stderr, flush=True)
 
 
@@ -155,29 +288,22 @@ def failures_of(entries: list[Entry], results: Results) -> tuple[Failure, ...]:
 
 
 def warn_once(results: Sequence[FoldResult]) -> list[str]:
-    """Give each of this package's warnings once, under the names of its models, and return them.
-
-    Warnings of other packages are given as they came.
-    """
-    others: dict[CapturedWarning, None] = {}
+    """Give each kind of warning once a model, under the names of the models that gave it; return those of this package."""
     first: dict[tuple[str, type[Warning]], str] = {}
     fits: Counter[tuple[str, type[Warning]]] = Counter()
     for result in results:
-        fits.update({(result.model, caught.category) for caught in result.warnings})
-        for caught in result.warnings:
-            if not issubclass(caught.category, PeerAttnWarning):
-                others.setdefault(caught)
-            elif not issubclass(caught.category, PossibleLeakWarning):  # given once, for the whole panel
-                first.setdefault((result.model, caught.category), caught.message)
-    for caught in others:
-        warnings.warn_explicit(caught.message, caught.category, caught.filename, caught.line)
+        fits.update({(result.model, category) for category, _ in result.warnings})
+        for category, message in result.warnings:
+            first.setdefault((result.model, category), message)
     together: dict[tuple[type[Warning], str], list[str]] = defaultdict(list)
     for (name, kind), message in first.items():
         often = f" (The first of {fits[name, kind]} fits with this warning.)" if fits[name, kind] > 1 else ""
         together[kind, message + often].append(name)
     notes = []
     for (kind, message), names in together.items():
+        if issubclass(kind, PossibleLeakWarning):  # given once, for the whole panel
+            continue
         warn_user(kind(f"{'; '.join(names)}: {message}"))
-        # no code in a table's notes
-        notes.append(f"{'; '.join(names)}: {message.replace(WHERE_ISOLATES, '')}")
+        if issubclass(kind, PeerAttnWarning):  # no code in a table's notes
+            notes.append(f"{'; '.join(names)}: {message.replace(WHERE_ISOLATES, '')}")
     return notes

@@ -2,53 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from sklearn.dummy import DummyRegressor
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 
-from peerattn.models import (
-    CommonShocksRegressor,
-    CrossSectionalRidge,
-    FamaMacBethRegressor,
-    FirmMeanRegressor,
-    IndustryMeansRegressor,
-    IndustryPeerRegressor,
-    LastValueRegressor,
-    NadarayaWatsonRegressor,
-    OwnCharacteristicsRegressor,
-    OwnHistoryRegressor,
-    PrecomputedPeerRegressor,
-)
+from peerattn import models
 from peerattn.models.base import PeerRegressor
 
 #: From the least information to the most. A model of a step may read all that those before it read.
 STEPS = ("own lines", "own shape", "own history", "common", "peers")
 LINES, SHAPE, HISTORY, COMMON, PEERS = STEPS
+_SMOOTHERS = models.NadarayaWatsonRegressor | models.CrossSectionalRidge
 _OTHERS = "the others' y of the period"
 #: The step of a model and what it reads, in a forecast and in an explanation; the first class that fits counts.
-_KINDS: tuple[tuple[type, tuple[str, str], tuple[str, str]], ...] = (
+_KINDS: tuple[tuple[Any, tuple[str, str], tuple[str, str]], ...] = (
     (DummyRegressor, (LINES, "past mean"), (LINES, "past mean")),
-    (FirmMeanRegressor, (HISTORY, "own past y"), (HISTORY, "own past y")),
-    (LastValueRegressor, (HISTORY, "own past y"), (HISTORY, "own past y")),
-    (CommonShocksRegressor, (HISTORY, "own x, own past y"), (COMMON, f"own x, own past y, {_OTHERS}")),
-    (OwnHistoryRegressor, (HISTORY, "own x, own past y"), (HISTORY, "own x, own past y")),
-    (IndustryMeansRegressor, (COMMON, "own and others' x"), (COMMON, "own and others' x")),
-    (IndustryPeerRegressor, (COMMON, "the industry's past y"), (COMMON, _OTHERS)),
-    (FamaMacBethRegressor, (LINES, "own x"), (LINES, "own x")),
-    (NadarayaWatsonRegressor, (SHAPE, "own x"), (PEERS, f"own and peers' x, {_OTHERS}")),
-    (CrossSectionalRidge, (SHAPE, "own x"), (PEERS, f"own and peers' x, {_OTHERS}")),
-    (PrecomputedPeerRegressor, (PEERS, "peers' past y"), (PEERS, _OTHERS)),
+    (models.FirmMeanRegressor | models.LastValueRegressor, (HISTORY, "own past y"), (HISTORY, "own past y")),
+    (models.CommonShocksRegressor, (HISTORY, "own x, own past y"), (COMMON, f"own x, own past y, {_OTHERS}")),
+    (models.OwnHistoryRegressor, (HISTORY, "own x, own past y"), (HISTORY, "own x, own past y")),
+    (models.IndustryMeansRegressor, (COMMON, "own and others' x"), (COMMON, "own and others' x")),
+    (models.IndustryPeerRegressor, (COMMON, "the industry's past y"), (COMMON, _OTHERS)),
+    (models.FamaMacBethRegressor, (LINES, "own x"), (LINES, "own x")),
+    (_SMOOTHERS, (SHAPE, "own x"), (PEERS, f"own and peers' x, {_OTHERS}")),
+    (models.PrecomputedPeerRegressor, (PEERS, "peers' past y"), (PEERS, _OTHERS)),
     (PeerRegressor, (PEERS, "own and peers' x, past y"), (PEERS, f"own and peers' x, past y, {_OTHERS}")),
 )
 
 
-def last_step(model: Any) -> Any:
-    """Return the estimator that predicts: the last step of a Pipeline, what a search tunes, or the model itself."""
+def steps_of(model: Any) -> Iterator[Any]:
+    """Yield a model, the last step of a Pipeline and what a search tunes, to the estimator that predicts."""
+    yield model
     while isinstance(model, Pipeline | BaseSearchCV):
         model = model.steps[-1][1] if isinstance(model, Pipeline) else model.estimator
-    return model
+        yield model
+
+
+def last_step(model: Any) -> Any:
+    """Return the estimator that predicts."""
+    return list(steps_of(model))[-1]
 
 
 def information_of(model: Any, task: str) -> tuple[str, str]:
@@ -59,13 +53,13 @@ def information_of(model: Any, task: str) -> tuple[str, str]:
     they are common.
 
     >>> from sklearn.linear_model import Ridge
-    >>> information_of(Ridge(), "forecast"), information_of(NadarayaWatsonRegressor(), "forecast")
+    >>> information_of(Ridge(), "forecast"), information_of(models.NadarayaWatsonRegressor(), "forecast")
     (('own lines', 'own x, codes'), ('own shape', 'own x'))
-    >>> information_of(NadarayaWatsonRegressor(), "explain")
+    >>> information_of(models.NadarayaWatsonRegressor(), "explain")
     ('peers', "own and peers' x, the others' y of the period")
     """
     final = last_step(model)
-    if isinstance(final, OwnCharacteristicsRegressor):
+    if isinstance(final, models.OwnCharacteristicsRegressor):
         if final.effects:
             return HISTORY, "own x, effects of past y"
         return (LINES if final.estimator is None or _is_linear(final.estimator) else SHAPE), "own x"

@@ -7,9 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from peerattn.exceptions import InputError, unknown_name
+import pandas as pd
+
+from peerattn.exceptions import InputError, check_names
 from peerattn.models.attention.reference import Reference
 from peerattn.panel import Panel, as_panel, read_panel
+from peerattn.panel.frames import read_frame
 from peerattn.panel.gate import refuse_identities, warn_of_constants, warn_of_leaks
 from peerattn.panel.reading import read_rows
 from peerattn.panel.stored import StoredPanel, is_stored, scan_panel
@@ -49,18 +52,15 @@ def comparison_panel(
             raise InputError(
                 "y is missing: pass y beside X, or name the outcome's column of X with outcome=."
             )
-        if industry is not None and hasattr(X, "columns") and industry not in list(X.columns):
-            raise unknown_name("industry", "column", industry, X.columns)
-        if not isinstance(X, Panel) and read_rows(X, firm, period).labels is None:
+        if industry is not None and hasattr(X, "columns"):
+            check_names("industry", "column", [industry], X.columns)
+        dated = X.dated if isinstance(X, Panel) else read_rows(X, firm, period).labels is not None
+        if not dated:
             raise InputError(
                 f"X must be a panel with firm and period, as index levels or columns named {firm!r} and {period!r}; got "
                 f"{type(X).__name__}. Name yours with firm= and period=."
             )
         panel = as_panel(X, y, outcome=outcome, characteristics=characteristics, **options)
-    if not panel.dated:
-        raise InputError(
-            "X has no labels of firm and period, which a comparison needs: name them with firm= and period=."
-        )
     panel = panel.with_outcomes(panel.y)  # some must be known
     warn_of_leaks(panel)
     warn_of_constants(panel)
@@ -81,3 +81,14 @@ def _of_files(X: Any, y: Any, *, outcome: str | None, **options: Any) -> Panel:
     if outcome not in (None, X.outcome):
         raise InputError(f"outcome: the stored panel holds the outcome {X.outcome!r}, not {outcome!r}.")
     return X.mapped()
+
+
+def frames_by_outcome(X: Any, y: Any, outcomes: Sequence[str]) -> dict[str, pd.DataFrame]:
+    """Return the frame of each outcome, without the other outcomes."""
+    if not outcomes or len(set(outcomes)) < len(outcomes):
+        raise InputError(f"outcome: expected one or more different column names, got {outcomes!r}.")
+    if y is not None:
+        raise InputError("y: outcome= names columns of X; pass one of the two, not both.")
+    frame = read_frame(X)
+    check_names("outcome", "column", outcomes, frame.columns)
+    return {name: frame.drop(columns=[other for other in outcomes if other != name]) for name in outcomes}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
 from peerattn.evaluation.running.entries import Entry
-from peerattn.evaluation.running.fitting import Folds, Results, fit_all
+from peerattn.evaluation.running.fitting import Folds, fit_all, squared_errors
 from peerattn.models import OwnHistoryRegressor
 from peerattn.panel import Panel
 
@@ -34,9 +36,7 @@ def exchanged(panel: Panel, rng: np.random.Generator) -> Panel:
     return panel.with_outcomes(pd.Series(own + drawn, index=panel.X.index, name=panel.outcome))
 
 
-def placebo_gains(
-    peer: Entry, control: Entry, panel: Panel, folds: Folds, n: int, *, n_jobs: int | None, verbose: bool
-) -> np.ndarray:
+def placebo_gains(peer: Entry, control: Entry, panel: Panel, folds: Folds, n: int, **how: Any) -> np.ndarray:
     """Return the gains in held-out R² of a peer model over a control, both refitted on n panels of exchanged outcomes.
 
     A draw in which either fails is left out.
@@ -44,15 +44,8 @@ def placebo_gains(
     rng, gains = np.random.default_rng(0), []
     for _ in range(n):
         changed = exchanged(panel, rng)
-        results = fit_all([peer, control], changed, folds, n_jobs=n_jobs, kept=None, verbose=verbose)
+        results = fit_all([peer, control], changed, folds, **how)
         if not any(result.error for result in results.values()):
-            gains.append(_gain(peer.name, control.name, changed, folds, results))
+            ours, theirs, base = squared_errors([peer.name, control.name], changed, folds, results)
+            gains.append(float((theirs - ours) / base) if base > 0 else 0.0)
     return np.array(gains)
-
-
-def _gain(peer: str, control: str, panel: Panel, folds: Folds, results: Results) -> float:
-    y, errors = panel.y.to_numpy(), np.zeros(3)
-    for k, (train, test) in enumerate(folds):
-        predicted = [results[name, k].predicted for name in (peer, control)]
-        errors += [np.nansum((y[test] - values) ** 2) for values in (*predicted, np.nanmean(y[train]))]
-    return float((errors[1] - errors[0]) / errors[2]) if errors[2] > 0 else 0.0

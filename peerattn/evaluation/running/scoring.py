@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from peerattn.evaluation.measures.metrics import r2_out_of_sample
 from peerattn.exceptions import InputError, checked
 from peerattn.panel import as_panel
 
@@ -60,6 +61,4 @@ def explain_score(estimator: Any, X: Any, y: Any) -> float:
     known = ~np.isnan(outcome)
     if known.sum() < 2:
         raise InputError(f"explain_score: {int(known.sum())} outcomes are known; at least two are needed.")
-    y_known = outcome[known]
-    total = np.sum((y_known - y_known.mean()) ** 2)
-    return float(1 - np.sum((y_known - predicted[known]) ** 2) / total) if total > 0 else float("nan")
+    return r2_out_of_sample(outcome[known], predicted[known], outcome[known].mean())

@@ -55,7 +55,7 @@ class FoldStore:
                 f"store: model {entry.name!r} cannot be stored ({type(error).__name__}: {error}). Define its class at the "
                 "top of a module, or compare without store=."
             ) from error
-        shown = (entry.native, entry.shown_outcomes, entry.own_only, with_network)
+        shown = (entry.task, with_network)
         digest = hashlib.sha256(f"{self._common}|{entry.name}|{made_from}|{shown}".encode())
         for rows in (train, test):
             digest.update(np.ascontiguousarray(rows, dtype=np.int64).tobytes() + b"|")

@@ -8,20 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from peerattn import evaluation
+from peerattn.cli import panels
 from peerattn.cli.commands import Compare
 from peerattn.cli.config import Configuration, check_again, read_config, write_config
 from peerattn.cli.options import CompareOptions, given
 from peerattn.cli.output import announce, say
-from peerattn.cli.panels import (
-    called,
-    limits_of,
-    read_factors,
-    read_settings,
-    take_models,
-    take_panel,
-    take_reference,
-    take_split,
-)
 from peerattn.evaluation.report.table import REPORTED, without_tests
 from peerattn.evaluation.splits.folds import split_words
 from peerattn.render import check_writable, write_atomic
@@ -34,10 +25,10 @@ _PASSED_ON = ("baseline", "is_return", "market_value", "outcome_horizon")  # to 
 def run(command: Compare) -> None:
     """Compare, write, print."""
     options, settings, made = _configured(command)
-    panel, task, seed = take_panel(options), options.task or "forecast", options.seed or 0
-    reference = take_reference(options, panel, task)
-    models = take_models(options.models, panel, task, seed, settings, reference=reference is not None)
-    cv = take_split(panel, options)
+    panel, task, seed = panels.take_panel(options), options.task or "forecast", options.seed or 0
+    reference = panels.take_reference(options, panel, task)
+    models = panels.take_models(options.models, panel, task, seed, settings, reference=reference is not None)
+    cv = panels.take_split(panel, options)
     folder = check_writable(command.out, argument="--out")  # found out before the work, not after it
     announce(command, f"{panel}\nmodels: {', '.join(models)}, and the controls\nsplit: {split_words(cv)}")
     jobs = -1 if len(panel.X) >= _MANY_ROWS else 1
@@ -48,12 +39,12 @@ def run(command: Compare) -> None:
         task=task,
         reference=reference,
         groups=options.group_by or (),
-        limits=(*(options.limit or ()), *limits_of(options.preset)),
+        limits=(*(options.limit or ()), *panels.limits_of(options.preset)),
         audit=bool(options.audit),
         n_jobs=jobs if command.jobs is None else command.jobs,
         store=None if command.fresh else folder / "fits",
         verbose=not command.quiet,
-        factors=read_factors(options.factors),
+        factors=panels.read_factors(options.factors),
         **{name: getattr(options, name) for name in _PASSED_ON},
     )
     result = replace(result, configuration=write_config(options, settings, result, folder))
@@ -64,14 +55,14 @@ def run(command: Compare) -> None:
 
 def _configured(command: Compare) -> Configuration:
     """Return options, models' settings and what the configuration was made with: what is given wins over the file."""
-    changes, settings = given(command), read_settings(command.settings)
+    changes, settings = given(command), panels.read_settings(command.settings)
     if command.config is None:
         return Configuration(CompareOptions(**changes), settings, {})
     read = read_config(command.config)
     other = {"panel", "dataset"} if changes.keys() & {"panel", "dataset"} else set()
     kept = {name: value for name, value in given(read.options).items() if name not in other}
     # settings of models that no longer take part fall away
-    chosen = [called(entry) for entry in command.models] if command.models else read.settings
+    chosen = [panels.called(entry) for entry in command.models] if command.models else read.settings
     merged = {name: values for name, values in read.settings.items() if name in chosen}
     merged |= {name: merged.get(name, {}) | values for name, values in settings.items()}
     changed = changes.keys() - {"panel"} or settings

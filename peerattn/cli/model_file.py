@@ -126,8 +126,7 @@ def load_model(path: Path) -> SavedModel:
             raise InputError(
                 f"{str(path)!r} was saved in Python and does not say which columns it reads. Use peerattn.load there."
             )
-        tuples = {name: tuple(value) for name, value in about.items() if isinstance(value, list)}
-        saved = SavedModel(model, **about | tuples)
+        saved = SavedModel(model, **about)
     now = versions()
     other = {name: was for name, was in saved.versions.items() if now.get(name) != was}
     if other:

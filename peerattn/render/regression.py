@@ -213,10 +213,7 @@ def regression_table(
     known = dict.fromkeys(name for frame in frames for name in frame.index)
     labels = {} if labels is None else labels
     rows: list[list[str]] = []
-    for name in [
-        *(name for name in labels if name in known),
-        *(name for name in known if name not in labels),
-    ]:
+    for name in dict.fromkeys([*(name for name in labels if name in known), *known]):
         cells = [_pair(frame, name, parentheses, levels, decimals) for frame in frames]
         rows += [[head, *below] for head, below in zip((labels.get(name, name), ""), zip(*cells))]
     fits = not all(np.isnan(result.rsquared) for result in columns.values())
@@ -229,9 +226,8 @@ def regression_table(
     marks = ", ".join(f"{'*' * (k + 1)} p < {level:g}" for k, level in enumerate(levels))
     notes = [f"{_SHOWN[parentheses]} in parentheses.{f' {marks}.' if marks else ''}"]
     notes += _of_columns({head: result._footnotes() for head, result in columns.items()})
-    first = next(iter(columns.values()))
     return Table(
-        first.title if caption is None else caption,
+        next(iter(columns.values())).title if caption is None else caption,
         ("", *columns),
         rows,
         alignment="l" + "r" * len(columns),

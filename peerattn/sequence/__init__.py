@@ -3,14 +3,19 @@
 from peerattn.sequence.anomaly import AttentionAnomalyDetector
 from peerattn.sequence.attention_map import AttentionMap
 from peerattn.sequence.base import SavedEstimator, SequenceEstimator
-from peerattn.sequence.byte_pair import BytePairTokenizer
 from peerattn.sequence.forecasting import AttentionForecaster
 from peerattn.sequence.graph import GraphAttentionClassifier
 from peerattn.sequence.language_model import LanguageModel
 from peerattn.sequence.masked_language_model import MaskedLanguageModel
 from peerattn.sequence.published import ByteLevelTokenizer, WordPieceTokenizer, load_bert, load_gpt2
 from peerattn.sequence.text_classifier import TextClassifier
-from peerattn.sequence.tokenizers import CharacterTokenizer, Tokenizer, WordTokenizer, check_texts
+from peerattn.sequence.tokenizers import (
+    BytePairTokenizer,
+    CharacterTokenizer,
+    Tokenizer,
+    WordTokenizer,
+    check_texts,
+)
 from peerattn.sequence.translator import Translator
 from peerattn.sequence.vision import VisionTransformerClassifier
 

@@ -33,8 +33,7 @@ class HiddenPatches(torch.nn.Module):
 
         ``windows`` (batch, columns, window); ``hidden`` (batch, n_patches), True where a patch is not shown.
         """
-        instead = torch.where(hidden[:, None, :, None], self.hidden, torch.nan)
-        return self.head(self.encoder(windows, hidden=instead))
+        return self.head(self.encoder(windows, hidden, self.hidden))
 
     def errors(self, windows: Tensor, hidden: Tensor) -> Tensor:
         """Return the mean squared error of each window's hidden patches, (batch,)."""

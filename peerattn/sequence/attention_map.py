@@ -50,8 +50,7 @@ class AttentionMap:
 
     def __post_init__(self) -> None:
         sizes, found = (len(self.queries), len(self.keys)), self.weights.shape
-        fits = len(found) == 4 and found[2:] == sizes
-        expect(fits, "weights", f"(layers, heads, {sizes[0]}, {sizes[1]})", found)
+        expect(found[2:] == sizes, "weights", f"(layers, heads, {sizes[0]}, {sizes[1]})", found)
 
     def __repr__(self) -> str:
         sizes = zip(("layers", "heads", "queries", "keys"), self.weights.shape)

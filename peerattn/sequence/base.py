@@ -6,12 +6,12 @@ import copy
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
 import torch
+import torch.nn.functional as F
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted, check_random_state, column_or_1d
 from torch import Tensor
@@ -97,7 +97,7 @@ class SequenceEstimator(WhereAndHow, SavedEstimator):
         if "average" in options:
             options["average"] = min(options["average"], options["max_steps"])
         batches = self._batches(examples, generator)
-        self.record_ = train(module.train(), partial(self._loss, module), batches, **options)
+        self.record_ = train(module, lambda batch: self._loss(module.train(), batch), batches, **options)
         self._keep(module)
 
     def __sklearn_clone__(self) -> Self:
@@ -137,6 +137,7 @@ class SequenceEstimator(WhereAndHow, SavedEstimator):
         Series
             By layer (its name in the module) and head.
         """
+        self._check_attends()
         module = self._module()
         losses = (total / n for total, n in self._loss_sums(module, X, y))
         found = nn.head_importance(module, lambda loss: loss, losses)
@@ -164,6 +165,9 @@ class SequenceEstimator(WhereAndHow, SavedEstimator):
         model._keep(module)
         return model
 
+    def _check_attends(self) -> None:
+        """Raise an InputError where attention adds nothing."""
+
     def _loss_sums(self, module: Any, X: Any, y: Any) -> Iterator[tuple[Tensor, int]]:
         """Yield sum and number of the losses of one batch after another."""
         raise InputError(f"model: {type(self).__name__} has no heads whose importance is measured.")
@@ -175,6 +179,7 @@ class SequenceEstimator(WhereAndHow, SavedEstimator):
 
     def _recorded(self, compute: Callable[[Any], Any]) -> list[Tensor]:
         """Return the weights of every attention layer, in their order, while ``compute`` calls the fitted module."""
+        self._check_attends()
         module = self._module()
         with torch.inference_mode(), recorded_weights(module) as layers:
             compute(module)
@@ -238,6 +243,11 @@ class StackEstimator(SequenceEstimator):
         """Return the stack at its random start."""
         options = {"dropout": self.dropout, "attend": self._attend(causal), **options}
         return nn.Encoder(self.n_layers, self.d_model, self.n_heads, generator=generator, **options)
+
+    def _loss(self, module: Any, batch: Any) -> Tensor:
+        """Return the mean cross entropy of what the module says of a batch, whose last part is the truth."""
+        smoothing = getattr(self, "label_smoothing", 0.0)
+        return F.cross_entropy(module(*batch[:-1]), batch[-1], label_smoothing=smoothing)
 
 
 class BesideLine:

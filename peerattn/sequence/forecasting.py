@@ -24,69 +24,40 @@ SAMPLE = 400  # windows, at most, that stop training: evenly spaced
 PENALTIES = tuple(10.0**power for power in range(-7, 4))
 
 
-@dataclass(frozen=True)
-class WindowMoments:
-    r"""Second moments of all windows of a series, the last value of the past taken off.
+def window_moments(series: np.ndarray, lookback: int, horizon: int) -> np.ndarray:
+    r"""Return the mean second moments of all windows of a series, the last value of the past taken off.
 
-    .. math:: G = \sum_c \sum_t w_{tc} w_{tc}', \qquad
+    .. math:: G = \frac{1}{n} \sum_c \sum_t w_{tc} w_{tc}', \qquad
               w_{tc} = (x_{t,c}, \ldots, x_{t+L+H-1,c})' - x_{t+L-1,c} \mathbf 1
 
-    Attributes
-    ----------
-    matrix : ndarray, shape (lookback + horizon, lookback + horizon)
-        G, over all columns c and windows t.
-    lookback : int
-        L.
-    n_windows : int
-        Number of windows, over all columns.
+    over all columns c of ``series``, (n_rows, n_columns), and their windows t, n in all.
     """
-
-    matrix: np.ndarray
-    lookback: int
-    n_windows: int
-
-    @classmethod
-    def of(cls, series: np.ndarray, lookback: int, horizon: int) -> WindowMoments:
-        """Return the moments of a series, (n_rows, n_columns)."""
-        size = lookback + horizon
-        total = np.zeros((size, size))
-        for column in series.T:
-            windows = np.lib.stride_tricks.sliding_window_view(column, size)
-            changes = windows - windows[:, [lookback - 1]]
-            total += changes.T @ changes
-        return cls(total, lookback, (len(series) - size + 1) * series.shape[1])
-
-    def coefficients(self, penalty: float) -> np.ndarray:
-        r"""Return the ridge map of the past to the future, :math:`(A + \lambda I)^{-1} B`, (lookback, horizon).
-
-        λ is ``penalty`` times the mean eigenvalue of A, the moments of the past; B are those of past and future.
-        """
-        past, both = np.hsplit(self.matrix[: self.lookback], [self.lookback])
-        ridge = penalty * max(np.trace(past) / self.lookback, np.finfo(float).tiny)
-        return np.linalg.solve(past + ridge * np.eye(self.lookback), both)
-
-    def mean_squared_error(self, coefficients: np.ndarray) -> float:
-        """Return the error of a linear map over these windows, per value, without looking at them again."""
-        residual = np.vstack([-coefficients, np.eye(coefficients.shape[1])])
-        total = np.sum(residual * (self.matrix @ residual))
-        return float(total / (self.n_windows * coefficients.shape[1]))
+    windows = windows_of(series, lookback + horizon).swapaxes(0, 1)  # (columns, windows, L + H), a view
+    changes = (column - column[:, [lookback - 1]] for column in windows)
+    return sum(each.T @ each for each in changes) / (windows.shape[0] * windows.shape[1])
 
 
-def window_ridge(train: WindowMoments, validation: WindowMoments) -> tuple[np.ndarray, float]:
+def window_ridge(train: np.ndarray, validation: np.ndarray, lookback: int) -> tuple[np.ndarray, float]:
     r"""Return the linear forecast of a window whose penalty does best on later windows.
 
-    .. math:: \hat x_{t+h} = x_t + \sum_{l=0}^{L-1} (x_{t-l} - x_t)\, \beta_{lh}
+    .. math:: \hat x_{t+h} = x_t + \sum_{l=0}^{L-1} (x_{t-l} - x_t)\, \beta_{lh}, \qquad
+              \beta = (A + \lambda \bar a I)^{-1} B
+
+    A are the moments of the past, :math:`\bar a` their mean eigenvalue, B those of past and future.
 
     Parameters
     ----------
-    train, validation : WindowMoments
-        Of the windows that are fitted, and of those that choose among `PENALTIES`.
+    train, validation : ndarray, shape (lookback + horizon, lookback + horizon)
+        `window_moments` of the windows that are fitted, and of those that choose λ among `PENALTIES`.
+    lookback : int
+        L.
 
     Returns
     -------
     coefficients : ndarray, shape (lookback, horizon)
         Oldest value first. A large penalty leads to zero: repeat the last value.
     penalty : float
+        λ.
 
     References
     ----------
@@ -95,14 +66,16 @@ def window_ridge(train: WindowMoments, validation: WindowMoments) -> tuple[np.nd
     Examples
     --------
     >>> line = np.arange(30.0)[:, None]  # goes on by one
-    >>> moments = WindowMoments.of(line, lookback=4, horizon=2)
-    >>> coefficients, penalty = window_ridge(moments, moments)
+    >>> moments = window_moments(line, lookback=4, horizon=2)
+    >>> coefficients, penalty = window_ridge(moments, moments, lookback=4)
     >>> np.round((np.arange(4.0) - 3) @ coefficients, 3)
     array([1., 2.])
     """
-    maps = [train.coefficients(penalty) for penalty in PENALTIES]
-    errors = [validation.mean_squared_error(coefficients) for coefficients in maps]
-    best = int(np.argmin(errors))
+    past, both = np.hsplit(train[:lookback], [lookback])
+    unit = max(np.trace(past) / lookback, np.finfo(float).tiny) * np.eye(lookback)
+    maps = [np.linalg.solve(past + penalty * unit, both) for penalty in PENALTIES]
+    left = [np.vstack([-coefficients, np.eye(coefficients.shape[1])]) for coefficients in maps]
+    best = int(np.argmin([np.sum(residual * (validation @ residual)) for residual in left]))
     return maps[best], PENALTIES[best]
 
 
@@ -235,8 +208,9 @@ class AttentionForecaster(BesideLine, WindowedEstimator):
         -------
         self
         """
-        counts = ("horizon", "lookback", "patch", "max_steps", "batch_size")
-        check_at_least(1, **{name: getattr(self, name) for name in counts})
+        check_at_least(
+            1, horizon=self.horizon, lookback=self.lookback, patch=self.patch, batch_size=self.batch_size
+        )
         check_share(validation_share=self.validation_share)
         size, values = self.lookback + self.horizon, check_series(self, X, reset=True)
         n_train = len(values) - round(self.validation_share * len(values))
@@ -254,8 +228,8 @@ class AttentionForecaster(BesideLine, WindowedEstimator):
         """Set the line, of the rows that train and those that choose penalty and step, which start with the window before."""
         self.penalty_ = float("nan")
         if self.line:
-            moments = (WindowMoments.of(rows, self.lookback, self.horizon) for rows in examples)
-            coefficients, self.penalty_ = window_ridge(*moments)
+            train, validation = (window_moments(rows, self.lookback, self.horizon) for rows in examples)
+            coefficients, self.penalty_ = window_ridge(train, validation, self.lookback)
             module.line.copy_(torch.tensor(coefficients))
 
     def _learn(self, module: Any, examples: Any, generator: torch.Generator, **options: Any) -> None:
@@ -264,9 +238,7 @@ class AttentionForecaster(BesideLine, WindowedEstimator):
 
         @torch.no_grad()
         def held_losses() -> np.ndarray:
-            losses = torch.cat(list(self._held_losses(module.eval(), validation)))
-            module.train()
-            return losses.double().cpu().numpy()
+            return torch.cat(list(self._held_losses(module.eval(), validation))).double().cpu().numpy()
 
         self._keep(module)
         start, without = self.state_, held_losses()
@@ -343,7 +315,6 @@ class AttentionForecaster(BesideLine, WindowedEstimator):
         InputError
             When the forecasts are those of the line alone (``gain_`` within ``gain_error_``), without attention.
         """
-        self._check_attends()
         return self._map_of_patches(X, column)
 
     def _forecast(self, scaled: np.ndarray) -> np.ndarray:

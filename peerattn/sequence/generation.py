@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from peerattn.exceptions import check_at_least, check_share, expect
-
-
-class Reader(Protocol):
-    """A model that reads sequences and says what comes next."""
-
-    def next_log_probabilities(self, sequences: Tensor) -> Tensor:
-        """Return the log probabilities of the next symbol, (n_sequences, n_symbols), of sequences (n_sequences, t)."""
-
-    def reorder(self, sequences: Tensor) -> None:
-        """Note that row k of the next sequences continues row ``sequences[k]`` of the last ones."""
 
 
 def sample(
@@ -60,7 +50,9 @@ def sample(
     >>> sorted(set(draws))
     [0, 1]
     """
-    check_sampling(temperature, top_k, top_p)
+    expect(temperature >= 0, "temperature", "a number of at least 0", temperature)
+    check_at_least(1, top_k=1 if top_k is None else top_k)
+    check_share(top_p=1 if top_p is None else top_p)
     if temperature == 0:
         return log_probabilities.argmax(-1)
     ordered, symbols = (log_probabilities.cpu().double() / temperature).sort(descending=True)
@@ -74,15 +66,8 @@ def sample(
     return symbols.gather(1, drawn)[:, 0].to(log_probabilities.device)
 
 
-def check_sampling(temperature: float, top_k: int | None, top_p: float | None) -> None:
-    """Raise an InputError when an option of `sample` is out of range."""
-    expect(temperature >= 0, "temperature", "a number of at least 0", temperature)
-    check_at_least(1, top_k=1 if top_k is None else top_k)
-    check_share(top_p=1 if top_p is None else top_p)
-
-
 def beam_search(
-    reader: Reader, start: Tensor, *, n_beams: int, max_symbols: int, end: int | None = None,
+    reader: Any, start: Tensor, *, n_beams: int, max_symbols: int, end: int | None = None,
     length_penalty: float = 0.6,
 ) -> list[list[int]]:  # fmt: skip
     r"""Return the most likely continuation that keeping the best ``n_beams`` at every step finds.
@@ -91,8 +76,10 @@ def beam_search(
 
     Parameters
     ----------
-    reader : Reader
-        Gives the probabilities; rows are the beams of each sequence side by side.
+    reader : object
+        ``next_log_probabilities(sequences)`` gives the log probabilities of the next symbol, (n_sequences, n_symbols), of
+        sequences (n_sequences, t), the beams of each sequence side by side; ``reorder(rows)`` notes that row k of the next
+        sequences continues row ``rows[k]`` of the last ones.
     start : Tensor of int64, shape (n_sequences, t)
         What the sequences start with.
     n_beams : int

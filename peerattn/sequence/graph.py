@@ -201,15 +201,11 @@ class GraphAttentionClassifier(Classifies, SequenceEstimator):
     ) -> None:
         """Fit a network to the classes of the shown nodes, at the step of least error on those held out."""
         module = self._build(generator).to(self.device)
-        (rows, truth), (later, answers) = (map(self._tensor, part or ((), ())) for part in (shown, held))
-
-        def error() -> float:
-            found = F.cross_entropy(module.eval()(*graph)[later], answers)
-            module.train()
-            return float(found)
-
-        validate = None if held is None else error
-        self._learn(module, (*graph, rows, truth), generator, validate=validate, **options)
+        rows, truth = map(self._tensor, shown)
+        if held is not None:
+            later, answers = map(self._tensor, held)
+            options["validate"] = lambda: float(F.cross_entropy(module.eval()(*graph)[later], answers))
+        self._learn(module, (*graph, rows, truth), generator, **options)
 
     def _build(self, generator: torch.Generator) -> GraphNetwork:
         sizes = (self.n_features_in_, len(self.classes_), self.n_layers, self.n_heads, self.d_head)
@@ -324,9 +320,7 @@ def _labels(y: Any, n: int, name: str) -> tuple[np.ndarray, np.ndarray]:
 def _edges(edges: Any, n: int, directed: bool) -> np.ndarray:
     """Return int64 edges sorted by node, each once, both ways unless directed, with every node's edge to itself."""
     own = np.arange(n)
-    if edges is None:
-        return np.stack([own, own])
-    given = np.asarray(edges)
+    given = np.empty((2, 0), np.int64) if edges is None else np.asarray(edges)
     given = given.astype(np.int64) if given.dtype.kind in "iu" or not given.size else given
     check_edges(torch.as_tensor(given), n, n)
     both = given if directed else np.concatenate([given, given[::-1]], axis=1)

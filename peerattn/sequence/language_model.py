@@ -18,7 +18,7 @@ from peerattn import nn
 from peerattn.exceptions import InputError, check_at_least, expect
 from peerattn.sequence.attention_map import AttentionMap
 from peerattn.sequence.base import seeded
-from peerattn.sequence.generation import beam_search, check_sampling, sample
+from peerattn.sequence.generation import beam_search, sample
 from peerattn.sequence.text_encoder import TextEncoder, TextEstimator, mask_of_past
 from peerattn.sequence.tokenizers import Tokenizer, check_texts
 
@@ -148,9 +148,7 @@ class LanguageModel(TextEstimator):
         X = X if isinstance(X, str | np.ndarray | Tensor) else list(X)
         text = isinstance(X, str)
         if text and _PATH.fullmatch(X):
-            raise InputError(
-                f"X: {X!r} looks like the path of a file: pass its text, Path({X!r}).read_text()."
-            )
+            raise InputError(f"X: {X!r} looks like the path of a file: pass its text, path.read_text().")
         self.tokenizer_, self.ends_ = None, False
         if text or not len(X) or isinstance(X[0], str):
             self.tokenizer_, self.ends_ = self._fit_tokenizer(check_texts([X] if text else X)), not text
@@ -250,7 +248,6 @@ class LanguageModel(TextEstimator):
         Past ``block_size`` symbols the model looks back over the last half to whole block: what is read moves on by half
         a block at a time, so that with a cache a symbol costs one row, and two where it moves.
         """
-        check_sampling(temperature, top_k, top_p)
         check_at_least(1, n_symbols=n_symbols)
         sequences = self._read(prompt, name="prompt")[None].to(self.device)
         tokenizer = self.tokenizer_
@@ -322,9 +319,8 @@ def _windows(numbers: Tensor, block_size: int) -> Iterator[tuple[Tensor, int]]:
 
 def _check_numbers(X: Any, name: str, n_symbols: float = math.inf) -> Tensor:
     array = np.asarray(X)
-    whole = array.ndim == 1 and np.issubdtype(array.dtype, np.integer)
-    given = f"{array.dtype} of shape {array.shape}"
-    expect(whole, name, "a text, or numbers in one dimension", given)
+    whole = array.ndim == 1 and array.dtype.kind in "iu"
+    expect(whole, name, "a text, or numbers in one dimension", f"{array.dtype} of shape {array.shape}")
     least, most = array.min(initial=0), array.max(initial=0)
     expect(least >= 0, name, "numbers of at least 0", least)
     expect(most < n_symbols, name, f"numbers below {n_symbols}, as in fit", most)

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from peerattn import nn
 from peerattn.exceptions import expect
-from peerattn.sequence.text_encoder import EncodedTexts, TextEncoder, Texts
-from peerattn.sequence.tokenizers import MASK, SPECIAL, check_texts, pad
+from peerattn.sequence.text_encoder import EncodedTexts, TextEncoder, Texts, pad
+from peerattn.sequence.tokenizers import MASK, SPECIAL, check_texts
 
 MASKED_SHARE = 0.15
 NEAR = 5  # symbols on either side that count as together
@@ -117,10 +117,6 @@ class MaskedLanguageModel(EncodedTexts):
         texts, vectors = [text[1:] for text in examples[0]], module.encoder.embedding.tokens.weight
         vectors.add_(torch.as_tensor(cooccurrence_vectors(texts, *vectors.shape), dtype=vectors.dtype))
         module.popularity.copy_(torch.as_tensor(log_frequencies(texts, len(vectors))))
-
-    def _loss(self, module: MaskedLanguageModule, batch: tuple[Tensor, Tensor, Tensor, Tensor]) -> Tensor:
-        corrupted, lengths, places, truth = batch
-        return F.cross_entropy(module(corrupted, lengths, places), truth)
 
     def loss(self, X: Any) -> float:
         """Return the mean negative log probability, in nats, of masked symbols of the texts.

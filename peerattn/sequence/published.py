@@ -17,10 +17,9 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from peerattn.exceptions import InputError, expect
-from peerattn.sequence.byte_pair import merged
 from peerattn.sequence.language_model import LanguageModel
 from peerattn.sequence.masked_language_model import MaskedLanguageModel
-from peerattn.sequence.tokenizers import SPECIAL, Tokenizer
+from peerattn.sequence.tokenizers import SPECIAL, Tokenizer, merged
 
 _BERT_SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")  # in the order of SPECIAL
 _MARK = re.compile(r"<mask>|\[MASK\]")
@@ -203,7 +202,6 @@ def load_bert(folder: str | os.PathLike[str]) -> MaskedLanguageModel:
     blocks = _blocks(state, "encoder.stack.blocks", "encoder.layer", 0)
     n_layers = len(blocks) // len(_BLOCK)
     model = MaskedLanguageModel(tokenizer, n_layers=n_layers, n_positions=n_positions, **sizes)
-    model.tokenizer_ = tokenizer
     return _with_weights(model, ours | _renamed(state, _BERT | blocks))
 
 
@@ -240,7 +238,7 @@ def load_gpt2(folder: str | os.PathLike[str]) -> LanguageModel:
     sizes = {"n_heads": config.get("n_head", d_model // 64), "d_model": d_model, "block_size": block_size}
     blocks = _blocks(state, "stack.blocks", "h", 1)
     model = LanguageModel(tokenizer, n_layers=len(blocks) // len(_BLOCK), positions="learned", **sizes)
-    model.tokenizer_, model.n_symbols_, model.ends_ = tokenizer, len(tokenizer.symbols_), True
+    model.n_symbols_, model.ends_ = len(tokenizer.symbols_), True
     return _with_weights(model, ours | _renamed(state, {"stack.final_norm": "ln_f"} | blocks))
 
 
@@ -300,7 +298,7 @@ def _renamed(state: _State, names: Mapping[str, str]) -> dict[str, Tensor]:
 
 def _with_weights(model: Any, state: Mapping[str, Tensor]) -> Any:
     """Return the model with these parameters, once they fit its module."""
-    model.published_ = True
+    model.published_, model.tokenizer_ = True, model.tokenizer
     model.state_ = {name: value.contiguous().numpy() for name, value in state.items()}
     try:
         model._module()

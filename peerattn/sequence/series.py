@@ -30,9 +30,9 @@ class PatchEncoder(torch.nn.Module):
         Values in a patch, k. A window that is no multiple is filled up on the left with its first value.
     d_model, n_heads, n_layers : int
         Sizes of the blocks, which attend within each column.
-    generator : torch.Generator, default None
     **options
-        Further options of the blocks, ``dropout`` and ``attend`` among them; see `Encoder`.
+        ``generator``, which draws the start, and further options of the blocks, ``dropout`` and ``attend`` among them; see
+        `Encoder`.
 
     References
     ----------
@@ -44,16 +44,13 @@ class PatchEncoder(torch.nn.Module):
     torch.Size([5, 3, 3, 8])
     """
 
-    def __init__(
-        self, lookback: int, patch: int, d_model: int, n_heads: int, n_layers: int, *,
-        generator: torch.Generator | None = None, **options: Any,
-    ):  # fmt: skip
+    def __init__(self, lookback: int, patch: int, d_model: int, n_heads: int, n_layers: int, **options: Any):
         super().__init__()
-        generator = torch.Generator() if generator is None else generator
+        generator = options.setdefault("generator", torch.Generator())
         self.patch, self.n_patches = patch, -(-lookback // patch)
         self.embed = nn.linear(patch, d_model, generator=generator)
         self.positions = nn.LearnedPositions(self.n_patches, d_model, generator=generator)
-        self.blocks = nn.Encoder(n_layers, d_model, n_heads, generator=generator, **options)
+        self.blocks = nn.Encoder(n_layers, d_model, n_heads, **options)
 
     def patches(self, windows: Tensor) -> Tensor:
         """Cut windows (..., lookback) into patches (..., n_patches, patch)."""
@@ -61,15 +58,15 @@ class PatchEncoder(torch.nn.Module):
         first = windows[..., :1].expand(*windows.shape[:-1], missing)
         return torch.cat([first, windows], dim=-1).unflatten(-1, (self.n_patches, self.patch))
 
-    def forward(self, windows: Tensor, *, hidden: Tensor | None = None) -> Tensor:
+    def forward(self, windows: Tensor, hidden: Tensor | None = None, instead: Any = None) -> Tensor:
         """Return the rows of all patches, (batch, columns, n_patches, d_model), of windows (batch, columns, lookback).
 
-        ``hidden``, vectors that broadcast to the result, with ``nan`` where a patch shows itself, replace patches. The
+        Where ``hidden``, (batch, n_patches), the vector ``instead`` takes the place of a patch. The
         weights of each layer are (batch, columns, heads, n_patches, n_patches).
         """
         rows = self.embed(self.patches(windows))
         if hidden is not None:
-            rows = torch.where(hidden.isnan(), rows, hidden)
+            rows = torch.where(hidden[:, None, :, None], instead, rows)
         return self.blocks(rows + self.positions(self.n_patches))
 
 
@@ -78,7 +75,6 @@ class WindowedEstimator(StackEstimator):
 
     _past: ClassVar[str]  # the argument that says how many rows a window has
     patch: Any
-    n_features_in_: Any
     mean_: np.ndarray
     scale_: np.ndarray
 

@@ -17,11 +17,10 @@ from torch import Tensor
 
 from peerattn import nn
 from peerattn.exceptions import expect
-from peerattn.sequence.attention_map import AttentionMap
 from peerattn.sequence.base import BesideLine, Classifies, SavedEstimator, class_folds, gain_in_blocks
 from peerattn.sequence.masked_language_model import MaskedLanguageModel
-from peerattn.sequence.text_encoder import EncodedTexts, TextEncoder, Texts
-from peerattn.sequence.tokenizers import PAD, START, UNKNOWN, check_texts, pad
+from peerattn.sequence.text_encoder import EncodedTexts, TextEncoder, Texts, pad
+from peerattn.sequence.tokenizers import PAD, START, UNKNOWN, check_texts
 
 #: Numbers and pairs of neighbours as terms.
 _TERMS = {"token_pattern": r"\S+", "ngram_range": (1, 2), "sublinear_tf": True}
@@ -215,8 +214,17 @@ class TextClassifier(Classifies, BesideLine, EncodedTexts):
     def _start(self, module: ClassifierModule, examples: Any) -> None:
         if self.pretrained is not None:
             module.encoder.load_state_dict(self.pretrained._module().encoder.state_dict())
-        if self.embeddings is not None:
-            self._fix(module.encoder.embedding.tokens.weight, self.embeddings)
+        if self.embeddings is None:
+            return
+        weight, given = module.encoder.embedding.tokens.weight, self.embeddings
+        known = {k: np.asarray(given[s]) for k, s in enumerate(self.tokenizer_.symbols_) if s in given}
+        shapes = {vector.shape for vector in known.values()}
+        fits = self.pretrained is None and shapes == {(self.d_model,)}
+        wanted = f"vectors of d_model={self.d_model} numbers for symbols of the texts, and pretrained=None"
+        found = f"shapes {sorted(shapes)} for {len(known)} of {len(weight)} symbols"
+        expect(fits, "embeddings", wanted, found, "Set d_model to their length.")
+        weight.zero_()[list(known)] = torch.tensor(np.stack(list(known.values())), dtype=weight.dtype)
+        weight.requires_grad_(False)
 
     def _learn(self, module: Any, examples: Any, generator: torch.Generator, **options: Any) -> None:
         """Learn attention, from nine tenths of the texts where there is a line, and judge by the last tenth."""
@@ -236,38 +244,11 @@ class TextClassifier(Classifies, BesideLine, EncodedTexts):
         self.factor_, self.gain_, self.gain_error_ = judged(line, attended, numbers[held])
         self.line_ = SymbolRegression().fit(symbols, numbers, n_classes=n_classes)
 
-    def _fix(self, weight: torch.nn.Parameter, embeddings: Mapping[str, Any]) -> None:
-        """Set the vectors of symbols, and keep training from changing them."""
-        symbols = self.tokenizer_.symbols_
-        known = {k: np.asarray(embeddings[s]) for k, s in enumerate(symbols) if s in embeddings}
-        shapes = {vector.shape for vector in known.values()}
-        fits = self.pretrained is None and shapes == {(self.d_model,)}
-        wanted = f"vectors of d_model={self.d_model} numbers for symbols of the texts, and pretrained=None"
-        found = f"shapes {sorted(shapes)} for {len(known)} of {len(weight)} symbols"
-        expect(fits, "embeddings", wanted, found, "Set d_model to their length.")
-        weight.zero_()[list(known)] = torch.tensor(np.stack(list(known.values())), dtype=weight.dtype)
-        weight.requires_grad_(False)
-
-    def _loss(self, module: ClassifierModule, batch: tuple[Tensor, Tensor, Tensor]) -> Tensor:
-        symbols, lengths, truth = batch
-        return F.cross_entropy(module(symbols, lengths), truth, label_smoothing=self.label_smoothing)
-
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the probability of every class, in the order of ``classes_``: (n_texts, n_classes)."""
         texts = check_texts(X)
         attended = self._attended(self._module(), self._read(texts))
         return np.asarray(softmax(self._offsets(texts) + self.factor_ * attended, axis=1))
-
-    def attention(self, X: str) -> AttentionMap:
-        """Return the attention weights in one text.
-
-        Raises
-        ------
-        InputError
-            When the probabilities are those of the line alone.
-        """
-        self._check_attends()
-        return super().attention(X)
 
     def _attended(self, module: ClassifierModule, sequences: Sequence[list[int]]) -> np.ndarray:
         """Return what attention adds to the logits, (n_texts, n_classes)."""
@@ -280,7 +261,6 @@ class TextClassifier(Classifies, BesideLine, EncodedTexts):
         return self.line_.log_probabilities([self.tokenizer_.encode(text) for text in texts])
 
     def _loss_sums(self, module: Any, X: Any, y: Any) -> Iterator[tuple[Tensor, int]]:
-        self._check_attends()
         texts, truth = check_texts(X), self._class_numbers(y)
         offsets = torch.tensor(self._offsets(texts), dtype=torch.float32)
         for at, symbols, lengths in self._by_length(self._read(texts)):

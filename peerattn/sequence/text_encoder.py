@@ -10,12 +10,13 @@ import numpy as np
 import torch
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from peerattn import nn
 from peerattn.exceptions import check_at_least
 from peerattn.sequence.attention_map import AttentionMap
 from peerattn.sequence.base import StackEstimator
-from peerattn.sequence.tokenizers import START, Tokenizer, check_texts, find_tokenizer, pad
+from peerattn.sequence.tokenizers import PAD, START, Tokenizer, check_texts, find_tokenizer
 
 BERT_EPS = 1e-12  # of its normalisations
 Texts = Sequence[list[int]]  # as numbers of symbols
@@ -132,7 +133,13 @@ class EncodedTexts(TextEstimator):
         return [[START, *self.tokenizer_.encode(text)[: longest - 1 - len(end)], *end] for text in texts]
 
     def attention(self, X: str) -> AttentionMap:
-        """Return the attention weights in one text."""
+        """Return the attention weights in one text.
+
+        Raises
+        ------
+        InputError
+            When the probabilities are those of a line alone.
+        """
         (numbers,) = self._read(check_texts([X]))
         names = [self.tokenizer_.symbols_[k] for k in numbers]
         return self._map(lambda module: module.encoder(*pad([numbers], self.device)), names)
@@ -142,3 +149,27 @@ def mask_of_past(stack: Any, n: int, read: int, device: torch.device) -> Tensor 
     """Return the causal mask of n rows after those read; None where it masks nothing or the layers look back by themselves."""
     alone = n == 1 or all(block.attention.attend is not nn.attention for block in stack.blocks)
     return None if alone else nn.causal_mask(n, read + n, device=device)
+
+
+def pad(sequences: Sequence[Sequence[int]], device: str = "cpu") -> tuple[Tensor, Tensor]:
+    """Return sequences side by side, filled up to the longest with ``<pad>``, and their lengths.
+
+    Parameters
+    ----------
+    sequences : sequence of sequences of int
+    device : str, default "cpu"
+
+    Returns
+    -------
+    symbols : Tensor of int64, shape (batch, longest)
+    lengths : Tensor of int64, shape (batch,)
+
+    Examples
+    --------
+    >>> pad([[5, 6], [7]])
+    (tensor([[5, 6],
+             [7, 0]]), tensor([2, 1]))
+    """
+    rows = [torch.tensor(sequence, dtype=torch.int64) for sequence in sequences]
+    symbols = pad_sequence(rows, batch_first=True, padding_value=PAD)
+    return symbols.to(device), torch.tensor([len(row) for row in rows]).to(device)

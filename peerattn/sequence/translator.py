@@ -16,8 +16,8 @@ from peerattn import nn
 from peerattn.exceptions import InputError, check_at_least, expect
 from peerattn.sequence.attention_map import AttentionMap, stacked
 from peerattn.sequence.generation import beam_search
-from peerattn.sequence.text_encoder import TextEstimator, Texts, mask_of_past
-from peerattn.sequence.tokenizers import END, PAD, START, UNKNOWN, check_texts, pad
+from peerattn.sequence.text_encoder import TextEstimator, Texts, mask_of_past, pad
+from peerattn.sequence.tokenizers import END, PAD, START, UNKNOWN, check_texts
 
 _TRANSLATED_AT_ONCE = 64  # texts
 
@@ -329,6 +329,5 @@ class _TranslationReader:
 
 def _check_pairs(X: Any, y: Any) -> tuple[list[str], list[str]]:
     sources, targets = check_texts(X), check_texts(y, "y")
-    n = len(sources)
-    expect(len(targets) == n, "y", f"one translation per text ({n})", len(targets))
+    expect(len(targets) == len(sources), "y", f"one translation per text ({len(sources)})", len(targets))
     return sources, targets

@@ -140,14 +140,11 @@ class VisionTransformerClassifier(Classifies, StackEstimator):
         return self._fit((self._standardised(images), self._tensor(codes)))
 
     def _batches(self, examples: Any, generator: torch.Generator) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield images and their classes, shuffled anew in every pass."""
+        """Yield patches of images and their classes, shuffled anew in every pass."""
         pixels, truth = examples
         while True:
             for at in torch.randperm(len(truth), generator=generator).split(self.batch_size):
-                yield _shifted(pixels[at], self.shift, generator), truth[at]
-
-    def _loss(self, module: VisionTransformer, batch: tuple[Tensor, Tensor]) -> Tensor:
-        return F.cross_entropy(module(self._patches(batch[0])), batch[1])
+                yield self._patches(_shifted(pixels[at], self.shift, generator)), truth[at]
 
     def _build(self, generator: torch.Generator) -> VisionTransformer:
         draw: dict[str, Any] = {"generator": generator}
@@ -188,10 +185,9 @@ class VisionTransformerClassifier(Classifies, StackEstimator):
         return self._in_parts(lambda part: self._scores(module, part).double().softmax(-1), images)
 
     def _loss_sums(self, module: Any, X: Any, y: Any) -> Iterator[tuple[Tensor, int]]:
-        images, truth = _images(X, self.image_shape_), self._class_numbers(y).to(self.device)
-        for k in range(0, len(images), 256):
-            scores, classes = self._scores(module, images[k : k + 256]), truth[k : k + 256]
-            yield F.cross_entropy(scores, classes, reduction="sum"), len(classes)
+        pixels = self._standardised(_images(X, self.image_shape_)).split(256)
+        for part, classes in zip(pixels, self._class_numbers(y).to(self.device).split(256)):
+            yield F.cross_entropy(module(self._patches(part)), classes, reduction="sum"), len(classes)
 
     def attention(self, image: Any) -> AttentionMap:
         """Return the attention weights between patches of one image; "cls" is the row that the class is read from.

@@ -11,7 +11,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from peerattn.exceptions import InputError
 from peerattn.sequence import AttentionForecaster
-from peerattn.sequence.forecasting import PENALTIES, WindowMoments, gain_in_blocks, window_ridge
+from peerattn.sequence.forecasting import PENALTIES, gain_in_blocks, window_moments, window_ridge
 from peerattn.sequence.series import PatchEncoder, windows_of
 
 QUICK = {
@@ -53,27 +53,26 @@ def stacked(series, lookback, horizon):
 @pytest.mark.parametrize("level", [0.0, 1e4])
 def test_moments_are_those_of_all_windows(level):
     series, w = walk(70, 3) + level, stacked(walk(70, 3), 7, 4)
-    moments = WindowMoments.of(series, 7, 4)
-    np.testing.assert_allclose(moments.matrix, w.T @ w, atol=1e-6 if level else 1e-10)
-    assert moments.n_windows == len(w)
+    np.testing.assert_allclose(window_moments(series, 7, 4) * len(w), w.T @ w, atol=1e-6 if level else 1e-10)
 
 
-def test_the_line_is_scikit_learns_ridge():
-    series = walk(80, 2)
-    moments, w = WindowMoments.of(series, 6, 3), stacked(series, 6, 3)
-    past, future = w[:, :6], w[:, 6:]
-    alpha = 0.1 * np.trace(past.T @ past) / 6
-    ridge = Ridge(alpha=alpha, fit_intercept=False).fit(past, future)
-    found = moments.coefficients(0.1)
-    np.testing.assert_allclose(found, ridge.coef_.T, atol=1e-10)
-    assert moments.mean_squared_error(found) == pytest.approx(
-        np.mean((past @ found - future) ** 2), abs=1e-10
-    )
+def test_the_line_is_scikit_learns_ridge_of_the_penalty_that_does_best_later():
+    w, later = stacked(walk(80, 2), 6, 3), stacked(walk(60, 2, seed=1), 6, 3)
+
+    def ridge(penalty):
+        alpha = penalty * np.trace(w[:, :6].T @ w[:, :6]) / 6
+        return Ridge(alpha=alpha, fit_intercept=False).fit(w[:, :6], w[:, 6:])
+
+    errors = [np.mean((ridge(penalty).predict(later[:, :6]) - later[:, 6:]) ** 2) for penalty in PENALTIES]
+    moments = (window_moments(walk(n, 2, seed), 6, 3) for n, seed in ((80, 0), (60, 1)))
+    found, penalty = window_ridge(*moments, lookback=6)
+    assert penalty == PENALTIES[int(np.argmin(errors))]
+    np.testing.assert_allclose(found, ridge(penalty).coef_.T, atol=1e-10)
 
 
 def test_a_random_walk_repeats_its_last_value():
-    train, later = (WindowMoments.of(walk(1500, 1, seed), 20, 5) for seed in (0, 1))
-    coefficients, penalty = window_ridge(train, later)
+    train, later = (window_moments(walk(1500, 1, seed), 20, 5) for seed in (0, 1))
+    coefficients, penalty = window_ridge(train, later, 20)
     assert penalty >= PENALTIES[-5] and np.abs(coefficients).max() < 0.05
 
 
@@ -159,7 +158,8 @@ def test_attention_at_its_own_learning_rate_adds_what_no_line_can_forecast():
     options = QUICK | {"max_steps": 200, "batch_size": 64, "patch": 1, "dropout": 0.0}
     model = AttentionForecaster(1, 4, **options).fit(x[:1200])
     later = (x[1196:] - model.mean_) / model.scale_
-    line = WindowMoments.of(later, 4, 1).mean_squared_error(model.state_["line"].astype(float))
+    w = stacked(later, 4, 1)
+    line = np.mean((w[:, :4] @ model.state_["line"].astype(float) - w[:, 4:]) ** 2)
     assert model.gain_ > 5 * model.gain_error_ and -model.score(x[1196:]) < 0.7 * line
 
 

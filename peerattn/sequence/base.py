@@ -21,7 +21,7 @@ from peerattn.exceptions import InputError, expect
 from peerattn.nn.recording import recorded_weights
 from peerattn.sequence.attention_map import AttentionMap, stacked
 from peerattn.store.objects import Saved
-from peerattn.training import TrainingRecord, train
+from peerattn.training import train
 
 EXACT = 1e-9  # mean loss below which nothing is left to learn
 #: Arguments of `peerattn.training.train` that a model's attributes give.
@@ -42,15 +42,7 @@ class SavedEstimator(Saved, BaseEstimator):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class WhereAndHow:
-    """Arguments of every sequence model: the device, the seed, and whether to show a progress bar."""
-
-    device: str = "cpu"
-    random_state: Any = None
-    verbose: bool = False
-
-
-class SequenceEstimator(WhereAndHow, SavedEstimator):
+class SequenceEstimator(SavedEstimator):
     """A model with a torch module: built from the constructor's arguments, trained, kept as arrays.
 
     A subclass gives :meth:`_build`, :meth:`_batches` and :meth:`_loss`. Its ``fit`` checks what to learn from, sets what
@@ -68,10 +60,9 @@ class SequenceEstimator(WhereAndHow, SavedEstimator):
         Heads of the layers that were pruned; not there where none was.
     """
 
-    pretrained: Any = None  # the fitted model that this one starts from
-    state_: dict[str, np.ndarray]
-    kept_heads_: dict[str, int]
-    record_: TrainingRecord
+    device: str = "cpu"
+    random_state: Any = None
+    verbose: bool = False
 
     def _fit(self, examples: Any) -> Self:
         """Build a module and learn from the examples."""
@@ -161,7 +152,7 @@ class SequenceEstimator(WhereAndHow, SavedEstimator):
         for name, heads in keep.items():
             _take_heads(module, name, torch.tensor(list(heads), dtype=torch.int64))
         kept = {name: len(heads) for name, heads in keep.items()}
-        model.kept_heads_ = getattr(self, "kept_heads_", {}) | kept
+        model.__dict__["kept_heads_"] = getattr(self, "kept_heads_", {}) | kept
         model._keep(module)
         return model
 
@@ -191,8 +182,7 @@ class SequenceEstimator(WhereAndHow, SavedEstimator):
         return AttentionMap(layers, tuple(names), tuple(names))
 
     def _keep(self, module: torch.nn.Module) -> None:
-        held = module.state_dict().items()
-        self.state_ = {name: value.detach().cpu().numpy().copy() for name, value in held}
+        self.state_ = {k: v.detach().cpu().numpy().copy() for k, v in module.state_dict().items()}
 
     def _module(self) -> Any:
         """Return the fitted module, ready to compute: built anew, so that nothing live is kept."""

@@ -164,16 +164,15 @@ class GraphAttentionClassifier(Classifies, SequenceEstimator):
             When an edge names a node that is not there, or no class is known.
         """
         check_at_least(1, n_layers=self.n_layers)
-        given = X
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float32, ensure_min_samples=2)
-        at, labels = _labels(y, X.shape[0], "y")
+        features = validate_data(self, X, accept_sparse="csr", dtype=np.float32, ensure_min_samples=2)
+        at, labels = _labels(y, features.shape[0], "y")
         self.classes_, codes = np.unique(labels, return_inverse=True)
-        self.with_edges_, self.counts_ = edges is not None, bool(self.normalise and _are_counts(X))
+        self.with_edges_, self.counts_ = edges is not None, bool(self.normalise and _are_counts(features))
         generator = seeded(self.random_state)
-        graph = self._tensors(X, edges)
+        graph = self._tensors(features, edges)
         shown, held, options = (at, codes), None, dict[str, Any]()
         if y_validation is not None:
-            at, labels = _labels(y_validation, X.shape[0], "y_validation")
+            at, labels = _labels(y_validation, features.shape[0], "y_validation")
             held = at, self._class_numbers(labels, "y_validation").numpy()
         if held is None and self.early_stopping and np.bincount(codes).min() >= N_FOLDS:
             order = torch.randperm(len(codes), generator=generator).numpy()
@@ -184,7 +183,7 @@ class GraphAttentionClassifier(Classifies, SequenceEstimator):
         if held is None:
             options["average"] = max(1, options.get("max_steps", self.max_steps) // 2)
         self._fitted_on(graph, shown, held, generator, **options)
-        self.label_distributions_ = self.predict_proba(given, edges=edges)
+        self.label_distributions_ = self.predict_proba(X, edges=edges)
         self.transduction_ = self._likeliest(self.label_distributions_)
         return self
 
@@ -245,8 +244,7 @@ class GraphAttentionClassifier(Classifies, SequenceEstimator):
         """
         x, pairs = self._graph(X, edges)
         with torch.no_grad():
-            found: np.ndarray = self._module().double()(x, pairs).softmax(-1).cpu().numpy()
-        return found
+            return self._module().double()(x, pairs).softmax(-1).cpu().numpy()
 
     def predict(self, X: Any, *, edges: Any = None) -> np.ndarray:
         """Return the most probable class of every node; arguments as in ``predict_proba``."""
@@ -280,8 +278,9 @@ class GraphAttentionClassifier(Classifies, SequenceEstimator):
             for k, layer in enumerate(layers)
             for h, weight in enumerate(layer)
         }
-        table = pd.concat(frames, names=["layer", "head"]).reset_index(["layer", "head"])
-        return table.reset_index(drop=True)
+        return (
+            pd.concat(frames, names=["layer", "head"]).reset_index(["layer", "head"]).reset_index(drop=True)
+        )
 
     def _graph(self, X: Any, edges: Any) -> tuple[Tensor, Tensor]:
         check_is_fitted(self)

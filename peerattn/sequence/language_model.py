@@ -309,10 +309,9 @@ class LanguageModel(TextEstimator):
 
 def _windows(numbers: Tensor, block_size: int) -> Iterator[tuple[Tensor, int]]:
     """Yield windows of equal length and how many of their last symbols count, so that each but the first counts once."""
-    n = len(numbers) - 1
-    size = min(block_size, n)
-    rest = n % size
-    yield numbers[: n - rest + 1].unfold(0, size + 1, size), size
+    size = min(block_size, len(numbers) - 1)
+    rest = (len(numbers) - 1) % size
+    yield numbers[: len(numbers) - rest].unfold(0, size + 1, size), size
     if rest:
         yield numbers[None, -(size + 1) :], rest
 

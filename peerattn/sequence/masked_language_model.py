@@ -236,9 +236,8 @@ def cooccurrence_vectors(sequences: Sequence[Sequence[int]], n_symbols: int, d: 
     >>> bool(np.allclose(vectors[0], vectors[1]))
     True
     """
-    information = _information(_neighbours(sequences, n_symbols))
     k = min(d, n_symbols)
-    left, values, _ = randomized_svd(information, k, random_state=0)
+    left, values, _ = randomized_svd(_information(_neighbours(sequences, n_symbols)), k, random_state=0)
     vectors = np.zeros((n_symbols, d))
     vectors[:, :k] = left * np.sqrt(values)
     length = np.sqrt((vectors**2).sum() / n_symbols)

@@ -275,14 +275,14 @@ def _files(folder: str | os.PathLike[str], prefix: str) -> tuple[_State, dict[st
     """Return the state dict, its names without the prefix and in today's spelling, and the configuration, if there is one."""
     root = Path(folder)
     sealed, old, config = (root / name for name in ("model.safetensors", "pytorch_model.bin", "config.json"))
-    there = sealed.exists() or old.exists()
-    expect(there, "folder", f"model.safetensors or pytorch_model.bin in {str(root)!r}", "neither")
-    state = load_file(sealed) if sealed.exists() else torch.load(old, map_location="cpu", weights_only=True)
-    found = _State()
-    for name, value in state.items():
+    found = sealed.exists() or old.exists()
+    expect(found, "folder", f"model.safetensors or pytorch_model.bin in {str(root)!r}", "neither")
+    given = load_file(sealed) if sealed.exists() else torch.load(old, map_location="cpu", weights_only=True)
+    state = _State()
+    for name, value in given.items():
         today = name.replace(".gamma", ".weight").replace(".beta", ".bias")
-        found[today.removeprefix(prefix)] = value.float()
-    return found, json.loads(config.read_text(encoding="utf-8")) if config.exists() else {}
+        state[today.removeprefix(prefix)] = value.float()
+    return state, json.loads(config.read_text(encoding="utf-8")) if config.exists() else {}
 
 
 def _blocks(state: _State, ours: str, theirs: str, kind: int) -> dict[str, str]:

@@ -205,8 +205,7 @@ class TextClassifier(Classifies, BesideLine, EncodedTexts):
             When there are not as many classes as texts, or only one class.
         """
         texts = check_texts(X)
-        labels = self._check_classes(y, len(texts), "text")
-        self.classes_, numbers = np.unique(labels, return_inverse=True)
+        self.classes_, numbers = np.unique(self._check_classes(y, len(texts), "text"), return_inverse=True)
         expect(len(self.classes_) > 1, "y", "at least two classes", self.classes_.tolist())
         self.tokenizer_ = self._fit_tokenizer(texts)
         return self._fit((self._read(texts), numbers, texts))

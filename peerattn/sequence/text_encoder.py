@@ -51,9 +51,9 @@ class TextEstimator(StackEstimator):
 
     def _fit_tokenizer(self, texts: list[str]) -> Any:
         """Return the tokenizer of the model to start from, or one of its own, fitted on the texts unless it was before."""
-        if self.pretrained is not None:
-            check_is_fitted(self.pretrained)
-            return self.pretrained.tokenizer_
+        if (start := getattr(self, "pretrained", None)) is not None:
+            check_is_fitted(start)
+            return start.tokenizer_
         found = find_tokenizer(self.tokenizer)
         return found if hasattr(found, "symbols_") else found.fit(texts)
 
@@ -107,7 +107,7 @@ class EncodedTexts(TextEstimator):
 
     def _sizes(self) -> Any:
         """Return the estimator whose arguments set the size of the encoder: the one to start from, where there is one."""
-        return self.pretrained or self
+        return getattr(self, "pretrained", None) or self
 
     def _encoder(self, generator: torch.Generator) -> TextEncoder:
         """Return the encoder at its random start."""

@@ -74,9 +74,8 @@ class Tokenizer(SavedEstimator):
         InputError
             When a number denotes no symbol.
         """
-        check_is_fitted(self)
         found = [int(number) for number in numbers]
-        last, least, most = len(self.symbols_) - 1, min(found, default=0), max(found, default=0)
+        last, least, most = len(self.numbers) - 1, min(found, default=0), max(found, default=0)
         expect(0 <= least <= most <= last, "numbers", f"0 to {last}", f"{least} to {most}")
         return self.join([self.symbols_[number] for number in found if number not in (PAD, START, END)])
 
@@ -220,10 +219,7 @@ class BytePairTokenizer(Tokenizer):
         words = Counter(word for text in check_texts(X) for word in text.split())
         self.merges_ = learned_merges(words, self.n_merges, self.min_count)
         self.__dict__.pop("_known", None)
-        counts: Counter[str] = Counter()
-        for word, n in words.items():
-            counts.update(self._pieces(word) * n)
-        self._learn(counts)
+        self._learn(Counter(piece for word, n in words.items() for piece in self._pieces(word) * n))
         return self
 
     def tokenize(self, text: str) -> list[str]:

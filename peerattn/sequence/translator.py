@@ -217,9 +217,9 @@ class Translator(TextEstimator):
 
     def predict(self, X: Any) -> list[str]:
         """Return the translations, found by beam search."""
-        numbers, module = [self._numbers(text, "") for text in check_texts(X)], self._module()
-        sources = [source for source, _, _ in numbers]
-        found = self._each(partial(self._translate, module), sources, _TRANSLATED_AT_ONCE)
+        numbers = [self._numbers(text, "") for text in check_texts(X)]
+        translate = partial(self._translate, self._module())
+        found = self._each(translate, [source for source, _, _ in numbers], _TRANSLATED_AT_ONCE)
         return [self._text(written, extra) for written, (_, _, extra) in zip(found, numbers)]
 
     def loss(self, X: Any, y: Any) -> float:
@@ -256,8 +256,8 @@ class Translator(TextEstimator):
         names = [*self.tokenizer_.symbols_, *extra]
         queries, keys = (tuple(names[k] for k in row) for row in ([*target_numbers, END], source_numbers))
         layers = self._recorded(lambda module: module.write(written, module.read(*source)))
-        crossed = layers[self.n_layers + 1 :: 2]  # the decoder's, after the encoder's
-        return AttentionMap(stacked([layer[0] for layer in crossed]), queries, keys)
+        # every second of the decoder's, after the encoder's
+        return AttentionMap(stacked([layer[0] for layer in layers[self.n_layers + 1 :: 2]]), queries, keys)
 
     def _build(self, generator: torch.Generator) -> TranslatorModule:
         options: dict[str, Any] = {"dropout": self.dropout, "generator": generator}

@@ -118,19 +118,19 @@ def mean_test(series: Any, horizon: int = 1) -> MeanTest:
         return MeanTest(mean, cause=f"T={n}, {periods_needed(horizon)} needed")
     if np.ptp(x) <= 1e-14 * np.max(np.abs(x)):
         return MeanTest(mean, cause="no variance")
-    freedom = degrees_of_freedom(x, horizon)
     from scipy.stats import t as student
 
-    t = mean / math.sqrt(float(long_run_variance(x[:, None], freedom)[0, 0]) / n)
-    return MeanTest(mean, t, float(2 * student.sf(abs(t), freedom)), freedom)
+    error, freedom = mean_error(x, horizon)
+    return MeanTest(mean, mean / error, float(2 * student.sf(abs(mean / error), freedom)), freedom)
 
 
-def degrees_of_freedom(x: np.ndarray, horizon: int = 1) -> int:
-    """Return ν of :func:`mean_test` for a series that varies."""
+def mean_error(x: np.ndarray, horizon: int = 1) -> tuple[float, int]:
+    """Return the standard error of the mean of a series that varies, and ν of :func:`mean_test`."""
     n, e = len(x), x - x.mean()
     r = float(e[horizon:] @ e[:-horizon] / (e @ e))
     r = min(max((n * r + horizon) / (n - 3 * horizon), 0.0), 1.0)
-    return max(1, math.floor(min(0.4 * n ** (2 / 3), n * (1 - r) / (3 * (horizon + 1)))))
+    freedom = max(1, math.floor(min(0.4 * n ** (2 / 3), n * (1 - r) / (3 * (horizon + 1)))))
+    return math.sqrt(long_run_variance(x[:, None], freedom)[0, 0] / n), freedom
 
 
 def short_reason(reason: str) -> str:

@@ -110,7 +110,7 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
     def predict(self, X: Any, *, outcomes: Any = None) -> Any:
         """Predict as the estimator does; ``outcomes`` as it takes them."""
         check_is_fitted(self)
-        return self.estimator_.predict(self._rows(self._read(X)), **self._shown(outcomes))
+        return self._asked(self.estimator_, self._read(X), outcomes)
 
     def predict_interval(self, X: Any, *, outcomes: Any = None) -> pd.DataFrame:
         """Return prediction, lower and upper end of each row, on the index of ``X``.
@@ -160,7 +160,7 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
             frame = frame.assign(outcome=call.outcomes, group=self._groups(call).to_numpy())
             reads, needs = (getattr(model, name, False) for name in ("reads_outcomes", "needs_outcomes"))
             for shown in [True] * reads + [False] * (not needs):
-                predicted = model.predict(self._rows(call), **self._shown(call.y if shown else None))
+                predicted = self._asked(model, call, call.y if shown else None)
                 parts.append(frame.assign(prediction=np.asarray(predicted), shown=shown))
         return pd.concat(parts, ignore_index=True)
 
@@ -170,11 +170,9 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
         known = panel.take(np.isfinite(panel.outcomes))  # type: ignore[arg-type]
         return make_pipeline(PanelEncoder(), clone(self.estimator)).fit(known.X, known.y)
 
-    def _rows(self, panel: Panel) -> Any:
-        return panel.X.rename_axis([self.firm, self.period])
-
-    def _shown(self, outcomes: Any) -> dict[str, Any]:
-        return {} if outcomes is None else {"outcomes": outcomes}
+    def _asked(self, model: Any, panel: Panel, outcomes: Any) -> Any:
+        shown = {} if outcomes is None else {"outcomes": outcomes}
+        return model.predict(panel.X.rename_axis([self.firm, self.period]), **shown)
 
     def _groups(self, panel: Panel) -> pd.Series:
         """Return the group of each row, in the panel's order."""

@@ -72,8 +72,7 @@ def own_outcome(subject: Subject) -> Found:
     if subject.entry.reference is not None:
         return True, "not tested: outcomes come with reference=, where a firm is left out by its label"
     rng, period, own, others = subject.rng(1), subject.period, 0.0, 0.0
-    known = subject.y.notna().to_numpy()
-    shown = np.unique(period[known])
+    shown = np.unique(period[known := subject.y.notna().to_numpy()])
     rounds = max(ROUNDS, len(shown))
     for t in np.resize(shown, rounds):
         firm = rng.choice(np.flatnonzero((period == t) & known))
@@ -217,11 +216,12 @@ def validation(subject: Subject) -> Found:
     X, y = subject.panel.X.iloc[subject.train], subject.panel.y.iloc[subject.train]
     found = list(subject.entry.random_rows(X, y))
     fitted = {} if found else vars(subject.fitted.model)
-    for name, part in fitted.items():
-        if name.endswith("_") and isinstance(part, BaseEstimator) and not found:
-            # folds by position are of its own rows
-            if not any(key.split("__")[-1] == "cv" for key in part.get_params()):
-                found += [f"{name}, fitted: {said}" for said in random_rows(part, X, y)]
+    parts = {name: part for name, part in fitted.items() if isinstance(part, BaseEstimator)}
+    for name, part in parts.items():
+        # folds by position are of its own rows
+        by_position = any(key.split("__")[-1] == "cv" for key in part.get_params())
+        if name.endswith("_") and not by_position and not found:
+            found += [f"{name}, fitted: {said}" for said in random_rows(part, X, y)]
     fine = "no search, fold or early stop inside the model mixes rows of one period"
     return not found, "; ".join(found) or fine
 

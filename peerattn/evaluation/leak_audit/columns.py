@@ -170,12 +170,9 @@ class Rows:
             now.append(y.groupby(group).transform("mean").to_numpy())
             sums = y.groupby([group, self.when]).agg(["sum", "count"])
             past = sums.groupby(level=0).cumsum() - sums
-            mean = (
-                (past["sum"] / past["count"].replace(0, np.nan))
-                .reindex(pd.MultiIndex.from_arrays([group, self.when]))
-                .to_numpy()
-            )
-            before.append(self.moved(now[-1], -1) if name.endswith("the period") else mean)
+            mean, cell = past["sum"] / past["count"].replace(0, np.nan), [group, self.when]
+            earlier = mean.reindex(pd.MultiIndex.from_arrays(cell)).to_numpy()
+            before.append(self.moved(now[-1], -1) if name.endswith("the period") else earlier)
         return np.column_stack(now), np.column_stack(before)
 
     def known(self, x: np.ndarray, lagged: bool) -> np.ndarray:

@@ -16,7 +16,6 @@ from peerattn.evaluation.leak_audit.subject import Subject, quiet, seeded
 from peerattn.evaluation.running.entries import Entry, Task, entries_of
 from peerattn.evaluation.running.fitting import Folds
 from peerattn.evaluation.running.inputs import comparison_panel
-from peerattn.evaluation.running.store import FoldStore
 from peerattn.evaluation.splits.periods import first_known, sorted_periods
 from peerattn.evaluation.splits.walk_forward import WalkForward
 from peerattn.exceptions import InputError, checked
@@ -172,19 +171,13 @@ def audit(
 
 
 def audit_entry(
-    entry: Entry,
-    panel: Panel,
-    cv: Any,
-    task: str,
-    n_placebo: int = 19,
-    random_state: int = 0,
-    known_at: pd.Index | None = None,
+    entry: Entry, panel: Panel, cv: Any, task: str, n_placebo: int = 19, seed: int = 0, known_at: Any = None
 ) -> Audit:
     """Audit a model on a panel; ``known_at`` says when each outcome is known, by default as the panel does."""
     known_at = panel.known_at if known_at is None else known_at
     known = None if known_at is None else first_known(known_at, sorted_periods(panel.period)[1])
-    entry = replace(entry, model=seeded(entry.model, random_state))
-    subject = Subject(entry, panel, WalkForward() if cv is None else cv, random_state, known=known)
+    entry = replace(entry, model=seeded(entry.model, seed))
+    subject = Subject(entry, panel, WalkForward() if cv is None else cv, seed, known=known)
     first, offending = checks.columns(subject.rows)
     fine = panel.characteristics.drop(columns=offending)
     if fine.shape[1]:
@@ -221,8 +214,8 @@ def run_audits(
     folds: Folds,
     task: str,
     *,
-    n_jobs: int | None,
-    kept: FoldStore | None,
+    n_jobs: Any,
+    kept: Any,
     verbose: bool,
 ) -> dict[str, Audit]:
     """Return the audit of each model; one that raises is an audit whose only claim is refuted by what it raised."""

@@ -83,9 +83,8 @@ def match_factors(
     if not table.shape[1]:
         raise InputError(f"factors{source}: no column of numbers beside the period.")
     if float(table.abs().median().max()) > _PER_CENT:
-        raise InputError(
-            f"factors{source}: returns in decimals are expected (0.01 = 1 %); these look like per cent. Divide by 100."
-        )
+        wanted = "returns in decimals are expected (0.01 = 1 %)"
+        raise InputError(f"factors{source}: {wanted}; these look like per cent. Divide by 100.")
     frequency = _frequency(periods)
     calendar = _read(periods, frequency)
     try:

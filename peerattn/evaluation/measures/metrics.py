@@ -26,9 +26,7 @@ def scored_rows(*columns: Any) -> list[np.ndarray]:
         raise InputError(f"outcomes and predictions must have one length, got {lengths}.")
     known = ~np.isnan(arrays[0])
     if not known.any():
-        raise InputError(
-            "outcomes: none is known, so nothing can be scored; pass one at least that is not NaN."
-        )
+        raise InputError("outcomes: none is known, so nothing can be scored; pass some that are not NaN.")
     return [array[known] for array in arrays]
 
 

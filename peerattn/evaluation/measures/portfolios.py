@@ -90,10 +90,9 @@ class QuantilePortfolios(OfPeriods):
 
     def __repr__(self) -> str:
         cost = f", break-even cost {self.break_even_cost:.4g}" if self.break_even_cost > 0 else ""
-        return (
-            f"QuantilePortfolios({self.returns.shape[1]} {self.weighting}-weighted, spread {self.mean:.4g}, t={self._shown_t}, "
-            f"Sharpe {self.sharpe:.2f}, turnover {self.turnover.mean():.2f}{cost})"
-        )
+        traded = f"Sharpe {self.sharpe:.2f}, turnover {self.turnover.mean():.2f}{cost}"
+        sorted_by = f"{self.returns.shape[1]} {self.weighting}-weighted"
+        return f"QuantilePortfolios({sorted_by}, spread {self.mean:.4g}, t={self._shown_t}, {traded})"
 
 
 @checked
@@ -178,13 +177,11 @@ def quantile_portfolios(
     returns = (cells["wr"] / cells["w"]).unstack("q").reindex(columns=range(1, n_quantiles + 1))
     returns = returns[returns[1].notna() & returns[n_quantiles].notna()]
     if returns.empty:
-        raise InputError(
-            "n_quantiles: in no period do the first and the last portfolio both hold a firm with a known outcome; use fewer."
-        )
+        why = "in no period do the first and the last portfolio both hold a firm with a known outcome"
+        raise InputError(f"n_quantiles: {why}; use fewer.")
     traded = sum(_turnover(frame[frame["q"] == q], returns.index) for q in (1, n_quantiles))
-    returns = returns.set_axis(periods[returns.index], axis=0).rename_axis(
-        index="period", columns="portfolio"
-    )
+    returns = returns.set_axis(periods[returns.index], axis=0)
+    returns = returns.rename_axis(index="period", columns="portfolio")
     turnover = pd.Series(traded, index=returns.index[1:], name="turnover")
     spread = (returns[n_quantiles] - returns[1]).rename("spread")
     weighting: Weighting = "equal" if weight is None else "value"

@@ -54,30 +54,25 @@ def pricing_errors(
     Research 40(1), 135–172.
     """
     if not named_like_log(comparison.outcome):
-        raise InputError(
-            f"comparison: expected an outcome in logs, named log_... or ln_..., got {comparison.outcome!r}."
-        )
+        wanted = "an outcome in logs, named log_... or ln_..."
+        raise InputError(f"comparison: expected {wanted}, got {comparison.outcome!r}.")
     frame = comparison.known
     firm = pd.factorize(frame["firm"])[0]
     n = int(firm.max()) + 1
     counts = check_random_state(random_state).multinomial(n, np.full(n, 1 / n), size=n_draws)[:, firm]
     counts = np.vstack([np.ones(len(firm)), counts])  # the sample itself first
-    drawn = {}
+    drawn, rows, tails = {}, {}, [(1 - level) / 2, (1 + level) / 2]
     for name in comparison.names:
         e = percentage_errors(frame["outcome"], frame[name])
         near = (counts @ (np.abs(e) <= NEAR)) / counts.sum(axis=1)
-        drawn[name] = {
-            "median_ape": _medians(np.abs(e), counts),
-            "within_15": near,
-            "bias": _medians(e, counts),
-        }
-    rows, tails = {}, [(1 - level) / 2, (1 + level) / 2]
+        size, bias = _medians(np.abs(e), counts), _medians(e, counts)
+        drawn[name] = {"median_ape": size, "within_15": near, "bias": bias}
     for name, of in drawn.items():
         of["gain"] = drawn[comparison.baseline]["median_ape"] - of["median_ape"]
-        ends = {key: (x[0], *np.quantile(x[1:], tails)) for key, x in of.items()}
-        rows[name] = {
-            f"{key}{end}": ends[key][k] for key in of for k, end in enumerate(("", "_low", "_high"))
-        }
+        rows[name] = {}
+        for key, x in of.items():
+            low, high = np.quantile(x[1:], tails)
+            rows[name] |= {key: x[0], f"{key}_low": low, f"{key}_high": high}
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("model")
 
 

@@ -8,13 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from peerattn.evaluation.inference.forecast_tests import (
-    ForecastTest,
-    degrees_of_freedom,
-    diebold_mariano,
-    long_run_variance,
-    periods_needed,
-)
+from peerattn.evaluation.inference.forecast_tests import ForecastTest, diebold_mariano, mean_error, mean_test
 from peerattn.evaluation.measures.metrics import (
     InformationCoefficient,
     ic,
@@ -124,9 +118,8 @@ def r2_error(errors: np.ndarray, base: np.ndarray, period: pd.Series, firm: pd.S
         return float("nan")
     influence = -(errors - errors.mean() / base.mean() * base) / base.mean()
     sums = pd.Series(influence).groupby(period.to_numpy()).sum().to_numpy() * period.nunique() / len(period)
-    if len(sums) >= periods_needed(horizon) and np.ptp(sums) > 0:
-        variance = long_run_variance(sums[:, None] - sums.mean(), degrees_of_freedom(sums, horizon))
-        return float(np.sqrt(variance[0, 0] / len(sums)))
+    if mean_test(sums, horizon).t is not None:
+        return mean_error(sums - sums.mean(), horizon)[0]
     clusters = pd.Series(influence).groupby(firm.to_numpy()).sum().to_numpy()
     n = len(clusters)
     return float(np.sqrt(n / (n - 1) * (clusters**2).sum()) / len(period)) if n > 1 else float("nan")

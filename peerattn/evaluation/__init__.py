@@ -16,15 +16,8 @@ from peerattn.evaluation.inference.regressions import Calibration, FamaMacBethSl
 from peerattn.evaluation.ladder import ladder, rungs_for
 from peerattn.evaluation.leak_audit import Audit, AuditLine, audit
 from peerattn.evaluation.measures.groups import scores_by
-from peerattn.evaluation.measures.metrics import (
-    InformationCoefficient,
-    ic,
-    mae,
-    r2_out_of_sample,
-    r2_within_period,
-    rank_ic,
-    rmse,
-)
+from peerattn.evaluation.measures.information import InformationCoefficient, ic, rank_ic
+from peerattn.evaluation.measures.metrics import mae, r2_out_of_sample, r2_within_period, rmse
 from peerattn.evaluation.measures.portfolios import QuantilePortfolios, quantile_portfolios
 from peerattn.evaluation.measures.pricing import pricing_errors
 from peerattn.evaluation.measures.valuation import median_ape, percentage_errors, share_near

@@ -11,7 +11,7 @@ import pandas as pd
 from peerattn.evaluation.description import PanelDescription
 from peerattn.evaluation.inference.forecast_tests import ForecastTest
 from peerattn.evaluation.leak_audit.runner import Audit
-from peerattn.evaluation.measures.metrics import InformationCoefficient
+from peerattn.evaluation.measures.information import InformationCoefficient
 from peerattn.evaluation.measures.scores import Scores, score
 from peerattn.evaluation.measures.valuation import named_like_log
 from peerattn.evaluation.running.fitting import Failure

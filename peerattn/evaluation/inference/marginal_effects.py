@@ -11,8 +11,9 @@ import pandas as pd
 from scipy import stats
 from sklearn.base import clone
 
-from peerattn.exceptions import InputError, check_at_least, checked, unknown_name
+from peerattn.exceptions import InputError, check_at_least, checked
 from peerattn.panel import Panel, as_panel
+from peerattn.panel.columns import refuse_unknown
 from peerattn.render import Regression
 
 
@@ -150,9 +151,7 @@ def marginal_effects(
     numbers: list[Any] = list(rows.select_dtypes("number") if characteristics is None else characteristics)
     others: list[Any] = [name for name in rows if name not in numbers and characteristics is None]
     labels = others if codes is None else list(codes)
-    for name in (*numbers, *labels):
-        if name not in rows.columns:
-            raise unknown_name("characteristics", "column", name, rows.columns)
+    refuse_unknown("characteristics", (*numbers, *labels), rows.columns)
     if not 0 < step <= 1:
         raise InputError(f"step: expected a number above 0 and at most 1, got {step!r}.")
     moves = _Moves(rows, numbers, labels, step, n_batches, random_state, options)

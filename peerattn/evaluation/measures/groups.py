@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from peerattn.evaluation.compared import Compared
-from peerattn.evaluation.measures.metrics import rank_ic
+from peerattn.evaluation.measures.information import rank_ic
 from peerattn.evaluation.measures.scores import errors_of
 from peerattn.exceptions import InputError, checked
 from peerattn.panel.time_order import span_of

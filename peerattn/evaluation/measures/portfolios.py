@@ -14,7 +14,7 @@ from peerattn.evaluation.inference.forecast_tests import MeanTest, OfPeriods, me
 from peerattn.evaluation.inference.regressions import quantile_groups
 from peerattn.evaluation.measures.factors import match_factors, periods_per_year
 from peerattn.evaluation.splits.periods import sorted_periods
-from peerattn.exceptions import InputError, checked
+from peerattn.exceptions import InputError, check_at_least, checked
 from peerattn.panel.columns import named_like_return
 
 Weighting = Literal["equal", "value"]
@@ -167,8 +167,7 @@ def quantile_portfolios(
     codes, periods = sorted_periods(period)
     frame = pd.DataFrame({"t": codes, "firm": np.asarray(firm), "r": np.asarray(outcome, dtype=float)})
     frame["w"] = 1.0 if weight is None else np.asarray(weight, dtype=float)
-    if n_quantiles < 2:
-        raise InputError(f"n_quantiles must be at least 2, got {n_quantiles!r}.")
+    check_at_least(2, n_quantiles=n_quantiles)
     if not (np.isfinite(frame["w"]) & (frame["w"] > 0)).all():
         raise InputError("weight must be positive and known in every row.")
     frame["q"] = quantile_groups(np.asarray(prediction, dtype=float), codes, n_quantiles) + 1

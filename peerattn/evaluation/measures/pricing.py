@@ -61,7 +61,8 @@ def pricing_errors(
     n = int(firm.max()) + 1
     counts = check_random_state(random_state).multinomial(n, np.full(n, 1 / n), size=n_draws)[:, firm]
     counts = np.vstack([np.ones(len(firm)), counts])  # the sample itself first
-    drawn, rows, tails = {}, {}, [(1 - level) / 2, (1 + level) / 2]
+    rows: dict[str, dict[str, float]] = {}
+    drawn, tails = {}, [(1 - level) / 2, (1 + level) / 2]
     for name in comparison.names:
         e = percentage_errors(frame["outcome"], frame[name])
         near = (counts @ (np.abs(e) <= NEAR)) / counts.sum(axis=1)

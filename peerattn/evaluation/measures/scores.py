@@ -9,15 +9,8 @@ import numpy as np
 import pandas as pd
 
 from peerattn.evaluation.inference.forecast_tests import ForecastTest, diebold_mariano, mean_error, mean_test
-from peerattn.evaluation.measures.metrics import (
-    InformationCoefficient,
-    ic,
-    mae,
-    r2_out_of_sample,
-    r2_within_period,
-    rank_ic,
-    rmse,
-)
+from peerattn.evaluation.measures.information import InformationCoefficient, ic, rank_ic
+from peerattn.evaluation.measures.metrics import mae, r2_out_of_sample, r2_within_period, rmse
 from peerattn.evaluation.measures.valuation import median_ape, share_near
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.stats import t as student
 
 from peerattn.evaluation.splits.periods import sorted_periods
 from peerattn.exceptions import InputError, checked
@@ -118,8 +119,6 @@ def mean_test(series: Any, horizon: int = 1) -> MeanTest:
         return MeanTest(mean, cause=f"T={n}, {periods_needed(horizon)} needed")
     if np.ptp(x) <= 1e-14 * np.max(np.abs(x)):
         return MeanTest(mean, cause="no variance")
-    from scipy.stats import t as student
-
     error, freedom = mean_error(x, horizon)
     return MeanTest(mean, mean / error, float(2 * student.sf(abs(mean / error), freedom)), freedom)
 
@@ -148,8 +147,6 @@ def critical_t(tests: Iterable[MeanTest]) -> str:
     >>> critical_t([MeanTest(0.1, 4.4, 0.05, 2), MeanTest(0.2, 1.0, 0.39, 3), MeanTest(0.3)])
     "its t allows for serial correlation (Student's t with 2 or 3 degrees of freedom; 5% level: 4.30 or 3.18)"
     """
-    from scipy.stats import t as student
-
     allows = "its t allows for serial correlation"
     freedoms = sorted({test.freedom for test in tests if test.t is not None})
     if not freedoms:

@@ -202,7 +202,8 @@ def made_of_unknown(rows: Rows) -> dict[str, str]:
     rest = rows.without(*found)
     while guilty := _sums(rest):
         name = min(guilty, key=lambda name: len(_sums(rest.without(name))) if len(guilty) > 1 else 0)
-        found[name], rest = "with other columns makes up outcomes that nobody knew", rest.without(name)
+        found[name] = "with other columns makes up outcomes that nobody knew, own or of groups"
+        rest = rest.without(name)
     return found
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -163,9 +161,6 @@ def skill(outcome: np.ndarray, prediction: np.ndarray, period: np.ndarray) -> tu
     return float(found), 4 / np.sqrt(max(m["n"].sum() - len(m), 1))
 
 
-@contextmanager
-def quiet() -> Iterator[None]:
+def quiet() -> warnings.catch_warnings:
     """Silence this package's warnings: the audit says what it finds."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PeerAttnWarning)
-        yield
+    return warnings.catch_warnings(action="ignore", category=PeerAttnWarning)

@@ -134,8 +134,7 @@ class WalkForward(BaseCrossValidator):
         """Return the number of fits; it depends on the panel's periods, so X is needed."""
         if X is None:
             raise InputError("get_n_splits: pass X; the number of splits depends on its periods.")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ShortPanelWarning)
+        with warnings.catch_warnings(action="ignore", category=ShortPanelWarning):
             return len(self.folds(X, y))
 
     def folds(self, X: Any, y: Any = None) -> list[Fold]:

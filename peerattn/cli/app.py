@@ -119,7 +119,7 @@ def _register(kind: Any) -> None:
     parameters = []
     for one in sorted(fields(kind), key=lambda one: one.name in _LAST):
         plain = [f"--{one.name}"] if hints[one.name] in (bool, bool | None) else []
-        placeholder, text = described[one.name]
+        placeholder, text = described.get(one.name, ("", ""))  # python -OO has no docstrings
         shown = one.metadata.get("kind", typer.Option)(
             *(one.metadata.get("names") or plain),
             metavar=placeholder or None,

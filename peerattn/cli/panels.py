@@ -137,9 +137,8 @@ def take_models(
         )
     if not wanted:
         raise InputError(f"--models: name at least one of {', '.join(model_names())}.")
-    for name in settings:
-        if name not in ready:
-            raise unknown_name("--set", "model of this call", name, ready)
+    for name in settings.keys() - ready.keys():
+        raise unknown_name("--set", "model of this call", name, ready)
     made = {}
     for own, name in ready.items():
         with naming("--models"):
@@ -148,10 +147,10 @@ def take_models(
             model = make_model(name, task=task, industry=panel.industry, random_state=seed)
         title = model_title(name, panel.industry) if own == name else own
         known = model.get_params()
-        for option in settings.get(own, {}):
-            if option not in known:
-                raise unknown_name("--set", f"option of {own}", option, known)
-        made[title] = model.set_params(**settings.get(own, {}))
+        chosen = settings.get(own, {})
+        for option in chosen.keys() - known.keys():
+            raise unknown_name("--set", f"option of {own}", option, known)
+        made[title] = model.set_params(**chosen)
     return made
 
 

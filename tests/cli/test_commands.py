@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from peerattn import cli
+from peerattn.cli.app import app
 from peerattn.cli.model_file import load_model
 from peerattn.network import PeerNetwork
 from peerattn.store.objects import load_estimator, save_estimator
@@ -199,6 +200,14 @@ def test_every_command_helps(name, capsys):
     assert f"Example:  peerattn {name} " in " ".join(text.split()).replace("Example: ", "Example:  ")
     for option in ("--quiet", "--json"):
         assert option in text
+
+
+def test_every_option_is_described():
+    from typer.main import get_command
+
+    for name, command in get_command(app).commands.items():
+        for option in command.params:
+            assert option.help or option.name == "help", f"{name} {option.name}"
 
 
 def test_help_lists_all_commands():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Literal
@@ -252,25 +253,20 @@ class TransformerBlock(nn.Module):
         """
         if layer.linear1.bias is None:
             raise InputError(f"layer: expected a {type(layer).__name__} with bias=True, got bias=False.")
-        decodes = isinstance(layer, nn.TransformerDecoderLayer)
         block = cls(
             layer.linear1.in_features,
             layer.self_attn.num_heads,
             layer.linear1.out_features,
             norm="pre" if layer.norm_first else "post",
             activation=_activation_name(layer),
-            cross_attention=decodes,
-        ).to(layer.linear1.weight)
+            cross_attention=isinstance(layer, nn.TransformerDecoderLayer),
+        )
         block.attention = MultiheadAttention.from_torch(layer.self_attn)
-        norms = [(block.norm_attention, layer.norm1), (block.norm_feedforward, layer.norm2)]
+        block.norm_attention, block.norm_feedforward = copy.deepcopy((layer.norm1, layer.norm2))
         if isinstance(layer, nn.TransformerDecoderLayer):
             block.cross_attention = MultiheadAttention.from_torch(layer.multihead_attn)
-            norms[1:] = [(block.norm_cross, layer.norm2), (block.norm_feedforward, layer.norm3)]
-        for ours, theirs in norms:
-            ours.eps = theirs.eps
-            ours.load_state_dict(theirs.state_dict())
-        block.feedforward.hidden.load_state_dict(layer.linear1.state_dict())
-        block.feedforward.output.load_state_dict(layer.linear2.state_dict())
+            block.norm_cross, block.norm_feedforward = copy.deepcopy((layer.norm2, layer.norm3))
+        block.feedforward.hidden, block.feedforward.output = copy.deepcopy((layer.linear1, layer.linear2))
         return block
 
 

@@ -268,13 +268,11 @@ def _features(x: Tensor, projection: Tensor, *, per_row: bool) -> Tensor:
 def _orthogonal(n: int, d: int) -> Tensor:
     """Return n vectors of standard normal length, orthogonal within blocks of d."""
     generator = torch.Generator().manual_seed(0)
-    blocks = []
-    for _ in range(-(-n // d)):
-        directions, upper = torch.linalg.qr(torch.randn(d, d, generator=generator, dtype=torch.float64))
-        directions = directions * upper.diagonal().sign()  # so that every direction is as likely as any other
-        lengths = torch.randn(d, d, generator=generator, dtype=torch.float64).norm(dim=1, keepdim=True)
-        blocks.append(directions.T * lengths)
-    return torch.cat(blocks)[:n]
+    drawn = torch.randn(-(-n // d), 2, d, d, generator=generator, dtype=torch.float64)
+    directions, upper = torch.linalg.qr(drawn[:, 0])
+    # with signs of their own, so that every direction is as likely as any other
+    directions = directions * upper.diagonal(dim1=1, dim2=2).sign()[:, None]
+    return (directions.mT * drawn[:, 1].norm(dim=2, keepdim=True)).flatten(0, 1)[:n]
 
 
 def local_attention(

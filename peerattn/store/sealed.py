@@ -60,10 +60,8 @@ def read_sealed(path: str | os.PathLike[str], what: str) -> bytes:
         raise InputError(
             f"path: expected {what}, got {where}, which is of another origin, cut off or damaged."
         )
-    digest = hashlib.sha256(memoryview(content)[:at])
-    digest.update(64 * b"0")
-    digest.update(memoryview(content)[at + 64 :])
-    if digest.hexdigest().encode() != content[at : at + 64]:
+    unsealed = content[:at] + 64 * b"0" + content[at + 64 :]
+    if hashlib.sha256(unsealed).hexdigest().encode() != content[at : at + 64]:
         raise InputError(f"path: {where} was changed or damaged after it was written. Write it again.")
     return content
 

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, expect
 
 
 def attention_weights(
@@ -128,10 +128,8 @@ def attention(
     tensor([[3.]])
     """
     _check_shapes(query, key, mask, bias)
-    if value.shape[-2] != (n_keys := key.shape[-2]):
-        raise InputError(
-            f"value: expected one row per key ({n_keys}), got {value.shape[-2]}. Pass those of the keys."
-        )
+    n_keys, n_values = key.shape[-2], value.shape[-2]
+    expect(n_values == n_keys, "value", f"one row per key ({n_keys})", n_values, "Pass those of the keys.")
     if return_weights:
         weights = attention_weights(query, key, mask=mask, bias=bias, scale=scale)
         return (weights @ value.to(weights.dtype)).to(value.dtype), weights

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from peerattn.exceptions import InputError, checked
+from peerattn.exceptions import InputError, checked, expect
 from peerattn.nn.cache import KeyValueCache
 from peerattn.nn.dropout import Dropout
 from peerattn.nn.linear import linear
@@ -195,10 +195,8 @@ class TransformerBlock(nn.Module):
         """
         crosses = hasattr(self, "cross_attention")
         if crosses != (context is not None):
-            raise InputError(
-                f"context: expected {'a tensor' if crosses else 'None'} in a block "
-                f"{'with' if crosses else 'without'} cross-attention."
-            )
+            wanted = "a tensor in a block with" if crosses else "None in a block without"
+            raise InputError(f"context: expected {wanted} cross-attention.")
         own_cache, context_cache = (None, None) if cache is None else cache
 
         def attend(rows: Tensor) -> Tensor:
@@ -251,8 +249,9 @@ class TransformerBlock(nn.Module):
         >>> TransformerBlock.from_torch(torch.nn.TransformerEncoderLayer(8, 2, 16)).norm
         'post'
         """
-        if layer.linear1.bias is None:
-            raise InputError(f"layer: expected a {type(layer).__name__} with bias=True, got bias=False.")
+        expect(
+            layer.linear1.bias is not None, "layer", f"a {type(layer).__name__} with bias=True", "bias=False"
+        )
         block = cls(
             layer.linear1.in_features,
             layer.self_attn.num_heads,

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from peerattn.exceptions import InputError, check_at_least
+from peerattn.exceptions import InputError, check_at_least, expect
 from peerattn.nn.attention import attention, attention_weights
 
 STRETCH = 128  # rows per step
@@ -49,8 +49,7 @@ def cheaper_attention(
     options = {"window": window, "keep": keep, "n_features": n_features}
     ways: tuple[Callable[..., Any], ...] = (local_attention, sparse_attention, linear_attention)
     given = {name: (way, n) for way, (name, n) in zip(ways, options.items()) if n is not None}
-    if len(given) > 1:
-        raise InputError(f"{next(iter(given))}: expected one of {list(options)} at most, got {list(given)}.")
+    expect(len(given) <= 1, next(iter(given), ""), f"one of {list(options)} at most", list(given))
     for name, (way, n) in given.items():
         check_at_least(1, **{name: n})
         return partial(way, **{name: n}, causal=causal)

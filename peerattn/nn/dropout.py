@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import expect
 
 
 class Dropout(nn.Module):
@@ -42,8 +42,7 @@ class Dropout(nn.Module):
 
     def __init__(self, p: float, *, generator: torch.Generator | None = None):
         super().__init__()
-        if not 0 <= p < 1:
-            raise InputError(f"dropout: expected a share of at least 0 and below 1, got {p}.")
+        expect(0 <= p < 1, "dropout", "a share of at least 0 and below 1", p)
         self.p = p
         drawn = p > 0 and generator is not None
         self.seed = int(torch.randint(2**31, (), generator=generator, device="cpu")) if drawn else 0

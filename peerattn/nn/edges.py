@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from peerattn.exceptions import InputError, checked
+from peerattn.exceptions import checked, expect
 from peerattn.nn.dropout import Dropout
 from peerattn.nn.linear import linear, normal, split_heads
 
@@ -252,14 +252,10 @@ def check_edges(edges: Tensor, n_queries: int, n_keys: int) -> None:
     ...
     peerattn.exceptions.InputError: edges: expected numbers from 0 to 2 in row 1, got 3. Rows are numbered from 0.
     """
-    if edges.ndim != 2 or len(edges) != 2 or edges.dtype != torch.int64:
-        raise InputError(
-            f"edges: expected int64 of shape (2, n_edges), got {edges.dtype} of shape {tuple(edges.shape)}. "
-            "Row 0 has the queries, row 1 the keys."
-        )
+    right = edges.ndim == 2 and len(edges) == 2 and edges.dtype == torch.int64
+    came, rows = f"{edges.dtype} of shape {tuple(edges.shape)}", "Row 0 has the queries, row 1 the keys."
+    expect(right, "edges", "int64 of shape (2, n_edges)", came, rows)
     for row, (numbers, n) in enumerate(zip(edges, (n_queries, n_keys), strict=True)):
         outside = numbers[(numbers < 0) | (numbers >= n)]
-        if len(outside):
-            raise InputError(
-                f"edges: expected numbers from 0 to {n - 1} in row {row}, got {int(outside[0])}. Rows are numbered from 0."
-            )
+        first, wanted = next(iter(outside.tolist()), None), f"numbers from 0 to {n - 1} in row {row}"
+        expect(first is None, "edges", wanted, first, "Rows are numbered from 0.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from peerattn.exceptions import InputError, check_at_least
+from peerattn.exceptions import check_at_least, expect
 
 
 def causal_mask(n_queries: int, n_keys: int | None = None, *, device: torch.device | None = None) -> Tensor:
@@ -35,8 +35,7 @@ def causal_mask(n_queries: int, n_keys: int | None = None, *, device: torch.devi
             [ True,  True,  True]])
     """
     n_keys = n_queries if n_keys is None else n_keys
-    if n_keys < n_queries:
-        raise InputError(f"n_keys: expected at least n_queries={n_queries}, got {n_keys}.")
+    expect(n_keys >= n_queries, "n_keys", f"at least n_queries={n_queries}", n_keys)
     return torch.ones(n_queries, n_keys, dtype=torch.bool, device=device).tril(n_keys - n_queries)
 
 

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from peerattn.exceptions import InputError, check_at_least
+from peerattn.exceptions import InputError, check_at_least, expect
 from peerattn.nn.attention import attention
 from peerattn.nn.cache import KeyValueCache
 from peerattn.nn.linear import linear, normal, split_heads
@@ -97,10 +97,8 @@ class MultiheadAttention(nn.Module):
     ):
         super().__init__()
         check_at_least(1, n_heads=n_heads)
-        if d_head is None and d_model % n_heads:
-            raise InputError(
-                f"n_heads: expected a divisor of d_model={d_model}, got {n_heads}. Change one of them, or give d_head."
-            )
+        divides, remedy = d_head or not d_model % n_heads, "Change one of them, or give d_head."
+        expect(bool(divides), "n_heads", f"a divisor of d_model={d_model}", n_heads, remedy)
         check_score(score)
         generator = torch.Generator() if generator is None else generator
         d_memory = d_memory or d_model
@@ -161,10 +159,8 @@ class MultiheadAttention(nn.Module):
                 raise InputError(
                     "sizes: goes without memory, mask, bias, cache, return_weights and rotary positions."
                 )
-            if sum(sizes) != (n := x.shape[-2]):
-                raise InputError(
-                    f"sizes: expected numbers that add up to the {n} rows of x, got {sum(sizes)}."
-                )
+            n, total = x.shape[-2], sum(sizes)
+            expect(total == n, "sizes", f"numbers that add up to the {n} rows of x", total)
         start = 0 if cache is None else cache.length
         query = self._turned(self.query(x), start)  # (..., H, Nq, d_head)
         if cache is not None and memory is not None and cache.length:

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import expect
 from peerattn.nn.linear import normal
 
 
@@ -82,11 +82,8 @@ class LearnedPositions(nn.Module):
         InputError
             When the sequence is longer than the positions.
         """
-        if start + n > len(self.weight):
-            raise InputError(
-                f"sequence: expected at most {len(self.weight)} positions, got {start + n}. "
-                "Cut the sequence, or build the model with more positions."
-            )
+        most, remedy = len(self.weight), "Cut the sequence, or build the model with more positions."
+        expect(start + n <= most, "sequence", f"at most {most} positions", start + n, remedy)
         return self.weight[start : start + n]
 
 
@@ -273,8 +270,7 @@ def hop_distance(adjacency: Tensor, longest: int) -> Tensor:
 def _angles(
     start: int, n: int, width: int, device: torch.device | None, dtype: torch.dtype, base: float = 10_000.0
 ) -> Tensor:
-    if width % 2:
-        raise InputError(f"width: expected an even number, for sines and cosines in pairs, got {width}.")
+    expect(width % 2 == 0, "width", "an even number, for sines and cosines in pairs", width)
     positions = torch.arange(start, start + n, device=device, dtype=dtype)
     pairs = torch.arange(0, width, 2, device=device, dtype=dtype)
     return positions[:, None] * torch.exp(pairs * (-math.log(base) / width))

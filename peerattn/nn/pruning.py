@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import expect
 from peerattn.nn.multihead import MultiheadAttention
 
 Batch = TypeVar("Batch")
@@ -48,10 +48,8 @@ def head_gates(gates: Mapping[MultiheadAttention, Tensor]) -> Iterator[None]:
     hooks: list[Any] = []
     try:
         for layer, gate in gates.items():
-            if gate.shape != (layer.n_heads,):
-                raise InputError(
-                    f"gates: expected one gate per head, shape ({layer.n_heads},), got {tuple(gate.shape)}."
-                )
+            n, shape = layer.n_heads, tuple(gate.shape)
+            expect(shape == (n,), "gates", f"one gate per head, shape ({n},)", shape)
             each = partial(gate.repeat_interleave, layer.d_value)
             hooks.append(layer.register_forward_hook(gated))
             hooks.append(layer.output.register_forward_pre_hook(lambda _, rows, each=each: rows[0] * each()))
@@ -104,15 +102,11 @@ def head_importance(
     torch.Size([2])
     """
     layers = {name: part for name, part in module.named_modules() if isinstance(part, MultiheadAttention)}
-    if not layers:
-        raise InputError(
-            f"module: expected at least one MultiheadAttention in it, got {type(module).__name__}."
-        )
+    expect(bool(layers), "module", "at least one MultiheadAttention in it", type(module).__name__)
     gates = [layer.output.weight.new_ones(layer.n_heads).requires_grad_() for layer in layers.values()]
     with head_gates(dict(zip(layers.values(), gates))):
         slopes = [torch.autograd.grad(loss(batch), gates) for batch in batches]
-    if not slopes:
-        raise InputError("batches: expected at least one batch, got none.")
+    expect(bool(slopes), "batches", "at least one batch", "none")
     return {name: torch.stack(each).abs().mean(0) for name, each in zip(layers, zip(*slopes))}
 
 
@@ -191,15 +185,11 @@ def take_heads(parameter: Tensor, dim: int, n_heads: int, numbers: Tensor) -> nn
 
 def _head_numbers(keep: Tensor, n_heads: int) -> Tensor:
     if keep.dtype == torch.bool:
-        if keep.shape != (n_heads,):
-            raise InputError(
-                f"keep: expected one bool per head, shape ({n_heads},), got {tuple(keep.shape)}."
-            )
+        shape = tuple(keep.shape)
+        expect(shape == (n_heads,), "keep", f"one bool per head, shape ({n_heads},)", shape)
         return keep.nonzero().flatten()
     numbers = keep.sort().values
     inside = ((numbers >= 0) & (numbers < n_heads)).all()
-    if keep.ndim != 1 or not inside or len(numbers.unique()) < len(numbers):
-        raise InputError(
-            f"keep: expected different head numbers from 0 to {n_heads - 1}, got {keep.tolist()}."
-        )
+    right = keep.ndim == 1 and bool(inside) and len(numbers.unique()) == len(numbers)
+    expect(right, "keep", f"different head numbers from 0 to {n_heads - 1}", keep.tolist())
     return numbers

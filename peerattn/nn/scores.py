@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, expect
 
 Score = Literal["scaled_dot_product", "dot_product", "gaussian", "additive"]
 SCORES = get_args(Score)
@@ -60,8 +60,7 @@ def score_terms(
     tensor([0.9890, 0.0110])
     """
     check_score(score)
-    if not temperature > 0:
-        raise InputError(f"temperature: expected a positive number, got {temperature}.")
+    expect(temperature > 0, "temperature", "a positive number", temperature)
     scale = (1 / math.sqrt(query.shape[-1]) if score == "scaled_dot_product" else 1.0) / temperature
     if score == "gaussian":
         height = -0.5 * key.square().sum(-1, keepdim=True)
@@ -77,8 +76,7 @@ def score_terms(
 
 def check_score(score: str) -> None:
     """Raise an InputError when there is no such score."""
-    if score not in SCORES:
-        raise InputError(f"score: expected one of {list(SCORES)}, got {score!r}.")
+    expect(score in SCORES, "score", f"one of {list(SCORES)}", repr(score))
 
 
 def additive_scores(query: Tensor, key: Tensor, combine: Tensor) -> Tensor:
@@ -157,11 +155,9 @@ def kernel_weights(scores: Tensor, *, mask: Tensor | None = None, normalise: boo
     weights = scores if mask is None else scores.masked_fill(~mask, 0.0)
     if not normalise:
         return weights
-    if (weights < 0).any():
-        raise InputError(
-            f"scores: expected none below 0 where rows are normalised, got {float(weights.min()):.3g}. "
-            "Use normalise=False for signed sums, or attention_weights."
-        )
+    least = float(weights.min()) if weights.numel() else 0.0
+    remedy = "Use normalise=False for signed sums, or attention_weights."
+    expect(least >= 0, "scores", "none below 0 where rows are normalised", f"{least:.3g}", remedy)
     total = weights.sum(-1, keepdim=True)
     return weights / total.masked_fill(total == 0, 1.0)
 

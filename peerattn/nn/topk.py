@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from peerattn.exceptions import InputError, check_at_least
+from peerattn.exceptions import check_at_least, expect
 
 _CHUNK = 32  # keys represented by their largest score in the first round
 
@@ -128,20 +128,15 @@ def _check(
     query: Tensor, key: Tensor, k: int, exclude: tuple[Tensor, Tensor] | None, share: Tensor | None
 ) -> None:
     heads = query.shape[:-2]
-    if query.ndim not in (2, 3) or key.shape[:-2] != heads or query.shape[-1] != key.shape[-1]:
-        raise InputError(
-            "query and key: expected two matrices of one width, or as many for each head, got "
-            f"{tuple(query.shape)} and {tuple(key.shape)}."
-        )
+    alike = query.ndim in (2, 3) and key.shape[:-2] == heads and query.shape[-1] == key.shape[-1]
+    came = f"{tuple(query.shape)} and {tuple(key.shape)}"
+    expect(alike, "query and key", "two matrices of one width, or as many for each head", came)
     check_at_least(1, k=k)
     n_queries, n_keys = query.shape[-2], key.shape[-2]
-    if exclude is not None and (exclude[0].shape != (n_queries,) or exclude[1].shape != (n_keys,)):
-        raise InputError(
-            f"exclude: expected one id per query ({n_queries}) and per key ({n_keys}), "
-            f"got shapes {tuple(exclude[0].shape)} and {tuple(exclude[1].shape)}."
-        )
-    n_heads = math.prod(heads)
-    if share is not None and share.shape != (n_heads,):
-        raise InputError(
-            f"head_share: expected one number per head ({n_heads}), got shape {tuple(share.shape)}."
-        )
+    if exclude is not None:
+        shapes = [tuple(ids.shape) for ids in exclude]
+        wanted = f"one id per query ({n_queries}) and per key ({n_keys})"
+        expect(shapes == [(n_queries,), (n_keys,)], "exclude", wanted, f"shapes {shapes[0]} and {shapes[1]}")
+    if share is not None:
+        n_heads, shape = math.prod(heads), tuple(share.shape)
+        expect(shape == (n_heads,), "head_share", f"one number per head ({n_heads})", f"shape {shape}")

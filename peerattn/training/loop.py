@@ -11,7 +11,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
-from peerattn.exceptions import InputError, check_at_least
+from peerattn.exceptions import InputError, check_at_least, expect
 from peerattn.processes import all_sum, average_gradients, n_processes, process
 from peerattn.render import progress_bar
 from peerattn.training.schedule import Schedule, make_scheduler
@@ -132,16 +132,14 @@ def train(
     """
     counts = {"max_steps": max_steps, "validate_every": validate_every, "average": average}
     check_at_least(1, **{name: value for name, value in counts.items() if value is not None})
-    if not 0 < learning_rate < math.inf:
-        raise InputError(f"learning_rate: expected a positive number, got {learning_rate}.")
+    expect(0 < learning_rate < math.inf, "learning_rate", "a positive number", learning_rate)
     if average is not None and validate is not None:
         raise InputError(
             "average: goes without validation, which keeps one step's parameters. Leave out validate."
         )
     tensors = parameters.parameters() if isinstance(parameters, nn.Module) else parameters
     trained = [tensor for tensor in tensors if tensor.requires_grad]
-    if not trained:
-        raise InputError("parameters: expected at least one tensor with requires_grad=True, got none.")
+    expect(bool(trained), "parameters", "at least one tensor with requires_grad=True", "none")
     optimizer = _adamw(trained, learning_rate, weight_decay)
     scheduler = make_scheduler(schedule, optimizer, max_steps)
     stream, losses, kept = iter(batches), list[float](), _Kept(trained)

@@ -147,12 +147,7 @@ class PeerModel(PanelModel):
         if weight is not None:  # a row of weight 0 is not there
             panel, weight = panel.take(weight > 0), weight[weight > 0]
         if not panel.dated and isinstance(y, pd.Series) and {self.firm, self.period} <= set(y.index.names):
-            warn_user(
-                LostPeriodWarning(
-                    f"y carries {self.firm!r} and {self.period!r} but X does not: X is taken as one cross-section, all "
-                    "periods in one. In a Pipeline, set_output(transform='pandas') keeps the index."
-                )
-            )
+            self._warn_of_one_cross_section(f"y carries {self.firm!r} and {self.period!r} but X does not")
         if panel.firm is None and isinstance(X, pd.DataFrame) and isinstance(X.index, pd.RangeIndex):
             warn_user(
                 LabelWarning(
@@ -180,9 +175,10 @@ class PeerModel(PanelModel):
     @staticmethod
     def _frequencies(panel: Panel, weight: Any) -> np.ndarray:
         """Return frequency weights in the panel's order, checked as scikit-learn checks them."""
-        order = slice(None) if isinstance(weight, pd.Series) else panel.order
+        order: Any = panel.order
         with refusing():
-            weight = panel.align(weight, "sample_weight") if isinstance(weight, pd.Series) else weight
+            if isinstance(weight, pd.Series):
+                weight, order = panel.align(weight, "sample_weight"), slice(None)
             found = _check_sample_weight(weight, np.empty((len(panel), 1)), ensure_non_negative=True)[order]
         if found.max() > MOST_COPIES or not found.any():
             raise InputError(
@@ -253,18 +249,18 @@ class PeerModel(PanelModel):
         def write(panel: Panel, call: Any, path: Path) -> None:
             network(call).to_parquet(path)
 
-        with told_once():
-            calls = self._by_period(X, outcomes=outcomes)
-            return written(self, out, calls, write, options | {"shown": outcomes})
+        calls = self._by_period(X, outcomes=outcomes)
+        return written(self, out, calls, write, options | {"shown": outcomes})
 
     def _warn_of_lost_periods(self, panel: Panel) -> None:
         if self.dated_ and not panel.dated:
-            warn_user(
-                LostPeriodWarning(
-                    f"{type(self).__name__} was fitted on a panel but X carries no {self.firm!r} and {self.period!r}: "
-                    "it is taken as one cross-section. In a Pipeline, set_output(transform='pandas') keeps the index."
-                )
-            )
+            lost = f"but X carries no {self.firm!r} and {self.period!r}"
+            self._warn_of_one_cross_section(f"{type(self).__name__} was fitted on a panel {lost}")
+
+    @staticmethod
+    def _warn_of_one_cross_section(lost: str) -> None:
+        remedy = "In a Pipeline, set_output(transform='pandas') keeps the index."
+        warn_user(LostPeriodWarning(f"{lost}: it is taken as one cross-section, all periods in one. {remedy}"))
 
     # ------------------------------------------------------------------ pools
 
@@ -346,24 +342,18 @@ class PeerModel(PanelModel):
         for section in sections:
             labels, group = self._peer_columns(section)
             if top_k is None:
-                refuse_memory(
-                    8.0 * len(section.focal) * len(labels),
-                    f"the network of {len(section.focal):,} firms",
-                    "keep the strongest peers only, top_k= (attention), or pass fewer firms.",
-                )
+                what = f"the network of {len(section.focal):,} firms"
+                remedy = "keep the strongest peers only, top_k= (attention), or pass fewer firms."
+                refuse_memory(8.0 * len(section.focal) * len(labels), what, remedy)
             found = None if fast is None else fast(section)
-            if found is not None:
-                matrices[section.period] = (section.focal.label, labels, found @ group)
-                continue
-            of_rows = weights(section)
-            made = (of_rows(rows) @ group for rows in section.chunks())
-            matrices[section.period] = (section.focal.label, labels, stacked(made, top_k))
-        network = PeerNetwork.from_matrices(
-            matrices,
-            name=type(self).__name__,
-            signed=self._signed if signed is None else signed,
-            row_normalized=top_k is None,
-        )
+            if found is None:
+                of_rows = weights(section)
+                found = stacked((of_rows(rows) @ group for rows in section.chunks()), top_k)
+            else:
+                found = found @ group
+            matrices[section.period] = (section.focal.label, labels, found)
+        name, signed = type(self).__name__, self._signed if signed is None else signed
+        network = PeerNetwork.from_matrices(matrices, name=name, signed=signed, row_normalized=top_k is None)
         learned = self.learned_until_
         if not self._learns_network:
             learned = getattr(getattr(self, "network_", None), "learned_until", None)

@@ -91,6 +91,7 @@ def write_frame(panel: Panel, predicted: pd.Series | pd.DataFrame, path: Path) -
         written.to_parquet(temporary, index=False)
 
 
+@told_once()
 def written(
     model: Any,
     out: str | os.PathLike[str],

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from scipy import sparse
+from sklearn.preprocessing import normalize
 
 from peerattn.exceptions import InputError
 from peerattn.models.pools import refuse_other_kinds
@@ -113,6 +114,4 @@ def others_weights(network: PeerNetwork, period: Any, firms: pd.Index, peers: pd
     row, column = W.coords
     others = firms[row] != peers[column]
     kept = sparse.csr_array((W.data[others], (row[others], column[others])), shape=W.shape)
-    total = np.asarray(abs(kept).sum(axis=1)).reshape(-1)
-    scale = np.divide(1.0, total, out=np.zeros_like(total), where=total > 0)
-    return sparse.csr_array(sparse.diags_array(scale) @ kept)
+    return sparse.csr_array(normalize(kept, norm="l1"))

@@ -155,10 +155,10 @@ class PanelModel(Saved, BaseEstimator):
         for panel, shown in periods_of(self, X, outcomes):
             yield self._gate_call(panel, shown, **options)
 
+    @told_once()
     def _predict_periods(self, X: Any, **options: Any) -> Any:
         """Return the predictions of all periods of a panel in files."""
-        with told_once():
-            return pd.concat([self._predicted(*call) for call in self._by_period(X, **options)])
+        return pd.concat([self._predicted(*call) for call in self._by_period(X, **options)])
 
     def _predictions(self, X: Any, outcomes: Any = None, **options: Any) -> Any:
         """Return the predictions of rows in memory or in files."""
@@ -205,8 +205,7 @@ class PanelModel(Saved, BaseEstimator):
         def write(panel: Panel, call: Any, path: Path) -> None:
             write_frame(panel, self._predicted(panel, call), path)
 
-        with told_once():
-            return written(self, out, self._by_period(X, **options), write, options)
+        return written(self, out, self._by_period(X, **options), write, options)
 
     def _scored(self, X: Any, y: Any, sample_weight: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         """Return known outcomes, their predictions and weights, for ``score``."""

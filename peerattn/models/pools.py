@@ -168,10 +168,10 @@ def identities(*labels: pd.Index) -> list[np.ndarray]:
     splits = np.cumsum([len(label) for label in labels])[:-1]
     if not any(isinstance(label, tuple) for label in joined):
         refuse_other_kinds(*labels)
-        return np.split(pd.factorize(_objects(joined))[0], splits)
+        return np.split(_codes(joined), splits)
     refuse_other_kinds(*(pd.Index([firm for firm, _ in part]) for part in labels if len(part)))
-    firm = pd.factorize(_objects([firm for firm, _ in joined]))[0]
-    group = pd.factorize(_objects([group for _, group in joined]))[0]  # -1 = unknown
+    firm = _codes([firm for firm, _ in joined])
+    group = _codes([group for _, group in joined])  # -1 = unknown
     node = np.where(group < 0, firm, len(firm) + group)
     if len(labels) == 1:
         return [pd.factorize(node)[0]]
@@ -180,10 +180,9 @@ def identities(*labels: pd.Index) -> list[np.ndarray]:
     return np.split(component[node], splits)
 
 
-def _objects(values: list[Any]) -> np.ndarray:
-    out = np.empty(len(values), dtype=object)
-    out[:] = values
-    return out
+def _codes(values: list[Any]) -> np.ndarray:
+    """Return an integer for each value, −1 where it is unknown."""
+    return pd.factorize(pd.Index(values, dtype=object, tupleize_cols=False))[0]
 
 
 def sums_of_others(values: np.ndarray, group: np.ndarray) -> np.ndarray:

@@ -153,12 +153,9 @@ class IndustryPeerRegressor(PeerRegressor):
 
     def _best_shrinkage(self, training: Rows, panel: Panel) -> float:
         errors = np.zeros(len(SHRINKAGES))
-        for _, at in panel.cross_sections():
-            rows = training.take(at).known()
-            if len(rows):
-                groups = self._groups(Section(None, slice(0, len(rows)), rows, rows, within=True))
-                assert rows.y is not None
-                errors += [((groups.mean(k)[0] - rows.y) ** 2).sum() for k in SHRINKAGES]
+        for section in self._within(panel, training, warn=False):
+            groups, y = self._groups(section), section.focal.y
+            errors += [np.nansum((groups.mean(k)[0] - y) ** 2) for k in SHRINKAGES]
         return float(SHRINKAGES[int(np.argmin(errors))])
 
     @property
@@ -167,22 +164,17 @@ class IndustryPeerRegressor(PeerRegressor):
 
     # ------------------------------------------------------------------ group sums
 
-    def _keys(self, codes: np.ndarray) -> list[np.ndarray]:
-        """Return each row's group at every level, from the finest to all firms; None = unknown code."""
-        everyone = np.zeros(len(codes), dtype=object)
-        column = pd.Series(codes[:, 0], dtype=object)
-        groups = [column.str[:digits] if self.nested_ else column for digits in self.levels_[:-1]]
-        return [*(group.to_numpy() for group in groups), everyone]
-
     def _groups(self, section: Section) -> Groups:
         focal, peers = section.focal, section.peers
         assert peers.y is not None
         groups, means, counts = [], [], []
-        for digits, keys in zip(self.levels_, self._keys(np.concatenate([focal.codes, peers.codes]))):
-            mine, theirs = np.split(pd.factorize(keys)[0], [len(focal)])  # −1, of None: of nobody
-            mean, count = means_of_others(
-                mine, focal.identity, theirs, peers.identity, peers.y, peers.weight
-            )
+        column = pd.Series(np.concatenate([focal.codes, peers.codes])[:, 0], dtype=object)
+        for digits in self.levels_:
+            keys = column.str[:digits] if self.nested_ else column
+            group = pd.factorize(keys)[0] if digits else np.zeros(len(column), dtype=int)  # −1 = unknown
+            mine, theirs = group[: len(focal)], group[len(focal) :]
+            both = (mine, focal.identity), (theirs, peers.identity)
+            mean, count = means_of_others(*both[0], *both[1], peers.y, peers.weight)
             groups.append((mine, theirs))
             means.append(mean)
             counts.append(np.where(count >= (self.min_peers if digits else 1), count, 0))

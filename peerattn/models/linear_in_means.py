@@ -177,11 +177,10 @@ class LinearInMeansRegressor(PeerRegressor):
     def _learn(self, training: Rows, panel: Panel) -> None:
         assert training.y is not None
         parts, gram = [], np.zeros((3, 3))
-        for when, at in panel.cross_sections():
-            rows, period = training.take(at), when if panel.dated else None
-            W, shown = self._square(period, rows), rows.known()
-            peers_x = W @ rows.x
-            peers_y = self._between(period, rows, shown) @ shown.y
+        for section in self._within(panel, training, warn=False):
+            period, rows, shown = section.period, section.focal, section.peers
+            W = self._square(period, rows)
+            peers_x, peers_y = W @ rows.x, self._between(period, rows, shown) @ shown.y
             parts.append((peers_x, W @ peers_x, peers_y, sparse.csgraph.connected_components(W)[1]))
             gram += _gram(W)
         peers_x, second_x, peers_y, part = (np.concatenate(column) for column in zip(*parts))

@@ -89,9 +89,7 @@ class CrossSectionalRidge(PeerRegressor):
 
     _isolates_get = "the training mean"
 
-    @property
-    def _signed(self) -> bool:
-        return True
+    _signed = True
 
     def _encode(self, panel: Panel, weight: np.ndarray | None, *, fitting: bool) -> Encoded:
         if fitting:

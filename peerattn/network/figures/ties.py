@@ -214,8 +214,6 @@ def ego_plot(
     >>> [text.get_text() for text in ego_plot(network, "A").texts]
     ['A', 'B\u2002100.0%', 'C\u2002100.0%', 'followers', '100.0%\u2002B', 'peers']
     """
-    from matplotlib.patches import FancyArrowPatch
-
     chosen = network.at(period)
     position = chosen.firm_position(firm)
     middle = chosen.labels[position]
@@ -238,16 +236,15 @@ def ego_plot(
             heights = np.linspace(end, -end, len(side))
             for at, (name, weight) in zip(heights, side.itertuples(index=False, name=None)):
                 share = abs(weight) / top
-                ends = [(1.75 * direction, at), (0.62 * direction, at * 0.16)]
-                axes.add_patch(
-                    FancyArrowPatch(
-                        *ends[::-direction], arrowstyle="-|>", mutation_scale=7 + 4 * share,
-                        color=PALETTE[0 if weight > 0 else 1], linewidth=0.6 + 3.4 * share, alpha=0.3 + 0.7 * share,
-                        shrinkA=2, shrinkB=2, connectionstyle="arc3", capstyle="butt",
-                    )
-                )  # fmt: skip
                 shown = [short_name(name), f"{weight:.1%}"][::-direction]
-                axes.text(1.82 * direction, at, "\u2002".join(shown), va="center", **beside)
+                axes.annotate(
+                    "\u2002".join(shown), (0.62 * direction, at * 0.16), (1.82 * direction, at), va="center", **beside,
+                    arrowprops={
+                        "arrowstyle": "-|>" if direction < 0 else "<|-", "mutation_scale": 7 + 4 * share,
+                        "color": PALETTE[0 if weight > 0 else 1], "linewidth": 0.6 + 3.4 * share,
+                        "alpha": 0.3 + 0.7 * share, "relpos": ((1 - direction) / 2, 0.5),
+                    },
+                )  # fmt: skip
             if len(side):
                 note = axes.text(1.82 * direction, rows / 2 + 0.45, head, fontsize=8.5, **beside)
                 note.set(style="italic", alpha=0.75)

@@ -262,9 +262,7 @@ def placebo(network: Net, kind: Kind = "rewired", *, random_state: int = 0) -> N
 
 def _rewired(section: CrossSection, rng: np.random.Generator) -> Any:
     """Give each row's weights to other columns, own column apart."""
-    dense = section.dense()
-    found = np.zeros_like(dense)
-    for i, row in enumerate(dense):
-        others = np.flatnonzero(np.arange(len(row)) != i)
-        found[i, i], found[i, rng.permutation(others)] = row[i], row[others]
+    found = np.array(section.dense())
+    off = ~np.eye(len(found), dtype=bool)
+    found[off] = rng.permuted(found[off].reshape(len(found), -1), axis=1).ravel()
     return sparse.csr_array(found) if section.is_sparse else found

@@ -159,9 +159,11 @@ def from_edge_file(
        period    firm    peer  weight
     0    2001  001690  012141     0.2
     """
-    kind = next((s for s in map(str.lower, Path(path).suffixes[::-1]) if s in _READERS), ".csv")
+    kinds = {suffix.lower() for suffix in Path(path).suffixes}
+    typed = next((reader for kind, reader in _TYPED.items() if kind in kinds), None)
     try:
-        frame = _READERS[kind](path, dtype)
+        separator = "\t" if kinds & {".tsv", ".txt"} else ","
+        frame = typed(path).astype(dtype or {}) if typed else pd.read_csv(path, sep=separator, dtype=dtype)
     except Exception as error:  # readers and unpackers raise anything
         raise InputError(f"path: cannot read {str(path)!r} ({error}).") from error
     wanted = {"period": period, "firm": firm, "peer": peer, "weight": weight}
@@ -178,14 +180,8 @@ def from_edge_file(
     return made.replaced(name=name or Path(path).name)
 
 
-_READERS: dict[str, Callable[[Any, Any], pd.DataFrame]] = {
-    ".csv": lambda path, dtype: pd.read_csv(path, dtype=dtype),
-    ".tsv": lambda path, dtype: pd.read_csv(path, sep="\t", dtype=dtype),
-    ".txt": lambda path, dtype: pd.read_csv(path, sep="\t", dtype=dtype),
-    ".parquet": lambda path, dtype: pd.read_parquet(path).astype(dtype or {}),
-    ".dta": lambda path, dtype: pd.read_stata(path).astype(dtype or {}),
-}
-
+#: Readers of files that hold the types of their columns.
+_TYPED: dict[str, Callable[[Any], pd.DataFrame]] = {".parquet": pd.read_parquet, ".dta": pd.read_stata}
 
 _KEY = "peerattn.network"
 _VERSION = 4

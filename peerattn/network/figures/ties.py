@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from peerattn.network.base import BaseNetwork
 from peerattn.network.cross_section import Array, CrossSection, as_dense
 from peerattn.network.figures.axes import drawing, short_name, title_of
 from peerattn.network.peers import followers, peers
-from peerattn.render import INK, PALETTE, show_label
+from peerattn.render import INK, PALETTE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -227,7 +228,7 @@ def ego_plot(
     when = "mean over periods" if period is None and len(network.periods) > 1 else network.section(period)[0]
     height = max(2.2, 0.34 * rows + 1.0)
     with drawing(ax, (6.4, height), title_of(network, when if network.is_dated else None), bare=True) as axes:
-        name = _broken(show_label(middle))
+        name = textwrap.fill(short_name(middle, 32), 14, break_long_words=False)
         axes.text(0, 0, name, ha="center", va="center", fontsize=10.5, fontweight="bold")
         top = max((abs(float(side["weight"].iloc[0])) for side in sides if len(side)), default=1.0)
         for direction, side, head in zip((-1, 1), sides, ("followers", "peers"), strict=True):
@@ -250,12 +251,3 @@ def ego_plot(
                 note.set(style="italic", alpha=0.75)
         axes.set(xlim=(-4.2, 4.2), ylim=(-(rows / 2) - 0.3, rows / 2 + 0.9))
     return axes
-
-
-def _broken(name: str) -> str:
-    """A long name on two lines."""
-    words = name.split()
-    if len(name) <= 12 or len(words) < 2:
-        return short_name(name, 16)
-    cut = min(range(1, len(words)), key=lambda n: abs(len(" ".join(words[:n])) - len(name) / 2))
-    return "\n".join(short_name(" ".join(part), 16) for part in (words[:cut], words[cut:]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -16,11 +16,11 @@ from peerattn.network.cross_section import Array, CrossSection, frozen, stronges
 from peerattn.network.inference.dyadic import Difference, DyadicRegression, SameCode, dyadic_regression
 from peerattn.network.inference.permutation import among, within
 from peerattn.network.measures.comparison import aligned
-from peerattn.render import Table
+from peerattn.render import Shown, Table
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Validation:
+class Validation(Shown):
     """How well a network finds the links of another; means over firms (with a link and a peer) and periods.
 
     Attributes
@@ -56,6 +56,7 @@ class Validation:
     n_links: int
     n_permutations: int
     regression: DyadicRegression | None
+    _shown: ClassVar[str] = "summary"
 
     @property
     def lift(self) -> float:
@@ -102,14 +103,8 @@ class Validation:
         title = "The network against observed links"
         return Table.from_frame(frame, title=title, formats={"lift": ".2f"}, footnotes=(note,))
 
-    def __str__(self) -> str:
-        return "\n\n".join(map(str, filter(None, (self.summary(), self.regression))))
-
     def __repr__(self) -> str:
         return f"Validation(precision at {self.k} {self.precision:.3f}, lift {self.lift:.2f}, AUC {self.auc:.3f})"
-
-    def _repr_html_(self) -> str:
-        return "".join(t.html() for t in (self.summary(), self.regression and self.regression.summary()) if t)
 
 
 @checked

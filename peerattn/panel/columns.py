@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import CodeWarning, InputError, PossibleLeakWarning, checked, unknown_name, warn_user
+from peerattn.exceptions import CodeWarning, InputError, checked, unknown_name, warn_user
 from peerattn.panel.codes import are_whole, looks_like_code
 
 _OTHER_OUTCOME = re.compile(r"(_next|_lead|_fwd)\d*$|(_lead|_fwd)|^(outcome|target|y)$", re.IGNORECASE)
@@ -27,15 +27,11 @@ class ColumnChoice:
     left: dict[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        kinds = {"characteristics": self.characteristics, "codes": self.codes}
-        lines = [
-            f"{kind} ({len(names)}): {', '.join(names)}"
-            for kind, names in kinds.items()
-            if names or kind != "codes"
-        ]
-        why = {
-            reason: [name for name in self.left if self.left[name] == reason] for reason in self.left.values()
-        }
+        lines = [f"characteristics ({len(self.characteristics)}): {', '.join(self.characteristics)}"]
+        lines += [f"codes ({len(self.codes)}): {', '.join(self.codes)}"] if self.codes else []
+        why: dict[str, list[str]] = {}
+        for column, reason in self.left.items():
+            why.setdefault(reason, []).append(column)
         left = "; ".join(f"{', '.join(names)} ({reason})" for reason, names in why.items())
         return "\n".join([*lines, f"left out: {left}"] if left else lines)
 
@@ -172,21 +168,17 @@ def _reason_to_leave(column: pd.Series) -> str:
 
 def is_number(column: pd.Series) -> bool:
     """Tell whether a column holds numbers, those of Python objects and missing values among them."""
-    if column.dtype == object:
-        known = column.dropna()
-        return len(known) > 0 and all(
-            isinstance(value, int | float | np.number | np.bool_) for value in known
+    kind = pd.api.types.infer_dtype(column, skipna=True)
+    if kind.startswith("mixed"):  # truth values beside numbers are numbers
+        return bool(
+            column.dropna().map(lambda value: isinstance(value, int | float | np.number | np.bool_)).all()
         )
-    return pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_complex_dtype(column.dtype)
+    return kind in ("integer", "floating", "boolean")
 
 
 def holds_text(column: pd.Series) -> bool:
     """Tell whether a column holds text or categories, and so is a code."""
-    if isinstance(column.dtype, pd.CategoricalDtype | pd.StringDtype):
-        return True
-    if isinstance(column.dtype, pd.ArrowDtype):
-        return pd.api.types.is_string_dtype(column.dtype)
-    return column.dtype == object and pd.api.types.infer_dtype(column, skipna=True) == "string"
+    return pd.api.types.infer_dtype(column, skipna=True) in ("string", "categorical")
 
 
 def number_as_text(column: pd.Series) -> str | None:
@@ -219,11 +211,3 @@ def possible_leaks(characteristics: pd.DataFrame, y: np.ndarray) -> list[str]:
     with np.errstate(divide="ignore", invalid="ignore"):  # of constants
         found = {name: abs(x.corr(outcome, min_periods=10)) for name, x in characteristics.items()}
     return [str(name) for name, correlation in found.items() if correlation > LEAK_CORRELATION]
-
-
-def leak_warning(names: Sequence[str], outcome: object) -> PossibleLeakWarning:
-    """Return the warning that names characteristics which look like the outcome itself."""
-    return PossibleLeakWarning(
-        f"{', '.join(map(repr, names))}: correlation with the outcome{f' {outcome!r}' if outcome is not None else ''} is above "
-        f"{LEAK_CORRELATION} in absolute value. Is it known at the time of the row, and not the outcome itself?"
-    )

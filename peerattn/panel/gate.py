@@ -11,8 +11,14 @@ import pandas as pd
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_X_y, validate_data
 
-from peerattn.exceptions import InputError, UnitWarning, checked, did_you_mean, warn_user
-from peerattn.panel.columns import ColumnChoice, all_columns, leak_warning, named_like_return, possible_leaks
+from peerattn.exceptions import InputError, PossibleLeakWarning, UnitWarning, checked, did_you_mean, warn_user
+from peerattn.panel.columns import (
+    LEAK_CORRELATION,
+    ColumnChoice,
+    all_columns,
+    named_like_return,
+    possible_leaks,
+)
 from peerattn.panel.frames import as_pandas
 from peerattn.panel.labels import warn_of_labels
 from peerattn.panel.panel import Panel
@@ -169,9 +175,13 @@ def _other_columns(fitted: Sequence[Any] | None, have: Sequence[Any]) -> str:
 def warn_of_leaks(panel: Panel) -> None:
     """Warn of characteristics that look like the outcome itself."""
     assert panel.outcomes is not None
-    leaks = possible_leaks(panel.characteristics, panel.outcomes)
-    if leaks:
-        warn_user(leak_warning(leaks, panel.outcome))
+    if leaks := possible_leaks(panel.characteristics, panel.outcomes):
+        said = f"{', '.join(map(repr, leaks))}: correlation with the outcome {panel.outcome!r} is above {LEAK_CORRELATION} in "
+        warn_user(
+            PossibleLeakWarning(
+                said + "absolute value. Is it known at the time of the row, and not the outcome itself?"
+            )
+        )
     usual = np.nanmedian(np.abs(panel.outcomes))
     if usual > PER_CENT and named_like_return(panel.outcome):
         message = f"outcome {panel.outcome!r} is named like a return and has a median size of {usual:.3g}: "

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,27 +18,27 @@ def stored_frame(name: str) -> pd.DataFrame:
     return pd.read_parquet(Path(__file__).with_name(f"{name}.parquet"))
 
 
-def embedded_panel(
-    name: str,
-    outcome: str,
-    outcomes: Sequence[str],
-    characteristics: Sequence[str],
-    industry: str,
-    description: str,
-) -> Panel:
-    """Return an embedded panel with the code ``sector``, an industry, and one of its outcomes."""
-    if outcome not in outcomes:
-        raise InputError(f"outcome must be one of {', '.join(map(repr, outcomes))}, got {outcome!r}.")
-    numbers = [*characteristics, outcome]
-    frame = stored_frame(name)[["firm", "period", "sector", industry, *numbers]]
-    return read_panel(
-        frame.astype(dict.fromkeys(numbers, float)),
+def embedded_panel(name: str, outcome: str) -> Panel:
+    """Return an embedded panel with the code ``sector``, an industry, and one of its outcomes, as the data file beside says.
+
+    ``known`` there names outcomes of the row's own period, which are characteristics where another one is predicted.
+    """
+    facts = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))[name]
+    if outcome not in facts["outcomes"]:
+        raise InputError(
+            f"outcome must be one of {', '.join(map(repr, facts['outcomes']))}, got {outcome!r}."
+        )
+    characteristics = [*facts["characteristics"], *(known for known in facts["known"] if known != outcome)]
+    frame = stored_frame(name)[["firm", "period", "sector", facts["industry"], *characteristics, outcome]]
+    panel = read_panel(
+        frame.astype(dict.fromkeys([*characteristics, outcome], float)),
         outcome=outcome,
         characteristics=characteristics,
         codes=["sector"],
-        industry=industry,
-        description=description,
+        industry=facts["industry"],
+        description=facts["description"],
     )
+    return replace(panel, caution=facts["caution"].get(outcome, ""))
 
 
 def value_after(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Literal
 
 import pandas as pd
 
@@ -11,7 +11,6 @@ from peerattn.exceptions import checked
 from peerattn.panel import Panel
 
 Multiple = Literal["log_pb", "log_ps", "log_pe", "log_cap_ebitda"]
-_CHARACTERISTICS = ["roe", "net_margin", "ebitda_margin", "turnover", "log_sales", "payout"]
 
 
 @checked
@@ -81,10 +80,7 @@ def load_multiples(outcome: Multiple = "log_pb") -> Panel:
     >>> panel.X.loc[("AAPL", "2014-12-31"), "sub_industry"]
     'Technology Hardware, Storage & Peripherals'
     """
-    description = "S&P 500 multiples at fourteen quarter-ends, 2013 to 2026"
-    return embedded_panel(
-        "multiples", outcome, get_args(Multiple), _CHARACTERISTICS, "sub_industry", description
-    )
+    return embedded_panel("multiples", outcome)
 
 
 @checked

@@ -242,11 +242,10 @@ def weighted_median(values: np.ndarray, weights: np.ndarray | None = None) -> fl
     >>> weighted_median(np.array([1.0, 2.0, np.nan]), np.array([1, 2, 5]))
     2.0
     """
-    known = np.isfinite(values) if weights is None else np.isfinite(values) & (weights > 0)
+    weights = np.ones(len(values)) if weights is None else weights
+    known = np.isfinite(values) & (weights > 0)
     if not known.any():
         return np.nan
-    if weights is None:
-        return float(np.median(values[known]))
     order = np.argsort(values[known], kind="stable")
     ordered, cumulated = values[known][order], np.cumsum(weights[known][order])
     middle = (cumulated[-1] - 1) / 2

@@ -17,9 +17,7 @@ from peerattn.exceptions import InputError
 from peerattn.panel.frames import as_pandas
 
 #: Endings of files that are read by period, and their formats.
-KINDS = dict.fromkeys((".feather", ".arrow", ".ipc"), "feather") | dict.fromkeys(
-    (".parquet", ".pq"), "parquet"
-)
+KINDS = {**dict.fromkeys((".feather", ".arrow", ".ipc"), "feather"), ".parquet": "parquet", ".pq": "parquet"}
 _ROW_NUMBERS = re.compile(r"__index_level_\d+__")  # which pandas writes where rows were selected
 
 
@@ -35,30 +33,30 @@ class Reader:
     """Some columns of one file; rows that were passed are read from the beginning of their row group again."""
 
     def __init__(self, file: Any, schema: Any, columns: Sequence[str]) -> None:
-        parts = file.split_by_row_group() if hasattr(file, "row_groups") else [file]
-        sizes = [file.count_rows()] if parts == [file] else [part.row_groups[0].num_rows for part in parts]
-        self.parts, self.starts = parts, np.cumsum([0, *sizes])
-        self.options = {"schema": schema, "columns": list(columns), "batch_readahead": 0}
+        self.parts, sizes = [file], [file.count_rows()]
+        if hasattr(file, "row_groups"):  # a scan of its own for each row group: it keeps what it has read
+            self.parts, sizes = file.split_by_row_group(), [group.num_rows for group in file.row_groups]
+        self.starts = np.cumsum([0, *sizes])
         self.rows = self.position = int(self.starts[-1])
+        self.options = {"schema": schema, "columns": list(columns), "batch_readahead": 0}
         self.batches: Iterator[Any] = iter(())
-        self.rest: Any = None
+        self.held: list[Any] = []
 
     def take(self, start: int, stop: int) -> pd.DataFrame:
         """Return rows."""
         import pyarrow as pa
 
-        if start < self.position:  # a scan of its own for each row group: it keeps what it has read
+        if start < self.position:
             first = int(np.searchsorted(self.starts, start, side="right")) - 1
-            self.rest, self.position = None, int(self.starts[first])
+            self.held, self.position = [], int(self.starts[first])
             self.batches = (b for part in self.parts[first:] for b in part.to_batches(**self.options))
-        pieces: list[Any] = []
-        while self.position < stop:
-            batch = next(self.batches) if self.rest is None else self.rest
-            skipped, used = max(0, start - self.position), min(stop - self.position, len(batch))
-            pieces += [batch.slice(skipped, used - skipped)] if used > skipped else []
-            self.rest = batch.slice(used) if used < len(batch) else None
-            self.position += used
-        frame: pd.DataFrame = pa.Table.from_batches(pieces).to_pandas()
+        while self.position + sum(map(len, self.held)) < stop:
+            while self.held and self.position + len(self.held[0]) <= start:
+                self.position += len(self.held.pop(0))
+            self.held.append(next(self.batches))
+        table = pa.Table.from_batches(self.held)
+        frame: pd.DataFrame = table.slice(start - self.position, stop - start).to_pandas()
+        self.held, self.position = table.slice(stop - self.position).to_batches(), stop
         return frame
 
 

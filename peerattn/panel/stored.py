@@ -203,7 +203,8 @@ def scan_panel(
 
     Notes
     -----
-    One pass over the column of periods. Memory: one number a period, and a batch of 16,384 rows.
+    One pass over the column of periods, of one file at a time. Memory: that column. Later a cross-section and a row group of a
+    Parquet file are in memory; write row groups of some 25,000 rows (``row_group_size=``) where columns are many.
 
     Examples
     --------

@@ -75,7 +75,7 @@ def canonical_codes(column: pd.Series, scheme: str | None = None) -> pd.Series:
         text = text.mask(column.isna() | text.str.lower().isin(_UNKNOWN_TEXT))
     else:
         numbers = column.to_numpy(dtype=float, na_value=np.nan)
-        broken = numbers[np.isinf(numbers) | (np.isfinite(numbers) & (np.round(numbers) != numbers))]
+        broken = numbers[(np.abs(numbers) > 2**62) | (np.isfinite(numbers) & (np.round(numbers) != numbers))]
         if len(broken):
             raise InputError(
                 f"column {column.name!r} is declared as a code but holds {'infinity' if np.isinf(broken[0]) else broken[0]}: "

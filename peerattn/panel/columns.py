@@ -27,8 +27,10 @@ class ColumnChoice:
     left: dict[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        lines = [f"characteristics ({len(self.characteristics)}): {', '.join(self.characteristics)}"]
-        lines += [f"codes ({len(self.codes)}): {', '.join(self.codes)}"] if self.codes else []
+        lines = [
+            f"characteristics ({len(self.characteristics)}): {', '.join(map(str, self.characteristics))}"
+        ]
+        lines += [f"codes ({len(self.codes)}): {', '.join(map(str, self.codes))}"] if self.codes else []
         why: dict[str, list[str]] = {}
         for column, reason in self.left.items():
             why.setdefault(reason, []).append(column)

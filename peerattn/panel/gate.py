@@ -112,9 +112,9 @@ def check_panel(
         warn_of_leaks(panel)
         if not isinstance(X, Panel):  # of a fold of a comparison, which has warned of the whole
             warn_of_constants(panel)
-        learned = panel.codes.drop(columns=list(groupings))
-        if not (isinstance(X, Panel) and X.codes_are_groups and set(learned) <= set(X.codes)):
-            refuse_identities(learned, codes, panel.firm, universe, (firm, period))
+        learned = [name for name in panel.codes if name not in groupings]
+        if not (isinstance(X, Panel) and X.codes_are_groups and {*learned} <= {*X.codes}):
+            refuse_identities(panel, learned, codes, universe, (firm, period))
     return panel
 
 
@@ -198,24 +198,16 @@ def warn_of_constants(panel: Panel) -> None:
 
 
 def refuse_identities(
-    codes: pd.DataFrame,
-    declared: Sequence[str],
-    firm: pd.Index,
-    universe: Any = None,
-    names: tuple[str, str] = ("firm", "period"),
+    panel: Panel, learned: Sequence[Any], declared: Sequence[Any], universe: Any, names: tuple[str, str]
 ) -> None:
     """Raise when a code has nearly one level per firm, of the universe too: it would be learned as the firm's name."""
-    if codes.shape[1] and {*codes} <= {*getattr(universe, "columns", ())}:
-        others = as_panel(
-            universe,
-            codes=list(codes.columns),
-            characteristics=(),
-            firm=names[0],
-            period=names[1],
-            undated=True,
-        )
+    assert panel.firm is not None
+    firm, codes = panel.firm, panel.codes[list(learned)]
+    if learned and {*learned} <= {*getattr(universe, "columns", ())}:
+        options: dict[str, Any] = {"firm": names[0], "period": names[1], "undated": True}
+        others = as_panel(universe, codes=list(learned), characteristics=(), **options)
         if others.firm is not None:
-            firm, codes = firm.append(others.firm), pd.concat([codes, others.codes[codes.columns]])
+            firm, codes = firm.append(others.firm), pd.concat([codes, others.codes[list(learned)]])
     n_firms = firm.nunique()
     for name, levels in codes.nunique().items():
         if n_firms >= 10 and levels >= IDENTITY_SHARE * n_firms:

@@ -62,9 +62,8 @@ def comparison_panel(
     panel = panel.with_outcomes(panel.y)  # some must be known
     warn_of_leaks(panel)
     warn_of_constants(panel)
-    assert panel.firm is not None
     universe = None if reference is None else Reference.of(reference).X
-    refuse_identities(panel.codes, list(panel.codes.columns), panel.firm, universe, (firm, period))
+    refuse_identities(panel, list(panel.codes), list(panel.codes), universe, (firm, period))
     return replace(panel.sorted(), codes_are_groups=True)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 
 from peerattn.datasets.embedded import value_after
-from peerattn.exceptions import InputError, checked, did_you_mean, unknown_name
+from peerattn.exceptions import InputError, check_names, checked, did_you_mean
 from peerattn.panel import Panel, read_panel
 from peerattn.panel.frames import read_frame
 
@@ -120,8 +120,7 @@ def read_preset(
     >>> panel.choice.characteristics, panel.industry, panel.y.round(1).tolist()
     (('ret', 'size'), 'siccd', [nan, nan, -0.2, nan])
     """
-    if preset not in PRESETS:
-        raise unknown_name("preset", "preset", preset, PRESETS)
+    check_names("preset", "preset", [preset], PRESETS)
     rules = PRESETS[preset]
     frame, steps = _kept(_cleaned(_lower_case(read_frame(source), rules), rules), rules)
     month = frame[rules.period] = month_ends(frame[rules.period], rules.period)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import CodeWarning, InputError, checked, unknown_name, warn_user
+from peerattn.exceptions import CodeWarning, InputError, check_names, checked, warn_user
 from peerattn.panel.codes import are_whole, looks_like_code
 
 _OTHER_OUTCOME = re.compile(r"(_next|_lead|_fwd)\d*$|(_lead|_fwd)|^(outcome|target|y)$", re.IGNORECASE)
@@ -148,9 +148,7 @@ def refuse_repeated(columns: pd.Index) -> None:
 
 def refuse_unknown(argument: str, names: Iterable[object], columns: Collection[object]) -> None:
     """Raise an InputError that names the argument when one of the names is no column."""
-    for name in names:
-        if name not in columns:
-            raise unknown_name(argument, "column", name, columns)
+    check_names(argument, "column", [name for name in names if name is not None], columns)
 
 
 def _reason_to_leave(column: pd.Series) -> str:

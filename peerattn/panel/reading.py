@@ -227,7 +227,7 @@ def read_panel(
     names = [*frame.columns, *(str(n) for n in frame.index.names if n is not None)]
     named = {"firm": firm, "period": period, "outcome": outcome, "industry": industry, "known_at": known_at}
     for argument, name in named.items():
-        refuse_unknown(argument, [] if name is None else [name], names)
+        refuse_unknown(argument, [name], names)
     panel = as_panel(
         frame,
         outcome=outcome,

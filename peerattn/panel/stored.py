@@ -223,7 +223,7 @@ def scan_panel(
         schema, wrong = schema_of(dataset, files)
         named = {"firm": firm, "period": period, "outcome": outcome, "industry": industry}
         for argument, name in named.items():
-            refuse_unknown(argument, [] if name is None else [name], schema.names)
+            refuse_unknown(argument, [name], schema.names)
         for name in [firm, period, outcome, *(characteristics or ())]:
             if name in wrong:
                 raise InputError(f"column {name!r} holds {wrong[name]}: write one type in all files.")

@@ -22,13 +22,7 @@ from peerattn.evaluation.inference.forecast_tests import (
     short_reason,
 )
 from peerattn.evaluation.inference.regressions import calibration, fama_macbeth
-from peerattn.evaluation.measures.scores import (
-    LOG_METRICS,
-    METRICS,
-    ORDER_METRICS,
-    REGRESSION_METRICS,
-    Metric,
-)
+from peerattn.evaluation.measures import scores
 from peerattn.evaluation.measures.valuation import named_like_log
 from peerattn.evaluation.report.words import few_periods, summary
 from peerattn.exceptions import InputError, check_names
@@ -38,7 +32,7 @@ from peerattn.render.cells import MINUS
 PathLike = str | os.PathLike[str]
 PRINTED = ("r2_mean", "r2_se", "r2_within", "rmse", "rank_ic", "rank_ic_t", "dm_t", "dm_p")
 REPORTED = ("reads", "r2_mean", "r2_se", "r2_zero", *PRINTED[2:])
-READS = Metric("reads", "Reads", "")
+READS = scores.Metric("reads", "Reads", "")
 _TASK_TITLES = {"forecast": "Forecast", "explain": "Explanation"}
 #: Marks of two-sided p-values, the smallest level first.
 STARS = ((0.01, "***"), (0.05, "**"), (0.1, "*"))
@@ -91,7 +85,7 @@ def table(compared: Compared, metrics: Sequence[str] = PRINTED, *, stars: bool =
 
 def as_table(compared: Compared, metrics: Sequence[str] = PRINTED, *, stars: bool = False) -> Table:
     """Return the comparison as a table that renders as text, HTML, LaTeX and Markdown; see :meth:`table`."""
-    known = {metric.key: metric for metric in (READS, *METRICS, *REGRESSION_METRICS)}
+    known = {metric.key: metric for metric in (READS, *scores.METRICS, *scores.REGRESSION_METRICS)}
     check_names("metrics", "metric", metrics, known)
     if not metrics:
         raise InputError(f"metrics: name at least one of {', '.join(known)}.")
@@ -111,7 +105,7 @@ def without_tests(compared: Compared, metrics: Sequence[str]) -> list[str]:
     Errors in per cent are added where the outcome is a log.
     """
     if named_like_log(compared.outcome):
-        metrics = [key for name in metrics for key in (name, *(LOG_METRICS if name == "rmse" else ()))]
+        metrics = [key for name in metrics for key in (name, *(scores.LOG_METRICS if name == "rmse" else ()))]
     few = len(compared.periods) < periods_needed(compared.horizon)
     return [key for key in metrics if not (few and key in ("rank_ic_t", "dm_t", "dm_p"))]
 
@@ -151,18 +145,18 @@ def to_markdown(
     return said
 
 
-def _cell(compared: Compared, model: ModelNote, metric: Metric, stars: bool) -> float | str:
+def _cell(compared: Compared, model: ModelNote, metric: scores.Metric, stars: bool) -> float | str:
     name, key = model.name, metric.key
     if metric is READS:
         return model.reads
-    if key in ORDER_METRICS and name not in compared.ordering:
+    if key in scores.ORDER_METRICS and name not in compared.ordering:
         return "n/a"  # it falls in the own outcome: its order of firms is -1 by construction
     if key == "rank_ic_t":
         ic = compared.rank_ics[name]
         return t_cell(ic.test) if ic.n_periods else float("nan")
     if key in ("dm_t", "dm_p"):
         return _tested(compared, name, metric, stars)
-    if metric not in REGRESSION_METRICS:
+    if metric not in scores.REGRESSION_METRICS:
         return _number(compared.scores.loc[name, key])
     y, predicted, period = (compared.predictions[column] for column in ("outcome", name, "period"))
     if key in ("fm_slope", "fm_t"):
@@ -173,7 +167,7 @@ def _cell(compared: Compared, model: ModelNote, metric: Metric, stars: bool) -> 
     return "n/a" if found.p_value is None else format_p(found.p_value)
 
 
-def _tested(compared: Compared, name: str, metric: Metric, stars: bool) -> float | str:
+def _tested(compared: Compared, name: str, metric: scores.Metric, stars: bool) -> float | str:
     """Return the t or the p of a model against the baseline, or why there is none."""
     shows_t = metric.key == "dm_t"
     if name == compared.baseline:

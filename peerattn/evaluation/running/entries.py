@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -27,11 +27,9 @@ from peerattn.models.industry import IndustryPeerRegressor
 from peerattn.models.panel_model import PanelModel
 from peerattn.models.peer_features import PeerFeatures
 from peerattn.models.peer_weights import peer_weights
+from peerattn.network import PeerNetwork
 from peerattn.panel import Panel
 from peerattn.render import show_label
-
-if TYPE_CHECKING:
-    from peerattn.network import PeerNetwork
 
 Task = Literal["forecast", "explain"]
 OWN_CHARACTERISTICS = model_title("ols")

@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -30,13 +30,11 @@ from peerattn.exceptions import (
     warn_user,
 )
 from peerattn.models.attention.fitting import Stack
+from peerattn.models.attention.search_profile import SearchProfile
+from peerattn.network import PeerNetwork
 from peerattn.panel import Panel
 from peerattn.render.progress import CLEAR, progress_bar
 from peerattn.training import one_thread
-
-if TYPE_CHECKING:
-    from peerattn.models.attention.search_profile import SearchProfile
-    from peerattn.network import PeerNetwork
 
 Folds = list[tuple[np.ndarray, np.ndarray]]
 

@@ -1,4 +1,4 @@
-"""A masked language model: which symbol is missing, given all the others."""
+"""A masked language model: which symbol is missing, given all the others; and the counts from which it starts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from peerattn.sequence.tokenizers import MASK, SPECIAL, check_texts
 MASKED_SHARE = 0.15
 NEAR = 5  # symbols on either side that count as together
 _SMOOTHING = 0.75  # power of the frequencies of the context, so that rare symbols do not count too much
-_MASK_SEED = 0
 
 
 class MaskedLanguageModule(torch.nn.Module):
@@ -184,7 +183,7 @@ def masked_places(sequences: list[list[int]]) -> list[list[bool]]:
     >>> sum(masked_places([[2, *range(5, 45)]])[0])
     6
     """
-    generator = torch.Generator().manual_seed(_MASK_SEED)
+    generator = torch.Generator().manual_seed(0)
     return [_choose(*pad([sequence]), generator)[0].tolist() for sequence in sequences]
 
 

@@ -1,4 +1,4 @@
-"""What models of series share: series checked and standardised, windows drawn, labels of the rows that follow."""
+"""What models of series share: windows encoded as patches; series checked and standardised; labels of the rows that follow."""
 
 from __future__ import annotations
 

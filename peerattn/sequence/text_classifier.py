@@ -75,8 +75,8 @@ class SymbolRegression(SavedEstimator):
         """
         tf_idf = TfidfVectorizer(**_TERMS)
         x = tf_idf.fit_transform(_written(sequences))
-        self.keys_, self.idf_ = tf_idf.get_feature_names_out(), tf_idf.idf_
-        self.coef_ = np.zeros((n_classes, len(self.keys_)))
+        self.terms_, self.idf_ = tf_idf.get_feature_names_out(), tf_idf.idf_
+        self.coef_ = np.zeros((n_classes, len(self.terms_)))
         seen, numbers = np.unique(y, return_inverse=True)
         self.intercept_ = np.full(n_classes, -np.log(len(sequences)))
         self.intercept_[seen] = 0.0
@@ -88,7 +88,7 @@ class SymbolRegression(SavedEstimator):
 
     def log_probabilities(self, sequences: Sequence[Sequence[int]]) -> np.ndarray:
         """Return the log probability of every class, (n_texts, n_classes)."""
-        tf_idf = TfidfVectorizer(vocabulary=self.keys_, **_TERMS)
+        tf_idf = TfidfVectorizer(vocabulary=self.terms_, **_TERMS)
         tf_idf.idf_ = self.idf_
         logits = tf_idf.transform(_written(sequences)) @ self.coef_.T + self.intercept_
         return np.asarray(log_softmax(logits, axis=1))

@@ -1,4 +1,4 @@
-"""Texts as sequences of symbols: characters, words, or byte pairs, words in pieces, the more frequent the longer."""
+"""Texts as sequences of symbols: characters, words, or byte pairs (pieces of words, the more frequent the longer)."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Tokenizer(SavedEstimator):
         return list(text)
 
     def join(self, symbols: Sequence[str]) -> str:
-        """Return the text of these symbols."""
+        """Return the text of these symbols: words with spaces between them, characters as one string."""
         return self.between.join(symbols)
 
     def encode(self, text: str) -> list[int]:

@@ -1,4 +1,4 @@
-"""A translator: read one text, write another."""
+"""A translator: read one text, write another, with a pointer into the first."""
 
 from __future__ import annotations
 

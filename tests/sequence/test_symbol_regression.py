@@ -29,7 +29,7 @@ def test_equals_logistic_regression_on_tf_idf(n_classes):
     texts = [[" ".join(map(str, sequence)) for sequence in part] for part in (sequences, new)]
     tf_idf = TfidfVectorizer(token_pattern=r"\S+", ngram_range=(1, 2), sublinear_tf=True)
     control = make_pipeline(tf_idf, LogisticRegression(C=10, max_iter=1000)).fit(texts[0], y)
-    assert len(model.keys_) == len(tf_idf.vocabulary_)
+    assert len(model.terms_) == len(tf_idf.vocabulary_)
     np.testing.assert_allclose(
         np.exp(model.log_probabilities(new)), control.predict_proba(texts[1]), atol=1e-4
     )

@@ -164,7 +164,7 @@ def to_graphml(
     InputError
         When ``attributes`` is not labelled by firm.
     """
-    _write_text(network, path, "graphml", period, attributes, top_k)
+    write_atomic(path, _as_text(network, "graphml", period, attributes, top_k))
 
 
 def to_gexf(network: BaseNetwork, path: str | os.PathLike[str], period: Any = None, **options: Any) -> None:
@@ -175,20 +175,7 @@ def to_gexf(network: BaseNetwork, path: str | os.PathLike[str], period: Any = No
     path, period, attributes, top_k
         As in :meth:`to_graphml`.
     """
-    _write_text(network, path, "gexf", period, **options)
-
-
-@checked
-def _write_text(
-    network: BaseNetwork, path: Any, kind: str, period: Any, attributes: Any = None, top_k: int | None = None
-) -> None:
-    """Write one period in a format of networkx."""
-    import networkx as nx
-
-    stream = io.BytesIO()
-    getattr(nx, f"write_{kind}")(_text_graph(network, period, attributes, top_k), stream)
-    undated = re.sub(rb' lastmodifieddate="[^"]*"', b"", stream.getvalue())  # the same bytes tomorrow
-    write_atomic(path, undated)
+    write_atomic(path, _as_text(network, "gexf", period, **options))
 
 
 def from_graphml(cls: type[Net], path: str | os.PathLike[str]) -> Net:
@@ -225,8 +212,11 @@ def from_graphml(cls: type[Net], path: str | os.PathLike[str]) -> Net:
     return from_networkx(cls, graph, name=str(name or ""), signed=bool(signed), row_normalized=whole is True)
 
 
-def _text_graph(network: BaseNetwork, period: Any, attributes: Any, top_k: int | None) -> nx.DiGraph:
-    """One period as a graph of text that XML can hold, its nodes in the order of :func:`to_networkx`."""
+@checked
+def _as_text(
+    network: BaseNetwork, kind: str, period: Any, attributes: Any = None, top_k: int | None = None
+) -> bytes:
+    """One period in a format of networkx, text that XML can hold, its nodes in the order of :func:`to_networkx`."""
     import networkx as nx
 
     graph = to_networkx(network, period, top_k=top_k)
@@ -247,12 +237,12 @@ def _text_graph(network: BaseNetwork, period: Any, attributes: Any, top_k: int |
             for facts, value in zip(graph.nodes.values(), values, strict=True):
                 if not pd.isna(value):
                     facts[printable(name)] = _plain(value)
-    shown = {
-        "name": printable(network.name),
-        "period": printable(show_label(graph.graph["period"])) if network.is_dated else None,
-    }
-    graph.graph = {name: value for name, value in (graph.graph | shown).items() if value is not None}
-    return nx.relabel_nodes(graph, ids)
+    period = printable(show_label(graph.graph["period"])) if network.is_dated else None
+    facts = graph.graph | {"name": printable(network.name), "period": period}
+    graph.graph = {name: value for name, value in facts.items() if value is not None}
+    stream = io.BytesIO()
+    getattr(nx, f"write_{kind}")(nx.relabel_nodes(graph, ids), stream)
+    return re.sub(rb' lastmodifieddate="[^"]*"', b"", stream.getvalue())  # the same bytes tomorrow
 
 
 def _plain(value: Any) -> Any:

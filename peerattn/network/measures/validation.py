@@ -254,7 +254,7 @@ def _cells(network: BaseNetwork, codes: Any, size: Any, n_groups: int) -> Array 
         code = np.where(found >= 0, found, code)
         ranks[period] = characteristic(network, size, everyone, period, "size")
     by_size = ranks.rank(pct=True).mean(axis=1).rank(pct=True).fillna(0.0)
-    return np.asarray(pd.MultiIndex.from_arrays([code, np.ceil(by_size * n_groups)]).factorize()[0])
+    return np.asarray(pd.MultiIndex.from_arrays([code, np.ceil(by_size * n_groups)]).factorize(sort=True)[0])
 
 
 def _regression(network: BaseNetwork, one: _Period, codes: Any, size: Any) -> DyadicRegression | None:

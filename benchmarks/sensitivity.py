@@ -29,29 +29,29 @@ from report import RESULTS, publish, stored
 SHARED = Path(os.environ.get("PEERATTN_SHARED_DATA", Path(__file__).parents[2] / "shared" / "data"))
 STORE = RESULTS / "sensitivity"
 FIRMS = 150  # of the real panels
-ROOM = "peerattn.models.attention."
+ROOM = "peerattn.models."
 Data = tuple[pd.DataFrame, pd.Series, np.ndarray]
 
 #: Constant, module, and the two values beside the default; where half or double has no meaning, the nearest that has.
 CONSTANTS: list[tuple[str, str, Any, Any]] = [
     ("kappa", "", 0.5, 2.0),
     ("score_ridge", "", 5.0, 20.0),
-    ("SHARES", "origins", (1 / 2, 3 / 4), (3 / 4, 7 / 8)),
-    ("FEW_ROWS", "origins", 25, 100),
-    ("FEW_PERIODS", "stack", 2, 6),
-    ("RIDGE", "projection", 0.5, 2.0),
-    ("STARTS", "starts", 12, 48),
-    ("ETA", "starts", 2, 8),
-    ("KEPT", "starts", 2, 6),
-    ("STEPS", "descent", 20, 80),
-    ("KNOTS", "own_shape", 3, 10),
-    ("TREES", "own_shape", 75, 300),
-    ("CLIP", "bounds", 2.0, 8.0),
-    ("WINDOW", "history", 4, 192),
-    ("RANK", "covariance_fit", 3, 12),
-    ("POWER", "covariance_fit", 0.25, 1.0),
-    ("MOST_STEPS", "covariance_fit", 45, 180),
-    ("LEARNING_RATE", "covariance_fit", 0.03, 0.12),
+    ("SHARES", "attention.origins", (1 / 2, 3 / 4), (3 / 4, 7 / 8)),
+    ("FEW_ROWS", "attention.origins", 25, 100),
+    ("FEW_PERIODS", "attention.stack", 2, 6),
+    ("RIDGE", "attention.projection", 0.5, 2.0),
+    ("STARTS", "attention.starts", 12, 48),
+    ("ETA", "attention.starts", 2, 8),
+    ("KEPT", "attention.starts", 2, 6),
+    ("STEPS", "attention.descent", 20, 80),
+    ("KNOTS", "own.shape", 3, 10),
+    ("TREES", "own.shape", 75, 300),
+    ("CLIP", "own.bounds", 2.0, 8.0),
+    ("WINDOW", "own.history", 4, 192),
+    ("RANK", "covariance.fit", 3, 12),
+    ("POWER", "covariance.fit", 0.25, 1.0),
+    ("MOST_STEPS", "covariance.fit", 45, 180),
+    ("LEARNING_RATE", "covariance.fit", 0.03, 0.12),
 ]
 
 

@@ -14,18 +14,18 @@ SHORT: dict[str, object] = {
     "attention.starts.STARTS": 4,
     "attention.starts.KEPT": 2,
     "attention.starts.TURNS": 1,
-    "attention.own_shape.TREES": 15,
+    "own.shape.TREES": 15,
     "own_history.TREES": 20,
 }
 #: Where only the way through matters: ``pytestmark = pytest.mark.usefixtures("fewest_steps")``.
 FEWEST: dict[str, object] = {
     "attention.descent.STEPS": 2,
     "attention.descent.LBFGS_STEPS": 1,
-    "attention.covariance_fit.FEWEST_STEPS": 3,
+    "covariance.fit.FEWEST_STEPS": 3,
     "attention.starts.STARTS": 4,
     "attention.starts.KEPT": 1,
     "attention.starts.TURNS": 0,
-    "attention.own_shape.TREES": 3,
+    "own.shape.TREES": 3,
     "own_history.TREES": 3,
 }
 ROOM = "peerattn.models."

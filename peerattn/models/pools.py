@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,11 @@ class Rows:
     def __len__(self) -> int:
         return len(self.identity)
 
+    @property
+    def loss_weights(self) -> np.ndarray:
+        """Return the weight of every row in the loss."""
+        return np.ones(len(self)) if self.loss_weight is None else self.loss_weight
+
     def take(self, at: np.ndarray | slice) -> Rows:
         """Return the rows at these positions."""
         kept: dict[str, Any] = {n: None if values is None else values[at] for n, values in vars(self).items()}
@@ -69,15 +74,27 @@ class Rows:
         known = np.isfinite(self.y)
         return self if known.all() else self.take(known)
 
+    def counted(self) -> Rows:
+        """Return the rows that count in the loss; the same rows, not copies, where all do."""
+        counts = self.loss_weights > 0
+        return self if counts.all() else self.take(counts)
+
+    @classmethod
+    def stacked(cls, parts: Sequence[Rows]) -> Rows:
+        """Return the rows of all parts, one part after another; what one of them lacks, none has."""
+
+        def together(name: str) -> Any:
+            values = [getattr(part, name) for part in parts]
+            if any(value is None for value in values):
+                return None
+            first = values[0]
+            return first.append(values[1:]) if isinstance(first, pd.Index) else np.concatenate(values)
+
+        return cls(**{each.name: together(each.name) for each in fields(cls)})
+
     def joined(self, other: Rows) -> Rows:
         """Return these rows followed by the other ones."""
-
-        def both(one: Any, two: Any) -> Any:
-            if one is None or two is None:
-                return None
-            return one.append(two) if isinstance(one, pd.Index) else np.concatenate([one, two])
-
-        return Rows(**{name: both(values, vars(other)[name]) for name, values in vars(self).items()})
+        return Rows.stacked([self, other])
 
     def anonymous(self) -> Rows:
         """Return the same rows without identity: they may attend to every row."""
@@ -124,6 +141,10 @@ class Section:
         mine = self.focal.identity[rows, None]
         may = (mine == NOBODY) | (mine != self.peers.identity[None, :])
         return may if self.answering is None else may & self.answering[None, :]
+
+    def unknown(self) -> Section:
+        """Return the cross-section without the outcomes of its focal rows."""
+        return replace(self, focal=replace(self.focal, y=None))
 
     def pool(self) -> Section:
         """Return the peers as focal rows of their own pool."""

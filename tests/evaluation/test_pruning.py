@@ -38,7 +38,7 @@ def model(panel):
 def test_importance_counts_the_weights_of_the_stack(panel):
     """Means of a period and differences within it have a weight each; a head is worth what its absence changes."""
     model = PeerAttentionRegressor(**HEADS).fit(panel.X, panel.y)
-    weights = {("heads", "heads", " (within period)"): 0.5, ("heads", "heads", " (period mean)"): 0.2}
+    weights = {("heads", " (within period)"): 0.5, ("heads", " (period mean)"): 0.2}
     peers = replace(model.stack_.stages["peers"], weights=weights)
     model.stack_ = replace(model.stack_, stages=model.stack_.stages | {"peers": peers})
     found, before = head_importance(model, panel.X, panel.y), model.predict(panel.X)
@@ -55,7 +55,7 @@ def test_importance_is_the_derivative_of_the_loss_by_a_factor_on_the_head(panel,
     model = make(task="explain" if kind == "outcomes" else "forecast", **HEADS).fit(panel.X, y)
     told = {"outcomes": y} if kind == "outcomes" else {}
     found = head_importance(model, panel.X, y, **told)
-    scaled = "slope" if kind == "outcomes" else "value.weight"
+    scaled = "value"
 
     def losses(head, size):
         state = model.members_[0].state
@@ -83,7 +83,7 @@ def test_a_pruned_panel_model_lacks_what_its_heads_added(panel, model, tmp_path)
     silenced = PeerAttentionRegressor(**HEADS).fit(panel.X, panel.y)
     for head in range(2):
         if (0, head) not in keep:
-            silenced.members_[0].state["value.weight"][head] = 0
+            silenced.members_[0].state["value"][head] = 0
     np.testing.assert_allclose(pruned.predict(panel.X), silenced.predict(panel.X), atol=1e-12)
     assert len(model.heads_) == 2  # as it was
     pruned.save(tmp_path / "pruned.safetensors")

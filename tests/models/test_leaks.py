@@ -9,7 +9,7 @@ from sklearn.base import clone
 from peerattn import IndustryPeerRegressor, NadarayaWatsonRegressor, PeerAttentionRegressor
 from peerattn.exceptions import InputError
 from peerattn.models import CovariancePeerRegressor
-from peerattn.models.attention.batches import row_tensors
+from peerattn.models.attention.batches import Batch, RowTensors
 from peerattn.models.attention.peer_module import PeerModule, PeerSpec
 from peerattn.models.pools import Rows
 
@@ -127,9 +127,9 @@ def test_gradient_by_the_own_outcome_is_exactly_zero(n_layers, similarity):
     pool = Rows(
         rng.normal(size=(9, 3)), np.zeros((9, 0)), rng.normal(size=9), None, np.arange(9), firms, firms
     )
-    rows = row_tensors(pool, torch.float64)
+    rows = RowTensors.of(pool, None, torch.float64, "cpu")
     y = rows.y.requires_grad_()
-    predicted = module(rows, rows)[0][0, :, 0]
+    predicted = module(Batch(rows, rows, torch.ones(1, 9)))[0][0, :, 0]
     jacobian = torch.stack([torch.autograd.grad(value, y, retain_graph=True)[0][0] for value in predicted])
     assert (jacobian.diagonal() == 0).all()
     assert (jacobian + torch.eye(9) != 0).all()  # everybody else's counts

@@ -13,7 +13,7 @@ from peerattn.models import (
     LastValueRegressor,
     PrecomputedPeerRegressor,
 )
-from peerattn.models.attention.history import History
+from peerattn.models.own.history import History
 from peerattn.models.pools import Rows, Section
 from peerattn.network import PeerNetwork
 from peerattn.panel import as_panel, scan_panel

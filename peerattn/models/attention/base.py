@@ -1,4 +1,4 @@
-"""What learned-attention estimators share: pools, learning, prediction, ensembles."""
+"""What learned-attention estimators share: options, learning, prediction."""
 
 from __future__ import annotations
 
@@ -17,31 +17,152 @@ from sklearn.utils.validation import check_is_fitted
 from peerattn.exceptions import InputError
 from peerattn.models.attention.candidates import D_CODE, candidates_of
 from peerattn.models.attention.fitting import fit_stack
-from peerattn.models.attention.heads import Settings
-from peerattn.models.attention.losses import Loss
-from peerattn.models.attention.members import heads_table, prior_strengths
+from peerattn.models.attention.heads import Settings, heads_table, prior_strengths
+from peerattn.models.attention.judging import Candidate
 from peerattn.models.attention.options import check_device, check_options
-from peerattn.models.attention.peers import COVARIANCE, HEADS, RIDGE
 from peerattn.models.attention.priors import PairTerms, read_priors
 from peerattn.models.attention.reference import Reference
-from peerattn.models.attention.row_weights import weighted
-from peerattn.models.attention.rows import AttentionRows
-from peerattn.models.attention.shared_periods import of_all_processes, one_numbering, refuse_unshared
+from peerattn.models.attention.rows import AttentionRows, refuse_other_periods
+from peerattn.models.attention.search import TOGETHER
 from peerattn.models.attention.stability import SECTIONS, stability
 from peerattn.models.attention.stages import made_from
-from peerattn.models.attention.training import Problem
-from peerattn.models.attention.universes import (
-    refuse_other_periods,
-)
 from peerattn.models.by_period import refuse_beside_files
+from peerattn.models.own.losses import Loss
+from peerattn.models.own.training import Problem
 from peerattn.models.pools import Rows, Section
 from peerattn.panel.panel import Panel
-from peerattn.processes import all_sum, from_first, mean_of
+from peerattn.processes import from_first
 from peerattn.training import Checkpoint, one_thread
 
 
+class StackModel(AttentionRows):
+    """An estimator that is own lines and a stack of candidates; a subclass names the candidates."""
+
+    attention, task, prior = "self", "forecast", None
+    similarity, n_layers, d_head = "scaled_dot_product", 1, 8
+    own: Any = "linear"
+    kappa: float | None = None
+    purge = 0
+    random_state: Any
+    _in_full: ClassVar[str] = TOGETHER  # the part that enters in full where nothing is judged
+
+    @abstractmethod
+    def _candidates(self, problem: Problem, settings: Settings, draws: np.ndarray) -> list[Candidate]:
+        """Return the candidates, in the order of what they read; ``draws`` are two seeds."""
+
+    @abstractmethod
+    def _loss(self) -> Loss:
+        """Return the loss of a row."""
+
+    def _n_outputs(self) -> int:
+        return 1
+
+    # ------------------------------------------------------------------ learning
+
+    @one_thread()
+    def _learn(
+        self, training: Rows, panel: Panel, checkpoint: Checkpoint | None = None, device: str = "cpu"
+    ) -> None:
+        training = self._standardise_outcomes(training)
+        names = list(self.design_.levels)
+        columns = {name: c for c, name in enumerate(names)}
+        self.pair_terms_ = PairTerms(read_priors(self.prior, names), columns, self.n_layers > 1)
+        sections = self._training_sections(training, panel)
+        self.training_rows_ = None if panel.dated or self.attention == "cross" else sections[0].peers
+        problem = self._problem(panel.dated, training.weight is not None)
+        draws = from_first(check_random_state(self.random_state).randint(2**31 - 1, size=2))
+        stack = fit_stack(
+            sections,
+            self._candidates(problem, Settings(self.pair_terms_, problem.dtype, device), draws),
+            problem,
+            kappa=self.kappa,
+            split=panel.dated and self.attention == "self" and not problem.outcomes,
+            checkpoint=checkpoint,
+            in_full=self._in_full,
+        )
+        self.stack_, self.evidence_, self.gain_ = stack, stack.evidence, stack.steps
+        self.stability_ = stability(stack, [self._as_seen(s) for s in sections[-SECTIONS:]])
+        self.stack_ = replace(stack, trials={})
+        self._tell_of_heads()
+        embedded = [f"{name}[{k}]" for name in names for k in range(D_CODE)]
+        self.feature_names_ = [*self.design_.number_names, *embedded]
+
+    def _standardise_outcomes(self, training: Rows) -> Rows:
+        """Learn mean and standard deviation of the known outcomes; models train in these units."""
+        assert training.y is not None
+        known = np.isfinite(training.y) & (training.loss_weights > 0)
+        if not known.any():
+            raise InputError("loss_weight: no row of known outcome has a positive weight.")
+        y, weight = training.y[known], training.loss_weights[known]
+        self.y_center_ = float(np.average(y, weights=weight))
+        self.y_scale_ = float(np.sqrt(np.average((y - self.y_center_) ** 2, weights=weight))) or 1.0
+        return self._in_units(training)
+
+    def _tell_of_heads(self) -> None:
+        self.members_ = self.stack_.heads().members
+        self.heads_ = heads_table(self.members_, self.y_scale_)
+        self.prior_strength_ = prior_strengths(self.members_, self.pair_terms_.soft)
+
+    def _problem(self, dated: bool, weighed: bool) -> Problem:
+        dates = self.reference_ is None or self.reference_[0].dated or self.task == "forecast"
+        return Problem(
+            self._loss(),
+            self._n_outputs(),
+            tuple(len(levels) for levels in self.design_.levels.values()),
+            self.task == "explain",
+            dated,
+            self.purge,
+            own=not (isinstance(self.own, str) and self.own == "none"),
+            dtype=self._dtype(dated),
+            reads_past=dates and self.attention == "self",
+            weighed=weighed,
+        )
+
+    def _dtype(self, dated: bool) -> torch.dtype:
+        """Return float64 for arrays, whose predictions agree to 1e-7 however rows come."""
+        return torch.float32 if dated else torch.float64
+
+    def _training_sections(self, training: Rows, panel: Panel) -> list[Section]:
+        """Return cross-sections whose focal rows are those of known outcome that count in the loss."""
+        everyone: Iterator[Section]
+        if training.weight is not None and not panel.dated and self.attention == "self":
+            training = training.take(training.weight > 0)
+            rows = training.anonymous()
+            everyone = iter([Section(None, slice(0, len(training)), rows, training, True, True)])
+        else:
+            everyone = self._cross_sections(panel, training, self.reference_)
+        counted = (replace(s, focal=s.focal.known().counted()) for s in everyone)
+        return [section for section in counted if len(section.focal)]
+
+    # ------------------------------------------------------------------ prediction
+
+    def _outputs(self, section: Section) -> tuple[np.ndarray, np.ndarray]:
+        """Return outputs (n_focal, K) in units of training, and which focal rows had no admissible peer."""
+        (outputs,) = self.stack_.predict([self._as_seen(section.unknown())])
+        isolated = [self.pair_terms_.isolated(section, rows) for rows in section.chunks()]
+        return outputs, np.concatenate(isolated) if isolated else np.zeros(0, dtype=bool)
+
+    def _attend(self, section: Section) -> tuple[np.ndarray, np.ndarray]:
+        outputs, isolated = self._outputs(section)
+        return outputs[:, 0] * self.y_scale_ + self.y_center_, isolated
+
+    def explain_gain(self) -> pd.DataFrame:
+        """Return held-out R² step by step: own lines, shape, history, what is common to the period, peers.
+
+        Each step reads what the steps before it read and something more; held out are the later periods of each forward
+        origin in training. ``r2`` is of the stack so far, ``gain`` what the step adds.
+
+        Returns
+        -------
+        DataFrame
+            Index ``step``; columns ``r2``, ``gain``; empty where nothing could be judged (``evidence_["reason"]``).
+        """
+        check_is_fitted(self, "stack_")
+        return self.gain_
+
+
 @dataclass(eq=False, repr=False, kw_only=True)
-class AttentionModel(AttentionRows):
+class AttentionModel(StackModel):
     """Base of :class:`PeerAttentionRegressor` and :class:`PeerAttentionClassifier`."""
 
     attention: str = "self"
@@ -62,18 +183,8 @@ class AttentionModel(AttentionRows):
     random_state: Any = None
     _shares_periods: ClassVar[bool] = True
 
-    @property
-    def _signed(self) -> bool:
-        return bool({COVARIANCE, RIDGE} & self.stack_.fitted.keys())
-
-    @abstractmethod
-    def _loss(self) -> Loss:
-        """Return the loss of a row."""
-
-    def _n_outputs(self) -> int:
-        return 1
-
-    # ------------------------------------------------------------------ the public calls
+    def _candidates(self, problem: Problem, settings: Settings, draws: np.ndarray) -> list[Candidate]:
+        return candidates_of(self, problem, settings, draws)
 
     @one_thread()
     def fit(
@@ -132,21 +243,14 @@ class AttentionModel(AttentionRows):
             )
         universe = None if reference is None else Reference.of(reference).X
         panel, training = self._gate_training(X, y, sample_weight, universe)
-        refuse_unshared(self, panel, reference)
-        training = one_numbering(panel, training)
         self.weighs_peers_ = peer_weight is not None
-        training = weighted(
-            panel,
-            training,
-            sample_weight=sample_weight,
-            loss_weight=loss_weight,
-            peer_weight=peer_weight,
-        )
-        training = self._standardise_outcomes(training)
+        given = {"loss_weight": loss_weight, "peer_weight": peer_weight}
+        training = self._weighted(panel, training, sample_weight, given)
         if reference is not None and not panel.dated and self.attention == "self":
             raise InputError(
                 'reference: on arrays self-attention looks to the training rows; use attention="cross".'
             )
+        self._standardise_outcomes(training)
         self.reference_ = None if reference is None else self._reference_rows(reference)
         if self.reference_ is not None:
             refuse_other_periods(panel, self.reference_[0])
@@ -156,117 +260,3 @@ class AttentionModel(AttentionRows):
             kept = Checkpoint(checkpoint, made_from(self, training, panel.period, *others))
         self._learn(training, panel, kept, device)
         return self
-
-    # ------------------------------------------------------------------ learning
-
-    def _standardise_outcomes(self, training: Rows) -> Rows:
-        """Learn mean and standard deviation of the known outcomes; models train in these units."""
-        assert training.y is not None
-        known = np.isfinite(training.y) & (True if training.loss_weight is None else training.loss_weight > 0)
-        weight = None if training.loss_weight is None else training.loss_weight[known]
-        if weight is not None and not all_sum(len(weight)):
-            raise InputError("loss_weight: no row of known outcome has a positive weight.")
-        self.y_center_ = float(mean_of(training.y[known], weight))
-        spread = float(np.sqrt(mean_of((training.y[known] - self.y_center_) ** 2, weight)))
-        self.y_scale_ = spread if spread > 0 else 1.0
-        return self._in_units(training)
-
-    def _learn(
-        self, training: Rows, panel: Panel, checkpoint: Checkpoint | None = None, device: str = "cpu"
-    ) -> None:
-        names = list(self.design_.levels)
-        self.pair_terms_ = PairTerms(
-            read_priors(self.prior, names), {name: c for c, name in enumerate(names)}, self.n_layers > 1
-        )
-        sections = self._training_sections(training, panel)
-        arrays = not panel.dated and self.attention == "self"
-        self.training_rows_ = sections[0].peers if arrays else None
-        problem = self._problem(panel.dated)
-        draws = from_first(check_random_state(self.random_state).randint(2**31 - 1, size=2))
-        settings = Settings(self.pair_terms_, problem.dtype, device)
-        candidates = candidates_of(self, problem, settings, draws, training.weight is not None)
-        whole = panel.dated and self.attention == "self" and not problem.outcomes
-        self.stack_ = fit_stack(
-            sections,
-            candidates,
-            problem,
-            kappa=self.kappa,
-            split=whole,
-            checkpoint=checkpoint,
-        )
-        self.evidence_, self.gain_ = self.stack_.evidence, self.stack_.steps
-        self.stability_ = stability(self.stack_, [self._as_seen(s) for s in sections[-SECTIONS:]])
-        self.stack_ = replace(self.stack_, trials={})
-        heads = self.stack_.fitted.get(HEADS)
-        self.members_ = heads.part.members if heads is not None else ()
-        self.heads_ = heads_table(self.members_, self.y_scale_)
-        self.prior_strength_ = prior_strengths(self.members_, self.pair_terms_.soft)
-        embedded = [f"{name}[{k}]" for name in names for k in range(D_CODE)]
-        self.feature_names_ = [*self.design_.number_names, *embedded]
-
-    def _problem(self, dated: bool) -> Problem:
-        levels = tuple(len(levels) for levels in self.design_.levels.values())
-        none = isinstance(self.own, str) and self.own == "none"
-        answers = self.reference_
-        dates = answers is None or answers[0].dated or self.task == "forecast"
-        return Problem(
-            self._loss(),
-            self._n_outputs(),
-            levels,
-            self.task == "explain",
-            dated,
-            self.purge,
-            own=not none,
-            dtype=self._dtype(dated),
-            reads_past=dates and self.attention == "self",
-        )
-
-    def _dtype(self, dated: bool) -> torch.dtype:
-        return (
-            torch.float32 if dated else torch.float64
-        )  # arrays: predictions agree to 1e-7 however rows come
-
-    def _training_sections(self, training: Rows, panel: Panel) -> list[Section]:
-        """Return cross-sections whose focal rows are those of known outcome."""
-        everyone: Iterator[Section]
-        if training.weight is not None and not panel.dated and self.attention == "self":
-            training = training.take(training.weight > 0)
-            rows = training.anonymous()
-            everyone = iter([Section(None, slice(0, len(training)), rows, training, True, True)])
-        else:
-            everyone = self._cross_sections(panel, training, self.reference_)
-        counted = (replace(s, focal=_counted(s.focal.known())) for s in everyone)
-        return of_all_processes(panel, [section for section in counted if len(section.focal)], self.purge)
-
-    # ------------------------------------------------------------------ prediction
-
-    def _outputs(self, section: Section) -> tuple[np.ndarray, np.ndarray]:
-        """Return outputs (n_focal, K) in units of training, and which focal rows had no admissible peer."""
-        seen = self._as_seen(replace(section, focal=replace(section.focal, y=None)))
-        (outputs,) = self.stack_.predict([seen])
-        isolated = [self.pair_terms_.isolated(section, rows) for rows in section.chunks()]
-        return outputs, np.concatenate(isolated) if isolated else np.zeros(0, dtype=bool)
-
-    def _attend(self, section: Section) -> tuple[np.ndarray, np.ndarray]:
-        outputs, isolated = self._outputs(section)
-        return outputs[:, 0] * self.y_scale_ + self.y_center_, isolated
-
-    def explain_gain(self) -> pd.DataFrame:
-        """Return held-out R² step by step: own lines, shape, history, what is common to the period, peers.
-
-        Each step reads what the steps before it read and something more; held out are the later periods of each forward
-        origin in training. ``r2`` is of the stack so far, ``gain`` what the step adds.
-
-        Returns
-        -------
-        DataFrame
-            Index ``step``; columns ``r2``, ``gain``; empty where nothing could be judged (``evidence_["reason"]``).
-        """
-        check_is_fitted(self, "stack_")
-        return self.gain_
-
-
-def _counted(rows: Rows) -> Rows:
-    """Return the rows that count in the loss; the same rows, not copies, where all do."""
-    weight = rows.loss_weight
-    return rows if weight is None or (weight > 0).all() else rows.take(weight > 0)

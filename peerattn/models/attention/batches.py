@@ -1,188 +1,173 @@
-"""From cross-sections to padded batches of tensors."""
+"""Cross-sections as padded tensors, and who may look to whom."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from peerattn.models.attention.bounds import CLIP
 from peerattn.models.attention.priors import PairTerms
-from peerattn.models.attention.row_tensors import PairTensors, RowTensors, admissible, barred
-from peerattn.models.pools import Rows, Section
+from peerattn.models.own.bounds import CLIP
+from peerattn.models.pools import NOBODY, Rows, Section
 
-CELLS_PER_STEP = 2**21  # pairs of focal row and peer in a step, times heads, at most
-# times the rows (or pairs), up to which cross-sections are padded to one length
-MOST_PADDED = 1.5
-FEW_PAIRS = 0.01  # share of pairs that a prior allows, below which attention along edges is faster than over all pairs
+
+@dataclass(frozen=True)
+class RowTensors:
+    """Rows of a batch of cross-sections, padded to equal length.
+
+    ``x`` (B, n, p), ``codes`` (B, n, c), ``y`` (B, n) or (B, n, K) or None, ``identity`` (B, n) with −1 = equal to no other,
+    ``present`` (B, n): False where padded; ``answers`` (B, n): False where a peer may not be looked to either.
+    """
+
+    x: Tensor
+    codes: Tensor
+    y: Tensor | None
+    identity: Tensor
+    present: Tensor
+    answers: Tensor
+
+    @classmethod
+    def of(
+        cls, rows: Rows, answering: np.ndarray | None, dtype: torch.dtype, device: str | torch.device
+    ) -> RowTensors:
+        """Return rows as one cross-section; characteristics count for at most ``CLIP``, so that no outlier carries a head."""
+        present = np.ones(len(rows), dtype=bool)
+
+        def one(values: np.ndarray, kind: torch.dtype) -> Tensor:
+            return torch.as_tensor(values, dtype=kind).to(device)[None]
+
+        return cls(
+            one(rows.x.clip(-CLIP, CLIP), dtype),
+            one(rows.codes, torch.int64),
+            None if rows.y is None else one(np.nan_to_num(rows.y), dtype),
+            one(rows.identity, torch.int64),
+            one(present, torch.bool),
+            one(present if answering is None else answering, torch.bool),
+        )
+
+    def at(self, places: Tensor) -> RowTensors:
+        """Return the rows (of the one cross-section that this is) at these places, (B, n); −1 is padding."""
+        there, at = places >= 0, places.clamp(min=0)
+        x, codes, y, identity, _, answers = (None if v is None else v[0][at] for v in vars(self).values())
+        assert x is not None and codes is not None and identity is not None and answers is not None
+        return RowTensors(x, codes, y, identity.masked_fill(~there, NOBODY), there, answers & there)
+
+
+@dataclass(frozen=True)
+class PairTensors:
+    """What is known of pairs of focal row and peer beforehand.
+
+    ``bias`` (B, n_focal, n_peers) is added to the scores (log weights; −∞ forbids); ``prior`` (B, n_focal, n_peers, K) enters
+    with a learned strength per head. ``among``: the same of pairs of peers, for the layers that encode them. ``copies``: a
+    row's other copies are its peers.
+    """
+
+    bias: Tensor | None = None
+    prior: Tensor | None = None
+    among: PairTensors | None = None
+    copies: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        sections: Sequence[Section],
+        rows: Sequence[Any],
+        terms: PairTerms,
+        dtype: torch.dtype,
+        device: Any,
+    ) -> PairTensors:
+        """Return the pair terms of these focal rows of each cross-section."""
+        pairs = list(zip(sections, rows, strict=True))
+        bias = _padded([terms.bias(section, at) for section, at in pairs], dtype, device)
+        prior = _padded([terms.prior(section, at) for section, at in pairs], dtype, device)
+        if not terms.stacked:
+            return cls(bias, prior)
+        pools = [section.pool() for section in sections]
+        among = cls.of(pools, [slice(None)] * len(pools), replace(terms, stacked=False), dtype, device)
+        return cls(bias, prior, replace(among, copies=any(pool.own_copies for pool in pools)))
+
+    def terms(self, strength: Tensor | None) -> Tensor | None:
+        """Return what is added to the scores, (B, 1 or H, n_focal, n_peers), with this strength of the priors (H, K)."""
+        bias = None if self.bias is None else self.bias[:, None]
+        if self.prior is None or strength is None:
+            return bias
+        learned = torch.einsum("bijk,hk->bhij", self.prior, strength)
+        return learned if bias is None else bias + learned
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Some cross-sections, padded: focal rows with their targets ``y`` and loss weights, and their pools."""
+    """Some cross-sections, padded: focal rows with their targets and loss weights (0 where padded), and their pools."""
 
     focal: RowTensors
     peers: RowTensors
-    y: Tensor  # (B, n_focal)
-    weight: Tensor  # (B, n_focal); 0 where padded
-    pairs: PairTensors
+    weight: Tensor  # (B, n_focal)
+    pairs: PairTensors = PairTensors()
+
+    @classmethod
+    def of(
+        cls,
+        section: Section,
+        terms: PairTerms,
+        dtype: torch.dtype = torch.float64,
+        rows: slice = slice(None),
+        device: str | torch.device = "cpu",
+    ) -> Batch:
+        """Return some focal rows of one cross-section, and its pool."""
+        focal = RowTensors.of(section.focal.take(rows), None, dtype, device)
+        peers = RowTensors.of(section.peers, section.answering, dtype, device)
+        weight = torch.as_tensor(section.focal.take(rows).loss_weights, dtype=dtype).to(device)[None]
+        return cls(focal, peers, weight, PairTensors.of([section], [rows], terms, dtype, device))
+
+    @property
+    def y(self) -> Tensor:
+        """Targets, (B, n_focal, K)."""
+        assert self.focal.y is not None
+        return self.focal.y if self.focal.y.ndim == 3 else self.focal.y[..., None]
 
     @cached_property
     def bars(self) -> Tensor:
-        """Who may not look to whom, as what is added to scores: made once for all modules, dearer than a head's attention."""
+        """Who may not look to whom, as :func:`barred` has it: made once for all modules, dearer than a head's attention."""
         return barred(admissible(self.focal, self.peers), self.focal.x.dtype)
 
-    def take(self, sections: Tensor) -> Batch:
-        """Return these cross-sections of a batch without pair terms."""
-        focal, peers = self.focal.of(sections), self.peers.of(sections)
-        return Batch(focal, peers, self.y[sections], self.weight[sections], self.pairs)
+
+def others(focal: RowTensors, peers: RowTensors) -> Tensor:
+    """Return who is another firm, (B, n_focal, n_peers): of another identity, and not padding."""
+    mine = focal.identity.masked_fill(
+        focal.identity == NOBODY, NOBODY - 1
+    )  # equals no other, not even NOBODY
+    return _where(mine[:, :, None] != peers.identity[:, None, :], peers.present)
 
 
-def row_tensors(
-    rows: Rows, dtype: torch.dtype, device: str | torch.device = "cpu", answering: np.ndarray | None = None
-) -> RowTensors:
-    """Return the rows of one cross-section as tensors, (1, n, ...); ``answering`` says which of them may be looked to.
-
-    Characteristics are at most ``CLIP`` standard deviations: no outlier may carry a head alone.
-    """
-    present = np.ones(len(rows), dtype=bool)
-
-    def one(values: np.ndarray, kind: torch.dtype) -> Tensor:
-        return torch.as_tensor(values, dtype=kind).to(device)[None]
-
-    return RowTensors(
-        one(rows.x.clip(-CLIP, CLIP), dtype),
-        one(rows.codes, torch.int64),
-        None if rows.y is None else one(np.nan_to_num(rows.y), dtype),
-        one(rows.identity, torch.int32),
-        one(present, torch.bool),
-        one(present if answering is None else answering, torch.bool),
-    )
+def admissible(focal: RowTensors, peers: RowTensors) -> Tensor:
+    """Return who may look to whom, (B, n_focal, n_peers): another firm that answers."""
+    return _where(others(focal, peers), peers.answers)
 
 
-def peer_tensors(section: Section, dtype: torch.dtype, device: str | torch.device = "cpu") -> RowTensors:
-    """Return the pool of a cross-section as tensors."""
-    return row_tensors(section.peers, dtype, device, section.answering)
+def barred(may: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return what is added to scores, (B, n_focal, n_peers + 1): −∞ where a row may not look, else 0; the null peer is last."""
+    zero = torch.zeros((), dtype=dtype, device=may.device)
+    return torch.where(F.pad(may, (0, 1), value=True), zero, -math.inf)
 
 
-class SectionTensors:
-    """Cross-sections as tensors, made once, to draw batches from."""
-
-    def __init__(
-        self,
-        sections: Sequence[Section],
-        terms: PairTerms,
-        dtype: torch.dtype,
-        device: str | torch.device = "cpu",
-    ):
-        self.sections, self.terms, self.dtype, self.device = sections, terms, dtype, device
-        self.focal = [row_tensors(section.focal, dtype, device) for section in sections]
-        self.peers = [peer_tensors(section, dtype, device) for section in sections]
-        self.weight = [_loss_weight(section.focal, dtype).to(device) for section in sections]
-        self._together: Batch | None = None
-        rows = [max(len(s.focal), len(s.peers)) for s in sections]
-        plain = not terms.priors and all(s.here and s.peers.weight is None for s in sections)
-        if plain and len(rows) > 1 and len(rows) * max(rows) <= MOST_PADDED * sum(rows):
-            self._together = self.batch(range(len(sections)))
-
-    def batch(self, group: Sequence[int], chosen: Sequence[np.ndarray] | None = None) -> Batch:
-        """Return some of the cross-sections, padded; ``chosen`` picks focal rows of each.
-
-        Of several processes each has those that it holds; where it holds none, no focal row of another one.
-        """
-        if self._together is not None and chosen is None and len(group):
-            return self._together.take(torch.as_tensor(list(group), device=self.device))
-        if not group or not all(self.sections[k].here for k in group):
-            mine = [at for at, k in enumerate(group) if self.sections[k].here]
-            chosen = None if chosen is None else [chosen[at] for at in mine]
-            group = [group[at] for at in mine]
-            if not group:
-                held = next(k for k, section in enumerate(self.sections) if section.here)
-                group, chosen = [held], [np.zeros(0, dtype=np.int64)]
-        focal = [self.focal[k] for k in group]
-        weight = [self.weight[k] for k in group]
-        at: Sequence[Any] = [slice(None)] * len(group) if chosen is None else chosen
-        if chosen is not None:
-            places = [torch.as_tensor(rows, device=self.device) for rows in chosen]
-            focal = [rows.take(place) for rows, place in zip(focal, places, strict=True)]
-            weight = [values[place] for values, place in zip(weight, places, strict=True)]
-        sections = [self.sections[k] for k in group]
-        pairs = pair_tensors(sections, at, self.terms, self.dtype, self.device)
-        targets = RowTensors.joined(focal)
-        assert targets.y is not None
-        peers = RowTensors.joined([self.peers[k] for k in group])
-        return Batch(targets, peers, targets.y, pad_sequence(weight, True), pairs)
+def _where(pairs: Tensor, peers: Tensor) -> Tensor:
+    """Return the pairs (B, n_focal, n_peers) whose peer is one of these (B, n_peers)."""
+    return pairs if peers.all() else pairs & peers[:, None, :]
 
 
-def _loss_weight(rows: Rows, dtype: torch.dtype) -> Tensor:
-    weight = np.ones(len(rows)) if rows.loss_weight is None else rows.loss_weight
-    return torch.as_tensor(weight, dtype=dtype)
-
-
-def make_batch(
-    sections: Sequence[Section],
-    terms: PairTerms,
-    dtype: torch.dtype,
-    device: str | torch.device = "cpu",
-) -> Batch:
-    """Return whole cross-sections as one batch."""
-    return SectionTensors(sections, terms, dtype, device).batch(range(len(sections)))
-
-
-def pair_tensors(
-    sections: Sequence[Section],
-    rows: Sequence[Any],
-    terms: PairTerms,
-    dtype: torch.dtype,
-    device: str | torch.device = "cpu",
-) -> PairTensors:
-    """Return the pair terms of these focal rows of each section."""
-    bias = [terms.bias(section, at) for section, at in zip(sections, rows, strict=True)]
-    prior = [terms.prior(section, at) for section, at in zip(sections, rows, strict=True)]
-    sparse = any(p.only for p in terms.priors) and _share_allowed(bias) < FEW_PAIRS
-    among = None
-    if terms.stacked:
-        pools = [section.pool() for section in sections]
-        everyone, one_layer = [slice(None)] * len(pools), replace(terms, stacked=False)
-        among = pair_tensors(pools, everyone, one_layer, dtype, device)
-        among = replace(among, copies=any(pool.own_copies for pool in pools))
-    return PairTensors(_pad_pairs(bias, dtype, device), _pad_pairs(prior, dtype, device), sparse, among)
-
-
-def _share_allowed(blocks: Sequence[np.ndarray | None]) -> float:
-    allowed = sum(int(np.count_nonzero(block > -np.inf)) for block in blocks if block is not None)
-    return allowed / max(1, sum(block.size for block in blocks if block is not None))
-
-
-def _pad_pairs(
-    blocks: Sequence[np.ndarray | None], dtype: torch.dtype, device: str | torch.device
-) -> Tensor | None:
+def _padded(blocks: Sequence[np.ndarray | None], dtype: torch.dtype, device: Any) -> Tensor | None:
     """Stack (n_focal, n_peers, ...) blocks, padded with zeros; None where there are none."""
-    known = [block for block in blocks if block is not None]
+    known = [torch.as_tensor(block, dtype=dtype) for block in blocks if block is not None]
     if len(known) < len(blocks):
         return None
-    shape = (len(known), max(b.shape[0] for b in known), max(b.shape[1] for b in known), *known[0].shape[2:])
-    stacked = torch.zeros(shape, dtype=dtype)
-    for k, block in enumerate(known):
-        stacked[k, : block.shape[0], : block.shape[1]] = torch.as_tensor(block, dtype=dtype)
-    return stacked.to(device)
-
-
-def drawn(
-    sections: Sequence[Section], generator: torch.Generator, per_step: int, queries: int
-) -> Iterator[tuple[list[int], list[np.ndarray] | None]]:
-    """Yield which cross-sections make up each step, and at most ``queries`` focal rows of each, without end."""
-    small = all(len(section.focal) <= queries for section in sections)
-    while True:
-        order = torch.randperm(len(sections), generator=generator).tolist()
-        for start in range(0, len(order) - per_step + 1, per_step):
-            group = order[start : start + per_step]
-            focal = [len(sections[k].focal) for k in group]
-            rows = [torch.randperm(n, generator=generator)[:queries].numpy() for n in focal if not small]
-            yield group, None if small else rows
+    wide = max(block.shape[1] for block in known)
+    of_width = [F.pad(b.movedim(1, -1), (0, wide - b.shape[1])).movedim(-1, 1) for b in known]
+    return pad_sequence(of_width, batch_first=True).to(device)

@@ -2,83 +2,114 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy.optimize import minimize_scalar
 
-from peerattn.models.attention.common import fit_common
-from peerattn.models.attention.heads import Settings
-from peerattn.models.attention.judging import COMMON, HISTORY, SHAPE, Candidate
-from peerattn.models.attention.losses import squared_error
-from peerattn.models.attention.own_history import fit_history
-from peerattn.models.attention.own_shape import fit_curves, fit_estimator, shaped
-from peerattn.models.attention.peer_module import PeerSpec
-from peerattn.models.attention.peers import covariance_candidates, heads_candidate
-from peerattn.models.attention.training import Problem, Training
-from peerattn.processes import joined
+from peerattn.models.attention.heads import Heads, Member, Settings
+from peerattn.models.attention.judging import COMMON, HISTORY, PEERS, SHAPE, Candidate, Parts, candidate
+from peerattn.models.attention.origins import outcomes_of
+from peerattn.models.attention.peer_module import PeerModule, PeerSpec
+from peerattn.models.attention.search import find_heads, refit_heads
+from peerattn.models.covariance.covariance import Covariance
+from peerattn.models.covariance.fit import fit_covariance
+from peerattn.models.covariance.ridge import fit_ridge_covariance
+from peerattn.models.own.common import fit_common
+from peerattn.models.own.losses import loss_of, squared_error
+from peerattn.models.own.past import fit_history
+from peerattn.models.own.shape import fit_curves, fit_estimator
+from peerattn.models.own.training import Problem, Training
 
 D_CODE = 4  # width of a code's embedding
+COVARIANCE, RIDGE = "covariance", "ridge"
 
 
-def candidates_of(
-    model: Any, problem: Problem, settings: Settings, draws: np.ndarray, weighed: bool
-) -> list[Candidate]:
-    """Return the candidates of an attention model; ``weighed``: rows have frequency weights."""
+def candidates_of(model: Any, problem: Problem, settings: Settings, draws: np.ndarray) -> list[Candidate]:
+    """Return the candidates of an attention model."""
     heads = [heads_candidate(_spec(model), settings, int(draws[1]))] if model.n_heads else []
     if model.kappa is None:
         return heads
-    found = _shapes(model.own, problem)
-    if problem.loss is squared_error and problem.dated and problem.own and not joined():
-        found += _histories(model.own)
+    own, squared = model.own, problem.loss is squared_error
+    found = []
+    if not isinstance(own, str):
+        found.append(candidate("estimator", SHAPE, lambda t, _: fit_estimator(t, own)))
+    elif own == "flexible" and squared:
+        found += [
+            candidate("curves", SHAPE, lambda t, _: fit_curves(t, products=False)),
+            candidate("products", SHAPE, lambda t, _: fit_curves(t, products=True)),
+            candidate("trees", SHAPE, lambda t, _: fit_estimator(t)),
+        ]
+    if squared and problem.dated and problem.own:
+        found.append(candidate("firm effect", HISTORY, lambda t, _: fit_history(t, lag=False)))
+        found.append(candidate("autoregression", HISTORY, lambda t, _: fit_history(t, lag=True)))
+        if isinstance(own, str) and own == "flexible":
+            trees = candidate("trees with past", HISTORY, lambda t, _: fit_history(t, lag=True, trees=True))
+            found.append(trees)
         if problem.outcomes and model.attention == "self":
-            found += _common(list(model.design_.levels))
-    if _reads_covariance(model, problem, settings, weighed):
+            codes = {f"{name} x period": c for c, name in enumerate(model.design_.levels)}
+            for name, code in ({"period": None} | codes).items():
+                found.append(
+                    candidate(name, COMMON, partial(lambda t, _, code: fit_common(t, code), code=code))
+                )
+    restricted = settings.terms.priors or model.similarity != "scaled_dot_product" or model.n_layers > 1
+    if problem.outcomes and squared and not restricted and not problem.weighed and model.n_heads:
         found += covariance_candidates(settings, int(draws[0]))
     return found + heads
 
 
-def _shapes(own: Any, problem: Problem) -> list[Candidate]:
-    """Return what the firm's own characteristics say beyond lines."""
-    if not isinstance(own, str):
-        return [Candidate("estimator", SHAPE, lambda t, *_: shaped(fit_estimator(t, own)))]
-    if own != "flexible" or problem.loss is not squared_error or joined():
-        return []
-    return [
-        Candidate("curves", SHAPE, lambda t, *_: shaped(fit_curves(t, products=False))),
-        Candidate("products", SHAPE, lambda t, *_: shaped(fit_curves(t, products=True))),
-        Candidate("trees", SHAPE, lambda t, *_: shaped(fit_estimator(t))),
-    ]
+def covariance_candidates(settings: Settings, seed: int, *, past: bool = True) -> list[Candidate]:
+    """Return the learned covariance, which may read the past, and the ridge across firms as one."""
+    options: dict[str, Any] = {"seed": seed, "dtype": settings.dtype, "device": settings.device}
+
+    def covariance(training: Training, start: Covariance | None) -> Covariance:
+        reads = past and training.problem.dated and training.problem.reads_past
+        history = training.history if reads else None
+        return fit_covariance(training.residuals, past=history, start=start, **options)
+
+    def ridge(training: Training, _: Any) -> Covariance:
+        return fit_ridge_covariance(training.residuals, training.problem.code_levels)
+
+    return [candidate(COVARIANCE, PEERS, covariance), candidate(RIDGE, PEERS, ridge)]
 
 
-def _histories(own: Any) -> list[Candidate]:
-    """Return what the firm's own past outcomes say."""
-    found = [
-        Candidate("firm effect", HISTORY, lambda t, *_: fit_history(t, lag=False)),
-        Candidate("autoregression", HISTORY, lambda t, *_: fit_history(t, lag=True)),
-    ]
-    if own == "flexible":
-        found.append(
-            Candidate("trees with past", HISTORY, lambda t, *_: fit_history(t, lag=True, trees=True))
-        )
-    return found
+def heads_candidate(spec: PeerSpec, settings: Settings, seed: int) -> Candidate:
+    """Return softmax heads: the mean of the best starts, and where these help, all heads together."""
+
+    def fit(training: Training, earlier: Parts) -> Iterator[Parts]:
+        warm = [module for part in earlier.values() if isinstance(part, Heads) for module in part.modules()]
+        for found in find_heads(spec, training.residuals, settings, seed, warm):
+            yield {name: fitted(training, modules) for name, modules in found.items()}
+
+    def refit(training: Training, parts: Parts) -> Parts:
+        """Fit heads that entered to all periods from where they stood: what was judged is what is reported."""
+        modules = {name: part.modules() for name, part in parts.items() if isinstance(part, Heads)}
+        refit_heads([m for of in modules.values() for m in of], training.residuals, settings, seed)
+        return {name: fitted(training, of) for name, of in modules.items()}
+
+    def fitted(training: Training, modules: list[PeerModule]) -> Heads:
+        if training.problem.loss is not squared_error:
+            for module in modules:
+                stretch(module, training, settings)
+        return Heads.of(modules, training.residuals, settings)
+
+    return Candidate(PEERS, fit, refit, in_rounds=True)
 
 
-def _common(codes: list[str]) -> list[Candidate]:
-    """Return what is common to a period, and to each code's level in it."""
-
-    def common(training: Training, *_: Any, code: int | None) -> Any:
-        return fit_common(training, code)
-
-    names = {"period": None} | {f"{name} x period": c for c, name in enumerate(codes)}
-    return [Candidate(name, COMMON, partial(common, code=code)) for name, code in names.items()]
-
-
-def _reads_covariance(model: Any, problem: Problem, settings: Settings, weighed: bool) -> bool:
-    """Whether a covariance is learned: where no option is of pairs or weights."""
-    restricted = settings.terms.priors or model.similarity != "scaled_dot_product" or model.n_layers > 1
-    squared = problem.loss is squared_error
-    return problem.outcomes and squared and not restricted and not weighed and model.n_heads > 0
+def stretch(module: PeerModule, training: Training, settings: Settings) -> None:
+    """Multiply what heads add by the number of least loss (Friedman 2001), in place; it is 1 for the squared error."""
+    loss = training.problem.loss
+    base = np.concatenate([section.own[0] for section in training.residuals if section.own])
+    alone = Heads((Member.of(module, np.ones(module.spec.n_heads)),), settings.terms, (1.0,))
+    added = np.concatenate(alone.predict(training.residuals)) - base
+    y, weight = outcomes_of(training.sections)
+    of = lambda c: float(loss_of(loss, base + c * added, y) @ weight)  # noqa: E731
+    length = float(minimize_scalar(of, bounds=(0.0, 16.0), method="bounded").x)
+    for name, parameter in module.named_parameters():
+        if name in ("value", "own_slope", "intercept"):
+            parameter.data.mul_(length)
 
 
 def _spec(model: Any) -> PeerSpec:

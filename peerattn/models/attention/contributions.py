@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import torch
 
 from peerattn.exceptions import InputError
 from peerattn.models.attention.base import AttentionModel
-from peerattn.models.attention.batches import pair_tensors, peer_tensors, row_tensors
-from peerattn.models.attention.head_starts import HeadStarts
-from peerattn.models.attention.members import Member
-from peerattn.models.attention.peer_module import PeerModule
-from peerattn.models.attention.peers import Peers
-from peerattn.models.attention.row_tensors import PairTensors, RowTensors
+from peerattn.models.attention.batches import Batch
+from peerattn.models.attention.heads import Heads, Member
+from peerattn.models.covariance.covariance import Covariance
 from peerattn.models.pools import Section
 from peerattn.network import PeerNetwork
 
@@ -80,8 +75,7 @@ def contributions(model: Any, X: Any, *, outcomes: Any = None, reference: Any = 
 def _contributed(model: AttentionModel, seen: Section) -> Callable[[slice], np.ndarray]:
     """Return what gives, for focal rows, what all parts contribute, (n_rows, n_peers), in units of training."""
     each = [
-        (model.stack_.weight(name), _of_part(fitted, model, seen))
-        for name, fitted in model.stack_.peers().items()
+        (model.stack_.weight(name), _of_part(fitted, seen)) for name, fitted in model.stack_.peers().items()
     ]
 
     def contributed(rows: slice) -> np.ndarray:
@@ -93,26 +87,17 @@ def _contributed(model: AttentionModel, seen: Section) -> Callable[[slice], np.n
     return contributed
 
 
-def _of_part(part: Peers | HeadStarts, model: AttentionModel, seen: Section) -> Callable[[slice], np.ndarray]:
-    if isinstance(part, HeadStarts):
-        starts = list(zip(part.part.mix, part.lengths, part.part.members, strict=True))
-        return lambda rows: np.sum([s * c * _of_member(m, model, seen, rows) for s, c, m in starts], axis=0)
-    shown, weights = part.part.shown(seen).peers.y, part.derivative(seen)
+def _of_part(part: Heads | Covariance, seen: Section) -> Callable[[slice], np.ndarray]:
+    if isinstance(part, Heads):
+        return lambda rows: np.tensordot(
+            part.mix, [_of_member(m, part, seen, rows) for m in part.members], axes=1
+        )
+    shown, weights = part.shown(seen).peers.y, part.derivative(seen)
     assert shown is not None
     return lambda rows: np.abs(weights(rows) * np.nan_to_num(shown))
 
 
-def _of_member(member: Member, model: AttentionModel, seen: Section, rows: slice) -> np.ndarray:
-    module = member.module()
-    focal = row_tensors(replace(seen.focal.take(rows), y=None), torch.float64)
-    peers = peer_tensors(seen, torch.float64)
-    pairs = pair_tensors([seen], [rows], model.pair_terms_, torch.float64)
-    weights = module.weights(focal, peers, pairs)[0]  # (H, n_rows, n_peers)
-    sizes = _sizes(module, focal, peers, pairs)  # (H, n_peers)
-    return np.asarray((weights * sizes[:, None, :]).sum(0).numpy())
-
-
-def _sizes(module: PeerModule, focal: RowTensors, peers: RowTensors, pairs: PairTensors) -> torch.Tensor:
-    """Return the length of ρ_h v_j^h, (H, n_peers)."""
-    sizes = module._value(module.features(focal, peers, pairs)[1], peers)[0].norm(dim=-1)
-    return sizes * module.slope.abs()[:, None] if module.spec.values == "outcomes" else sizes
+def _of_member(member: Member, part: Heads, seen: Section, rows: slice) -> np.ndarray:
+    module, batch = member.module(), Batch.of(seen, part.terms, rows=rows)
+    sizes = module.information(module.features(batch)[1], batch.peers)[0].norm(dim=-1)  # (H, n_peers)
+    return np.asarray((module.weights(batch)[0] * sizes[:, None, :]).sum(0).numpy())

@@ -16,9 +16,9 @@ from sklearn.utils.validation import column_or_1d
 
 from peerattn.exceptions import InputError
 from peerattn.models.attention.base import AttentionModel
-from peerattn.models.attention.losses import Loss, cross_entropy, regression_loss
 from peerattn.models.base import PeerRegressor
 from peerattn.models.by_period import training_panel
+from peerattn.models.own.losses import Loss, cross_entropy, regression_loss
 from peerattn.models.pools import Rows, Section
 from peerattn.panel.frames import as_pandas
 from peerattn.panel.panel import Panel

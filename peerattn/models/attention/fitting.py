@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -11,8 +11,7 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import minimize
 
-from peerattn.models.attention.head_starts import HeadStarts
-from peerattn.models.attention.history import History
+from peerattn.models.attention.heads import Heads
 from peerattn.models.attention.judging import (
     GROUPS,
     HISTORY,
@@ -20,23 +19,22 @@ from peerattn.models.attention.judging import (
     PEERS,
     SHAPE,
     WHOLE,
-    WITHIN,
     Candidate,
-    Fitted,
+    Evidence,
     Judged,
-    Predictions,
-    Weighed,
+    Parts,
     difference,
-    no_evidence,
+    evidence_of,
     peers_unjudged,
     predictions,
     reads_peers,
 )
-from peerattn.models.attention.losses import squared_error
 from peerattn.models.attention.origins import Origin, forward_origins, outcomes_of
-from peerattn.models.attention.stack import Stage, loss_of
+from peerattn.models.attention.priors import NO_TERMS
+from peerattn.models.attention.stack import Stage
 from peerattn.models.attention.stages import remembered
-from peerattn.models.attention.training import Problem, Training, View
+from peerattn.models.own.losses import loss_of, squared_error
+from peerattn.models.own.training import Problem, Training, View
 from peerattn.models.pools import Section
 from peerattn.training import Checkpoint
 
@@ -54,7 +52,7 @@ class Stack:
     view : View
         Own lines, the bound of a shown outcome beyond them, and what they leave of training outcomes.
     fitted : dict
-        Candidates that entered, by name.
+        Parts of candidates that entered, by name.
     stages, newcomers : dict of Stage
         By group; the second of firms without a past.
     evidence, steps : DataFrame
@@ -63,7 +61,7 @@ class Stack:
         Added at the end: the constant of least loss in training where that is not the squared error, whose level candidates keep
         (a quantile comes nearer to the median as more is explained).
     trials : dict
-        The candidates fitted at each origin, by name: what the reported stability compares.
+        The parts fitted at each origin, by name: what the reported stability compares.
     """
 
     view: View
@@ -79,36 +77,43 @@ class Stack:
         """Return the parts that read peers and entered."""
         return {name: part for name, part in self.fitted.items() if reads_peers(part)}
 
-    def weight(self, candidate: str) -> float:
+    def heads(self) -> Heads:
+        """Return the heads of all parts, mixed by their weights in the network (evenly where all are zero)."""
+        parts = {name: p for name, p in sorted(self.fitted.items()) if isinstance(p, Heads)}
+        share = np.array([self.weight(name) * mix for name, p in parts.items() for mix in p.mix])
+        mix = share / share.sum() if share.sum() > 0 else np.full(len(share), 1 / max(1, len(share)))
+        members = tuple(member for p in parts.values() for member in p.members)
+        return Heads(members, next((p.terms for p in parts.values()), NO_TERMS), tuple(mix.tolist()))
+
+    def weight(self, part: str) -> float:
         """Return the weight of a part that reads peers (of differences within a period, where it has two)."""
         weights = self.stages[PEERS].weights.items()
-        return float(sum(w for (name, _, of), w in weights if name == candidate and of != MEAN))
+        return float(sum(w for (name, of), w in weights if name == part and of != MEAN))
 
     def predict(self, seen: Sequence[Section]) -> list[np.ndarray]:
-        """Return predictions of the focal rows of cross-sections as peers are learned from, (n_focal, K) each."""
+        """Return predictions of the focal rows of cross-sections as candidates see them, (n_focal, K) each."""
         found = predictions(self.fitted, seen)
         return [
-            self._section(own, {c: {n: p[k] for n, p in of.items()} for c, of in found.items()}) + self.level
-            for k, own in enumerate(self.view.lines.of(seen))
+            self._section(section, {name: p[k] for name, p in found.items()}) + self.level
+            for k, section in enumerate(seen)
         ]
 
-    def _section(self, own: np.ndarray, found: dict[str, dict[str, np.ndarray]]) -> np.ndarray:
-        base = self._weighed(own, found, self.stages)
-        history = [found[c][name] for c, name, _ in self.stages[HISTORY].entered() if c in found]
+    def _section(self, section: Section, found: dict[str, np.ndarray]) -> np.ndarray:
+        assert section.own is not None
+        base = self._weighed(section.own[0], found, self.stages)
+        history = [found[name] for name, _ in self.stages[HISTORY].entered() if name in found]
         if not history or (spoken := np.isfinite(history[0][:, :1])).all():
             return base
-        return np.where(spoken, base, self._weighed(own, found, self.newcomers))
+        return np.where(spoken, base, self._weighed(section.own[0], found, self.newcomers))
 
     def _weighed(
-        self, base: np.ndarray, found: dict[str, dict[str, np.ndarray]], stages: dict[str, Stage]
+        self, base: np.ndarray, found: dict[str, np.ndarray], stages: dict[str, Stage]
     ) -> np.ndarray:
-        for group, stage in stages.items():
-            # a candidate that could not be fitted to all periods adds nothing
-            entered = [column for column in stage.entered() if column[0] in found]
-            moves = [
-                stage.weights[c, n, of] * difference(found[c][n], base, group, of) for c, n, of in entered
-            ]
-            base = base + sum(moves) if moves else base
+        for group, stage in stages.items():  # a part that could not be fitted to all periods adds nothing
+            entered = [(name, of) for name, of in stage.entered() if name in found]
+            base = base + sum(
+                stage.weights[n, of] * difference(found[n], base, group, of) for n, of in entered
+            )
         return base
 
 
@@ -120,30 +125,38 @@ def fit_stack(
     kappa: float | None,
     split: bool = False,
     checkpoint: Checkpoint | None = None,
+    in_full: str = "",
 ) -> Stack:
-    """Fit every candidate at each forward origin, weigh them by what they say of later periods, and refit those that enter.
+    """Fit every candidate at each forward origin, weigh them by what they predict for later periods, and refit those that enter.
 
-    ``split``: in forecasts of whole cross-sections peers have a weight for the period's mean and one for differences within
-    it. With ``kappa=None`` candidates, of which there may be one a group, enter in full, unjudged.
+    ``split`` as in :class:`~peerattn.models.attention.judging.Evidence`. With ``kappa=None`` the part ``in_full`` enters in full,
+    unjudged.
     """
     judges = kappa is not None and bool(candidates)
     origins = forward_origins(sections, problem.purge, problem.dated) if judges else []
-    weighed = partial(Weighed, candidates, problem=problem, kappa=kappa or 0.0, split=split)
-    judged, trials = _tried(origins, candidates, problem, weighed, checkpoint)
+    evidence = partial(Evidence, problem=problem, kappa=kappa or 0.0, split=split)
+    judged, trials = _tried(origins, candidates, evidence, problem, checkpoint)
     training = Training.of(sections, problem)
     if kappa is None:
         stages = {group: Stage({}, float("nan"), 0.0) for group in GROUPS}
-        for each in candidates:
-            stages[each.group] = Stage({(each.name, each.name, WHOLE): 1.0}, float("nan"), 0.0)
-        newcomers, evidence, steps = stages, no_evidence(stages), pd.DataFrame()
+        if candidates:
+            stages[PEERS] = replace(stages[PEERS], weights={(in_full, WHOLE): 1.0})
+        newcomers, table, steps = stages, evidence_of(stages), pd.DataFrame()
     else:
-        of_all = weighed(judged)
+        of_all = evidence(judged)
         stages, bases = of_all.stages()
-        evidence, steps = of_all.tables(stages, bases)
+        table, steps = of_all.tables({each.group for each in candidates}, stages, bases)
         newcomers = of_all.stages(without=HISTORY)[0] if stages[HISTORY].entered() else stages
-    fitted = _refitted(training, candidates, trials, stages, newcomers, checkpoint)
+    entered = {name for of in (stages, newcomers) for stage in of.values() for name, _ in stage.entered()}
+    fitted = dict[str, Any]()
+    for each, tried in zip(candidates, trials, strict=True):
+        wanted = {name: parts[-1] for name, parts in tried.items() if name in entered}
+        if wanted or kappa is None:
+            parts = _refitted(each, training, wanted, checkpoint)
+            fitted |= {name: part for name, part in parts.items() if name in entered}
+    by_name = {name: parts for tried in trials for name, parts in tried.items()}
     none = np.zeros(problem.n_outputs)
-    stack = Stack(training.view, fitted, stages, newcomers, evidence, steps, none, trials)
+    stack = Stack(training.view, fitted, stages, newcomers, table, steps, none, by_name)
     if problem.loss is squared_error or not fitted:
         return stack
     return replace(stack, level=_level(stack, training))
@@ -152,110 +165,63 @@ def fit_stack(
 def _tried(
     origins: Sequence[Origin],
     candidates: Sequence[Candidate],
+    evidence: Any,
     problem: Problem,
-    weighed: Callable[[list[Judged]], Weighed],
     checkpoint: Checkpoint | None,
-) -> tuple[list[Judged], dict[str, list[Any]]]:
-    """Fit every candidate that can be judged at each origin; return what they say of later periods, and the fitted by name."""
-    judged, trials = list[Judged](), {each.name: list[Any]() for each in candidates}
+) -> tuple[list[Judged], list[dict[str, list[Any]]]]:
+    """Fit every candidate that can be judged at each origin; return what they predict, and the fitted parts by name."""
+    judged, trials = list[Judged](), [dict[str, list[Any]]() for _ in candidates]
     unjudged = peers_unjudged([section for origin in origins for section in origin.judged], problem)
     for origin in origins:
         training = Training.of(origin.training, problem)
-        now = Judged(origin, with_past(training.history, training.seen(origin.judged)), training.lines, {})
-        for each in candidates:
+        now = Judged(origin, training.history.told(training.seen(origin.judged)), {g: {} for g in GROUPS})
+        for each, tried in zip(candidates, trials, strict=True):
             if unjudged and each.group == PEERS:
                 continue
-            start = trials[each.name][-1] if origin.forward and trials[each.name] else None
-            part = _on_trial(each, training, start, now, weighed, checkpoint)
-            if part is not None:
-                trials[each.name].append(part)
+            earlier = {name: parts[-1] for name, parts in tried.items()} if origin.forward else {}
+            fit = partial(_in_rounds, each, training, earlier, now, lambda now: evidence([now]))
+            parts = (
+                fit() if each.group == SHAPE else remembered(checkpoint, fit)
+            )  # own models are fitted again
+            said = now.found[each.group]
+            new = {name: part for name, part in parts.items() if name not in said}
+            said.update(predictions(new, now.seen, problem.dtype))
+            for name, part in parts.items():
+                tried.setdefault(name, []).append(part)
         judged.append(now)
     return judged, trials
 
 
-def _on_trial(
-    candidate: Candidate,
-    training: Training,
-    start: Any,
-    now: Judged,
-    weighed: Callable[[list[Judged]], Weighed],
-    checkpoint: Checkpoint | None,
-) -> Fitted | None:
-    """Fit a candidate at one origin, and add to ``now`` what it says of the later periods."""
-    tried = list[tuple[Fitted, Predictions]]()
-
-    def said(part: Fitted) -> Predictions:
-        known = [found for other, found in tried if other is part]
-        return known[0] if known else predictions({candidate.name: part}, now.seen, training.problem.dtype)
-
-    def helps(part: Fitted) -> bool:
-        tried.append((part, said(part)))
-        return weighed([replace(now, found=now.found | tried[-1][1])]).helps(candidate)
-
-    part = _made(candidate, partial(candidate.fit, training, start, helps), checkpoint)
-    if part is not None:
-        now.found.update(said(part))
-    return part
+def _in_rounds(
+    candidate: Candidate, training: Training, earlier: Parts, now: Judged, evidence: Any
+) -> dict[str, Any]:
+    """Fit a candidate at one origin: as many rounds as at the one before, and more as long as what was fitted enters."""
+    found, said = dict[str, Any](), now.found[candidate.group]
+    for parts in candidate.fit(training, earlier):
+        found |= parts
+        said.update(predictions(parts, now.seen, training.problem.dtype))
+        known = earlier.keys() <= found.keys()
+        if candidate.in_rounds and known and not evidence(now).enters(candidate.group, found):
+            break
+    return found
 
 
 def _refitted(
-    training: Training,
-    candidates: Sequence[Candidate],
-    trials: Mapping[str, list[Any]],
-    stages: Mapping[str, Stage],
-    newcomers: Mapping[str, Stage],
-    checkpoint: Checkpoint | None,
+    candidate: Candidate, training: Training, wanted: Parts, checkpoint: Checkpoint | None
 ) -> dict[str, Any]:
-    """Fit the candidates that entered to all periods."""
-    entered = [c for of in (stages, newcomers) for stage in of.values() for c in stage.entered()]
-    fitted = {}
-    for each in candidates:
-        names = {name for candidate, name, _ in entered if candidate == each.name}
-        if not names:
-            continue
-        start = _mixed(trials[each.name][-1], each.name, names, stages[PEERS]) if trials[each.name] else None
-        if start is not None and each.refit is not None:
-            part = _made(each, partial(each.refit, training, start), checkpoint)
-        else:
-            part = _made(each, partial(each.fit, training, start, lambda _: True), checkpoint)
-        part = _mixed(part, each.name, names, stages[PEERS])
-        if part is not None:
-            fitted[each.name] = part
-    return fitted
+    """Fit a candidate's parts to all periods, from where they stood."""
 
+    def fit() -> dict[str, Any]:
+        if wanted and candidate.refit is not None:
+            return dict(candidate.refit(training, wanted))
+        return {name: part for parts in candidate.fit(training, wanted) for name, part in parts.items()}
 
-def _made(
-    candidate: Candidate, make: Callable[[], Fitted | None], checkpoint: Checkpoint | None
-) -> Fitted | None:
-    """Fit a candidate, or read what was fitted; own models are fitted again."""
-    return make() if candidate.group == SHAPE else remembered(checkpoint, make)
+    return fit() if candidate.group == SHAPE else remembered(checkpoint, fit)
 
 
 def _level(stack: Stack, training: Training) -> np.ndarray:
     """Return the constant of least loss that predictions lack, (K,)."""
-    predicted = np.concatenate(stack.predict(with_past(training.history, training.residuals)))
+    predicted = np.concatenate(stack.predict(training.history.told(training.residuals)))
     y, weight = outcomes_of(training.sections)
-    loss = lambda level: float(loss_of(training.loss, predicted + level, y) @ weight)  # noqa: E731
-    return np.atleast_1d(minimize(loss, np.zeros(training.n_outputs), method="Powell").x)
-
-
-def _mixed(part: Any, candidate: str, names: set[str], stage: Stage) -> Any:
-    """Return a candidate; of heads, the starts that entered, mixed by their weight: within a period, where there are two."""
-    if not isinstance(part, HeadStarts):
-        return part
-    weight = {
-        name: sum(stage.weights.get((candidate, name, of), 0.0) for of in (WHOLE, WITHIN))
-        for name in sorted(names)
-    }
-    return part.weighed(weight)
-
-
-def with_past(history: History, seen: Sequence[Section]) -> list[Section]:
-    """Return cross-sections with what is known of the firms' past: that of training, and of the call where outcomes are shown."""
-    past = known_past(history, seen)
-    return [replace(section, past=past) for section in seen]
-
-
-def known_past(history: History, seen: Sequence[Section]) -> History:
-    """Return a history with the periods whose outcomes are shown."""
-    return history.joined(History.of([replace(s, focal=replace(s.focal, y=None)) for s in seen]))
+    loss = lambda level: float(loss_of(training.problem.loss, predicted + level, y) @ weight)  # noqa: E731
+    return np.atleast_1d(minimize(loss, np.zeros(training.problem.n_outputs), method="Powell").x)

@@ -1,20 +1,20 @@
-"""Heads of a peer module: made, taken, and measured."""
+"""Attention heads as fitted arrays: what they predict, their weights, and tables about them."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
+import pandas as pd
 import torch
-from torch import Tensor
 
-from peerattn import nn
-from peerattn.models.attention.batches import make_batch
-from peerattn.models.attention.peer_module import PeerModule
-from peerattn.models.attention.priors import PairTerms
-from peerattn.models.pools import Section, of_each
+from peerattn.models.attention.batches import Batch
+from peerattn.models.attention.peer_module import PeerModule, PeerSpec
+from peerattn.models.attention.priors import PairTerms, Prior
+from peerattn.models.pools import Section
 
 SPREAD_SECTIONS = 24  # cross-sections over which contributions are measured
 
@@ -29,22 +29,116 @@ class Settings:
     score_ridge: float = 10.0  # on each parameter of the scores: the inverse variance of its normal prior
 
 
+@dataclass(frozen=True)
+class Member:
+    """The heads of one start: a specification and arrays, never a live module.
+
+    Attributes
+    ----------
+    spec : PeerSpec
+    state : dict of ndarray
+        Parameters, in float64.
+    importance : ndarray (n_heads,)
+        Standard deviation of each head's contribution within a cross-section, in units of training.
+    share : ndarray (n_heads,)
+        Share of each head in the network: its part of the summed importances.
+    """
+
+    spec: PeerSpec
+    state: dict[str, np.ndarray]
+    importance: np.ndarray
+    share: np.ndarray
+
+    @classmethod
+    def of(cls, module: PeerModule, importance: np.ndarray) -> Member:
+        """Return the arrays of a trained module."""
+        state = {name: value.detach().double().cpu().numpy() for name, value in module.state_dict().items()}
+        total = importance.sum()
+        share = importance / total if total > 0 else np.full(len(importance), 1 / max(1, len(importance)))
+        return cls(module.spec, state, importance, share)
+
+    @property
+    def kept(self) -> tuple[int, ...]:
+        """Numbers of the heads."""
+        return tuple(range(self.spec.n_heads))
+
+    def module(self) -> PeerModule:
+        """Rebuild the module, in float64."""
+        module = PeerModule(self.spec)
+        module.load_state_dict({name: torch.tensor(value) for name, value in self.state.items()})
+        return module.requires_grad_(False)
+
+    def take(self, heads: Sequence[int]) -> Member:
+        """Return the member with only these heads."""
+        return Member.of(self.module().take(list(heads)), self.importance[list(heads)])
+
+
+@dataclass(frozen=True)
+class Heads:
+    """A candidate: heads from one or more starts; ``mix`` is the share of each start (member) in the prediction."""
+
+    members: tuple[Member, ...]
+    terms: PairTerms
+    mix: tuple[float, ...]
+
+    @classmethod
+    def of(cls, modules: Sequence[PeerModule], sections: Sequence[Section], settings: Settings) -> Heads:
+        """Return the mean of modules, whose contributions are measured on training cross-sections."""
+        members = tuple(map(Member.of, modules, contribution_spreads(modules, sections, settings)))
+        return cls(members, settings.terms, tuple(np.full(len(members), 1 / max(1, len(members))).tolist()))
+
+    def modules(self) -> list[PeerModule]:
+        """Return the modules of all starts, in float64."""
+        return [member.module() for member in self.members]
+
+    def predict(self, sections: Sequence[Section], dtype: torch.dtype = torch.float64) -> list[np.ndarray]:
+        """Return own lines and what the heads add to every focal row, (n_focal, K) a cross-section, in units of training."""
+        modules = [module.to(dtype) for module in self.modules()]
+        return [section.own[0] + self._added(section, modules, dtype) for section in sections]  # type: ignore[index]
+
+    def _added(self, section: Section, modules: Sequence[PeerModule], dtype: torch.dtype) -> np.ndarray:
+        blocks = [np.zeros((0, self.members[0].spec.n_outputs if self.members else 1))]
+        for rows in section.chunks():
+            batch = Batch.of(section, self.terms, dtype, rows)
+            blocks.append(np.tensordot(self.mix, [module(batch)[0][0].numpy() for module in modules], axes=1))
+        return np.concatenate(blocks)
+
+    def derivative(self, section: Section) -> Callable[[slice], np.ndarray]:
+        """Return what gives the derivative of predictions by the peers' outcomes: heads added up by their slopes."""
+        outcomes = [member.spec.values == "outcomes" for member in self.members]
+        slopes = [
+            replace(m, share=m.state["value"][:, 0]) if of else m
+            for m, of in zip(self.members, outcomes, strict=True)
+        ]
+        return partial(replace(self, members=tuple(slopes)).weights, section)
+
+    def network(self, section: Section, rows: slice, layer: int | None = None) -> np.ndarray:
+        """Return weights whose rows sum to one: what a firm gives to the null peer is divided among the others."""
+        W = self.weights(section, rows, layer)
+        total = W.sum(axis=1, keepdims=True)
+        return np.divide(W, total, out=np.zeros_like(W), where=total > 1e-300)
+
+    def weights(self, section: Section, rows: slice, layer: int | None = None) -> np.ndarray:
+        """Return weights averaged over heads by their shares, (n_rows, n_peers); of an earlier layer, if one is named.
+
+        Nobody has a peer in a layer that no start has.
+        """
+        batch = Batch.of(section, self.terms, rows=rows)
+        W = np.zeros((batch.focal.x.shape[1], len(section.peers)))
+        for member, share in zip(self.members, self.mix, strict=True):
+            if len(member.kept) and (layer is None or layer < member.spec.n_layers - 1):
+                weights = member.module().weights(batch, layer)[0].numpy()
+                W += share * np.tensordot(member.share, weights, axes=1)
+        return W
+
+
 @torch.no_grad()
 def average_unseen_codes(module: PeerModule, sections: Sequence[Section]) -> None:
     """Let codes that no training row has (the unknown code, as a rule) stand where the average training row does."""
-    for c, table in enumerate(module.code_tables):
+    for c, table in enumerate(module.embeddings):
         codes = np.concatenate([section.focal.codes[:, c] for section in sections])
-        count = torch.as_tensor(np.bincount(codes, minlength=len(table)), dtype=table.dtype)
-        table[count.to(table.device) == 0] = (count.to(table.device) @ table) / count.sum()
-
-
-def with_heads(module: PeerModule, keep: Tensor) -> PeerModule:
-    """Return a copy of the module with only these heads."""
-    pruned = copy.deepcopy(module)
-    pruned.spec = replace(module.spec, n_heads=len(keep))
-    heads = module.per_head().items()
-    pruned.replace({name: nn.take_heads(each, 0, module.spec.n_heads, keep) for name, each in heads})
-    return pruned
+        count = torch.as_tensor(np.bincount(codes, minlength=len(table)), dtype=table.dtype).to(table.device)
+        table[count == 0] = (count @ table) / count.sum()
 
 
 @torch.no_grad()
@@ -54,17 +148,32 @@ def contribution_spreads(
     """Return the standard deviation of each head's contribution within some cross-sections, (H,) for each module."""
     modules = [copy.deepcopy(module).to(settings.dtype) for module in modules]
     at = np.unique(np.linspace(0, len(sections) - 1, SPREAD_SECTIONS).astype(int))
-
-    def variances(section: Section) -> list[np.ndarray]:
-        batch = make_batch([section], settings.terms, settings.dtype, settings.device)
+    variances = []
+    for section in (sections[k] for k in at):
+        batch = Batch.of(section, settings.terms, settings.dtype, device=settings.device)
         share = (batch.weight / batch.weight.sum())[0, :, None]
+        each = [module(batch)[1][0] for module in modules]  # (H, n, K)
+        moved = [heads - (heads * share).sum(-2, keepdim=True) for heads in each]
+        variances.append([(d.square() * share).sum((-2, -1)).double().cpu().numpy() for d in moved])
+    return [np.sqrt(np.mean(of, axis=0)) for of in zip(*variances, strict=True)]
 
-        def variance(module: PeerModule) -> np.ndarray:
-            heads = module(batch.focal, batch.peers, batch.pairs, batch.bars)[1][0]
-            mean = (heads * share).sum(-2, keepdim=True)
-            return np.asarray(((heads - mean) ** 2 * share).sum((-2, -1)).double().cpu().numpy())
 
-        return [variance(module) for module in modules]
+def heads_table(members: Sequence[Member], scale: float) -> pd.DataFrame:
+    """Return every head of every start: importance (in units of the outcome) and share in its start's network."""
+    rows = [
+        (k, head, member.importance[head] * scale, member.share[head])
+        for k, member in enumerate(members)
+        for head in member.kept
+    ]
+    return pd.DataFrame(rows, columns=["start", "head", "importance", "share"])
 
-    found = of_each([sections[k] for k in at], variances)
-    return [np.sqrt(np.mean(of, axis=0)) for of in zip(*found, strict=True)]
+
+def prior_strengths(members: Sequence[Member], priors: Sequence[Prior]) -> pd.DataFrame:
+    """Return λ of every head and soft prior."""
+    rows = [
+        (k, head, prior.name, member.state["prior_strength"][head, c])
+        for k, member in enumerate(members)
+        for head in member.kept
+        for c, prior in enumerate(priors)
+    ]
+    return pd.DataFrame(rows, columns=["start", "head", "prior", "strength"])

@@ -1,8 +1,8 @@
-"""Candidates, and how they are judged: by what they say of periods later than those they learned from."""
+"""Candidates, and how they are judged: by what they predict for periods later than those they learned from."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -10,61 +10,66 @@ import numpy as np
 import pandas as pd
 import torch
 
-from peerattn.models.attention.lines import Lines
 from peerattn.models.attention.origins import Origin, outcomes_of, row_keys
-from peerattn.models.attention.stack import FEW_PERIODS, HeldOut, Stage, effective_number, loss_of, weigh
-from peerattn.models.attention.training import Problem, Training
+from peerattn.models.attention.stack import FEW_PERIODS, HeldOut, Stage, effective_number, weigh
+from peerattn.models.own.losses import loss_of
+from peerattn.models.own.training import Problem, Training
 from peerattn.models.pools import Section
 
 SHAPE, HISTORY, COMMON, PEERS = GROUPS = ("shape", "history", "common", "peers")
 OTHERS = 2  # times κ for what reads other firms, so that about 5 % of panels without peers let any in
 WHOLE, WITHIN, MEAN = "", " (within period)", " (period mean)"
-Column = tuple[str, str, str]  # candidate, which of its predictions, and what of it (WHOLE, WITHIN or MEAN)
+Column = tuple[str, str]  # name of a part, and what of its prediction (WHOLE, WITHIN or MEAN)
 
 
 class Fitted(Protocol):
-    """What a candidate gives for cross-sections as peers are learned from (their ``past`` set).
+    """What a candidate gives for cross-sections as candidates see them (their ``past`` set).
 
-    ``predict`` of one that reads peers, which has a ``derivative``, also takes the ``dtype`` to compute in.
+    ``predict`` of a part that reads peers, which has a ``derivative``, also takes the ``dtype`` to compute in.
     """
 
-    def predict(self, sections: Sequence[Section]) -> Any:
-        """Return the prediction of every focal row of each cross-section, (n_focal, K), NaN without one; or several by name."""
+    def predict(self, sections: Sequence[Section]) -> list[np.ndarray]:
+        """Return the prediction of every focal row of each cross-section, (n_focal, K), NaN without one."""
 
 
-Helps = Callable[[Fitted], bool]
-Predictions = dict[str, dict[str, list[np.ndarray]]]  # by candidate and name: of each cross-section
-
-
-def predictions(
-    parts: Mapping[str, Any], seen: Sequence[Section], dtype: torch.dtype = torch.float64
-) -> Predictions:
-    """Return what candidates predict: one prediction each, or several by name."""
-    found = {
-        candidate: part.predict(seen, dtype) if reads_peers(part) else part.predict(seen)
-        for candidate, part in parts.items()
-    }
-    return {c: p if isinstance(p, dict) else {c: p} for c, p in found.items()}
-
-
-def reads_peers(part: Any) -> bool:
-    """Whether a fitted candidate reads peers, so that its prediction has a derivative by their outcomes."""
-    return hasattr(part, "derivative")
+Parts = Mapping[str, Fitted]
 
 
 @dataclass(frozen=True)
 class Candidate:
     """One way to predict: its group, and how it is fitted.
 
-    ``fit(training, start, helps)`` goes on from where it stood at an earlier origin; ``helps(part)`` tells whether what is fitted
-    so far is worth going on with. None: not on these data. ``refit`` fits it to all periods from where it stood at the last
-    origin; without it, ``fit`` does.
+    ``fit(training, earlier)`` yields fitted parts by name, each with a prediction of its own; with ``in_rounds`` more of them are
+    asked for only where a part of the rounds so far enters. ``earlier`` are the parts of the origin before. ``refit`` fits parts
+    that entered to all periods from where they stood; without it, ``fit`` does.
     """
 
-    name: str
     group: str
-    fit: Callable[[Training, Any, Helps], Fitted | None]
-    refit: Callable[[Training, Any], Fitted] | None = None
+    fit: Callable[[Training, Parts], Iterable[Parts]]
+    refit: Callable[[Training, Parts], Parts] | None = None
+    in_rounds: bool = False
+
+
+def candidate(name: str, group: str, make: Callable[[Training, Any], Any]) -> Candidate:
+    """Return a candidate of one part, which ``make`` fits from where it stood at the origin before; None: not on these data."""
+
+    def fit(training: Training, earlier: Parts) -> Iterable[Parts]:
+        part = make(training, earlier.get(name))
+        return [] if part is None else [{name: part}]
+
+    return Candidate(group, fit)
+
+
+def reads_peers(part: Any) -> bool:
+    """Whether a fitted part reads peers, so that its prediction has a derivative by their outcomes."""
+    return hasattr(part, "derivative")
+
+
+def predictions(
+    parts: Mapping[str, Any], seen: Sequence[Section], dtype: torch.dtype = torch.float64
+) -> dict[str, list[np.ndarray]]:
+    """Return what parts predict for each cross-section."""
+    return {n: p.predict(seen, dtype) if reads_peers(p) else p.predict(seen) for n, p in parts.items()}
 
 
 def difference(predicted: np.ndarray, base: np.ndarray, group: str, of: str) -> np.ndarray:
@@ -91,122 +96,112 @@ def peers_unjudged(judged: Sequence[Section], problem: Problem) -> str:
 
 @dataclass(frozen=True)
 class Judged:
-    """One origin: the later cross-sections as seen, own lines, and what every candidate says of them."""
+    """One origin: the later cross-sections as seen, and what every part predicts for them, by group and name."""
 
     origin: Origin
     seen: list[Section]
-    lines: Lines
-    found: Predictions
+    found: dict[str, dict[str, list[np.ndarray]]]
 
 
-class Weighed:
-    """The problem of each group in turn, over the held-out rows of all origins."""
+@dataclass(frozen=True)
+class Evidence:
+    """The problem of each group in turn, over the held-out rows of all origins.
 
-    def __init__(
-        self,
-        candidates: Sequence[Candidate],
-        judged: Sequence[Judged],
-        problem: Problem,
-        kappa: float,
-        split: bool,
-    ):
-        self.candidates, self.judged, self.problem, self.kappa, self.split = (
-            candidates, judged, problem, kappa, split,
-        )  # fmt: skip
-        self.lines = [p for each in judged for p in each.lines.of(each.seen)]
-        self.rows = self._rows() if judged else None
+    ``split``: in forecasts of whole cross-sections peers have a weight for the period's mean and one for differences within it.
+    """
 
-    def _rows(self) -> HeldOut:
-        sections = [section for each in self.judged for section in each.origin.judged]
-        rows = [section.focal for section in sections]
-        firm = np.concatenate(
-            [r.owner.to_numpy(dtype=object) if self.problem.dated else row_keys(r) for r in rows]
-        )
-        period = np.repeat(np.arange(len(rows)), [len(r) for r in rows])
-        return HeldOut(np.concatenate(self.lines), *outcomes_of(sections), pd.factorize(firm)[0], period)
+    judged: Sequence[Judged]
+    problem: Problem
+    kappa: float
+    split: bool
 
-    def stages(self, without: str = "") -> tuple[dict[str, Stage], list[list[np.ndarray]]]:
+    def stages(self, without: str = "") -> tuple[dict[str, Stage], list[np.ndarray]]:
         """Return the weights of each group given those before it, one group left out, and the stack before and after each."""
-        stages, bases = {}, [self.lines]
+        held = self._held_out()
+        if held is None:
+            return {group: Stage({}, float("nan"), 0.0) for group in GROUPS}, []
+        stages, bases = {}, [held.base]
         for group in GROUPS:
-            unjudged = group == without or self.rows is None or (group == PEERS and self._unjudged())
-            columns = {} if unjudged else self._columns(group, bases[-1])
-            stages[group] = self._weigh(group, columns, bases[-1])
-            moves = [(w, columns[c]) for c, w in stages[group].weights.items() if w > 0]
-            bases.append([b + sum(w * D[k] for w, D in moves) for k, b in enumerate(bases[-1])])
+            left_out = group == without or (group == PEERS and self.unjudged())
+            held = replace(held, base=bases[-1])
+            columns = {} if left_out else self._columns(group, held)
+            others = group in (COMMON, PEERS)  # groups that read other firms
+            stages[group] = weigh(
+                held,
+                columns,
+                self.problem.loss,
+                self.kappa * (OTHERS if others else 1),
+                mutual=others and self.problem.dated and self.problem.outcomes,
+                kinds=[of for _, of in columns],
+            )
+            bases.append(held.base + sum(w * columns[c] for c, w in stages[group].weights.items() if w > 0))
         return stages, bases
 
-    def helps(self, candidate: Candidate) -> bool:
-        """Tell whether a candidate enters, given the groups before its own and the others of its group."""
-        base = self.stages()[1][GROUPS.index(candidate.group)]
-        stage = self._weigh(candidate.group, self._columns(candidate.group, base), base)
-        return any(name == candidate.name for name, *_ in stage.entered())
+    def enters(self, group: str, names: Iterable[str]) -> bool:
+        """Tell whether one of these parts of a group enters, given the groups before it and the others of the group."""
+        return any(name in names for name, _ in self.stages()[0][group].entered())
 
-    def _weigh(self, group: str, columns: dict[Column, list[np.ndarray]], base: list[np.ndarray]) -> Stage:
-        if not columns or self.rows is None:
-            return Stage({}, float("nan"), 0.0)
-        held = replace(self.rows, base=np.concatenate(base))
-        joined = {column: np.concatenate(parts) for column, parts in columns.items()}
-        others = group in (COMMON, PEERS)  # groups that read other firms
-        mutual = others and self.problem.dated and self.problem.outcomes
-        kappa = self.kappa * (OTHERS if others else 1)
-        return weigh(held, joined, self.problem.loss, kappa, mutual=mutual, kinds=[of for *_, of in joined])
-
-    def _columns(self, group: str, base: list[np.ndarray]) -> dict[Column, list[np.ndarray]]:
-        """Return the problem's columns, cross-section by cross-section; zero at an origin where a candidate was not fitted."""
-        of_group = {each.name for each in self.candidates if each.group == group}
-        names = dict.fromkeys(
-            (c, name) for each in self.judged for c, of in each.found.items() if c in of_group for name in of
-        )
-        ends = (WITHIN, MEAN) if self.split and group == PEERS else (WHOLE,)
-        columns: dict[Column, list[np.ndarray]] = {(*name, end): [] for name in names for end in ends}
-        k = 0
-        for each in self.judged:
-            for at in range(len(each.seen)):
-                for (candidate, name, of), parts in columns.items():
-                    found = each.found.get(candidate, {}).get(name)
-                    none = np.zeros_like(base[k])
-                    parts.append(none if found is None else difference(found[at], base[k], group, of))
-                k += 1
-        return {column: parts for column, parts in columns.items() if any(p.any() for p in parts)}
-
-    def _unjudged(self) -> str:
+    def unjudged(self) -> str:
         """Return why peers cannot be judged, or nothing."""
         return peers_unjudged([s for each in self.judged for s in each.origin.judged], self.problem)
 
+    def _held_out(self) -> HeldOut | None:
+        sections = [section for each in self.judged for section in each.origin.judged]
+        if not sections:
+            return None
+        rows = [section.focal for section in sections]
+        base = np.concatenate([s.own[0] for each in self.judged for s in each.seen if s.own is not None])
+        firm = [r.owner.to_numpy(dtype=object) if self.problem.dated else row_keys(r) for r in rows]
+        period = np.repeat(np.arange(len(rows)), [len(r) for r in rows])
+        return HeldOut(base, *outcomes_of(sections), pd.factorize(np.concatenate(firm))[0], period)
+
+    def _columns(self, group: str, held: HeldOut) -> dict[Column, np.ndarray]:
+        """Return the problem's columns, (n, K); zero at an origin where a part was not fitted."""
+        names = dict.fromkeys(name for each in self.judged for name in each.found.get(group, {}))
+        base = np.split(held.base, np.flatnonzero(np.diff(held.period)) + 1)
+        columns = {}
+        for name in names:
+            said: list[Any] = []
+            for each in self.judged:
+                said += each.found.get(group, {}).get(name, [None] * len(each.seen))
+            for of in (WITHIN, MEAN) if self.split and group == PEERS else (WHOLE,):
+                columns[name, of] = np.concatenate(
+                    [
+                        np.zeros_like(b) if p is None else difference(p, b, group, of)
+                        for p, b in zip(said, base, strict=True)
+                    ]
+                )
+        return {column: D for column, D in columns.items() if D.any()}
+
     def tables(
-        self, stages: dict[str, Stage], bases: list[list[np.ndarray]]
+        self, tried: Iterable[str], stages: dict[str, Stage], bases: list[np.ndarray]
     ) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Return the evidence on every group, and held-out R² step by step."""
-        evidence = no_evidence(stages)
-        tried = {c.group for c in self.candidates}
+        """Return the evidence on every group of which candidates were tried, and held-out R² step by step."""
+        table, held = evidence_of(stages), self._held_out()
         for group in GROUPS:
-            unjudged = self._unjudged() if group == PEERS or self.rows is None else ""
+            unjudged = self.unjudged() if group == PEERS or held is None else ""
             reason = unjudged if group in tried else "not tried"
-            evidence.loc[group, "judged"], evidence.loc[group, "reason"] = not reason, reason
-        evidence["periods"] = 0.0 if self.rows is None else round(self.rows.n_periods, 1)
-        if self.rows is None:
-            return evidence, pd.DataFrame(columns=["r2", "gain"])
-        loss, y, weight = self.problem.loss, self.rows.y, self.rows.weight
-        zero = loss_of(loss, np.zeros_like(self.rows.base), y) @ weight
-        r2 = [1 - float(loss_of(loss, np.concatenate(b), y) @ weight) / zero for b in bases]
+            table.loc[group, "judged"], table.loc[group, "reason"] = not reason, reason
+        if held is None:
+            return table, pd.DataFrame(columns=["r2", "gain"])
+        table["periods"] = round(held.n_periods, 1)
+        losses = [loss_of(self.problem.loss, b, held.y) @ held.weight for b in (0 * bases[0], *bases)]
+        r2 = [1 - float(each / losses[0]) for each in losses[1:]]
         steps = pd.DataFrame({"r2": r2, "gain": np.diff(r2, prepend=0.0)}, index=["own lines", *GROUPS])
-        return evidence, steps.rename_axis("step")
+        return table, steps.rename_axis("step")
 
 
-def no_evidence(stages: dict[str, Stage]) -> pd.DataFrame:
-    """Return what the stages say of every group, unjudged."""
+def evidence_of(stages: dict[str, Stage]) -> pd.DataFrame:
+    """Return what the stages say of every group, as if unjudged."""
     rows = {
         group: {
-            "factor": float(sum(w for (_, _, of), w in stage.weights.items() if of != MEAN)),
+            "factor": float(sum(w for (_, of), w in stage.weights.items() if of != MEAN)),
             "t": stage.t,
             "gain": stage.gain,
             "periods": 0.0,
             "judged": False,
             "reason": "entered in full" if stage.weights else "not judged",
-            "entered": ", ".join(
-                f"{name}{of} {stage.weights[c, name, of]:.2f}" for c, name, of in stage.entered()
-            ),
+            "entered": ", ".join(f"{name}{of} {stage.weights[name, of]:.2f}" for name, of in stage.entered()),
         }
         for group, stage in stages.items()
     }

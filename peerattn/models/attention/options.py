@@ -19,8 +19,8 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "similarity": ("scaled_dot_product", "symmetric", "dot_product", "additive", "gaussian"),
     "scale": ("standard", "rank", None),
 }
-WHOLE_NUMBERS = ("n_layers", "d_head")
-MOST = 1_000_000  # layers, columns of a head
+WHOLE_NUMBERS = {"n_layers": (1, ""), "d_head": (1, ""), "n_heads": (0, " (0 = no peers)"), "purge": (0, "")}
+MOST = 10**6
 
 
 def check_options(estimator: Any) -> None:
@@ -28,22 +28,17 @@ def check_options(estimator: Any) -> None:
     for name, allowed in CHOICES.items():
         value = getattr(estimator, name)
         if not isinstance(value, Hashable) or value not in allowed:
-            raise InputError(
-                f"{name} must be one of {list(allowed)}, got {value!r}.{did_you_mean(value, map(str, allowed))}"
-            )
-    for name in WHOLE_NUMBERS:
-        value = getattr(estimator, name)
-        if not _whole(value) or not 1 <= value <= MOST:
-            raise InputError(f"{name} must be a whole number from 1 to {MOST:,}, got {value!r}.")
+            near = did_you_mean(value, map(str, allowed))
+            raise InputError(f"{name} must be one of {list(allowed)}, got {value!r}.{near}")
     if isinstance(estimator.codes, str):
         raise InputError(
             f"codes must be a sequence of column names, got {estimator.codes!r}: write [{estimator.codes!r}]."
         )
     estimator._check_kinds()
-    if not _whole(estimator.n_heads) or estimator.n_heads < 0:
-        raise InputError(
-            f"n_heads must be a whole number of at least 0 (0 = no peers), got {estimator.n_heads!r}."
-        )
+    for name, (least, more) in WHOLE_NUMBERS.items():
+        value = getattr(estimator, name)
+        if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) <= MOST:
+            raise InputError(f"{name} must be a whole number from {least} to {MOST:,}{more}, got {value!r}.")
     _check_own(estimator)
     if estimator.kappa is not None and not (_number(estimator.kappa) and 0 <= estimator.kappa < math.inf):
         raise InputError(
@@ -51,18 +46,11 @@ def check_options(estimator: Any) -> None:
         )
     loss, classes = estimator.loss, is_classifier(estimator)
     losses = ("auto", "cross_entropy") if classes else ("auto", "squared_error", "huber")
-    quantile = not classes and _number(loss) and 0 < loss < 1
-    if not quantile and loss not in losses:
+    if loss not in losses and (classes or not _number(loss) or not 0 < loss < 1):
         more = "" if classes else ", or a number between 0 and 1 (the quantile of a pinball loss)"
         raise InputError(
             f"loss must be one of {list(losses)}{more}, got {loss!r}.{did_you_mean(loss, losses)}"
         )
-    if not _whole(estimator.purge) or estimator.purge < 0:
-        raise InputError(f"purge must be a whole number of at least 0, got {estimator.purge!r}.")
-
-
-def _whole(value: Any) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def _number(value: Any) -> bool:

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from peerattn.models.own.training import FEW_ROWS
 from peerattn.models.pools import Rows, Section
 
 SHARES = (2 / 3, 5 / 6)  # of the known outcomes come before an origin: what is judged resembles the final fit
 FOLDS = 3  # of one cross-section
-FEW_ROWS = 50  # known outcomes below which nothing is judged
 
 
 @dataclass(frozen=True)
@@ -24,21 +24,16 @@ class Origin:
     forward: bool = True
 
 
-def row_weight(rows: Rows) -> np.ndarray:
-    """Return the weight of every row in the loss."""
-    return np.ones(len(rows)) if rows.loss_weight is None else rows.loss_weight
-
-
 def outcomes_of(sections: Sequence[Section]) -> tuple[np.ndarray, np.ndarray]:
     """Return the outcomes of the focal rows of all cross-sections and their weights in the loss, one after another."""
     rows = [section.focal for section in sections]
-    return np.concatenate([r.y for r in rows]), np.concatenate([row_weight(r) for r in rows])
+    return np.concatenate([r.y for r in rows]), np.concatenate([r.loss_weights for r in rows])
 
 
 def count_rows(sections: Sequence[Section]) -> float:
     """Return the number of focal rows; a frequency weight on arrays counts as so many."""
     copies = sections[0].period is None
-    return float(sum(row_weight(s.focal).sum() if copies else len(s.focal) for s in sections))
+    return float(sum(s.focal.loss_weights.sum() if copies else len(s.focal) for s in sections))
 
 
 def forward_origins(sections: Sequence[Section], purge: int, dated: bool) -> list[Origin]:

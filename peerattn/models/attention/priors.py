@@ -91,6 +91,9 @@ class PairTerms:
         return network_relation(prior.source, section, rows)
 
 
+NO_TERMS = PairTerms((), {})
+
+
 def network_relation(network: PeerNetwork, section: Section, rows: Any = slice(None)) -> np.ndarray:
     """Return a given network's weights for this section's pairs, over the largest weight; zeros before it starts."""
     firms, peers = section.focal.label[rows], section.peers.label

@@ -12,9 +12,8 @@ import pandas as pd
 
 from peerattn.exceptions import InputError
 from peerattn.models.attention.base import AttentionModel
-from peerattn.models.attention.losses import gradient
-from peerattn.models.attention.members import heads_table, prior_strengths
-from peerattn.models.attention.peers import HEADS
+from peerattn.models.attention.heads import Heads
+from peerattn.models.own.losses import gradient
 
 
 def panel_head_importance(
@@ -53,14 +52,12 @@ def panel_head_importance(
 
 def panel_with_heads(model: AttentionModel, keep: Mapping[int, Sequence[int]]) -> AttentionModel:
     """Return a copy of a fitted attention model with only these heads of its members; nothing is fitted again."""
-    pruned, fitted = copy.copy(model), model.stack_.fitted.get(HEADS)
-    if fitted is None:
-        return pruned
-    pruned.members_ = tuple(
-        m.take(keep.get(number, range(len(m.kept)))) for number, m in enumerate(model.members_)
-    )
-    heads = replace(fitted, part=replace(fitted.part, members=pruned.members_))
-    pruned.stack_ = replace(model.stack_, fitted=model.stack_.fitted | {HEADS: heads})
-    pruned.heads_ = heads_table(pruned.members_, model.y_scale_)
-    pruned.prior_strength_ = prior_strengths(pruned.members_, model.pair_terms_.soft)
+    pruned, start = copy.copy(model), 0
+    fitted = dict(model.stack_.fitted)
+    for name, part in sorted(fitted.items()):  # starts are numbered in this order
+        if isinstance(part, Heads):
+            kept = [m.take(keep.get(start + k, m.kept)) for k, m in enumerate(part.members)]
+            fitted[name], start = replace(part, members=tuple(kept)), start + len(kept)
+    pruned.stack_ = replace(model.stack_, fitted=fitted)
+    pruned._tell_of_heads()
     return pruned

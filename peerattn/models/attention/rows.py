@@ -11,21 +11,15 @@ import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError
-from peerattn.models.attention.fitting import known_past
-from peerattn.models.attention.history import History
 from peerattn.models.attention.networks import AttentionNetworks
 from peerattn.models.attention.priors import excluded_group
 from peerattn.models.attention.reference import Reference
-from peerattn.models.attention.row_weights import row_weights
-from peerattn.models.attention.universes import (
-    among_reference,
-    answering_outcomes,
-    refuse_other_periods,
-    with_reference,
-)
-from peerattn.models.pools import Rows, Section
+from peerattn.models.own.history import History
+from peerattn.models.pools import Rows, Section, identities
 from peerattn.panel.design import Design
 from peerattn.panel.panel import Panel
+from peerattn.panel.reading import as_panel
+from peerattn.render import show_label
 
 
 class AttentionRows(AttentionNetworks):
@@ -119,6 +113,24 @@ class AttentionRows(AttentionNetworks):
         """Return outcomes as numbers."""
         return outcomes
 
+    @staticmethod
+    def _weighted(panel: Panel, training: Rows, sample_weight: Any, given: dict[str, Any]) -> Rows:
+        """Return training rows with the loss and peer weights of a panel."""
+        found = {name: weight for name, weight in given.items() if weight is not None}
+        for name in found:
+            if not panel.dated:
+                raise InputError(f"{name}= is for panels; arrays take sample_weight=.")
+            if sample_weight is not None:
+                raise InputError(
+                    f"{name}= and sample_weight= do not go together: a frequency weight is both. Pass one of them."
+                )
+        read = {name: row_weights(panel, weight, name) for name, weight in found.items()}
+        return replace(
+            training,
+            loss_weight=read.get("loss_weight", training.loss_weight),
+            weight=read.get("peer_weight", training.weight),
+        )
+
     # ------------------------------------------------------------------ pools
 
     def _gate_call(
@@ -173,7 +185,10 @@ class AttentionRows(AttentionNetworks):
             sections = self._within(panel, rows, known=False, warn=warn and extra is None)
             if extra is not None:
                 sections = with_reference(sections, *extra)
-        return map(answering_outcomes, sections) if self.values == "outcomes" else sections
+        if self.task == "forecast":
+            return sections
+        # only peers of known outcome may be looked to; the others still help to encode
+        return (replace(s, answering=np.isfinite(s.peers.y)) for s in sections)  # type: ignore[arg-type]
 
     def _as_seen(self, section: Section) -> Section:
         """Return a cross-section as candidates see it: peers show what own lines leave of their outcomes."""
@@ -188,5 +203,66 @@ class AttentionRows(AttentionNetworks):
         if self.task == "forecast" or not self.dated_:
             return (replace(section, past=past) for section in sections)
         listed = list(sections)
-        past = known_past(past, [self._as_seen(section) for section in listed])
-        return (replace(section, past=past) for section in listed)
+        told = past.told([self._as_seen(section) for section in listed])
+        return (replace(section, past=seen.past) for section, seen in zip(listed, told, strict=True))
+
+
+def among_reference(panel: Panel, call: Rows, universe: Panel, rows: Rows) -> Iterator[Section]:
+    """Yield each period's firms with the reference for a pool.
+
+    A dated reference answers in its own period, an undated one in all; the focal firm is left out by its label.
+    """
+    if panel.firm is None or universe.firm is None:
+        call = call.anonymous()
+    else:
+        mine, theirs = identities(call.owner, rows.owner)
+        call, rows = replace(call, identity=mine), replace(rows, identity=theirs)
+    pools = rows_by_period(universe, rows)
+    for period, at in panel.cross_sections():
+        peers = pools.get(period, rows.take(slice(0, 0))) if universe.dated else rows
+        yield Section(period if panel.dated else None, at, call.take(at), peers, within=True)
+
+
+def with_reference(sections: Iterator[Section], universe: Panel, rows: Rows) -> Iterator[Section]:
+    """Yield the sections with the reference rows of the same period added to each pool; a firm is in it once."""
+    pools = rows_by_period(universe, rows)
+    for section in sections:
+        more = pools.get(section.period) if universe.dated else rows
+        if more is not None:
+            more = more.take(~more.label.isin(section.peers.label))
+            mine, theirs, added = identities(section.focal.owner, section.peers.owner, more.owner)
+            peers = replace(section.peers, identity=theirs).joined(replace(more, identity=added))
+            section = replace(section, focal=replace(section.focal, identity=mine), peers=peers)
+        yield section
+
+
+def rows_by_period(universe: Panel, rows: Rows) -> dict[Any, Rows]:
+    """Return the reference rows of each period."""
+    return {period: rows.take(at) for period, at in universe.cross_sections()}
+
+
+def refuse_other_periods(panel: Panel, universe: Panel, *, of_fit: bool = False) -> None:
+    """Raise when a dated reference can answer nowhere in the call; ``of_fit``: none was passed, it is that of fit."""
+    if not universe.dated:
+        return
+    if not panel.dated:
+        raise InputError(
+            "reference: it is dated, but X carries no periods, so no row of it would answer. Drop its period level, or date X."
+        )
+    if panel.period.isin(universe.period).any():
+        return
+    theirs, mine = (f"{show_label(p.period[0])} to {show_label(p.period[-1])}" for p in (universe, panel))
+    if of_fit:
+        raise InputError(
+            f"reference: X holds {mine}, and the reference passed to fit, {theirs}, answers in none of these periods. Pass "
+            "predict(..., reference=) with the reference firms of X's periods."
+        )
+    raise InputError(
+        f"reference: it holds {theirs}, X holds {mine}: they share no period. Pass the reference firms of X's periods, labelled "
+        "alike."
+    )
+
+
+def row_weights(panel: Panel, weight: Any, name: str) -> np.ndarray:
+    """Return one weight a row, in the panel's order: aligned by label where it carries them, by position otherwise."""
+    return as_panel(panel, weights={name: weight}).weights[name]

@@ -7,75 +7,112 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
-from peerattn.models.attention.batches import CELLS_PER_STEP, MOST_PADDED, Batch, SectionTensors, drawn
+from peerattn.models.attention.batches import Batch, PairTensors, RowTensors
 from peerattn.models.attention.heads import Settings
-from peerattn.models.attention.variance_components import common_variance
-from peerattn.models.pools import Section
+from peerattn.models.own.variance_components import common_variance
+from peerattn.models.pools import Rows, Section
+from peerattn.processes import n_processes, process
 
+PAIRS = 2**21  # of focal row and peer, times heads, in a step at most
 ROWS = 2048  # focal rows of a step in the first rung; in the second twice as many, where large samples finish four times
 QUERIES = 256  # focal firms of a period drawn in a step, at most
-#: Pairs of focal row and peer, times heads, up to which batches are kept, and L-BFGS sees the whole sample.
-SMALL = 2**22
 
 
 class Sample:
-    """Cross-sections as tensors, in batches; small samples are made once."""
+    """Cross-sections as tensors, of which batches are made."""
 
     def __init__(self, sections: Sequence[Section], settings: Settings) -> None:
         self.sections, self.settings = sections, settings
-        self.tensors = SectionTensors(sections, settings.terms, settings.dtype, settings.device)
         self.common = common_variance(sections)
-        self.n_rows = sum(float(weight.sum()) for weight in self.tensors.weight)
-        self.cells = [len(s.focal) * len(s.peers) for s in sections]
-        self.n_cells = sum(self.cells)
-        self._whole: list[Batch] | None = None
+        self.focal = self._rows([section.focal for section in sections])
+        self.peers = self._rows([section.peers for section in sections], sections)
+        weight = np.concatenate([section.focal.loss_weights for section in sections])
+        self.weight = torch.as_tensor(weight, dtype=settings.dtype).to(settings.device)
+        self.n_rows = float(weight.sum())
+        self.n_focal = np.array([len(section.focal) for section in sections])
+        self.n_peers = np.array([len(section.peers) for section in sections])
+        self.n_cells = int(self.n_focal @ self.n_peers)
+        self._whole: list[Batch] = []
+
+    def _rows(self, rows: Sequence[Rows], of: Sequence[Section] = ()) -> RowTensors:
+        answering = [np.ones(len(s.peers), bool) if s.answering is None else s.answering for s in of]
+        known = np.concatenate(answering) if answering else None
+        return RowTensors.of(Rows.stacked(rows), known, self.settings.dtype, self.settings.device)
+
+    def batch(self, group: Sequence[int], chosen: Sequence[np.ndarray] | None = None) -> Batch:
+        """Return some of the cross-sections, padded; ``chosen`` picks focal rows of each.
+
+        Of several processes each has its share of them; where it has none, a cross-section without a focal row.
+        """
+        if n_processes() > 1:
+            mine = [at for at, k in enumerate(group) if k % n_processes() == process()]
+            chosen = [np.arange(self.n_focal[k]) for k in group] if chosen is None else chosen
+            chosen = [chosen[at] for at in mine] or [np.zeros(0, dtype=int)]
+            group = [group[at] for at in mine] or [0]
+        settings, sections = self.settings, [self.sections[k] for k in group]
+        of_pool = [np.arange(self.n_peers[k]) for k in group]
+        of_focal = [np.arange(self.n_focal[k]) for k in group] if chosen is None else chosen
+        at = _places(self.n_focal, group, of_focal, settings.device)
+        weight = torch.where(at >= 0, self.weight[at.clamp(min=0)], 0.0)
+        pairs = PairTensors.of(sections, of_focal, settings.terms, settings.dtype, settings.device)
+        peers = self.peers.at(_places(self.n_peers, group, of_pool, settings.device))
+        return Batch(self.focal.at(at), peers, weight, pairs)
 
     def whole(self, most: float = math.inf) -> Iterator[Batch]:
-        """Yield all sections, in batches; where they have more than ``most`` pairs, with every so many-th focal row only."""
-        if self.n_cells > min(most, SMALL):
+        """Yield all sections, in batches; where they have more than ``most`` pairs, with every k-th focal row only."""
+        if self.n_cells > min(most, 2 * PAIRS):
             yield from self._batches(max(1, math.ceil(self.n_cells / most)))
             return
-        if self._whole is None:
-            self._whole = list(self._batches(1))
+        self._whole = self._whole or list(self._batches(1))
         yield from self._whole
 
     def _batches(self, every: int) -> Iterator[Batch]:
-        group: list[int] = []
-        total = largest = 0
-        for k, cells in enumerate(self.cells):
-            if not self.sections[k].here:
-                continue
-            padded = (len(group) + 1) * max(largest, cells)
-            if group and (padded / every > CELLS_PER_STEP or padded > MOST_PADDED * (total + cells)):
+        group, longest = list[int](), 0
+        for k, cells in enumerate(self.n_focal * self.n_peers):
+            longest = max(longest, cells)
+            if group and (len(group) + 1) * longest / every > PAIRS:
                 yield self._thinned(group, every)
-                group, total, largest = [], 0, 0
+                group, longest = [], cells
             group.append(k)
-            total, largest = total + cells, max(largest, cells)
         yield self._thinned(group, every)
 
-    def _thinned(self, group: list[int], every: int) -> Batch:
-        focal = [np.arange(0, len(self.sections[k].focal), every) for k in group]
-        return self.tensors.batch(group, None if every == 1 else focal)
+    def _thinned(self, group: Sequence[int], every: int) -> Batch:
+        return self.batch(group, [np.arange(0, self.n_focal[k], every) for k in group])
 
     def drawn(self, generator: torch.Generator, times: int, n_heads: int) -> Iterator[Batch]:
         """Yield batches of about so many times ROWS focal rows without end, fewer where pairs times heads would be too many.
 
         Keys are always the full pool, so that the gradient is unbiased and no firm loses its peers.
         """
-        cells = CELLS_PER_STEP // max(1, n_heads)
-        small = self.n_rows <= 1.5 * times * ROWS and self.n_cells <= 1.5 * cells
-        if small and len(whole := list(self.whole())) == 1:
+        cells = PAIRS // max(1, n_heads)
+        if self.n_rows <= 1.5 * times * ROWS and self.n_cells <= 1.5 * cells:
+            everyone = self.batch(range(len(self.sections)))
             while True:
-                yield whole[0]
-        n_peers = _of_a_row([len(s.peers) for s in self.sections])
-        rows = max(QUERIES, min(times * ROWS, round(cells / n_peers)))
-        n_focal = _of_a_row([min(len(s.focal), QUERIES) for s in self.sections])
-        per_step = max(1, min(round(rows / n_focal), len(self.sections)))
-        for group, chosen in drawn(self.sections, generator, per_step, QUERIES):
-            yield self.tensors.batch(group, chosen)
+                yield everyone
+        rows = max(QUERIES, min(times * ROWS, round(cells / _of_a_row(self.n_peers))))
+        n_focal = self.n_focal.clip(max=QUERIES)
+        per_step = max(1, min(round(rows / _of_a_row(n_focal)), len(self.sections)))
+        every_firm = bool((self.n_focal <= QUERIES).all())
+        while True:
+            order = torch.randperm(len(self.sections), generator=generator).tolist()
+            for start in range(0, len(order) - per_step + 1, per_step):
+                group = order[start : start + per_step]
+                draws = [
+                    torch.randperm(int(self.n_focal[k]), generator=generator) for k in group if not every_firm
+                ]
+                yield self.batch(group, [draw[:QUERIES].numpy() for draw in draws] or None)
 
 
-def _of_a_row(sizes: list[int]) -> float:
+def _places(sizes: np.ndarray, group: Sequence[int], rows: Sequence[np.ndarray], device: str) -> Tensor:
+    """Return the numbers of these rows of each cross-section among all rows, (B, n); −1 is padding."""
+    first = np.cumsum(sizes) - sizes
+    at = [torch.as_tensor(first[k] + some) for k, some in zip(group, rows, strict=True)]
+    return pad_sequence(at, batch_first=True, padding_value=-1).to(device)
+
+
+def _of_a_row(sizes: np.ndarray) -> float:
     """Return the size of the cross-section that the average row is in: tiny ones hardly count."""
-    return sum(size**2 for size in sizes) / max(sum(sizes), 1)
+    return float((sizes**2).sum() / max(sizes.sum(), 1))

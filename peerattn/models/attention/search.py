@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
 
@@ -14,7 +14,7 @@ from peerattn.models.attention.heads import Settings, average_unseen_codes
 from peerattn.models.attention.peer_module import PeerModule, PeerSpec
 from peerattn.models.attention.projection import solve
 from peerattn.models.attention.samples import Sample
-from peerattn.models.attention.starts import alone, beside, best_starts, jointly
+from peerattn.models.attention.starts import KEPT, Bracket
 from peerattn.models.pools import Section
 
 TOGETHER, ALONE, SHORTER = "heads", "heads, mean of starts", "heads, one layer less"
@@ -27,9 +27,8 @@ def find_heads(
     settings: Settings,
     seed: int,
     warm: Sequence[PeerModule] = (),
-    helps: Callable[[Found], bool] = lambda _: True,
-) -> Found:
-    r"""Return heads that lower the squared error of the targets ``focal.y`` of the sections.
+) -> Iterator[Found]:
+    r"""Yield heads that lower the squared error of the targets ``focal.y`` of the sections.
 
     Given weights, the loss is a ridge regression in value vectors (or slopes), which is solved exactly; only scores are
     optimised (variable projection):
@@ -56,16 +55,16 @@ def find_heads(
     searched). Then all layers, and each layer of the best chains by itself, are drawn anew in turn, until none of it lowers
     the squared error any more (iterated local search).
 
-    Where the best starts, one head each, do not help (``helps``), no set is searched.
+    The set is searched when the second round is asked for: where the first, the best starts of one head each, helps.
 
     No number of heads or layers is chosen here: the mean of the best starts, one head each, the set, and the set of one layer
     less are predictions of their own, which the candidates' problem weighs (combined, not selected).
 
-    Returns
-    -------
+    Yields
+    ------
     dict of list of PeerModule
-        By name: the best starts, a head each; the set of one layer less, where there are several layers; and the set. In
-        float64, with own term and value vectors (or slopes) by ridge regression.
+        By name: first the best starts, a head each, and the set of one layer less, where there are several layers; then the
+        set. In float64, with own term and value vectors (or slopes) by ridge regression.
 
     References
     ----------
@@ -79,19 +78,18 @@ def find_heads(
     starts: PeerModule | None = None
     together: list[PeerModule] = []
     for n_layers in range(1, spec.n_layers + 1):
-        of_depth = replace(spec, n_layers=n_layers)
+        bracket = Bracket(replace(spec, n_layers=n_layers), sample, generator)
         earlier = [copy.deepcopy(m).to(settings.dtype) for m in warm if m.spec.n_layers == n_layers]
-        known = reduce(beside, earlier) if earlier else None
-        starts = best_starts(of_depth, known, starts, sample, generator)
-        found = {ALONE: alone(starts), SHORTER: together}
+        known = reduce(PeerModule.beside, earlier) if earlier else None
+        starts = bracket.best(known, starts)
         if n_layers == spec.n_layers:
-            _solve([module for of in found.values() for module in of], sample)
-            if not helps(found):
-                return found
+            alone = [starts.take([k]) for k in range(min(KEPT, starts.spec.n_heads))]
+            _solved([*alone, *together], sample)
+            yield {ALONE: alone} | ({SHORTER: together} if together else {})
         rival = next((m for m in earlier if m.spec.n_heads == spec.n_heads > 1), None)
-        together = [jointly(starts, rival, of_depth, sample, generator)]
-    _solve(together, sample)
-    return {TOGETHER: together} | found
+        together = [bracket.jointly(starts, rival)]
+    _solved(together, sample)
+    yield {TOGETHER: together}
 
 
 def refit_heads(
@@ -102,10 +100,10 @@ def refit_heads(
     sample = Sample(sections, settings)
     for module in heads:
         finish(module.to(settings.dtype), sample, generator)
-    _solve(heads, sample)
+    _solved(heads, sample)
 
 
-def _solve(heads: Sequence[PeerModule], sample: Sample) -> None:
+def _solved(heads: Sequence[PeerModule], sample: Sample) -> None:
     for module in heads:
         average_unseen_codes(module, sample.sections)
     solve(heads, sample)

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from peerattn.models.attention.members import Heads
-from peerattn.models.attention.peer_module import PeerModule
+from peerattn.models.attention.heads import Heads
 from peerattn.network import search_map
 
 if TYPE_CHECKING:
@@ -51,24 +50,20 @@ class SearchProfile:
     characteristics: tuple[str, ...] = ()
 
     @classmethod
-    def of(
-        cls, fitted: Heads, names: list[str], shown: Sequence[str], *, scale: float, unit: float
-    ) -> SearchProfile:
-        """Return the profile of fitted heads; scores are divided by ``scale``, values multiplied by ``unit``."""
+    def of(cls, fitted: Heads, names: list[str], shown: Sequence[str], *, unit: float) -> SearchProfile:
+        """Return the profile of fitted heads; values are multiplied by ``unit``."""
         matrices, key_terms, values, heads, shares = [], [], [], [], []
         for k, (member, mix) in enumerate(zip(fitted.members, fitted.mix, strict=True)):
-            module = member.module()
-            assert isinstance(module, PeerModule)
-            queries, keys = module.query_matrices, module.key_matrices
-            bias = module.query.bias.view(len(queries), -1)
-            for at, head in enumerate(member.kept):
-                M = (queries[at] @ keys[at].T).numpy() / scale
-                matrices.append(pd.DataFrame(M, index=names, columns=names))
-                popularity = (keys[at] @ bias[at]).numpy() / scale
-                key_terms.append(pd.Series(popularity, index=names))
-                values.append(module.head_values[at].numpy().squeeze() * unit)
+            module, scaled = member.module(), member.spec.similarity == "scaled_dot_product"
+            keys = (module.query if member.spec.symmetric else module.key).mT
+            keys = keys / np.sqrt(member.spec.d_head) if scaled else keys
+            for head in member.kept:
+                M, popularity = module.query[head] @ keys[head], module.offset[head, 0] @ keys[head]
+                matrices.append(pd.DataFrame(M.numpy(), index=names, columns=names))
+                key_terms.append(pd.Series(popularity.numpy(), index=names))
+                values.append(module.value[head].numpy().squeeze() * unit)
                 heads.append((k, head))
-                shares.append(member.share[at] * mix / sum(fitted.mix))
+                shares.append(member.share[head] * mix / sum(fitted.mix))
         return cls(
             tuple(matrices), tuple(key_terms), tuple(values), tuple(heads), np.array(shares), tuple(shown)
         )

@@ -11,7 +11,7 @@ import pandas as pd
 
 from peerattn.models.attention.fitting import Stack
 from peerattn.models.attention.origins import rows_of
-from peerattn.models.pools import Section, of_each
+from peerattn.models.pools import Section
 
 SECTIONS, FIRMS = 3, 500  # last training periods, and firms of each, on which networks are compared
 TOP = 5
@@ -37,7 +37,7 @@ def stability(stack: Stack, seen: Sequence[Section]) -> pd.DataFrame:
 
 
 def _weights(part: Any, sections: Sequence[Section]) -> list[np.ndarray]:
-    return of_each(sections, lambda section: part.part.derivative(section)(slice(0, len(section.focal))))
+    return [part.derivative(section)(slice(0, len(section.focal))) for section in sections]
 
 
 def agreement(a: Sequence[np.ndarray], b: Sequence[np.ndarray]) -> tuple[float, float]:

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from scipy import stats
-from scipy.optimize import minimize, nnls
+from scipy.optimize import LinearConstraint, minimize
 
-from peerattn.models.attention.losses import Loss, gradient, squared_error
+from peerattn.models.own.losses import Loss, gradient, loss_of
 
 FEW_PERIODS = 3  # judged periods (effective number) from which errors are clustered by period
 
@@ -108,11 +107,6 @@ def weigh(
     )
 
 
-def loss_of(loss: Loss, predicted: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return the loss of each row, (n,)."""
-    return np.asarray(loss(torch.as_tensor(predicted), torch.as_tensor(y)))
-
-
 def _members(kinds: Sequence[Any], M: int) -> np.ndarray:
     """Return which columns are of each kind, (n_kinds, M)."""
     numbers = np.unique(list(kinds), return_inverse=True)[1] if len(kinds) else np.zeros(M, dtype=int)
@@ -123,30 +117,19 @@ def _minimum(
     D: np.ndarray, held: HeldOut, weight: np.ndarray, penalty: np.ndarray, loss: Loss, members: np.ndarray
 ) -> np.ndarray:
     """Return the weights of least penalised loss, non-negative, those of a kind of sum at most 1."""
-    M = D.shape[-1]
-    if loss is squared_error:
-        Z, v = D[:, 0, :], held.y - held.base[:, 0]
-        return _quadratic((Z * weight[:, None]).T @ Z, (Z * weight[:, None]).T @ v - penalty, members)
+    size = float((loss_of(loss, held.base, held.y) * weight).sum()) or 1.0
 
     def value(w: np.ndarray) -> tuple[float, np.ndarray]:
         at = held.base + D @ w
-        fall = np.einsum("nkm,nk,n->m", D, gradient(loss, at, held.y), weight)
-        return float((loss_of(loss, at, held.y) * weight).sum() + 2 * penalty @ w), fall + 2 * penalty
+        slope = np.einsum("nkm,nk,n->m", D, gradient(loss, at, held.y), weight)
+        total = (loss_of(loss, at, held.y) * weight).sum()
+        return float(total + 2 * penalty @ w) / size, (slope + 2 * penalty) / size
 
-    w = np.asarray(minimize(value, np.zeros(M), jac=True, method="L-BFGS-B", bounds=[(0, 1)] * M).x)
-    return w / (np.maximum(members @ w, 1.0) @ members)
-
-
-def _quadratic(gram: np.ndarray, moment: np.ndarray, members: np.ndarray) -> np.ndarray:
-    """Return ``argmin w'Gw − 2 w'm`` over ``w ≥ 0`` of sums at most 1: what a kind leaves of 1 is a weight of its own."""
-    scale = float(np.trace(gram)) or 1.0
-    values, vectors = np.linalg.eigh(gram + 1e-9 * scale * np.eye(len(gram)))
-    root = np.sqrt(values)
-    A, b = (vectors * root).T, (vectors / root).T @ moment
-    heavy, n = 1e4 * np.sqrt(scale), len(members)
-    rest = np.zeros((len(A), n))
-    w, _ = nnls(np.block([[A, rest], [heavy * members, heavy * np.eye(n)]]), np.r_[b, np.full(n, heavy)])
-    return np.asarray(w[: len(gram)])
+    sums = LinearConstraint(members.astype(float), -np.inf, 1.0)
+    start, options = np.zeros(D.shape[-1]), {"ftol": 1e-14, "maxiter": 500}
+    bounds = [(0.0, 1.0)] * len(start)
+    w = minimize(value, start, jac=True, method="SLSQP", bounds=bounds, constraints=sums, options=options).x
+    return np.where(w > 1e-9, w, 0.0)
 
 
 def _period_losses(held: HeldOut, loss: Loss) -> np.ndarray:

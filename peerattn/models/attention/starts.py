@@ -8,17 +8,8 @@ from dataclasses import replace
 import torch
 
 from peerattn.models.attention.descent import FINE_RATE, descend, finish
-from peerattn.models.attention.heads import Settings, with_heads
 from peerattn.models.attention.peer_module import PeerModule, PeerSpec
-from peerattn.models.attention.projection import (
-    RIDGE,
-    penalty,
-    products,
-    ridge_solution,
-    shared_parameters,
-    squared_errors,
-    summed,
-)
+from peerattn.models.attention.projection import errors
 from peerattn.models.attention.samples import Sample
 
 # heads that start in a bracket; of ETA one goes on to its second rung, with ETA times the steps
@@ -29,172 +20,111 @@ TURNS = 3  # how often, at most, all layers of a chain and each by itself are dr
 GAIN = 0.02  # ... as long as a bracket lowers the squared error by this share
 
 
-def random_heads(
-    spec: PeerSpec,
-    n_heads: int,
-    generator: torch.Generator,
-    settings: Settings,
-    like: PeerModule | None = None,
-) -> PeerModule:
-    """Return heads at their random start; what heads share is taken from ``like`` and stays fixed."""
-    module = PeerModule(replace(spec, n_heads=n_heads), generator, settings.dtype).to(settings.device)
-    if like is not None:
-        known = dict(like.named_parameters())
-        for name, parameter in shared_parameters(module).items():
-            parameter.data.copy_(known[name])
-            parameter.requires_grad_(False)
-    return module
+class Bracket:
+    """Draws heads of a specification, and halves them on a sample."""
 
+    def __init__(self, spec: PeerSpec, sample: Sample, generator: torch.Generator):
+        self.spec, self.sample, self.generator = spec, sample, generator
 
-def beside(found: PeerModule, more: PeerModule) -> PeerModule:
-    """Return one module with the heads of both; what heads share is the second's."""
-    both = with_heads(more, torch.arange(more.spec.n_heads))
-    both.spec = replace(more.spec, n_heads=found.spec.n_heads + more.spec.n_heads)
-    theirs = more.per_head()
-    both.replace({name: torch.cat([mine, theirs[name]]) for name, mine in found.per_head().items()})
-    return both
+    def random(self, n_heads: int, like: PeerModule | None) -> PeerModule:
+        """Return heads at their random start; what heads share is taken from ``like`` and stays fixed."""
+        settings = self.sample.settings
+        spec = replace(self.spec, n_heads=n_heads)
+        module = PeerModule(spec, self.generator, settings.dtype).to(settings.device)
+        if like is not None:
+            module.embeddings.load_state_dict(like.embeddings.state_dict())
+            module.embeddings.requires_grad_(False)
+        return module
 
+    def best(self, known: PeerModule | None, shorter: PeerModule | None) -> PeerModule:
+        """Return the best of many starts, best first; those known from earlier periods compete.
 
-def best_starts(
-    spec: PeerSpec,
-    known: PeerModule | None,
-    shorter: PeerModule | None,
-    sample: Sample,
-    generator: torch.Generator,
-) -> PeerModule:
-    """Return the best of many starts, best first; those known from earlier periods compete.
+        What heads share is learned with the first of them. Chains of several layers start from those ``shorter`` by one.
+        """
+        if shorter is not None:
+            return self._chains(known, shorter)
+        if self.spec.code_levels:  # a head for each code, which first looks to the firms of its own level
+            within = self.random(len(self.spec.code_levels), known)
+            for code in range(len(self.spec.code_levels)):
+                within.look_within(code, code)
+            descend(within, None, self.sample, self.generator, 2, FINE_RATE)
+            known = within if known is None else known.beside(within)
+        return self.halved(self.random(STARTS, known), known)[0]
 
-    What heads share is learned with the first of them. Chains of several layers start from those ``shorter`` by one.
-    """
-    if shorter is not None:
-        return _best_chains(spec, known, shorter, sample, generator)
-    if spec.code_levels:
-        within = _within_codes(spec, known, sample, generator)
-        known = within if known is None else beside(known, within)
-    starts = random_heads(spec, STARTS, generator, sample.settings, known)
-    return _halved(starts, known, sample, generator)[0]
+    def jointly(self, starts: PeerModule, rival: PeerModule | None) -> PeerModule:
+        """Return the best start and, one by one, the heads that lower the error most beside it, all optimised together.
 
+        The set of all heads competes with its ``rival``, the set of an earlier period.
+        """
+        found = starts.take([0])
+        finish(found, self.sample, self.generator)
+        for size in range(2, self.spec.n_heads + 1):
+            more = self.halved(self.random(STARTS, found), starts, found)[0]
+            n_more = min(KEPT, more.spec.n_heads)
+            sets = [h for k in range(n_more) for h in (*range(size - 1), size - 1 + k)]
+            competing = found.beside(more).take(sets)
+            if rival is not None and size == self.spec.n_heads:
+                competing = rival.beside(competing)
+            competing.requires_grad_(True)
+            descend(competing, None, self.sample, self.generator, 2, FINE_RATE, size)
+            found = self.ranked(competing, None, 1, size)[0]
+            finish(found, self.sample, self.generator)
+        return found
 
-def alone(starts: PeerModule) -> list[PeerModule]:
-    """Return the best starts, one head each."""
-    return [with_heads(starts, torch.tensor([k])) for k in range(min(KEPT, starts.spec.n_heads))]
-
-
-def jointly(
-    starts: PeerModule, rival: PeerModule | None, spec: PeerSpec, sample: Sample, generator: torch.Generator
-) -> PeerModule:
-    """Return the best start and, one by one, the heads that lower the error most beside it, all optimised together.
-
-    The set of all heads competes with its ``rival``, the set of an earlier period.
-    """
-    found = with_heads(starts, torch.arange(1))
-    finish(found, sample, generator)
-    for size in range(2, spec.n_heads + 1):
-        more = random_heads(spec, STARTS, generator, sample.settings, found)
-        more, _ = _halved(more, starts, sample, generator, found)
-        sets = _beside_each(found, _first(more, KEPT))
-        if rival is not None and size == spec.n_heads:
-            sets = beside(rival, sets).requires_grad_(True)
-        descend(sets, None, sample, generator, 2, FINE_RATE, size)
-        found, _ = ranked(sets, None, sample, 1, size)
-        finish(found, sample, generator)
-    return found
-
-
-def _first(starts: PeerModule, n: int) -> PeerModule:
-    return with_heads(starts, torch.arange(min(n, starts.spec.n_heads)))
-
-
-def _beside_each(found: PeerModule, more: PeerModule) -> PeerModule:
-    """Return as many sets of heads as there are more, one after another: those found before and one more."""
-    n = found.spec.n_heads
-    both, k = beside(found, more), torch.arange(more.spec.n_heads)
-    order = torch.cat([torch.arange(n).expand(len(k), n), n + k[:, None]], dim=1)
-    return with_heads(both, order.flatten()).requires_grad_(True)
-
-
-def _best_chains(
-    spec: PeerSpec,
-    known: PeerModule | None,
-    shorter: PeerModule,
-    sample: Sample,
-    generator: torch.Generator,
-) -> PeerModule:
-    """Return the best chains of layers, which start from those that are shorter by one, at random, and from each other."""
-    n = spec.n_layers
-
-    def bracket(
-        chains: PeerModule, places: Mapping[int, int], rivals: PeerModule | None
+    def halved(
+        self, starts: PeerModule, rivals: PeerModule | None, found: PeerModule | None = None
     ) -> tuple[PeerModule, float]:
-        starts = random_heads(spec, STARTS * n, generator, sample.settings, known or shorter)
-        _put(chains, starts, places)
-        return _halved(starts, rivals, sample, generator)
+        """Return starts, successively halved, and their rivals, best first beside heads found before; and the least error."""
+        descend(starts, found, self.sample, self.generator, 1, RATE)
+        starts, _ = self.ranked(starts, found, starts.spec.n_heads // ETA)
+        descend(starts, found, self.sample, self.generator, 2, RATE, cycles=ETA)
+        every = starts if rivals is None else rivals.beside(starts)
+        return self.ranked(every, found, every.spec.n_heads)
 
-    best, error = bracket(shorter, {k: k + 1 for k in range(n - 1)}, known)
-    if known is not None:
+    def ranked(
+        self, starts: PeerModule, found: PeerModule | None, n_kept: int, size: int = 1
+    ) -> tuple[PeerModule, float]:
+        """Return the best sets of ``size`` heads, best first, and the error of the best."""
+        error = errors(starts, found, self.sample, size)
+        heads = error.argsort()[:n_kept, None] * size + torch.arange(size)
+        return starts.take(heads.flatten()), float(error.min())
+
+    def _chains(self, known: PeerModule | None, shorter: PeerModule) -> PeerModule:
+        """Return the best chains of layers, which start from those that are shorter by one, at random, and from each other."""
+        n = self.spec.n_layers
+
+        def bracket(
+            chains: PeerModule, places: Mapping[int, int], rivals: PeerModule | None
+        ) -> tuple[PeerModule, float]:
+            starts = self.random(STARTS * n, known or shorter)
+            put(chains.take(range(min(KEPT, chains.spec.n_heads))), starts, places)
+            return self.halved(starts, rivals)
+
+        best, error = bracket(shorter, {k: k + 1 for k in range(n - 1)}, known)
+        if known is not None:
+            return best
+        futile = 0
+        for turn in range(TURNS * (n + 1)):
+            anew = turn % (n + 1) - 1  # the layer that is drawn anew; −1: all of them
+            places = {k: k for k in range(n) if k != anew} if anew >= 0 else {}
+            best, lower = bracket(best, places, best)
+            error, futile = (lower, 0) if lower < (1 - GAIN) * error else (error, futile + 1)
+            if futile > n:
+                break
         return best
-    in_vain = 0
-    for turn in range(TURNS * (n + 1)):
-        kept = [] if turn % (n + 1) == 0 else [k for k in range(n) if k != turn % (n + 1) - 1]
-        best, lower = bracket(best, {k: k for k in kept}, best)
-        error, in_vain = (lower, 0) if lower < (1 - GAIN) * error else (error, in_vain + 1)
-        if in_vain > n:
-            break
-    return best
-
-
-def _halved(
-    starts: PeerModule,
-    rivals: PeerModule | None,
-    sample: Sample,
-    generator: torch.Generator,
-    found: PeerModule | None = None,
-) -> tuple[PeerModule, float]:
-    """Return starts, successively halved, and their rivals, best first beside heads found before, and the error of the best."""
-    descend(starts, found, sample, generator, 1, RATE)
-    starts, _ = ranked(starts, found, sample, starts.spec.n_heads // ETA)
-    descend(starts, found, sample, generator, 2, RATE, cycles=ETA)
-    every = starts if rivals is None else beside(rivals, starts)
-    return ranked(every, found, sample, every.spec.n_heads)
-
-
-def _within_codes(
-    spec: PeerSpec, known: PeerModule | None, sample: Sample, generator: torch.Generator
-) -> PeerModule:
-    """Return a head for each code, optimised from a look to the firms of its own level."""
-    heads = random_heads(spec, len(spec.code_levels), generator, sample.settings, known)
-    for code in range(len(spec.code_levels)):
-        heads.look_within(code, code)
-    descend(heads, None, sample, generator, 2, FINE_RATE)
-    return heads
 
 
 @torch.no_grad()
-def _put(known: PeerModule, starts: PeerModule, places: Mapping[int, int]) -> None:
+def put(known: PeerModule, starts: PeerModule, places: Mapping[int, int]) -> None:
     """Put chains that are known into the starts, in turn: their layer k as layer ``places[k]``; other layers stay random.
 
     A layer sees what its predecessors add behind the inputs, so that what it looked for so far stands first.
     """
-    known = _first(known, KEPT)
-    H, S = known.n_heads, starts.n_heads
-    theirs, layers = ([*module.earlier(), module] for module in (known, starts))
+    times = starts.spec.n_heads // known.spec.n_heads
     for k, place in places.items():
-        mine = dict(layers[place].named_parameters())
-        for name, parameter in theirs[k].named_parameters():
-            if name in ("query.weight", "query.bias", "key.weight", "combine", "prior_strength", "nobody"):
-                each = parameter.unflatten(0, (H, -1))
-                values = each.repeat(S // H, *[1] * (each.dim() - 1)).flatten(0, 1)
-                at = (slice(None), slice(values.shape[1])) if values.dim() > 1 else slice(None)
-                mine[name][at] = values
-
-
-def ranked(
-    starts: PeerModule, found: PeerModule | None, sample: Sample, n_kept: int, size: int = 1
-) -> tuple[PeerModule, float]:
-    """Return the best sets of ``size`` heads, best first, and the error of the best: squared, times the penalty's exponential."""
-    gram, (_, n_targets) = summed(products(starts, found, sample, size))
-    errors = squared_errors(gram, ridge_solution(gram, n_targets, RIDGE))
-    errors = errors * penalty(starts, sample).detach().view(len(errors), size).sum(1).exp()
-    best = errors.argsort().cpu()[:n_kept]
-    heads = best[:, None] * size + torch.arange(size)
-    return with_heads(starts, heads.flatten()), float(errors.min())
+        into, layer = starts.layers()[place], known.layers()[k]
+        for name, parameter in layer.named_parameters(recurse=False):
+            if name not in ("value", "own_slope", "intercept"):
+                into.get_parameter(name)[:, : parameter.shape[1]] = parameter.repeat(
+                    times, *[1] * (parameter.dim() - 1)
+                )

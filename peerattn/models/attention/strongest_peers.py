@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import torch
 from scipy import sparse
 
 from peerattn import nn
-from peerattn.models.attention.batches import peer_tensors, row_tensors
-from peerattn.models.attention.members import Heads
-from peerattn.models.attention.row_tensors import PairTensors
+from peerattn.models.attention.batches import Batch
+from peerattn.models.attention.heads import Heads
 from peerattn.models.pools import Section
 
 
@@ -21,20 +18,16 @@ def strongest_peers(section: Section, heads: Heads, top_k: int) -> sparse.csr_ar
     None where scores are not inner products alone (priors, peer weights, or peers that may not answer), and of several heads
     with a null peer.
     """
-    used = [
-        (member, share) for member, share in zip(heads.members, heads.mix, strict=True) if len(member.kept)
-    ]
-    modules = [member.module() for member, _ in used if member.spec.similarity != "additive"]
+    used = [(m, share) for m, share in zip(heads.members, heads.mix, strict=True) if len(m.kept)]
     plain = section.answering is None and not section.own_copies and section.peers.weight is None
-    if not (modules and plain) or heads.terms.priors:
+    if not (used and plain) or heads.terms.priors or any(m.spec.similarity == "additive" for m, _ in used):
         return None
-    if sum(len(member.kept) for member, _ in used) > 1 and any(module.spec.nobody for module in modules):
+    if sum(len(m.kept) for m, _ in used) > 1 and any(m.spec.nobody for m, _ in used):
         return None  # heads leave different shares to the null peer: their weights are divided after they are added up
-    section = replace(section, focal=replace(section.focal, y=None))
-    focal, peers = row_tensors(section.focal, torch.float64), peer_tensors(section, torch.float64)
-    pairs = PairTensors()
-    scores = [module.scores(*module.features(focal, peers, pairs), pairs, nobody=False) for module in modules]
-    share = torch.as_tensor(np.concatenate([mix * member.share for member, mix in used]))
+    batch = Batch.of(section, heads.terms)
+    modules = [member.module() for member, _ in used]
+    scores = [module.scores(*module.features(batch), batch.pairs, nobody=False) for module in modules]
+    share = torch.as_tensor(np.concatenate([mix * m.share for m, mix in used]))
     counts = share.nonzero()[:, 0]
     query, key = (torch.cat([one[side][0] for one in scores])[counts].float() for side in ("query", "key"))
     own = tuple(torch.as_tensor(rows.identity) for rows in (section.focal, section.peers))

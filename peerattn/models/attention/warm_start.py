@@ -10,10 +10,9 @@ import torch
 
 from peerattn.exceptions import InputError
 from peerattn.models.attention.base import AttentionModel
-from peerattn.models.attention.heads import Settings, contribution_spreads
-from peerattn.models.attention.members import Heads, Member
+from peerattn.models.attention.heads import Heads, Member, Settings
 from peerattn.models.attention.search import refit_heads
-from peerattn.models.attention.training import Training
+from peerattn.models.own.training import Training
 
 
 class WarmStart:
@@ -50,7 +49,7 @@ class WarmStart:
             raise InputError("model: it was fitted with peer_weight=, which refits do not support.")
         self.model = model
         sections = model._training_sections(model._in_units(rows), panel)
-        self.sections = Training.of(sections, model._problem(True)).residuals
+        self.sections = Training.of(sections, model._problem(True, False)).residuals
         self.settings = Settings(model.pair_terms_, torch.float64)
 
     @property
@@ -75,7 +74,7 @@ class WarmStart:
             for at, mine in zip(drawn, modules, strict=True):
                 sections = [self.sections[t] for t in at]
                 refit_heads(mine, sections, self.settings, seed)
-                found.append(list(map(Member.of, mine, contribution_spreads(mine, sections, self.settings))))
+                found.append(list(Heads.of(mine, sections, self.settings).members))
             yield found
 
     def weights(self, members: Sequence[Sequence[Member]], X: Any, outcomes: Any) -> Iterator[np.ndarray]:
@@ -94,4 +93,4 @@ class WarmStart:
             everyone = slice(0, len(section.focal))
             mix = self.model._selected(None).mix
             heads = [Heads(tuple(draw), self.model.pair_terms_, mix) for draw in members]
-            yield np.stack([self.model._weights_of(section, heads=draw)(everyone) @ group for draw in heads])
+            yield np.stack([draw.network(self.model._as_seen(section), everyone) @ group for draw in heads])

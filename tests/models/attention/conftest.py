@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from peerattn.models.attention.members import Member, heads_table
+from peerattn.models.attention.heads import Heads, Member
 from peerattn.models.attention.peer_module import PeerModule
 
 
@@ -17,8 +17,8 @@ def plant():
     """Return what puts random heads of a shape in the place of those of a model fitted with ``kappa=None``."""
 
     def planted(model, *weights, seed=0, state=None, **shape):
-        part = model.stack_.fitted["heads"]
-        spec = replace(part.part.members[0].spec, **shape)
+        terms = model.stack_.fitted["heads"].terms
+        spec = replace(model.stack_.fitted["heads"].members[0].spec, **shape)
         generator = torch.Generator().manual_seed(seed)
         members = []
         for _ in weights or (1.0,):
@@ -30,17 +30,14 @@ def plant():
                     module.get_parameter(name).copy_(torch.as_tensor(value))
             members.append(Member.of(module, np.arange(1.0, spec.n_heads + 1)))
         weights = weights or (1.0,)
-        names = ["heads", *(f"start {k}" for k in range(2, len(weights) + 1))]
-        mix = tuple(w / sum(weights) for w in weights)
-        heads = replace(part.part, members=tuple(members), mix=mix)
-        lengths = (1.0,) * len(weights)
-        model.stack_.fitted["heads"] = replace(part, part=heads, names=tuple(names), lengths=lengths)
-        stage = replace(
+        names = ["heads", *(f"heads, start {k}" for k in range(2, len(weights) + 1))]
+        parts = {name: Heads((member,), terms, (1.0,)) for name, member in zip(names, members, strict=True)}
+        model.stack_.fitted.update(parts)
+        model.stack_.stages["peers"] = replace(
             model.stack_.stages["peers"],
-            weights={("heads", n, ""): w for n, w in zip(names, weights, strict=True)},
+            weights={(name, ""): w for name, w in zip(names, weights, strict=True)},
         )
-        model.stack_.stages["peers"] = stage
-        model.members_, model.heads_ = tuple(members), heads_table(members, model.y_scale_)
+        model._tell_of_heads()
         return model
 
     return planted

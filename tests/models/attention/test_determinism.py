@@ -61,7 +61,7 @@ def test_attention_computes_on_one_thread(threads, monkeypatch):
     for owner, method in (
         (AttentionModel, "_learn"),
         (AttentionModel, "_outputs"),
-        (AttentionModel, "_weights_of"),
+        (AttentionModel, "_network"),
     ):
         usual = getattr(owner, method)
 
@@ -73,7 +73,7 @@ def test_attention_computes_on_one_thread(threads, monkeypatch):
     threads(2)
     for name in ("explain", "classifier"):
         predictions(name)
-    assert set(seen) == {("_learn", 1), ("_outputs", 1), ("_weights_of", 1)}
+    assert set(seen) == {("_learn", 1), ("_outputs", 1), ("_network", 1)}
     assert torch.get_num_threads() == 2
 
 

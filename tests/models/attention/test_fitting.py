@@ -8,11 +8,10 @@ import pytest
 
 from peerattn import PeerAttentionRegressor, simulate_panel
 from peerattn.exceptions import InputError
-from peerattn.models.attention import peers as peers_module
-from peerattn.models.attention import search
+from peerattn.models.attention import candidates
 from peerattn.models.attention.judging import predictions
 from peerattn.models.attention.stack import Stage
-from peerattn.models.attention.starts import jointly
+from peerattn.models.attention.starts import Bracket
 
 FIRMS, PERIODS = 30, 9
 GROUPS = ["shape", "history", "common", "peers"]
@@ -50,7 +49,7 @@ def entering(model, weights):
 
 def staged(weights):
     """Weights by the name of a candidate of one prediction."""
-    return Stage({(name, name, ""): w for name, w in weights.items()}, float("nan"), 0.0)
+    return Stage({(name, ""): w for name, w in weights.items()}, float("nan"), 0.0)
 
 
 @pytest.fixture(scope="module")
@@ -72,10 +71,8 @@ def test_the_prediction_is_the_equation(everything):
     found = predictions(stack.fitted, [seen[k]])
     B = stack.view.lines.predict(seen[k].focal)
     for group in GROUPS:
-        parts = {(c, n): found[c][n][0] for c, n, _ in stack.stages[group].entered()}
-        weights = [
-            (parts[c, n], stack.stages[group].weights[c, n, of]) for c, n, of in stack.stages[group].entered()
-        ]
+        entered = stack.stages[group].entered()
+        weights = [(found[name][0], stack.stages[group].weights[name, of]) for name, of in entered]
         B = B + sum(w * (p if group == "common" else p - B) for p, w in weights)
     predicted = model.predict(X, outcomes=y).xs(sections[k].period, level="period").loc[seen[k].focal.label]
     np.testing.assert_allclose(predicted, B[:, 0] * model.y_scale_ + model.y_center_, atol=1e-10)
@@ -152,7 +149,7 @@ def test_forecasts_of_a_period_read_nothing_later():
         m.stack_.view.lines.predict(next(iter(m._gate_call(X[past], None)[1])).focal) for m in (model, again)
     ]
     np.testing.assert_allclose(*own, atol=1e-10)
-    np.testing.assert_allclose(again.stack_.view.history.raw, model.stack_.view.history.raw, atol=1e-10)
+    np.testing.assert_allclose(again.stack_.view.history.table, model.stack_.view.history.table, atol=1e-10)
 
 
 def test_purged_outcomes_are_not_read():
@@ -183,7 +180,7 @@ def test_a_firm_without_a_past_gets_the_stack_that_was_weighed_without_history()
         X, y
     )
     effect = model.stack_.stages["history"].entered()[0][0]
-    peers = next(c for c, n, _ in model.stack_.stages["peers"].entered() if c == n)
+    peers = model.stack_.stages["peers"].entered()[0][0]
     weights = {"history": {effect: 0.6}, "common": {}, "peers": {peers: 0.5}, "shape": {}}
     entering(model, weights)
     for group, given in {"shape": {}, "history": {}, "common": {}, "peers": {peers: 0.8}}.items():
@@ -196,7 +193,7 @@ def test_a_firm_without_a_past_gets_the_stack_that_was_weighed_without_history()
     seen = model._as_seen(replace(section, focal=replace(section.focal, y=None)))
     base = model.stack_.view.lines.predict(seen.focal)[:, 0]
     parts = {name: model.stack_.fitted[name].predict([seen]) for name in (effect, peers)}
-    parts = {name: (p[name] if isinstance(p, dict) else p)[0][:, 0] for name, p in parts.items()}
+    parts = {name: p[0][:, 0] for name, p in parts.items()}
     k = list(section.focal.label).index("unseen")
     assert np.isnan(parts[effect][k]) and np.isfinite(np.delete(parts[effect], k)).all()
     own = (1 - 0.5) * (1 - 0.6)
@@ -215,7 +212,7 @@ def test_without_a_kappa_heads_enter_in_full_and_unjudged():
     sections = [
         model._as_seen(replace(s, focal=replace(s.focal, y=None))) for s in model._gate_call(panel.X, None)[1]
     ]
-    expected = np.concatenate(heads.predict(sections)["heads"])[:, 0] * model.y_scale_ + model.y_center_
+    expected = np.concatenate(heads.predict(sections))[:, 0] * model.y_scale_ + model.y_center_
     labels = [(firm, s.period) for s in sections for firm in s.focal.label]
     np.testing.assert_allclose(model.predict(panel.X).loc[labels], expected, atol=1e-12)
     with pytest.raises(InputError, match="kappa must be a number of standard errors of at least 0, or None"):
@@ -230,7 +227,8 @@ def test_a_second_head_is_searched_only_where_the_first_enters(monkeypatch):
         searched.append(arguments)
         return jointly(*arguments)
 
-    monkeypatch.setattr(search, "jointly", counted)
+    jointly = Bracket.jointly
+    monkeypatch.setattr(Bracket, "jointly", counted)
     panel = simulate_panel(30, 30, 3, signal_share=0.9, random_state=0)
     PeerAttentionRegressor(own="linear", random_state=0).fit(panel.X, panel.y)
     assert len(searched) == 2  # origins
@@ -246,7 +244,7 @@ def test_what_cannot_be_judged_says_why_and_is_not_searched(monkeypatch):
     assert model.evidence_.loc["peers", "reason"].startswith("fewer than 50 known outcomes")
     assert model.evidence_.loc["common", "reason"] == "not tried"
     two = simulate_panel(60, 2, 2, random_state=0)
-    monkeypatch.setattr(peers_module, "find_heads", None)
+    monkeypatch.setattr(candidates, "find_heads", None)
     model = PeerAttentionRegressor(n_heads=1, own="linear", random_state=0).fit(two.X, two.y)
     peers = model.evidence_.loc["peers"]
     assert not peers["judged"] and "periods to judge by" in peers["reason"] and peers["factor"] == 0

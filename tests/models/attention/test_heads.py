@@ -8,8 +8,7 @@ import torch
 
 from peerattn.datasets import simulate_panel
 from peerattn.models import PeerAttentionRegressor
-from peerattn.models.attention.heads import Settings, contribution_spreads, with_heads
-from peerattn.models.attention.members import Heads
+from peerattn.models.attention.heads import Heads, Settings, contribution_spreads
 from peerattn.models.attention.peer_module import PeerModule, PeerSpec
 
 QUICK = {"kappa": None, "random_state": 0}
@@ -28,8 +27,8 @@ def pair(panel, plant):
 
 def test_codes_start_with_firms_looking_to_their_own():
     module = PeerModule(PeerSpec(3, code_levels=(5,), n_heads=2), torch.Generator().manual_seed(0))
-    assert torch.equal(module.key.weight[:, 3:], module.query.weight[:, 3:])
-    assert not torch.equal(module.key.weight[:, :3], module.query.weight[:, :3])
+    assert torch.equal(module.key[:, 3:], module.query[:, 3:])
+    assert not torch.equal(module.key[:, :3], module.query[:, :3])
 
 
 def test_codes_that_training_does_not_know_stand_where_the_average_row_does():
@@ -47,11 +46,10 @@ def test_codes_that_training_does_not_know_stand_where_the_average_row_does():
 
 def test_taken_heads_are_those_heads():
     module = PeerModule(PeerSpec(3, n_heads=3, n_priors=1), torch.Generator().manual_seed(0))
-    taken = with_heads(module, torch.tensor([2, 0]))
+    taken = module.take([2, 0])
     assert taken.spec.n_heads == 2
     for name, parameter in taken.per_head().items():
-        whole = module.get_parameter(name)
-        assert torch.equal(parameter, whole.view(3, -1)[[2, 0]].reshape(-1, *whole.shape[1:]))
+        assert torch.equal(parameter, module.get_parameter(name)[[2, 0]])
 
 
 def test_importance_is_the_spread_of_contributions_within_periods(panel, pair):
@@ -63,9 +61,9 @@ def test_importance_is_the_spread_of_contributions_within_periods(panel, pair):
     for member in pair.members_:
         found = contribution_spreads([member.module()], sections, settings)[0]
         for head in range(2):
-            v, moved = member.state["value.weight"][head], []
+            v, moved = member.state["value"][head, :, 0], []
             for s in sections:
-                alone = Heads((member.with_one_head(head),), pair.pair_terms_, (1.0,))
+                alone = Heads((replace(member, share=np.eye(2)[head]),), pair.pair_terms_, (1.0,))
                 W = alone.weights(s, slice(0, len(s.focal)))
                 moved.append(W @ z.xs(s.period, level="period").loc[s.peers.label].to_numpy() @ v)
             assert found[head] == pytest.approx(np.sqrt(np.mean([m.var() for m in moved])), rel=1e-6)
@@ -83,7 +81,7 @@ def test_starts_are_mixed_by_their_weights(panel, pair):
     W = pair.peer_network(panel.X).matrix(section.period).loc[section.focal.label, section.peers.label]
     np.testing.assert_allclose(W, raw / raw.sum(1, keepdims=True), atol=1e-12)
     base = pair.stack_.view.lines.predict(seen.focal)
-    added = [one.additions([seen])[0] for one in both]
+    added = [one.predict([seen])[0] - base for one in both]
     expected = (base + 0.2 * added[0] + 0.6 * added[1])[:, 0] * pair.y_scale_ + pair.y_center_
     predicted = pair.predict(panel.X).xs(section.period, level="period").loc[section.focal.label]
     np.testing.assert_allclose(predicted, expected, atol=1e-10)
@@ -93,9 +91,9 @@ def test_one_head_is_a_row_of_the_table(panel, pair):
     for row in (0, 3):
         start, head = pair.heads_.loc[row, ["start", "head"]].astype(int)
         (section,) = list(pair._gate_call(panel.X, None)[1])[:1]
-        raw = Heads((pair.members_[start].with_one_head(head),), pair.pair_terms_, (1.0,)).weights(
-            section, slice(0, 20)
-        )
+        raw = Heads(
+            (replace(pair.members_[start], share=np.eye(2)[head]),), pair.pair_terms_, (1.0,)
+        ).weights(section, slice(0, 20))
         W = (
             pair.peer_network(panel.X, head=row)
             .matrix(section.period)

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from peerattn import PeerAttentionRegressor, nn, simulate_panel
+from peerattn import PeerAttentionRegressor, simulate_panel
 from peerattn.exceptions import InputError
 from peerattn.models import Prior
+from peerattn.models.attention.batches import Batch, RowTensors
 from peerattn.models.attention.peer_module import PeerModule, PeerSpec
-from peerattn.models.attention.row_tensors import RowTensors
 from peerattn.network import rollout
 
 
@@ -35,9 +35,8 @@ def test_layers_are_networks_and_the_last_is_the_default(stacked):
 
 def weights_of(z, state, name, head, d=4):
     """Weights of one head of one layer by plain arithmetic: softmax of (q + b)'k / √d over the others and the null peer."""
-    at = slice(d * head, d * head + d)
-    q = z @ state[f"{name}query.weight"][at].T + state[f"{name}query.bias"][at]
-    scores = q @ (z @ state[f"{name}key.weight"][at].T).T / np.sqrt(d)
+    q = z @ state[f"{name}query"][head] + state[f"{name}offset"][head]
+    scores = q @ (z @ state[f"{name}key"][head]).T / np.sqrt(d)
     scores[np.eye(len(z), dtype=bool)] = -np.inf
     scores = np.c_[scores, q @ state[f"{name}nobody"][head, 0] / np.sqrt(d)]
     weights = np.exp(scores - scores.max(1, keepdims=True))
@@ -58,7 +57,7 @@ def test_a_head_is_a_chain_of_layers(stacked):
                 W = weights_of(seen, member.state, name, head)
                 layers[k].append(W * member.share[head] * weight)
                 told, seen = W @ seen, np.hstack([x, W @ seen])
-            added += weight * told @ member.state["value.weight"][head]
+            added += weight * told @ member.state["value"][head, :, 0]
         added += weight * (x @ member.state["own_slope"][:, 0] + member.state["intercept"])
     for k in range(3):
         mine = model.peer_network(panel.X, layer=k).matrix(period).loc[rows.index, rows.index]
@@ -107,13 +106,14 @@ def test_heads_start_as_those_of_one_layer_and_learn_to_use_the_others(values, s
     everyone = torch.ones(1, 9, dtype=torch.bool)
     no_codes = torch.zeros(1, 9, 0, dtype=torch.long)
     focal = RowTensors(x, no_codes, x[..., 0] ** 2, torch.arange(9)[None], everyone, everyone)
-    before, _ = module(focal, focal)
+    batch = Batch(focal, focal, torch.ones(1, 9))
+    before, _ = module(batch)
     with torch.no_grad():
-        module.before[0].query.weight.mul_(3.0)
-    after, _ = module(focal, focal)
+        module.before[0].query.mul_(3.0)
+    after, _ = module(batch)
     assert torch.equal(before, after)
     after.square().sum().backward()
-    assert module.query.weight.grad[:, spec.n_inputs :].abs().sum() > 0
+    assert module.query.grad[:, spec.n_inputs :].abs().sum() > 0
 
 
 def test_of_one_kept_layer_the_earlier_ones_are_empty_and_pass_everything_on():
@@ -177,7 +177,7 @@ def test_earlier_layers_have_the_similarity_and_tied_scores(similarity):
     x = torch.tensor(np.random.default_rng(0).normal(size=(1, 7, 3)))
     for layer in module.before:
         assert not hasattr(layer, "key") and hasattr(layer, "combine") == (similarity == "additive")
-    q = nn.split_heads(x @ module.before[0].query.weight.T, spec.d_head)[0]
+    q = (x[:, None] @ module.before[0].query)[0]
     pairs = q[:, :, None] - q[:, None], q[:, :, None] + q[:, None]
     scores = {
         "dot_product": (q @ q.mT),
@@ -191,7 +191,7 @@ def test_earlier_layers_have_the_similarity_and_tied_scores(similarity):
         x, torch.zeros(1, 7, 0, dtype=torch.long), None, torch.arange(7)[None], everyone, everyone
     )
     expected = scores.masked_fill(torch.eye(7, dtype=torch.bool), -torch.inf).softmax(-1)
-    torch.testing.assert_close(module.weights(rows, rows, n_layers=0)[0], expected)
+    torch.testing.assert_close(module.weights(Batch(rows, rows, torch.ones(1, 7)), n_layers=0)[0], expected)
 
 
 @pytest.mark.parametrize("n_layers", [1, 2])

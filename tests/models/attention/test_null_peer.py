@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from peerattn import PeerAttentionRegressor, simulate_panel
+from peerattn.models.attention.batches import Batch, RowTensors
 from peerattn.models.attention.peer_module import PeerModule, PeerSpec
-from peerattn.models.attention.row_tensors import RowTensors
 
 N = 8
 
@@ -27,16 +27,16 @@ def rows(seed=0, y=None):
     g = torch.Generator().manual_seed(seed)
     x = torch.randn(1, N, 3, generator=g, dtype=torch.float64)
     everyone = torch.ones(1, N, dtype=torch.bool)
-    return RowTensors(x, torch.zeros(1, N, 0, dtype=torch.long), y, torch.arange(N)[None], everyone, everyone)
+    rows = RowTensors(x, torch.zeros(1, N, 0, dtype=torch.long), y, torch.arange(N)[None], everyone, everyone)
+    return Batch(rows, rows, torch.ones(1, N))
 
 
 def by_hand(made, x, nobody):
     """Return weights (H, n, n) of a softmax over the others, and over the null peer."""
     found = []
     for h in range(2):
-        at = slice(4 * h, 4 * h + 4)
-        q = x @ made.query.weight[at].T + made.query.bias[at]
-        scores = q @ (x @ made.key.weight[at].T).T / 2
+        q = x @ made.query[h] + made.offset[h]
+        scores = q @ (x @ made.key[h]).T / 2
         scores[torch.eye(N, dtype=torch.bool)] = -torch.inf
         if nobody:
             scores = torch.cat([scores, (q @ made.nobody[h, 0] / 2)[:, None]], dim=1)
@@ -47,8 +47,8 @@ def by_hand(made, x, nobody):
 @pytest.mark.parametrize("nobody", [False, True])
 def test_weights_are_a_softmax_with_or_without_the_null_peer(nobody):
     made, firms = module(nobody), rows()
-    weights = made.weights(firms, firms)[0]
-    torch.testing.assert_close(weights, by_hand(made, firms.x[0], nobody))
+    weights = made.weights(firms)[0]
+    torch.testing.assert_close(weights, by_hand(made, firms.focal.x[0], nobody))
     total = weights.sum(-1)
     if nobody:
         assert (total < 1).all() and (total > 0).all()
@@ -61,31 +61,32 @@ def test_weights_are_a_softmax_with_or_without_the_null_peer(nobody):
 def test_its_information_is_zero(nobody, values):
     y = torch.randn(1, N, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
     made, firms = module(nobody, values=values, own="none"), rows(y=y)
-    W, x = by_hand(made, firms.x[0], nobody), firms.x[0]
+    W, x = by_hand(made, firms.focal.x[0], nobody), firms.focal.x[0]
     if values == "outcomes":
-        expected = torch.einsum("hij,j,h->i", W, y[0], made.slope)
+        expected = torch.einsum("hij,j,h->i", W, y[0], made.value[:, 0])
     else:
-        expected = torch.einsum("hij,jp,hpk->i", W, x, made.head_values)
-    torch.testing.assert_close(made(firms, firms)[0][0, :, 0], expected)
+        expected = torch.einsum("hij,jp,hpk->i", W, x, made.value)
+    torch.testing.assert_close(made(firms)[0][0, :, 0], expected)
 
 
 def test_a_firm_may_look_to_nobody():
     """However large the null peer's score, the prediction is finite; it is the own term alone."""
     made, firms = module(True), rows()
     with torch.no_grad():
-        made.query.bias.fill_(50.0)
+        made.offset.fill_(50.0)
         made.nobody.fill_(50.0)
-    weights = made.weights(firms, firms)[0]
+    weights = made.weights(firms)[0]
     assert weights.max() < 1e-12 and torch.isfinite(weights).all()
-    predicted = made(firms, firms)[0][0, :, 0]
-    torch.testing.assert_close(predicted, firms.x[0] @ made.own_slope[:, 0] + made.intercept)
+    predicted = made(firms)[0][0, :, 0]
+    torch.testing.assert_close(predicted, firms.focal.x[0] @ made.own_slope[:, 0] + made.intercept)
 
 
 def test_alone_in_its_period_a_firm_looks_to_nobody():
     made, firms = module(True), rows()
-    alone = firms.take(torch.tensor([2]))
-    assert made.weights(alone, alone).tolist() == [[[[0.0]], [[0.0]]]]
-    assert torch.isfinite(made(alone, alone)[0]).all()
+    row = firms.focal.at(torch.tensor([[2]]))
+    alone = Batch(row, row, torch.ones(1, 1))
+    assert made.weights(alone).tolist() == [[[[0.0]], [[0.0]]]]
+    assert torch.isfinite(made(alone)[0]).all()
 
 
 def test_the_network_divides_what_goes_to_the_null_peer_among_the_others(plant):
@@ -94,7 +95,7 @@ def test_the_network_divides_what_goes_to_the_null_peer_among_the_others(plant):
         PeerAttentionRegressor(n_heads=1, kappa=None, random_state=0).fit(panel.X, panel.y), n_heads=2
     )
     section = next(iter(model._gate_call(panel.X, None)[1]))
-    heads = model.stack_.fitted["heads"].part
+    heads = model.stack_.heads()
     raw = heads.weights(section, slice(0, 10))
     assert (raw.sum(1) < 1).all()
     W = model.peer_network(panel.X).matrix(section.period).loc[section.focal.label, section.peers.label]

@@ -5,8 +5,8 @@ import itertools
 import pytest
 import torch
 
+from peerattn.models.attention.batches import Batch, RowTensors
 from peerattn.models.attention.peer_module import PeerModule, PeerSpec
-from peerattn.models.attention.row_tensors import RowTensors
 
 N, P = 9, 3
 SIMILARITIES = ("scaled_dot_product", "dot_product", "additive", "gaussian")
@@ -25,11 +25,11 @@ def own_gradients(spec, size, cross):
     """Return the N x N derivatives of predictions by peers' outcomes."""
     module = PeerModule(spec, torch.Generator().manual_seed(1)).requires_grad_(False)
     for name, parameter in module.named_parameters():
-        if name.rpartition(".")[0].endswith(("query", "key")) or name == "slope":
+        if name.endswith(("query", "key", "offset")) or name == "value":
             parameter.mul_(size)
     y = torch.randn(1, N, generator=torch.Generator().manual_seed(2), dtype=torch.float64, requires_grad=True)
     peers = rows(4 if cross else 3, y)
-    predicted, _ = module(rows(3), peers)
+    predicted, _ = module(Batch(rows(3), peers, torch.ones(1, N)))
     return torch.stack(
         [torch.autograd.grad(predicted[0, i, 0], y, retain_graph=True)[0][0] for i in range(N)]
     )
@@ -51,7 +51,7 @@ def test_characteristics_as_values_read_no_outcome(similarity):
     spec = PeerSpec(P, (2,), n_heads=3, d_head=2, similarity=similarity)
     module = PeerModule(spec, torch.Generator().manual_seed(1))
     y = torch.randn(1, N, dtype=torch.float64, generator=torch.Generator().manual_seed(2), requires_grad=True)
-    predicted, _ = module(rows(3), rows(3, y))
+    predicted, _ = module(Batch(rows(3), rows(3, y), torch.ones(1, N)))
     assert torch.autograd.grad(predicted.sum(), y, allow_unused=True)[0] is None
 
 
@@ -61,5 +61,5 @@ def test_a_planted_leak_is_seen():
     module = PeerModule(spec, torch.Generator().manual_seed(1)).requires_grad_(False)
     y = torch.randn(1, N, dtype=torch.float64, generator=torch.Generator().manual_seed(2), requires_grad=True)
     nobody = torch.full((1, N), -1)
-    predicted, _ = module(rows(3, identity=nobody), rows(3, y))
+    predicted, _ = module(Batch(rows(3, identity=nobody), rows(3, y), torch.ones(1, N)))
     assert torch.autograd.grad(predicted[0, 0, 0], y)[0][0, 0] != 0

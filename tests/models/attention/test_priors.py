@@ -2,13 +2,10 @@
 
 import numpy as np
 import pytest
-import torch
 
-from peerattn import nn
 from peerattn.datasets import simulate_panel
 from peerattn.exceptions import InputError, IsolateWarning
 from peerattn.models import PeerAttentionRegressor, Prior
-from peerattn.models.attention import batches
 
 pytestmark = pytest.mark.usefixtures("fewest_steps")  # what is found is beside the point
 
@@ -68,23 +65,6 @@ def test_given_network_restricts_or_leans(panel):
 def test_bad_priors_are_refused(panel, prior, message):
     with pytest.raises(InputError, match=message):
         PeerAttentionRegressor(prior=prior, **FAST).fit(panel.X.drop(columns="industry"), panel.y)
-
-
-@pytest.mark.parametrize("similarity", ["scaled_dot_product", "gaussian", "additive"])
-def test_few_allowed_pairs_are_attended_to_along_edges_alike(panel, monkeypatch, similarity):
-    """The edge-list attention of graphs gives what the mask gives, through training and prediction."""
-    X = panel.X.drop(columns="industry")
-    options = FAST | {"similarity": similarity}
-    monkeypatch.setattr(PeerAttentionRegressor, "_dtype", lambda self, dated: torch.float64)
-    prior, found, calls = Prior(panel.network, only=True), {}, []
-    along_edges = nn.edge_attention
-    monkeypatch.setattr(nn, "edge_attention", lambda *a, **k: (calls.append(1), along_edges(*a, **k))[1])
-    for few in (0.0, 1.01):
-        monkeypatch.setattr(batches, "FEW_PAIRS", few)
-        model = PeerAttentionRegressor(prior=[prior, panel.network], **options).fit(X, panel.y)
-        found[few] = model.predict(X)
-        assert bool(calls) == (few > 1)
-    np.testing.assert_allclose(found[0.0], found[1.01], rtol=1e-8, atol=1e-10)
 
 
 def test_firms_of_an_excluded_group_are_never_peers(panel):

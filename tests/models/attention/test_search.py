@@ -12,20 +12,10 @@ from peerattn.models.attention import descent, samples, starts
 from peerattn.models.attention.heads import Settings
 from peerattn.models.attention.peer_module import PeerModule, PeerSpec
 from peerattn.models.attention.priors import PairTerms, Prior
-from peerattn.models.attention.projection import (
-    RIDGE,
-    columns,
-    parts,
-    penalty,
-    products,
-    projected_loss,
-    ridge_solution,
-    squared_errors,
-    summed,
-)
+from peerattn.models.attention.projection import RIDGE, errors, of_batch, penalty, projected_loss
 from peerattn.models.attention.samples import Sample
 from peerattn.models.attention.search import ALONE, SHORTER, TOGETHER, find_heads
-from peerattn.models.attention.variance_components import common_variance
+from peerattn.models.own.variance_components import common_variance
 from peerattn.models.pools import NOBODY, Rows, Section
 
 SETTINGS = Settings(terms=PairTerms((), {"industry": 0}), dtype=torch.float64)
@@ -71,9 +61,12 @@ def quick(monkeypatch):
 
 
 def weights(module, sample):
-    return [
-        module.weights(batch.focal, batch.peers, batch.pairs).detach().numpy() for batch in sample.whole()
-    ]
+    return [module.weights(batch).detach().numpy() for batch in sample.whole()]
+
+
+def searched(*arguments, **options):
+    """Return what all rounds find."""
+    return {name: of for found in find_heads(*arguments, **options) for name, of in found.items()}
 
 
 @pytest.mark.full_search
@@ -81,7 +74,7 @@ def test_a_strong_network_on_a_small_panel_is_found_by_every_start(panel):
     """The best starts by themselves find it, each alone."""
     sections = sections_of(panel)
     settings = replace(SETTINGS, dtype=torch.float32)
-    found = find_heads(spec_of(sections), sections[:50], settings, seed=0)
+    found = searched(spec_of(sections), sections[:50], settings, seed=0)
     test = Sample(sections[50:], SETTINGS)
     assert [m.spec.n_heads for m in found[TOGETHER]] == [2] and [m.spec.n_heads for m in found[ALONE]] == [
         1
@@ -100,8 +93,8 @@ def test_a_strong_network_on_a_small_panel_is_found_by_every_start(panel):
 def test_warm_heads_are_at_least_as_good_as_where_they_started(panel, quick):
     sections = sections_of(panel)
     settings = replace(SETTINGS, dtype=torch.float32)
-    (first,) = find_heads(spec_of(sections), sections[:40], settings, seed=0)[TOGETHER]
-    (again,) = find_heads(spec_of(sections), sections, settings, seed=1, warm=[first])[TOGETHER]
+    (first,) = searched(spec_of(sections), sections[:40], settings, seed=0)[TOGETHER]
+    (again,) = searched(spec_of(sections), sections, settings, seed=1, warm=[first])[TOGETHER]
     sample = Sample(sections, SETTINGS)
     (batch,) = sample.whole()
     losses = [projected_loss(m, None, batch, 2, sample).item() for m in (first, again)]
@@ -112,9 +105,7 @@ def test_warm_heads_are_at_least_as_good_as_where_they_started(panel, quick):
 def test_two_networks_are_found_as_two_heads():
     panel = simulate_panel(40, 40, 4, signal_share=0.9, d_head=2, n_networks=2, random_state=1)
     sections = sections_of(panel)
-    (found,) = find_heads(spec_of(sections), sections, replace(SETTINGS, dtype=torch.float32), seed=0)[
-        TOGETHER
-    ]
+    (found,) = searched(spec_of(sections), sections, replace(SETTINGS, dtype=torch.float32), seed=0)[TOGETHER]
     assert found.spec.n_heads == 2
     W = weights(found, Sample(sections[-1:], SETTINGS))[0][0]
     labels = sections[-1].focal.label
@@ -135,11 +126,7 @@ def test_the_loss_is_ridge_regression_given_the_weights(panel, outcomes):
     for head in range(2):
         own, mixed, y = [], [], []
         for k, section in enumerate(sections):
-            W = (
-                module.weights(batch.focal, batch.peers, batch.pairs)[k, head, : len(section.focal)]
-                .detach()
-                .numpy()
-            )
+            W = module.weights(batch)[k, head, : len(section.focal)].detach().numpy()
             shown = np.nan_to_num(section.peers.y)[:, None] if outcomes else section.peers.x
             theta = 0.0 if outcomes else 1 - (1 + len(W) * sample.common) ** -0.5
             each = [np.c_[section.focal.x, np.ones(len(W))], W @ shown, section.focal.y[:, None]]
@@ -166,33 +153,33 @@ def test_gradient_is_that_of_the_solved_problem(panel, values):
 
     loss().backward()
     direction = torch.randn(
-        module.query.weight.shape, generator=torch.Generator().manual_seed(2), dtype=torch.float64
+        module.query.shape, generator=torch.Generator().manual_seed(2), dtype=torch.float64
     )
-    slope = float((module.query.weight.grad * direction).sum())
+    slope = float((module.query.grad * direction).sum())
     ends = []
     for sign in (1, -1):
         with torch.no_grad():
-            module.query.weight.add_(sign * 1e-5 * direction)
+            module.query.add_(sign * 1e-5 * direction)
             ends.append(float(loss()))
-            module.query.weight.sub_(sign * 1e-5 * direction)
+            module.query.sub_(sign * 1e-5 * direction)
     assert (ends[0] - ends[1]) / 2e-5 == pytest.approx(slope, rel=1e-5)
 
 
 def test_predictions_are_the_ridge_regression_of_the_found_heads(panel, quick):
     sections = sections_of(panel)[:12]
-    module = find_heads(spec_of(sections, n_heads=1), sections, SETTINGS, seed=0)[TOGETHER][0]
+    module = searched(spec_of(sections, n_heads=1), sections, SETTINGS, seed=0)[TOGETHER][0]
     sample = Sample(sections, SETTINGS)
     (batch,) = sample.whole()
-    predicted = module(batch.focal, batch.peers, batch.pairs)[0][..., 0].detach()
-    assert (batch.y - predicted).mean().item() == pytest.approx(0, abs=1e-12)
-    columns_of_heads = columns(module, batch)[:, :, 0].detach()
+    predicted = module(batch)[0][..., 0].detach()
+    assert (batch.y[..., 0] - predicted).mean().item() == pytest.approx(0, abs=1e-12)
+    columns_of_heads = module.columns(batch)[:, :, 0].detach()
     theta = 1 - (1 + batch.y.shape[1] * sample.common) ** -0.5
     Z, y = (
         torch.cat([batch.focal.x, columns_of_heads, torch.ones_like(columns_of_heads[..., :1])], dim=-1),
-        batch.y[..., None],
+        batch.y,
     )
     Z, y = ((z - theta * z.mean(1, keepdim=True)).flatten(0, 1).numpy() for z in (Z, y))
-    found = np.r_[module.own_slope.detach()[:, 0], module.head_values.detach()[0, :, 0]]
+    found = np.r_[module.own_slope.detach()[:, 0], module.value.detach()[0, :, 0]]
     expected = np.linalg.solve(Z.T @ Z + RIDGE * np.eye(Z.shape[1]), Z.T @ y)[:-1, 0]
     np.testing.assert_allclose(found, expected, atol=1e-8)
 
@@ -208,31 +195,31 @@ def test_peers_of_peers_are_found(indirect, monkeypatch):
     monkeypatch.setattr(starts, "STARTS", 12)
     sections = sections_of(indirect)
     spec, settings = spec_of(sections, n_heads=1, n_layers=2), replace(SETTINGS, dtype=torch.float32)
-    found = find_heads(spec, sections[:30], settings, seed=0)[TOGETHER][0]
+    found = searched(spec, sections[:30], settings, seed=0)[TOGETHER][0]
     assert found.spec.n_layers == 2
     later = Sample(sections[30:], SETTINGS)
     for layer, truth in enumerate(indirect.layers):
         (batch,) = later.whole()
-        W = found.weights(batch.focal, batch.peers, batch.pairs, layer).detach().numpy()[:, 0]
+        W = found.weights(batch, layer).detach().numpy()[:, 0]
         for one, section in zip(W, later.sections):
             firms = section.focal.label
             true = truth.matrix(section.period).loc[firms, firms].to_numpy()
             assert np.corrcoef(one.ravel(), true.ravel())[0, 1] > 0.95
-    direct = find_heads(replace(spec, n_layers=1), sections[:30], settings, seed=0)[TOGETHER][0]
-    rest = [(batch.y - m(batch.focal, batch.peers, batch.pairs)[0][..., 0]).var() for m in (found, direct)]
+    direct = searched(replace(spec, n_layers=1), sections[:30], settings, seed=0)[TOGETHER][0]
+    rest = [(batch.y - m(batch)[0]).var() for m in (found, direct)]
     assert rest[0] < 0.6 * rest[1]
 
 
 def test_chains_come_beside_heads_of_one_layer_less(panel, quick):
     """Which of them is true, the candidates' problem says."""
     sections = sections_of(panel)[:10]
-    found = find_heads(spec_of(sections, n_layers=2), sections, SETTINGS, seed=0)
+    found = searched(spec_of(sections, n_layers=2), sections, SETTINGS, seed=0)
     assert {name: {m.spec.n_layers for m in of} for name, of in found.items()} == {
         TOGETHER: {2},
         ALONE: {2},
         SHORTER: {1},
     }
-    assert not find_heads(spec_of(sections), sections, SETTINGS, seed=0)[SHORTER]
+    assert SHORTER not in searched(spec_of(sections), sections, SETTINGS, seed=0)
 
 
 @pytest.mark.parametrize("place", [0, 1])
@@ -247,14 +234,14 @@ def test_a_shorter_chain_is_put_into_a_longer_one(indirect, place, n_layers):
     with torch.no_grad():
         for parameter in shorter.parameters():
             parameter.copy_(torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
-    starts._put(shorter, longer, {k: k + place for k in range(n_layers - 1)})
+    starts.put(shorter, longer, {k: k + place for k in range(n_layers - 1)})
     (batch,) = Sample(sections, SETTINGS).whole()
     for layer in range(n_layers - 1):
-        mine = longer.weights(batch.focal, batch.peers, batch.pairs, layer + place)
-        theirs = shorter.weights(batch.focal, batch.peers, batch.pairs, layer)
+        mine = longer.weights(batch, layer + place)
+        theirs = shorter.weights(batch, layer)
         torch.testing.assert_close(mine, theirs.repeat(1, 2, 1, 1))
     if place:
-        mine, theirs = (columns(module, batch) for module in (longer, shorter))
+        mine, theirs = (module.columns(batch) for module in (longer, shorter))
         torch.testing.assert_close(mine[..., : theirs.shape[-1]], theirs.repeat(1, 1, 2, 1))
 
 
@@ -267,16 +254,16 @@ def test_one_layer_of_a_chain_is_drawn_anew(indirect):
         for parameter in known.parameters():
             parameter.copy_(torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
     (batch,) = Sample(sections, SETTINGS).whole()
-    seen = [drawn.weights(batch.focal, batch.peers, batch.pairs, layer) for layer in (0, 1)]
-    starts._put(known, drawn, {0: 0})
-    kept, anew = (drawn.weights(batch.focal, batch.peers, batch.pairs, layer) for layer in (0, 1))
-    first = known.weights(batch.focal, batch.peers, batch.pairs, 0)
+    seen = [drawn.weights(batch, layer) for layer in (0, 1)]
+    starts.put(known, drawn, {0: 0})
+    kept, anew = (drawn.weights(batch, layer) for layer in (0, 1))
+    first = known.weights(batch, 0)
     torch.testing.assert_close(kept, first.expand_as(kept))
     torch.testing.assert_close(anew, seen[1])  # at its start it sees inputs alone
-    starts._put(known, drawn, {1: 1})
+    starts.put(known, drawn, {1: 1})
     both, last = (
-        drawn.weights(batch.focal, batch.peers, batch.pairs, 1),
-        known.weights(batch.focal, batch.peers, batch.pairs, 1),
+        drawn.weights(batch, 1),
+        known.weights(batch, 1),
     )
     torch.testing.assert_close(both, last.expand_as(both))
 
@@ -301,12 +288,12 @@ def test_every_option_is_searched(name, quick):
     terms = PairTerms((Prior("industry"),), {"industry": 0}) if "n_priors" in options else SETTINGS.terms
     settings = replace(SETTINGS, terms=terms)
     spec = spec_of(sections, n_heads=1, **options)
-    found = find_heads(spec, sections, settings, seed=0)[TOGETHER][0]
+    found = searched(spec, sections, settings, seed=0)[TOGETHER][0]
     alone = PeerModule(replace(spec, n_heads=0))
     left = []
     for module in (found, alone):  # what the search lowers: of characteristics, the error within periods
-        gram, (_, n_targets) = summed(products(module, None, Sample(sections, settings), 1))
-        left.append(squared_errors(gram, ridge_solution(gram, n_targets, RIDGE)).item())
+        sample = Sample(sections, settings)
+        left.append((errors(module, None, sample) / penalty(module, sample).sum().exp()).item())
     assert left[0] < 0.97 * left[1]
 
 
@@ -314,12 +301,8 @@ def test_several_targets_share_the_weights(panel, quick):
     sections = [
         replace(s, focal=replace(s.focal, y=np.c_[s.focal.y, -2 * s.focal.y])) for s in sections_of(panel)
     ]
-    module = find_heads(spec_of(sections, n_outputs=2, n_heads=1), sections[:30], SETTINGS, seed=0)[TOGETHER][
-        0
-    ]
-    np.testing.assert_allclose(
-        module.head_values[..., 1].detach(), -2 * module.head_values[..., 0].detach(), rtol=1e-8
-    )
+    module = searched(spec_of(sections, n_outputs=2, n_heads=1), sections[:30], SETTINGS, seed=0)[TOGETHER][0]
+    np.testing.assert_allclose(module.value[..., 1].detach(), -2 * module.value[..., 0].detach(), rtol=1e-8)
 
 
 def test_one_slope_on_outcomes_serves_all_classes(panel, quick):
@@ -332,8 +315,8 @@ def test_one_slope_on_outcomes_serves_all_classes(panel, quick):
             replace(s, focal=replace(s.focal, y=target), peers=replace(s.peers, y=np.c_[1 - label, label]))
         )
     spec = spec_of(sections, n_outputs=2, n_heads=1, values="outcomes")
-    module = find_heads(spec, sections, SETTINGS, seed=0)[TOGETHER][0]
-    assert module.slope.shape == (1,) and module.own_slope.shape == (4, 2)
+    module = searched(spec, sections, SETTINGS, seed=0)[TOGETHER][0]
+    assert module.value.shape == (1, 1) and module.own_slope.shape == (4, 2)
     both = module.own_slope.detach()
     assert both.abs().max() > 0.02
     np.testing.assert_allclose(both[:, 0], -both[:, 1], atol=0.002)  # but for the ridge on the constant
@@ -341,7 +324,7 @@ def test_one_slope_on_outcomes_serves_all_classes(panel, quick):
 
 def test_same_seed_same_heads(panel, quick):
     sections = sections_of(panel)[:15]
-    one, two = (find_heads(spec_of(sections), sections, SETTINGS, seed=4) for _ in range(2))
+    one, two = (searched(spec_of(sections), sections, SETTINGS, seed=4) for _ in range(2))
     for a, b in zip(
         *([p for of in each.values() for m in of for p in m.parameters()] for each in (one, two)), strict=True
     ):
@@ -351,14 +334,14 @@ def test_same_seed_same_heads(panel, quick):
 def test_one_cross_section_without_labels_is_searched(panel, quick):
     (section,) = sections_of(panel)[:1]
     anonymous = replace(section, focal=replace(section.focal, identity=np.full(20, NOBODY)))
-    found = find_heads(spec_of([section]), [anonymous], SETTINGS, seed=0)
+    found = searched(spec_of([section]), [anonymous], SETTINGS, seed=0)
     assert all(torch.isfinite(p).all() for of in found.values() for m in of for p in m.parameters())
 
 
 def test_large_samples_are_thinned_to_rank_starts(panel, monkeypatch):
     sections = sections_of(panel)
     sample = Sample(sections, SETTINGS)
-    monkeypatch.setattr(samples, "CELLS_PER_STEP", 4000)
+    monkeypatch.setattr(samples, "PAIRS", 4000)
     rows = [sum(int((b.weight > 0).sum()) for b in sample.whole(most)) for most in (np.inf, 6000)]
     assert rows == [1200, 300]  # 24,000 pairs: every fourth focal row
 
@@ -378,9 +361,10 @@ def test_rows_are_whitened_by_the_inverse_covariance_of_a_period():
     sample, tau = Sample(sections, SETTINGS), 2.5
     module = PeerModule(spec_of(sections, n_heads=1), torch.Generator().manual_seed(0), SETTINGS.dtype)
     (batch,) = sample.whole()
-    raw = parts(module, None, batch, 1, 0.0)
-    for before, after in zip(raw, parts(module, None, batch, 1, tau), strict=True):
-        n = before.shape[-2]
+    n = len(sections[0].focal)
+    raw, whitened = (of_batch(module, None, batch, 1, each) for each in (0.0, tau))
+    for before, after in zip(raw, whitened, strict=True):
+        before, after = (z.unflatten(-2, (len(sections), n)) for z in (before, after))
         inverse = torch.linalg.inv(torch.eye(n) + tau * torch.ones(n, n)).to(before.dtype)
         expected = before.mT @ inverse @ before
         assert torch.allclose(after.mT @ after, expected, rtol=1e-4, atol=1e-5)

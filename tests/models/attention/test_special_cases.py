@@ -36,7 +36,7 @@ def test_the_same_code_with_equal_scores_is_the_industry_model(panel, frozen):
     X, y = panel.X, panel.y
     model = frozen(
         PeerAttentionRegressor(task="explain", prior="only", codes=["industry"]),
-        X, y, **{"query.weight": 0.0, "query.bias": 0.0, "slope": 1.0},
+        X, y, **{"query": 0.0, "offset": 0.0, "value": 1.0},
     )  # fmt: skip
     industry = IndustryPeerRegressor(industry="industry").fit(X, y)
     np.testing.assert_allclose(model.predict(X, outcomes=y), industry.predict(X, outcomes=y), atol=1e-10)
@@ -50,7 +50,7 @@ def test_a_given_network_as_the_only_prior_masks_to_it(panel, frozen):
     given = industry.peer_network(panel.X, outcomes=y)
     model = frozen(
         PeerAttentionRegressor(task="explain", prior=Prior(given, only=True)),
-        X, y, **{"query.weight": 0.0, "query.bias": 0.0, "slope": 1.0},
+        X, y, **{"query": 0.0, "offset": 0.0, "value": 1.0},
     )  # fmt: skip
     np.testing.assert_allclose(
         model.predict(X, outcomes=y), industry.predict(panel.X, outcomes=y), atol=1e-10
@@ -62,7 +62,7 @@ def test_gaussian_scores_with_inverse_bandwidths_are_nadaraya_watson(panel, froz
     h = np.array([0.5, 0.8, 1.3])
     model = frozen(
         PeerAttentionRegressor(task="explain", similarity="gaussian", scale=None, d_head=3),
-        X, y, **{"query.weight": np.diag(1 / h), "query.bias": 0.0, "key.weight": np.diag(1 / h), "slope": 1.0},
+        X, y, **{"query": np.diag(1 / h), "offset": 0.0, "key": np.diag(1 / h), "value": 1.0},
     )  # fmt: skip
     kernel = NadarayaWatsonRegressor(bandwidth=h).fit(X, y)
     np.testing.assert_allclose(model.predict(X, outcomes=y), kernel.predict(X, outcomes=y), atol=1e-10)

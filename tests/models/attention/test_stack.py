@@ -11,8 +11,8 @@ from scipy.optimize import minimize
 
 from peerattn import PeerAttentionRegressor, simulate_panel
 from peerattn.models.attention import stack
-from peerattn.models.attention.losses import Pinball, huber, squared_error
 from peerattn.models.attention.stack import HeldOut, weigh
+from peerattn.models.own.losses import Pinball, huber, squared_error
 
 
 def held_out(n=40, T=8, seed=0, K=1):

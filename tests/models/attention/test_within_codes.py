@@ -15,9 +15,8 @@ def test_a_head_that_looks_within_a_code_prefers_firms_of_the_same_level_to_all_
         module = PeerModule(spec, torch.Generator().manual_seed(seed))
         module.look_within(1, 1)
         x = torch.randn(1, levels, 7, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-        looking = torch.cat([x, module.code_tables[1][None, 1:]], dim=-1)
-        weight, heads = module.query.weight, slice(8, 16)
-        query, key = looking[0] @ weight[heads].T, looking[0] @ module.key.weight[heads].T
+        looking = torch.cat([x, module.embeddings[1][None, 1:]], dim=-1)
+        query, key = looking[0] @ module.query[1], looking[0] @ module.key[1]
         scores = query @ key.T
         assert (scores.argmax(1) == torch.arange(levels)).all()
         assert torch.allclose(scores.diag(), scores.diag()[0].expand(levels))  # whatever the characteristics

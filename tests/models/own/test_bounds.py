@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from peerattn import PeerAttentionRegressor
-from peerattn.models.attention.bounds import Bounds
+from peerattn.models.own.bounds import Bounds
 
 
 def panel(seed=0, n=25, T=8):

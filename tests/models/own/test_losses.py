@@ -8,7 +8,7 @@ from sklearn.metrics import mean_pinball_loss
 
 from peerattn.datasets import simulate_panel
 from peerattn.models import PeerAttentionRegressor
-from peerattn.models.attention.losses import (
+from peerattn.models.own.losses import (
     HUBER_THRESHOLD,
     Pinball,
     cross_entropy,

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from peerattn.models.attention.bounds import Bounds
-from peerattn.models.attention.history import History
-from peerattn.models.pools import NOBODY, Rows, Section, of_each
+from peerattn.models.own.bounds import Bounds
+from peerattn.models.own.history import History
+from peerattn.models.pools import NOBODY, Rows, Section
 
 BOUND = 4.0  # of a log variance that depends on characteristics
 EXACT = 5000  # known firms beyond which all covariances go through inducing firms
@@ -132,7 +132,7 @@ class Covariance:
 
     x are the characteristics' ranks in the pool, g a Gaussian kernel with a length for each characteristic,
     :math:`m_{ij} = \sum_k \lambda_k^\delta h_{ik} h_{jk}` compares the firms' own past outcomes in their principal components
-    (:class:`~peerattn.models.attention.history.History`). All variances are at least zero: a part that does not help
+    (:class:`~peerattn.models.own.history.History`). All variances are at least zero: a part that does not help
     vanishes. Firm i is predicted from the others, :math:`\hat y_i = y_i - (K^{-1} y)_i / (K^{-1})_{ii}`. With
     :math:`P = K^{-1}` its weights are the partial correlations :math:`-P_{ij} / P_{ii}`: signed, and directed by the division
     only. Where several rows have one identity, all of them are left out.
@@ -163,21 +163,19 @@ class Covariance:
     def solved(self, section: Section, dtype: torch.dtype = torch.float64) -> Solved:
         """Return the cross-section with its covariance inverted, for several calls; of its past only what is earlier is read."""
         parameters = {name: torch.as_tensor(value, dtype=dtype) for name, value in self.parameters.items()}
-        past = section.past if self.reads_past else None
-        return Solved.of(parameters, self._bounded(section), past, linear=self.of_outcomes)
-
-    def _bounded(self, section: Section) -> Section:
         focal, peers = (replace(rows, x=self.bounds.clip(rows.x)) for rows in (section.focal, section.peers))
-        return replace(section, focal=focal, peers=peers)
+        past = section.past if self.reads_past else None
+        return Solved.of(
+            parameters, replace(section, focal=focal, peers=peers), past, linear=self.of_outcomes
+        )
 
-    def additions(self, sections: Sequence[Section], dtype: torch.dtype = torch.float64) -> list[np.ndarray]:
-        """Return what is added to the own lines of every focal firm, (n_focal, 1) a cross-section."""
+    def predict(self, sections: Sequence[Section], dtype: torch.dtype = torch.float64) -> list[np.ndarray]:
+        """Return the prediction of every focal firm, (n_focal, 1) a cross-section: own lines and what the others add."""
         dtype = torch.float64 if self.of_outcomes else dtype  # a flat level is too large beside the noise
-        shown = [self.shown(section) for section in sections]
-        found = of_each(shown, lambda section: self.solved(section, dtype).predict())
+        found = [self.solved(self.shown(section), dtype).predict()[:, None] for section in sections]
         if self.of_outcomes:
-            found = [y - section.own[0] for y, section in zip(found, sections, strict=True) if section.own]
-        return [prediction[:, None] for prediction in found]
+            return found
+        return [section.own[0] + added for section, added in zip(sections, found, strict=True) if section.own]
 
     def shown(self, section: Section) -> Section:
         """Return what the covariance reads: outcomes, or what own models leave of them."""
@@ -189,69 +187,61 @@ class Covariance:
 
 
 @dataclass(frozen=True)
-class _Exact:
-    """The inverse covariance P of n firms."""
+class _Inverse:
+    """The inverse covariance of n firms: P itself, or ``P = D⁻¹ − EE'`` of a covariance ``U U' + D`` with U of m columns."""
 
-    P: Tensor
-
-    @classmethod
-    def of(cls, parameters: Parameters, firms: Features) -> _Exact:
-        return cls(inverse(shared(parameters, firms, firms)[0] + noise(parameters, firms)[0].diag()))
-
-    def rows(self, at: Any) -> Tensor:
-        return self.P[at]
-
-    def times(self, u: Tensor) -> Tensor:
-        return u @ self.P
-
-
-@dataclass(frozen=True)
-class _LowRank:
-    """The inverse ``P = D⁻¹ − EE'`` of a covariance ``U U' + D`` of n firms, U of m columns, O(n m²)."""
-
-    precision: Tensor  # (n,)
+    P: Tensor | None
+    precision: Tensor  # (n,), D⁻¹
     E: Tensor  # (n, m)
 
     @classmethod
-    def of(cls, U: Tensor, D: Tensor) -> _LowRank:
-        gram = (U / D[:, None]).mT @ U + torch.eye(U.shape[1], dtype=U.dtype)
-        E = torch.linalg.solve_triangular(torch.linalg.cholesky(gram), (U / D[:, None]).mT, upper=False).mT
-        return cls(1 / D, E)
+    def of(cls, parameters: Parameters, firms: Features) -> _Inverse:
+        """Invert all covariances; of very many firms, those that go through m inducing firms.
+
+        These are every (n/m)-th in the order of noise: ``U U' = K_nm K_mm⁻¹ K_mn``; D is the noise and what this leaves out of
+        each firm's own variance (Snelson and Ghahramani 2006).
+        """
+        own = noise(parameters, firms)[0]
+        if len(own) <= EXACT:
+            P = inverse(shared(parameters, firms, firms)[0] + own.diag())
+            return cls(P, own, own[:, None])
+        m = min(INDUCING, len(own))
+        chosen = own.argsort(stable=True)[torch.linspace(0, len(own) - 1, m).long()]
+        K = shared(parameters, firms, firms.take(chosen))[0]
+        core = torch.linalg.cholesky(K[chosen] + SPARE * torch.eye(m, dtype=K.dtype))
+        U = torch.linalg.solve_triangular(core, K.mT, upper=False).mT
+        blocks = [firms.take(rows) for rows in torch.arange(len(own)).split(1000)]
+        D = own + torch.cat([shared(parameters, some, some)[0].diagonal() for some in blocks])
+        return cls.low_rank(U, torch.maximum(D - (U**2).sum(1), own))
 
     @classmethod
-    def linear(cls, parameters: Parameters, firms: Features) -> _LowRank:
+    def linear(cls, parameters: Parameters, firms: Features) -> _Inverse:
         """A level, characteristics and codes alone: U has a column for each (a ridge regression's)."""
         v = {name: parameters[name].exp() for name in ("constant", "slope", "code")}
         columns = [_column(v["constant"].sqrt(), firms)[0], firms.z[0] * v["slope"].sqrt()]
         for c, codes in enumerate(firms.codes[0].unbind(-1)):
             levels = codes.unique()
             columns.append((codes[:, None] == levels[levels > 0]) * v["code"][c].sqrt())
-        return cls.of(torch.cat(columns, dim=1), noise(parameters, firms)[0])
+        return cls.low_rank(torch.cat(columns, dim=1), noise(parameters, firms)[0])
 
     @classmethod
-    def inducing(cls, parameters: Parameters, firms: Features) -> _LowRank:
-        """Shared through m inducing firms, every (n/m)-th in the order of noise: ``U U' = K_nm K_mm⁻¹ K_mn``.
-
-        D is the noise and what this leaves out of each firm's own variance (Snelson and Ghahramani 2006).
-        """
-        own = noise(parameters, firms)[0]
-        m = min(INDUCING, len(own))
-        chosen = own.argsort(stable=True)[torch.linspace(0, len(own) - 1, m).long()]
-        inducing = firms.take(chosen)
-        K = shared(parameters, firms, inducing)[0]
-        core = K[chosen] + SPARE * torch.eye(m, dtype=K.dtype)
-        U = torch.linalg.solve_triangular(torch.linalg.cholesky(core), K.mT, upper=False).mT
-        blocks = [firms.take(rows) for rows in torch.arange(len(own)).split(1000)]
-        D = own + torch.cat([shared(parameters, some, some)[0].diagonal() for some in blocks])
-        return cls.of(U, torch.maximum(D - (U**2).sum(1), own))
+    def low_rank(cls, U: Tensor, D: Tensor) -> _Inverse:
+        """Return the inverse of ``U U' + D``, O(n m²)."""
+        scaled = (U / D[:, None]).mT
+        root = torch.linalg.cholesky(scaled @ U + torch.eye(U.shape[1], dtype=U.dtype))
+        return cls(None, 1 / D, torch.linalg.solve_triangular(root, scaled, upper=False).mT)
 
     def rows(self, at: Any) -> Tensor:
+        """Return these rows of P."""
+        if self.P is not None:
+            return self.P[at]
         P = -self.E[at] @ self.E.mT
         P[torch.arange(len(P)), at] += self.precision[at]
         return P
 
     def times(self, u: Tensor) -> Tensor:
-        return u * self.precision - (u @ self.E) @ self.E.mT
+        """Return ``u P``."""
+        return u @ self.P if self.P is not None else u * self.precision - (u @ self.E) @ self.E.mT
 
 
 @dataclass(frozen=True)
@@ -263,7 +253,7 @@ class Solved:
     focal: Features
     known: np.ndarray  # positions of the peers of known outcome
     firms: Features  # those peers
-    inverse: _Exact | _LowRank
+    inverse: _Inverse
 
     @classmethod
     def of(
@@ -274,17 +264,14 @@ class Solved:
         known = np.flatnonzero(known_outcomes(section))
         focal = features(section.focal, section, history, dtype)
         firms = features(section.peers.take(known), section, history, dtype)
-        exact = len(known) <= EXACT
-        invert = _LowRank.linear if linear else _Exact.of if exact else _LowRank.inducing
+        invert = _Inverse.linear if linear else _Inverse.of
         return cls(parameters, section, focal, known, firms, invert(parameters, firms))
 
     def predict(self) -> np.ndarray:
         """Return the prediction of every focal firm, (n_focal,)."""
-        if not len(self.section.focal):
-            return np.zeros(0)
-        known = self.section.peers.y[self.known]  # type: ignore[index]
-        y = torch.as_tensor(known, dtype=self.focal.x.dtype)
-        return np.concatenate([(self._among_known(rows) @ y).double() for rows in self.section.chunks()])
+        y = torch.as_tensor(self.section.peers.y[self.known], dtype=self.focal.x.dtype)  # type: ignore[index]
+        found = [(self._among_known(rows) @ y).double() for rows in self.section.chunks()]
+        return np.concatenate([np.zeros(0), *found])
 
     def weights(self, rows: slice = slice(None)) -> np.ndarray:
         """Return signed weights, (n_rows, n_peers)."""
@@ -300,35 +287,26 @@ class Solved:
         """
         mine = self.section.focal.identity[rows]
         own = (mine[:, None] == self.section.peers.identity[self.known][None, :]) & (mine[:, None] != NOBODY)
-        if not len(self.known):  # nobody's outcome is known
-            return self.focal.x.new_zeros(own.shape)
-        at = self._own_row(rows, own)
-        own_rows = torch.as_tensor(own)
         u = self.focal.x.new_zeros(own.shape)
-        new = np.flatnonzero(at < 0)
+        if not own.size:  # nobody's outcome is known
+            return u
+        at, own_rows, n_own = self._own_row(rows, own), torch.as_tensor(own), own.sum(1)
+        new, inside, one = np.flatnonzero(at < 0), np.flatnonzero(at >= 0), np.flatnonzero(n_own == 1)
         if len(new):
             K = shared(self.parameters, self.focal.take(rows).take(new), self.firms)[0]
             u[new] = self.inverse.times(K.masked_fill(own_rows[new], 0.0))
-        inside = np.flatnonzero(at >= 0)
         u[inside, at[inside]] = 1.0
-        n_own = own.sum(1)
-        one = np.flatnonzero(n_own == 1)
         B = own[one].argmax(1)
         P = self.inverse.rows(B)
-        P *= -(u[one, B] / P[np.arange(len(one)), B])[:, None]
-        if len(one) == len(inside) == len(own):  # the usual case: u counts for the own row alone
-            return P.masked_fill_(own_rows, 0.0)
-        u[one] += P
+        u[one] -= P * (u[one, B] / P[np.arange(len(one)), B])[:, None]
         for i in np.flatnonzero(n_own > 1):
             B = np.flatnonzero(own[i])
             P = self.inverse.rows(B)
             u[i] -= torch.linalg.solve(P[:, B], u[i, B]) @ P
-        return u.masked_fill(own_rows, 0.0)
+        return u.masked_fill_(own_rows, 0.0)
 
     def _own_row(self, rows: slice, own: np.ndarray) -> np.ndarray:
         """Return the position of each focal firm's own row among the known peers, −1 where it is not one of them."""
-        if not own.size:
-            return np.full(len(own), -1)
         at, focal, firms = own.argmax(1), self.focal.take(rows), self.firms.take(own.argmax(1))
         label = self.section.peers.label.to_numpy()[self.known][at]
         same = own.any(1) & (self.section.focal.label.to_numpy()[rows] == label)
@@ -339,7 +317,7 @@ class Solved:
 def with_outcomes(section: Section) -> Section:
     """Return the cross-section with outcomes where it has what own models leave of them."""
     assert section.own is not None
-    own, pool = section.own
+    own, pool = (terms[:, 0] for terms in section.own)
     focal, peers = section.focal, section.peers
     return replace(
         section,

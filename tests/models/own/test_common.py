@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from peerattn.models.attention.common import Common, fit_common
-from peerattn.models.attention.losses import squared_error
-from peerattn.models.attention.training import Problem, Training
+from peerattn.models.own.common import Common, fit_common
+from peerattn.models.own.losses import squared_error
+from peerattn.models.own.training import Problem, Training
 from peerattn.models.pools import NOBODY, Rows, Section
 
 N = 24

@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from peerattn.models import CrossSectionalRidge, PeerAttentionRegressor
-from peerattn.models.attention import covariance, covariance_fit
-from peerattn.models.attention.covariance import features, inverse, noise, ranked, shared
-from peerattn.models.attention.covariance_fit import fit_covariance
-from peerattn.models.attention.history import History
-from peerattn.models.attention.ridge_covariance import fit_ridge_covariance
 from peerattn.models.attention.stack import Stage
+from peerattn.models.covariance import covariance, fit
+from peerattn.models.covariance.covariance import features, inverse, noise, ranked, shared
+from peerattn.models.covariance.fit import fit_covariance
+from peerattn.models.covariance.ridge import fit_ridge_covariance
+from peerattn.models.own.history import History
 from peerattn.models.pools import NOBODY, Rows, Section, identities
 
 
@@ -47,7 +47,7 @@ def fitted():
     sections = panel()
     past = History.of(sections)
     sections = [replace(section, past=past) for section in sections]
-    return fit_covariance(sections, past=past, steps=15), sections
+    return fit_covariance(sections, past=past), sections
 
 
 def predict(model, section, past=None):
@@ -140,32 +140,32 @@ def test_the_ridge_is_solved_by_its_columns(alpha):
     firms = covariance.Features(x.clamp(-1, 1), x, codes, none, none[:, :1])
     parameters = {
         name: torch.full(v.shape, 0.0 if name in covariance.SLOPES else -60.0, dtype=wide)
-        for name, v in covariance_fit.start_parameters(3, 2, past=False).items()
+        for name, v in fit.start_parameters(3, 2, past=False).items()
     }
     parameters["constant"] = torch.tensor(7.0, dtype=wide)
     parameters |= {name: torch.full_like(parameters[name], -np.log(alpha)) for name in ("slope", "code")}
     at = np.arange(40)
     exact, low_rank = (
-        of(parameters, firms).rows(at) for of in (covariance._Exact.of, covariance._LowRank.linear)
+        of(parameters, firms).rows(at) for of in (covariance._Inverse.of, covariance._Inverse.linear)
     )
     torch.testing.assert_close(low_rank, exact, atol=1e-9, rtol=0)
 
 
 def test_a_step_draws_one_row_of_each_identity():
     section = grouped(panel(T=1)[0])
-    period = covariance_fit._Period.of(section, None, torch.float32)
+    period = fit._Period.of(section, None, torch.float32)
     generator = torch.Generator().manual_seed(0)
     draws = [section.peers.identity[torch.cat(period.draw(generator)).numpy()] for _ in range(5)]
     assert all(sorted(d) == sorted(set(section.peers.identity)) for d in draws)
     assert period.weight.tolist() == [0.0] * 5 + [1.0] * 15 + [0.0] * 10
     anonymous = replace(section, peers=section.peers.anonymous())
-    (drawn,) = covariance_fit._Period.of(anonymous, None, torch.float32).draw(generator)
+    (drawn,) = fit._Period.of(anonymous, None, torch.float32).draw(generator)
     assert len(drawn) == 30
 
 
 def test_large_periods_are_split_at_random_and_nobody_is_left_out(monkeypatch):
-    monkeypatch.setattr(covariance_fit, "FIRMS_TOGETHER", 12)
-    period = covariance_fit._Period.of(panel(T=1)[0], None, torch.float32)
+    monkeypatch.setattr(fit, "FIRMS_TOGETHER", 12)
+    period = fit._Period.of(panel(T=1)[0], None, torch.float32)
     generator = torch.Generator().manual_seed(0)
     one, other = period.draw(generator), period.draw(generator)
     assert sorted(torch.cat(one).tolist()) == list(range(len(period.y)))
@@ -187,12 +187,11 @@ def test_the_ridge_part_is_the_cross_sectional_ridge():
     sections = [model._as_seen(section) for section in model._gate_call(X, y)[1]]
     ridge = fit_ridge_covariance([replace(s, focal=replace(s.focal, y=s.peers.y)) for s in sections], (3,))
     for section in sections:
-        (addition,) = ridge.additions([section])
-        found = addition[:, 0] + section.own[0]
+        found = ridge.predict([section])[0][:, 0]
         label = [(firm, section.period) for firm in section.focal.label]
         np.testing.assert_allclose(found * model.y_scale_ + model.y_center_, expected.loc[label], atol=1e-3)
         W = ridge.derivative(section)(slice(0, len(section.focal)))
-        np.testing.assert_allclose(W @ (section.peers.y + section.own[1]), found, atol=1e-10)
+        np.testing.assert_allclose(W @ (section.peers.y + section.own[1][:, 0]), found, atol=1e-10)
         assert not np.diag(W).any()
         nobody = replace(section, peers=replace(section.peers, y=np.full(len(section.peers), np.nan)))
         assert not ridge.derivative(nobody)(slice(0, 5)).any()  # nobody's outcome is known
@@ -248,7 +247,7 @@ def test_gradient_of_the_errors_equals_finite_differences():
     A = torch.randn(2, 6, 6, generator=generator, dtype=torch.float64)
     K = A @ A.mT + torch.eye(6, dtype=torch.float64)
     y = torch.randn(2, 6, generator=generator, dtype=torch.float64)
-    symmetric = lambda M, y: covariance_fit._LeaveOneOut.apply((M + M.mT) / 2, y)  # noqa: E731
+    symmetric = lambda M, y: fit._LeaveOneOut.apply((M + M.mT) / 2, y)  # noqa: E731
     assert torch.autograd.gradcheck(symmetric, (K.requires_grad_(), y.requires_grad_()))
 
 
@@ -273,12 +272,11 @@ def test_history_is_what_lies_before(fitted):
 def test_stored_history_is_joined_with_the_call():
     sections = panel(T=6)
     whole, early = History.of(sections), History.of(sections[:4])
-    joined = early.joined(History.of(sections[2:]))
-    assert joined.firms.equals(whole.firms) and joined.periods.equals(whole.periods)
-    np.testing.assert_array_equal(joined.values, whole.values)
-    assert joined.joined(History.of(())) is joined
+    (joined, *_) = (section.past for section in early.told(sections[2:]))
+    pd.testing.assert_frame_equal(joined.table, whole.table)
+    assert joined.told([]) == [] and joined.told(sections[:1])[0].past is joined
     undated = History.of(replace(s, period=None) for s in sections)
-    np.testing.assert_array_equal(undated.joined(whole).values, whole.values)
+    pd.testing.assert_frame_equal(undated.told(sections)[0].past.table, whole.table)
 
 
 def test_lasting_ties_are_learned_from_the_past():
@@ -286,7 +284,7 @@ def test_lasting_ties_are_learned_from_the_past():
     past = History.of([*train, *test])
     errors = []
     for known in (None, History.of(train)):
-        model = fit_covariance(train, past=known, steps=30)
+        model = fit_covariance(train, past=known)
         predicted = [predict(model, s, past) for s in test]
         y = np.concatenate([s.peers.y for s in test])
         errors.append(float(np.mean((y - np.concatenate(predicted)) ** 2) / np.mean(y**2)))
@@ -303,14 +301,14 @@ def test_small_and_odd_cross_sections(n, p, c):
         codes = np.zeros((n, c), dtype=int)
         everyone = rows(x, codes, rng.normal(size=n), list(range(n)))
         sections.append(Section(t, slice(None), everyone, everyone, True))
-    model = fit_covariance(sections, steps=5)
+    model = fit_covariance(sections)
     predicted = predict(model, sections[3], History.of(sections))
     assert np.isfinite(predicted).all() and (n > 1 or predicted[0] == 0)
 
 
 def test_the_same_seed_gives_the_same_covariance():
     sections = panel(T=4)
-    first, second = (fit_covariance(sections, steps=4, seed=3) for _ in range(2))
+    first, second = (fit_covariance(sections, seed=3) for _ in range(2))
     for name, value in first.parameters.items():
         np.testing.assert_array_equal(value, second.parameters[name])
 

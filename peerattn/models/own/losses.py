@@ -84,3 +84,8 @@ def working_residual(loss: Loss, offset: np.ndarray, y: np.ndarray) -> np.ndarra
 def shown(loss: Loss, offset: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Return what a peer's outcome shows beyond its own model: ``y − ŷ``, or ``1[y = c] − P(c)`` of classes."""
     return 2 * working_residual(loss, offset, y) if loss is cross_entropy else y - offset[:, 0]
+
+
+def loss_of(loss: Loss, predicted: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return the loss of each row, (n,)."""
+    return np.asarray(loss(torch.as_tensor(predicted), torch.as_tensor(y)))

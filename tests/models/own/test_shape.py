@@ -1,5 +1,7 @@
 """Own shape: interactions and curves of own characteristics are found by it, and by nothing that reads peers."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,9 +9,9 @@ from sklearn.linear_model import Ridge, RidgeCV
 
 from peerattn import PeerAttentionRegressor
 from peerattn.exceptions import InputError
-from peerattn.models.attention.losses import squared_error
-from peerattn.models.attention.own_shape import Inputs, fit_curves, fit_estimator, ridge
-from peerattn.models.attention.training import Problem, Training
+from peerattn.models.own.losses import squared_error
+from peerattn.models.own.shape import fit_curves, fit_estimator, ridge
+from peerattn.models.own.training import Problem, Training
 from peerattn.models.pools import Rows, Section
 
 
@@ -27,10 +29,8 @@ def training(outcome, n=60, T=5, p=3, seed=0, weights=False, n_codes=0):
 
 def share(model, given):
     """Return the share of the variance that a model explains."""
-    y, fitted = (
-        np.concatenate(v)
-        for v in ([s.focal.y for s in given.sections], [model.predict(s.focal)[:, 0] for s in given.sections])
-    )
+    y = np.concatenate([s.focal.y for s in given.sections])
+    fitted = np.concatenate(model.predict(given.sections))[:, 0]
     return 1 - ((y - fitted) ** 2).sum() / ((y - y.mean()) ** 2).sum()
 
 
@@ -86,10 +86,9 @@ def test_weights_are_repetitions_of_rows():
 def test_levels_of_a_code_are_in_the_order_of_their_mean_outcome():
     effect = np.array([0.0, 2.0, -1.0, 5.0])
     given = training(lambda _, codes: effect[codes[:, 0]], n_codes=1)
-    rows = given.sections[0].focal
-    inputs = Inputs.ordered(rows, rows.y, (3,))
-    assert np.isnan(inputs.places[0][0])
-    assert list(np.argsort(inputs.places[0][1:])) == list(np.argsort(effect[1:]))
+    (places,) = fit_estimator(given).places
+    assert np.isnan(places[0])
+    assert list(np.argsort(places[1:])) == list(np.argsort(effect[1:]))
     later = training(lambda _, codes: effect[codes[:, 0]], n_codes=1, seed=1)
     assert share(fit_estimator(given), later) > 0.8
 
@@ -101,10 +100,10 @@ def test_odd_inputs_have_no_curve_or_finite_ones():
     for s in given.sections:
         s.focal.x[:, 1], s.focal.x[:, 2] = 3.0, s.focal.x[:, 2] > 1.5
     model = fit_curves(given, products=True)
-    far = given.sections[0].focal.take(slice(0, 3))
-    far.x[:, 0] = 1e9
-    assert np.isfinite(model.predict(far)).all() and np.ptp(model.predict(far)) < 50
-    np.testing.assert_allclose(model.predict(far)[0], model.predict(far)[0])
+    rows = given.sections[0].focal.take(slice(0, 3))
+    rows.x[:, 0] = 1e9
+    (far,) = model.predict([replace(given.sections[0], focal=rows)])
+    assert np.isfinite(far).all() and np.ptp(far) < 50
 
 
 def test_an_estimator_without_sample_weights_is_refused_by_name():
@@ -138,6 +137,6 @@ def test_an_interaction_of_own_characteristics_passes_for_no_peer(task):
     steps = model.explain_gain()
     assert steps.loc["shape", "gain"] > 0.4 > 0.1 > steps.loc["peers", "gain"]
     given = PeerAttentionRegressor(task=task, own=RidgeCV(), n_heads=0, random_state=0).fit(X, y)
-    assert ("estimator", "estimator", "") in given.stack_.stages["shape"].weights and not given.evidence_.loc[
+    assert ("estimator", "") in given.stack_.stages["shape"].weights and not given.evidence_.loc[
         "shape", "factor"
     ]

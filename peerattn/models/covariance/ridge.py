@@ -6,13 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from peerattn.models.attention.bounds import Bounds
-from peerattn.models.attention.covariance import SLOPES, Covariance, with_outcomes
-from peerattn.models.attention.covariance_fit import start_parameters
-from peerattn.models.attention.own_shape import with_levels
+from peerattn.models.covariance.covariance import SLOPES, Covariance, with_outcomes
+from peerattn.models.covariance.fit import start_parameters
+from peerattn.models.own.bounds import Bounds
+from peerattn.models.own.shape import with_levels
 from peerattn.models.pools import Section
 from peerattn.models.ridge import ALPHAS, leave_one_out_errors
-from peerattn.processes import all_sum
 
 # log variances: of a kernel that is absent, and of the level of a period, which is not penalised
 NONE, FLAT = -60.0, 7.0
@@ -34,18 +33,17 @@ def fit_ridge_covariance(sections: Sequence[Section], code_levels: Sequence[int]
         Number of levels of each code.
     """
     total, size = np.zeros(len(ALPHAS)), 0.0
-    here = [section for section in sections if section.here]
-    for section in map(with_outcomes, here):
+    for section in map(with_outcomes, sections):
         focal = section.focal
         if len(focal) > 1 and focal.y is not None:
             errors, n = leave_one_out_errors(with_levels(focal, code_levels), focal.y, focal.loss_weight)
             total, size = total + errors, size + n
-    alpha = float(ALPHAS[int(np.argmin(all_sum(total)))])
-    p, c = here[0].peers.x.shape[1], len(code_levels)
+    alpha = float(ALPHAS[int(np.argmin(total))])
+    p, c = sections[0].peers.x.shape[1], len(code_levels)
     start = start_parameters(p, c, past=False)
     parameters = {name: np.full(v.shape, 0.0 if name in SLOPES else NONE) for name, v in start.items()}
     parameters |= {"constant": np.array(FLAT)} | {
         name: np.full_like(parameters[name], -np.log(alpha)) for name in ("slope", "code")
     }
-    bounds = Bounds.of(section.peers.x for section in here)
+    bounds = Bounds.of(section.peers.x for section in sections)
     return Covariance(parameters, bounds, of_outcomes=True)

@@ -6,9 +6,12 @@ import pytest
 import statsmodels.api as sm
 
 from peerattn import PeerAttentionRegressor, simulate_panel
-from peerattn.models.attention.lines import as_seen, fit_lines, largest_residual
-from peerattn.models.attention.losses import Pinball, huber, squared_error
+from peerattn.models.own.lines import fit_lines
+from peerattn.models.own.losses import Pinball, huber, squared_error
+from peerattn.models.own.training import Problem, Training
 from peerattn.models.pools import Rows, Section
+
+PROBLEM = Problem(squared_error, 1, (), True, True)
 
 
 def sections(n=30, T=4, seed=0, weighted=False):
@@ -33,7 +36,7 @@ def test_lines_are_those_of_statsmodels(weighted):
     found = np.concatenate([lines.predict(s.focal) for s in given])[:, 0]
     np.testing.assert_allclose(found, expected, rtol=1e-10)
     largest = np.abs(y - expected).max()
-    assert largest_residual(given, lines, squared_error) == pytest.approx(largest)
+    assert Training.of(given, PROBLEM).limit == pytest.approx(largest)
 
 
 def test_median_and_huber_lines_are_those_of_statsmodels():
@@ -47,7 +50,7 @@ def test_median_and_huber_lines_are_those_of_statsmodels():
     assert check(found) < 1.01 * check(best.fittedvalues)
     lines = fit_lines(given, huber, 1)
     found = np.concatenate([lines.predict(s.focal) for s in given])[:, 0]
-    from peerattn.models.attention.losses import HUBER_THRESHOLD
+    from peerattn.models.own.losses import HUBER_THRESHOLD
 
     slope = np.clip(y - found, -HUBER_THRESHOLD, HUBER_THRESHOLD)
     np.testing.assert_allclose(z.T @ slope / len(y), 0, atol=1e-3)  # the estimating equations
@@ -66,12 +69,11 @@ def test_constant_columns_and_no_own_model_say_nothing():
 
 def test_what_is_shown_is_bounded_and_the_target_is_not():
     given = sections()
-    lines = fit_lines(given, squared_error, 1)
-    limit = largest_residual(given, lines, squared_error)
+    training = Training.of(given, PROBLEM)
     given[0].focal.y[3] = 1e9  # focal rows and peers are the same rows
-    seen = as_seen(given[0], lines, squared_error, True, limit)
-    assert seen.peers.y[3] == limit and seen.focal.y[3] > 1e8
-    assert as_seen(given[0], lines, squared_error, False, limit).peers.y is None
+    (seen,) = training.seen(given[:1])
+    assert seen.peers.y[3] == training.limit and seen.focal.y[3] > 1e8
+    assert training.view.seen(given[0], outcomes=False).peers.y is None
 
 
 @pytest.mark.filterwarnings("ignore::peerattn.exceptions.BoundedOutcomeWarning")  # the billion

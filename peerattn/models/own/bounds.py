@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from peerattn.processes import all_max
-
 CLIP = 4.0  # standard deviations that a characteristic or a past outcome counts for at most
 
 
@@ -35,10 +33,8 @@ class Bounds:
     @classmethod
     def of(cls, blocks: Iterable[np.ndarray]) -> Bounds:
         """Return the bounds that these blocks of training rows, (n, p) each, set."""
-        least, most = zip(
-            *((x.min(axis=0, initial=np.inf), x.max(axis=0, initial=-np.inf)) for x in blocks), strict=True
-        )
-        low, high = -all_max(-np.min(least, axis=0)), all_max(np.max(most, axis=0))
+        rows = np.concatenate(list(blocks))
+        low, high = rows.min(axis=0, initial=np.inf), rows.max(axis=0, initial=-np.inf)
         return cls(low - (high - low), high + (high - low))
 
     def clip(self, x: np.ndarray) -> np.ndarray:

@@ -8,11 +8,11 @@ import pytest
 from sklearn.linear_model import LinearRegression
 
 from peerattn import PeerAttentionRegressor
-from peerattn.models.attention.history import History
-from peerattn.models.attention.losses import squared_error
-from peerattn.models.attention.own_history import fit_history, past_columns
-from peerattn.models.attention.training import Problem, Training
-from peerattn.models.attention.variance_components import variance_components
+from peerattn.models.own.history import History
+from peerattn.models.own.losses import squared_error
+from peerattn.models.own.past import fit_history, past_columns
+from peerattn.models.own.training import Problem, Training
+from peerattn.models.own.variance_components import variance_components
 from peerattn.models.pools import Rows, Section
 
 FIRMS, PERIODS = 25, 9
@@ -42,6 +42,12 @@ def sections(X, y):
         )
         found.append(Section(t, slice(0, len(x)), rows, rows, True))
     return [replace(s, focal=s.focal.known()) for s in found]
+
+
+def told(training, section, history=None):
+    """Return a cross-section as a candidate sees it, with what is known of the past."""
+    (seen,) = training.seen([section])
+    return replace(seen, past=training.history if history is None else history)
 
 
 def problem(purge=0, outcomes=False):
@@ -80,11 +86,11 @@ def test_no_firm_reads_its_own_present_or_future():
         now = replace(s.focal, y=s.focal.y + (100.0 if s.period >= 5 else 0.0))
         changed.append(replace(s, focal=now, peers=replace(s.peers, y=None)))
     for t in (5, 4, 0):
-        one = model.predict([replace(given[t], past=base.history)])
-        other = model.predict([replace(given[t], past=History.of(changed))])
+        one = model.predict([told(base, given[t])])
+        other = model.predict([told(base, given[t], History.of(changed))])
         np.testing.assert_array_equal(*one, *other)
-    one = model.predict([replace(given[6], past=base.history)])
-    assert np.abs(one[0] - model.predict([replace(given[6], past=History.of(changed))])[0])[:, 0].max() > 1
+    one = model.predict([told(base, given[6])])
+    assert np.abs(one[0] - model.predict([told(base, given[6], History.of(changed))])[0])[:, 0].max() > 1
 
 
 def test_the_firm_effect_is_empirical_bayes():
@@ -107,14 +113,12 @@ def test_a_firm_effect_is_the_shrunken_mean_of_the_past():
     X, y = panel(missing=0.0)
     training = Training.of(sections(X, y), problem())
     model = fit_history(training, lag=False)
-    within, between = variance_components(training.history.raw)
+    within, between = variance_components(training.history.table.to_numpy())
     last = training.sections[-1]
-    past = training.history.raw[:, :-1]
+    past = training.history.table.to_numpy()[:, :-1]
     expected = training.lines.predict(last.focal)[:, 0] + past.mean(1) * 8 / (8 + within / between)
-    np.testing.assert_allclose(
-        model.predict([replace(last, past=training.history)])[0][:, 0], expected, atol=1e-10
-    )
-    first = model.predict([replace(training.sections[0], past=training.history)])[0]
+    np.testing.assert_allclose(model.predict([told(training, last)])[0][:, 0], expected, atol=1e-10)
+    first = model.predict([told(training, training.sections[0])])[0]
     assert np.isnan(first).all(), "a firm without a past is not spoken for"
 
 
@@ -145,7 +149,7 @@ def autoregression(X, y):
     *given, last = sections(X, y)
     training = Training.of(given, problem())
     model = fit_history(training, lag=True)
-    found = model.predict([replace(last, past=training.history)])[0] - training.lines.predict(last.focal)
+    found = model.predict([told(training, last)])[0] - training.lines.predict(last.focal)
     return model, found[:, 0], past_columns(training.history, [last], 0.0, 0)[0][:, 1]
 
 

@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from peerattn.models.attention.history import History
-from peerattn.models.attention.lines import Lines, by_section, stacked_rows
-from peerattn.models.attention.origins import FEW_ROWS
-from peerattn.models.attention.own_shape import Estimated, fit_estimator
-from peerattn.models.attention.training import Training
-from peerattn.models.attention.variance_components import variance_components
+from peerattn.models.own.history import History
+from peerattn.models.own.lines import by_section, stacked_rows
+from peerattn.models.own.shape import Estimated, fit_estimator
+from peerattn.models.own.training import FEW_ROWS, Training
+from peerattn.models.own.variance_components import variance_components
 from peerattn.models.pools import Section
 
 
@@ -27,7 +26,6 @@ class OwnHistory:
     characteristics of curves do); or, with ``trees``, gradient boosting on characteristics, codes and these.
     """
 
-    lines: Lines
     purge: int
     shrink: float  # λ; infinite where firms do not differ
     slope: np.ndarray  # (2,) of the effect and of the last residual
@@ -39,11 +37,11 @@ class OwnHistory:
         # all see one table, of which each reads what lies before it
         columns, known = past_columns(sections[0].past, sections, self.shrink, self.purge)
         if self.trees is not None:
-            found = self.trees.predict(stacked_rows(sections), columns)
+            found = self.trees.of(stacked_rows(sections), columns)
         else:
             effect, last = columns[:, 0], columns[:, 1].clip(*self.bounds)
             own = self.slope[0] * effect + self.slope[1] * last
-            found = np.concatenate(self.lines.of(sections)) + own[:, None]
+            found = np.concatenate([s.own[0] for s in sections if s.own is not None]) + own[:, None]
         return by_section(np.where(known[:, None], found, np.nan), sections)
 
 
@@ -67,9 +65,9 @@ def fit_history(training: Training, *, lag: bool, trees: bool = False) -> OwnHis
         return None
     _, known = past_columns(past, training.sections, 0.0, purge)
     few = known.sum() < FEW_ROWS
-    within, between = (0.0, 1.0) if few else variance_components(past.raw)
+    within, between = (0.0, 1.0) if few else variance_components(past.table.to_numpy(float))
     shrink = within / between if between > 0 else np.inf
-    made: dict[str, Any] = {"lines": training.lines, "purge": purge, "shrink": shrink}
+    made: dict[str, Any] = {"purge": purge, "shrink": shrink}
     if not (lag or trees):
         return OwnHistory(**made, slope=np.array([1.0, 0.0])) if between > 0 else None
     if few:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
+import numpy as np
 import torch
 
-from peerattn.models.attention.history import History
-from peerattn.models.attention.lines import Lines, as_seen, fit_lines, largest_residual
-from peerattn.models.attention.losses import Loss, squared_error
+from peerattn.models.own.history import History
+from peerattn.models.own.lines import Lines, fit_lines
+from peerattn.models.own.losses import Loss, shown, squared_error, working_residual
 from peerattn.models.pools import Section
+
+FEW_ROWS = 50  # known outcomes below which nothing is judged
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +33,7 @@ class Problem:
     own: bool = True  # False: no own model, predictions start from zero
     dtype: torch.dtype = torch.float64
     reads_past: bool = True  # False: outcomes of a reference carry no dates, so that none is surely past
+    weighed: bool = False  # rows have frequency weights
 
 
 @dataclass(frozen=True)
@@ -41,13 +45,20 @@ class View:
     history: History
 
     def seen(self, section: Section, loss: Loss = squared_error, outcomes: bool = True) -> Section:
-        """Return a cross-section as peers are learned from."""
-        return as_seen(section, self.lines, loss, outcomes, self.limit)
+        """Return a cross-section as candidates see it: what own lines leave of outcomes, the shown ones bounded."""
+        own, pool = self.lines.predict(section.focal), self.lines.predict(section.peers)
+        focal, peers = section.focal, replace(section.peers, y=None)
+        if focal.y is not None:
+            focal = replace(focal, y=working_residual(loss, own, focal.y))
+        if outcomes and section.peers.y is not None:
+            left = shown(loss, pool, section.peers.y)
+            peers = replace(peers, y=np.clip(left, -self.limit, self.limit) if left.ndim == 1 else left)
+        return replace(section, focal=focal, peers=peers, own=(own, pool))
 
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """Training cross-sections with own lines fitted to them."""
+    """Training cross-sections with own lines fitted to them; one shown outcome says at most the largest residual of theirs."""
 
     sections: Sequence[Section]
     problem: Problem
@@ -58,30 +69,22 @@ class Training:
     def of(cls, sections: Sequence[Section], problem: Problem) -> Training:
         """Fit own lines to cross-sections."""
         lines = fit_lines(sections, problem.loss, problem.n_outputs, none=not problem.own)
-        return cls(sections, problem, lines, largest_residual(sections, lines, problem.loss))
-
-    @property
-    def loss(self) -> Loss:
-        """Loss of a row."""
-        return self.problem.loss
-
-    @property
-    def n_outputs(self) -> int:
-        """Number of outputs."""
-        return self.problem.n_outputs
-
-    @property
-    def code_levels(self) -> tuple[int, ...]:
-        """Number of levels of each code."""
-        return self.problem.code_levels
+        rows = [section.focal for section in sections]
+        left = [
+            np.abs(shown(problem.loss, lines.predict(r), r.y)).max(initial=0.0)
+            for r in rows
+            if r.y is not None
+        ]
+        return cls(sections, problem, lines, float(max(left, default=0.0)))
 
     def seen(self, sections: Sequence[Section]) -> list[Section]:
-        """Return cross-sections as peers are learned from."""
-        return [as_seen(s, self.lines, self.loss, self.problem.outcomes, self.limit) for s in sections]
+        """Return cross-sections as candidates see them."""
+        view = View(self.lines, self.limit, History.of([]))
+        return [view.seen(section, self.problem.loss, self.problem.outcomes) for section in sections]
 
     @cached_property
     def residuals(self) -> list[Section]:
-        """The training cross-sections as peers are learned from."""
+        """The training cross-sections as candidates see them."""
         return self.seen(self.sections)
 
     @cached_property
@@ -91,5 +94,5 @@ class Training:
 
     @property
     def view(self) -> View:
-        """What a fitted covariance keeps."""
+        """What a fitted model keeps."""
         return View(self.lines, self.limit, self.history)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from peerattn.models.attention.training import Training
+from peerattn.models.own.training import Training
 from peerattn.models.pools import Rows, Section, means_of_others
 
 

@@ -11,8 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from peerattn.models.attention.bounds import Bounds
-from peerattn.models.attention.covariance import (
+from peerattn.models.covariance.covariance import (
     Covariance,
     Features,
     Parameters,
@@ -22,16 +21,19 @@ from peerattn.models.attention.covariance import (
     noise,
     shared,
 )
-from peerattn.models.attention.descent import minimise
-from peerattn.models.attention.history import History
+from peerattn.models.own.bounds import Bounds
+from peerattn.models.own.history import History
 from peerattn.models.pools import NOBODY, Section
-from peerattn.processes import n_processes
+from peerattn.processes import n_processes, share
+from peerattn.training.adam import minimise
 
 RANK = 6  # columns of A, the learned low-rank part
 FIRMS_TOGETHER = 500  # at most: larger periods are split at random, anew in every step
 ROWS_OF_STEP = 4000  # firms of all periods drawn in a step
 FEWEST_STEPS, MOST_STEPS = 30, 90
-LEARNING_RATE = 0.06  # at the top of the cycle, in logarithms of variances: few slow steps stay near the start
+LEARNING_RATE = (
+    0.06  # at the top of the cycle, in logarithms of variances: few slow steps stay near the start
+)
 POWER = 0.5  # errors count by their predicted variance to minus this power
 
 
@@ -56,12 +58,9 @@ class _LeaveOneOut(torch.autograd.Function):
 
 @dataclass(frozen=True)
 class _Period:
-    """One training period: the firms of known outcome, their loss weights, and numbers that rows of one identity share.
+    """One training period: the firms of known outcome, their loss weights, and numbers that rows of one identity share."""
 
-    ``firms`` is None where another process holds them.
-    """
-
-    firms: Features | None
+    firms: Features
     y: Tensor
     weight: Tensor
     identity: np.ndarray
@@ -70,12 +69,9 @@ class _Period:
     def of(cls, section: Section, history: History | None, dtype: torch.dtype) -> _Period:
         new = ~section.focal.label.isin(section.peers.label)
         rows = section.peers.take(known_outcomes(section)).joined(section.focal.take(new).known())
-        counts = (
-            np.ones(len(section.focal)) if section.focal.loss_weight is None else section.focal.loss_weight
-        )
-        by_label = dict(zip(section.focal.label, counts, strict=True))
+        by_label = dict(zip(section.focal.label, section.focal.loss_weights, strict=True))
         weight = np.array([by_label.get(label, 0.0) for label in rows.label])
-        found = features(rows, section, history, dtype) if section.here else None
+        found = features(rows, section, history, dtype)
         alone = np.where(rows.identity == NOBODY, -1 - np.arange(len(rows)), rows.identity)
         return cls(found, torch.as_tensor(rows.y, dtype=dtype), torch.as_tensor(weight, dtype=dtype), alone)
 
@@ -91,7 +87,6 @@ def fit_covariance(
     sections: Sequence[Section],
     *,
     past: History | None = None,
-    steps: int | None = None,
     seed: int = 0,
     dtype: torch.dtype = torch.float32,
     device: str | torch.device = "cpu",
@@ -99,15 +94,15 @@ def fit_covariance(
 ) -> Covariance:
     """Learn a covariance by its leave-one-out errors, each divided by a power of the variance it is predicted to have.
 
+    By Adam on a one-cycle learning rate: 30 steps and one more for each 4,000 training rows, at most 90. A step draws periods of
+    4,000 rows in all and splits those of more than 500 firms at random.
+
     Parameters
     ----------
     sections : sequence of Section
         Training periods, with outcomes.
     past : History, optional
         By which firms that moved together in the past may do so again.
-    steps : int, optional
-        Steps of Adam on a one-cycle learning rate; each draws periods of 4,000 rows in all and splits those of more than 500
-        firms at random. By default 30 and one more for each 4,000 training rows, at most 90.
     seed : int
         Seed of the draws; the start is always the same.
     start : Covariance, optional
@@ -117,12 +112,11 @@ def fit_covariance(
     -------
     Covariance
     """
-    past = None if past is None or len(past.periods) < 2 else past
+    past = None if past is None or past.table.shape[1] < 2 else past
     periods = [_Period.of(section, past, dtype) for section in sections]
     periods = [period for period in periods if len(period.y) > 1 and period.weight.sum() > 0]
-    here = [section for section in sections if section.here]
-    p, c = here[0].peers.x.shape[1], here[0].peers.codes.shape[1]
-    bounds = Bounds.of(section.peers.x for section in here)
+    p, c = sections[0].peers.x.shape[1], sections[0].peers.codes.shape[1]
+    bounds = Bounds.of(section.peers.x for section in sections)
     generator = torch.Generator().manual_seed(seed)
     parameters = start_parameters(p, c, past is not None)
     warm = start is not None and start.parameters.keys() == parameters.keys()
@@ -132,14 +126,13 @@ def fit_covariance(
         return Covariance(
             {name: value.numpy() for name, value in parameters.items()}, bounds, past is not None
         )
-    if steps is None:
-        n_rows = sum(len(q.y) for q in periods)
-        steps = min(MOST_STEPS, FEWEST_STEPS + n_rows // ROWS_OF_STEP) // (3 if warm else 1)
+    n_rows = sum(len(q.y) for q in periods)
+    steps = min(MOST_STEPS, FEWEST_STEPS + n_rows // ROWS_OF_STEP) // (3 if warm else 1)
     spread = math.sqrt(float(torch.cat([q.y**2 for q in periods]).mean())) or 1.0
     parameters = {name: value.to(dtype).to(device).requires_grad_() for name, value in parameters.items()}
 
     def loss(pairs: list[tuple[_Period, Tensor]]) -> Tensor:
-        mine = [(q.firms, q.y, q.weight, at) for q, at in pairs if q.firms is not None]
+        mine = [(q.firms, q.y, q.weight, at) for q, at in pairs[share()]]
         if not mine:
             return torch.stack([value.sum() for value in parameters.values()]).sum() * 0.0
         firms, y, weight, present = _padded(mine, device)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,8 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.utils.validation import has_fit_parameter
 
 from peerattn.exceptions import InputError
-from peerattn.models.attention.lines import by_section, stacked_rows
-from peerattn.models.attention.origins import row_weight
-from peerattn.models.attention.training import Training
+from peerattn.models.own.lines import by_section, stacked_rows
+from peerattn.models.own.training import Training
 from peerattn.models.pools import Rows, Section
 
 KNOTS = 5  # of a curve, at quantiles: it is linear between them and constant beyond
@@ -26,25 +25,25 @@ MOST_COLUMNS = 600  # of curves and products; with more characteristics products
 class Curves:
     """A ridge regression on a curve of every characteristic, and with ``products`` on all products of two.
 
-    The penalty is the one of least generalised cross-validation (Golub, Heath and Wahba 1979).
+    A curve is linear between knots, which are quantiles, and constant beyond. The penalty is the one of least generalised
+    cross-validation (Golub, Heath and Wahba 1979).
     """
 
+    knots: list[np.ndarray]
     center: np.ndarray
     spread: np.ndarray
-    knots: list[np.ndarray]
     products: bool
     slope: np.ndarray
     intercept: float
 
-    def predict(self, rows: Rows) -> np.ndarray:
-        """Return the prediction of every row, (n, 1)."""
-        return (self.columns(rows.x) @ self.slope + self.intercept)[:, None]
+    def predict(self, sections: Sequence[Section]) -> list[np.ndarray]:
+        """Return the prediction of every focal row of each cross-section, (n_focal, 1)."""
+        columns = self.columns(stacked_rows(sections).x)
+        return by_section((columns @ self.slope + self.intercept)[:, None], sections)
 
     def columns(self, x: np.ndarray) -> np.ndarray:
         """Return the columns of these characteristics, (n, q)."""
-        bounded = np.column_stack(
-            [np.clip(x[:, k], knots[0], knots[-1]) for k, knots in enumerate(self.knots)] or [x]
-        )
+        bounded = _bounded(x, self.knots)
         parts = [bounded]
         parts += [np.clip(bounded[:, [k]] - knots[1:-1], 0, None) for k, knots in enumerate(self.knots)]
         if self.products:
@@ -57,22 +56,32 @@ class Curves:
 def fit_curves(training: Training, products: bool) -> Curves | None:
     """Fit curves (and products) to the focal rows; None where there are too many products."""
     rows = stacked_rows(training.sections)
-    p, weight = rows.x.shape[1], row_weight(rows)
+    p, weight = rows.x.shape[1], rows.loss_weights
+    assert rows.y is not None
     if not p or (products and (p < 2 or p * (p - 1) // 2 + p * KNOTS > MOST_COLUMNS)):
         return None
     quantiles = np.linspace(0, 1, KNOTS) * 0.98 + 0.01
     knots = [np.unique(np.quantile(column, quantiles)) for column in rows.x.T]
-    bounded = np.column_stack([np.clip(c, k[0], k[-1]) for c, k in zip(rows.x.T, knots, strict=True)])
-    spread = bounded.std(0)
-    shape = Curves(bounded.mean(0), np.where(spread > 0, spread, np.inf), knots, products, np.zeros(0), 0.0)
-    assert rows.y is not None
+    bounded = _bounded(rows.x, knots)
+    shape = Curves(knots, bounded.mean(0), _spread(bounded), products, np.zeros(0), 0.0)
     Z = shape.columns(rows.x)
+    center, size = np.average(Z, axis=0, weights=weight), _spread(Z, weight)
+    level = float(np.average(rows.y, weights=weight))
+    slope = ridge((Z - center) / size, rows.y - level, weight) / size
+    return replace(shape, slope=slope, intercept=level - float(center @ slope))
+
+
+def _bounded(x: np.ndarray, knots: Sequence[np.ndarray]) -> np.ndarray:
+    return np.column_stack(
+        [np.clip(column, at[0], at[-1]) for column, at in zip(x.T, knots, strict=True)] or [x]
+    )
+
+
+def _spread(Z: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
+    """Return the standard deviation of each column; infinite where that is rounding alone."""
     center = np.average(Z, axis=0, weights=weight)
-    size = np.sqrt(np.average((Z - center) ** 2, axis=0, weights=weight))
-    size = np.where(size > 1e-9 * (1 + np.abs(center)), size, np.inf)
-    slope = ridge((Z - center) / size, rows.y - np.average(rows.y, weights=weight), weight) / size
-    intercept = float(np.average(rows.y, weights=weight) - center @ slope)
-    return Curves(shape.center, shape.spread, knots, products, slope, intercept)
+    spread = np.sqrt(np.average((Z - center) ** 2, axis=0, weights=weight))
+    return np.where(spread > 1e-9 * (1 + np.abs(center)), spread, np.inf)
 
 
 def ridge(Z: np.ndarray, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
@@ -96,37 +105,6 @@ def trees() -> HistGradientBoostingRegressor:
     )
 
 
-@dataclass(frozen=True)
-class Inputs:
-    """Which columns an estimator reads: characteristics, then codes as one column a level, or as numbers.
-
-    ``places`` holds for each code the place of every level in the order of its mean outcome in training (Fisher 1958), in which
-    a tree finds the best split of a code's levels; NaN where it is unknown.
-    """
-
-    levels: tuple[int, ...]
-    places: tuple[np.ndarray, ...] | None = None
-
-    @classmethod
-    def ordered(cls, rows: Rows, target: np.ndarray, levels: tuple[int, ...]) -> Inputs:
-        """Return inputs whose codes are in the order of mean outcomes; a level without a row stands at the mean."""
-        places = []
-        for c, n in enumerate(levels):
-            count = np.bincount(rows.codes[:, c], minlength=n + 1)
-            total = np.bincount(rows.codes[:, c], target - target.mean(), minlength=n + 1)
-            place = (total / np.maximum(count, 1)).argsort().argsort().astype(float)
-            place[0] = np.nan
-            places.append(place)
-        return cls(levels, tuple(places))
-
-    def of(self, rows: Rows, more: np.ndarray | None = None) -> np.ndarray:
-        """Return the columns of these rows, and further ones."""
-        if self.places is None:
-            return with_levels(rows, self.levels)
-        codes = [place[rows.codes[:, c]][:, None] for c, place in enumerate(self.places)]
-        return np.concatenate([rows.x, *codes, *([] if more is None else [more])], axis=1)
-
-
 def with_levels(rows: Rows, code_levels: Sequence[int]) -> np.ndarray:
     """Return characteristics followed by one column a level of each code (all zero where it is unknown), (n, p)."""
     levels = [np.eye(n + 1)[rows.codes[:, c]][:, 1:] for c, n in enumerate(code_levels)]
@@ -135,15 +113,31 @@ def with_levels(rows: Rows, code_levels: Sequence[int]) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Estimated:
-    """A scikit-learn estimator of the firm's own characteristics and codes."""
+    """A scikit-learn estimator of the firm's own characteristics and codes.
+
+    It reads codes as one column a level; or, with ``places``, as numbers: for each code the place of every level in the order of
+    its mean outcome in training (Fisher 1958), in which a tree finds the best split of a code's levels; NaN where it is unknown.
+    """
 
     estimator: Any
-    inputs: Inputs
+    levels: tuple[int, ...]
     n_outputs: int
+    places: tuple[np.ndarray, ...] | None = None
 
-    def predict(self, rows: Rows, more: np.ndarray | None = None) -> np.ndarray:
-        """Return the prediction of every row, (n, K): numbers, or log odds of a classifier."""
-        inputs = self.inputs.of(rows, more)
+    def inputs(self, rows: Rows, more: np.ndarray | None = None) -> np.ndarray:
+        """Return the columns that the estimator reads of these rows, and further ones."""
+        if self.places is None:
+            return with_levels(rows, self.levels)
+        codes = [place[rows.codes[:, c]][:, None] for c, place in enumerate(self.places)]
+        return np.concatenate([rows.x, *codes, *([] if more is None else [more])], axis=1)
+
+    def predict(self, sections: Sequence[Section]) -> list[np.ndarray]:
+        """Return the prediction of every focal row of each cross-section, (n_focal, K)."""
+        return by_section(self.of(stacked_rows(sections)), sections)
+
+    def of(self, rows: Rows, more: np.ndarray | None = None) -> np.ndarray:
+        """Return the prediction of every row, given further columns, (n, K): numbers, or log odds of a classifier."""
+        inputs = self.inputs(rows, more)
         if not len(inputs):
             return np.zeros((0, self.n_outputs))
         if not is_classifier(self.estimator):
@@ -156,31 +150,29 @@ class Estimated:
 
 def fit_estimator(training: Training, given: Any = None, more: np.ndarray | None = None) -> Estimated:
     """Fit gradient boosting, or the estimator that was given, to the focal rows (and further columns of them)."""
-    rows, levels = stacked_rows(training.sections), training.code_levels
+    rows, levels = stacked_rows(training.sections), training.problem.code_levels
     assert rows.y is not None
     estimator = trees() if given is None else clone(given)
-    inputs = Inputs.ordered(rows, rows.y, levels) if given is None else Inputs(levels)
+    places = (
+        None
+        if given is not None
+        else tuple(_places(rows.codes[:, c], rows.y, n) for c, n in enumerate(levels))
+    )
+    found = Estimated(estimator, levels, training.problem.n_outputs, places)
     weighted = rows.loss_weight is not None
     if weighted and not has_fit_parameter(estimator, "sample_weight"):
         raise InputError(
             f"own: {type(estimator).__name__} takes no sample_weight, but weights were given: use one that does."
         )
     weight = {"sample_weight": rows.loss_weight} if weighted else {}
-    estimator.fit(inputs.of(rows, more), rows.y, **weight)
-    return Estimated(estimator, inputs, training.n_outputs)
+    estimator.fit(found.inputs(rows, more), rows.y, **weight)
+    return found
 
 
-@dataclass(frozen=True)
-class OwnShape:
-    """A candidate that reads own characteristics only."""
-
-    model: Curves | Estimated
-
-    def predict(self, sections: Sequence[Section]) -> list[np.ndarray]:
-        """Return the prediction of every focal row of each cross-section, (n_focal, K)."""
-        return by_section(self.model.predict(stacked_rows(sections)), sections)
-
-
-def shaped(model: Curves | Estimated | None) -> OwnShape | None:
-    """Return a fitted own model as a candidate."""
-    return None if model is None else OwnShape(model)
+def _places(code: np.ndarray, target: np.ndarray, n: int) -> np.ndarray:
+    """Return the place of every level in the order of its mean; a level without a row stands at the mean."""
+    count = np.bincount(code, minlength=n + 1)
+    total = np.bincount(code, target - target.mean(), minlength=n + 1)
+    place = (total / np.maximum(count, 1)).argsort().argsort().astype(float)
+    place[0] = np.nan
+    return place

@@ -1,4 +1,4 @@
-"""Several processes that fit one model, each on its own periods: sums over all of them, and what each has found, shown to all."""
+"""Several processes that fit one model: rows shown to all, the work shared out, sums over all of them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
-
-import numpy as np
 
 from peerattn.exceptions import InputError
 
@@ -21,11 +19,10 @@ _place = {"number": 0, "of": 1}  # of this process among those that fit together
 def data_parallel() -> Iterator[None]:
     """Let the processes that ``torchrun`` started fit one model together inside the ``with`` block.
 
-    Every process calls the same methods in the same order, with its own periods: no period may be in two processes. A panel
-    in files is shared out by itself: each process reads its share of the periods. Losses, gradients and products of columns
-    are summed over all processes, by gloo on CPUs and by NCCL on GPUs, so that all take the same steps and end with the same
-    model. Characteristics stay with their process. Labels, codes, outcomes and predictions, some numbers a row, are shown to
-    all; one column at a time is brought together for medians and for the ranks of curves.
+    Every process calls the same methods in the same order, with its own rows: no row may be in two processes. A panel in files
+    is shared out by itself: each process reads its share of the periods. ``fit`` shows the rows to all, and shares out the work:
+    each process computes losses, gradients and products of columns for some of the periods, which are summed by gloo on CPUs and
+    by NCCL on GPUs, so that all take the same steps and end with the same model.
 
     Raises
     ------
@@ -34,11 +31,9 @@ def data_parallel() -> Iterator[None]:
 
     Notes
     -----
-    Attention models only. With ``reference=``, an own model that is an estimator, or fewer than ten periods a process,
-    ``fit`` raises an error. Own shape, own history and what is common to a period need rows that no process holds, and are
-    left out: what peers add is weighed against own lines alone. Sums in another order differ in their last bits, so that
-    figures are those of one process (without these candidates: ``own="none"``) to rounding only. The processes exchange
-    Python objects: let only your own machines take part.
+    Attention models only; an own model that is an estimator is refused. A ``reference=`` is the same in all processes. Sums in
+    another order differ in their last bits, so that figures are those of one process to rounding only. The processes exchange
+    Python objects: let only your own machines, of one kind, take part.
 
     Examples
     --------
@@ -92,7 +87,7 @@ def share() -> slice:
 
 
 def all_sum(value: Any) -> Any:
-    """Return the sum over the processes of a tensor, an array or a number.
+    """Return the sum over the processes of a tensor or a number.
 
     Of a tensor the derivative is that of the own part, times the number of processes: the mean of the processes' gradients is
     then the gradient of a loss of the sum.
@@ -100,27 +95,16 @@ def all_sum(value: Any) -> Any:
     if not joined():
         return value
     import torch
+    import torch.distributed as dist
 
+    wide = torch.float64 if isinstance(value, float) else None
+    total = torch.as_tensor(value, dtype=wide).detach().clone()
+    dist.all_reduce(total, dist.ReduceOp.SUM)
     if not isinstance(value, torch.Tensor):
-        return sum(gathered(value))
-    total = value.detach().clone()
-    torch.distributed.all_reduce(total)
+        return type(value)(total.item())
     if torch.is_grad_enabled() and value.requires_grad:  # each process differentiates its own part
         total = total + n_processes() * (value - value.detach())
     return total
-
-
-def all_max(value: np.ndarray) -> np.ndarray:
-    """Return the largest over the processes, entry by entry."""
-    return np.asarray(np.max(gathered(value), axis=0)) if joined() else value
-
-
-def mean_of(rows: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
-    """Return the weighted mean of rows, over the rows of all processes."""
-    if not joined():
-        return np.asarray(np.average(rows, axis=0, weights=weight))
-    weight = np.ones(len(rows)) if weight is None else weight
-    return np.asarray(all_sum(np.asarray(weight @ rows)) / all_sum(float(weight.sum())))
 
 
 def average_gradients(parameters: Sequence[Any]) -> None:
@@ -149,10 +133,3 @@ def gathered(value: Value) -> list[Value]:
 def from_first(value: Value) -> Value:
     """Return what the first process has."""
     return gathered(value)[0]
-
-
-def completed(values: Sequence[Value | None]) -> list[Value]:
-    """Return a list of which each process has some values, and None for the others'."""
-    known = {k: value for k, value in enumerate(values) if value is not None}
-    found = {k: value for part in gathered(known) for k, value in part.items()}
-    return [found[k] for k in range(len(values))]

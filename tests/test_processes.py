@@ -11,16 +11,7 @@ import numpy as np
 import pytest
 
 from peerattn import InputError, PeerAttentionRegressor, load
-from peerattn.processes import (
-    all_max,
-    all_sum,
-    completed,
-    data_parallel,
-    from_first,
-    gathered,
-    mean_of,
-    share,
-)
+from peerattn.processes import all_sum, data_parallel, from_first, gathered, share
 
 SCRIPT = Path(__file__).with_name("two_processes.py")
 spec = importlib.util.spec_from_file_location("two_processes", SCRIPT)
@@ -108,11 +99,8 @@ def test_the_command(together, told):
 @pytest.mark.parametrize(
     ("misuse", "message"),
     [
-        ("halves", "2 processes for 24 periods .* process [01] has none in some tenth"),
-        ("twice", "period .* is in two processes. Give each process periods of its own"),
-        ("own", "own: an estimator is fitted on all rows"),
-        ("reference", "reference: it is not shared among processes"),
-        ("arrays", "X: several processes share periods, which X does not carry"),
+        ("twice", "duplicate"),
+        ("own", "own: an estimator is fitted by each process"),
         ("ridge", "CrossSectionalRidge: several processes fit attention models only"),
     ],
 )
@@ -129,7 +117,4 @@ def test_without_torchrun(monkeypatch):
         data_parallel(),
     ):
         pass
-    rows = np.arange(6.0).reshape(3, 2)
-    assert all_sum(rows) is rows and all_max(rows) is rows and share() == slice(0, None, 1)
-    assert gathered(1) == [1] and from_first(1) == 1 and completed([1, 2]) == [1, 2]
-    assert mean_of(rows).tolist() == [2, 3]
+    assert all_sum(3) == 3 and share() == slice(0, None, 1) and gathered(1) == [1] and from_first(1) == 1

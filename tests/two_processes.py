@@ -106,17 +106,10 @@ def complaint(fit, *arguments, **named):
 def complaints(X, y, mine):
     """Return what each misuse is told."""
     model = PeerAttentionRegressor(**JOINT)
-    time = X.index.get_level_values("period")
-    half = time < time.unique()[12] if process() else time >= time.unique()[12]
     own = PeerAttentionRegressor(**{**JOINT, "own": LinearRegression()})
     return {
-        "halves": complaint(model.fit, X[half], y[half]),
         "twice": complaint(model.fit, X, y),
         "own": complaint(own.fit, X[mine], y[mine]),
-        "reference": complaint(PeerAttentionRegressor(**JOINT).fit, X[mine], y[mine], reference=X),
-        "arrays": complaint(
-            PeerAttentionRegressor(n_heads=1).fit, X.select_dtypes("number").to_numpy(), y.to_numpy()
-        ),
         "ridge": complaint(CrossSectionalRidge().fit, X[mine], y[mine]),
     }
 

@@ -32,7 +32,6 @@ from peerattn.panel.memory import refuse_memory
 from peerattn.panel.panel import Panel
 from peerattn.panel.reading import refusing
 from peerattn.panel.stored import is_stored
-from peerattn.processes import gathered
 from peerattn.render import show_label
 
 MOST_COPIES = 1e9  # of a row
@@ -161,7 +160,7 @@ class PeerModel(PanelModel):
         self.learned_until_ = last_known(panel)
         self.outcome_bounds_ = bounds_of(panel.outcomes)
         _, sizes = np.unique(panel.period, return_counts=True)
-        self.median_cross_section_ = float(np.median(np.concatenate(gathered(sizes))))
+        self.median_cross_section_ = float(np.median(sizes))
         x, codes = self._encode(panel, weight, fitting=True)
         return panel, self._rows(panel, x, codes, weight)
 
@@ -260,7 +259,9 @@ class PeerModel(PanelModel):
     @staticmethod
     def _warn_of_one_cross_section(lost: str) -> None:
         remedy = "In a Pipeline, set_output(transform='pandas') keeps the index."
-        warn_user(LostPeriodWarning(f"{lost}: it is taken as one cross-section, all periods in one. {remedy}"))
+        warn_user(
+            LostPeriodWarning(f"{lost}: it is taken as one cross-section, all periods in one. {remedy}")
+        )
 
     # ------------------------------------------------------------------ pools
 

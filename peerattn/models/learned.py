@@ -11,7 +11,6 @@ import pandas as pd
 from peerattn.exceptions import BoundedOutcomeWarning, SharedPeriodWarning, warn_user
 from peerattn.models.pools import Rows
 from peerattn.panel.panel import Panel
-from peerattn.processes import gathered
 
 REACH = 3.0  # ranges of the training outcomes, beyond which a shown outcome counts as the bound
 FEW = 30  # training outcomes below which their range says nothing
@@ -54,7 +53,7 @@ def warn_of_shared_periods(panel: Panel, learned: tuple[np.ndarray, np.ndarray] 
 
 def bounds_of(y: np.ndarray | None) -> tuple[float, float]:
     """Return between what shown outcomes count as they are: the training outcomes' range and three times its length around it."""
-    known = np.concatenate(gathered(np.array([]) if y is None else y[np.isfinite(y)]))
+    known = np.array([]) if y is None else y[np.isfinite(y)]
     if len(known) < FEW:
         return -np.inf, np.inf
     low, high = float(known.min()), float(known.max())
@@ -92,4 +91,4 @@ def last_known(panel: Panel) -> Any:
     if not panel.dated or panel.outcomes is None:
         return float("nan")
     last = panel.period[np.isfinite(panel.outcomes)].max()
-    return max(gathered(last.item() if isinstance(last, np.generic) else last))
+    return last.item() if isinstance(last, np.generic) else last

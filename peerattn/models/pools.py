@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -12,7 +12,6 @@ from scipy import sparse
 
 from peerattn.exceptions import InputError
 from peerattn.network.cross_section import strongest
-from peerattn.processes import completed
 
 NOBODY = -1  # an identity that equals no other: the row may attend to every row
 
@@ -121,8 +120,6 @@ class Section:
         What own models say of focal rows and peers, where the peers' y is what these leave.
     own_copies : bool
         On arrays with frequency weights, a row's other copies are its peers: its own weight is ``max(w − 1, 0)``.
-    here : bool
-        Whether this process holds the characteristics; of another process's section ``x`` has no column.
     """
 
     period: Any
@@ -134,7 +131,6 @@ class Section:
     answering: np.ndarray | None = None
     past: Any = None
     own: tuple[np.ndarray, np.ndarray] | None = None
-    here: bool = True
 
     def admissible(self, rows: slice = slice(None)) -> np.ndarray:
         """Return who may be looked to, (n_focal, n_peers); True = may."""
@@ -168,11 +164,6 @@ def stacked(blocks: Iterable[Any], top_k: int | None = None) -> Any:
 def adding_up(group: np.ndarray, n_groups: int) -> sparse.csr_array:
     """Return the matrix that adds rows up into their groups, (n_rows, n_groups)."""
     return sparse.csr_array((np.ones(len(group)), group, np.arange(len(group) + 1)), (len(group), n_groups))
-
-
-def of_each(sections: Sequence[Section], compute: Callable[[Section], Any]) -> list[Any]:
-    """Return what ``compute`` gives for each section: computed by the process that holds it, known to all."""
-    return completed([compute(section) if section.here else None for section in sections])
 
 
 def identities(*labels: pd.Index) -> list[np.ndarray]:

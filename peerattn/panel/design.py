@@ -12,7 +12,6 @@ import pandas as pd
 
 from peerattn.exceptions import DroppedColumnWarning, InputError, did_you_mean, warn_user
 from peerattn.panel.panel import Panel
-from peerattn.processes import all_max, gathered, mean_of
 
 Role = Literal["characteristic", "missing", "level"]
 SCALES = ("standard", "rank", None)
@@ -119,7 +118,7 @@ class Design:
         frame = panel.characteristics
         frame = frame if characteristics is None else frame[list(characteristics)]
         codes = panel.codes.drop(columns=list(without))
-        known, gaps = (all_max(each.any().to_numpy(float)) > 0 for each in (frame.notna(), frame.isna()))
+        known, gaps = (each.any().to_numpy() for each in (frame.notna(), frame.isna()))
         if not known.all():
             message = f"no training value at all in {', '.join(map(repr, frame.columns[~known]))}: left out."
             warn_user(DroppedColumnWarning(message))
@@ -130,12 +129,12 @@ class Design:
         indicated, frame = frame.columns[known & gaps], frame.loc[:, known]
         p, columns = frame.shape[1], frame.to_numpy().T
         ranked = scale == "rank" and not panel.dated
-        levels = {name: set().union(*gathered(set(codes[name].dropna()))) for name in codes.columns}
+        levels = {name: set(codes[name].dropna()) for name in codes.columns}
         design = cls(
             scale,
             tuple(frame.columns),
             tuple(indicated),
-            _medians(columns, weight),
+            np.array([weighted_median(column, weight) for column in columns]),
             np.zeros(p),
             np.ones(p),
             tuple(_distribution(column, weight) for column in columns) if ranked else (),
@@ -144,8 +143,8 @@ class Design:
         if scale != "standard" or not p:
             return design
         x = design.filled(panel)
-        center = mean_of(x, weight)
-        spread = np.sqrt(mean_of((x - center) ** 2, weight))
+        center = np.average(x, axis=0, weights=weight)
+        spread = np.sqrt(np.average((x - center) ** 2, axis=0, weights=weight))
         constant = spread <= ROUNDING * np.abs(center)  # whatever the unit
         return replace(design, center=center, spread=np.where(constant, 1.0, spread))
 
@@ -251,12 +250,6 @@ def weighted_median(values: np.ndarray, weights: np.ndarray | None = None) -> fl
     middle = (cumulated[-1] - 1) / 2
     at = np.searchsorted(cumulated, [np.floor(middle), np.ceil(middle)], side="right")
     return float(ordered[np.minimum(at, len(ordered) - 1)].mean())
-
-
-def _medians(columns: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
-    """Return the median of each column (p, n), over the rows of all processes: one column of theirs at a time."""
-    weights = None if weight is None else np.concatenate(gathered(weight))
-    return np.array([weighted_median(np.concatenate(gathered(column)), weights) for column in columns])
 
 
 def cross_sectional_ranks(frame: pd.DataFrame, period: Any) -> np.ndarray:

@@ -26,12 +26,14 @@ from peerattn.models.attention.rows import AttentionRows, refuse_other_periods
 from peerattn.models.attention.search import TOGETHER
 from peerattn.models.attention.stability import SECTIONS, stability
 from peerattn.models.attention.stages import made_from
-from peerattn.models.by_period import refuse_beside_files
+from peerattn.models.by_period import refuse_beside_files, training_panel
 from peerattn.models.own.losses import Loss
 from peerattn.models.own.training import Problem
 from peerattn.models.pools import Rows, Section
+from peerattn.panel.frames import as_pandas
 from peerattn.panel.panel import Panel
-from peerattn.processes import from_first
+from peerattn.panel.stored import is_stored
+from peerattn.processes import from_first, gathered, joined
 from peerattn.training import Checkpoint, one_thread
 
 
@@ -235,6 +237,14 @@ class AttentionModel(StackModel):
             checkpoint that cannot be written, is damaged, or is of a fit on other data, with other options, or by other code.
         """
         check_options(self)
+        if joined():
+            if not isinstance(self.own, str):
+                raise InputError(
+                    "own: an estimator is fitted by each process, which may differ. Fit in one process, outside data_parallel()."
+                )
+            X, y, sample_weight, loss_weight, peer_weight = of_all_processes(
+                self, X, y, sample_weight, loss_weight, peer_weight
+            )
         refuse_beside_files(X, loss_weight=loss_weight, peer_weight=peer_weight)
         check_device(device)
         if self.attention == "cross" and reference is None:
@@ -260,3 +270,21 @@ class AttentionModel(StackModel):
             kept = Checkpoint(checkpoint, made_from(self, training, panel.period, *others))
         self._learn(training, panel, kept, device)
         return self
+
+
+def of_all_processes(model: AttentionModel, X: Any, y: Any, *weights: Any) -> list[Any]:
+    """Return rows, outcomes and weights of all processes, one process after another."""
+    if is_stored(X):
+        X, y = training_panel(model, X, y), None
+    if isinstance(X, Panel):
+        X, y = X.X, X.y if y is None else y
+    parts = gathered([None if value is None else as_pandas(value) for value in (X, y, *weights)])
+    return [_one_after_another(each) for each in zip(*parts, strict=True)]
+
+
+def _one_after_another(values: Sequence[Any]) -> Any:
+    if values[0] is None:
+        return None
+    if not isinstance(values[0], pd.Series | pd.DataFrame):
+        return np.concatenate([np.asarray(value) for value in values])
+    return pd.concat(values, ignore_index=not isinstance(values[0].index, pd.MultiIndex))

@@ -214,6 +214,11 @@ class OfPeriods:
     test: MeanTest
 
     @property
+    def mean(self) -> float:
+        """The mean; NaN where no period has a value (constant predictions have no correlation)."""
+        return self.test.mean
+
+    @property
     def t(self) -> float | None:
         """The t-statistic of the mean, ``test.freedom`` degrees of freedom; None without a test (``test.reason``)."""
         return self.test.t

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.evaluation.leak_audit.columns import FEWEST, Rows, function_of, made_of_unknown, percentile
+from peerattn.evaluation.leak_audit.columns import FEWEST, Rows, function_of, made_of_unknown
 from peerattn.models.given_network import given_network
 
 SHOWN = 60  # firms of a network that are looked at
@@ -93,7 +93,7 @@ def network_of_outcomes(given: Any, y: pd.Series, train: np.ndarray, tested: np.
             "the correlation of outcomes over all periods": then,
         }
         for what, u in unknown.items():
-            earlier = u is then and function_of(*percentile(w, before, focal), SAME)
-            if not earlier and function_of(*percentile(w, u, focal), SAME):
+            earlier = u is then and function_of(w, before, focal, SAME)
+            if not earlier and function_of(w, u, focal, SAME):
                 return f"in {period} its weights are a function of {what}"
     return ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,24 +24,21 @@ def at_later(x: np.ndarray, firm: np.ndarray, when: np.ndarray, periods: int) ->
     return pd.Series(np.asarray(x, dtype=float), key).reindex(key + periods).to_numpy()
 
 
-def percentile(x: np.ndarray, u: np.ndarray, group: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the ranks of x and u, from 0 to 1, within groups of three or more rows with both; -1: no group."""
-    pair = pd.DataFrame({"x": x, "u": u})
-    pair[~np.isfinite(x + u) | (group < 0)] = np.nan
-    rows = pair.groupby(group)
-    size = rows["x"].transform("count")
-    x_ranks, u_ranks = rows.rank("min").sub(0.5).div(size.where(size >= 3), axis=0).to_numpy().T
-    return x_ranks, u_ranks
-
-
-def function_of(x: np.ndarray, u: np.ndarray, least: float = FUNCTION) -> bool:
+def function_of(x: np.ndarray, u: np.ndarray, group: Any = None, least: float = FUNCTION) -> bool:
     r"""Tell whether x hardly differs between rows whose u is next to each other.
 
     .. math:: \xi = 1 - \frac{n \sum_k |r_{(k+1)} - r_{(k)}|}{2 \sum_k l_k (n - l_k)} > 0.97,
 
     r the ranks of x in the order of u, l_k how many values are at least as large as the k-th (Chatterjee 2021, Journal of the
-    American Statistical Association 116).
+    American Statistical Association 116). Of ranks, from 0 to 1, within groups of three or more rows with both, where groups are
+    given; -1: no group.
     """
+    if group is not None:
+        pair = pd.DataFrame({"x": x, "u": u})
+        pair[~np.isfinite(x + u) | (group < 0)] = np.nan
+        rows = pair.groupby(group)
+        size = rows["x"].transform("count")
+        x, u = rows.rank("min").sub(0.5).div(size.where(size >= 3), axis=0).to_numpy().T
     at = np.flatnonzero(np.isfinite(x) & np.isfinite(u))
     n = len(at)
     if n < FEWEST or np.ptp(x[at]) == 0:
@@ -52,9 +50,10 @@ def function_of(x: np.ndarray, u: np.ndarray, least: float = FUNCTION) -> bool:
     return bool(1 - np.abs(np.diff(rank)).sum() / spread > least - 3 / n and spread > n * FEWEST)
 
 
-def left_by(table: np.ndarray, x: np.ndarray) -> float:
+def left_by(x: np.ndarray, *tables: np.ndarray) -> float:
     """Return the sum of squares that least squares with a constant leaves of x."""
-    design = np.column_stack([np.ones(len(x)), table])
+    design = np.column_stack([np.ones(len(x)), *tables])
+    design /= np.maximum(np.abs(design).max(axis=0), 1e-300)
     return float(np.sum((x - design @ np.linalg.lstsq(design, x, rcond=None)[0]) ** 2))
 
 
@@ -63,14 +62,13 @@ def sum_of(x: np.ndarray, unknown: np.ndarray, known: np.ndarray) -> bool:
 
     Both leave less than 0.005 of the variance of x, and less than a tenth of what ``known`` leaves.
     """
-    both = np.column_stack([known, unknown])
-    at = np.isfinite(x) & np.isfinite(both).all(axis=1)
-    distinct = len(np.unique(x[at]))
-    if at.sum() < both.shape[1] + 2 * FEWEST or distinct < both.shape[1] + 2:
+    at = np.isfinite(x) & np.isfinite(unknown).all(axis=1) & np.isfinite(known).all(axis=1)
+    x, unknown, known = x[at], unknown[at], known[at]
+    width, distinct = unknown.shape[1] + known.shape[1], len(np.unique(x))
+    if len(x) < width + 2 * FEWEST or distinct < width + 2:
         return False
-    exact = 0.005 if distinct >= 3 * both.shape[1] + FEWEST else 1e-9  # one value a period, say
-    x, both = x[at], both[at] / np.where(both[at].std(axis=0) > 0, both[at].std(axis=0), 1.0)
-    total, one, other = left_by(both[:, :0], x), left_by(both, x), left_by(both[:, : known.shape[1]], x)
+    exact = 0.005 if distinct >= 3 * width + FEWEST else 1e-9  # one value a period, say
+    total, one, other = left_by(x), left_by(x, known, unknown), left_by(x, known)
     return bool(one < exact * total and one < LEFT * other and other > 1e-6 * total)
 
 
@@ -90,9 +88,9 @@ def noisy_copy(x: np.ndarray, u: np.ndarray, known: np.ndarray) -> bool:
     x, u, known = x[at], u[at], known[at]
     ranges = np.ceil(rankdata(u) / n * FEWEST).astype(int) - 1
     given = np.column_stack([u, np.eye(FEWEST)[ranges][:, 1:]])
-    total, alone, through = left_by(given[:, :0], x), left_by(known, x), left_by(given, x)
+    total, alone, through = left_by(x), left_by(x, known), left_by(x, given)
     rest = n - k - FEWEST - 1
-    scale = left_by(np.column_stack([given, known]), x) * k / rest
+    scale = left_by(x, given, known) * k / rest
     linked, further = (total - alone) / (alone * k / rest), (through / scale - rest / k)
     sure = fisher.sf(linked, k, rest) < CHANCE**2 and linked > 10 * further
     return bool(through < 0.75 * total and sure and fisher.sf(further, k, rest) > 0.01)
@@ -255,8 +253,7 @@ def _function(x: np.ndarray, rows: Rows) -> str:
         if function_of(x, u) and not function_of(x, past):
             return f"is a function of {name}"
     for name, group in rows.groups.items():
-        now, before = (percentile(x, u, group) for u in (rows.y, past))
-        if function_of(*now) and not function_of(*before):
+        if function_of(x, rows.y, group) and not function_of(x, past, group):
             return f"is, within {name}, a function of the outcome"
     return ""
 

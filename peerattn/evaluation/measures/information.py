@@ -32,11 +32,6 @@ class InformationCoefficient(OfPeriods):
     kind: str = "rank"
 
     @property
-    def mean(self) -> float:
-        """Mean correlation; NaN where no period has one (constant predictions)."""
-        return self.test.mean
-
-    @property
     def n_periods(self) -> int:
         """Number of periods with a correlation."""
         return len(self.by_period)

@@ -54,14 +54,9 @@ class QuantilePortfolios(OfPeriods):
     betas: pd.Series | None = None
 
     @property
-    def mean(self) -> float:
-        """Mean spread per period."""
-        return self.test.mean
-
-    @property
     def sharpe(self) -> float:
         """Sharpe ratio of the spread, annualised by the square root of ``periods_per_year``."""
-        return self._sharpe_of(self.spread)
+        return self.net_sharpe(0.0)
 
     @property
     def break_even_cost(self) -> float:
@@ -76,9 +71,7 @@ class QuantilePortfolios(OfPeriods):
 
     def net_sharpe(self, cost: float) -> float:
         """Return the Sharpe ratio of :meth:`net`, annualised like :attr:`sharpe`."""
-        return self._sharpe_of(self.net(cost))
-
-    def _sharpe_of(self, earned: pd.Series) -> float:
+        earned = self.net(cost)
         ratio = float(earned.mean() / earned.std()) if earned.std() > 0 else math.nan
         return ratio * self.periods_per_year**0.5
 

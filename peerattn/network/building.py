@@ -209,6 +209,8 @@ def _as_periods(keys: Iterable[Any]) -> pd.Index:
     labels = list(keys)
     if len(labels) == 1 and labels[0] is None:
         return pd.Index([None], dtype=object)
+    if any(label is None for label in labels):
+        raise InputError("periods: None denotes a single undated cross-section, not one of several.")
     periods = _dates(labels, "periods")
     if periods.has_duplicates:
         raise InputError(f"periods: {periods[periods.duplicated()][0]!r} is given twice.")

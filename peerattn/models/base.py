@@ -16,11 +16,11 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from peerattn.exceptions import (
     WHERE_ISOLATES,
-    InputError,
     IsolateWarning,
     LabelWarning,
     LostPeriodWarning,
     SmallCrossSectionWarning,
+    expect,
     warn_user,
 )
 from peerattn.models.by_period import refuse_beside_files, told_once, written
@@ -179,11 +179,8 @@ class PeerModel(PanelModel):
             if isinstance(weight, pd.Series):
                 weight, order = panel.align(weight, "sample_weight"), slice(None)
             found = _check_sample_weight(weight, np.empty((len(panel), 1)), ensure_non_negative=True)[order]
-        if found.max() > MOST_COPIES or not found.any():
-            raise InputError(
-                f"sample_weight: expected frequency weights, which count rows, from 0 to {MOST_COPIES:g}, and one above 0, got "
-                f"up to {found.max():g}."
-            )
+        wanted = f"frequency weights, which count rows, from 0 to {MOST_COPIES:g}, and one above 0"
+        expect(0 < found.max() <= MOST_COPIES, "sample_weight", wanted, f"up to {found.max():g}")
         return found
 
     def _rows(self, panel: Panel, x: np.ndarray, codes: np.ndarray, weight: np.ndarray | None = None) -> Rows:
@@ -259,9 +256,7 @@ class PeerModel(PanelModel):
     @staticmethod
     def _warn_of_one_cross_section(lost: str) -> None:
         remedy = "In a Pipeline, set_output(transform='pandas') keeps the index."
-        warn_user(
-            LostPeriodWarning(f"{lost}: it is taken as one cross-section, all periods in one. {remedy}")
-        )
+        warn_user(LostPeriodWarning(f"{lost}: X is one cross-section, all periods in one. {remedy}"))
 
     # ------------------------------------------------------------------ pools
 

@@ -15,7 +15,15 @@ from scipy import stats
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from peerattn.exceptions import InputError, IsolateWarning, PeerAttnWarning, checked, unknown_name, warn_user
+from peerattn.exceptions import (
+    InputError,
+    IsolateWarning,
+    PeerAttnWarning,
+    check_names,
+    checked,
+    unknown_name,
+    warn_user,
+)
 from peerattn.models.base import PeerModel
 from peerattn.models.linear_in_means import LinearInMeansRegressor
 from peerattn.models.two_stage import PEERS_OUTCOME, describe
@@ -274,9 +282,8 @@ def shock(
     chosen = _chosen(rows, firms)
     plain = rows.X.rename_axis([model.firm, model.period])
     frame = plain.copy()
+    check_names("changes", "characteristic", changes, rows.characteristics)
     for name, size in changes.items():
-        if name not in rows.characteristics:
-            raise unknown_name("changes", "characteristic", name, rows.characteristics)
         frame.loc[chosen, name] += float(size)
     shown = {} if outcomes is None else {"outcomes": pd.Series(outcomes).reindex(plain.index)}
 

@@ -10,7 +10,7 @@ import pandas as pd
 from scipy import sparse
 from sklearn.preprocessing import normalize
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, expect
 from peerattn.models.pools import refuse_other_kinds
 from peerattn.network import PeerNetwork
 from peerattn.panel.labels import within_or_before
@@ -28,11 +28,8 @@ def given_network(network: Any, *, signed: bool = False) -> PeerNetwork:
     if isinstance(network, Mapping):
         negative = signed and any((np.asarray(frame, dtype=float) < 0).any() for frame in network.values())
         network = PeerNetwork.from_matrices(network, row_normalized=False, signed=negative)
-    if not isinstance(network, PeerNetwork):
-        raise InputError(
-            "network: expected a PeerNetwork, a frame of weights (firms × firms) or a dict {period: frame}, got "
-            f"{type(network).__name__}."
-        )
+    wanted = "a PeerNetwork, a frame of weights (firms × firms) or a dict {period: frame}"
+    expect(isinstance(network, PeerNetwork), "network", wanted, type(network).__name__)
     if network.signed and not signed:
         raise InputError(
             "network is signed; peers' means need weights that are not negative: pass network.positive()."

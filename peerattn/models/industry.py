@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
-from peerattn.exceptions import CodeWarning, InputError, check_at_least, check_one_of, unknown_name, warn_user
+from peerattn.exceptions import CodeWarning, InputError, check_at_least, check_names, check_one_of, warn_user
 from peerattn.models.base import Encoded, PeerRegressor
 from peerattn.models.pools import Rows, Section, means_of_others
 from peerattn.panel.codes import code_scheme
@@ -108,8 +108,7 @@ class IndustryPeerRegressor(PeerRegressor):
             self._check_parameters(panel)
         x = np.empty((len(panel), 0))
         if self.value_weight is not None:
-            if self.value_weight not in panel.characteristics:
-                raise unknown_name("value_weight", "characteristic", self.value_weight, panel.characteristics)
+            check_names("value_weight", "characteristic", [self.value_weight], panel.characteristics)
             if fitting:
                 self.design_ = Design.fit(panel, weight=weight, characteristics=[self.value_weight])
             x = self.design_.filled(panel)

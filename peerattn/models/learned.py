@@ -72,17 +72,16 @@ def clipped(
     shown: np.ndarray, bounds: tuple[float, float], unit: tuple[float, float] = (0.0, 1.0)
 ) -> np.ndarray:
     """Return shown outcomes within bounds, with a warning where some were beyond; ``unit`` as in :func:`bounded`."""
-    low, high = bounds
     least, most = ((bound - unit[0]) / unit[1] for bound in bounds)
     beyond = int(((shown < least) | (shown > most)).sum())
-    if not beyond:
-        return shown
-    warn_user(
-        BoundedOutcomeWarning(
-            f"{beyond} shown outcomes of a period lie beyond {low:.4g} to {high:.4g}, {REACH:g} times the range of the training "
-            "outcomes around it, and count as that bound for their peers."
+    if beyond:
+        low, high = bounds
+        warn_user(
+            BoundedOutcomeWarning(
+                f"{beyond} shown outcomes of a period lie beyond {low:.4g} to {high:.4g}, {REACH:g} times the range of the "
+                "training outcomes around it, and count as that bound for their peers."
+            )
         )
-    )
     return shown.clip(least, most)
 
 

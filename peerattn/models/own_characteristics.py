@@ -13,7 +13,7 @@ from sklearn.linear_model import ElasticNetCV, LinearRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, expect
 from peerattn.models.panel_forecasters import PanelForecaster
 from peerattn.panel.design import Design
 from peerattn.panel.effects import effect_codes, effect_labels, estimated_effects, known_effects, net_of
@@ -63,8 +63,8 @@ class OwnCharacteristicsRegressor(PanelForecaster):
 
     def _learn(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
         self.design_ = Design.fit(panel, without=list(panel.codes))
-        if not (self.estimator is None or hasattr(self.estimator, "get_params")):
-            raise InputError(f"estimator: expected a scikit-learn regressor, got {self.estimator!r}.")
+        fits = self.estimator is None or hasattr(self.estimator, "get_params")
+        expect(fits, "estimator", "a scikit-learn regressor", repr(self.estimator))
         self.effects_: dict[str, pd.Series] = {}
         X = self.design_.numbers(panel)[known]
         if self.effects and panel.firm is not None:

@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from peerattn.exceptions import InputError, check_at_least
+from peerattn.exceptions import check_at_least, expect
 from peerattn.models.learned import bounds_of, clipped
 from peerattn.models.panel_forecasters import ALPHAS, PanelForecaster, period_ranks
 from peerattn.models.pools import refuse_other_kinds
@@ -139,8 +139,8 @@ class OwnHistoryRegressor(PanelForecaster):
 
     def fit(self, X: Any, y: Any = None) -> Any:
         """Fit on training rows; see :class:`PanelForecaster`."""
-        if not isinstance(self.gaps, list | tuple) or not self.gaps:
-            raise InputError(f"gaps: expected a sequence of whole numbers from 1, got {self.gaps!r}.")
+        listed = isinstance(self.gaps, list | tuple) and len(self.gaps) > 0
+        expect(listed, "gaps", "a sequence of whole numbers from 1", repr(self.gaps))
         check_at_least(1, **{f"gaps[{k}]": gap for k, gap in enumerate(self.gaps)})
         return super().fit(X, y)
 

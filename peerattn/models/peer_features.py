@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -12,7 +12,7 @@ import pandas as pd
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from peerattn.exceptions import InputError, unknown_name
+from peerattn.exceptions import InputError, check_names, check_one_of, expect
 from peerattn.models.base import PeerModel
 from peerattn.models.given_network import network_weights
 from peerattn.models.pools import sums_of_others
@@ -117,11 +117,11 @@ class PeerFeatures(FrameTransformer):
 
     def _gate(self, X: Any, y: Any = None, *, fitting: bool) -> Panel:
         for name in ("over", "statistics", "columns"):
-            if isinstance(given := getattr(self, name), str):
-                raise InputError(f"{name}: expected a list of names, got {given!r}; pass [{given!r}].")
+            given = getattr(self, name)
+            expect(not isinstance(given, str), name, "a list of names", repr(given), f"Pass [{given!r}].")
         over = tuple(self.over)
         if fitting and hasattr(X, "columns"):
-            _check_known("over", "column", over, X.columns)
+            check_names("over", "column", over, X.columns)
         labels: dict[str, Any] = {"firm": self.firm, "period": self.period}
         panel = check_panel(self, X, y, fitting=fitting, codes=over, groupings=over, **labels)
         if fitting:
@@ -134,14 +134,13 @@ class PeerFeatures(FrameTransformer):
 
     def _check_options(self, panel: Panel) -> None:
         """Raise for options that do not exist, or contradict each other or the panel."""
-        _check_known("statistics", "statistic", self.statistics, STATISTICS)
-        _check_known("columns", "characteristic", self.columns or (), panel.characteristics)
+        check_names("statistics", "statistic", self.statistics, STATISTICS)
+        check_names("columns", "characteristic", self.columns or (), panel.characteristics)
         network, given = self.network, self.network if isinstance(self.network, PeerNetwork) else None
         if self.over and network is not None:
             raise InputError("over, network: give one of them; use two transformers in a ColumnTransformer.")
-        if not isinstance(network, PeerNetwork | PeerModel | None):
-            kind = type(network).__name__
-            raise InputError(f"network: expected a PeerNetwork or a peer model, got {kind}.")
+        fits = isinstance(network, PeerNetwork | PeerModel | None)
+        expect(fits, "network", "a PeerNetwork or a peer model", type(network).__name__)
         if network is not None and panel.firm is None:
             raise InputError("network: its firms are matched by label, and X carries none.")
         if given is not None and panel.firm is not None and not given.labels.isin(panel.firm).any():
@@ -151,8 +150,7 @@ class PeerFeatures(FrameTransformer):
             raise InputError("network: the model reads outcomes of its own period; use task='forecast'.")
         if given is not None and given.signed and set(self.statistics) != {"mean"}:
             raise InputError("statistics: of a signed network only 'mean' is defined.")
-        if self.of not in ("characteristics", "outcomes"):
-            raise InputError(f"of: expected 'characteristics' or 'outcomes', got {self.of!r}.")
+        check_one_of(of=(self.of, ("characteristics", "outcomes")))
         if self.of == "outcomes" and (panel.firm is None or panel.outcomes is None):
             raise InputError("of='outcomes' needs firm and period in the index of X, and y.")
         if self.of == "outcomes" and "rank" in self.statistics:
@@ -250,13 +248,6 @@ class PeerFeatures(FrameTransformer):
         values = np.where(np.isnan(values), self.medians_, values)
         both = np.column_stack([panel.characteristics[self.kept_].to_numpy(), values])
         return pd.DataFrame(both[np.argsort(panel.order)], panel.index, self.get_feature_names_out())
-
-
-def _check_known(argument: str, what: str, names: Iterable[Any], options: Iterable[Any]) -> None:
-    """Raise for the first name that is none of the options."""
-    for name in names:
-        if name not in options:
-            raise unknown_name(argument, what, name, options)
 
 
 def _medians(values: np.ndarray) -> np.ndarray:

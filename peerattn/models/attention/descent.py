@@ -54,7 +54,7 @@ def finish(module: PeerModule, sample: Sample, generator: torch.Generator) -> No
                 score.copy_(part.view_as(score))
         loss = projected_loss(module, None, batch, size, sample).sum()
         slope = torch.cat([g.flatten() for g in gradients(loss, scores)])
-        return float(loss), slope.double().cpu().numpy()
+        return float(loss.detach()), slope.double().cpu().numpy()
 
     start = torch.cat([score.detach().flatten() for score in scores]).double().cpu().numpy()
     options = {"maxiter": LBFGS_STEPS, "maxcor": 20}

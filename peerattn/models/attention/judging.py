@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,17 +22,10 @@ WHOLE, WITHIN, MEAN = "", " (within period)", " (period mean)"
 Column = tuple[str, str]  # name of a part, and what of its prediction (WHOLE, WITHIN or MEAN)
 
 
-class Fitted(Protocol):
-    """What a candidate gives for cross-sections as candidates see them (their ``past`` set).
-
-    ``predict`` of a part that reads peers, which has a ``derivative``, also takes the ``dtype`` to compute in.
-    """
-
-    def predict(self, sections: Sequence[Section]) -> list[np.ndarray]:
-        """Return the prediction of every focal row of each cross-section, (n_focal, K), NaN without one."""
-
-
-Parts = Mapping[str, Fitted]
+#: Fitted parts of a candidate by name. ``part.predict(sections)`` is the prediction of every focal row of each cross-section as
+#: candidates see it (its ``past`` set), (n_focal, K), NaN without one; a part that reads peers has a ``derivative`` by their
+#: outcomes, too, and its ``predict`` takes the ``dtype`` to compute in.
+Parts = Mapping[str, Any]
 
 
 @dataclass(frozen=True)

@@ -114,8 +114,7 @@ def did_you_mean(name: object, options: Iterable[object], n: int = 3) -> str:
     >>> did_you_mean("XON", ["XOM", "IBM"])
     " Near matches: 'XOM'."
     """
-    spelled = {str(option): option for option in options}
-    lowered = {key.lower(): key for key in spelled}
+    lowered = {str(option).lower(): str(option) for option in options}
     wanted = str(name).lower()
     near = difflib.get_close_matches(wanted, lowered, n=n, cutoff=0.5)
     near += [low for low in lowered if wanted in low and low not in near][: n - len(near)]
@@ -143,8 +142,8 @@ def check_at_least(least: int, **numbers: Any) -> None:
     peerattn.exceptions.InputError: n_heads: expected an integer of at least 1, got 0.
     """
     for name, number in numbers.items():
-        if not isinstance(number, Integral) or number < least:
-            raise InputError(f"{name}: expected an integer of at least {least}, got {number!r}.")
+        right = isinstance(number, Integral) and int(number) >= least
+        expect(right, name, f"an integer of at least {least}", repr(number))
 
 
 def check_share(most: float = 1, **numbers: Any) -> None:

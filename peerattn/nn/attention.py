@@ -180,14 +180,11 @@ def _check_shapes(query: Tensor, key: Tensor, mask: Tensor | None, bias: Tensor 
             f"query and key: expected at least two dimensions (rows, width), got {tuple(query.shape)} and "
             f"{tuple(key.shape)}. Add the missing dimension, for example query[None]."
         )
-    if query.shape[-1] != key.shape[-1]:
-        raise InputError(
-            f"key: expected the width of the queries ({query.shape[-1]}), got {key.shape[-1]}. Project both to one width."
-        )
-    if mask is not None and mask.dtype != torch.bool:
-        raise InputError(
-            f"mask: expected a bool tensor (True = may attend), got {mask.dtype}. Pass numbers as bias instead."
-        )
+    d, d_key, remedy = query.shape[-1], key.shape[-1], "Project both to one width."
+    expect(d_key == d, "key", f"the width of the queries ({d})", d_key, remedy)
+    if mask is not None:
+        what, remedy = "a bool tensor (True = may attend)", "Pass numbers as bias instead."
+        expect(mask.dtype == torch.bool, "mask", what, mask.dtype, remedy)
     wanted = (*_leading(query, key), query.shape[-2], key.shape[-2])
     for name, extra in (("mask", mask), ("bias", bias)):
         got = () if extra is None else tuple(extra.shape)

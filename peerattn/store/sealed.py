@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import load, save
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, expect
 from peerattn.render import write_atomic
 
 KEY, VERSION = "peerattn", 1
@@ -33,8 +33,8 @@ def seal(content: bytes) -> bytes:
 
     The digest is the SHA-256 of the whole content with these zeros. It protects against damage, not against forgery.
     """
-    if content.count(UNSEALED.encode()) != 1:
-        raise InputError(f"content: expected the text {UNSEALED!r} once.")
+    n = content.count(UNSEALED.encode())
+    expect(n == 1, "content", f"the text {UNSEALED!r} once", f"it {n} times")
     return content.replace(UNSEALED.encode(), _MARK + hashlib.sha256(content).hexdigest().encode())
 
 
@@ -56,10 +56,7 @@ def read_sealed(path: str | os.PathLike[str], what: str) -> bytes:
             f"path: cannot read {where}: {getattr(error, 'strerror', None) or error}."
         ) from error
     at = content.find(_MARK) + len(_MARK)
-    if at < len(_MARK):
-        raise InputError(
-            f"path: expected {what}, got {where}, which is of another origin, cut off or damaged."
-        )
+    expect(at >= len(_MARK), "path", what, f"{where}, which is of another origin, cut off or damaged")
     unsealed = content[:at] + 64 * b"0" + content[at + 64 :]
     if hashlib.sha256(unsealed).hexdigest().encode() != content[at : at + 64]:
         raise InputError(f"path: {where} was changed or damaged after it was written. Write it again.")
@@ -107,11 +104,8 @@ def write_state(
     stored, dtypes = {}, {}
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name]).reshape(np.shape(arrays[name]))
-        if array.dtype.kind not in "biufUMm":
-            raise InputError(
-                f"arrays: expected numbers, booleans, text or dates, got dtype {array.dtype} in {name!r}. "
-                "Convert it, or put it into spec."
-            )
+        came, remedy = f"dtype {array.dtype} in {name!r}", "Convert it, or put it into spec."
+        expect(array.dtype.kind in "biufUMm", "arrays", "numbers, booleans, text or dates", came, remedy)
         if array.dtype.kind in _AS_NUMBERS:
             dtypes[name] = array.dtype.newbyteorder("<").str
             array = array.astype(dtypes[name])[..., None].view(_AS_NUMBERS[array.dtype.kind])
@@ -174,8 +168,7 @@ def read_state(
             f"path: {where} has format version {version}, and this version of peerattn reads version {VERSION}. "
             "Upgrade peerattn."
         )
-    if found != kind:
-        raise InputError(f"path: expected a saved {kind}, got a saved {found} in {where}.")
+    expect(found == kind, "path", f"a saved {kind}", f"a saved {found} in {where}")
     if meant != place:
         raise InputError(
             f"path: {where} is a copy of another file: it was written for {meant!r}. Write it again."

@@ -43,9 +43,8 @@ class _Hasher(NumpyHasher):
 
 def _sources(found: Any, seen: set[int]) -> Iterator[str]:
     """Yield the source of a class, function or module and of what it refers to, each once."""
-    module = (
-        found if isinstance(found, ModuleType) else sys.modules.get(getattr(found, "__module__", ""), None)
-    )
+    named = getattr(found, "__module__", "")
+    module = found if isinstance(found, ModuleType) else sys.modules.get(named)
     if id(found) in seen or module is None:
         return
     seen.add(id(found))
@@ -58,13 +57,11 @@ def _sources(found: Any, seen: set[int]) -> Iterator[str]:
         for base in found.__bases__:
             yield from _sources(base, seen)
     for function in _functions(found):
-        closed = dict(inspect.getclosurevars(function).nonlocals) if function.__closure__ else {}
-        names = {
-            name: function.__globals__[name]
-            for name in _names(function.__code__)
-            if name in function.__globals__
-        }
-        for name, value in sorted((names | closed).items()):
+        closed = inspect.getclosurevars(function).nonlocals
+        known = {**function.__globals__, **closed}
+        used = {name for code in _codes(function.__code__) for name in code.co_names}
+        for name in sorted(known.keys() & (used | closed.keys())):
+            value = known[name]
             if isinstance(value, type | FunctionType | ModuleType):
                 yield from _sources(value, seen)
             elif isinstance(value, bool | int | float | str | bytes | tuple | None):
@@ -76,13 +73,20 @@ def _text(found: Any) -> list[str]:
     try:
         return [inspect.getsource(found)]
     except (OSError, TypeError):
-        return [text for function in _functions(found) for text in _compiled(function.__code__)]
+        return [_compiled(code) for function in _functions(found) for code in _codes(function.__code__)]
 
 
-def _compiled(code: CodeType) -> Iterator[str]:
-    yield f"{code.co_code.hex()} {code.co_names}"
+def _compiled(code: CodeType) -> str:
+    constants = [constant for constant in code.co_consts if not isinstance(constant, CodeType)]
+    return f"{code.co_code.hex()} {code.co_names} {constants}"
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    """Yield the code of a function, and of those inside it."""
+    yield code
     for constant in code.co_consts:
-        yield from _compiled(constant) if isinstance(constant, CodeType) else [repr(constant)]
+        if isinstance(constant, CodeType):
+            yield from _codes(constant)
 
 
 def _functions(found: Any) -> Iterator[FunctionType]:
@@ -92,12 +96,6 @@ def _functions(found: Any) -> Iterator[FunctionType]:
         value = inspect.unwrap(value) if callable(value) else value
         if isinstance(value, FunctionType):
             yield value
-
-
-def _names(code: CodeType) -> set[str]:
-    """Return the global names of a function and of those inside it."""
-    inner = [_names(constant) for constant in code.co_consts if isinstance(constant, CodeType)]
-    return set(code.co_names).union(*inner)
 
 
 @functools.cache

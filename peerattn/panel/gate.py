@@ -84,7 +84,7 @@ def check_panel(
         columns, n_rows = tuple(rows.frame.columns), len(rows.frame)
         if fitting and rows.labels is None:
             warn_of_labels(rows.frame)
-    names = _names(estimator, columns, n_rows, fitting) if named or not fitting else columns
+    names = _names(estimator, columns, n_rows, fitting, named)
     declared = codes if fitting else estimator.code_columns_
     if isinstance(given, Panel):
         panel = given.with_codes(declared) if names == columns else given
@@ -134,21 +134,23 @@ def _numbers(estimator: Any, X: Any, fitting: bool, codes: Sequence[str]) -> np.
     return np.asarray(X)
 
 
-def _names(estimator: Any, columns: tuple[Any, ...], n_rows: int, fitting: bool) -> tuple[Any, ...]:
+def _names(
+    estimator: Any, columns: tuple[Any, ...], n_rows: int, fitting: bool, named: bool
+) -> tuple[Any, ...]:
     """Return the names of the columns, those of fit where either side is an array; refuse other columns than those of fit."""
     fitted, numbers = columns if fitting else estimator.column_names_, tuple(range(len(columns)))
-    if len({*columns}) == len(columns):  # scikit-learn knows names of text only; others are compared below
+    if named and len({*columns}) == len(columns):  # scikit-learn knows names of text only
         text = all(isinstance(name, str) for name in columns)
         try:
             frame = pd.DataFrame(columns=columns if text else numbers)
             validate_data(estimator, frame, reset=fitting, skip_check_array=True)
         except ValueError as error:
             raise InputError(f"{_other_columns(fitted, columns)}{error}") from error
-    for count, what in ((len(columns), "feature"), (n_rows, "sample")):
-        if not count:
-            raise InputError(
-                f"X has 0 {what}(s) (shape={n_rows, len(columns)}) while a minimum of 1 is required."
-            )
+    if not columns or not n_rows:
+        what = "sample" if columns else "feature"
+        raise InputError(
+            f"X has 0 {what}(s) (shape={n_rows, len(columns)}) while a minimum of 1 is required."
+        )
     if fitted is None:
         return numbers
     if columns not in (fitted, numbers):

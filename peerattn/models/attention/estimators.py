@@ -169,10 +169,7 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
         -------
         Series on ``X``'s index when ``X`` carries firm and period, else ndarray (n,); never NaN.
         """
-        if is_stored(X):
-            options = {"outcomes": outcomes, "reference": reference, "peer_weight": peer_weight}
-            return self._predict_periods(X, **options)
-        return self._predict_sections(*self._gate_call(X, outcomes, reference, peer_weight))
+        return self._predictions(X, outcomes=outcomes, reference=reference, peer_weight=peer_weight)
 
     def _loss(self) -> Loss:
         return regression_loss(self.loss)
@@ -233,20 +230,12 @@ class PeerAttentionClassifier(ClassifierMixin, AttentionModel):
 
         Parameters are those of :meth:`PeerAttentionRegressor.predict`; ``outcomes`` are classes.
         """
-        if is_stored(X):
-            options = {"outcomes": outcomes, "reference": reference, "peer_weight": peer_weight}
-            return self._predict_periods(X, **options)
-        return self._probabilities(*self._gate_call(X, outcomes, reference, peer_weight))
+        return self._predictions(X, outcomes=outcomes, reference=reference, peer_weight=peer_weight)
 
-    def _predicted(self, panel: Panel, call: Iterator[Section]) -> pd.DataFrame:
-        probability = self._probabilities(panel, call)
-        assert isinstance(probability, pd.DataFrame)
-        return probability
-
-    def _probabilities(self, panel: Panel, sections: Iterator[Section]) -> np.ndarray | pd.DataFrame:
+    def _predicted(self, panel: Panel, call: Iterator[Section]) -> np.ndarray | pd.DataFrame:
         probability = np.empty((len(panel), len(self.classes_)))
         isolated = np.zeros(len(panel), dtype=bool)
-        for section in sections:
+        for section in call:
             outputs, isolated[section.at] = self._outputs(section)
             probability[section.at] = _softmax(outputs)
         self._warn_of_isolates(panel, isolated)

@@ -15,16 +15,12 @@ from peerattn.cli.frames import flat_frame
 from peerattn.cli.options import naming
 from peerattn.datasets.presets import PRESETS, read_preset
 from peerattn.evaluation.running.entries import is_peer_model
-from peerattn.exceptions import InputError, PeerAttnWarning, checked, warn_user
+from peerattn.exceptions import InputError, checked
 from peerattn.panel import Panel, StoredPanel, read_panel, scan_panel
 from peerattn.panel.columns import refuse_unknown
 from peerattn.store.objects import load_estimator, save_estimator
 
 _READ = ("firm", "period", "characteristics", "codes", "industry")  # of a file, by read_panel
-
-
-class OtherVersionWarning(PeerAttnWarning):
-    """A model was saved under other versions than those that now read it."""
 
 
 @checked
@@ -126,13 +122,7 @@ def load_model(path: Path) -> SavedModel:
             raise InputError(
                 f"{str(path)!r} was saved in Python and does not say which columns it reads. Use peerattn.load there."
             )
-        saved = SavedModel(model, **about)
-    now = versions()
-    other = {name: was for name, was in saved.versions.items() if now.get(name) != was}
-    if other:
-        changes = ", ".join(f"{name} {now.get(name)} (was {was})" for name, was in other.items())
-        warn_user(OtherVersionWarning(f"{path.name} was saved under other versions: now {changes}."))
-    return saved
+        return SavedModel(model, **about)
 
 
 def versions() -> dict[str, str]:

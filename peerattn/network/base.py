@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, InitVar, dataclass, field
 from types import MethodType
 from typing import Any, Concatenate, Generic, Literal, ParamSpec, Self, TypeVar
 
@@ -35,47 +35,38 @@ class Constructor(Generic[Arguments]):
 
 
 @checked
-@dataclass(frozen=True, eq=False, repr=False, init=False)
-class BaseNetwork:
-    """Labels, periods and cross-sections; see :class:`PeerNetwork`, which adds what can be done with them."""
+@dataclass(frozen=True, eq=False, repr=False)
+class NetworkData:
+    """What a network holds, checked: the arguments of its class, of which ``sections`` are kept as a tuple."""
 
     labels: pd.Index
     periods: pd.Index
-    name: str
-    signed: bool
-    row_normalized: bool
-    top_k: int | None
-    stability: pd.DataFrame | None
-    learned_until: Any
-    _sections: tuple[CrossSection, ...]
+    sections: InitVar[Iterable[CrossSection]]
+    _: KW_ONLY
+    name: str = ""
+    signed: bool = False
+    row_normalized: bool = True
+    top_k: int | None = None
+    stability: pd.DataFrame | None = None
+    learned_until: Any = None
+    _sections: tuple[CrossSection, ...] = field(init=False)
 
-    def __init__(
-        self,
-        labels: pd.Index,
-        periods: pd.Index,
-        sections: Iterable[CrossSection],
-        *,
-        name: str = "",
-        signed: bool = False,
-        row_normalized: bool = True,
-        top_k: int | None = None,
-        stability: pd.DataFrame | None = None,
-        learned_until: Any = None,
-    ) -> None:
+    def __post_init__(self, sections: Iterable[CrossSection]) -> None:
+        until = self.learned_until
         vars(self).update(  # the class is frozen: this is the only place that sets anything
-            labels=labels,
-            periods=periods,
-            name=str(name),
-            signed=bool(signed),
-            row_normalized=bool(row_normalized) and not signed,
-            top_k=None if top_k is None else int(top_k),
-            stability=_checked_stability(stability),
-            learned_until=learned_until.item() if isinstance(learned_until, np.number) else learned_until,
             _sections=tuple(sections),
+            row_normalized=self.row_normalized and not self.signed,
+            stability=_checked_stability(self.stability),
+            learned_until=until.item() if isinstance(until, np.number) else until,
         )
         if self.row_normalized:
-            for period, section in self.sections():
-                check_rows(section, labels.take(section.rows), where_in(period))
+            for period, section in zip(self.periods, self._sections, strict=True):
+                check_rows(section, self.labels.take(section.rows), where_in(period))
+
+
+@checked
+class BaseNetwork(NetworkData):
+    """Labels, periods and cross-sections; see :class:`PeerNetwork`, which adds what can be done with them."""
 
     def replaced(self, sections: Iterable[CrossSection] | None = None, **changed: Any) -> Self:
         """Return a network with the same labels and name and other cross-sections.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from peerattn.exceptions import checked
 from peerattn.network import algebra, building
 from peerattn.network import peers as peers_of
@@ -16,7 +14,6 @@ from peerattn.network.measures.asymmetry import asymmetry as measured_asymmetry
 
 
 @checked
-@dataclass(frozen=True, eq=False, repr=False, init=False)
 class PeerNetwork(BaseNetwork):
     """Directed, weighted network of firms over periods.
 

@@ -6,6 +6,7 @@ import io
 import os
 import re
 from collections.abc import Mapping
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -203,7 +204,7 @@ def from_graphml(cls: type[Net], path: str | os.PathLike[str]) -> Net:
         graph = nx.read_graphml(path)
     except Exception as error:  # the file system, XML and networkx raise anything
         raise InputError(
-            f"path: {str(path)!r} cannot be read as GraphML ({type(error).__name__}: {error}); is it cut off or changed?"
+            f"path: cannot read {str(path)!r} as GraphML ({type(error).__name__}: {error}); is it cut off or changed?"
         ) from error
     labels = {node: str(facts.get("label", node)) for node, facts in graph.nodes(data=True)}
     if len(set(labels.values())) == len(labels):
@@ -220,35 +221,27 @@ def _as_text(
     import networkx as nx
 
     graph = to_networkx(network, period, top_k=top_k)
-    ids: dict[Any, str] = {}
-    taken: set[str] = set()
+    label, ids = graph.graph["period"], dict[str, Any]()
     for firm, facts in graph.nodes(data=True):
         facts["label"] = text = printable(show_label(firm))
-        while text in taken:  # two labels may look alike once control characters are gone
+        while text in ids:  # two labels may look alike once control characters are gone
             text += "'"
-        ids[firm] = text
-        taken.add(text)
+        ids[text] = firm
     if attributes is not None:
-        frame = attributes.to_frame() if isinstance(attributes, pd.Series) else attributes
-        when, section = network.section(period)
-        here = by_firm(network, frame.astype(object), when, "attributes")
-        here = here.reindex(network.labels.take(_nodes(section)))
+        here = by_firm(network, pd.DataFrame(attributes).astype(object), label, "attributes")
         for name, values in here.items():
-            for facts, value in zip(graph.nodes.values(), values, strict=True):
-                if not pd.isna(value):
-                    facts[printable(name)] = _plain(value)
-    period = printable(show_label(graph.graph["period"])) if network.is_dated else None
-    facts = graph.graph | {"name": printable(network.name), "period": period}
-    graph.graph = {name: value for name, value in facts.items() if value is not None}
+            known = {firm: _plain(value) for firm, value in values.dropna().items()}
+            nx.set_node_attributes(graph, known, printable(name))
+    facts = graph.graph | {"period": show_label(label) or None}
+    graph.graph = {name: _plain(value) for name, value in facts.items() if value is not None}
     stream = io.BytesIO()
-    getattr(nx, f"write_{kind}")(nx.relabel_nodes(graph, ids), stream)
+    getattr(nx, f"write_{kind}")(nx.relabel_nodes(graph, {firm: text for text, firm in ids.items()}), stream)
     return re.sub(rb' lastmodifieddate="[^"]*"', b"", stream.getvalue())  # the same bytes tomorrow
 
 
 def _plain(value: Any) -> Any:
-    """Return an attribute as a truth value, a number or text."""
-    value = value.item() if isinstance(value, np.generic) else value
-    return value if isinstance(value, bool | int | float) else printable(show_label(value))
+    """Return an attribute as a number (or truth value) or text."""
+    return value if isinstance(value, Real) else printable(show_label(value))
 
 
 def to_libpysal(network: BaseNetwork, period: Any = None) -> Any:

@@ -15,7 +15,7 @@ import tomli_w
 from peerattn.cli.options import CompareOptions, given
 from peerattn.evaluation import Comparison
 from peerattn.evaluation.report.words import versions_of
-from peerattn.exceptions import InputError, PeerAttnWarning, unknown_name, warn_user
+from peerattn.exceptions import InputError, PeerAttnWarning, expect, unknown_name, warn_user
 
 DATA = "data (SHA-256 of what models see)"
 PATHS = ("panel", "reference", "factors")
@@ -66,8 +66,8 @@ def _options(table: dict[str, Any], path: Path) -> CompareOptions:
     for key, value in table.items():
         if key not in known:
             raise unknown_name("--config", "option of [compare]", key, known)
-        if isinstance(value, list) and any(type(entry) is not str for entry in value):
-            raise InputError(f"--config: {key}: expected a list of texts, got {value!r}.")
+        texts = not isinstance(value, list) or all(type(entry) is str for entry in value)
+        expect(texts, f"--config: {key}", "a list of texts", repr(value))
     paths = {name: panel_path(table[name], path) for name in PATHS if isinstance(table.get(name), str)}
     try:
         return CompareOptions(**table | paths)

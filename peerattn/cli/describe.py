@@ -12,7 +12,7 @@ from pandas.api.types import is_numeric_dtype
 from peerattn.cli.commands import Describe
 from peerattn.cli.frames import flat_frame
 from peerattn.cli.output import say, working
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, expect
 from peerattn.panel.codes import looks_like_code
 from peerattn.panel.columns import choose_columns, looks_like_outcome, refuse_unknown
 from peerattn.render import printable, show_label
@@ -29,8 +29,7 @@ def run(options: Describe) -> None:
     """Read, print."""
     with working(options, f"reading {options.panel}"):
         frame = flat_frame(options.panel)
-    if not len(frame):
-        raise InputError(f"{options.panel}: the file holds no rows.")
+    expect(len(frame) > 0, str(options.panel), "rows", "a file without any")
     facts = _facts(frame, {what: _label(frame, getattr(options, what), what) for what in _LABELS})
     say(options, _text(str(options.panel), facts), {"file": str(options.panel)} | facts)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import expect
 from peerattn.panel.frames import read_frame
 from peerattn.render import atomic_path, check_writable, csv_text
 
@@ -22,8 +22,8 @@ def flat_frame(path: Path | str) -> pd.DataFrame:
 
 def writable_file(path: Path, known: tuple[str, ...]) -> Path:
     """Return a file to write, its folder made, its ending known; found out before the work."""
-    if path.suffix.lower() not in known:
-        raise InputError(f"--out: expected a name that ends in {', '.join(known)}, got {str(path)!r}.")
+    ends = path.suffix.lower() in known
+    expect(ends, "--out", f"a name that ends in {', '.join(known)}", repr(str(path)))
     check_writable(path.parent, argument="--out")
     return path
 

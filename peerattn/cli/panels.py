@@ -14,7 +14,7 @@ from peerattn.cli.frames import flat_frame
 from peerattn.cli.options import CompareOptions, Dataset, PanelOptions, SplitOptions, naming
 from peerattn.datasets.presets import PRESETS, read_preset
 from peerattn.evaluation import NewFirms, WalkForward
-from peerattn.exceptions import InputError, unknown_name
+from peerattn.exceptions import InputError, expect, unknown_name
 from peerattn.models.attention.reference import Reference
 from peerattn.models.forecasters import make_model, model_names, model_title, needs_industry
 from peerattn.panel import Panel, find_period, read_panel, scan_panel
@@ -36,9 +36,9 @@ def take_panel(options: PanelOptions, training_rows: int | None = None) -> Panel
     asked: dict[str, Any] = {name: getattr(options, name, None) for name in _COLUMNS}
     columns = {name: value for name, value in asked.items() if value is not None}
     path, dataset, preset = options.panel, options.dataset, options.preset
-    if (path is None) == (dataset is None):
-        came = "neither" if path is None else f"both {path} and --dataset {dataset}"
-        raise InputError(f"PANEL: expected a file or --dataset ({', '.join(get_args(Dataset))}), got {came}.")
+    came = "neither" if path is None else f"both {path} and --dataset {dataset}"
+    which = f"a file or --dataset ({', '.join(get_args(Dataset))})"
+    expect((path is None) != (dataset is None), "PANEL", which, came)
     if training_rows is not None and (path is None or preset):
         raise InputError("--training-rows: used with a file or folder, without --preset.")
     if path is None:
@@ -135,8 +135,7 @@ def take_models(
         raise InputError(
             f"--models: {', '.join(wanted)} has a name twice; give one of yours, such as linear=attention."
         )
-    if not wanted:
-        raise InputError(f"--models: name at least one of {', '.join(model_names())}.")
+    expect(bool(wanted), "--models", f"at least one of {', '.join(model_names())}", "none")
     for name in settings.keys() - ready.keys():
         raise unknown_name("--set", "model of this call", name, ready)
     made = {}
@@ -183,10 +182,8 @@ def read_settings(texts: list[str] | None) -> dict[str, dict[str, Any]]:
     for text in texts or ():
         target, equals, value = text.partition("=")
         name, _, option = target.strip().partition(".")
-        if not (equals and name and option):
-            raise InputError(
-                f"--set: expected MODEL.OPTION=VALUE, such as attention.n_heads=4; got {text!r}."
-            )
+        whole = bool(equals and name and option)
+        expect(whole, "--set", "MODEL.OPTION=VALUE, such as attention.n_heads=4", repr(text))
         try:
             read = json.loads(value)
         except json.JSONDecodeError:

@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, checked
+from peerattn.exceptions import InputError, checked, expect
 from peerattn.network.attributes import Values, by_firm, firm_level
 from peerattn.network.base import BaseNetwork, Net, last_learned
 from peerattn.network.cross_section import Array, CrossSection, frozen, where_in
@@ -134,8 +134,8 @@ def _row_normalised(network: Net, given: list[CrossSection]) -> Net:
 
 def peer_average(network: BaseNetwork, values: Values) -> Values:
     """Return each focal firm's weighted sum of its peers' values, ``W @ x``: ``Σ_j w_ij x_j``, by label."""
-    if not isinstance(values, pd.Series | pd.DataFrame):
-        raise InputError(f"W @ x: expected a Series or frame labelled by firm, got {type(values).__name__}.")
+    known, kind = isinstance(values, pd.Series | pd.DataFrame), type(values).__name__
+    expect(known, "W @ x", "a Series or frame labelled by firm", kind)
     frame = values.to_frame() if isinstance(values, pd.Series) else values
     level = firm_level(network, frame.index, "W @ x")
     parts = []
@@ -200,10 +200,8 @@ def rollout(layers: Sequence[Net], *, residual: float = 0.5) -> Net:
     array([[0.5, 0.5],
            [0.5, 0.5]])
     """
-    if not layers:
-        raise InputError("layers: expected at least one network.")
-    if not 0 <= residual <= 1:
-        raise InputError(f"residual: expected a number between 0 and 1, got {residual!r}.")
+    expect(len(layers) > 0, "layers", "at least one network", "none")
+    expect(0 <= residual <= 1, "residual", "a number between 0 and 1", repr(residual))
     for number, network in enumerate(layers):
         if not network.row_normalized:
             raise InputError(f"layers: rows of layer {number} do not sum to one; use normalized() first.")

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, expect
 from peerattn.network.base import BaseNetwork
 from peerattn.network.cross_section import Array, where_in
 from peerattn.render import show_label
@@ -34,8 +34,7 @@ def firm_level(network: BaseNetwork, index: pd.Index, argument: str) -> int | No
         raise InputError(f"{argument}: {index[index.duplicated()][0]!r} occurs twice in its index.")
     if index.nlevels == 2 and not network.is_dated:
         raise InputError(f"{argument}: the network has no periods; index values by firm.")
-    if index.nlevels > 2:
-        raise InputError(f"{argument}: expected an index of firms (and periods), got {list(index.names)}.")
+    expect(index.nlevels <= 2, argument, "an index of firms (and periods)", list(index.names))
     level = None if index.nlevels == 1 else _firms_are(network, index)
     firms = index if level is None else index.get_level_values(level)
     if len(firms) and not firms.isin(network.labels).any():
@@ -95,8 +94,7 @@ def characteristic(network: BaseNetwork, values: Any, positions: Array, period: 
     """
     if values is None:
         return np.full(len(positions), np.nan)
-    if not pd.api.types.is_numeric_dtype(values.dtype):
-        raise InputError(f"{argument}: expected numbers, got {values.dtype}.")
+    expect(pd.api.types.is_numeric_dtype(values.dtype), argument, "numbers", values.dtype)
     found = by_firm(network, values, period, argument).reindex(network.labels.take(positions))
     return found.to_numpy(dtype=np.float64, na_value=np.nan)
 
@@ -113,11 +111,8 @@ def code_numbers(network: BaseNetwork, codes: Any, positions: Array, period: Any
     >>> code_numbers(network, pd.Series({"A": "3711"}), np.array([0, 1]), 2001, "sic")
     array([ 0, -1])
     """
-    if codes is None:
-        return np.full(len(positions), -1)
-    numbers = pd.Series(pd.factorize(codes)[0], codes.index)
-    here = by_firm(network, numbers, period, argument)
-    return here.reindex(network.labels.take(positions), fill_value=-1).to_numpy()
+    numbers = None if codes is None else pd.Series(pd.factorize(codes)[0], codes.index)
+    return np.nan_to_num(characteristic(network, numbers, positions, period, argument), nan=-1).astype(int)
 
 
 def labels_of(network: BaseNetwork, codes: Any, positions: Array, period: Any, argument: str) -> list[str]:

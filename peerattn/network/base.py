@@ -10,7 +10,7 @@ from typing import Any, Concatenate, Generic, Literal, ParamSpec, Self, TypeVar
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, checked
+from peerattn.exceptions import InputError, checked, expect
 from peerattn.network.cross_section import Array, CrossSection, check_rows, where_in
 from peerattn.panel.columns import refuse_unknown
 from peerattn.panel.labels import find_firm, find_period
@@ -290,6 +290,5 @@ def _checked_stability(frame: pd.DataFrame | None) -> pd.DataFrame | None:
         return None
     refuse_unknown("stability", _STABILITY, frame.columns)
     strange = sorted(set(frame["comparison"]) - {"seeds", "folds"})
-    if strange:
-        raise InputError(f"stability: expected comparisons 'seeds' or 'folds', got {strange[0]!r}.")
+    expect(not strange, "stability", "comparisons 'seeds' or 'folds'", ", ".join(map(repr, strange)))
     return frame[list(_STABILITY)].reset_index(drop=True)

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, expect
 from peerattn.network.base import Net, last_learned
 from peerattn.network.cross_section import Array, CrossSection, checked_weights, where_in
 from peerattn.panel.columns import refuse_unknown
@@ -77,8 +77,8 @@ def from_matrices(
 def _parts(entry: Any, where: str) -> tuple[pd.Index, pd.Index, Any]:
     if isinstance(entry, pd.DataFrame):
         entry = (entry.index, entry.columns, entry.to_numpy())
-    if not isinstance(entry, tuple | list) or len(entry) != 3:
-        raise InputError(f"matrices{where}: expected (firms, peers, W) or a frame, got {type(entry)}.")
+    three = isinstance(entry, tuple | list) and len(entry) == 3
+    expect(three, f"matrices{where}", "(firms, peers, W) or a frame", type(entry))
     firms = _check_unique(_as_labels(entry[0], "firms" + where), "firms" + where)
     peers = firms if entry[1] is None else _as_labels(entry[1], "peers" + where)
     return firms, _check_unique(peers, "peers" + where), entry[2]

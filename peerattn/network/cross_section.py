@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import sparse
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, expect
 from peerattn.render import show_label
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -218,11 +218,9 @@ def checked_weights(weights: Any, shape: tuple[int, int], where: str) -> Weights
         make: Any = sparse.csr_array if sparse.issparse(given) else np.array
         kept = make(given, dtype=dtype, copy=True)
     except (TypeError, ValueError) as error:
-        raise InputError(
-            f"weights{where}: expected a matrix of numbers, got {type(weights).__name__}."
-        ) from error
-    if kept.shape != shape:
-        raise InputError(f"weights{where}: expected shape {shape} (firms, peers), got {kept.shape}.")
+        kind = type(weights).__name__
+        raise InputError(f"weights{where}: expected a matrix of numbers, got {kind}.") from error
+    expect(kept.shape == shape, f"weights{where}", f"shape {shape} (firms, peers)", kept.shape)
     values = kept.data if sparse.issparse(kept) else kept
     if count := int((~np.isfinite(values)).sum()):
         raise InputError(f"weights{where}: {count} weights are NaN or infinite; an absent weight is 0.")

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, expect
 
 
 @contextmanager
@@ -41,15 +41,13 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     'whole'
     """
     target = Path(path)
-    if target.is_dir():
-        raise InputError(f"path: expected the name of a file, got the folder {str(target)!r}.")
+    expect(not target.is_dir(), "path", "the name of a file", f"the folder {str(target)!r}")
     temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.part")
     try:
         temporary.touch(exist_ok=False)
     except (OSError, ValueError) as error:  # ValueError: a path with a zero byte
-        raise InputError(
-            f"path: cannot write {str(target)!r}: {getattr(error, 'strerror', error)}."
-        ) from error
+        why = getattr(error, "strerror", error)
+        raise InputError(f"path: cannot write {str(target)!r}: {why}.") from error
     try:
         yield temporary
         if target.exists():

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, checked
+from peerattn.exceptions import InputError, checked, expect
 from peerattn.render.cells import formatted, with_minus
 from peerattn.render.table import Shown, Table
 
@@ -202,13 +202,9 @@ def regression_table(
     """
     given = results if isinstance(results, Mapping) else {"(1)": results}
     columns = {head: as_regression(result) for head, result in given.items()}
-    if not columns:
-        raise InputError(
-            "results: expected a regression, or a mapping of heads to regressions; got an empty one."
-        )
+    expect(bool(columns), "results", "a regression, or a mapping of heads to regressions", "an empty one")
     levels = sorted(stars, reverse=True)
-    if not all(0 < level < 1 for level in levels):
-        raise InputError(f"stars: expected levels between 0 and 1, got {stars!r}.")
+    expect(all(0 < level < 1 for level in levels), "stars", "levels between 0 and 1", repr(stars))
     frames = [result.to_frame().rename(index=str) for result in columns.values()]
     known = dict.fromkeys(name for frame in frames for name in frame.index)
     labels = {} if labels is None else labels

@@ -6,11 +6,12 @@ import os
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any, ClassVar
 
 import pandas as pd
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import expect
 from peerattn.render.cells import Cell, formatted, frame_cell, padded, side_of, text_width, with_minus
 from peerattn.render.escape import escape, latex_text, markdown_text, printable
 from peerattn.render.files import write_atomic
@@ -67,14 +68,13 @@ class Table:
 
     def __post_init__(self) -> None:
         columns, rows, n = tuple(map(str, self.columns)), tuple(map(tuple, self.rows)), len(self.columns)
-        if wrong := [row for row in rows if len(row) != n]:
-            raise InputError(f"rows: expected {n} cells in each row, got {len(wrong[0])}: {wrong[0]!r}.")
+        for row in rows:
+            expect(len(row) == n, "rows", f"{n} cells in each row", f"{len(row)}: {row!r}")
         alignment = self.alignment or "".join(map(side_of, zip(*rows))) or "l" * n
-        if len(alignment) != n or set(alignment) - {"l", "r"}:
-            raise InputError(f"alignment: expected {n} letters, each 'l' or 'r', got {self.alignment!r}.")
+        fits = len(alignment) == n and set(alignment) <= {"l", "r"}
+        expect(fits, "alignment", f"{n} letters, each 'l' or 'r'", repr(self.alignment))
         formats = tuple(self.formats) or (".3f",) * n
-        if len(formats) != n:
-            raise InputError(f"formats: expected {n} entries, got {len(formats)}.")
+        expect(len(formats) == n, "formats", f"{n} entries", len(formats))
         vars(self).update(columns=columns, rows=rows, alignment=alignment, formats=formats)
         vars(self).update(footnotes=tuple(self.footnotes), marked=tuple(self.marked))
 
@@ -312,15 +312,13 @@ def _broken_heads(
     """Return the lines of the heads, broken at spaces where the table is too wide, and the widths of the columns."""
     bodies = [max([text_width(row[j]) for row in cells], default=0) for j in range(len(heads))]
     parts = [[head] for head in heads]
-    widths = [max(pair) for pair in zip(bodies, map(text_width, heads))]
-    if limit is not None and _total(widths) > limit:
+    if limit is not None and _total(map(max, bodies, map(text_width, heads))) > limit:
         parts = [
-            textwrap.wrap(head, max(body, 8), break_long_words=False) for head, body in zip(heads, bodies)
+            textwrap.wrap(*pair, break_long_words=False) for pair in zip(heads, (max(w, 8) for w in bodies))
         ]
-        widths = [max([body, *map(text_width, part)]) for body, part in zip(bodies, parts)]
-    height = max(map(len, parts), default=1)
-    tall = [[""] * (height - len(part)) + part for part in parts]
-    return [[part[k] for part in tall] for k in range(height)], widths
+    widths = [max([body, *map(text_width, part)]) for body, part in zip(bodies, parts)]
+    upwards = zip_longest(*(reversed(part) for part in parts), fillvalue="")
+    return [list(line) for line in upwards][::-1], widths
 
 
 def _column_blocks(widths: list[int], limit: int | None) -> list[list[int]]:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pandas as pd
 
-from peerattn.exceptions import InputError, extra
+from peerattn.exceptions import expect, extra
 from peerattn.render.cells import frame_cell, is_number
 from peerattn.render.escape import printable
 from peerattn.render.files import write_atomic
@@ -46,8 +46,7 @@ def write_workbook(path: str | os.PathLike[str], sheets: Mapping[str, pd.DataFra
     Text is written as text whatever it starts with: ``=HYPERLINK(...)`` as a firm's name is shown and not run. Missing and
     infinite numbers are empty cells.
     """
-    if Path(path).suffix.lower() != ".xlsx":
-        raise InputError(f"path: a workbook's name ends in .xlsx, got {str(path)!r}.")
+    expect(Path(path).suffix.lower() == ".xlsx", "path", "a name that ends in .xlsx", repr(str(path)))
     book = extra("openpyxl", "excel", "An Excel file").Workbook()
     book.remove(book.active)
     for name, frame in sheets.items():

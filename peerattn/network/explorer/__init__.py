@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, checked
+from peerattn.exceptions import InputError, checked, expect
 from peerattn.network.attributes import code_numbers
 from peerattn.network.base import BaseNetwork
 from peerattn.network.cross_section import Array, CrossSection, frozen
@@ -128,8 +128,7 @@ def _content(network: BaseNetwork, codes: Any, top_k: int, intervals: Any) -> di
     of 4-byte numbers, in base64.
     """
     groups = [] if codes is None else [show_label(name) for name in pd.factorize(codes)[1]]
-    if len(groups) > _MOST_GROUPS:
-        raise InputError(f"codes: expected at most {_MOST_GROUPS}, got {len(groups)}; use broader ones.")
+    expect(len(groups) <= _MOST_GROUPS, "codes", f"at most {_MOST_GROUPS}", len(groups), "Use broader ones.")
     bounds = None if intervals is None else _bounds(network, intervals)
     sections = []
     for period, section in network.sections():

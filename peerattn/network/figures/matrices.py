@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, checked
+from peerattn.exceptions import checked, expect
 from peerattn.network.attributes import labels_of
 from peerattn.network.base import BaseNetwork
 from peerattn.network.cross_section import Array, CrossSection
@@ -198,8 +198,7 @@ def flow_map(network: BaseNetwork, groups: pd.Series, period: Any = None, *, ax:
     'group of the focal firm'
     """
     flows = group_flows(network, groups, period)
-    if not 0 < len(flows) <= 60:
-        raise InputError(f"groups: expected 1 to 60 groups to draw, got {len(flows)}; use broader ones.")
+    expect(0 < len(flows) <= 60, "groups", "1 to 60 groups to draw", len(flows), "Use broader ones.")
     what = "group" if groups.name is None else short_name(groups.name)
     title = title_of(network, network.section(period)[0])
     written = "{:.0f}" if len(flows) <= 14 else ""
@@ -256,8 +255,7 @@ def search_map(profile: pd.DataFrame, *, ax: Axes | None = None, title: str = "S
     'characteristic of the peer'
     """
     values = profile.to_numpy(dtype=np.float64)
-    if values.size == 0 or not np.isfinite(values).any():
-        raise InputError("profile: expected a matrix with finite numbers; there is nothing to draw.")
+    expect(bool(np.isfinite(values).any()), "profile", "a matrix with finite numbers", "nothing to draw")
     written = "{:.2f}" if len(profile) <= 12 else ""
     label = "score per standard deviation of each"
     return _grid(profile, ax, title, "characteristic", True, written, label)

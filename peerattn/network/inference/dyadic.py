@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from peerattn.exceptions import InputError, checked
+from peerattn.exceptions import InputError, checked, expect
 from peerattn.network.algebra import subset
 from peerattn.network.attributes import characteristic, code_numbers
 from peerattn.network.base import BaseNetwork
@@ -87,8 +87,7 @@ def observations(
     >>> pairs.to_numpy().tolist(), y.tolist(), X.tolist()
     ([[0, 1, 0], [1, 0, 0]], [1.0, 0.0], [[1.0], [1.0]])
     """
-    if not regressors:
-        raise InputError("regressors: expected at least one, such as {'same SIC': SameCode(codes)}.")
+    expect(bool(regressors), "regressors", "at least one, such as {'same SIC': SameCode(codes)}", "none")
     network.check_whole("regressors of pairs")
     chosen, parts = network if periods is None else subset(network, periods=periods), []
     for number, (period, section) in enumerate(chosen.sections()):
@@ -120,11 +119,8 @@ def _matrix(regressor: Any, name: str, network: BaseNetwork, positions: Array, p
     labels = network.labels.take(positions)
     if isinstance(regressor, BaseNetwork):
         regressor = regressor.matrix(period if regressor.is_dated else None)
-    if not isinstance(regressor, pd.DataFrame):
-        kind = type(regressor).__name__
-        raise InputError(
-            f"regressors[{name!r}]: expected SameCode, Difference, PeerNetwork or frame, got {kind}."
-        )
+    known, kind = isinstance(regressor, pd.DataFrame), type(regressor).__name__
+    expect(known, f"regressors[{name!r}]", "SameCode, Difference, PeerNetwork or frame", kind)
     return np.asarray(regressor.reindex(index=labels, columns=labels).to_numpy(dtype=np.float64))
 
 
@@ -241,8 +237,7 @@ def dyadic_regression(
     names = list(regressors)
     if not effects:
         names, X = ["constant", *names], np.column_stack([np.ones(len(y)), X])
-    if len(y) <= len(names):
-        raise InputError(f"network: {len(y)} pairs are known; {len(names)} coefficients need more.")
+    expect(len(y) > len(names), "network", f"more known pairs than {len(names)} coefficients", len(y))
     groups = effect_labels(effects, {name: pairs[name] for name in ("firm", "peer", "period")})
     size = np.maximum(np.abs(X).max(axis=0), 1e-300)
     raw = np.column_stack([X / size, y])

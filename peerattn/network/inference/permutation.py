@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from peerattn.exceptions import InputError, checked
+from peerattn.exceptions import InputError, checked, expect
 from peerattn.network.base import BaseNetwork, Net
 from peerattn.network.cross_section import Array, CrossSection, frozen
 from peerattn.network.inference.dyadic import observations, refuse_dependent
@@ -250,8 +250,8 @@ def placebo(network: Net, kind: Kind = "rewired", *, random_state: int = 0) -> N
     [1.0, 1.0, 1.0]
     """
     rng = np.random.default_rng(random_state)
-    if any(not section.is_square for _, section in network.sections()):
-        raise InputError("placebo: focal firms and peers differ; take subset(firms=...) of both.")
+    square = all(section.is_square for _, section in network.sections())
+    expect(square, "placebo", "focal firms that are the peers", "others", "Take subset(firms=...) of both.")
     sections = []
     for _, section in network.sections():
         order, weights = rng.permutation(len(section.rows)), cast("Any", section.weights)

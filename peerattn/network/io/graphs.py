@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from peerattn.exceptions import InputError, checked, extra
+from peerattn.exceptions import InputError, checked, expect, extra
 from peerattn.network.attributes import by_firm
 from peerattn.network.base import BaseNetwork, Net, as_plain, last_learned
 from peerattn.network.building import from_matrices
@@ -266,7 +266,8 @@ def to_libpysal(network: BaseNetwork, period: Any = None) -> Any:
         installed (``pip install peerattn[spatial]``).
     """
     _, section = network.section(period)
-    if not section.is_square:
-        raise InputError("to_libpysal: focal firms and peers differ; libpysal has no such graph.")
+    expect(
+        section.is_square, "to_libpysal", "focal firms that are the peers", "others, as in no libpysal graph"
+    )
     graph = extra("libpysal.graph", "spatial", "to_libpysal").Graph
     return graph.from_sparse(section.csr(), ids=network.labels.take(section.rows))

@@ -7,6 +7,8 @@ from peerattn.cli.frames import FRAMES, writable_file, write_frame
 from peerattn.cli.output import say, working
 from peerattn.datasets import simulate_panel
 
+_PASSED_ON = ("signal_share", "own_share", "truth", "missing_share")  # to simulate_panel, as they are
+
 
 def run(options: Simulate) -> None:
     """Simulate, write, print."""
@@ -15,15 +17,10 @@ def run(options: Simulate) -> None:
         files["true network"] = writable_file(options.network, (".parquet",)).resolve()
     with working(options, "simulating"):
         made = simulate_panel(
-            options.firms,
-            options.periods,
-            options.characteristics,
-            signal_share=options.signal_share,
-            own_share=options.own_share,
-            truth=options.truth,
+            *(options.firms, options.periods, options.characteristics),
             n_industries=options.industries,
-            missing_share=options.missing_share,
             random_state=options.seed or 0,
+            **{name: getattr(options, name) for name in _PASSED_ON},
         )
         write_frame(made.X.assign(outcome=made.y).reset_index(), options.out)
         if options.network:

@@ -38,8 +38,6 @@ class Table:
         A format specification for the floats of each column, such as ``".3f"`` (the default) or ``".1%"``.
     footnotes : sequence of str
         Shown below, one a line.
-    marked : sequence of int
-        Positions of rows to set in bold (HTML) or to mark with ``*`` (text).
 
     Raises
     ------
@@ -64,7 +62,6 @@ class Table:
     alignment: str = ""
     formats: Sequence[str] = ()
     footnotes: Sequence[str] = ()
-    marked: Sequence[int] = ()
 
     def __post_init__(self) -> None:
         columns, rows, n = tuple(map(str, self.columns)), tuple(map(tuple, self.rows)), len(self.columns)
@@ -75,8 +72,8 @@ class Table:
         expect(fits, "alignment", f"{n} letters, each 'l' or 'r'", repr(self.alignment))
         formats = tuple(self.formats) or (".3f",) * n
         expect(len(formats) == n, "formats", f"{n} entries", len(formats))
-        vars(self).update(columns=columns, rows=rows, alignment=alignment, formats=formats)
-        vars(self).update(footnotes=tuple(self.footnotes), marked=tuple(self.marked))
+        notes = tuple(self.footnotes)
+        vars(self).update(columns=columns, rows=rows, alignment=alignment, formats=formats, footnotes=notes)
 
     @classmethod
     def from_frame(
@@ -86,7 +83,6 @@ class Table:
         title: str = "",
         formats: Mapping[str, str] | None = None,
         footnotes: Sequence[str] = (),
-        index: bool = False,
     ) -> Table:
         """Make a table of a frame's rows.
 
@@ -98,8 +94,6 @@ class Table:
             As in :class:`Table`.
         formats : mapping of str to str, optional
             Column name to format specification; others take ``".3f"``.
-        index : bool, default False
-            Whether the index comes first.
 
         Returns
         -------
@@ -112,9 +106,8 @@ class Table:
         >>> Table.from_frame(frame, formats={"weight": ".1%"}).rows
         (('IBM', 0.25),)
         """
-        shown = frame.reset_index() if index else frame
-        names = [str(name) for name in shown.columns]
-        rows = [tuple(map(frame_cell, row)) for row in shown.itertuples(index=False, name=None)]
+        names = [str(name) for name in frame.columns]
+        rows = [tuple(map(frame_cell, row)) for row in frame.itertuples(index=False, name=None)]
         specs = [(formats or {}).get(name, ".3f") for name in names]
         return cls(title, names, rows, formats=specs, footnotes=footnotes)
 
@@ -156,9 +149,6 @@ class Table:
             Without a line break at the end.
         """
         cells = [[printable(column) for column in self.columns], *self.cells()]
-        if self.marked:
-            marks = ["  ", *("* " if i in self.marked else "  " for i in range(len(self.rows)))]
-            cells = [[mark + first, *rest] for mark, (first, *rest) in zip(marks, cells, strict=True)]
         heads, widths = _broken_heads(cells[0], cells[1:], width)
         blocks = [self._block(block, heads, cells[1:], widths) for block in _column_blocks(widths, width)]
         room = width or max(72, *(text_width(line) for block in blocks for line in block.splitlines()))
@@ -193,9 +183,9 @@ class Table:
             for side, column, shown in zip(self.alignment, self.columns, heads)
         )
         body = ""
-        for position, row in enumerate(cells):
+        for row in cells:
             tags = "".join(f'<td class="{side}">{cell}</td>' for side, cell in zip(sides, row))
-            body += f'<tr class="marked">{tags}</tr>' if position in self.marked else f"<tr>{tags}</tr>"
+            body += f"<tr>{tags}</tr>"
         caption, label = (f"<caption>{title}</caption>", f' aria-label="{title}"') if title else ("", "")
         notes = "".join(f"<p>{escape(note)}</p>" for note in self.footnotes)
         notes = f'<div class="notes">{notes}</div>' if notes else ""

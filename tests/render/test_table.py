@@ -54,12 +54,6 @@ def test_wide_characters_keep_columns_straight() -> None:
     assert lines[2] == "東芝  1.000" and lines[3] == "Sony  1.000"
 
 
-def test_marked_rows() -> None:
-    table = Table("", ("m", "x"), [("a", 1.0), ("b", 2.0)], marked=(1,))
-    assert table.text().splitlines()[2:] == ["  a  1.000", "* b  2.000"]
-    assert table.html().count('class="marked"') == 1
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

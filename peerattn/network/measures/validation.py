@@ -80,12 +80,11 @@ class Validation(Shown):
         beyond = (self.precision, self.matched, self.lift_beyond, self.p_matched)
         rows = {
             f"precision at {self.k}": (self.precision, self.chance, self.lift, self.p_precision),
-            "against same industry and size": beyond,
+            **({} if np.isnan(self.matched) else {"against same industry and size": beyond}),
             f"recall at {self.k}": (self.recall, np.nan, np.nan, np.nan),
             "AUC": (self.auc, 0.5, np.nan, self.p_auc),
         }
-        frame = pd.DataFrame(rows, index=["value", "benchmark", "lift", "p_value"]).T
-        return frame.drop(frame.index[1:2] if np.isnan(self.matched) else [])
+        return pd.DataFrame(rows, index=["value", "benchmark", "lift", "p_value"]).T
 
     def summary(self) -> Table:
         """Return the measures as a table.
@@ -247,14 +246,12 @@ def _cells(network: BaseNetwork, codes: Any, size: Any, n_groups: int) -> Array 
     """Group of each label by its last known code and its mean rank by size; None without both."""
     if codes is None and size is None:
         return None
-    everyone = np.arange(len(network.labels))
-    code, ranks = np.full(len(everyone), -1), pd.DataFrame(index=everyone)
-    for period in network.periods:
-        found = code_numbers(network, codes, everyone, period, "codes")
-        code = np.where(found >= 0, found, code)
-        ranks[period] = characteristic(network, size, everyone, period, "size")
-    by_size = ranks.rank(pct=True).mean(axis=1).rank(pct=True).fillna(0.0)
-    return np.asarray(pd.MultiIndex.from_arrays([code, np.ceil(by_size * n_groups)]).factorize(sort=True)[0])
+    everyone, periods = np.arange(len(network.labels)), network.periods
+    code = pd.DataFrame({t: code_numbers(network, codes, everyone, t, "codes") for t in periods})
+    last = code.where(code >= 0).ffill(axis=1).iloc[:, -1].fillna(-1)
+    sizes = pd.DataFrame({t: characteristic(network, size, everyone, t, "size") for t in periods})
+    by_size = sizes.rank(pct=True).mean(axis=1).rank(pct=True).fillna(0.0)
+    return np.asarray(pd.MultiIndex.from_arrays([last, np.ceil(by_size * n_groups)]).factorize(sort=True)[0])
 
 
 def _regression(network: BaseNetwork, one: _Period, codes: Any, size: Any) -> DyadicRegression | None:

@@ -90,10 +90,10 @@ def test_contributions_are_weights_times_information(task):
         (member,) = model.members_
         W = model._selected(head).weights(model._as_seen(section), slice(0, 12))  # the null peer has the rest
         if task == "explain":
-            v = member.state["slope"][head] * (Y[rows.index] - own).to_numpy()
+            v = member.state["value"][head, 0] * (Y[rows.index] - own).to_numpy()
         else:
             z = model.design_.transform(as_panel(rows))
-            v = z @ member.state["value.weight"][head] * model.y_scale_
+            v = z @ member.state["value"][head, :, 0] * model.y_scale_
         expected += np.abs(W * v)
     np.testing.assert_allclose(found.matrix(PERIOD), expected, atol=1e-10)
     table = connectedness(found)
@@ -101,7 +101,7 @@ def test_contributions_are_weights_times_information(task):
     np.testing.assert_allclose(here["from"], expected.sum(axis=1))
     np.testing.assert_allclose(here["to"], expected.sum(axis=0))
     assert here["net"].sum() == pytest.approx(0, abs=1e-10)
-    peers = replace(model.stack_.stages["peers"], weights={("heads", "heads", ""): 0.5})
+    peers = replace(model.stack_.stages["peers"], weights={("heads", ""): 0.5})
     model.stack_ = replace(model.stack_, stages=model.stack_.stages | {"peers": peers})
     np.testing.assert_allclose(contributions(model, X, **told).matrix(PERIOD), expected / 2, atol=1e-10)
     with pytest.raises(InputError, match="attention model"):

@@ -114,7 +114,7 @@ def test_contributions_of_a_covariance_add_up_to_the_prediction():
     )
     assert "covariance" in model.stack_.fitted
     alone = {group: replace(stage, weights={}) for group, stage in model.stack_.stages.items()}
-    alone["peers"] = replace(alone["peers"], weights={("covariance", "covariance", ""): 1.0})
+    alone["peers"] = replace(alone["peers"], weights={("covariance", ""): 1.0})
     fitted = {"covariance": model.stack_.fitted["covariance"]}
     model.stack_ = replace(model.stack_, stages=alone, fitted=fitted)
     rows = X[X.index.get_level_values("period") == PERIOD]

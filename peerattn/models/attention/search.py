@@ -55,7 +55,8 @@ def find_heads(
     searched). Then all layers, and each layer of the best chains by itself, are drawn anew in turn, until none of it lowers
     the squared error any more (iterated local search).
 
-    The set is searched when the second round is asked for: where the first, the best starts of one head each, helps.
+    The next of three rounds is searched when it is asked for, where the heads of the one before help: the best starts after the
+    first rung of the bracket, one head each (of single layers); these after the second rung; and the set.
 
     No number of heads or layers is chosen here: the mean of the best starts, one head each, the set, and the set of one layer
     less are predictions of their own, which the candidates' problem weighs (combined, not selected).
@@ -63,8 +64,8 @@ def find_heads(
     Yields
     ------
     dict of list of PeerModule
-        By name: first the best starts, a head each, and the set of one layer less, where there are several layers; then the
-        set. In float64, with own term and value vectors (or slopes) by ridge regression.
+        By name: the best starts after the first rung, a head each; these after the second, and the set of one layer less, where
+        there are several layers; the set. In float64, with own term and value vectors (or slopes) by ridge regression.
 
     References
     ----------
@@ -81,11 +82,17 @@ def find_heads(
         bracket = Bracket(replace(spec, n_layers=n_layers), sample, generator)
         earlier = [copy.deepcopy(m).to(settings.dtype) for m in warm if m.spec.n_layers == n_layers]
         known = reduce(PeerModule.beside, earlier) if earlier else None
-        starts = bracket.best(known, starts)
+        if starts is None:
+            starts, known = bracket.first(known)
+            if spec.n_layers == 1:
+                early = starts if known is None else bracket.ranked(known.beside(starts), None, KEPT)[0]
+                yield {ALONE: _alone(early, sample)}
+            starts = bracket.further(starts, known)[0]
+        else:
+            starts = bracket.chains(known, starts)
         if n_layers == spec.n_layers:
-            alone = [starts.take([k]) for k in range(min(KEPT, starts.spec.n_heads))]
-            _solved([*alone, *together], sample)
-            yield {ALONE: alone} | ({SHORTER: together} if together else {})
+            _solved(together, sample)
+            yield {ALONE: _alone(starts, sample)} | ({SHORTER: together} if together else {})
         rival = next((m for m in earlier if m.spec.n_heads == spec.n_heads > 1), None)
         together = [bracket.jointly(starts, rival)]
     _solved(together, sample)
@@ -101,6 +108,13 @@ def refit_heads(
     for module in heads:
         finish(module.to(settings.dtype), sample, generator)
     _solved(heads, sample)
+
+
+def _alone(starts: PeerModule, sample: Sample) -> list[PeerModule]:
+    """Return the best starts, one head each."""
+    heads = [starts.take([k]) for k in range(min(KEPT, starts.spec.n_heads))]
+    _solved(heads, sample)
+    return heads
 
 
 def _solved(heads: Sequence[PeerModule], sample: Sample) -> None:

@@ -36,20 +36,18 @@ class Bracket:
             module.embeddings.requires_grad_(False)
         return module
 
-    def best(self, known: PeerModule | None, shorter: PeerModule | None) -> PeerModule:
-        """Return the best of many starts, best first; those known from earlier periods compete.
+    def first(self, known: PeerModule | None) -> tuple[PeerModule, PeerModule | None]:
+        """Return the best of many starts after their first rung, and the rivals of the second: heads known from earlier periods.
 
-        What heads share is learned with the first of them. Chains of several layers start from those ``shorter`` by one.
+        What heads share is learned with the first of them.
         """
-        if shorter is not None:
-            return self._chains(known, shorter)
         if self.spec.code_levels:  # a head for each code, which first looks to the firms of its own level
             within = self.random(len(self.spec.code_levels), known)
             for code in range(len(self.spec.code_levels)):
                 within.look_within(code, code)
             descend(within, None, self.sample, self.generator, 2, FINE_RATE)
             known = within if known is None else known.beside(within)
-        return self.halved(self.random(STARTS, known), known)[0]
+        return self.rung(self.random(STARTS, known), None), known
 
     def jointly(self, starts: PeerModule, rival: PeerModule | None) -> PeerModule:
         """Return the best start and, one by one, the heads that lower the error most beside it, all optimised together.
@@ -71,15 +69,24 @@ class Bracket:
             finish(found, self.sample, self.generator)
         return found
 
-    def halved(
+    def rung(self, starts: PeerModule, found: PeerModule | None) -> PeerModule:
+        """Return the best quarter of starts after the first rung, best first beside heads found before."""
+        descend(starts, found, self.sample, self.generator, 1, RATE)
+        return self.ranked(starts, found, starts.spec.n_heads // ETA)[0]
+
+    def further(
         self, starts: PeerModule, rivals: PeerModule | None, found: PeerModule | None = None
     ) -> tuple[PeerModule, float]:
-        """Return starts, successively halved, and their rivals, best first beside heads found before; and the least error."""
-        descend(starts, found, self.sample, self.generator, 1, RATE)
-        starts, _ = self.ranked(starts, found, starts.spec.n_heads // ETA)
+        """Return starts after their second rung, and their rivals, best first beside heads found before; and the least error."""
         descend(starts, found, self.sample, self.generator, 2, RATE, cycles=ETA)
         every = starts if rivals is None else rivals.beside(starts)
         return self.ranked(every, found, every.spec.n_heads)
+
+    def halved(
+        self, starts: PeerModule, rivals: PeerModule | None, found: PeerModule | None = None
+    ) -> tuple[PeerModule, float]:
+        """Return starts after both rungs."""
+        return self.further(self.rung(starts, found), rivals, found)
 
     def ranked(
         self, starts: PeerModule, found: PeerModule | None, n_kept: int, size: int = 1
@@ -89,7 +96,7 @@ class Bracket:
         heads = error.argsort()[:n_kept, None] * size + torch.arange(size)
         return starts.take(heads.flatten()), float(error.min())
 
-    def _chains(self, known: PeerModule | None, shorter: PeerModule) -> PeerModule:
+    def chains(self, known: PeerModule | None, shorter: PeerModule) -> PeerModule:
         """Return the best chains of layers, which start from those that are shorter by one, at random, and from each other."""
         n = self.spec.n_layers
 

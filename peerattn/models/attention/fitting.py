@@ -195,13 +195,13 @@ def _tried(
 def _in_rounds(
     candidate: Candidate, training: Training, earlier: Parts, now: Judged, evidence: Any
 ) -> dict[str, Any]:
-    """Fit a candidate at one origin: as many rounds as at the one before, and more as long as what was fitted enters."""
+    """Fit a candidate at one origin: as many rounds as at the one before, and more as long as what was fitted promises."""
     found, said = dict[str, Any](), now.found[candidate.group]
     for parts in candidate.fit(training, earlier):
         found |= parts
         said.update(predictions(parts, now.seen, training.problem.dtype))
         known = earlier.keys() <= found.keys()
-        if candidate.in_rounds and known and not evidence(now).enters(candidate.group, found):
+        if candidate.in_rounds and known and not evidence(now).promises(candidate.group, found):
             break
     return found
 

@@ -17,8 +17,8 @@ from peerattn.models.pools import Rows, Section
 from peerattn.processes import n_processes, process
 
 PAIRS = 2**21  # of focal row and peer, times heads, in a step at most
-ROWS = 2048  # focal rows of a step in the first rung; in the second twice as many, where large samples finish four times
-QUERIES = 256  # focal firms of a period drawn in a step, at most
+ROWS = 2048  # focal rows of a step; in the second rung twice as many, where large samples finish four times
+QUERIES = 256  # focal firms of a period drawn in a step, at most; of large pools a step of the first rung has as many rows
 
 
 class Sample:
@@ -92,7 +92,8 @@ class Sample:
             everyone = self.batch(range(len(self.sections)))
             while True:
                 yield everyone
-        rows = max(QUERIES, min(times * ROWS, round(cells / _of_a_row(self.n_peers))))
+        least = QUERIES if times == 1 else ROWS
+        rows = max(least, min(times * ROWS, round(cells / _of_a_row(self.n_peers))))
         n_focal = self.n_focal.clip(max=QUERIES)
         per_step = max(1, min(round(rows / _of_a_row(n_focal)), len(self.sections)))
         every_firm = bool((self.n_focal <= QUERIES).all())

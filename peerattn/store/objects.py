@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
+from inspect import signature
 from typing import Any, Self
 
 import numpy as np
@@ -175,10 +176,9 @@ def encoded(value: Any, arrays: dict[str, np.ndarray], where: str) -> Any:
         kept = value._held() if hasattr(value, "_held") else vars(value)
         return {KIND: "estimator", "class": named, "attributes": held(kept, inside)}
     if is_dataclass(value) and _OURS.fullmatch(named):
-        return {
-            KIND: named,
-            "fields": held({f.name: getattr(value, f.name) for f in fields(value) if f.init}, where),
-        }
+        taken = signature(type(value)).parameters  # a private field may hold what an argument without the underscore gave
+        kept = [f.name for f in fields(value) if f.name.lstrip("_") in taken]
+        return {KIND: named, "fields": held({name: getattr(value, name) for name in kept}, where)}
     if name in KNOWN and module.startswith("sklearn."):
         return {KIND: "sklearn", "class": name, "attributes": held(state_of(value), inside)}
     raise InputError(

@@ -76,17 +76,12 @@ class History:
 
     def before(self, period: Any, firms: pd.Index, window: int = WINDOW) -> np.ndarray:
         """Return the last ``window`` standardised outcomes strictly before a period, (n, window), the latest last."""
-        return self._before(self.standardised, 0.0, period, firms, window)
-
-    def _before(
-        self, values: np.ndarray, unknown: float, period: Any, firms: pd.Index, window: int, purge: int = 0
-    ) -> np.ndarray:
-        past = np.full((len(firms), window), unknown)
-        end = 0 if period is None else max(0, int(self.table.columns.searchsorted(period)) - purge)
+        past = np.zeros((len(firms), window))
+        end = 0 if period is None else int(self.table.columns.searchsorted(period))
         start = max(0, end - window)
         if end > start:
             at = self.table.index.get_indexer(firms)
-            past[at >= 0, window - (end - start) :] = values[at[at >= 0], start:end]
+            past[at >= 0, window - (end - start) :] = self.standardised[at[at >= 0], start:end]
         return past
 
     def own_past(
@@ -96,18 +91,27 @@ class History:
 
         Outcomes of the last ``purge`` periods before it are not known by then. Zero where there is none.
         """
-        raw, window = self.table.to_numpy(float), min(WINDOW, self.table.shape[1])
-        found = [np.zeros((3, 0))]
-        for section in sections:
-            past = self._before(raw, np.nan, section.period, section.focal.label, window, purge)
-            known = np.isfinite(past)
-            n = known.sum(axis=1)
-            latest = window - 1 - known[:, ::-1].argmax(axis=1) if window else n
-            last = past[np.arange(len(n)), latest] if window else np.zeros(len(n))
-            mean = np.nansum(past, axis=1) / np.maximum(n, 1)
-            found.append(np.stack([np.where(n > 0, last, 0.0), mean, n]))
-        last, mean, n = np.concatenate(found, axis=1)
-        return last, mean, n
+        firms, periods = self.table.index, self.table.columns
+        ends = [0 if s.period is None else int(periods.searchsorted(s.period)) - purge for s in sections]
+        end = np.repeat(np.maximum(ends, 0), [len(section.focal) for section in sections])
+        labels = [section.focal.label for section in sections]
+        at, start = firms.get_indexer(labels[0].append(labels[1:])), np.maximum(end - WINDOW, 0)
+        if not len(firms):
+            return np.zeros(len(at)), np.zeros(len(at)), np.zeros(len(at))
+        last, total, count = self._running
+        n, sum_ = (np.where(at >= 0, table[end, at] - table[start, at], 0.0) for table in (count, total))
+        return np.where(n > 0, last[end, at], 0.0), sum_ / np.maximum(n, 1), n
+
+    @cached_property
+    def _running(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Last known outcome, sum and number of known ones before each period, (T + 1, F)."""
+        table = self.table.to_numpy(float).T
+        known = np.isfinite(table)
+        latest = np.maximum.accumulate(np.where(known, np.arange(1, len(table) + 1)[:, None], 0), axis=0)
+        padded = np.vstack([np.zeros((1, table.shape[1])), np.nan_to_num(table)])
+        start = np.zeros((1, table.shape[1]), dtype=int)
+        last = np.take_along_axis(padded, np.vstack([start, latest]), axis=0)
+        return last, np.cumsum(padded, axis=0), np.vstack([start, np.cumsum(known, axis=0)])
 
     def components(self, period: Any, firms: pd.Index, window: int = WINDOW) -> tuple[np.ndarray, np.ndarray]:
         """Return the firms' past in the principal components of all firms' past, and the components' strengths.

@@ -18,7 +18,8 @@ from peerattn.processes import n_processes, process
 
 PAIRS = 2**21  # of focal row and peer, times heads, in a step at most
 ROWS = 2048  # focal rows of a step; in the second rung twice as many, where large samples finish four times
-QUERIES = 256  # focal firms of a period drawn in a step, at most; of large pools a step of the first rung has as many rows
+#: Focal firms of a period drawn in a step, at most; of large pools a first rung has as many rows a step, later ones four times.
+QUERIES = 256
 
 
 class Sample:
@@ -92,7 +93,7 @@ class Sample:
             everyone = self.batch(range(len(self.sections)))
             while True:
                 yield everyone
-        least = QUERIES if times == 1 else ROWS
+        least = QUERIES * (1 if times == 1 else 4)
         rows = max(least, min(times * ROWS, round(cells / _of_a_row(self.n_peers))))
         n_focal = self.n_focal.clip(max=QUERIES)
         per_step = max(1, min(round(rows / _of_a_row(n_focal)), len(self.sections)))

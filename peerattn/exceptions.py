@@ -346,7 +346,8 @@ def _kind(annotation: Any) -> Kind:
 
 
 def _is_truth(value: Any) -> bool:
-    return isinstance(value, bool) or type(value).__name__ == "bool"  # numpy's, too
+    """Whether a value is True or False, Python's or numpy's."""
+    return isinstance(value, bool) or type(value).__name__ == "bool"
 
 
 _PLAIN: dict[Any, Kind] = {

@@ -197,11 +197,11 @@ def _in_rounds(
 ) -> dict[str, Any]:
     """Fit a candidate at one origin: as many rounds as at the one before, and more as long as what was fitted promises."""
     found, said = dict[str, Any](), now.found[candidate.group]
-    for parts in candidate.fit(training, earlier):
+    for k, parts in enumerate(candidate.fit(training, earlier)):
         found |= parts
         said.update(predictions(parts, now.seen, training.problem.dtype))
         known = earlier.keys() <= found.keys()
-        if candidate.in_rounds and known and not evidence(now).promises(candidate.group, found):
+        if candidate.in_rounds and known and not evidence(now).promises(candidate.group, found, k == 0):
             break
     return found
 

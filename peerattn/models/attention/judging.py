@@ -33,8 +33,8 @@ class Candidate:
     """One way to predict: its group, and how it is fitted.
 
     ``fit(training, earlier)`` yields fitted parts by name, each with a prediction of its own; with ``in_rounds`` more of them are
-    asked for only where a part of the rounds so far would enter at half of κ. ``earlier`` are the parts of the origin before.
-    ``refit`` fits parts that entered to all periods from where they stood; without it, ``fit`` does.
+    asked for only where a part of the rounds so far enters (after the first round at half of κ). ``earlier`` are the parts of
+    the origin before. ``refit`` fits parts that entered to all periods from where they stood; without it, ``fit`` does.
     """
 
     group: str
@@ -130,10 +130,10 @@ class Evidence:
             bases.append(held.base + sum(w * columns[c] for c, w in stages[group].weights.items() if w > 0))
         return stages, bases
 
-    def promises(self, group: str, names: Iterable[str]) -> bool:
-        """Tell whether one of these parts would enter at half of κ, given the groups before it and the others of its group."""
-        stages, _ = replace(self, kappa=self.kappa / OTHERS).stages()
-        return any(name in names for name, _ in stages[group].entered())
+    def promises(self, group: str, names: Iterable[str], unfinished: bool) -> bool:
+        """Tell whether one of these parts enters (at half of κ where it is unfinished), beside the others of its group."""
+        judge = replace(self, kappa=self.kappa / OTHERS) if unfinished else self
+        return any(name in names for name, _ in judge.stages()[0][group].entered())
 
     def unjudged(self) -> str:
         """Return why peers cannot be judged, or nothing."""

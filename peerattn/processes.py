@@ -107,16 +107,15 @@ def all_sum(value: Any) -> Any:
     return total
 
 
-def average_gradients(parameters: Sequence[Any]) -> None:
-    """Give every process the mean of their gradients: each has differentiated the loss as far as it depends on its own rows."""
-    if joined():
-        import torch
-        from torch.nn.utils import parameters_to_vector, vector_to_parameters
+def averaged(gradients: Sequence[Any]) -> list[Any]:
+    """Return the mean over the processes of each gradient: each differentiates the loss as far as it depends on its own rows."""
+    if not joined():
+        return list(gradients)
+    import torch
 
-        for each in parameters:
-            each.grad = torch.zeros_like(each) if each.grad is None else each.grad
-        gradients = [each.grad for each in parameters]
-        vector_to_parameters(all_sum(parameters_to_vector(gradients)) / n_processes(), gradients)
+    flat = all_sum(torch.cat([each.flatten() for each in gradients])) / n_processes()
+    parts = flat.split([each.numel() for each in gradients])
+    return [part.view_as(each) for part, each in zip(parts, gradients, strict=True)]
 
 
 def gathered(value: Value) -> list[Value]:

@@ -12,7 +12,7 @@ from torch.optim.adam import (
     adam,  # the function: torch's optimiser classes import its compiler, 1.2 CPU s a process
 )
 
-from peerattn.processes import all_sum, n_processes
+from peerattn.processes import averaged
 
 
 def minimise(
@@ -42,6 +42,4 @@ def minimise(
 def gradients(value: Tensor, free: Sequence[Tensor]) -> list[Tensor]:
     """Return the derivatives of a loss by these parameters: of several processes, the mean of theirs."""
     found = torch.autograd.grad(value, free, allow_unused=True)
-    every = [torch.zeros_like(p) if g is None else g for g, p in zip(found, free, strict=True)]
-    flat = all_sum(torch.cat([g.flatten() for g in every])) / n_processes()
-    return [g.view_as(p) for g, p in zip(flat.split([p.numel() for p in free]), free, strict=True)]
+    return averaged([torch.zeros_like(p) if g is None else g for g, p in zip(found, free, strict=True)])

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from peerattn.exceptions import InputError, check_at_least, expect
-from peerattn.processes import all_sum, average_gradients, n_processes, process
+from peerattn.processes import all_sum, averaged, n_processes, process
 from peerattn.render import progress_bar
 from peerattn.training.schedule import Schedule, make_scheduler
 
@@ -179,7 +179,10 @@ def _step(
     value = loss()
     number = _finite("loss", all_sum(value.item()) / n_processes(), step, rate)
     value.backward()
-    average_gradients(trained)
+    if n_processes() > 1:
+        own = [torch.zeros_like(each) if each.grad is None else each.grad for each in trained]
+        for each, mean in zip(trained, averaged(own), strict=True):
+            each.grad = mean
     norm = nn.utils.clip_grad_norm_(trained, math.inf if clip is None else clip).item()
     _finite("gradient's norm", norm, step, rate)
     optimizer.step()

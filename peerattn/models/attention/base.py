@@ -65,7 +65,6 @@ class StackModel(AttentionRows):
     def _learn(
         self, training: Rows, panel: Panel, checkpoint: Checkpoint | None = None, device: str = "cpu"
     ) -> None:
-        training = self._standardise_outcomes(training)
         names = list(self.design_.levels)
         columns = {name: c for c, name in enumerate(names)}
         self.pair_terms_ = PairTerms(read_priors(self.prior, names), columns, self.n_layers > 1)
@@ -260,7 +259,7 @@ class AttentionModel(StackModel):
             raise InputError(
                 'reference: on arrays self-attention looks to the training rows; use attention="cross".'
             )
-        self._standardise_outcomes(training)
+        training = self._standardise_outcomes(training)
         self.reference_ = None if reference is None else self._reference_rows(reference)
         if self.reference_ is not None:
             refuse_other_periods(panel, self.reference_[0])

@@ -78,7 +78,7 @@ class CovariancePeerRegressor(PeerRegressor, StackModel):
 
     def _learn(self, training: Rows, panel: Panel, *_: Any) -> None:
         self.reference_, self.weighs_peers_ = None, False
-        super()._learn(training, panel)
+        super()._learn(self._standardise_outcomes(training), panel)
 
     def _loss(self) -> Loss:
         return squared_error

@@ -123,6 +123,12 @@ def did_you_mean(name: object, options: Iterable[object], n: int = 3) -> str:
     return f" Near matches: {', '.join(repr(lowered[low]) for low in near)}."
 
 
+def refuse(wrong: object, message: str) -> None:
+    """Raise an InputError with this message where something is wrong."""
+    if wrong:
+        raise InputError(message)
+
+
 def expect(holds: bool, name: str, what: str, got: object, remedy: str = "") -> None:
     """Raise an InputError where something does not hold: what is expected of an argument, what came, and what to do.
 
@@ -130,8 +136,7 @@ def expect(holds: bool, name: str, what: str, got: object, remedy: str = "") -> 
     Traceback (most recent call last):
     peerattn.exceptions.InputError: split: expected 'words' or 'spaces', got 'tabs'.
     """
-    if not holds:
-        raise InputError(f"{name}: expected {what}, got {got}. {remedy.strip()}".rstrip())
+    refuse(not holds, f"{name}: expected {what}, got {got}. {remedy.strip()}".rstrip())
 
 
 def check_at_least(least: int, **numbers: Any) -> None:

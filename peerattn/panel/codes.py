@@ -76,11 +76,10 @@ def canonical_codes(column: pd.Series, scheme: str | None = None) -> pd.Series:
     else:
         numbers = column.to_numpy(dtype=float, na_value=np.nan)
         broken = numbers[(np.abs(numbers) > 2**62) | (np.isfinite(numbers) & (np.round(numbers) != numbers))]
-        if len(broken):
-            raise InputError(
-                f"column {column.name!r} is declared as a code but holds {'infinity' if np.isinf(broken[0]) else broken[0]}: "
-                "codes are whole numbers or text, NaN where unknown. Drop it from codes= to use it as a characteristic."
-            )
+        for value in broken:
+            held = f"column {column.name!r} is declared as a code but holds {'infinity' if np.isinf(value) else value}: "
+            remedy = "codes are whole numbers or text, NaN where unknown. Drop it from codes= to use it as a characteristic."
+            raise InputError(held + remedy)
         text = pd.Series(numbers, column.index, name=column.name).astype("Int64").astype("string")
     if scheme == "sic":
         text = text.where(~text.str.fullmatch(r"\d{1,3}").fillna(False).astype(bool), text.str.zfill(4))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import CodeWarning, InputError, check_names, checked, warn_user
+from peerattn.exceptions import CodeWarning, InputError, check_names, checked, refuse, warn_user
 from peerattn.panel.codes import are_whole, looks_like_code
 
 _OTHER_OUTCOME = re.compile(r"(_next|_lead|_fwd)\d*$|(_lead|_fwd)|^(outcome|target|y)$", re.IGNORECASE)
@@ -27,10 +27,8 @@ class ColumnChoice:
     left: dict[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        lines = [
-            f"characteristics ({len(self.characteristics)}): {', '.join(map(str, self.characteristics))}"
-        ]
-        lines += [f"codes ({len(self.codes)}): {', '.join(map(str, self.codes))}"] if self.codes else []
+        taken = {"characteristics": self.characteristics, **({"codes": self.codes} if self.codes else {})}
+        lines = [f"{what} ({len(names)}): {', '.join(map(str, names))}" for what, names in taken.items()]
         why: dict[str, list[str]] = {}
         for column, reason in self.left.items():
             why.setdefault(reason, []).append(column)
@@ -98,17 +96,13 @@ def choose_columns(
         chosen, why = list(dict.fromkeys(characteristics)), dict.fromkeys(others, "not requested")
         refuse_outcomes(chosen)
         for name in chosen:
-            if name not in others:
-                raise InputError(
-                    f"characteristics: {name!r} is already firm, period, outcome or code; name it once."
-                )
-            if not is_number(frame[name]):
-                raise InputError(
-                    f"characteristics: {name!r} holds {frame[name].dtype}, not numbers; declare it in codes, or convert it."
-                )
+            other = f"characteristics: {name!r} is already firm, period, outcome or code; name it once."
+            refuse(name not in others, other)
+            text = f"characteristics: {name!r} holds {frame[name].dtype}, not numbers; declare it in codes, or convert it."
+            refuse(not is_number(frame[name]), text)
         _warn_of_codes(frame, chosen)
-    if not chosen and not codes:
-        raise InputError(f"no characteristics: none of the columns {columns} is a number that may be used.")
+    none = f"no characteristics: none of the columns {columns} is a number that may be used."
+    refuse(not chosen and not codes, none)
     return ColumnChoice(
         tuple(chosen), tuple(codes), {name: why[name] for name in others if name not in chosen}
     )
@@ -121,11 +115,9 @@ def all_columns(frame: pd.DataFrame, codes: Sequence[object]) -> ColumnChoice:
     refuse_unknown("codes", codes, frame.columns)
     found = [name for name in frame.columns if name in codes or holds_text(frame[name])]
     for name in found:
-        if name not in codes and (example := number_as_text(frame[name])) is not None:
-            raise InputError(
-                f"X: column {name!r} holds numbers stored as text, such as {example!r}: convert it with pandas.to_numeric, or "
-                "declare it in codes."
-            )
+        example = None if name in codes else number_as_text(frame[name])
+        stored = f"X: column {name!r} holds numbers stored as text, such as {example!r}"
+        refuse(example, f"{stored}: convert it with pandas.to_numeric, or declare it in codes.")
     numbers = [name for name in frame.columns if name not in found]
     _warn_of_codes(frame, numbers)
     return ColumnChoice(tuple(numbers), tuple(found))
@@ -141,9 +133,8 @@ def _warn_of_codes(frame: pd.DataFrame, names: Sequence[object]) -> None:
 
 def refuse_repeated(columns: pd.Index) -> None:
     """Raise an InputError when two columns have one name."""
-    if not columns.is_unique:
-        repeated = columns[columns.duplicated()][0]
-        raise InputError(f"X has several columns named {repeated!r}: column names must be unique.")
+    for name in columns[columns.duplicated()]:
+        raise InputError(f"X has several columns named {name!r}: column names must be unique.")
 
 
 def refuse_unknown(argument: str, names: Iterable[object], columns: Collection[object]) -> None:
@@ -155,9 +146,8 @@ def _reason_to_leave(column: pd.Series) -> str:
     """Return why a column is not taken where the caller names none; an empty text where it is."""
     if (example := number_as_text(column)) is not None:
         reason = f"numbers stored as text, such as {example!r}: convert with pandas.to_numeric"
-        warn_user(
-            CodeWarning(f"column {column.name!r} is left out: it holds {reason}, or declare it in codes.")
-        )
+        said = f"column {column.name!r} is left out: it holds {reason}, or declare it in codes."
+        warn_user(CodeWarning(said))
         return reason
     if not is_number(column):
         return "not a number; declare it in codes to use it"
@@ -198,11 +188,8 @@ def number_as_text(column: pd.Series) -> str | None:
 def refuse_outcomes(names: Sequence[object]) -> None:
     """Raise when a characteristic is named like next period's outcome (``*_next``)."""
     outcomes = [str(name) for name in names if str(name).endswith("_next")]
-    if outcomes:
-        raise InputError(
-            f"characteristics: {', '.join(map(repr, outcomes))} hold next period's outcomes and would leak the future into the "
-            "model; drop them from X."
-        )
+    said = f"characteristics: {', '.join(map(repr, outcomes))} hold next period's outcomes"
+    refuse(outcomes, f"{said} and would leak the future into the model; drop them from X.")
 
 
 def possible_leaks(characteristics: pd.DataFrame, y: np.ndarray) -> list[str]:

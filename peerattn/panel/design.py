@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import DroppedColumnWarning, InputError, did_you_mean, warn_user
+from peerattn.exceptions import DroppedColumnWarning, check_one_of, refuse, warn_user
 from peerattn.panel.panel import Panel
 
 Role = Literal["characteristic", "missing", "level"]
@@ -111,10 +111,7 @@ class Design:
         without : sequence
             Codes to leave out.
         """
-        if scale not in SCALES:
-            raise InputError(
-                f"scale must be one of {list(SCALES)}, got {scale!r}.{did_you_mean(scale, SCALES)}"
-            )
+        check_one_of(scale=(scale, SCALES))
         frame = panel.characteristics
         frame = frame if characteristics is None else frame[list(characteristics)]
         codes = panel.codes.drop(columns=list(without))
@@ -122,10 +119,8 @@ class Design:
         if not known.all():
             message = f"no training value at all in {', '.join(map(repr, frame.columns[~known]))}: left out."
             warn_user(DroppedColumnWarning(message))
-        if not known.any() and not codes.shape[1]:
-            raise InputError(
-                "X has no characteristic with a known training value, and no code; pass at least one of them."
-            )
+        none = "X has no characteristic with a known training value, and no code; pass at least one of them."
+        refuse(not known.any() and not codes.shape[1], none)
         indicated, frame = frame.columns[known & gaps], frame.loc[:, known]
         p, columns = frame.shape[1], frame.to_numpy().T
         ranked = scale == "rank" and not panel.dated

@@ -79,8 +79,8 @@ def sic_to_fama_french(sic: Any, industries: Literal[12, 48, 49] = 49) -> Any:
     codes = canonical_codes(column.rename("sic"))
     known = codes.notna()
     broken = codes[known & ~codes.str.fullmatch(r"\d{4}").fillna(False).astype(bool)]
-    if len(broken):
-        raise InputError(f"sic: {broken.iloc[0]!r} is not a SIC code: up to four digits are expected.")
+    for code in broken:
+        raise InputError(f"sic: {code!r} is not a SIC code: up to four digits are expected.")
     found = pd.Series(None, index=column.index, name=column.name, dtype="str")
     found[known] = _industry_of_code(industries)[codes[known].astype(int)]
     return found if not single else (str(found.iloc[0]) if known.iloc[0] else None)

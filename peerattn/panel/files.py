@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, refuse
 from peerattn.panel.frames import as_pandas
 
 #: Endings of files that are read by period, and their formats.
@@ -69,9 +69,8 @@ def schema_of(dataset: Any, files: Sequence[Any]) -> tuple[Any, dict[str, str]]:
     import pyarrow as pa
 
     physical = {name for file in files for name in file.physical_schema.names}
-    found = {
-        key.name: (key.type, "the names of folders") for key in dataset.schema if key.name not in physical
-    }
+    folders = [key for key in dataset.schema if key.name not in physical]
+    found = {key.name: (key.type, "the names of folders") for key in folders}
     wrong: dict[str, str] = {}
     for file in files:
         for column in file.physical_schema:
@@ -80,9 +79,8 @@ def schema_of(dataset: Any, files: Sequence[Any]) -> tuple[Any, dict[str, str]]:
             if both is None:
                 wrong[column.name] = f"{column.type} in {file.path}, {kind} in {where}"
             found[column.name] = both or pa.string(), where
-    return pa.schema(
-        [(name, kind) for name, (kind, _) in found.items() if not _ROW_NUMBERS.fullmatch(name)]
-    ), wrong
+    kinds = [(name, kind) for name, (kind, _) in found.items() if not _ROW_NUMBERS.fullmatch(name)]
+    return pa.schema(kinds), wrong
 
 
 def _common(one: Any, other: Any) -> Any:
@@ -113,17 +111,12 @@ def dataset_of(source: Any) -> tuple[Any, Any]:
         return dataset_of(folder.name)[0], folder
     import pyarrow.dataset as ds
 
-    if not isinstance(source, str | Path):
-        raise InputError(
-            f"source: expected a path, a pyarrow Dataset or an iterator of frames, got {type(source).__name__}."
-        )
+    wanted = "source: expected a path, a pyarrow Dataset or an iterator of frames"
+    refuse(not isinstance(source, str | Path), f"{wanted}, got {type(source).__name__}.")
     path = Path(source)
-    if not path.exists():
-        raise InputError(f"{path}: no such file or folder.")
-    if path.is_file() and path.suffix.lower() not in KINDS:
-        raise InputError(
-            f"{path}: a Parquet or Arrow file can be read by period; read others whole, with read_panel."
-        )
+    refuse(not path.exists(), f"{path}: no such file or folder.")
+    other = f"{path}: a Parquet or Arrow file can be read by period; read others whole, with read_panel."
+    refuse(path.is_file() and path.suffix.lower() not in KINDS, other)
     return ds.dataset(path, format=KINDS.get(path.suffix.lower(), "parquet"), partitioning="hive"), None
 
 
@@ -132,12 +125,11 @@ def _spill(frames: Iterator[Any], folder: Path) -> None:
     number = -1
     for number, frame in enumerate(frames):
         given = as_pandas(frame)
-        if not isinstance(given, pd.DataFrame):
-            raise InputError(f"source: expected an iterator of frames, got one of {type(given).__name__}.")
+        other = f"source: expected an iterator of frames, got one of {type(given).__name__}."
+        refuse(not isinstance(given, pd.DataFrame), other)
         given = given.reset_index() if given.index.names != [None] else given
         given.to_parquet(folder / f"{number:08}.parquet", index=False)
-    if number < 0:
-        raise InputError("source: the iterator gave no frame.")
+    refuse(number < 0, "source: the iterator gave no frame.")
 
 
 @contextmanager
@@ -162,11 +154,9 @@ def runs_of(files: Sequence[Any], schema: Any, period: str) -> tuple[pd.Series, 
         codes, found = pd.factorize(column, use_na_sentinel=False)
         edges = [*np.flatnonzero(np.diff(codes, prepend=-1)).tolist(), len(codes)]
         begun = pd.Series(codes[edges[:-1]])
-        if begun.duplicated().any():
-            raise InputError(
-                f"rows of period {found[begun[begun.duplicated()].iloc[0]]} are in several places of a file: sort the file by "
-                f"{period!r}, or write a file for each period."
-            )
+        for again in found[begun[begun.duplicated()]]:
+            remedy = f"sort the file by {period!r}, or write a file for each period."
+            raise InputError(f"rows of period {again} are in several places of a file: {remedy}")
         labels.append(column.iloc[edges[:-1]])
         runs += [Run(number, *ends) for ends in pairwise(edges)]
     return pd.concat(labels, ignore_index=True), runs

@@ -6,8 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from peerattn.exceptions import InputError, checked, extra
-from peerattn.panel.columns import refuse_unknown
+from peerattn.exceptions import InputError, check_names, checked, extra, refuse
 from peerattn.panel.frames import read_frame
 from peerattn.panel.panel import Panel
 from peerattn.panel.reading import read_panel
@@ -57,18 +56,16 @@ def from_formula(
     model_matrix = extra("formulaic", "regressions", "from_formula").model_matrix
     left, tilde, right = formula.partition("~")
     terms, _, after = right.partition("|")
-    if not tilde or not left.strip() or not terms.strip():
-        raise InputError(f"formula: expected 'outcome ~ characteristics | codes', got {formula!r}.")
+    whole = tilde and left.strip() and terms.strip()
+    refuse(not whole, f"formula: expected 'outcome ~ characteristics | codes', got {formula!r}.")
     frame = read_frame(frame)
     frame = frame.reset_index() if frame.index.names != [None] else frame
     codes = [name for name in map(str.strip, after.split("+")) if name and name not in (firm, period)]
     for argument, names in {"firm": [firm], "period": [period], "formula": codes}.items():
-        refuse_unknown(argument, names, frame.columns)
+        check_names(argument, "column", names, frame.columns)
     for fitted in ("scale(", "center(", "poly(", "bs(", "cs("):
-        if fitted in formula:
-            raise InputError(
-                f"formula: {fitted}...) learns from all rows, tested ones, too; put it in a Pipeline."
-            )
+        learns = f"formula: {fitted}...) learns from all rows, tested ones, too; put it in a Pipeline."
+        refuse(fitted in formula, learns)
 
     def columns_of(side: str) -> pd.DataFrame:
         try:
@@ -78,8 +75,7 @@ def from_formula(
 
     outcome = left.strip()
     y = columns_of(outcome)
-    if y.shape[1] != 1:
-        raise InputError(f"formula: {outcome!r} makes {y.shape[1]} columns; the outcome is one.")
+    refuse(y.shape[1] != 1, f"formula: {outcome!r} makes {y.shape[1]} columns; the outcome is one.")
     table, taken = frame, None
     if terms.strip() != ".":
         x = columns_of(terms.strip())

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from peerattn.exceptions import InputError, extra
+from peerattn.exceptions import InputError, extra, refuse
 
 
 def as_pandas(frame: Any) -> Any:
@@ -53,21 +53,16 @@ def read_frame(source: Any) -> pd.DataFrame:
     if isinstance(source, str | Path):
         return _read_file(Path(source))
     frame = as_pandas(source)
-    if not isinstance(frame, pd.DataFrame):
-        raise InputError(
-            f"expected a path or a frame (pandas, polars, pyarrow, DuckDB), got {type(source).__name__}."
-        )
+    wanted = f"expected a path or a frame (pandas, polars, pyarrow, DuckDB), got {type(source).__name__}."
+    refuse(not isinstance(frame, pd.DataFrame), wanted)
     return frame
 
 
 def _read_file(path: Path) -> pd.DataFrame:
     kind, read = _READERS.get(path.suffix.lower(), ("", ""))
-    if not kind:
-        raise InputError(
-            f"{path}: unknown kind of file {path.suffix!r}; known are {', '.join(sorted(_READERS))}."
-        )
-    if not path.is_file():
-        raise InputError(f"{path}: no such file.")
+    known = ", ".join(sorted(_READERS))
+    refuse(not kind, f"{path}: unknown kind of file {path.suffix!r}; known are {known}.")
+    refuse(not path.is_file(), f"{path}: no such file.")
     tool: Any = pd
     if kind == "statistical":  # codes stay codes, dates are dates, missing values of every letter are NaN
         tool = extra("pyreadstat", "stata", f"{path.name}, a file of Stata, SAS or SPSS,")
@@ -78,9 +73,7 @@ def _read_file(path: Path) -> pd.DataFrame:
         return found if tool is pd else found[0]
     except InputError:
         raise
-    except (
-        Exception
-    ) as error:  # pyarrow and pandas raise a dozen classes for one cause: the file is not whole
+    except Exception as error:  # pyarrow and pandas raise a dozen classes: the file is not whole
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:120]
         raise InputError(f"{path}: not a readable {kind} file ({reason}). Is it complete?") from error
 
@@ -89,8 +82,8 @@ def _read_csv(path: Path) -> pd.DataFrame:
     """Read a CSV file, without the numbers of rows that pandas writes; "." is missing in SAS and Stata."""
     frame = pd.read_csv(path, na_values=["."])
     first = str(frame.columns[0]) if frame.shape[1] else ""
-    if frame.shape[1] == 1 and ";" in first:
-        raise InputError(f"{path}: has one column only, {first[:60]!r}: separate columns by commas.")
+    single = f"{path}: has one column only, {first[:60]!r}: separate columns by commas."
+    refuse(frame.shape[1] == 1 and ";" in first, single)
     if first == "Unnamed: 0" and frame[first].tolist() == list(range(len(frame))):
         return frame.drop(columns=first)
     return frame

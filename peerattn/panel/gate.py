@@ -11,7 +11,15 @@ import pandas as pd
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_X_y, validate_data
 
-from peerattn.exceptions import InputError, PossibleLeakWarning, UnitWarning, checked, did_you_mean, warn_user
+from peerattn.exceptions import (
+    InputError,
+    PossibleLeakWarning,
+    UnitWarning,
+    checked,
+    did_you_mean,
+    refuse,
+    warn_user,
+)
 from peerattn.panel.columns import (
     LEAK_CORRELATION,
     ColumnChoice,
@@ -22,7 +30,7 @@ from peerattn.panel.columns import (
 from peerattn.panel.frames import as_pandas
 from peerattn.panel.labels import warn_of_labels
 from peerattn.panel.panel import Panel
-from peerattn.panel.reading import as_panel, assemble, read_rows, refusing
+from peerattn.panel.reading import as_panel, panel_of, refusing
 
 PER_CENT = 1.5  # median size of returns above which they are per cent
 _CHECKS_OF_Y: dict[str, Any] = {"ensure_all_finite": "allow-nan", "y_numeric": True, "ensure_min_samples": 2}
@@ -70,67 +78,52 @@ def check_panel(
     InputError
         As :func:`as_panel`; and for codes that name nearly every firm, or other columns than those of fit.
     """
-    has_outcome = y is not None or (isinstance(X, Panel) and X.outcomes is not None)
-    if fitting and not has_outcome and get_tags(estimator).target_tags.required:
-        raise InputError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
-    given = as_pandas(X)
+    known = y is not None or (isinstance(X, Panel) and X.outcomes is not None)
+    required = fitting and not known and get_tags(estimator).target_tags.required
+    refuse(required, f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
+    given, declared = as_pandas(X), codes if fitting else estimator.code_columns_
     named = isinstance(given, pd.DataFrame | Panel)
-    if not named:
-        given = _numbers(estimator, given, fitting, codes)
-    if isinstance(given, Panel):
-        columns, n_rows = given.columns, len(given)
-    else:
-        rows = read_rows(X if named else given, firm, period, undated=undated)
-        columns, n_rows = tuple(rows.frame.columns), len(rows.frame)
-        if fitting and rows.labels is None:
-            warn_of_labels(rows.frame)
-    names = _names(estimator, columns, n_rows, fitting, named)
-    declared = codes if fitting else estimator.code_columns_
-    if isinstance(given, Panel):
-        panel = given.with_codes(declared) if names == columns else given
-        if not fitting:
-            panel = panel.with_outcomes(None)
-            if names != columns or {*panel.codes} != {*declared}:
-                raise InputError(
-                    f"X is a Panel with columns {list(columns)}, of which {list(panel.codes)} are codes, but fit had "
-                    f"{list(names)} and {list(declared)}: declare the same, or pass X.X."
-                )
-    else:
-        frame = rows.frame if names == columns else rows.frame.set_axis(list(names), axis=1)
+
+    def choose(frame: pd.DataFrame) -> tuple[pd.DataFrame, ColumnChoice]:
+        names = list(_names(estimator, tuple(frame.columns), len(frame), fitting, named))
         choice = ColumnChoice(tuple(name for name in names if name not in declared), tuple(declared))
-        panel = assemble(rows._replace(frame=frame), all_columns(frame, declared) if fitting else choice)
+        frame = frame.set_axis(names, axis=1)
+        return frame, all_columns(frame, declared) if fitting else choice
+
+    if isinstance(given, Panel):
+        names = _names(estimator, given.columns, len(given), fitting, named)
+        panel = given.with_codes(declared) if names == given.columns else given
+        other = not fitting and (names != given.columns or {*panel.codes} != {*declared})
+        had = f"X is a Panel with columns {list(given.columns)}, of which {list(panel.codes)} are codes, but fit had "
+        refuse(other, f"{had}{list(names)} and {list(declared)}: declare the same, or pass X.X.")
+    else:
+        X = X if named else _numbers(estimator, given, fitting, codes)
+        panel = panel_of(X, choose, firm, period, undated=undated)
+        if fitting and panel.firm is None:
+            warn_of_labels(panel.columns)
     if fitting:
         estimator.column_names_ = panel.columns if named else None
         estimator.code_columns_ = tuple(panel.codes)
     if isinstance(y, Panel):  # the same rows, with the outcomes to be shown
         panel = replace(panel, outcomes=y.outcomes)
-    elif y is not None:
+    elif y is not None or not fitting:
         if fitting and panel.firm is None:  # as scikit-learn checks it
-            y = check_X_y(np.zeros((n_rows, 1)), y, estimator=estimator, **_CHECKS_OF_Y)[1].astype(float)
+            y = check_X_y(np.zeros((len(panel), 1)), y, estimator=estimator, **_CHECKS_OF_Y)[1].astype(float)
         panel = panel.with_outcomes(y, "y" if fitting else "outcomes")
     if fitting and panel.outcomes is not None and panel.firm is not None:
-        warn_of_leaks(panel)
-        if not isinstance(X, Panel):  # of a fold of a comparison, which has warned of the whole
-            warn_of_constants(panel)
-        learned = [name for name in panel.codes if name not in groupings]
-        if not (isinstance(X, Panel) and X.codes_are_groups and {*learned} <= {*X.codes}):
-            refuse_identities(panel, learned, codes, universe, (firm, period))
+        examine(panel, [name for name in panel.codes if name not in groupings], codes, universe)
     return panel
 
 
 def _numbers(estimator: Any, X: Any, fitting: bool, codes: Sequence[str]) -> np.ndarray:
     """Return an array that scikit-learn has checked, as it checks those of every estimator."""
-    if codes:
-        raise InputError(
-            f"codes={list(codes)} names columns, but X is an array without names: pass a DataFrame."
-        )
+    unnamed = f"codes={list(codes)} names columns, but X is an array without names: pass a DataFrame."
+    refuse(codes, unnamed)
     options: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan", "reset": fitting}
     X = validate_data(estimator, X, **options)
-    if not fitting and estimator.code_columns_:
-        raise InputError(
-            f"X is an array, but fit read codes in {', '.join(map(repr, estimator.code_columns_))}: pass a DataFrame with "
-            "the columns of fit."
-        )
+    read = () if fitting else estimator.code_columns_
+    array = f"X is an array, but fit read codes in {', '.join(map(repr, read))}"
+    refuse(read, f"{array}: pass a DataFrame with the columns of fit.")
     return np.asarray(X)
 
 
@@ -146,17 +139,12 @@ def _names(
             validate_data(estimator, frame, reset=fitting, skip_check_array=True)
         except ValueError as error:
             raise InputError(f"{_other_columns(fitted, columns)}{error}") from error
-    if not columns or not n_rows:
-        what = "sample" if columns else "feature"
-        raise InputError(
-            f"X has 0 {what}(s) (shape={n_rows, len(columns)}) while a minimum of 1 is required."
-        )
+    what, shape = "sample" if columns else "feature", (n_rows, len(columns))
+    refuse(0 in shape, f"X has 0 {what}(s) (shape={shape}) while a minimum of 1 is required.")
     if fitted is None:
         return numbers
-    if columns not in (fitted, numbers):
-        raise InputError(
-            f"X has columns {list(columns)}, but fit had {list(fitted)}: pass the same columns in the same order."
-        )
+    had = f"X has columns {list(columns)}, but fit had {list(fitted)}"
+    refuse(columns not in (fitted, numbers), f"{had}: pass the same columns in the same order.")
     return tuple(fitted)
 
 
@@ -174,47 +162,45 @@ def _other_columns(fitted: Sequence[Any] | None, have: Sequence[Any]) -> str:
     return f"The columns of X differ from those passed to fit: {differ}. Pass X[[...]] with {shown}. "
 
 
-def warn_of_leaks(panel: Panel) -> None:
-    """Warn of characteristics that look like the outcome itself."""
-    assert panel.outcomes is not None
+def examine(panel: Panel, learned: Sequence[Any], declared: Sequence[Any], universe: Any = None) -> None:
+    """Warn of characteristics that look like the outcome or are constant; refuse codes that would be learned as the firm's name.
+
+    A panel is examined once: of a fold of a comparison the whole was.
+
+    Parameters
+    ----------
+    panel : Panel
+        With firms and outcomes.
+    learned, declared : sequence
+        Codes that a model learns from, and those that were declared.
+    universe : frame, optional
+        The firms that answer, where these are others: levels of codes are counted over them, too.
+    """
+    assert panel.firm is not None and panel.outcomes is not None
+    if panel.examined:
+        return
     if leaks := possible_leaks(panel.characteristics, panel.outcomes):
         said = f"{', '.join(map(repr, leaks))}: correlation with the outcome {panel.outcome!r} is above {LEAK_CORRELATION} in "
-        warn_user(
-            PossibleLeakWarning(
-                said + "absolute value. Is it known at the time of the row, and not the outcome itself?"
-            )
-        )
+        said += "absolute value. Is it known at the time of the row, and not the outcome itself?"
+        warn_user(PossibleLeakWarning(said))
     usual = np.nanmedian(np.abs(panel.outcomes))
     if usual > PER_CENT and named_like_return(panel.outcome):
         message = f"outcome {panel.outcome!r} is named like a return and has a median size of {usual:.3g}: "
         warn_user(UnitWarning(message + "returns are decimals here, divide those in per cent by 100."))
-
-
-def warn_of_constants(panel: Panel) -> None:
-    """Warn of characteristics and codes that are the same in all rows: no model can use them."""
     columns = {**panel.characteristics, **panel.codes}.items()
     same = [str(name) for name, x in columns if len(x) > 1 and x.notna().all() and x.nunique() == 1]
     if same:
         message = "the same value in all rows; leave out, or is it the right column?"
         warn_user(UnitWarning(f"{', '.join(map(repr, same))}: {message}"))
-
-
-def refuse_identities(
-    panel: Panel, learned: Sequence[Any], declared: Sequence[Any], universe: Any, names: tuple[str, str]
-) -> None:
-    """Raise when a code has nearly one level per firm, of the universe too: it would be learned as the firm's name."""
-    assert panel.firm is not None
     firm, codes = panel.firm, panel.codes[list(learned)]
     if learned and {*learned} <= {*getattr(universe, "columns", ())}:
-        options: dict[str, Any] = {"firm": names[0], "period": names[1], "undated": True}
+        options: dict[str, Any] = {"firm": panel.names[0], "period": panel.names[1], "undated": True}
         others = as_panel(universe, codes=list(learned), characteristics=(), **options)
         if others.firm is not None:
-            firm, codes = firm.append(others.firm), pd.concat([codes, others.codes[list(learned)]])
+            firm, codes = firm.append(others.firm), pd.concat([codes, others.codes])
     n_firms = firm.nunique()
     for name, levels in codes.nunique().items():
-        if n_firms >= 10 and levels >= IDENTITY_SHARE * n_firms:
-            origin = "codes" if name in declared else "X"
-            raise InputError(
-                f"{origin}: code {name!r} has {levels} levels for {n_firms} firms, nearly one a firm: it is an identity, not a "
-                "group. Drop it, or use a coarser one (of SIC codes the first two digits, say)."
-            )
+        identity = f"code {name!r} has {levels} levels for {n_firms} firms, nearly one a firm: it is an identity, not a group."
+        remedy = "Drop it, or use a coarser one (of SIC codes the first two digits, say)."
+        origin = "codes" if name in declared else "X"
+        refuse(n_firms >= 10 and levels >= IDENTITY_SHARE * n_firms, f"{origin}: {identity} {remedy}")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, LabelWarning, checked, did_you_mean, warn_user
+from peerattn.exceptions import InputError, LabelWarning, checked, did_you_mean, refuse, warn_user
 from peerattn.panel.time_order import in_time, plain, span_of
 
 #: Columns that carry firm or period in the usual sources.
@@ -71,27 +72,20 @@ def panel_labels(
     missing = [name for name in (firm, period) if name not in found]
     near = "".join(did_you_mean(name, [*map(str, X.index.names), *map(str, columns)]) for name in missing)
     if len(missing) == 2:
-        if X.index.nlevels == 2:
-            raise InputError(
-                f"X has a two-level index named {list(X.index.names)}, but firm={firm!r} and period={period!r} were "
-                "expected: rename the levels, or pass their names as firm= and period=."
-            )
-        if columns and (firm, period) != ("firm", "period"):
-            raise InputError(
-                f"X carries neither firm={firm!r} nor period={period!r}, as index level or column. Columns: {columns[:12]}.{near}"
-            )
+        two = f"X has a two-level index named {list(X.index.names)}, but firm={firm!r} and period={period!r} were expected"
+        refuse(X.index.nlevels == 2, f"{two}: rename the levels, or pass their names as firm= and period=.")
+        neither = f"X carries neither firm={firm!r} nor period={period!r}, as index level or column"
+        named = columns and (firm, period) != ("firm", "period")
+        refuse(named, f"{neither}. Columns: {columns[:12]}.{near}")
         return None
     if missing and not (undated and missing == [period]):
-        raise InputError(
-            f"X carries {next(iter(found))!r} but no {missing[0]!r}: a panel needs both, as index levels or columns. Index "
-            f"levels: {list(X.index.names)}.{near} Name yours with firm= and period=."
-        )
+        one = f"X carries {next(iter(found))!r} but no {missing[0]!r}: a panel needs both, as index levels or columns"
+        levels = f"Index levels: {list(X.index.names)}.{near} Name yours with firm= and period=."
+        raise InputError(f"{one}. {levels}")
     for name, labels in found.items():
         absent = np.flatnonzero(labels.isna() | np.asarray(labels.astype(object) == ""))
-        if len(absent):
-            raise InputError(
-                f"{name!r} is missing in {len(absent)} rows (first: row {absent[0]}): every row needs one."
-            )
+        where = f"{len(absent)} rows (first: row {absent[:1].sum()})"
+        refuse(len(absent), f"{name!r} is missing in {where}: every row needs one.")
     firms = found[firm]
     if isinstance(firms, pd.CategoricalIndex):  # an order of firms means nothing here
         firms = firms.astype(firms.categories.dtype)
@@ -100,16 +94,13 @@ def panel_labels(
     return Labels(plain(firms), periods, period in found, in_columns)
 
 
-def warn_of_labels(X: pd.DataFrame) -> None:
-    """Warn where a frame without labels has columns that look like them."""
-    alike = [name for name in map(str, X.columns) if _LABEL.fullmatch(name)]
+def warn_of_labels(columns: Iterable[object]) -> None:
+    """Warn where columns of a frame without labels look like them."""
+    alike = [name for name in map(str, columns) if _LABEL.fullmatch(name)]
     if alike:
-        warn_user(
-            LabelWarning(
-                f"X has no 'firm' and no 'period' and is taken as one cross-section, but {', '.join(map(repr, alike))} "
-                f"{'look' if len(alike) > 1 else 'looks'} like labels: name them with firm= and period=."
-            )
-        )
+        said = f"X has no 'firm' and no 'period' and is taken as one cross-section, but {', '.join(map(repr, alike))} "
+        said += f"{'look' if len(alike) > 1 else 'looks'} like labels: name them with firm= and period=."
+        warn_user(LabelWarning(said))
 
 
 @checked
@@ -142,10 +133,8 @@ def find_period(label: object, periods: pd.Index) -> Any:
         found = matches[0]
         return found.item() if isinstance(found, np.generic) else found
     shown = [_spell(p) for p in periods.sort_values()]
-    if len(matches) > 1:
-        raise InputError(
-            f"period {_spell(label)!r} means {len(matches)} periods ({', '.join(map(_spell, matches[:3]))}, ...): name one."
-        )
+    several = f"{len(matches)} periods ({', '.join(map(_spell, matches[:3]))}, ...)"
+    refuse(len(matches) > 1, f"period {_spell(label)!r} means {several}: name one.")
     span = f"periods run from {shown[0]} to {shown[-1]}" if shown else "there are no periods"
     span = f"the only period is {shown[0]}" if len(shown) == 1 else span
     raise InputError(f"unknown period {_spell(label)!r}: {span}.{did_you_mean(_spell(label), shown)}")
@@ -203,10 +192,9 @@ def within_or_before(periods: pd.Index, until: Any) -> np.ndarray:
         end = until.tz_localize(None) if isinstance(until, pd.Timestamp) else span.end_time
         return np.asarray(starts <= end)
     numbers = pd.api.types.is_integer_dtype(periods.dtype) and isinstance(until, int | np.integer)
-    if not numbers and not (isinstance(until, str) and periods.inferred_type == "string"):
-        raise InputError(
-            f"{until!r} cannot be compared with the periods of X (such as {periods[0]!r}): convert it to their type."
-        )
+    texts = isinstance(until, str) and periods.inferred_type == "string"
+    such = f"{until!r} cannot be compared with the periods of X (such as {', '.join(map(repr, periods[:1]))})"
+    refuse(not numbers and not texts, f"{such}: convert it to their type.")
     return np.asarray(periods <= until)
 
 

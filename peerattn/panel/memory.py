@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import refuse
 
 _LIMIT = Path("/sys/fs/cgroup/memory.max")
 _USED = Path("/sys/fs/cgroup/memory.current")
@@ -29,10 +29,8 @@ def available_memory() -> int | None:
 def refuse_memory(needed: float, what: str, advice: str) -> None:
     """Raise where ``needed`` bytes are more than there are; ``advice`` says what would fit."""
     free = available_memory()
-    if free is not None and needed > free:
-        raise InputError(
-            f"{what} would take about {_size(needed)} of memory, and {_size(free)} are free: {advice}"
-        )
+    sizes = f"about {_size(needed)} of memory, and {_size(free or 0)} are free"
+    refuse(free is not None and needed > free, f"{what} would take {sizes}: {advice}")
 
 
 def _size(n_bytes: float) -> str:

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, refuse
 from peerattn.panel.codes import canonical_codes
 from peerattn.panel.columns import ColumnChoice, is_number, refuse_unknown
 from peerattn.panel.frames import as_pandas
-from peerattn.panel.labels import Labels, panel_labels
+from peerattn.panel.labels import panel_labels
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -61,8 +61,8 @@ class Panel:
     description : str
     caution : str
         A sentence that reports show with their finding: how the panel was chosen, for example.
-    codes_are_groups : bool
-        Whether codes were found to be groups of firms, not nearly one level a firm, those of a reference counted, too.
+    examined : bool
+        Whether it was looked through: for leaks, constants, and codes that name nearly every firm.
     """
 
     characteristics: pd.DataFrame
@@ -84,7 +84,7 @@ class Panel:
     industry: Any = None
     description: str = ""
     caution: str = ""
-    codes_are_groups: bool = False
+    examined: bool = False
 
     def __len__(self) -> int:
         return len(self.order)
@@ -93,7 +93,7 @@ class Panel:
     def labels(self) -> pd.MultiIndex:
         """Firm and period of each row, in the panel's order."""
         assert self.firm is not None
-        return Labels(self.firm, self.period, self.dated, ()).pairs
+        return pd.MultiIndex.from_arrays([self.firm, self.period], names=["firm", "period"])
 
     @cached_property
     def X(self) -> pd.DataFrame:
@@ -168,14 +168,12 @@ class Panel:
         values = as_pandas(values)
         values = values.squeeze(axis=1) if isinstance(values, pd.DataFrame) else values
         at = self.positions(values, name)
-        if isinstance(values, str):
-            raise InputError(f"{name} is the text {values!r}: pass the column itself, and X without it.")
+        text = f"{name} is the text {values!r}: pass the column itself, and X without it."
+        refuse(isinstance(values, str), text)
         numbers = floats(values, f"{name} must hold numbers: {{error}}")
         numbers = numbers[:, 0] if numbers.shape == (len(self), 1) else numbers
-        if numbers.shape != (len(self),):
-            raise InputError(
-                f"{name} has shape {numbers.shape}, but X has {len(self)} rows: pass one value for each row."
-            )
+        other = f"{name} has shape {numbers.shape}, but X has {len(self)} rows: pass one value for each row."
+        refuse(numbers.shape != (len(self),), other)
         return numbers[at]
 
     def positions(self, values: Any, name: str) -> np.ndarray:
@@ -186,34 +184,27 @@ class Panel:
         if have.nlevels == 2:
             return self._positions_by_label(values, name)
         comparable = len(have) == len(own) and have.nlevels == own.nlevels and have.is_unique
-        if comparable and not have.equals(own) and (have.get_indexer(own) >= 0).all():
-            raise InputError(
-                f"{name} carries the index labels of X in another order: {name}.loc[X.index] puts them in order; pass an "
-                "array to match by position."
-            )
+        moved = comparable and not have.equals(own) and (have.get_indexer(own) >= 0).all()
+        remedy = f"{name}.loc[X.index] puts them in order; pass an array to match by position."
+        refuse(moved, f"{name} carries the index labels of X in another order: {remedy}")
         return self.order
 
     def _positions_by_label(self, values: pd.Series, name: str) -> np.ndarray:
         names = list(values.index.names)
         ours = [each for each in (self.names, ("firm", "period")) if set(names) == {*each}]
-        if not ours and names != [None, None]:
-            raise InputError(
-                f"{name} has index levels {names}, but X's labels are {list(self.names)}: use the same names."
-            )
+        others = f"{name} has index levels {names}, but X's labels are {list(self.names)}"
+        refuse(not ours and names != [None, None], f"{others}: use the same names.")
         labels = panel_labels(values, *ours[0]) if ours else None
         index: Any = values.index if labels is None else labels.pairs
         readings = [index] if ours else [index, index.swaplevel()]
         for have in readings:
-            if have.has_duplicates:
-                pairs = have[have.duplicated()].unique()
-                raise InputError(f"{name} has duplicated (firm, period) labels, such as {_pairs(pairs)}.")
+            twice = have[have.duplicated()].unique()
+            refuse(len(twice), f"{name} has duplicated (firm, period) labels, such as {_pairs(twice)}.")
         found = [have.get_indexer(self.labels) for have in readings]
         fitting = [at for at in found if len(values) == len(self) and (at >= 0).all()]
-        if len(fitting) > 1 and (fitting[0] != fitting[1]).any():
-            raise InputError(
-                f"{name} has an index without names, which can be read as (firm, period) and as (period, firm): name its "
-                f"levels {self.names[0]!r} and {self.names[1]!r}."
-            )
+        both = f"{name} has an index without names, which can be read as (firm, period) and as (period, firm): name its levels"
+        apart = len(fitting) > 1 and (fitting[0] != fitting[1]).any()
+        refuse(apart, f"{both} {self.names[0]!r} and {self.names[1]!r}.")
         if fitting:
             return fitting[0]
         missing, extra = self.labels[found[0] < 0], readings[0][self.labels.get_indexer(readings[0]) < 0]
@@ -235,7 +226,7 @@ class Panel:
         made = made[[name for name in self.columns if name in made]]
         characteristics = self.characteristics.drop(columns=more)
         choice = ColumnChoice(tuple(characteristics.columns), tuple(made.columns), self.choice.left)
-        return replace(self, characteristics=characteristics, codes=made, choice=choice)
+        return replace(self, characteristics=characteristics, codes=made, choice=choice, examined=False)
 
     def with_outcomes(self, y: Any, name: str = "y") -> Panel:
         """Return the panel with these outcomes; None for none."""
@@ -244,8 +235,8 @@ class Panel:
         y = as_pandas(y)
         values = self.align(y, name)
         refuse_infinity(values, name)
-        if np.isnan(values).all() and self.firm is not None:
-            raise InputError(f"{name} has no known value: all {len(values)} are NaN.")
+        unknown = np.isnan(values).all() and self.firm is not None
+        refuse(unknown, f"{name} has no known value: all {len(values)} are NaN.")
         return replace(self, outcomes=values, outcome=str(getattr(y, "name", None) or self.outcome))
 
     def __repr__(self) -> str:
@@ -287,27 +278,21 @@ LARGEST = 1e60
 
 def refuse_infinity(values: np.ndarray, name: str) -> None:
     """Raise where an outcome is infinite, or too large to compute with."""
-    if infinite := int(np.isinf(values).sum()):
-        raise InputError(f"{name} contains infinity in {infinite} rows: use NaN where it is unknown.")
+    infinite = int(np.isinf(values).sum())
+    refuse(infinite, f"{name} contains infinity in {infinite} rows: use NaN where it is unknown.")
     largest = np.max(np.abs(values), initial=0.0, where=~np.isnan(values))
-    if largest > LARGEST:
-        raise InputError(
-            f"{name} holds values up to {largest:.3g} in size, more than {LARGEST:g}: choose a larger unit."
-        )
+    size = f"{name} holds values up to {largest:.3g} in size, more than {LARGEST:g}: choose a larger unit."
+    refuse(largest > LARGEST, size)
 
 
 def as_float(column: pd.Series) -> np.ndarray:
     """Return a characteristic as numbers, finite or NaN."""
     said = f"column {column.name!r} of X holds {column.dtype}: a characteristic is a number, a code is text or a category."
-    if column.dtype != object and not is_number(column):
-        raise InputError(said)
+    refuse(column.dtype != object and not is_number(column), said)
     values = floats(column, said)
     infinite = np.flatnonzero(np.isinf(values))
-    if len(infinite):
-        raise InputError(
-            f"X contains infinity in column {column.name!r} ({len(infinite)} rows, first: row {infinite[0]}): "
-            "replace it by NaN (missing) or by a number."
-        )
+    where = f"in column {column.name!r} ({len(infinite)} rows, first: row {infinite[:1].sum()})"
+    refuse(len(infinite), f"X contains infinity {where}: replace it by NaN (missing) or by a number.")
     refuse_infinity(values, f"column {column.name!r} of X")
     return values
 

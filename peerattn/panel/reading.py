@@ -2,36 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, checked
+from peerattn.exceptions import InputError, checked, refuse
 from peerattn.panel.codes import canonical_codes
-from peerattn.panel.columns import (
-    ColumnChoice,
-    all_columns,
-    choose_columns,
-    is_number,
-    refuse_unknown,
-)
+from peerattn.panel.columns import ColumnChoice, all_columns, choose_columns, is_number, refuse_unknown
 from peerattn.panel.frames import as_pandas, read_frame
 from peerattn.panel.labels import Labels, panel_labels
 from peerattn.panel.panel import Panel, as_float, floats, refuse_infinity
-
-
-class Given(NamedTuple):
-    """What came in, in the order of its rows."""
-
-    frame: pd.DataFrame  #: without the columns of labels
-    labels: Labels | None
-    rows: pd.Index | None  #: the index of a pandas frame
-    names: tuple[str, str]
 
 
 @contextmanager
@@ -107,61 +92,51 @@ def as_panel(
     (['A', 'B'], [0.2, 0.1], True)
     """
     declared = list(dict.fromkeys([*codes, *([] if industry is None else [industry])]))
+    frame, dates = as_pandas(X), [known_at] if isinstance(known_at, str) else []
+
+    def choose(frame: pd.DataFrame) -> tuple[pd.DataFrame, ColumnChoice]:
+        if outcome is not None:
+            frame = frame.rename(columns=str)
+            named: dict[str, Any] = {"outcome": outcome, "characteristics": characteristics}
+            choice = choose_columns(frame, labels=dates, codes=declared, **named)
+            return frame[[*choice.characteristics, *choice.codes]], choice
+        if characteristics is not None:
+            wanted = [*characteristics, *declared]
+            refuse_unknown("characteristics", wanted, frame.columns)
+            frame = frame.loc[:, frame.columns.isin(wanted)]
+        return frame, all_columns(frame, declared)
+
     if isinstance(X, Panel):
-        if outcome is not None or characteristics:
-            raise InputError(
-                "X is a Panel, which holds its outcome and characteristics; leave out outcome and characteristics, or pass "
-                "X.X."
-            )
-        if isinstance(known_at, str):
-            raise InputError(f"known_at: a Panel has no column of dates {known_at!r}; pass a Series.")
+        both = "X is a Panel, which holds its outcome and characteristics; leave out outcome and characteristics, or pass X.X."
+        refuse(outcome is not None or characteristics, both)
+        refuse(dates, f"known_at: a Panel has no column of dates {known_at!r}; pass a Series.")
         panel = X.with_codes(declared)
         panel = panel if industry is None else replace(panel, industry=industry)
     else:
-        given = read_rows(X, firm, period, undated=undated)
-        frame = given.frame
         if outcome is not None:
-            if y is not None:
-                raise InputError("y: outcome= names a column of X; pass one of the two, not both.")
-            if outcome in (firm, period):
-                raise InputError(
-                    f"outcome: {outcome!r} is already named as firm or period; name the column to predict."
-                )
-            frame = frame.rename(columns=str)
-            dates = [known_at] if isinstance(known_at, str) else []
-            choice = choose_columns(
-                frame, labels=dates, outcome=outcome, characteristics=characteristics, codes=declared
-            )
-            chosen = frame[[*choice.characteristics, *choice.codes]]
-        else:
-            chosen = frame
-            if characteristics is not None:
-                wanted = [*characteristics, *declared]
-                refuse_unknown("characteristics", wanted, frame.columns)
-                chosen = frame.loc[:, frame.columns.isin(wanted)]
-            choice = all_columns(chosen, declared)
-        panel = assemble(given._replace(frame=chosen), choice)
-        values = None if outcome is None else _outcome_of(frame, outcome)[panel.order]
-        facts: dict[str, Any] = {"industry": industry, "description": description, "outcomes": values}
-        panel = replace(panel, outcome=outcome or panel.outcome, **facts)
-        if isinstance(known_at, str):
-            refuse_unknown("known_at", [known_at], frame.columns)
-            known_at = pd.Index(frame[known_at])
+            refuse(y is not None, "y: outcome= names a column of X; pass one of the two, not both.")
+            twice = f"outcome: {outcome!r} is already named as firm or period; name the column to predict."
+            refuse(outcome in (firm, period), twice)
+            frame = frame.rename(columns=str) if hasattr(frame, "columns") else frame
+        panel = panel_of(X, choose, firm, period, undated=undated)
+        panel = replace(panel, industry=industry, description=description, outcome=outcome or panel.outcome)
+        if outcome is not None:
+            panel = replace(panel, outcomes=_outcome_of(frame, outcome)[panel.order])
+        for name in dates:
+            refuse_unknown("known_at", [name], frame.columns)
+            known_at = pd.Index(frame[name])
     if y is not None:
         panel = panel.with_outcomes(y)
     for name, values in (weights or {}).items():
         weight = panel.align(values, name)
-        if bad := int((~(weight >= 0)).sum()):
-            raise InputError(f"{name} must be at least 0 and known in every row; {bad} rows are not.")
+        bad = int((~(weight >= 0)).sum())
+        refuse(bad, f"{name} must be at least 0 and known in every row; {bad} rows are not.")
         panel = replace(panel, weights={**panel.weights, name: weight})
     if known_at is None:
         return panel
     known_at = as_pandas(known_at)
-    at = panel.positions(known_at, "known_at")
-    if len(known_at) != len(panel):
-        raise InputError(
-            f"known_at has {len(known_at)} values for {len(panel)} rows of X: one for each row is expected."
-        )
+    at, n, rows = panel.positions(known_at, "known_at"), len(known_at), len(panel)
+    refuse(n != rows, f"known_at has {n} values for {rows} rows of X: one for each row is expected.")
     return replace(panel, known_at=pd.Index(known_at)[at])
 
 
@@ -221,47 +196,37 @@ def read_panel(
     codes (1): sic
     """
     frame = read_frame(source).rename(columns=str)
-    if not len(frame):
-        what = f"{source}: the file" if isinstance(source, str | Path) else "the frame"
-        raise InputError(f"{what} has no rows.")
+    what = f"{source}: the file" if isinstance(source, str | Path) else "the frame"
+    refuse(not len(frame), f"{what} has no rows.")
     names = [*frame.columns, *(str(n) for n in frame.index.names if n is not None)]
-    named = {"firm": firm, "period": period, "outcome": outcome, "industry": industry, "known_at": known_at}
+    named: dict[str, Any] = {"firm": firm, "period": period, "outcome": outcome}
+    named |= {"industry": industry, "known_at": known_at}
     for argument, name in named.items():
         refuse_unknown(argument, [name], names)
-    panel = as_panel(
-        frame,
-        outcome=outcome,
-        characteristics=characteristics,
-        codes=codes,
-        industry=industry,
-        known_at=known_at,
-        firm=firm,
-        period=period,
-        description=description,
-    )
+    chosen: dict[str, Any] = {"characteristics": characteristics, "codes": codes}
+    panel = as_panel(frame, description=description, **named, **chosen)
     return replace(panel, index=panel.X.index)
 
 
-def read_rows(X: Any, firm: str, period: str, *, undated: bool = False) -> Given:
-    """Return the frame without its label columns, its labels, and the index of a pandas frame."""
-    frame = as_pandas(X)
-    if not isinstance(frame, pd.DataFrame):
+def panel_of(
+    X: Any,
+    choose: Callable[[pd.DataFrame], tuple[pd.DataFrame, ColumnChoice]],
+    firm: str,
+    period: str,
+    *,
+    undated: bool = False,
+) -> Panel:
+    """Return the panel of a frame or matrix; ``choose`` is shown the frame without labels, and returns what is taken of it."""
+    frame, labels = as_pandas(X), None
+    if isinstance(frame, pd.DataFrame):
+        labels = panel_labels(frame, firm, period, undated=undated)
+        frame = frame if labels is None else frame.drop(columns=list(labels.in_columns))
+    else:
         frame = pd.DataFrame(floats(frame, "X must be a frame or a matrix of numbers: {error}"))
-        if np.ndim(X) != 2:
-            raise InputError(f"X must be a frame or a matrix of numbers, got {np.ndim(X)} dimensions.")
-        return Given(frame, None, frame.index, (firm, period))
-    labels = panel_labels(frame, firm, period, undated=undated)
-    index = frame.index if isinstance(X, pd.DataFrame) else None
-    plain = frame if labels is None else frame.drop(columns=list(labels.in_columns))
-    return Given(plain, labels, index, (firm, period))
-
-
-def assemble(given: Given, choice: ColumnChoice) -> Panel:
-    """Return a Panel of rows whose labels and columns are known."""
-    frame, labels, index, names = given
-    if not len(frame):
-        raise InputError("X has no rows.")
-    dated = labels is not None and labels.dated
+        refuse(np.ndim(X) != 2, f"X must be a frame or a matrix of numbers, got {np.ndim(X)} dimensions.")
+    frame, choice = choose(frame)
+    refuse(not len(frame), "X has no rows.")
+    rows = pd.RangeIndex(len(frame))
     order = np.arange(len(frame)) if labels is None else _canonical_order(labels)
     numbers = {name: as_float(frame[name])[order] for name in choice.characteristics}
     codes = {name: canonical_codes(frame[name]).array[order] for name in choice.codes}
@@ -271,18 +236,18 @@ def assemble(given: Given, choice: ColumnChoice) -> Panel:
         if isinstance(dtype, pd.CategoricalDtype) and dtype.ordered
     }
     return Panel(
-        pd.DataFrame(numbers, index=pd.RangeIndex(len(frame)), columns=list(numbers)),
-        pd.DataFrame(codes, index=pd.RangeIndex(len(frame)), columns=list(codes)),
-        None,
-        None if labels is None else labels.firm[order],
-        pd.Index(np.zeros(len(frame), dtype=int)) if labels is None else labels.period[order],
-        dated,
-        order,
-        frame.index if index is None else index,
-        index is not None and dated,
-        tuple(frame.columns),
-        names,
-        choice,
+        pd.DataFrame(numbers, index=rows, columns=list(numbers)),
+        pd.DataFrame(codes, index=rows, columns=list(codes)),
+        outcomes=None,
+        firm=None if labels is None else labels.firm[order],
+        period=pd.Index(np.zeros(len(frame), dtype=int)) if labels is None else labels.period[order],
+        dated=labels is not None and labels.dated,
+        order=order,
+        index=frame.index,
+        returns_series=labels is not None and labels.dated and isinstance(X, pd.DataFrame),
+        columns=tuple(frame.columns),
+        names=(firm, period),
+        choice=choice,
         level_orders=level_orders,
     )
 
@@ -305,9 +270,8 @@ def _canonical_order(labels: Labels) -> np.ndarray:
     repeated = labels.pairs[labels.pairs.duplicated()]
     if len(repeated):
         shown = ", ".join(f"({f}, {p})" if labels.dated else str(f) for f, p in repeated.unique()[:3])
-        raise InputError(
-            f"X has {len(repeated)} duplicated (firm, period) rows, such as {shown}: keep one row for each firm and period."
-        )
+        duplicated = f"X has {len(repeated)} duplicated (firm, period) rows, such as {shown}"
+        raise InputError(f"{duplicated}: keep one row for each firm and period.")
     try:
         firm_rank = pd.factorize(labels.firm, sort=True)[0]
     except TypeError:  # labels of mixed types have no order of their own

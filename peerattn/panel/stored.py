@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, checked
+from peerattn.exceptions import InputError, checked, refuse
 from peerattn.panel.columns import ColumnChoice, choose_columns, refuse_unknown
 from peerattn.panel.files import Reader, Run, dataset_of, readable, runs_of, schema_of
 from peerattn.panel.labels import panel_labels
@@ -93,14 +93,11 @@ class StoredPanel:
             Where it does not fit into memory, or one cross-section has more rows than ``training_rows``.
         """
         at = self.sampled[share()]
-        per_row = 8 * COPIES_OF_FIT * max(len(self.choice.characteristics), 1)
-        rows = int(self.sizes[at].sum())
-        refuse_memory(
-            rows * per_row,
-            f"fit on {rows:,} rows of {len(self.choice.characteristics)} characteristics",
-            f"pass training_rows= to scan_panel, a sample of whole periods, or fewer characteristics; {per_row:,} bytes are "
-            "reckoned for a row.",
-        )
+        n, rows = len(self.choice.characteristics), int(self.sizes[at].sum())
+        per_row = 8 * COPIES_OF_FIT * max(n, 1)
+        advice = "pass training_rows= to scan_panel, a sample of whole periods, or fewer characteristics"
+        reckoned = f"{advice}; {per_row:,} bytes are reckoned for a row."
+        refuse_memory(rows * per_row, f"fit on {rows:,} rows of {n} characteristics", reckoned)
         return joined(list(self.read(at)))
 
     @property
@@ -113,10 +110,8 @@ class StoredPanel:
             at = np.unique(np.linspace(T - 1, 0, count).round().astype(int))
             if self.sizes[at].sum() <= most:
                 return at
-        raise InputError(
-            f"training_rows: {most:,} are fewer than the {int(self.sizes[-1]):,} rows of period {self.periods[-1]}. Whole "
-            "cross-sections are read; allow at least as many."
-        )
+        fewer = f"{most:,} are fewer than the {int(self.sizes[-1]):,} rows of period {self.periods[-1]}"
+        raise InputError(f"training_rows: {fewer}. Whole cross-sections are read; allow at least as many.")
 
     def mapped(self) -> Panel:
         """Return the whole panel, its characteristics in a temporary file that is mapped into memory, column by column.
@@ -148,10 +143,8 @@ class StoredPanel:
     def __repr__(self) -> str:
         read = len(self.sampled)
         fits = "" if read == len(self.periods) else f", fit reads {read:,} periods"
-        return (
-            f"StoredPanel({len(self):,} rows, {len(self.periods):,} periods, {len(self.choice.characteristics)} "
-            f"characteristics, outcome={self.outcome!r}{fits})"
-        )
+        sizes = f"{len(self):,} rows, {len(self.periods):,} periods, {len(self.choice.characteristics)}"
+        return f"StoredPanel({sizes} characteristics, outcome={self.outcome!r}{fits})"
 
 
 @checked
@@ -218,22 +211,17 @@ def scan_panel(
     with readable(source):
         dataset, folder = dataset_of(source)
         files = [file for file in dataset.get_fragments() if file.count_rows()]
-        if not files:
-            raise InputError(f"{source}: the panel has no rows.")
+        refuse(not files, f"{source}: the panel has no rows.")
         schema, wrong = schema_of(dataset, files)
         named = {"firm": firm, "period": period, "outcome": outcome, "industry": industry}
         for argument, name in named.items():
             refuse_unknown(argument, [name], schema.names)
         for name in [firm, period, outcome, *(characteristics or ())]:
-            if name in wrong:
-                raise InputError(f"column {name!r} holds {wrong[name]}: write one type in all files.")
-        choice = choose_columns(
-            Reader(files[0], schema, schema.names).take(0, min(_FIRST, files[0].count_rows())),
-            labels=(firm, period),
-            outcome=outcome,
-            characteristics=characteristics,
-            codes=[*dict.fromkeys([*codes, *([industry] if industry else [])])],
-        )
+            refuse(name in wrong, f"column {name!r} holds {wrong.get(str(name))}: write one type in all files.")
+        first = Reader(files[0], schema, schema.names).take(0, min(_FIRST, files[0].count_rows()))
+        chosen: dict[str, Any] = {"outcome": outcome, "characteristics": characteristics}
+        chosen["codes"] = [*dict.fromkeys([*codes, *([industry] if industry else [])])]
+        choice = choose_columns(first, labels=(firm, period), **chosen)
         labels, runs = runs_of(files, schema, period)
     found = panel_labels(pd.DataFrame({firm: 0, period: labels}), firm, period)
     assert found is not None

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, refuse
 
 _YEAR = re.compile(r"(?<!\d)(1[89]|2[01])\d\d(?!\d)")  # anywhere in a text
 
@@ -50,21 +50,17 @@ def in_time(periods: pd.Index, name: str = "period", *, check: bool = True) -> p
     """
     if isinstance(periods, pd.CategoricalIndex):
         categories = in_time(periods.categories, name, check=bool(periods.ordered) and check)
-        if periods.ordered and not categories.is_monotonic_increasing:
-            raise InputError(
-                f"{name!r} holds ordered categories in another order than their labels ({_first(periods.categories)}): convert "
-                "it to dates, or to integers with .cat.codes."
-            )
+        mixed = f"{name!r} holds ordered categories in another order than their labels ({_first(periods.categories)})"
+        remedy = "convert it to dates, or to integers with .cat.codes."
+        refuse(periods.ordered and not categories.is_monotonic_increasing, f"{mixed}: {remedy}")
         return in_time(categories.take(periods.codes), name, check=check)
     periods = plain(periods).infer_objects()
     if periods.inferred_type == "date":
         return pd.DatetimeIndex(periods)
     if pd.api.types.is_float_dtype(periods.dtype) or pd.api.types.is_integer_dtype(periods.dtype):
-        broken = periods[np.mod(periods.to_numpy(), 1) != 0]
-        if len(broken):
-            raise InputError(
-                f"{name!r} holds fractional numbers such as {broken[0]}: use years, yyyymm or dates."
-            )
+        for broken in periods[np.mod(periods.to_numpy(), 1) != 0]:
+            fraction = f"{name!r} holds fractional numbers such as {broken}: use years, yyyymm or dates."
+            raise InputError(fraction)
         return periods.astype("int64")
     if isinstance(periods, pd.DatetimeIndex | pd.PeriodIndex):
         return periods
@@ -97,21 +93,15 @@ def _check_order(unique: pd.Index, name: str) -> None:
     except (TypeError, ValueError) as error:  # ValueError: periods of two frequencies, pandas 2
         kinds = sorted({type(label).__name__ for label in unique})
         why = f"it mixes {' and '.join(kinds)}" if len(kinds) > 1 else str(error)
-        raise InputError(
-            f"{name!r} cannot be sorted: {why}. Use one kind: timestamps, periods, yyyymm or years."
-        ) from error
+        remedy = "Use one kind: timestamps, periods, yyyymm or years."
+        raise InputError(f"{name!r} cannot be sorted: {why}. {remedy}") from error
     spans = [span_of(label) for label in ordered]
-    if None in spans and len(ordered) > 1:
-        raise InputError(
-            f"{name!r} holds text that names no dates with the year in four digits ({_first(unique)}), so that its order is not "
-            "known: convert it to dates, or to integers in the order of time."
-        )
+    text = f"{name!r} holds text that names no dates with the year in four digits ({_first(unique)}), so that its order is not"
+    remedy = "convert it to dates, or to integers in the order of time."
+    refuse(None in spans and len(ordered) > 1, f"{text} known: {remedy}")
     starts = [span.asfreq("s", "start").ordinal for span in spans if span is not None]
-    if starts != sorted(starts):
-        raise InputError(
-            f"{name!r} holds text whose alphabetical order is not the order of time ({_first(unique)}): convert it with "
-            "pandas.to_datetime, or to integers."
-        )
+    other = f"{name!r} holds text whose alphabetical order is not the order of time ({_first(unique)}): convert it with"
+    refuse(starts != sorted(starts), f"{other} pandas.to_datetime, or to integers.")
 
 
 def span_of(label: object) -> pd.Period | None:

@@ -137,7 +137,7 @@ def test_names_that_are_not_there():
     with pytest.warns(
         LabelWarning, match="'gvkey', 'fyear' look like labels: name them with firm= and period="
     ):
-        warn_of_labels(X)
+        warn_of_labels(X.columns)
     with pytest.raises(InputError, match="neither firm='gvky' nor period='yr'.*Near matches: 'gvkey'"):
         panel_labels(X, firm="gvky", period="yr")
     assert panel_labels(X[["size"]]) is None

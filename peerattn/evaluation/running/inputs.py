@@ -9,12 +9,11 @@ from typing import Any
 
 import pandas as pd
 
-from peerattn.exceptions import InputError, check_names
+from peerattn.exceptions import InputError, check_names, refuse
 from peerattn.models.attention.reference import Reference
 from peerattn.panel import Panel, as_panel, read_panel
 from peerattn.panel.frames import read_frame
-from peerattn.panel.gate import refuse_identities, warn_of_constants, warn_of_leaks
-from peerattn.panel.reading import read_rows
+from peerattn.panel.gate import examine
 from peerattn.panel.stored import StoredPanel, is_stored, scan_panel
 
 #: Names of the index levels of every frame that models get in a comparison.
@@ -54,19 +53,14 @@ def comparison_panel(
             )
         if industry is not None and hasattr(X, "columns"):
             check_names("industry", "column", [industry], X.columns)
-        dated = X.dated if isinstance(X, Panel) else read_rows(X, firm, period).labels is not None
-        if not dated:
-            raise InputError(
-                f"X must be a panel with firm and period, as index levels or columns named {firm!r} and {period!r}; got "
-                f"{type(X).__name__}. Name yours with firm= and period=."
-            )
         panel = as_panel(X, y, outcome=outcome, characteristics=characteristics, **options)
+        got = f"got {type(X).__name__}. Name yours with firm= and period=."
+        named = f"X must be a panel with firm and period, as index levels or columns named {firm!r} and {period!r}"
+        refuse(not panel.dated, f"{named}; {got}")
     panel = panel.with_outcomes(panel.y)  # some must be known
-    warn_of_leaks(panel)
-    warn_of_constants(panel)
     universe = None if reference is None else Reference.of(reference).X
-    refuse_identities(panel, list(panel.codes), list(panel.codes), universe, (firm, period))
-    return replace(panel.sorted(), codes_are_groups=True)
+    examine(panel, list(panel.codes), list(panel.codes), universe)
+    return replace(panel.sorted(), examined=True)
 
 
 def _of_files(X: Any, y: Any, *, outcome: str | None, **options: Any) -> Panel:

@@ -15,7 +15,7 @@ import tomli_w
 from peerattn.cli.options import CompareOptions, given
 from peerattn.evaluation import Comparison
 from peerattn.evaluation.report.words import versions_of
-from peerattn.exceptions import InputError, PeerAttnWarning, expect, unknown_name, warn_user
+from peerattn.exceptions import InputError, PeerAttnWarning, check_names, expect, refuse, warn_user
 
 DATA = "data (SHA-256 of what models see)"
 PATHS = ("panel", "reference", "factors")
@@ -49,23 +49,20 @@ def read_config(path: Path) -> Configuration:
     except (ValueError, RecursionError) as error:
         raise InputError(f"--config: {path} is not valid TOML: {error}.") from error
     sections = {"compare": {}, "set": {}, "made": {}} | read
-    if unknown := sections.keys() - {"compare", "set", "made"}:
-        raise InputError(
-            f"--config: [{min(unknown)}] is no section of a configuration; known are [compare], [set.MODEL] and [made]."
-        )
+    unknown = min(sections.keys() - {"compare", "set", "made"}, default="")
+    known = "known are [compare], [set.MODEL] and [made]."
+    refuse(unknown, f"--config: [{unknown}] is no section of a configuration; {known}")
     settings = sections["set"] if isinstance(sections["set"], dict) else {}
     for name, table in [*sections.items(), *((f"set.{name}", table) for name, table in settings.items())]:
-        if not isinstance(table, dict):
-            raise InputError(f"--config: [{name}] must be a section, got {name} = {table!r}.")
+        other = f"--config: [{name}] must be a section, got {name} = {table!r}."
+        refuse(not isinstance(table, dict), other)
     return Configuration(_options(sections["compare"], path), _each(settings, _NULL, None), sections["made"])
 
 
 def _options(table: dict[str, Any], path: Path) -> CompareOptions:
     """Return the options of a table, of which each is one of the command's, and of its type."""
-    known = [one.name for one in fields(CompareOptions)]
+    check_names("--config", "option of [compare]", table, [one.name for one in fields(CompareOptions)])
     for key, value in table.items():
-        if key not in known:
-            raise unknown_name("--config", "option of [compare]", key, known)
         texts = not isinstance(value, list) or all(type(entry) is str for entry in value)
         expect(texts, f"--config: {key}", "a list of texts", repr(value))
     paths = {name: panel_path(table[name], path) for name in PATHS if isinstance(table.get(name), str)}

@@ -17,7 +17,7 @@ from peerattn.cli.output import announce, say, working
 from peerattn.cli.panels import period_named, take_model, take_panel
 from peerattn.evaluation.running.entries import Entry, supports, takes_panels
 from peerattn.evaluation.running.fold_rows import FoldRows
-from peerattn.exceptions import InputError
+from peerattn.exceptions import refuse
 from peerattn.models.attention.base import AttentionModel
 from peerattn.panel import Panel, PanelEncoder
 from peerattn.processes import all_sum, data_parallel, gathered, joined, process
@@ -66,17 +66,15 @@ def _fitted(options: Fit, model: Any, panel: Panel, rows: Any) -> Any:
     """Return the model fitted as a comparison fits it: peer models on the panel, others on numbers and known outcomes."""
     name, task = type(model).__name__, options.task or "forecast"
     kept = {} if options.checkpoint is None else {"checkpoint": options.checkpoint}
-    if kept and not isinstance(model, AttentionModel):
-        raise InputError(f"--checkpoint: {name} writes none, as only attention models do; leave it out.")
-    if not supports(model, task):
-        raise InputError(f"--task: {name} cannot do {task!r}; choose the other task, or another model.")
+    none = f"--checkpoint: {name} writes none, as only attention models do; leave it out."
+    refuse(kept and not isinstance(model, AttentionModel), none)
+    other = f"--task: {name} cannot do {task!r}; choose the other task, or another model."
+    refuse(not supports(model, task), other)
     if takes_panels(model):
         return model.fit(panel.X[rows], panel.y[rows], **kept)
-    if joined():
-        raise InputError(
-            f"--model: several processes fit attention models only, got {name}; fit it in one process."
-        )
-    if not panel.y[rows].notna().any():
-        raise InputError("--until: no outcome is known by then; name a later period.")
+    several = f"--model: several processes fit attention models only, got {name}; fit it in one process."
+    refuse(joined(), several)
+    known = panel.y[rows].notna().any()
+    refuse(not known, "--until: no outcome is known by then; name a later period.")
     fold = FoldRows(panel, np.flatnonzero(rows), np.flatnonzero(rows))
     return make_pipeline(PanelEncoder().fit(fold.train.X), Entry("", model).fit(fold))

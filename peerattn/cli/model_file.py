@@ -15,7 +15,7 @@ from peerattn.cli.frames import flat_frame
 from peerattn.cli.options import naming
 from peerattn.datasets.presets import PRESETS, read_preset
 from peerattn.evaluation.running.entries import is_peer_model
-from peerattn.exceptions import InputError, checked
+from peerattn.exceptions import checked, refuse
 from peerattn.panel import Panel, StoredPanel, read_panel, scan_panel
 from peerattn.panel.columns import refuse_unknown
 from peerattn.store.objects import load_estimator, save_estimator
@@ -87,8 +87,8 @@ class SavedModel:
 
     def write_by_period(self, what: str, source: Path, folder: Path, **options: Any) -> StoredPanel:
         """Write ``what``, the predictions or networks of a panel in files, one period at a time; return that panel."""
-        if self.preset is not None or not hasattr(self.model, "write_predictions"):
-            raise InputError(f"--out: {self.name} is not predicted by period; name a file, not a folder.")
+        whole = self.preset is not None or not hasattr(self.model, "write_predictions")
+        refuse(whole, f"--out: {self.name} is not predicted by period; name a file, not a folder.")
         shown, columns = self.shown(self.outcome), {name: getattr(self, name) for name in _READ}
         stored = scan_panel(source, outcome=shown.get("outcomes"), **columns)
         getattr(self.model, f"write_{what}")(stored, folder, **shown, **options)
@@ -97,10 +97,8 @@ class SavedModel:
     def predict(self, panel: Panel) -> pd.Series:
         """Return a prediction for each row; to explain, the outcomes of the panel's peers are shown."""
         shown = self.shown(panel.y)
-        if shown and not panel.y.notna().any():
-            raise InputError(
-                f"PANEL: the model predicts {self.outcome!r} from its peers' values, and the file holds none; add the column."
-            )
+        peers = f"PANEL: the model predicts {self.outcome!r} from its peers' values, and the file holds none; add the column."
+        refuse(shown and not panel.y.notna().any(), peers)
         return pd.Series(self.model.predict(panel.X, **shown), index=panel.X.index, name="prediction")
 
     def shown(self, outcomes: Any) -> dict[str, Any]:
@@ -118,10 +116,8 @@ def load_model(path: Path) -> SavedModel:
     """
     with naming("MODEL"):
         model, about = load_estimator(path)
-        if not isinstance(about, dict):
-            raise InputError(
-                f"{str(path)!r} was saved in Python and does not say which columns it reads. Use peerattn.load there."
-            )
+        other = f"{str(path)!r} was saved in Python and does not say which columns it reads. Use peerattn.load there."
+        refuse(not isinstance(about, dict), other)
         return SavedModel(model, **about)
 
 

@@ -10,7 +10,7 @@ from peerattn.cli.model_file import load_model
 from peerattn.cli.output import say, working
 from peerattn.cli.panels import period_named
 from peerattn.evaluation.report.network import RELEVANCE, most_looked_to
-from peerattn.exceptions import InputError
+from peerattn.exceptions import refuse
 from peerattn.network import PeerNetwork
 from peerattn.panel import find_firm
 from peerattn.render import Table
@@ -21,11 +21,11 @@ _KNOWN = (".parquet", ".csv", ".html", ".graphml", ".gexf")
 def run(options: Network) -> None:
     """Make the network, write, print."""
     saved, place = load_model(options.model), options.out.resolve()
-    if not hasattr(saved.model, "peer_network"):
-        raise InputError(f"MODEL: {saved.name} is not a peer model and has no network; name the file of one.")
+    none = f"MODEL: {saved.name} is not a peer model and has no network; name the file of one."
+    refuse(not hasattr(saved.model, "peer_network"), none)
     if not options.out.suffix:
-        if options.at or options.firm:
-            raise InputError("--out: a folder takes the networks of all periods; leave out --at and --firm.")
+        every = "--out: a folder takes the networks of all periods; leave out --at and --firm."
+        refuse(options.at or options.firm, every)
         with working(options, f"networks of {saved.name}"):
             kept = {} if options.top_k is None else {"top_k": options.top_k}
             count = len(saved.write_by_period("networks", options.panel, options.out, **kept).periods)

@@ -14,7 +14,7 @@ from peerattn.cli.frames import flat_frame
 from peerattn.cli.options import CompareOptions, Dataset, PanelOptions, SplitOptions, naming
 from peerattn.datasets.presets import PRESETS, read_preset
 from peerattn.evaluation import NewFirms, WalkForward
-from peerattn.exceptions import InputError, expect, unknown_name
+from peerattn.exceptions import check_names, expect, refuse
 from peerattn.models.attention.reference import Reference
 from peerattn.models.forecasters import make_model, model_names, model_title, needs_industry
 from peerattn.panel import Panel, find_period, read_panel, scan_panel
@@ -39,26 +39,22 @@ def take_panel(options: PanelOptions, training_rows: int | None = None) -> Panel
     came = "neither" if path is None else f"both {path} and --dataset {dataset}"
     which = f"a file or --dataset ({', '.join(get_args(Dataset))})"
     expect((path is None) != (dataset is None), "PANEL", which, came)
-    if training_rows is not None and (path is None or preset):
-        raise InputError("--training-rows: used with a file or folder, without --preset.")
+    alone = training_rows is not None and (path is None or preset)
+    refuse(alone, "--training-rows: used with a file or folder, without --preset.")
     if path is None:
         _refuse([*columns, *(["preset"] if preset else [])], f"--dataset {dataset}, whose columns are known")
-        panel = (
-            simulated(options.seed or 0) if dataset == "simulated" else getattr(datasets, f"load_{dataset}")()
-        )
+        simulates = dataset == "simulated"
+        panel = simulated(options.seed or 0) if simulates else getattr(datasets, f"load_{dataset}")()
     elif preset is not None:
-        _refuse(
-            sorted(columns.keys() & {"firm", "period", "known_at"}), f"--preset {preset}, which knows them"
-        )
+        fixed = sorted(columns.keys() & {"firm", "period", "known_at"})
+        _refuse(fixed, f"--preset {preset}, which knows them")
         panel = read_preset(path, preset, **columns)
     else:
         by_period = path.is_dir() or (joined() and path.suffix.lower() in KINDS)
-        if by_period and "known_at" in columns:
-            raise InputError(f"--known-at: used with one file, got the folder {path}.")
-        if "outcome" not in columns:
-            raise InputError(
-                f"--outcome: name the column to predict; {path} has {', '.join(flat_frame(path).columns)}."
-            )
+        dated = by_period and "known_at" in columns
+        refuse(dated, f"--known-at: used with one file, got the folder {path}.")
+        has = "" if "outcome" in columns else ", ".join(flat_frame(path).columns)
+        refuse("outcome" not in columns, f"--outcome: name the column to predict; {path} has {has}.")
         if by_period or training_rows is not None:
             stored = scan_panel(path, training_rows=training_rows, description=path.name, **columns)
             return stored.mapped() if training_rows is None and not joined() else stored.sample()
@@ -67,9 +63,8 @@ def take_panel(options: PanelOptions, training_rows: int | None = None) -> Panel
 
 
 def _refuse(options: Sequence[str], where: str) -> None:
-    if options:
-        named = ", ".join(f"--{name.replace('_', '-')}" for name in options)
-        raise InputError(f"{named}: not used with {where}; leave it out.")
+    named = ", ".join(f"--{name.replace('_', '-')}" for name in options)
+    refuse(options, f"{named}: not used with {where}; leave it out.")
 
 
 def simulated(seed: int) -> datasets.SimulatedPanel:
@@ -127,25 +122,19 @@ def take_models(
         fits = {"industry": has, "industry_median": has and task == "explain", "cross_attention": reference}
         wanted = [name for name in DEFAULT_MODELS if fits.get(name, True)]
     ready = {called(entry): entry.rpartition("=")[2].strip() for entry in wanted}
-    if len(ready) < len(wanted):
-        raise InputError(
-            f"--models: {', '.join(wanted)} has a name twice; give one of yours, such as linear=attention."
-        )
+    twice = f"--models: {', '.join(wanted)} has a name twice; give one of yours, such as linear=attention."
+    refuse(len(ready) < len(wanted), twice)
     expect(bool(wanted), "--models", f"at least one of {', '.join(model_names())}", "none")
-    for name in settings.keys() - ready.keys():
-        raise unknown_name("--set", "model of this call", name, ready)
+    check_names("--set", "model of this call", settings, ready)
     made = {}
     for own, name in ready.items():
         with naming("--models"):
-            if needs_industry(name) and panel.industry is None:
-                raise InputError(f"{name!r} needs --industry, the column with the industry's code.")
+            lacks = needs_industry(name) and panel.industry is None
+            refuse(lacks, f"{name!r} needs --industry, the column with the industry's code.")
             model = make_model(name, task=task, industry=panel.industry, random_state=seed)
         title = model_title(name, panel.industry) if own == name else own
-        known = model.get_params()
-        chosen = settings.get(own, {})
-        for option in chosen.keys() - known.keys():
-            raise unknown_name("--set", f"option of {own}", option, known)
-        made[title] = model.set_params(**chosen)
+        check_names("--set", f"option of {own}", settings.get(own, {}), model.get_params())
+        made[title] = model.set_params(**settings.get(own, {}))
     return made
 
 
@@ -191,8 +180,8 @@ def read_settings(texts: list[str] | None) -> dict[str, dict[str, Any]]:
 def take_split(panel: Panel, options: SplitOptions) -> WalkForward | NewFirms:
     """Return the split; by default a third of the periods is tested with at most three fits."""
     window = options.window or "expanding"
-    if (window == "rolling") != (options.train_periods is not None):
-        raise InputError("--window rolling and --train-periods go together: give both or neither.")
+    apart = (window == "rolling") != (options.train_periods is not None)
+    refuse(apart, "--window rolling and --train-periods go together: give both or neither.")
     tested, every = options.test_periods, options.refit_every
     if every is None:
         known = panel.y.dropna().index.get_level_values("period").nunique()

@@ -168,7 +168,15 @@ class Design:
     def numbers(self, panel: Panel) -> np.ndarray:
         """Return scaled characteristics and their indicators, (n, p + indicators)."""
         indicators = panel.characteristics[list(self.indicated)].isna().to_numpy(dtype=float)
-        return np.concatenate([self._scaled(panel), indicators], axis=1)
+        frame = panel.characteristics[list(self.characteristics)]
+        if self.scale != "rank":
+            scaled = (self.filled(panel) - self.center) / self.spread
+        elif panel.dated or not self.distributions:
+            scaled = cross_sectional_ranks(frame, panel.period.to_numpy())
+        else:
+            pairs = zip(frame.to_numpy().T, self.distributions, strict=True)
+            scaled = np.stack([_rank_in(column, *known) for column, known in pairs], axis=1)
+        return np.concatenate([scaled, indicators], axis=1)
 
     def integers(self, panel: Panel) -> np.ndarray:
         """Return each code as the number of its level, from 1; 0 = unknown or never seen, (n, c)."""
@@ -191,15 +199,6 @@ class Design:
             medians = frame.loc[:, columns].groupby(panel.period.to_numpy()).transform("median").to_numpy()
             fill[:, columns] = np.where(np.isnan(medians), fill[:, columns], medians)
         return np.where(missing, fill, values)
-
-    def _scaled(self, panel: Panel) -> np.ndarray:
-        if self.scale != "rank":
-            return (self.filled(panel) - self.center) / self.spread
-        frame = panel.characteristics[list(self.characteristics)]
-        if panel.dated or not self.distributions:
-            return cross_sectional_ranks(frame, panel.period.to_numpy())
-        pairs = zip(frame.to_numpy().T, self.distributions, strict=True)
-        return np.stack([_rank_in(column, *known) for column, known in pairs], axis=1)
 
 
 def one_hot(integers: np.ndarray, levels: dict[Any, tuple[str, ...]]) -> np.ndarray:

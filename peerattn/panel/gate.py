@@ -72,7 +72,8 @@ def check_panel(
     known = y is not None or (isinstance(X, Panel) and X.outcomes is not None)
     required = fitting and not known and get_tags(estimator).target_tags.required
     refuse(required, f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
-    given, declared = as_pandas(X), codes if fitting else estimator.code_columns_
+    given = X if isinstance(X, Panel) else as_pandas(X)
+    declared = codes if fitting else estimator.code_columns_
     named = isinstance(given, pd.DataFrame | Panel)
 
     def choose(frame: pd.DataFrame) -> tuple[pd.DataFrame, ColumnChoice]:

@@ -210,7 +210,8 @@ def scan_panel(
         for argument, name in named.items():
             refuse_unknown(argument, [name], schema.names)
         for name in [firm, period, outcome, *(characteristics or ())]:
-            refuse(name in wrong, f"column {name!r} holds {wrong.get(str(name))}: write one type in all files.")
+            kinds = wrong.get(str(name))
+            refuse(kinds, f"column {name!r} holds {kinds}: write one type in all files.")
         first = Reader(files[0], schema, schema.names).take(0, min(_FIRST, files[0].count_rows()))
         chosen: dict[str, Any] = {"outcome": outcome, "characteristics": characteristics}
         chosen["codes"] = [*dict.fromkeys([*codes, *([industry] if industry else [])])]

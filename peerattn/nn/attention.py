@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from peerattn.exceptions import InputError, expect
+from peerattn.exceptions import expect
 
 
 def attention_weights(
@@ -166,21 +166,17 @@ def _combine(mask: Tensor | None, bias: Tensor | None, dtype: torch.dtype) -> Te
 
 def _check_shapes(query: Tensor, key: Tensor, mask: Tensor | None, bias: Tensor | None) -> None:
     if query.ndim < 2 or key.ndim < 2:
-        raise InputError(
-            f"query and key: expected at least two dimensions (rows, width), got {tuple(query.shape)} and "
-            f"{tuple(key.shape)}. Add the missing dimension, for example query[None]."
-        )
+        came, remedy = f"{tuple(query.shape)} and {tuple(key.shape)}", "Add it, for example query[None]."
+        expect(False, "query and key", "at least two dimensions (rows, width)", came, remedy)
     d, d_key, remedy = query.shape[-1], key.shape[-1], "Project both to one width."
     expect(d_key == d, "key", f"the width of the queries ({d})", d_key, remedy)
     if mask is not None:
         what, remedy = "a bool tensor (True = may attend)", "Pass numbers as bias instead."
         expect(mask.dtype == torch.bool, "mask", what, mask.dtype, remedy)
     wanted = (*_leading(query, key), query.shape[-2], key.shape[-2])
+    remedy = "Its last two dimensions are queries and keys; add those of length 1 for batch and heads."
     for name, extra in (("mask", mask), ("bias", bias)):
         got = () if extra is None else tuple(extra.shape)
         fits = all(g in (1, w) for g, w in zip(reversed(got), reversed(wanted), strict=False))
-        if len(got) > len(wanted) or not fits:
-            raise InputError(
-                f"{name}: expected a shape that broadcasts to {wanted}, got {got}. "
-                "Its last two dimensions are queries and keys; add dimensions of length 1 for batch and heads."
-            )
+        fits = fits and len(got) <= len(wanted)
+        expect(fits, name, f"a shape that broadcasts to {wanted}", got, remedy)

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from peerattn.exceptions import InputError, checked, expect
+from peerattn.exceptions import InputError, checked, expect, refuse
 from peerattn.nn.cache import KeyValueCache
 from peerattn.nn.dropout import Dropout
 from peerattn.nn.linear import linear
@@ -175,9 +175,8 @@ class TransformerBlock(nn.Module):
             When there is a context but no cross-attention, or the other way round.
         """
         crosses = hasattr(self, "cross_attention")
-        if crosses != (context is not None):
-            wanted = "a tensor in a block with" if crosses else "None in a block without"
-            raise InputError(f"context: expected {wanted} cross-attention.")
+        wanted = "a tensor in a block with" if crosses else "None in a block without"
+        refuse(crosses != (context is not None), f"context: expected {wanted} cross-attention.")
         own_cache, context_cache = (None, None) if cache is None else cache
 
         def attend(rows: Tensor) -> Tensor:
@@ -230,17 +229,12 @@ class TransformerBlock(nn.Module):
         >>> TransformerBlock.from_torch(torch.nn.TransformerEncoderLayer(8, 2, 16)).norm
         'post'
         """
-        expect(
-            layer.linear1.bias is not None, "layer", f"a {type(layer).__name__} with bias=True", "bias=False"
-        )
-        block = cls(
-            layer.linear1.in_features,
-            layer.self_attn.num_heads,
-            layer.linear1.out_features,
-            norm="pre" if layer.norm_first else "post",
-            activation=_activation_name(layer),
-            cross_attention=isinstance(layer, nn.TransformerDecoderLayer),
-        )
+        biased, kind = layer.linear1.bias is not None, type(layer).__name__
+        expect(biased, "layer", f"a {kind} with bias=True", "bias=False")
+        sizes = (layer.linear1.in_features, layer.self_attn.num_heads, layer.linear1.out_features)
+        decodes = isinstance(layer, nn.TransformerDecoderLayer)
+        norm: Norm = "pre" if layer.norm_first else "post"
+        block = cls(*sizes, norm=norm, activation=_activation_name(layer), cross_attention=decodes)
         block.attention = MultiheadAttention.from_torch(layer.self_attn)
         block.norm_attention, block.norm_feedforward = copy.deepcopy((layer.norm1, layer.norm2))
         if isinstance(layer, nn.TransformerDecoderLayer):

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from peerattn.exceptions import InputError, check_at_least, expect
+from peerattn.exceptions import check_at_least, expect, refuse
 from peerattn.nn.attention import attention, attention_weights
 
 STRETCH = 128  # rows per step
@@ -208,13 +208,11 @@ def linear_attention(
     >>> bool((linear_attention(x, x, x, 256) - exact).abs().max() < 0.01)
     True
     """
-    if bias is not None:
-        raise InputError("bias: kernelized linear attention does not support one. Use exact attention.")
-    if mask is not None and mask.shape[-2] != 1:
-        raise InputError(
-            f"mask: kernelized linear attention takes a mask of keys, (..., 1, {key.shape[-2]}), and causal=True; got shape "
-            f"{tuple(mask.shape)}. Use exact attention for others."
-        )
+    none = "bias: kernelized linear attention does not support one. Use exact attention."
+    refuse(bias is not None, none)
+    shape = (1, 1) if mask is None else tuple(mask.shape)
+    takes = f"mask: kernelized linear attention takes a mask of keys, (..., 1, {key.shape[-2]})"
+    refuse(shape[-2] != 1, f"{takes}, and causal=True; got shape {shape}. Use exact attention for others.")
     if return_weights:
         attend = partial(linear_attention, n_features=n_features, causal=causal, mask=mask, scale=scale)
         return _with_weights(attend, query, key, value)

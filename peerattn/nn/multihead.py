@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from peerattn.exceptions import InputError, check_at_least, expect
+from peerattn.exceptions import check_at_least, expect, refuse
 from peerattn.nn.attention import attention
 from peerattn.nn.cache import KeyValueCache
 from peerattn.nn.linear import linear, normal, split_heads
@@ -92,8 +92,8 @@ class MultiheadAttention(nn.Module):
         check_score(score)
         generator = torch.Generator() if generator is None else generator
         d_memory = d_memory or d_model
-        if symmetric and d_memory != d_model:
-            raise InputError(f"symmetric: needs d_memory == d_model={d_model}, got {d_memory}.")
+        other = symmetric and d_memory != d_model
+        refuse(other, f"symmetric: needs d_memory == d_model={d_model}, got {d_memory}.")
         d_head = d_head or d_model // n_heads
         d_value = d_value or d_head
         self.n_heads, self.d_head, self.d_value = n_heads, d_head, d_value
@@ -135,14 +135,12 @@ class MultiheadAttention(nn.Module):
         weights : Tensor, shape (..., n_heads, n_queries, n_keys)
             Only with ``return_weights=True``.
         """
-        if self.rotary and memory is not None:
-            raise InputError("memory: expected None with rotary positions, which are those of one sequence.")
+        one = "memory: expected None with rotary positions, which are those of one sequence."
+        refuse(self.rotary and memory is not None, one)
         if sizes is not None:
             others = any(other is not None for other in (memory, mask, bias, cache))
-            if others or return_weights or self.rotary:
-                raise InputError(
-                    "sizes: goes without memory, mask, bias, cache, return_weights and rotary positions."
-                )
+            alone = "sizes: goes without memory, mask, bias, cache, return_weights and rotary positions."
+            refuse(others or return_weights or self.rotary, alone)
             n, total = x.shape[-2], sum(sizes)
             expect(total == n, "sizes", f"numbers that add up to the {n} rows of x", total)
         start = 0 if cache is None else cache.length
@@ -202,12 +200,11 @@ class MultiheadAttention(nn.Module):
         >>> layer.n_heads, layer.d_head
         (2, 4)
         """
-        if module.kdim != module.vdim or module.bias_k is not None or module.add_zero_attn:
-            raise InputError(
-                "module: expected a torch.nn.MultiheadAttention with kdim == vdim, add_bias_kv=False and "
-                f"add_zero_attn=False, got kdim={module.kdim}, vdim={module.vdim}, add_bias_kv={module.bias_k is not None}, "
-                f"add_zero_attn={module.add_zero_attn}. Keys and values come from the same rows here."
-            )
+        added, zero = module.bias_k is not None, module.add_zero_attn
+        fits = module.kdim == module.vdim and not added and not zero
+        wanted = "a torch.nn.MultiheadAttention with kdim == vdim, add_bias_kv=False and add_zero_attn=False"
+        got = f"kdim={module.kdim}, vdim={module.vdim}, add_bias_kv={added}, add_zero_attn={zero}"
+        expect(fits, "module", wanted, got, "Keys and values come from the same rows here.")
         has_bias = module.in_proj_bias is not None
         layer = cls(module.embed_dim, module.num_heads, d_memory=module.kdim, bias=has_bias)
         apart = (module.q_proj_weight, module.k_proj_weight, module.v_proj_weight)

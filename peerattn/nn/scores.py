@@ -105,9 +105,8 @@ def additive_scores(query: Tensor, key: Tensor, combine: Tensor) -> Tensor:
     """
     scores = query.new_zeros(())
     for c in range(query.shape[-1]):
-        scores = scores + combine[:, c, None, None] * torch.tanh(
-            query[..., :, None, c] + key[..., None, :, c]
-        )
+        sums = query[..., :, None, c] + key[..., None, :, c]
+        scores = scores + combine[:, c, None, None] * torch.tanh(sums)
     return scores
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import refuse
 from peerattn.nn.blocks import Norm, TransformerBlock
 from peerattn.nn.cache import StackCache
 from peerattn.nn.masks import causal_mask
@@ -129,8 +129,8 @@ class EncoderDecoder(nn.Module):
         d_feedforward: int | None = None, *, generator: torch.Generator | None = None, **options: Any,
     ):  # fmt: skip
         super().__init__()
-        if "cross_attention" in options:
-            raise InputError("cross_attention: the decoder has it and the encoder has not. Leave it out.")
+        said = "cross_attention: the decoder has it and the encoder has not. Leave it out."
+        refuse("cross_attention" in options, said)
         generator = torch.Generator() if generator is None else generator
         sizes = (d_model, n_heads, d_feedforward)
         self.encoder = Encoder(n_encoder_layers, *sizes, generator=generator, **options)
@@ -161,14 +161,9 @@ class EncoderDecoder(nn.Module):
             Only with ``return_weights=True``.
         """
         mask = causal_mask(target.shape[-2], device=target.device)
-        context = self.encoder(source, mask=source_mask)
-        return self.decoder(
-            target,
-            mask=mask if target_mask is None else mask & target_mask,
-            context=context,
-            context_mask=source_mask,
-            return_weights=return_weights,
-        )
+        mask = mask if target_mask is None else mask & target_mask
+        context = {"context": self.encoder(source, mask=source_mask), "context_mask": source_mask}
+        return self.decoder(target, mask=mask, return_weights=return_weights, **context)
 
     @classmethod
     def from_torch(cls, model: nn.Transformer) -> EncoderDecoder:

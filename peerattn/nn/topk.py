@@ -86,9 +86,8 @@ def top_k_weights(
             scores[:, n_keys:] = -math.inf
             if own is not None:
                 scores[own] = -math.inf
-            largest = scores.amax(1, keepdim=True).clamp_min(
-                torch.finfo(dtype).min
-            )  # finite in an empty pool
+            least = torch.finfo(dtype).min  # finite in an empty pool
+            largest = scores.amax(1, keepdim=True).clamp_min(least)
             exps = scores.sub_(largest).exp_()
             factor = part / exps.sum(1, keepdim=True).clamp_min(torch.finfo(dtype).tiny)
             mean = exps.mul_(factor) if head == 0 else mean.addcmul_(exps, factor)

@@ -8,9 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.optim.adam import (
-    adam,  # the function: torch's optimiser classes import its compiler, 1.2 CPU s a process
-)
+from torch.optim.adam import adam  # torch's optimiser classes import its compiler, 1.2 CPU s a process
 
 from peerattn.processes import averaged
 

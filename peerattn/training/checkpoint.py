@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, refuse
 from peerattn.processes import from_first, process
 from peerattn.render import check_writable, unfinished
 from peerattn.store.sealed import read_state, write_state
@@ -57,11 +57,9 @@ class Checkpoint:
         self._number, self._made_from = 0, dict(made_from)
         if process() or self._read(_HEAD, "Delete the folder to start anew.") is not None:
             return
-        if held := sorted(path.name for path in {*self.folder.iterdir()} - {*unfinished(self.folder)}):
-            raise InputError(
-                f"checkpoint: expected a new or empty folder, or one that a fit has written, got {str(self.folder)!r}, which "
-                f"holds {held[0]!r}."
-            )
+        for held in sorted(path.name for path in {*self.folder.iterdir()} - {*unfinished(self.folder)}):
+            wanted = "checkpoint: expected a new or empty folder, or one that a fit has written"
+            raise InputError(f"{wanted}, got {str(self.folder)!r}, which holds {held!r}.")
         self._write(_HEAD, {}, None)
 
     @contextmanager
@@ -87,11 +85,9 @@ class Checkpoint:
             arrays, spec = read_state(self.folder / name, _KIND, place=name)
         of = spec.get("made_from")
         held: dict[str, Any] = of if isinstance(of, dict) else {}
-        if other := [key for key in self._made_from | held if held.get(key) != self._made_from.get(key)]:
-            raise InputError(
-                f"checkpoint: {str(self.folder)!r} is of a fit with other {', '.join(other)}. Repeat that fit as it was, or "
-                "choose another folder."
-            )
+        other = [key for key in self._made_from | held if held.get(key) != self._made_from.get(key)]
+        of_other = f"checkpoint: {str(self.folder)!r} is of a fit with other {', '.join(other)}"
+        refuse(other, f"{of_other}. Repeat that fit as it was, or choose another folder.")
         return arrays, spec.get("spec")
 
     def _write(self, name: str, arrays: Mapping[str, np.ndarray], spec: Any) -> None:

@@ -11,7 +11,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
-from peerattn.exceptions import InputError, check_at_least, expect
+from peerattn.exceptions import InputError, check_at_least, expect, refuse
 from peerattn.processes import all_sum, averaged, n_processes, process
 from peerattn.render import progress_bar
 from peerattn.training.schedule import Schedule, make_scheduler
@@ -44,11 +44,8 @@ class TrainingRecord:
 
     def __str__(self) -> str:
         said = f"{self.steps} steps, loss {self.losses[0]:.4g} to {self.losses[-1]:.4g}"
-        if not self.validation:
-            return said
-        return (
-            f"{said}; best validation {dict(self.validation)[self.best_step]:.4g} after step {self.best_step}"
-        )
+        best = dict(self.validation).get(self.best_step)
+        return said if best is None else f"{said}; best validation {best:.4g} after step {self.best_step}"
 
 
 def train(
@@ -124,10 +121,8 @@ def train(
     counts = {"max_steps": max_steps, "validate_every": validate_every, "average": average}
     check_at_least(1, **{name: value for name, value in counts.items() if value is not None})
     expect(0 < learning_rate < math.inf, "learning_rate", "a positive number", learning_rate)
-    if average is not None and validate is not None:
-        raise InputError(
-            "average: goes without validation, which keeps one step's parameters. Leave out validate."
-        )
+    both = "average: goes without validation, which keeps one step's parameters. Leave out validate."
+    refuse(average is not None and validate is not None, both)
     tensors = parameters.parameters() if isinstance(parameters, nn.Module) else parameters
     trained = [tensor for tensor in tensors if tensor.requires_grad]
     expect(bool(trained), "parameters", "at least one tensor with requires_grad=True", "none")
@@ -139,10 +134,9 @@ def train(
             try:
                 batch = next(stream)
             except StopIteration:
-                raise InputError(
-                    f"batches: expected at least max_steps={max_steps}, got {done - 1}. "
-                    "Give an endless iterator, for example itertools.cycle(batches), or lower max_steps."
-                ) from None
+                remedy = "Give an endless iterator, for example itertools.cycle(batches), or lower max_steps."
+                few = f"batches: expected at least max_steps={max_steps}, got {done - 1}. {remedy}"
+                raise InputError(few) from None
             rate = optimizer.param_groups[0]["lr"]
             losses.append(_step(optimizer, trained, partial(loss, batch), clip, done))
             advance(f"loss {losses[-1]:.4g}")
@@ -178,11 +172,9 @@ def _step(
 
 
 def _finite(what: str, value: float, step: int, rate: float) -> float:
-    if not math.isfinite(value):
-        raise InputError(
-            f"Training diverged at step {step}: the {what} is {value} (learning rate then {rate:.3g}). "
-            "Lower learning_rate, or look for missing or extreme values in the input."
-        )
+    diverged = f"Training diverged at step {step}: the {what} is {value} (learning rate then {rate:.3g}). "
+    remedy = "Lower learning_rate, or look for missing or extreme values in the input."
+    refuse(not math.isfinite(value), diverged + remedy)
     return value
 
 

@@ -66,7 +66,5 @@ def make_scheduler(
         up = torch_schedules.LinearLR(optimizer, 1 / rise, total_iters=max(rise - 1, 1))
         down = torch_schedules.CosineAnnealingLR(optimizer, max(max_steps - rise, 1))
         return torch_schedules.SequentialLR(optimizer, [up, down], milestones=[rise])
-    raise InputError(
-        f"schedule: expected one of {list(SCHEDULES)} or a function of (step, max_steps), got {schedule!r}."
-        f"{did_you_mean(schedule, SCHEDULES)}"
-    )
+    wanted = f"schedule: expected one of {list(SCHEDULES)} or a function of (step, max_steps)"
+    raise InputError(f"{wanted}, got {schedule!r}.{did_you_mean(schedule, SCHEDULES)}")

@@ -103,7 +103,8 @@ def check_panel(
             y = check_X_y(np.zeros((len(panel), 1)), y, estimator=estimator, **_CHECKS_OF_Y)[1].astype(float)
         panel = panel.with_outcomes(y, "y" if fitting else "outcomes")
     if fitting and panel.outcomes is not None and panel.firm is not None:
-        examine(panel, [name for name in panel.codes if name not in groupings], codes, universe)
+        learned = [name for name in panel.codes if name not in groupings]
+        examine(panel, learned, codes, universe, (firm, period))
     return panel
 
 
@@ -154,7 +155,9 @@ def _other_columns(fitted: Sequence[Any] | None, have: Sequence[Any]) -> str:
     return f"The columns of X differ from those passed to fit: {differ}. Pass X[[...]] with {shown}. "
 
 
-def examine(panel: Panel, learned: Sequence[Any], declared: Sequence[Any], universe: Any = None) -> None:
+def examine(
+    panel: Panel, learned: Sequence[Any], declared: Sequence[Any], universe: Any, names: tuple[str, str]
+) -> None:
     """Warn of characteristics that look like the outcome or are constant; refuse codes that would be learned as the firm's name.
 
     A panel is examined once: of a fold of a comparison the whole was.
@@ -167,6 +170,8 @@ def examine(panel: Panel, learned: Sequence[Any], declared: Sequence[Any], unive
         Codes that a model learns from, and those that were declared.
     universe : frame, optional
         The firms that answer, where these are others: levels of codes are counted over them, too.
+    names : (str, str)
+        Of the universe's firm and period labels.
     """
     assert panel.firm is not None and panel.outcomes is not None
     if panel.examined:
@@ -186,7 +191,7 @@ def examine(panel: Panel, learned: Sequence[Any], declared: Sequence[Any], unive
         warn_user(UnitWarning(f"{', '.join(map(repr, same))}: {message}"))
     firm, codes = panel.firm, panel.codes[list(learned)]
     if learned and {*learned} <= {*getattr(universe, "columns", ())}:
-        options: dict[str, Any] = {"firm": panel.names[0], "period": panel.names[1], "undated": True}
+        options: dict[str, Any] = {"firm": names[0], "period": names[1], "undated": True}
         others = as_panel(universe, codes=list(learned), characteristics=(), **options)
         if others.firm is not None:
             firm, codes = firm.append(others.firm), pd.concat([codes, others.codes])

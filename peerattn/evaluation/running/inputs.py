@@ -12,8 +12,9 @@ import pandas as pd
 from peerattn.exceptions import InputError, check_names, refuse
 from peerattn.models.attention.reference import Reference
 from peerattn.panel import Panel, as_panel, read_panel
-from peerattn.panel.frames import read_frame
+from peerattn.panel.frames import as_pandas, read_frame
 from peerattn.panel.gate import examine
+from peerattn.panel.labels import panel_labels
 from peerattn.panel.stored import StoredPanel, is_stored, scan_panel
 
 #: Names of the index levels of every frame that models get in a comparison.
@@ -53,13 +54,14 @@ def comparison_panel(
             )
         if industry is not None and hasattr(X, "columns"):
             check_names("industry", "column", [industry], X.columns)
-        panel = as_panel(X, y, outcome=outcome, characteristics=characteristics, **options)
+        dated = X.dated if isinstance(X, Panel) else panel_labels(as_pandas(X), firm, period) is not None
         got = f"got {type(X).__name__}. Name yours with firm= and period=."
         named = f"X must be a panel with firm and period, as index levels or columns named {firm!r} and {period!r}"
-        refuse(not panel.dated, f"{named}; {got}")
+        refuse(not dated, f"{named}; {got}")
+        panel = as_panel(X, y, outcome=outcome, characteristics=characteristics, **options)
     panel = panel.with_outcomes(panel.y)  # some must be known
     universe = None if reference is None else Reference.of(reference).X
-    examine(panel, list(panel.codes), list(panel.codes), universe)
+    examine(panel, list(panel.codes), list(panel.codes), universe, (firm, period))
     return replace(panel.sorted(), examined=True)
 
 

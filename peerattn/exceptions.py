@@ -147,7 +147,7 @@ def check_at_least(least: int, **numbers: Any) -> None:
     peerattn.exceptions.InputError: n_heads: expected an integer of at least 1, got 0.
     """
     for name, number in numbers.items():
-        right = isinstance(number, Integral) and int(number) >= least
+        right = isinstance(number, Integral) and not isinstance(number, bool) and int(number) >= least
         expect(right, name, f"an integer of at least {least}", repr(number))
 
 

@@ -19,15 +19,15 @@ from peerattn.models.attention.candidates import D_CODE, candidates_of
 from peerattn.models.attention.fitting import fit_stack
 from peerattn.models.attention.heads import Settings, heads_table, prior_strengths
 from peerattn.models.attention.judging import Candidate
+from peerattn.models.attention.networks import AttentionNetworks
 from peerattn.models.attention.options import check_device, check_options
 from peerattn.models.attention.priors import PairTerms, read_priors
 from peerattn.models.attention.reference import Reference
-from peerattn.models.attention.rows import AttentionRows, refuse_other_periods
+from peerattn.models.attention.rows import refuse_other_periods
 from peerattn.models.attention.search import TOGETHER
 from peerattn.models.attention.stability import SECTIONS, stability
 from peerattn.models.attention.stages import made_from
 from peerattn.models.by_period import refuse_beside_files, training_panel
-from peerattn.models.own.losses import Loss
 from peerattn.models.own.training import Problem
 from peerattn.models.pools import Rows, Section
 from peerattn.panel.frames import as_pandas
@@ -37,7 +37,7 @@ from peerattn.processes import from_first, gathered, joined
 from peerattn.training import Checkpoint, one_thread
 
 
-class StackModel(AttentionRows):
+class StackModel(AttentionNetworks):
     """An estimator that is own lines and a stack of candidates; a subclass names the candidates."""
 
     attention, task, prior = "self", "forecast", None
@@ -51,10 +51,6 @@ class StackModel(AttentionRows):
     @abstractmethod
     def _candidates(self, problem: Problem, settings: Settings, draws: np.ndarray) -> list[Candidate]:
         """Return the candidates, in the order of what they read; ``draws`` are two seeds."""
-
-    @abstractmethod
-    def _loss(self) -> Loss:
-        """Return the loss of a row."""
 
     def _n_outputs(self) -> int:
         return 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -11,53 +10,23 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, check_at_least, check_one_of, expect
 from peerattn.models.attention.candidates import COVARIANCE, RIDGE
-from peerattn.models.attention.fitting import Stack
-from peerattn.models.attention.heads import Heads, Member
-from peerattn.models.attention.priors import PairTerms
+from peerattn.models.attention.heads import Heads
+from peerattn.models.attention.rows import AttentionRows
 from peerattn.models.attention.search_profile import SearchProfile
 from peerattn.models.attention.strongest_peers import strongest_peers
-from peerattn.models.base import PeerModel
-from peerattn.models.by_period import periods_of, refuse_beside_files
 from peerattn.models.pools import Section
 from peerattn.network import PeerNetwork
-from peerattn.panel.panel import Panel
 from peerattn.training import one_thread
 
 
-class AttentionNetworks(PeerModel):
+class AttentionNetworks(AttentionRows):
     """Base of :class:`AttentionModel`: what a fitted one shows."""
 
     similarity: str
     n_layers: int
-    d_head: int
-    y_scale_: float
-    members_: tuple[Member, ...]
-    stack_: Stack
-    pair_terms_: PairTerms
     feature_names_: list[str]
-
-    @abstractmethod
-    def _gate_call(
-        self, X: Any, outcomes: Any, reference: Any = None, peer_weight: Any = None, past: Any = None
-    ) -> tuple[Panel, Iterator[Section]]:
-        """Return the checked call and its pools; ``past`` are outcomes of earlier periods of the call."""
-
-    @abstractmethod
-    def _as_seen(self, section: Section) -> Section:
-        """Return a cross-section as candidates see it."""
-
-    def _by_period(
-        self, X: Any, outcomes: Any = None, peer_weight: Any = None, **options: Any
-    ) -> Iterator[tuple[Panel, Iterator[Section]]]:
-        refuse_beside_files(X, peer_weight=peer_weight)
-        past = None  # outcomes of earlier periods, handed on
-        for panel, shown in periods_of(self, X, outcomes):
-            called, sections = self._gate_call(panel, shown, past=past, **options)
-            listed = list(sections)
-            past = listed[-1].past and listed[-1].past.since(panel.period[0])
-            yield called, iter(listed)
 
     @one_thread()
     def peer_network(
@@ -110,18 +79,14 @@ class AttentionNetworks(PeerModel):
         top_k: int | None = None,
     ) -> Callable[[Iterator[Section]], PeerNetwork]:
         check_is_fitted(self, "stack_")
-        if part not in (None, "heads", COVARIANCE, RIDGE):
-            raise InputError(f'part: expected "heads", "{COVARIANCE}" or "{RIDGE}", got {part!r}.')
-        if part in (COVARIANCE, RIDGE) and (head, layer) != (None, None):
-            raise InputError(f'part="{part}" has neither head= nor layer=, which are those of part="heads".')
-        if layer is not None and (isinstance(layer, bool) or layer not in range(self.n_layers)):
-            raise InputError(
-                f"layer: {layer!r} was asked for, but with n_layers={self.n_layers} layers are numbered 0 to "
-                f"{self.n_layers - 1}."
-            )
-        if top_k is not None and (isinstance(top_k, bool) or not isinstance(top_k, int) or top_k < 1):
-            raise InputError(f"top_k: expected a positive integer or None, got {top_k!r}.")
-        heads, earlier = self._selected(head), None if layer == self.n_layers - 1 else layer
+        check_one_of(part=(part, (None, "heads", COVARIANCE, RIDGE)))
+        of_heads = (head, layer) == (None, None) or part not in (COVARIANCE, RIDGE)
+        expect(of_heads, "part", '"heads", to which head= and layer= belong,', repr(part))
+        layers = [None, *range(self.n_layers)]
+        check_one_of(layer=(layer, layers))
+        if top_k is not None:
+            check_at_least(1, top_k=top_k)
+        heads, earlier = self._selected(head), None if layer == layers[-1] else layer
         of_heads = part == "heads" or (head, layer) != (None, None) or (part is None and not self._signed)
         fast = None
         if top_k is not None and earlier is None and of_heads:
@@ -160,9 +125,7 @@ class AttentionNetworks(PeerModel):
         heads, table = self.stack_.heads(), self.heads_
         if head is None:
             return heads
-        if isinstance(head, bool) or head not in range(len(table)):
-            kept = ", ".join(map(str, table.index)) or "none"
-            raise InputError(f"head: expected one of the model's heads ({kept}), got {head!r}.")
+        check_one_of(head=(head, table.index.tolist()))
         member = heads.members[int(table["start"][head])]
         share = np.eye(member.spec.n_heads)[int(table["head"][head])]
         return Heads((replace(member, share=share),), heads.terms, (1.0,))

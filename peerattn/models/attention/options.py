@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import torch
 from sklearn.base import is_classifier
 
-from peerattn.exceptions import InputError, did_you_mean
+from peerattn.exceptions import InputError, check_at_least, check_one_of, did_you_mean, expect
 
 NAMES = ("flexible", "linear", "none")  # own models that have a name
 CHOICES: dict[str, tuple[Any, ...]] = {
@@ -19,31 +18,19 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "similarity": ("scaled_dot_product", "symmetric", "dot_product", "additive", "gaussian"),
     "scale": ("standard", "rank", None),
 }
-WHOLE_NUMBERS = {"n_layers": (1, ""), "d_head": (1, ""), "n_heads": (0, " (0 = no peers)"), "purge": (0, "")}
-MOST = 10**6
 
 
 def check_options(estimator: Any) -> None:
     """Raise for an option that is out of range, or a pair that does not go together (naming both)."""
-    for name, allowed in CHOICES.items():
-        value = getattr(estimator, name)
-        if not isinstance(value, Hashable) or value not in allowed:
-            near = did_you_mean(value, map(str, allowed))
-            raise InputError(f"{name} must be one of {list(allowed)}, got {value!r}.{near}")
-    if isinstance(estimator.codes, str):
-        raise InputError(
-            f"codes must be a sequence of column names, got {estimator.codes!r}: write [{estimator.codes!r}]."
-        )
+    check_one_of(**{name: (getattr(estimator, name), allowed) for name, allowed in CHOICES.items()})
+    codes, wanted = estimator.codes, "a sequence of column names"
+    expect(not isinstance(codes, str), "codes", wanted, repr(codes), f"Write [{codes!r}].")
     estimator._check_kinds()
-    for name, (least, more) in WHOLE_NUMBERS.items():
-        value = getattr(estimator, name)
-        if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) <= MOST:
-            raise InputError(f"{name} must be a whole number from {least} to {MOST:,}{more}, got {value!r}.")
+    check_at_least(1, n_layers=estimator.n_layers, d_head=estimator.d_head)
+    check_at_least(0, n_heads=estimator.n_heads, purge=estimator.purge)
     _check_own(estimator)
-    if estimator.kappa is not None and not (_number(estimator.kappa) and 0 <= estimator.kappa < math.inf):
-        raise InputError(
-            f"kappa must be a number of standard errors of at least 0, or None (heads enter in full), got {estimator.kappa!r}."
-        )
+    kappa, wanted = estimator.kappa, "standard errors, of at least 0, or None (heads enter in full)"
+    expect(kappa is None or (_number(kappa) and 0 <= kappa < math.inf), "kappa", wanted, repr(kappa))
     loss, classes = estimator.loss, is_classifier(estimator)
     losses = ("auto", "cross_entropy") if classes else ("auto", "squared_error", "huber")
     if loss not in losses and (classes or not _number(loss) or not 0 < loss < 1):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from peerattn.exceptions import InputError, did_you_mean
+from peerattn.exceptions import did_you_mean, expect
 from peerattn.models.given_network import NetworkStartsLater, network_period, network_weights
 from peerattn.models.pools import Section
 from peerattn.network import PeerNetwork
@@ -137,30 +137,21 @@ def read_priors(prior: Any, code_names: Sequence[str]) -> tuple[Prior, ...]:
         return ()
     if isinstance(prior, str | Prior | PeerNetwork):
         prior = [prior]
-    if not isinstance(prior, list | tuple):
-        raise InputError(
-            f"prior: expected a column, a Prior, a PeerNetwork or a list of them, got {prior!r}."
-        )
+    wanted = "a column, a Prior, a PeerNetwork or a list of them"
+    expect(isinstance(prior, list | tuple), "prior", wanted, repr(prior))
     priors = []
     for item in prior:
         if isinstance(item, str) and item == "only":
-            if len(code_names) != 1:
-                raise InputError(
-                    f'prior="only" looks to firms of the same code, but X has {len(code_names)} codes ({list(code_names)}): '
-                    "name it, prior=Prior(column, only=True)."
-                )
+            remedy = "Name it, Prior(column, only=True)."
+            expect(len(code_names) == 1, "prior", 'one code in X for "only"', list(code_names), remedy)
             item = Prior(code_names[0], only=True)
         item = item if isinstance(item, Prior) else Prior(item)
-        if not isinstance(item.source, str | PeerNetwork):
-            raise InputError(
-                f"prior: expected a code column or a PeerNetwork, got {type(item.source).__name__}."
-            )
+        named, kind = isinstance(item.source, str), type(item.source).__name__
+        expect(named or isinstance(item.source, PeerNetwork), "prior", "a code column or a PeerNetwork", kind)
         if item.exclude:
             continue
-        if isinstance(item.source, str) and item.source not in code_names:
-            raise InputError(
-                f"prior: {item.source!r} is no code column of X; codes are {list(code_names)}."
-                f"{did_you_mean(item.source, code_names)} Declare it in codes=."
-            )
+        remedy = f"{did_you_mean(item.source, code_names)} Declare it in codes=."
+        known = not named or item.source in code_names
+        expect(known, "prior", f"a code column of X, of {list(code_names)}", repr(item.source), remedy)
         priors.append(item)
     return tuple(priors)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,11 +11,14 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
-from peerattn.exceptions import InputError
-from peerattn.models.attention.networks import AttentionNetworks
-from peerattn.models.attention.priors import excluded_group
+from peerattn.exceptions import InputError, expect
+from peerattn.models.attention.fitting import Stack
+from peerattn.models.attention.priors import PairTerms, excluded_group
 from peerattn.models.attention.reference import Reference
+from peerattn.models.base import PeerModel
+from peerattn.models.by_period import periods_of, refuse_beside_files
 from peerattn.models.own.history import History
+from peerattn.models.own.losses import Loss
 from peerattn.models.pools import Rows, Section, identities
 from peerattn.panel.design import Design
 from peerattn.panel.panel import Panel
@@ -22,7 +26,7 @@ from peerattn.panel.reading import as_panel
 from peerattn.render import show_label
 
 
-class AttentionRows(AttentionNetworks):
+class AttentionRows(PeerModel):
     """Base of :class:`AttentionModel`: its rows and pools, in fit as in predict."""
 
     attention: str
@@ -32,6 +36,9 @@ class AttentionRows(AttentionNetworks):
     codes: Sequence[str]
     weighs_peers_: bool
     y_center_: float
+    y_scale_: float
+    stack_: Stack
+    pair_terms_: PairTerms
     reference_: tuple[Panel, Rows] | None
 
     @property
@@ -83,29 +90,20 @@ class AttentionRows(AttentionNetworks):
 
     def _reference_rows(self, reference: Any) -> tuple[Panel, Rows]:
         given = Reference.of(reference)
-        if (given.y is None) == (self.values == "outcomes"):
-            raise InputError(
-                'task="explain" needs the reference\'s outcomes: reference=(X_ref, y_ref).'
-                if given.y is None
-                else 'reference=(X_ref, y_ref) carries outcomes, but task="forecast" reads none: pass X_ref alone.'
-            )
-        if self.scale == "rank":
-            raise InputError(
-                'scale="rank" ranks firms among the rows of one call, which reference= splits in two: use scale="standard".'
-            )
+        wanted = "(X_ref, y_ref)" if self.task == "explain" else "X_ref alone"
+        told = f'{"no " if given.y is None else ""}outcomes with task="{self.task}"'
+        expect((given.y is None) == (self.task == "forecast"), "reference", wanted, told)
+        remedy = "Ranks are taken among the rows of one call, which a reference splits in two."
+        expect(self.scale != "rank", "scale", '"standard" beside reference=', '"rank"', remedy)
         try:
             panel, rows = self._gate_rows(given.X, self._encode_outcomes(given.y), undated=True)
         except ValueError as error:
             raise InputError(f"reference: {error}") from error
-        if self.attention == "self" and panel.firm is None:
-            raise InputError(
-                f"reference: it carries no {self.firm!r}, which is needed to leave the own firm out."
-            )
+        labels = f"rows labelled by {self.firm!r}, so that the own firm is left out"
+        expect(self.attention == "cross" or panel.firm is not None, "reference", labels, "none")
         if self.weighs_peers_:
-            if given.weight is None:
-                raise InputError(
-                    "peer_weight= was given to fit: pass the reference's as Reference(X, y, weight)."
-                )
+            wanted = "Reference(X, y, weight), since peer_weight= was given to fit"
+            expect(given.weight is not None, "reference", wanted, "no weight")
             rows = replace(rows, weight=row_weights(panel, given.weight, "Reference.weight"))
         return panel, self._in_units(rows)
 
@@ -118,12 +116,9 @@ class AttentionRows(AttentionNetworks):
         """Return training rows with the loss and peer weights of a panel."""
         found = {name: weight for name, weight in given.items() if weight is not None}
         for name in found:
-            if not panel.dated:
-                raise InputError(f"{name}= is for panels; arrays take sample_weight=.")
-            if sample_weight is not None:
-                raise InputError(
-                    f"{name}= and sample_weight= do not go together: a frequency weight is both. Pass one of them."
-                )
+            expect(panel.dated, name, "a panel", "arrays", "They take sample_weight=.")
+            beside = "A frequency weight is both: pass one of them."
+            expect(sample_weight is None, name, "no sample_weight= beside it", "both", beside)
         read = {name: row_weights(panel, weight, name) for name, weight in found.items()}
         return replace(
             training,
@@ -143,18 +138,14 @@ class AttentionRows(AttentionNetworks):
     ) -> tuple[Panel, Iterator[Section]]:
         check_is_fitted(self, "stack_")
         if outcomes is not None and not self.reads_outcomes:
-            raise InputError(
-                'outcomes= was given, but task="forecast" reads no outcomes: use task="explain".'
-                if self.task == "forecast"
-                else 'outcomes= was given, but attention="cross" reads the reference\'s: pass reference=(X_ref, y_ref).'
-            )
+            why = 'attention="cross" reads the reference\'s: pass reference=(X_ref, y_ref)'
+            why = 'task="forecast" reads no outcomes: use task="explain"' if self.task == "forecast" else why
+            raise InputError(f"outcomes= was given, but {why}.")
         panel, call = self._gate_rows(X, self._encode_outcomes(outcomes))
         self._warn_of_lost_periods(panel)
-        if self.attention == "self" and (peer_weight is not None) != self.weighs_peers_:
-            state = "with" if self.weighs_peers_ else "without"
-            raise InputError(
-                f"peer_weight: the model was fitted {state} peer weights, and predict must be called alike."
-            )
+        alike = self.attention == "cross" or (peer_weight is not None) == self.weighs_peers_
+        wanted, got = ("weights", "none")[:: 1 if self.weighs_peers_ else -1]
+        expect(alike, "peer_weight", f"{wanted}, as in fit", got)
         if peer_weight is not None:
             call = replace(call, weight=row_weights(panel, peer_weight, "peer_weight"))
         sections = self._pools(panel, self._in_units(call), outcomes is not None, reference)
@@ -162,10 +153,8 @@ class AttentionRows(AttentionNetworks):
 
     def _pools(self, panel: Panel, call: Rows, told: bool, reference: Any) -> Iterator[Section]:
         if self.attention == "self" and not self.dated_ and not told:
-            if reference is not None:
-                raise InputError(
-                    'reference: a model fitted on arrays looks to its training rows; use attention="cross".'
-                )
+            remedy = 'A model fitted on arrays looks to its training rows. Use attention="cross".'
+            expect(reference is None, "reference", "None", "one", remedy)
             return self._against_training(panel, call)
         extra = self.reference_ if reference is None else self._reference_rows(reference)
         if extra is not None:
@@ -190,9 +179,24 @@ class AttentionRows(AttentionNetworks):
         # only peers of known outcome may be looked to; the others still help to encode
         return (replace(s, answering=np.isfinite(s.peers.y)) for s in sections)  # type: ignore[arg-type]
 
+    @abstractmethod
+    def _loss(self) -> Loss:
+        """Return the loss of a row."""
+
     def _as_seen(self, section: Section) -> Section:
         """Return a cross-section as candidates see it: peers show what own lines leave of their outcomes."""
         return self.stack_.view.seen(section, self._loss(), self.task == "explain")
+
+    def _by_period(
+        self, X: Any, outcomes: Any = None, peer_weight: Any = None, **options: Any
+    ) -> Iterator[tuple[Panel, Iterator[Section]]]:
+        refuse_beside_files(X, peer_weight=peer_weight)
+        past = None  # outcomes of earlier periods, handed on
+        for panel, shown in periods_of(self, X, outcomes):
+            called, sections = self._gate_call(panel, shown, past=past, **options)
+            listed = list(sections)
+            past = listed[-1].past and listed[-1].past.since(panel.period[0])
+            yield called, iter(listed)
 
     def _with_past(self, sections: Iterator[Section], earlier: History | None = None) -> Iterator[Section]:
         """Return cross-sections with the outcomes of earlier periods, of fit and of the call.
@@ -245,22 +249,15 @@ def refuse_other_periods(panel: Panel, universe: Panel, *, of_fit: bool = False)
     """Raise when a dated reference can answer nowhere in the call; ``of_fit``: none was passed, it is that of fit."""
     if not universe.dated:
         return
-    if not panel.dated:
-        raise InputError(
-            "reference: it is dated, but X carries no periods, so no row of it would answer. Drop its period level, or date X."
-        )
-    if panel.period.isin(universe.period).any():
-        return
+    remedy = "Drop its period level, or date X."
+    expect(panel.dated, "reference", "no periods, since X carries none", "one that is dated", remedy)
     theirs, mine = (f"{show_label(p.period[0])} to {show_label(p.period[-1])}" for p in (universe, panel))
-    if of_fit:
-        raise InputError(
-            f"reference: X holds {mine}, and the reference passed to fit, {theirs}, answers in none of these periods. Pass "
-            "predict(..., reference=) with the reference firms of X's periods."
-        )
-    raise InputError(
-        f"reference: it holds {theirs}, X holds {mine}: they share no period. Pass the reference firms of X's periods, labelled "
-        "alike."
+    got = f"{'that of fit, which holds ' if of_fit else ''}{theirs}"
+    remedy = (
+        f"Pass {'predict(..., reference=) with ' if of_fit else ''}the firms of X's periods, labelled alike."
     )
+    shared = bool(panel.period.isin(universe.period).any())
+    expect(shared, "reference", f"periods of X, {mine}", got, remedy)
 
 
 def row_weights(panel: Panel, weight: Any, name: str) -> np.ndarray:

@@ -56,10 +56,7 @@ def made_from(model: Any, rows: Rows, *others: Any) -> dict[str, str]:
 def _content(value: Any) -> Any:
     """Return arrays that are equal where the data are, whatever frame they came in."""
     if isinstance(value, Rows):
-        arrays = (value.x, value.codes, value.y, value.weight, value.loss_weight, value.identity)
-        return [None if array is None else np.ascontiguousarray(array) for array in arrays] + [
-            _content(value.label)
-        ]
+        return [_content(each) for each in vars(value).values()]
     if isinstance(value, pd.Index):
         return pd.util.hash_array(value.astype(str).to_numpy(dtype=object))
-    return value
+    return np.ascontiguousarray(value) if isinstance(value, np.ndarray) else value

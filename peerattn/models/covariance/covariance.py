@@ -15,8 +15,7 @@ from peerattn.models.own.history import History
 from peerattn.models.pools import NOBODY, Rows, Section
 
 BOUND = 4.0  # of a log variance that depends on characteristics
-EXACT = 5000  # known firms beyond which all covariances go through inducing firms
-INDUCING = 2000
+INDUCING = 2000  # known firms beyond which all covariances go through so many of them
 SPARE = 1e-4  # added to the diagonal, in variances of the outcome
 SLOPES = ("low_rank", "scale", "noise", "emphasis")  # parameters that are not logarithms
 
@@ -202,13 +201,12 @@ class _Inverse:
         each firm's own variance (Snelson and Ghahramani 2006).
         """
         own = noise(parameters, firms)[0]
-        if len(own) <= EXACT:
+        if len(own) <= INDUCING:
             P = inverse(shared(parameters, firms, firms)[0] + own.diag())
             return cls(P, own, own[:, None])
-        m = min(INDUCING, len(own))
-        chosen = own.argsort(stable=True)[torch.linspace(0, len(own) - 1, m).long()]
+        chosen = own.argsort(stable=True)[torch.linspace(0, len(own) - 1, INDUCING).long()]
         K = shared(parameters, firms, firms.take(chosen))[0]
-        core = torch.linalg.cholesky(K[chosen] + SPARE * torch.eye(m, dtype=K.dtype))
+        core = torch.linalg.cholesky(K[chosen] + SPARE * torch.eye(INDUCING, dtype=K.dtype))
         U = torch.linalg.solve_triangular(core, K.mT, upper=False).mT
         blocks = [firms.take(rows) for rows in torch.arange(len(own)).split(1000)]
         D = own + torch.cat([shared(parameters, some, some)[0].diagonal() for some in blocks])

@@ -94,8 +94,8 @@ def fit_covariance(
 ) -> Covariance:
     """Learn a covariance by its leave-one-out errors, each divided by a power of the variance it is predicted to have.
 
-    By Adam on a one-cycle learning rate: 30 steps and one more for each 4,000 training rows, at most 90. A step draws periods of
-    4,000 rows in all and splits those of more than 500 firms at random.
+    By Adam on a one-cycle learning rate: 30 steps and as many as draw every training row twice, at most 90. A step draws periods
+    of 4,000 rows in all and splits those of more than 500 firms at random.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ def fit_covariance(
             {name: value.numpy() for name, value in parameters.items()}, bounds, past is not None
         )
     n_rows = sum(len(q.y) for q in periods)
-    steps = min(MOST_STEPS, FEWEST_STEPS + n_rows // ROWS_OF_STEP) // (3 if warm else 1)
+    steps = min(MOST_STEPS, FEWEST_STEPS + 2 * n_rows // ROWS_OF_STEP) // (3 if warm else 1)
     spread = math.sqrt(float(torch.cat([q.y**2 for q in periods]).mean())) or 1.0
     parameters = {name: value.to(dtype).to(device).requires_grad_() for name, value in parameters.items()}
 

@@ -57,8 +57,8 @@ def test_given_network_restricts_or_leans(panel):
 @pytest.mark.parametrize(
     "prior, message",
     [
-        ("secotr", "is no code column of X.*Declare it in codes="),
-        ("only", "has 0 codes.*name it"),
+        ("secotr", "expected a code column of X, .*got 'secotr'.*Declare it in codes="),
+        ("only", "expected one code in X .*Name it"),
         (Prior({"A": 1.0}), "expected a code column or a PeerNetwork, got dict"),
     ],
 )

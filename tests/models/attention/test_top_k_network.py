@@ -22,7 +22,7 @@ def test_the_strongest_peers_are_those_of_the_whole_network(monkeypatch):
     np.testing.assert_allclose(edges["weight"], expected["weight"], atol=1e-12)
     assert all(section.is_sparse and section.n_edges == 60 for _, section in found.sections())
     assert not found.row_normalized
-    with pytest.raises(InputError, match="top_k: expected a positive integer"):
+    with pytest.raises(InputError, match="top_k: expected an integer of at least 1"):
         model.peer_network(panel.X, top_k=0)
 
 

@@ -4,7 +4,6 @@ from peerattn.evaluation.claims import Claims
 from peerattn.evaluation.compare import compare
 from peerattn.evaluation.compared import ModelNote
 from peerattn.evaluation.comparison import Comparison, Comparisons
-from peerattn.evaluation.description import PanelDescription, describe_panel
 from peerattn.evaluation.gains import Gain, gain_by, gain_by_firm
 from peerattn.evaluation.inference.forecast_tests import DieboldMariano, ForecastTest, diebold_mariano
 from peerattn.evaluation.inference.influence import Influence, influence
@@ -25,6 +24,7 @@ from peerattn.evaluation.pruning import head_importance, prune, pruning_curve
 from peerattn.evaluation.running.entries import supports
 from peerattn.evaluation.running.fitting import Failure
 from peerattn.evaluation.running.scoring import explain_score
+from peerattn.evaluation.sample import PanelDescription, describe_panel
 from peerattn.evaluation.splits.walk_forward import Fold, NewFirms, ShortPanelWarning, WalkForward
 
 __all__ = [

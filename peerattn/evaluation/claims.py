@@ -13,8 +13,15 @@ import numpy as np
 import pandas as pd
 
 from peerattn.evaluation.compared import Compared
-from peerattn.evaluation.gains import LEVEL, Gain, gain_of, is_significant, labels_of, saved_by_row
-from peerattn.evaluation.power import smallest_gain
+from peerattn.evaluation.gains import (
+    LEVEL,
+    Gain,
+    gain_of,
+    is_significant,
+    labels_of,
+    saved_by_row,
+    smallest_gain,
+)
 from peerattn.evaluation.running.information import COMMON, HISTORY, PEERS, STEPS
 from peerattn.render import show_label
 

@@ -12,9 +12,9 @@ from typing import Any, overload
 import numpy as np
 import pandas as pd
 
+from peerattn.datasets import SimulatedPanel
 from peerattn.evaluation.compared import ModelNote
 from peerattn.evaluation.comparison import Comparison, Comparisons
-from peerattn.evaluation.description import Labels
 from peerattn.evaluation.leak_audit.runner import run_audits
 from peerattn.evaluation.measures.factors import factors_realised
 from peerattn.evaluation.report.words import PACKAGES
@@ -23,7 +23,7 @@ from peerattn.evaluation.running.fitting import FoldResult, Folds, failures_of, 
 from peerattn.evaluation.running.inputs import comparison_panel, frames_by_outcome
 from peerattn.evaluation.running.placebo import placebo_gains
 from peerattn.evaluation.running.store import FoldStore
-from peerattn.evaluation.sample import panel_facts
+from peerattn.evaluation.sample import Labels, as_return, panel_facts
 from peerattn.evaluation.splits.folds import checked_folds, gaps_of, split_words
 from peerattn.evaluation.splits.walk_forward import WalkForward
 from peerattn.exceptions import InputError, check_at_least, check_names, checked
@@ -222,8 +222,11 @@ def compare(
     how: dict[str, Any] = {"n_jobs": n_jobs, "verbose": verbose}
     how["kept"] = None if store is None else FoldStore(store, digest)
     factors = factors_realised(factors, panel, tested, task, outcome_horizon)
-    said: dict[str, Any] = {"is_return": is_return, "market_value": market_value, "labels": labels}
-    facts, percent = panel_facts(X, panel, tested, factors=factors, groups=groups, limits=limits, **said)
+    returned, percent = as_return(panel.outcome, panel.y.to_numpy(dtype=float), is_return)
+    last = panel.X.index[tested].get_level_values(1).max()
+    known: dict[str, Any] = {"is_return": returned, "factors": factors}
+    known["truth"] = X.network.subset(periods=[last]) if isinstance(X, SimulatedPanel) else None
+    facts = panel_facts(panel, tested, groups, limits, market_value, labels, **known)
     results = fit_all(entries, panel, folds, **how)
     failures = failures_of(entries, results)
     left = [entry for entry in entries if entry.name not in {failure.model for failure in failures}]

@@ -8,7 +8,6 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from peerattn.evaluation.description import PanelDescription
 from peerattn.evaluation.inference.forecast_tests import ForecastTest
 from peerattn.evaluation.leak_audit.runner import Audit
 from peerattn.evaluation.measures.information import InformationCoefficient
@@ -16,10 +15,10 @@ from peerattn.evaluation.measures.scores import Scores, score
 from peerattn.evaluation.measures.valuation import named_like_log
 from peerattn.evaluation.running.fitting import Failure
 from peerattn.evaluation.running.information import COMMON, PEERS
+from peerattn.evaluation.sample import PanelFacts
 from peerattn.exceptions import check_names, checked
 from peerattn.models.attention.search_profile import SearchProfile
 from peerattn.network import PeerNetwork
-from peerattn.panel.columns import ColumnChoice
 from peerattn.render import show_label
 
 
@@ -62,56 +61,6 @@ class ModelNote:
     def looks_to_peers(self) -> bool:
         """Whether it weighs chosen peers; means of all firms or of an industry choose none."""
         return self.step == PEERS
-
-
-@dataclass(frozen=True)
-class PanelFacts:
-    """What a report says of the panel behind a comparison.
-
-    Attributes
-    ----------
-    choice : ColumnChoice
-        The columns taken as characteristics and codes, and those left out.
-    sample_loss : DataFrame
-        Rows, firms and periods left after each step from the panel to the scored sample.
-    groups : dict of str to Series
-        Groups of the tested rows, which the report scores separately.
-    limits : tuple of str
-        Known limits of the panel.
-    survivors : bool
-        Whether no firm leaves before the last period.
-    is_return : bool
-        Whether the outcome is a simple return in decimals, so that portfolios can be formed on predictions.
-    market_value : Series or None
-        Of the tested rows, indexed by (firm, period).
-    caution : str
-        A sentence shown beside the finding.
-    truth : PeerNetwork or None
-        The network that made the data in the last tested period, where the panel is simulated.
-    factors : DataFrame or None
-        Factor returns in decimals by period, for the alphas of portfolios.
-    description : PanelDescription or None
-    numbers : ndarray (n, p) or None
-        Characteristics of the tested rows, standardised, for the power of the test.
-    """
-
-    choice: ColumnChoice = ColumnChoice((), ())
-    sample_loss: pd.DataFrame = field(default_factory=pd.DataFrame)
-    groups: dict[str, pd.Series] = field(default_factory=dict)
-    limits: tuple[str, ...] = ()
-    survivors: bool = False
-    is_return: bool = False
-    market_value: pd.Series | None = None
-    caution: str = ""
-    truth: PeerNetwork | None = None
-    factors: pd.DataFrame | None = None
-    description: PanelDescription | None = None
-    numbers: np.ndarray | None = None
-
-    @property
-    def codes(self) -> dict[str, pd.Series]:
-        """The groups that are codes, not fifths of a number."""
-        return {name: group for name, group in self.groups.items() if not name.endswith(", fifths")}
 
 
 @checked

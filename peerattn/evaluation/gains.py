@@ -1,21 +1,25 @@
-"""How much more one model explains than another: with interval and test, by firm, and by group."""
+"""How much more one model explains than another: with interval and test, by firm, by group; and how small a gain would show."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from bisect import bisect_left
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy.stats import t as student
+from scipy.stats import ttest_1samp
 
 from peerattn.evaluation.compared import Compared
-from peerattn.evaluation.inference.forecast_tests import long_run_variance, mean_test, periods_needed
+from peerattn.evaluation.inference.forecast_tests import MeanTest, mean_error, mean_test, periods_needed
 from peerattn.exceptions import checked
 from peerattn.models.wild_bootstrap import WildMeans
 
 LEVEL = 0.05
 FEWEST_CLUSTERS = 12  # with fewer, a wild cluster bootstrap is hardly more than a sign test
+#: Shares of variance of networks that are planted.
+SHARES = (0.001, 0.002, 0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5)
 
 
 @dataclass(frozen=True)
@@ -56,9 +60,7 @@ class Gain:
     @property
     def upper_p(self) -> float | None:
         """The p-value against gains above zero."""
-        if self.p is None or self.t is None:
-            return None
-        return self.p / 2 if self.t > 0 else 1 - self.p / 2
+        return MeanTest(self.gain, self.t, self.p).upper_p
 
 
 def gain_of(compared: Compared, model: str, against: str) -> Gain:
@@ -82,8 +84,12 @@ def is_significant(compared: Compared, gain: Gain, rows: pd.DataFrame) -> bool:
     """Return whether what some rows of :func:`saved_by_row` gain is significantly above zero, as :func:`gain_of` tests it."""
     if not len(rows) or np.ptp(rows["gain"]) == 0:
         return False
-    part = replace(gain, **{"t": None, "p": None, **_tested(compared, rows)})
-    return part.upper_p is not None and part.upper_p < LEVEL
+    found = _tested(compared, rows)
+    return _is_gain(MeanTest(gain.gain, found.get("t"), found.get("p")))
+
+
+def _is_gain(found: MeanTest) -> bool:
+    return found.upper_p is not None and found.upper_p < LEVEL
 
 
 def _tested(compared: Compared, rows: pd.DataFrame) -> dict[str, Any]:
@@ -95,8 +101,7 @@ def _tested(compared: Compared, rows: pd.DataFrame) -> dict[str, Any]:
     found, how = mean_test(series, compared.horizon), {"how": "over time", "clusters": len(series)}
     if found.t is None:
         return how | {"reason": found.cause}
-    variance = float(long_run_variance(series[:, None] - series.mean(), found.freedom)[0, 0]) / len(series)
-    half = float(student.ppf(1 - LEVEL / 2, found.freedom) * np.sqrt(variance))
+    half = float(student.ppf(1 - LEVEL / 2, found.freedom)) * mean_error(series, compared.horizon)[0]
     return how | {"low": found.mean - half, "high": found.mean + half, "t": found.t, "p": found.p_value}
 
 
@@ -175,3 +180,59 @@ def _gains(rows: pd.DataFrame, by: str) -> pd.DataFrame:
     found = {"rows": gains.size(), "gain": mean, "low": mean - reach, "high": mean + reach}
     found["share"] = gains.sum() / rows["gain"].sum()
     return pd.DataFrame(found).sort_values("gain", ascending=False, kind="stable")
+
+
+def smallest_gain(
+    compared: Compared, control: str, *, power: float = 0.8, n_networks: int = 40
+) -> float | None:
+    """Return the share of the outcome's variance that a network would have to explain to be found with this probability.
+
+    Networks are planted in the tested rows: scores are products of two random directions of the characteristics, weights their
+    softmax over the other firms of the period, and what a peer contributes a third direction. The noise is what the best control
+    leaves of the outcome. The peer model is taken to recover all of the planted part, so that the figure is a lower bound: what
+    is smaller would have been missed by any model. None where there are no characteristics, one period, or no test.
+    """
+    numbers, periods = compared.panel.numbers, len(compared.periods)
+    if numbers is None or not numbers.shape[1] or periods < 2:
+        return None
+    there = compared.predictions["outcome"].notna().to_numpy()
+    known, X = compared.known, numbers[there]
+    noise = (known["outcome"] - known[control]).to_numpy(dtype=float)
+    base = float(((known["outcome"] - known["training_mean"]) ** 2).mean())
+    over_time = periods >= periods_needed(compared.horizon)
+    unit = pd.factorize(known["period" if over_time else "firm"], sort=True)[0]
+    rng, when, least = np.random.default_rng(0), pd.factorize(known["period"], sort=True)[0], []
+
+    def is_found(gains: np.ndarray) -> bool:
+        if over_time:
+            return _is_gain(mean_test(gains, compared.horizon))
+        return bool(ttest_1samp(gains, 0.0, alternative="greater").pvalue < LEVEL)
+
+    for _ in range(n_networks):
+        planted = _planted(X, when, rng)
+        spread = float(np.mean(planted**2))
+        if spread <= 0:
+            return None
+        planted *= np.sqrt(base / spread)
+        cross, square = (np.bincount(unit, part) for part in (2 * noise * planted, planted**2))
+        gains = [np.sqrt(share) * cross + share * square for share in SHARES]
+        least.append(bisect_left(gains, True, key=is_found))
+    enough = int(np.quantile(least, power, method="inverted_cdf"))
+    return SHARES[enough] if enough < len(SHARES) else np.inf
+
+
+def _planted(X: np.ndarray, when: np.ndarray, rng: np.random.Generator, most: int = 100) -> np.ndarray:
+    """Return the peer term of a random network in each row, net of its linear projection on the characteristics."""
+    looks, shows, gives = (v / np.linalg.norm(v) for v in rng.normal(size=(3, X.shape[1])))
+    term = np.zeros(len(X))
+    for period in range(when.max() + 1):
+        here = np.flatnonzero(when == period)
+        pool = here if len(here) <= most else rng.choice(here, most, replace=False)
+        if len(here) < 2:
+            continue
+        scores = 2 * np.outer(X[here] @ looks, X[pool] @ shows)
+        scores[here[:, None] == pool] = -np.inf
+        weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+        term[here] = weights @ (X[pool] @ gives) / weights.sum(axis=1)
+    design = np.column_stack([np.ones(len(X)), X])
+    return term - design @ np.linalg.lstsq(design, term, rcond=None)[0]

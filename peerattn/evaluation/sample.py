@@ -1,24 +1,214 @@
-"""The sample of a comparison: what was lost on the way to the scored rows, its groups, and the limits of the panel."""
+"""The sample of a comparison: what the panel holds (Table 1), what was lost on the way to the scored rows, groups, and limits."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from peerattn.datasets import SimulatedPanel
-from peerattn.evaluation.compared import PanelFacts
-from peerattn.evaluation.description import Labels, describe_panel
-from peerattn.evaluation.measures.portfolios import as_return
-from peerattn.exceptions import InputError, check_names
-from peerattn.panel import Panel, sic_to_fama_french
+from peerattn.exceptions import InputError, check_names, checked
+from peerattn.network import PeerNetwork
+from peerattn.panel import Panel, as_panel, sic_to_fama_french
+from peerattn.panel.columns import ColumnChoice, named_like_return
+from peerattn.render import Shown, Table
 
 MOST_GROUPS = 30
 SIZE_GROUPS = 5
 MUCH_MISSING = 0.2
 FAR_OUT = 0.5  # share of all squared deviation held by one row in a hundred
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+PathLike = str | os.PathLike[str]
+Labels = Mapping[str, str | tuple[str, str]]
+_HEADS = {"mean": "Mean", "p50": "Median", "between": "Between firms", "missing": "Missing"}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PanelDescription(Shown):
+    """Descriptive statistics of a panel's outcome and characteristics; made by :func:`describe_panel`.
+
+    Attributes
+    ----------
+    frame : DataFrame
+        One row a variable: N, mean, sd, quantiles, the share of the variance between firms (R² on firm means), and the share of
+        rows where it is missing.
+    names : dict of str to str
+        Variables as a reader knows them.
+    definitions : dict of str to str
+        What they are, and in which unit.
+    n_firms, n_periods : int
+    """
+
+    _shown = "as_table"
+
+    frame: pd.DataFrame
+    names: dict[str, str]
+    definitions: dict[str, str]
+    n_firms: int
+    n_periods: int
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return :attr:`frame`."""
+        return self.frame.copy()
+
+    def as_table(self, title: str = "Descriptive statistics") -> Table:
+        """Return the description as a table that renders as text, HTML, LaTeX and Markdown."""
+        heads = [_HEADS.get(column, column.upper()) for column in self.frame.columns]
+        shown = {"N": "", "Between firms": ".2f", "Missing": ".1%"}
+        rows = [
+            (self.names[str(name)], int(count), *rest)
+            for name, (count, *rest) in zip(self.frame.index, self.frame.to_numpy().tolist(), strict=True)
+        ]
+        formats = [shown.get(head, "#.3g") for head in heads]
+        notes = [
+            f"{self.n_firms:,} firms, {self.n_periods} periods. Between firms: share of the variance that firms' means explain."
+        ]
+        notes += [f"{self.names[name]}: {said.rstrip('.')}." for name, said in self.definitions.items()]
+        return Table(title, ("Variable", *heads), rows, "l" + "r" * len(heads), ("", *formats), notes)
+
+    def to_latex(
+        self, path: PathLike | None = None, *, caption: str = "Descriptive statistics", label: str = ""
+    ) -> str:
+        """Return the table as LaTeX (booktabs), and write it where a path is given."""
+        return self.as_table(caption).to_latex(path, label=label)
+
+    def to_markdown(self, path: PathLike | None = None, *, caption: str = "Descriptive statistics") -> str:
+        """Return the table as Markdown, and write it where a path is given."""
+        return self.as_table(caption).to_markdown(path)
+
+    def __repr__(self) -> str:
+        return (
+            f"PanelDescription({len(self.frame)} variables, {self.n_firms:,} firms, {self.n_periods} periods)"
+        )
+
+
+@checked
+def describe_panel(
+    X: Any,
+    y: Any = None,
+    *,
+    labels: Labels | None = None,
+    quantiles: Sequence[float] = QUANTILES,
+    firm: str = "firm",
+    period: str = "period",
+    codes: Sequence[str] = (),
+) -> PanelDescription:
+    """Return Table 1: N, mean, standard deviation and quantiles of the outcome and each characteristic.
+
+    Parameters
+    ----------
+    X : Panel or DataFrame
+        As for every estimator. Codes are not described.
+    y : Series, optional
+        The outcome, the first row of the table; a Panel holds its own.
+    labels : mapping of str to str or (str, str), optional
+        Variables as a reader knows them, or that and their definition with the unit:
+        ``{"size": ("Size", "log of total assets, in million dollars")}``. Those named come first, in this order.
+    quantiles : sequence of float, default (.05, .25, .5, .75, .95)
+    firm, period : str
+        Names of the index levels (or columns) with the labels.
+    codes : sequence of str
+        Columns that are codes.
+
+    Returns
+    -------
+    PanelDescription
+        Prints as a table; ``to_latex``, ``to_markdown``, ``to_frame``.
+
+    Raises
+    ------
+    InputError
+        For a label of what is not there, or a quantile outside 0 to 1.
+
+    Examples
+    --------
+    >>> X = pd.DataFrame({"firm": list("AABB"), "period": [1, 2, 1, 2], "size": [1.0, 2.0, 5.0, None]})
+    >>> found = describe_panel(X, [0.1, 0.2, 0.3, 0.4], labels={"size": ("Size", "log of assets, in million dollars")})
+    >>> found.to_frame().loc["size", ["n", "mean", "p50", "missing"]].round(3).tolist()
+    [3.0, 2.667, 2.0, 0.25]
+    """
+    if not all(0 <= q <= 1 for q in quantiles):
+        raise InputError(f"quantiles: expected numbers between 0 and 1, got {list(quantiles)!r}.")
+    panel = X if isinstance(X, Panel) and y is None else as_panel(X, y, firm=firm, period=period, codes=codes)
+    columns = {} if panel.outcomes is None else {str(panel.outcome): panel.outcomes}
+    columns |= {str(name): column.to_numpy() for name, column in panel.characteristics.items()}
+    given = {name: (said, "") if isinstance(said, str) else said for name, said in (labels or {}).items()}
+    check_names("labels", "variable", given, [*columns, *map(str, panel.codes.columns)])
+    outcome = list(columns)[: panel.outcomes is not None]
+    order = list(dict.fromkeys([*outcome, *(name for name in given if name in columns), *columns]))
+    owners = np.arange(len(panel)) if panel.firm is None else pd.factorize(panel.firm)[0]
+    rows = {name: _statistics(columns[name], owners, quantiles) for name in order}
+    said = {name: given.get(name, (name, "")) for name in order}
+    return PanelDescription(
+        pd.DataFrame.from_dict(rows, orient="index").rename_axis("variable"),
+        {name: called for name, (called, _) in said.items()},
+        {name: definition for name, (_, definition) in said.items() if definition},
+        len(np.unique(owners)),
+        panel.period.nunique(),
+    )
+
+
+def _statistics(x: np.ndarray, firm: np.ndarray, quantiles: Sequence[float]) -> dict[str, float]:
+    known = np.isfinite(x)
+    values = pd.Series(x[known], dtype=float)
+    row = {"n": float(known.sum()), "mean": values.mean(), "sd": values.std()}
+    row |= {f"p{100 * q:g}": float(values.quantile(q)) for q in quantiles}
+    total = float(((values - values.mean()) ** 2).sum())
+    rest = float(((values - values.groupby(firm[known]).transform("mean")) ** 2).sum())
+    return row | {"between": 1 - rest / total if total > 0 else np.nan, "missing": 1 - known.mean()}
+
+
+@dataclass(frozen=True)
+class PanelFacts:
+    """What a report says of the panel behind a comparison.
+
+    Attributes
+    ----------
+    choice : ColumnChoice
+        The columns taken as characteristics and codes, and those left out.
+    sample_loss : DataFrame
+        Rows, firms and periods left after each step from the panel to the scored sample.
+    groups : dict of str to Series
+        Groups of the tested rows, which the report scores separately.
+    limits : tuple of str
+        Known limits of the panel.
+    survivors : bool
+        Whether no firm leaves before the last period.
+    is_return : bool
+        Whether the outcome is a simple return in decimals, so that portfolios can be formed on predictions.
+    market_value : Series or None
+        Of the tested rows, indexed by (firm, period).
+    caution : str
+        A sentence shown beside the finding.
+    truth : PeerNetwork or None
+        The network that made the data in the last tested period, where the panel is simulated.
+    factors : DataFrame or None
+        Factor returns in decimals by period, for the alphas of portfolios.
+    description : PanelDescription or None
+    numbers : ndarray (n, p) or None
+        Characteristics of the tested rows, standardised, for the power of the test.
+    """
+
+    choice: ColumnChoice = ColumnChoice((), ())
+    sample_loss: pd.DataFrame = field(default_factory=pd.DataFrame)
+    groups: dict[str, pd.Series] = field(default_factory=dict)
+    limits: tuple[str, ...] = ()
+    survivors: bool = False
+    is_return: bool = False
+    market_value: pd.Series | None = None
+    caution: str = ""
+    truth: PeerNetwork | None = None
+    factors: pd.DataFrame | None = None
+    description: PanelDescription | None = None
+    numbers: np.ndarray | None = None
+
+    @property
+    def codes(self) -> dict[str, pd.Series]:
+        """The groups that are codes, not fifths of a number."""
+        return {name: group for name, group in self.groups.items() if not name.endswith(", fifths")}
 
 
 def sample_loss(panel: Panel, tested: np.ndarray) -> pd.DataFrame:
@@ -36,15 +226,12 @@ def sample_loss(panel: Panel, tested: np.ndarray) -> pd.DataFrame:
         One row a step, with the rows lost in it.
     """
     firm, period = panel.labels.get_level_values(0), panel.period
-    known = panel.y.notna().to_numpy()
-    among = np.zeros(len(known), dtype=bool)
-    among[tested] = True
-    in_periods = period.isin(period[among].unique())
+    among = np.isin(np.arange(len(panel)), tested)
     steps = {
-        "in the panel": np.ones(len(known), dtype=bool),
-        "of tested periods": in_periods,
+        "in the panel": among | True,
+        "of tested periods": period.isin(period[among]),
         "tested by the split": among,
-        "scored: outcome known": among & known,
+        "scored: outcome known": among & panel.y.notna().to_numpy(),
     }
     left = {step: (kept.sum(), firm[kept].nunique(), period[kept].nunique()) for step, kept in steps.items()}
     frame = pd.DataFrame.from_dict(left, orient="index", columns=["rows", "firms", "periods"])
@@ -91,10 +278,9 @@ def market_values(panel: Panel, tested: np.ndarray, name: str) -> pd.Series:
     """Return the market value of each tested row, indexed by (firm, period); NaN where unknown."""
     check_names("market_value", "characteristic", [name], panel.characteristics)
     found = panel.X[name].iloc[tested].astype(float)
-    if (found <= 0).any():
-        where = found[found <= 0]
+    if len(wrong := found[found <= 0]):
         raise InputError(
-            f"market_value: {name!r} is {where.iloc[0]:g} for {where.index[0]}, but weights of portfolios must be positive: "
+            f"market_value: {name!r} is {wrong.iloc[0]:g} for {wrong.index[0]}, but weights of portfolios must be positive: "
             "pass the market value itself, no logarithm and no rank."
         )
     return found
@@ -137,36 +323,39 @@ def survivors(panel: Panel) -> bool:
     return panel.period.nunique() >= 3 and not (last < panel.period.max()).any()
 
 
+def as_return(outcome: str, y: np.ndarray, said: bool | None) -> tuple[bool, list[str]]:
+    """Return whether an outcome is a simple return in decimals, as was said or as it is named, and what to note.
+
+    Raises
+    ------
+    InputError
+        Where it is said to be one and falls below −1: nobody loses more than everything, so these are per cent or logarithms.
+    """
+    found, least = named_like_return(outcome) if said is None else said, float(np.nanmin(y, initial=0.0))
+    if not found or least >= -1:
+        return found, []
+    why = f"{outcome} falls to {least:.4g}, below -1, so it is no simple return in decimals; divide per cent by 100."
+    if said:
+        raise InputError(f"is_return: {why}")
+    return False, [f"Outcomes are not treated as returns: {why}"]
+
+
 def panel_facts(
-    X: Any,
-    panel: Panel,
-    tested: np.ndarray,
-    *,
-    factors: pd.DataFrame | None,
-    groups: Sequence[str],
-    limits: Sequence[str],
-    is_return: bool | None,
-    market_value: str | None,
-    labels: Labels | None,
-) -> tuple[PanelFacts, list[str]]:
-    """Return what the report says of the panel, and what to note."""
-    returns, percent = as_return(panel.outcome, panel.y.to_numpy(dtype=float), is_return)
-    sizes = [market_value] if market_value in panel.columns and market_value not in groups else []
+    panel: Panel, tested: np.ndarray, groups: Any, limits: Any, value: str | None, labels: Any, **more: Any
+) -> PanelFacts:
+    """Return what the report says of the panel; ``value`` names market values, ``more`` are facts already known."""
     numbers = panel.X[list(panel.choice.characteristics)].iloc[tested].astype(float)
-    spread = numbers.std().replace(0.0, 1.0)
-    last = panel.X.index[tested].get_level_values(1).max()
-    facts = PanelFacts(
+    standard = (numbers - numbers.mean()) / numbers.std().replace(0.0, 1.0)
+    sizes = [str(value)] if value in panel.columns and value not in groups else []
+    return PanelFacts(
         choice=panel.choice,
         sample_loss=sample_loss(panel, tested),
-        groups=groups_of(panel, tested, [*groups, *map(str, sizes)]),
+        groups=groups_of(panel, tested, [*groups, *sizes]),
         limits=(*map(str, limits), *found_limits(panel)),
         survivors=survivors(panel),
-        is_return=returns,
-        market_value=None if market_value is None else market_values(panel, tested, market_value),
+        market_value=None if value is None else market_values(panel, tested, value),
         caution=panel.caution,
-        truth=X.network.subset(periods=[last]) if isinstance(X, SimulatedPanel) else None,
-        factors=factors,
         description=describe_panel(panel, labels=labels),
-        numbers=((numbers - numbers.mean()) / spread).fillna(0.0).to_numpy(),
+        numbers=standard.fillna(0.0).to_numpy(),
+        **more,
     )
-    return facts, percent

@@ -21,9 +21,8 @@ from peerattn.evaluation.claims import (
 )
 from peerattn.evaluation.compared import ModelNote, PanelFacts
 from peerattn.evaluation.comparison import Comparison
-from peerattn.evaluation.gains import gain_of, saved_by_row
+from peerattn.evaluation.gains import gain_of, saved_by_row, smallest_gain
 from peerattn.evaluation.inference.forecast_tests import mean_test
-from peerattn.evaluation.power import smallest_gain
 from peerattn.evaluation.running.fitting import Failure
 from peerattn.evaluation.running.placebo import exchanged
 from peerattn.models import IndustryPeerRegressor, PeerAttentionRegressor

@@ -15,7 +15,6 @@ from peerattn.evaluation.inference.regressions import quantile_groups
 from peerattn.evaluation.measures.factors import match_factors, periods_per_year
 from peerattn.evaluation.splits.periods import sorted_periods
 from peerattn.exceptions import InputError, check_at_least, checked
-from peerattn.panel.columns import named_like_return
 
 Weighting = Literal["equal", "value"]
 
@@ -210,23 +209,6 @@ def _alpha(spread: pd.Series, factors: pd.DataFrame, horizon: int) -> tuple[Mean
 
 #: Quantile groups by the number of firms that a typical period must hold for them.
 _QUANTILES = ((100, 10), (25, 5), (9, 3))
-
-
-def as_return(outcome: str, y: np.ndarray, said: bool | None) -> tuple[bool, list[str]]:
-    """Return whether an outcome is a simple return in decimals, as was said or as it is named, and what to note.
-
-    Raises
-    ------
-    InputError
-        Where it is said to be one and falls below −1: nobody loses more than everything, so these are per cent or logarithms.
-    """
-    found, least = named_like_return(outcome) if said is None else said, float(np.nanmin(y, initial=0.0))
-    if not found or least >= -1:
-        return found, []
-    why = f"{outcome} falls to {least:.4g}, below -1, so it is no simple return in decimals; divide per cent by 100."
-    if said:
-        raise InputError(f"is_return: {why}")
-    return False, [f"Outcomes are not treated as returns: {why}"]
 
 
 def usual_quantiles(comparison: Compared) -> int:

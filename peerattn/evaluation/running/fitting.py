@@ -151,7 +151,9 @@ def _entered(final: Any) -> tuple[tuple[str, ...] | None, str]:
     stack = getattr(final, "stack_", None)
     if not isinstance(stack, Stack):
         return None, ""
-    entered = tuple(dict.fromkeys(name.partition(",")[0] for name in stack.peers()))  # heads have several parts
+    entered = tuple(
+        dict.fromkeys(name.partition(",")[0] for name in stack.peers())
+    )  # heads have several parts
     of_peers = stack.evidence.loc["peers"]
     return entered, "" if entered or of_peers["judged"] else str(of_peers["reason"])
 

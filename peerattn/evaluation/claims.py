@@ -13,15 +13,7 @@ import numpy as np
 import pandas as pd
 
 from peerattn.evaluation.compared import Compared
-from peerattn.evaluation.gains import (
-    LEVEL,
-    Gain,
-    gain_of,
-    is_significant,
-    labels_of,
-    saved_by_row,
-    smallest_gain,
-)
+from peerattn.evaluation.gains import LEVEL, Gain, gain_of, is_gain, labels_of, saved_by_row, smallest_gain
 from peerattn.evaluation.running.information import COMMON, HISTORY, PEERS, STEPS
 from peerattn.render import show_label
 
@@ -122,24 +114,23 @@ class Claims:
     empty: tuple[str, ...] = ()
     network: str | None = None
 
+    @property
+    def _said(self) -> str:
+        return f"{self.answer}: {_WHY.get(self.why, self.why)}"
+
     def __repr__(self) -> str:
         compared = f"{self.peer!r} against {self.control!r}" if self.gain else f"{len(self.steps)} steps"
-        return f"Claims({self.answer}: {_WHY.get(self.why, self.why)}; {compared})"
+        return f"Claims({self._said}; {compared})"
 
     def __str__(self) -> str:
-        return (
-            f"Do peers help? {self.answer}: {_WHY.get(self.why, self.why)}.\n\n{self.to_frame().to_string()}"
-        )
+        return f"Do peers help? {self._said}.\n\n{self.to_frame().to_string()}"
 
     def to_frame(self) -> pd.DataFrame:
         """Return the decomposition, a row a step."""
-        columns = ["step", "model", "r2", "gain", "low", "high", "t", "p", "reason"]
-        rows = [
-            {"step": step.name, **vars(step), **(vars(step.gain) if step.gain else {"reason": ""})}
-            for step in self.steps
-        ]
-        frame = pd.DataFrame(rows, columns=columns).set_index("step")
-        return frame.astype(dict.fromkeys(columns[2:-1], float))
+        columns = ["model", "r2", "gain", "low", "high", "t", "p", "reason"]
+        rows = [{**vars(step), **(vars(step.gain) if step.gain else {"reason": ""})} for step in self.steps]
+        frame = pd.DataFrame(rows, pd.Index([step.name for step in self.steps], name="step"), columns)
+        return frame.astype(dict.fromkeys(columns[1:-1], float))
 
 
 def claims_of(compared: Compared) -> Claims:
@@ -240,7 +231,7 @@ def concentration_of(compared: Compared, gain: Gain) -> Concentration:
         largest[what] = (show_label(most), share)
         limit = max(HALF, 1.8 / n_periods) if what == "period" else HALF
         few = what != "period" and len(shares) < 5
-        if not (rests or few) and share > limit and not is_significant(compared, gain, rows[label != most]):
+        if not (rests or few) and share > limit and not is_gain(compared, gain, rows[label != most]):
             rests = f"one {what}, {show_label(most)}, with {share:.0%} of it"
     return Concentration(half, n, largest, rests)
 

@@ -26,7 +26,7 @@ from peerattn.evaluation.running.store import FoldStore
 from peerattn.evaluation.sample import Labels, as_return, panel_facts
 from peerattn.evaluation.splits.folds import checked_folds, gaps_of, split_words
 from peerattn.evaluation.splits.walk_forward import WalkForward
-from peerattn.exceptions import InputError, check_at_least, check_names, checked
+from peerattn.exceptions import InputError, check_at_least, check_names, checked, expect
 from peerattn.models.forecasters import make_models, model_names, model_title
 from peerattn.panel.panel import Panel, panel_digest
 
@@ -197,8 +197,7 @@ def compare(
     """
     options = {k: v for k, v in locals().items() if k not in ("models", "X", "y", "outcome")}
     check_at_least(0, placebo=placebo)
-    if n_jobs == 0:
-        raise InputError("n_jobs: expected a number other than 0, or None; -1 takes all cores.")
+    expect(n_jobs != 0, "n_jobs", "a number other than 0, or None", 0, "-1 takes all cores.")
     if isinstance(outcome, list | tuple):
         each = frames_by_outcome(X, y, outcome).items()
         return Comparisons({name: compare(models, frame, outcome=name, **options) for name, frame in each})

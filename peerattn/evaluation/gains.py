@@ -80,15 +80,15 @@ def gain_of(compared: Compared, model: str, against: str) -> Gain:
     return Gain(*plain, **_tested(compared, rows))
 
 
-def is_significant(compared: Compared, gain: Gain, rows: pd.DataFrame) -> bool:
+def is_gain(compared: Compared, gain: Gain, rows: pd.DataFrame) -> bool:
     """Return whether what some rows of :func:`saved_by_row` gain is significantly above zero, as :func:`gain_of` tests it."""
     if not len(rows) or np.ptp(rows["gain"]) == 0:
         return False
     found = _tested(compared, rows)
-    return _is_gain(MeanTest(gain.gain, found.get("t"), found.get("p")))
+    return _is_above(MeanTest(gain.gain, found.get("t"), found.get("p")))
 
 
-def _is_gain(found: MeanTest) -> bool:
+def _is_above(found: MeanTest) -> bool:
     return found.upper_p is not None and found.upper_p < LEVEL
 
 
@@ -205,7 +205,7 @@ def smallest_gain(
 
     def is_found(gains: np.ndarray) -> bool:
         if over_time:
-            return _is_gain(mean_test(gains, compared.horizon))
+            return _is_above(mean_test(gains, compared.horizon))
         return bool(ttest_1samp(gains, 0.0, alternative="greater").pvalue < LEVEL)
 
     for _ in range(n_networks):

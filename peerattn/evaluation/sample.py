@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, check_names, checked
+from peerattn.exceptions import InputError, check_names, checked, expect
 from peerattn.network import PeerNetwork
 from peerattn.panel import Panel, as_panel, sic_to_fama_french
 from peerattn.panel.columns import ColumnChoice, named_like_return
@@ -130,8 +130,7 @@ def describe_panel(
     >>> found.to_frame().loc["size", ["n", "mean", "p50", "missing"]].round(3).tolist()
     [3.0, 2.667, 2.0, 0.25]
     """
-    if not all(0 <= q <= 1 for q in quantiles):
-        raise InputError(f"quantiles: expected numbers between 0 and 1, got {list(quantiles)!r}.")
+    expect(all(0 <= q <= 1 for q in quantiles), "quantiles", "numbers between 0 and 1", list(quantiles))
     panel = X if isinstance(X, Panel) and y is None else as_panel(X, y, firm=firm, period=period, codes=codes)
     columns = {} if panel.outcomes is None else {str(panel.outcome): panel.outcomes}
     columns |= {str(name): column.to_numpy() for name, column in panel.characteristics.items()}

@@ -12,7 +12,7 @@ import pandas as pd
 from scipy.stats import t as student
 
 from peerattn.evaluation.splits.periods import sorted_periods
-from peerattn.exceptions import InputError, checked
+from peerattn.exceptions import InputError, checked, expect
 
 #: With fewer periods no test over time is made, whatever the horizon: 0.4 T^{2/3} is below two.
 MIN_PERIODS = 12
@@ -44,6 +44,13 @@ class MeanTest:
     def reason(self) -> str:
         """Why there is no test, as a table shows it."""
         return f"n/a ({self.cause})" if self.cause else ""
+
+    @property
+    def cell(self) -> float | str:
+        """t, or why there is none in the width of a table's cell: ``n/a (T=3)``."""
+        if self.t is not None:
+            return self.t
+        return f"{self.reason.split(',')[0]})" if "," in self.cause else self.reason
 
     @property
     def upper_p(self) -> float | None:
@@ -130,15 +137,6 @@ def mean_error(x: np.ndarray, horizon: int = 1) -> tuple[float, int]:
     r = min(max((n * r + horizon) / (n - 3 * horizon), 0.0), 1.0)
     freedom = max(1, math.floor(min(0.4 * n ** (2 / 3), n * (1 - r) / (3 * (horizon + 1)))))
     return math.sqrt(long_run_variance(x[:, None], freedom)[0, 0] / n), freedom
-
-
-def short_reason(reason: str) -> str:
-    """Return why there is no test, in the width of a table's cell.
-
-    >>> short_reason("n/a (T=2, 12 needed)"), short_reason("same losses")
-    ('n/a (T=2)', 'same losses')
-    """
-    return f"{reason.split(',')[0]})" if "," in reason else reason
 
 
 def critical_t(tests: Iterable[MeanTest]) -> str:
@@ -233,13 +231,13 @@ class OfPeriods:
         return self.test.reason if self.t is None else f"{self.t:.2f}"
 
 
-def format_p(p_value: float) -> str:
-    """Return a p-value with three decimals, ``<0.001`` below that.
+def format_p(p_value: float | None, without: str = "") -> str:
+    """Return a p-value with three decimals, ``<0.001`` below that; ``without`` where there is none.
 
     >>> format_p(0.0421), format_p(1e-9)
     ('0.042', '<0.001')
     """
-    return "<0.001" if p_value < 0.001 else f"{p_value:.3f}"
+    return without if p_value is None else "<0.001" if p_value < 0.001 else f"{p_value:.3f}"
 
 
 def p_words(p_value: float) -> str:
@@ -320,19 +318,16 @@ def diebold_mariano(
     """
     ours, theirs = (np.asarray(values, dtype=float).reshape(-1) for values in (loss, baseline_loss))
     codes, _ = sorted_periods(period)
-    if not len(ours) == len(theirs) == len(codes):
-        raise InputError(
-            f"loss, baseline_loss and period must have one length, got {len(ours)}, {len(theirs)} and {len(codes)}."
-        )
+    lengths = [len(ours), len(theirs), len(codes)]
+    expect(len(set(lengths)) == 1, "loss", "one length of loss, baseline_loss and period", lengths)
     known = ~np.isnan(ours)
     if (known != ~np.isnan(theirs)).any():
         raise InputError("loss and baseline_loss must be NaN in the same rows: use one sample for both.")
-    if not known.any():
-        raise InputError("loss: every value is NaN; a test needs known losses.")
+    expect(known.any(), "loss", "some known losses", "only NaN")
     gains = pd.Series(theirs[known] - ours[known]).groupby(codes[known]).mean()
     found = mean_test(gains, horizon)
     same = gains.abs().max() <= 1e-12 * np.mean(np.abs(theirs[known]))
     if same and len(gains) >= periods_needed(horizon):
         found = MeanTest(found.mean, cause="same losses")
-    values = (found.mean, found.t, found.p_value, found.freedom, found.cause)
-    return ForecastTest(*values, model=model, baseline=baseline, n_periods=len(gains), horizon=horizon)
+    names: dict[str, Any] = {"model": model, "baseline": baseline}
+    return ForecastTest(**vars(found), **names, n_periods=len(gains), horizon=horizon)

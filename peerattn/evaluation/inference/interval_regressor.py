@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from peerattn.exceptions import InputError, unknown_name
+from peerattn.exceptions import InputError, check_names, expect
 from peerattn.models.panel_model import PanelModel
 from peerattn.panel import Panel, PanelEncoder, as_panel
 
@@ -96,8 +96,8 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
         InputError
             For an unknown level or group, or too few periods.
         """
-        if not isinstance(self.level, int | float) or not 0 < self.level < 1:
-            raise InputError(f"level must lie between 0 and 1, got {self.level!r}.")
+        share = isinstance(self.level, int | float) and 0 < self.level < 1
+        expect(share, "level", "a number between 0 and 1", repr(self.level))
         panel = self._read(X, y)
         if panel.outcomes is None:
             raise InputError("y: pass outcomes, or a Panel that holds them.")
@@ -180,8 +180,7 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
             return pd.Series([None] * len(panel), dtype=object)
         if self.by in panel.codes:
             return panel.codes[self.by].astype(object).reset_index(drop=True)
-        if self.by not in panel.characteristics:
-            raise unknown_name("by", "column", self.by, panel.columns)
+        check_names("by", "column", [self.by], panel.columns)
         rank = panel.characteristics[self.by].groupby(np.asarray(panel.period)).rank(pct=True)
         return np.ceil(rank * _FIFTHS).astype(object).where(rank.notna(), None).reset_index(drop=True)
 

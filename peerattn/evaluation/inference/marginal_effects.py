@@ -11,9 +11,8 @@ import pandas as pd
 from scipy import stats
 from sklearn.base import clone
 
-from peerattn.exceptions import InputError, check_at_least, checked
+from peerattn.exceptions import InputError, check_at_least, check_names, check_share, checked, expect
 from peerattn.panel import Panel, as_panel
-from peerattn.panel.columns import refuse_unknown
 from peerattn.render import Regression
 
 
@@ -136,8 +135,7 @@ def marginal_effects(
     >>> bool(effects.params["x1, distance"] < 0)  # the further away, the less weight
     True
     """
-    if not hasattr(model, "peer_network"):
-        raise InputError(f"model: expected a fitted peer model, got {type(model).__name__}.")
+    expect(hasattr(model, "peer_network"), "model", "a fitted peer model", type(model).__name__)
     X, rows = (part.X if isinstance(part, Panel) else part for part in (X, at))
     if not (panel := as_panel(X)).dated:
         raise InputError("X: expected a panel indexed by firm and period, the one the model was fitted on.")
@@ -151,9 +149,8 @@ def marginal_effects(
     numbers: list[Any] = list(rows.select_dtypes("number") if characteristics is None else characteristics)
     others: list[Any] = [name for name in rows if name not in numbers and characteristics is None]
     labels = others if codes is None else list(codes)
-    refuse_unknown("characteristics", (*numbers, *labels), rows.columns)
-    if not 0 < step <= 1:
-        raise InputError(f"step: expected a number above 0 and at most 1, got {step!r}.")
+    check_names("characteristics", "column", (*numbers, *labels), rows.columns)
+    check_share(step=step)
     moves = _Moves(rows, numbers, labels, step, n_batches, random_state, options)
     found = moves.effects(model)
     if found is None:

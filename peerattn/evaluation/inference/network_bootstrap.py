@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import logit
 
-from peerattn.exceptions import InputError, checked
+from peerattn.exceptions import InputError, checked, expect
 from peerattn.models.attention.warm_start import WarmStart
 from peerattn.network import PeerNetwork
 from peerattn.network.measures.asymmetry import cyclic_part
@@ -178,14 +178,11 @@ def bootstrap_network(
     >>> found.spread(0.8).columns.tolist()
     ['period', 'firm', 'peer', 'weight', 'settled', 'lower', 'upper']
     """
-    if y is None:
-        raise InputError("y: pass the outcomes that the model was fitted on.")
+    expect(y is not None, "y", "the outcomes that the model was fitted on", None)
     start = WarmStart(model, X, y)
-    if (n := start.n_periods) < 4:
-        raise InputError(f"X: blocks of periods need at least four periods with outcomes, got {n}.")
+    expect((n := start.n_periods) >= 4, "X", "at least four periods with outcomes", n)
     length = round(n ** (1 / 3)) if block_length is None else block_length
-    if not 1 <= length <= n:
-        raise InputError(f"block_length: expected 1 to {n} (periods), got {block_length!r}.")
+    expect(1 <= length <= n, "block_length", f"1 to {n} (periods)", repr(block_length))
     drawn = block_counts(np.random.default_rng(random_state), n, length, n_draws)
     counts = np.vstack([np.ones_like(drawn[:1]), drawn])  # the sample itself first
     if at is None:

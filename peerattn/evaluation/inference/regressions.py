@@ -125,9 +125,8 @@ class Calibration(Regression):
         return float(self.params["prediction"])
 
     def _figures(self) -> dict[str, object]:
-        p = "n/a" if self.p_value is None else format_p(self.p_value)
-        effects = {f"{name} effects": "yes" for name in self.effects}
-        return {f"p of calibration ({'1' if self.effects else '0, 1'})": p, **effects}
+        p = f"p of calibration ({'1' if self.effects else '0, 1'})"
+        return {p: format_p(self.p_value, "n/a"), **super()._figures()}
 
     def _footnotes(self) -> list[str]:
         what = "slope 1" if self.effects else "constant 0 and slope 1"

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
 
-from peerattn.evaluation.leak_audit.brought import brought_along, network_of_outcomes, scaled_over_all
-from peerattn.evaluation.leak_audit.columns import FEWEST, Rows, left_out, made_of_unknown
+from peerattn.evaluation.leak_audit import columns as marks
+from peerattn.evaluation.leak_audit.columns import FEWEST, Rows
 from peerattn.evaluation.leak_audit.subject import Subject, skill
 from peerattn.evaluation.running.inner_folds import random_rows
 from peerattn.evaluation.splits.periods import sorted_periods, too_late
@@ -54,7 +54,7 @@ def columns(rows: Rows) -> tuple[AuditLine, list[str]]:
     codes = [name for name, x in rows.columns.items() if looks_like_code(name) and are_whole(x)]
     found = dict.fromkeys(codes, "is a code used as a number")
     found |= dict.fromkeys(filter(looks_like_outcome, rows.columns), "is named like an outcome")
-    found |= made_of_unknown(rows.without(*found))
+    found |= marks.made_of_unknown(rows.without(*found))
     evidence = "; ".join(f"{name!r} {why}" for name, why in found.items())
     fine = "columns, none named like an outcome or made of what was not known, no undeclared code"
     evidence = evidence or f"{len(rows.columns) + len(rows.codes)} {fine}"
@@ -155,7 +155,7 @@ def order_and_batch(subject: Subject) -> Found:
 
 def sample(subject: Subject) -> Found:
     """Which rows are there, learned from and tested does not depend on their outcomes."""
-    if why := left_out(subject.rows):
+    if why := marks.left_out(subject.rows):
         return False, why
     y, later = subject.panel.y.copy(), np.flatnonzero(subject.when >= subject.tested[0])
     y.iloc[later] = y.iloc[later].to_numpy()[within(subject.rng(4), subject.when[later])]
@@ -169,10 +169,10 @@ def sample(subject: Subject) -> Found:
 
 def training_only(subject: Subject) -> Found:
     """What is fitted saw training rows only."""
-    carried = brought_along(subject.entry.model, subject.panel, subject.rows)
+    carried = marks.brought_along(subject.entry.model, subject.panel, subject.rows)
     if carried:
         return False, f"the model comes with {', '.join(carried)}"
-    if scaled := scaled_over_all(subject.rows, subject.train):
+    if scaled := marks.scaled_over_all(subject.rows, subject.train):
         return False, "; ".join(f"{name!r} is {why}, tested ones included" for name, why in scaled.items())
     first, X = subject.period == subject.tested[0], subject.X
     numbers = X.select_dtypes("number")
@@ -232,7 +232,7 @@ def networks(subject: Subject) -> Found:
     for name, value in subject.entry.model.get_params().items():
         if name.split("__")[-1] == "network" and isinstance(value, kinds):
             n += 1
-            if why := network_of_outcomes(value, subject.panel.y, subject.train, subject.tested):
+            if why := marks.network_of_outcomes(value, subject.panel.y, subject.train, subject.tested):
                 found.append(f"{name!r}: {why}")
     fine = f"{n} networks: their weights are no function of outcomes" if n else "no network is given"
     return not found, "; ".join(found) or fine

@@ -8,7 +8,7 @@ from numbers import Integral
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, checked
+from peerattn.exceptions import InputError, checked, expect
 from peerattn.panel import Panel
 from peerattn.render import show_label
 
@@ -82,9 +82,8 @@ def match_factors(
     table = factors.select_dtypes("number").astype(float)
     if not table.shape[1]:
         raise InputError(f"factors{source}: no column of numbers beside the period.")
-    if float(table.abs().median().max()) > _PER_CENT:
-        wanted = "returns in decimals are expected (0.01 = 1 %)"
-        raise InputError(f"factors{source}: {wanted}; these look like per cent. Divide by 100.")
+    decimals, wanted = float(table.abs().median().max()) <= _PER_CENT, "returns in decimals (0.01 = 1 %)"
+    expect(decimals, f"factors{source}", wanted, "what looks like per cent", "Divide by 100.")
     frequency = _frequency(periods)
     calendar = _read(periods, frequency)
     try:

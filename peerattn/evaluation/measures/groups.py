@@ -10,7 +10,7 @@ import pandas as pd
 from peerattn.evaluation.compared import Compared
 from peerattn.evaluation.measures.information import rank_ic
 from peerattn.evaluation.measures.scores import errors_of
-from peerattn.exceptions import InputError, checked
+from peerattn.exceptions import checked, expect
 from peerattn.panel.time_order import span_of
 
 _SHOWN = ("r2_mean", "r2_mean_periods", "r2_within", "rmse", "rank_ic")
@@ -53,14 +53,13 @@ def _groups(frame: pd.DataFrame, by: Any) -> np.ndarray:
     if isinstance(by, str) and by in ("period", "year"):
         labels = frame["period"].astype(object)
         return (labels.map(_year) if by == "year" else labels).to_numpy(dtype=object)
-    if not isinstance(by, pd.Series) or by.index.nlevels != 2:
-        raise InputError(f"by: expected 'year', 'period' or a Series indexed by firm and period, got {by!r}.")
+    labelled = isinstance(by, pd.Series) and by.index.nlevels == 2
+    expect(labelled, "by", "'year', 'period' or a Series indexed by firm and period", repr(by))
     if set(by.index.names) == {"firm", "period"}:
         by = by.reorder_levels([by.index.names.index(name) for name in ("firm", "period")])
     values = by.reindex(pd.MultiIndex.from_frame(frame[["firm", "period"]]))
-    if pd.api.types.is_numeric_dtype(values.dtype) and values.nunique() > 50:
-        groups = "pass groups of it, such as pandas.qcut makes"
-        raise InputError(f"by holds more than 50 different numbers: {groups}.")
+    many = pd.api.types.is_numeric_dtype(values.dtype) and values.nunique() > 50
+    expect(not many, "by", "groups", "more than 50 different numbers", "Make groups by pandas.qcut.")
     return values.astype(object).where(values.notna(), "unknown").to_numpy()
 
 
@@ -70,5 +69,4 @@ def _year(label: Any) -> Any:
     >>> _year(201206), _year(2012), _year("2012-06"), _year(pd.Timestamp("2012-06-30"))
     (2012, 2012, 2012, 2012)
     """
-    span = span_of(label)
-    return label if span is None else span.year
+    return getattr(span_of(label), "year", label)

@@ -14,7 +14,7 @@ from peerattn.evaluation.inference.forecast_tests import MeanTest, OfPeriods, me
 from peerattn.evaluation.inference.regressions import quantile_groups
 from peerattn.evaluation.measures.factors import match_factors, periods_per_year
 from peerattn.evaluation.splits.periods import sorted_periods
-from peerattn.exceptions import InputError, check_at_least, checked
+from peerattn.exceptions import InputError, check_at_least, checked, expect
 
 Weighting = Literal["equal", "value"]
 
@@ -160,8 +160,8 @@ def quantile_portfolios(
     frame = pd.DataFrame({"t": codes, "firm": np.asarray(firm), "r": np.asarray(outcome, dtype=float)})
     frame["w"] = 1.0 if weight is None else np.asarray(weight, dtype=float)
     check_at_least(2, n_quantiles=n_quantiles)
-    if not (np.isfinite(frame["w"]) & (frame["w"] > 0)).all():
-        raise InputError("weight must be positive and known in every row.")
+    positive = (np.isfinite(frame["w"]) & (frame["w"] > 0)).all()
+    expect(positive, "weight", "positive numbers, known in every row", "others")
     frame["q"] = quantile_groups(np.asarray(prediction, dtype=float), codes, n_quantiles) + 1
     known = frame[frame["r"].notna()]
     cells = known.assign(wr=known["w"] * known["r"]).groupby(["t", "q"])[["wr", "w"]].sum()

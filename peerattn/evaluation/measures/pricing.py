@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 
 from peerattn.evaluation.compared import Compared
 from peerattn.evaluation.measures.valuation import NEAR, named_like_log, percentage_errors
-from peerattn.exceptions import InputError, checked
+from peerattn.exceptions import checked, expect
 from peerattn.models.industry_median import middle_of
 
 
@@ -53,9 +53,8 @@ def pricing_errors(
     50(4), 1059–1093. Liu, J., Nissim, D. and Thomas, J. (2002), Equity valuation using multiples, Journal of Accounting
     Research 40(1), 135–172.
     """
-    if not named_like_log(comparison.outcome):
-        wanted = "an outcome in logs, named log_... or ln_..."
-        raise InputError(f"comparison: expected {wanted}, got {comparison.outcome!r}.")
+    logs, wanted = named_like_log(comparison.outcome), "an outcome in logs, named log_... or ln_..."
+    expect(logs, "comparison", wanted, repr(comparison.outcome))
     frame = comparison.known
     firm = pd.factorize(frame["firm"])[0]
     n = int(firm.max()) + 1

@@ -4,18 +4,36 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
+
+import numpy as np
+import pandas as pd
 
 from peerattn.evaluation.claims import Judged
 from peerattn.evaluation.compared import Compared
-from peerattn.evaluation.inference.forecast_tests import format_p
-from peerattn.evaluation.report import sections
-from peerattn.evaluation.report.figures import cumulative_gain, opening_pictures
+from peerattn.evaluation.gains import gain_by, gain_by_firm
+from peerattn.evaluation.inference.forecast_tests import critical_t, format_p, periods_needed
+from peerattn.evaluation.inference.multiple_tests import model_confidence_set
+from peerattn.evaluation.measures.factors import periods_per_year
+from peerattn.evaluation.measures.portfolios import (
+    QuantilePortfolios,
+    Weighting,
+    portfolios_of,
+    usual_quantiles,
+)
+from peerattn.evaluation.report import words as say
+from peerattn.evaluation.report.figures import cumulative_gain, opening_pictures, portfolios_picture
 from peerattn.evaluation.report.network import network_sections, peers_by_model_section
-from peerattn.evaluation.report.table import REPORTED, as_table, without_tests
-from peerattn.evaluation.report.words import TASKS, VERBS, few_codes, methods_paragraph, summary, versions_of
-from peerattn.render import Code, Section, Table, page, write_atomic
+from peerattn.evaluation.report.table import REPORTED, as_table, laid_out, without_tests
+from peerattn.exceptions import InputError
+from peerattn.render import Code, Section, Table, page, show_label, write_atomic
 from peerattn.render.page import Block
+
+COST = 0.001  # per unit traded
+_LISTED = 6  # firms with the largest and with the smallest gain
+_GAIN = {"Gain": "+.4f", "low": "+.4f", "high": "+.4f"}
 
 
 def to_html(compared: Judged, path: str | os.PathLike[str]) -> Path:
@@ -34,12 +52,12 @@ def to_html(compared: Judged, path: str | os.PathLike[str]) -> Path:
         "Outcomes scored": f"{compared.n_outcomes:,}",
         "Do peers help?": compared.claims.answer,
     }
-    first, *finding = summary(compared)
+    first, *finding = say.summary(compared)
     text = page(
-        f"Do peers help to {VERBS[compared.task]} {compared.outcome}?",
+        f"Do peers help to {say.VERBS[compared.task]} {compared.outcome}?",
         _sections(compared, finding),
         lead=first,
-        opening=opening_pictures(compared, few_codes(compared)),
+        opening=opening_pictures(compared, say.few_codes(compared)),
         facts=facts,
         footer=_made_with(compared),
     )
@@ -50,10 +68,10 @@ def outcomes_to_html(comparisons: Mapping[str, Judged], path: str | os.PathLike[
     """Write the reports of several outcomes as one page, a table of all before them."""
     parts = [Section("All outcomes", [outcomes_table(comparisons)])]
     for outcome, compared in comparisons.items():
-        of_one = _sections(compared, summary(compared))
+        of_one = _sections(compared, say.summary(compared))
         parts += [Section(f"{outcome}: {part.title}", part.blocks) for part in of_one]
     first = next(iter(comparisons.values()))
-    title = f"Do peers help to {VERBS[first.task]} {', '.join(comparisons)}?"
+    title = f"Do peers help to {say.VERBS[first.task]} {', '.join(comparisons)}?"
     lead = f"The same models on {len(comparisons)} outcomes or horizons, each compared on its own."
     return write_atomic(path, page(title, parts, lead=lead, footer=_made_with(first)))
 
@@ -66,8 +84,8 @@ def outcomes_table(comparisons: Mapping[str, Judged]) -> Table:
         pair, g = (claims.control, claims.peer), claims.gain
         cells = [scores.loc[name, key] if name else None for name in pair for key in ("r2_mean", "r2_se")]
         ends = (None, None, None) if g is None else (g.gain, g.low, g.high)
-        p = "" if claims.p is None else format_p(claims.p)
-        rows.append((outcome, compared.horizon, compared.n_outcomes, *cells, *ends, p, claims.answer))
+        ends = (*ends, format_p(claims.p), claims.answer)
+        rows.append((outcome, compared.horizon, compared.n_outcomes, *cells, *ends))
     r2 = ("R² without peers", "s.e.", "R² with peers", "s.e.")
     heads = ("Outcome", "Horizon", "Scored", *r2, "Gain", "low", "high", "p", "Do peers help?")
     formats = ("", "", ",", *(".4f",) * 4, *("+.4f",) * 3, "", "")
@@ -85,16 +103,16 @@ def _sections(compared: Judged, finding: list[str]) -> list[Section]:
     failures = [(failure.model, failure.fold, failure.error) for failure in compared.failures]
     failed = [Table("Models that failed", ("Model", "In fit", "Error"), failures)] if failures else []
     return [
-        Section("Findings", [*finding, f"Task: {compared.task}. {TASKS[compared.task]}"]),
-        *sections.decomposition_section(compared),
+        Section("Findings", [*finding, f"Task: {compared.task}. {say.TASKS[compared.task]}"]),
+        *_decomposition(compared),
         Section("The models", [as_table(compared, without_tests(compared, REPORTED)), *failed]),
-        *sections.tests_section(compared),
-        *sections.gains_section(compared),
+        *_tests(compared),
+        *_gains(compared),
         *([Section("Over time", [gains])] if gains else []),
-        *sections.portfolio_section(compared),
+        *_portfolio(compared),
         *network_sections(compared),
         *peers_by_model_section(compared),
-        *sections.audit_section(compared),
+        *_audit(compared),
         *([Section("Descriptive statistics", [found.as_table("The panel, all periods")])] if found else []),
         Section("The sample and its limits", _sample(compared)),
         Section("Inputs", _inputs(compared)),
@@ -133,11 +151,11 @@ def _inputs(compared: Compared) -> list[str]:
 
 
 def _reproduction(compared: Compared) -> list[Block]:
-    versions = versions_of(compared)
+    versions = say.versions_of(compared)
     others = {name: value for name, value in compared.settings.items() if name not in versions}
     blocks: list[Block] = [
         "A paragraph for a paper, to be edited:",
-        Code(methods_paragraph(compared)),
+        Code(say.methods_paragraph(compared)),
         *(f"{name[0].upper()}{name[1:]}: {value}." for name, value in others.items()),
     ]
     if compared.configuration:
@@ -149,3 +167,191 @@ def _reproduction(compared: Compared) -> list[Block]:
     models = [(model.name, model.settings) for model in compared.models]
     packages = Table("", ("Package", "Version"), list(versions.items()))
     return [*blocks, Table("Models", ("Model", "Settings"), models), packages]
+
+
+def _decomposition(compared: Judged) -> list[Section]:
+    """Return the decomposition of held-out R² as a table."""
+    if not compared.claims.steps:
+        return []
+    words = (
+        "Each step is the best model that reads no more than its name says, all on the same rows: own lines "
+        "(characteristics, linear), own shape (their curves and interactions), own history (past outcomes, firm effects), "
+        "common (what all firms of a period or of an industry share), peers. A step's gain is over the step before. The best "
+        "model of a step is chosen on the tested rows, which favours the steps below peers."
+    )
+    rows: list[tuple[object, ...]] = []
+    for step in compared.claims.steps:
+        g, cells = step.gain, (None, None, None, None, "")
+        cells = cells if g is None else (g.gain, g.low, g.high, g.t, format_p(g.p, g.reason))  # type: ignore[assignment]
+        rows.append((say.step_name(step, compared), step.model, step.r2, *cells))
+    notes = ["p: two-sided, each step on its own. Intervals: 95%."]
+    how = {step.gain.how for step in compared.claims.steps if step.gain} - {""}
+    if how - {"over time"}:
+        notes.append(
+            f"Clustered {' or '.join(sorted(how))} by the wild bootstrap: conditional on these periods, and on errors of the "
+            "clusters' sums being symmetric."
+        )
+    columns = {"Step": "l", "Best model": "l", "R²": ".4f", **_GAIN, "t": ".2f", "p": "r"}
+    table = laid_out("Held-out R², step by step", columns, rows, *notes)
+    return [Section("Where predictability comes from", [words, table])]
+
+
+def _tests(compared: Compared) -> list[Section]:
+    """Return the tests of all models over time, against the baseline and jointly; nothing where the periods are too few."""
+    if len(compared.periods) < periods_needed(compared.horizon):
+        return []
+    words = (
+        "Panel Diebold–Mariano tests of equal squared error, each on its own. Losses are averaged over the firms of each "
+        "period first, so that a period counts once; the variance is the equal-weighted cosine estimate, and t is Student's "
+        "(Lazarus, Lewis, Stock and Watson 2018). Mean gain: the baseline's mean squared error minus the model's, positive = the "
+        "model is better."
+    )
+    rows: list[tuple[object, ...]] = []
+    for name, test in compared.tests.items():
+        rest = ("", "") if test.t is None else (test.n_periods, test.freedom)
+        rows.append((name, test.gain, test.cell, format_p(test.p_value), *rest))
+    columns = {"Model": "l", "Mean gain": ".3g", "t": ".2f"}
+    columns |= dict.fromkeys(("p", "Periods", "Degrees of freedom"), "r")
+    kept = model_confidence_set(compared.losses, horizon=compared.horizon)
+    joint = [(m, float(kept.p_values[m]), "in" if m in kept.included else "out") for m in compared.names]
+    note = (
+        "Multiple comparisons with the best (Horrace and Schmidt 2000): a model is out where another one is significantly "
+        "better, the number of others accounted for. A difference that cannot be tested leaves no model out."
+    )
+    title = f"The best model is among these, with a confidence of {1 - kept.size:.0%}"
+    tables = [
+        laid_out(f"Each model against {compared.baseline}", columns, rows),
+        laid_out(title, {"Model": "l", "p": ".3f", "May be the best": "l"}, joint, note),
+    ]
+    return [Section("Statistical tests", [words, *tables])]
+
+
+def _gains(compared: Judged) -> list[Section]:
+    """Return who gains and who loses by peers: by firm, and by the groups of the comparison."""
+    if compared.claims.gain is None or compared.claims.why in ("same", "empty"):
+        return []
+    peer, control = compared.claims.gain.model, compared.claims.gain.against
+    frame = gain_by_firm(compared, peer, control)
+    words = (
+        f"Squared error that {peer} saves against {control}, over the mean squared error of the prevailing mean. Its mean "
+        "over all rows is the gain in R². Intervals of a firm are over its periods, those of a group over its firms."
+    )
+    ends = frame if len(frame) <= 2 * _LISTED else pd.concat([frame.head(_LISTED), frame.tail(_LISTED)])
+    tables = [("By firm: the largest and the smallest gains", "Firm", ends)]
+    groups = dict(compared.panel.groups)
+    if len(compared.periods) >= 4:
+        groups["half of the tested periods"] = _halves(compared)
+    for name, group in groups.items():
+        tables.append((f"By {name}", name, gain_by(compared, group, peer, control).sort_index()))
+    columns = {"": "l", "Rows": "r", **_GAIN, "Share of the gain": ".0%"}
+    if compared.claims.gain.gain <= 0:  # shares of a loss have the wrong sign
+        del columns["Share of the gain"]
+    blocks: list[Block] = [words]
+    for title, what, part in tables:
+        cells = zip(part.index, part.to_numpy().tolist(), strict=True)
+        rows = [(show_label(label), int(n), *rest)[: len(columns)] for label, (n, *rest) in cells]
+        table = laid_out(title, columns, rows)
+        blocks.append(replace(table, columns=(what, *table.columns[1:])))
+    return [Section("Who gains by peers", blocks)]
+
+
+def _halves(compared: Compared) -> pd.Series:
+    """Return the earlier or the later half of the tested periods, for each row."""
+    labels = pd.MultiIndex.from_frame(compared.predictions[["firm", "period"]])
+    middle = len(compared.periods) // 2
+    parts = compared.periods[:middle], compared.periods[middle:]
+    names = [f"{show_label(part[0])} to {show_label(part[-1])}" for part in parts]
+    late = labels.get_level_values("period").isin(parts[1])
+    return pd.Series(np.where(late, names[1], names[0]), index=labels, dtype=object)
+
+
+def _portfolio(compared: Compared) -> list[Section]:
+    """Return what firms sorted by forecast turned out to do; nothing for an explanation, which cannot be traded on."""
+    sorted_by = _portfolios(compared, "equal")
+    if not sorted_by:
+        return []
+    facts = compared.panel
+    words = (
+        f"Firms are sorted anew each period into {usual_quantiles(compared)} groups of equal size by each model's "
+        "prediction. Shown are mean outcomes; the spread is highest minus lowest, "
+        f"{critical_t(portfolios.test for portfolios in sorted_by.values())}.{_left_out(compared)}"
+    )
+    table = _portfolio_table("Mean outcome by group", sorted_by)
+    blocks: list[Block] = [portfolios_picture(compared, sorted_by), table]
+    if facts.is_return:
+        per_year = periods_per_year(compared.periods)
+        years = f"annual ({per_year:g} periods a year)" if per_year else "per period"
+        trials = sum(model.trials for model in compared.models)
+        words += (
+            f" {compared.outcome} is treated as a simple return, so the groups are equal-weighted portfolios: turnover is "
+            "what the spread trades in a period, both legs; the break-even cost per unit traded is the cost that would "
+            f"consume a positive spread. Sharpe ratios are {years}; the net one has {COST:.1%} per unit traded deducted. The "
+            f"best of {trials} settings that were tried looks better than it is."
+        )
+        if facts.survivors:
+            words += (
+                " No firm leaves this panel before its last period. Where firms are in it because they survived, or belong "
+                "to an index today, past returns and Sharpe ratios are too high, those of a firm's own mean above all: "
+                "nobody could have chosen these firms then."
+            )
+        if facts.factors is not None:
+            factors = facts.factors
+            of = factors.attrs.get("realised", "the same period")
+            words += f" Alpha: per period, net of {', '.join(map(str, factors.columns))} of {of}."
+        blocks.append(_strategy_table(compared, sorted_by))
+        if facts.market_value is not None:
+            title = f"Portfolios weighted by {facts.market_value.name}"
+            blocks.append(_portfolio_table(title, _portfolios(compared, "value")))
+    return [Section("Sorted by forecast", [words, *blocks])]
+
+
+def _portfolios(compared: Compared, weighting: Weighting) -> dict[str, QuantilePortfolios]:
+    """Return the portfolios of each model whose predictions differ; none of an explanation."""
+    found = {}
+    for name in compared.ordering:
+        with suppress(InputError):  # predictions that do not differ make no portfolios
+            found[name] = portfolios_of(compared, name, weighting=weighting)
+    return found
+
+
+def _left_out(compared: Compared) -> str:
+    """Say which models are not shown where firms are put in order."""
+    names = [name for name in compared.names if name not in compared.ordering]
+    if not names:
+        return ""
+    return f" Left out: {', '.join(names)}: such means differ between a group's firms only by the own outcome they lack."
+
+
+def _portfolio_table(title: str, sorted_by: dict[str, QuantilePortfolios]) -> Table:
+    ends = {name: p.returns.iloc[:, [0, -1]].mean() for name, p in sorted_by.items()}
+    rows = [(name, *ends[name], p.mean, p.test.cell) for name, p in sorted_by.items()]
+    columns = {"Model": "l", "Lowest": ".4g", "Highest": ".4g", "Spread": ".4g", "t": ".2f"}
+    return laid_out(title, columns, rows)
+
+
+def _strategy_table(compared: Compared, sorted_by: dict[str, QuantilePortfolios]) -> Table:
+    """Return what the spreads were as strategies: risk, trading, and what factors leave."""
+    columns = {"Model": "l"} | dict.fromkeys(("Sharpe", "net of cost", "Turnover"), ".2f")
+    columns["Break-even cost"] = ".4g"
+    if compared.panel.factors is not None:
+        columns |= {"Alpha": ".4g", "t": ".2f"}
+    rows = []
+    for name, p in sorted_by.items():
+        alpha = [] if p.alpha is None else [p.alpha.mean, p.alpha.cell]
+        rows.append((name, p.sharpe, p.net_sharpe(COST), p.turnover.mean(), p.break_even_cost, *alpha))
+    return laid_out("The spread as a strategy", columns, rows)
+
+
+def _audit(compared: Compared) -> list[Section]:
+    """Return the audit of each model that was audited."""
+    if not compared.audit:
+        return []
+    blocks: list[Block] = [
+        "Each claim was tried on this panel, model and split: the first fold's model predicted again with one thing changed. "
+        "A claim that passed was not refuted here; a leak made before the panel was read cannot be seen."
+    ]
+    for name, audit in compared.audit.items():
+        table = audit.as_table()
+        verdict = "no claim refuted" if audit.passed else f"refuted: {', '.join(audit.refuted)}"
+        blocks.append(Table(f"{name}: {verdict}", table.columns, table.rows, "lll", footnotes=[audit.model]))
+    return [Section("Audit", blocks)]

@@ -14,13 +14,7 @@ import pandas as pd
 
 from peerattn.evaluation.claims import Judged
 from peerattn.evaluation.compared import Compared, ModelNote
-from peerattn.evaluation.inference.forecast_tests import (
-    MeanTest,
-    critical_t,
-    format_p,
-    periods_needed,
-    short_reason,
-)
+from peerattn.evaluation.inference.forecast_tests import critical_t, format_p, periods_needed
 from peerattn.evaluation.inference.regressions import calibration, fama_macbeth
 from peerattn.evaluation.measures import scores
 from peerattn.evaluation.measures.valuation import named_like_log
@@ -56,11 +50,6 @@ def laid_out(title: str, columns: Mapping[str, str], rows: Sequence[Sequence[obj
     specs = list(columns.values())
     sides = "".join("l" if spec == "l" else "r" for spec in specs)
     return Table(title, list(columns), rows, sides, ["" if spec in "lr" else spec for spec in specs], notes)
-
-
-def t_cell(test: MeanTest) -> float | str:
-    """Return the t of a test, or why there is none, in the width of a cell."""
-    return short_reason(test.reason) if test.t is None else test.t
 
 
 def table(compared: Compared, metrics: Sequence[str] = PRINTED, *, stars: bool = False) -> pd.DataFrame:
@@ -153,7 +142,7 @@ def _cell(compared: Compared, model: ModelNote, metric: scores.Metric, stars: bo
         return "n/a"  # it falls in the own outcome: its order of firms is -1 by construction
     if key == "rank_ic_t":
         ic = compared.rank_ics[name]
-        return t_cell(ic.test) if ic.n_periods else float("nan")
+        return ic.test.cell if ic.n_periods else float("nan")
     if key in ("dm_t", "dm_p"):
         return _tested(compared, name, metric, stars)
     if metric not in scores.REGRESSION_METRICS:
@@ -164,7 +153,7 @@ def _cell(compared: Compared, model: ModelNote, metric: scores.Metric, stars: bo
     found = calibration(y, predicted, period, firm=compared.predictions["firm"])
     if key == "cal_slope":
         return _number(found.slope)
-    return "n/a" if found.p_value is None else format_p(found.p_value)
+    return format_p(found.p_value, "n/a")
 
 
 def _tested(compared: Compared, name: str, metric: scores.Metric, stars: bool) -> float | str:
@@ -174,9 +163,9 @@ def _tested(compared: Compared, name: str, metric: scores.Metric, stars: bool) -
         return "baseline" if shows_t else ""
     test = compared.tests[name]
     if not shows_t:
-        return "" if test.p_value is None else format_p(test.p_value)
+        return format_p(test.p_value)
     if test.t is None or test.p_value is None or not stars:
-        return t_cell(test)
+        return test.cell
     marks = next((mark for level, mark in STARS if test.p_value < level), "")
     return f"{test.t:{metric.format}}{marks}".replace("-", MINUS)
 

@@ -53,7 +53,7 @@ def test_a_wandering_gain_is_tested_with_the_freedom_that_it_leaves():
 def test_bad_losses():
     L = losses([0, 0.1])
     for bad, message in (
-        (L.iloc[:9], "9 periods are too few"),
+        (L.iloc[:9], "losses: expected at least 12 periods, got 9.*Comparison.test"),
         (L[["M0"]], "at least two models"),
         (L.where(L["M0"] < 3), "some are NaN"),
     ):

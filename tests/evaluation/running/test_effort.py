@@ -6,8 +6,8 @@ from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV
 
 from peerattn import PeerAttentionRegressor, simulate_panel
-from peerattn.evaluation.running.effort import expected_seconds
 from peerattn.evaluation.running.entries import Entry
+from peerattn.evaluation.running.fitting import expected_seconds
 
 
 def test_searches_count_for_each_of_their_fits():

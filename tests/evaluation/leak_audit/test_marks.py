@@ -4,8 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from peerattn.evaluation.leak_audit.brought import scaled_over_all
-from peerattn.evaluation.leak_audit.columns import Rows
+from peerattn.evaluation.leak_audit.columns import Rows, scaled_over_all
 
 FIRM, WHEN = np.repeat(np.arange(40), 15), np.tile(np.arange(15), 40)
 TRAIN = np.flatnonzero(WHEN < 9)

@@ -55,7 +55,7 @@ def test_bad_losses():
     for bad, message in (
         (L.iloc[:9], "losses: expected at least 12 periods, got 9.*Comparison.test"),
         (L[["M0"]], "at least two models"),
-        (L.where(L["M0"] < 3), "some are NaN"),
+        (L.where(L["M0"] < 3), "losses: expected all models scored in the same periods"),
     ):
         with pytest.raises(InputError, match=message):
             model_confidence_set(bad)

@@ -41,10 +41,17 @@ class Encoder(nn.Module):
     """
 
     def __init__(
-        self, n_layers: int, d_model: int, n_heads: int, d_feedforward: int | None = None, *,
-        norm: Norm = "pre", final_norm: bool | None = None, generator: torch.Generator | None = None,
+        self,
+        n_layers: int,
+        d_model: int,
+        n_heads: int,
+        d_feedforward: int | None = None,
+        *,
+        norm: Norm = "pre",
+        final_norm: bool | None = None,
+        generator: torch.Generator | None = None,
         **options: Any,
-    ):  # fmt: skip
+    ):
         super().__init__()
         options |= {"norm": norm, "generator": torch.Generator() if generator is None else generator}
         self.blocks = nn.ModuleList(
@@ -54,9 +61,14 @@ class Encoder(nn.Module):
         self.final_norm: nn.Module = nn.LayerNorm(d_model) if final_norm else nn.Identity()
 
     def forward(
-        self, x: Tensor, *, context: Tensor | None = None, cache: StackCache | None = None,
-        return_weights: bool = False, **options: Any,
-    ) -> Any:  # fmt: skip
+        self,
+        x: Tensor,
+        *,
+        context: Tensor | None = None,
+        cache: StackCache | None = None,
+        return_weights: bool = False,
+        **options: Any,
+    ) -> Any:
         """Encode the rows x; every block attends within x, and to ``context`` where it has cross-attention.
 
         Parameters
@@ -125,9 +137,16 @@ class EncoderDecoder(nn.Module):
     """
 
     def __init__(
-        self, n_encoder_layers: int, n_decoder_layers: int, d_model: int, n_heads: int,
-        d_feedforward: int | None = None, *, generator: torch.Generator | None = None, **options: Any,
-    ):  # fmt: skip
+        self,
+        n_encoder_layers: int,
+        n_decoder_layers: int,
+        d_model: int,
+        n_heads: int,
+        d_feedforward: int | None = None,
+        *,
+        generator: torch.Generator | None = None,
+        **options: Any,
+    ):
         super().__init__()
         said = "cross_attention: the decoder has it and the encoder has not. Leave it out."
         refuse("cross_attention" in options, said)
@@ -137,9 +156,14 @@ class EncoderDecoder(nn.Module):
         self.decoder = Encoder(n_decoder_layers, *sizes, cross_attention=True, generator=generator, **options)
 
     def forward(
-        self, source: Tensor, target: Tensor, *, source_mask: Tensor | None = None,
-        target_mask: Tensor | None = None, return_weights: bool = False,
-    ) -> Any:  # fmt: skip
+        self,
+        source: Tensor,
+        target: Tensor,
+        *,
+        source_mask: Tensor | None = None,
+        target_mask: Tensor | None = None,
+        return_weights: bool = False,
+    ) -> Any:
         """Return the decoder's rows for a known target (all positions at once).
 
         Parameters

@@ -56,9 +56,13 @@ def named_like_return(outcome: str) -> bool:
 
 @checked
 def choose_columns(
-    frame: pd.DataFrame, *, labels: Sequence[str], outcome: str | None = None,
-    characteristics: Sequence[str] | None = None, codes: Sequence[str] = (),
-) -> ColumnChoice:  # fmt: skip
+    frame: pd.DataFrame,
+    *,
+    labels: Sequence[str],
+    outcome: str | None = None,
+    characteristics: Sequence[str] | None = None,
+    codes: Sequence[str] = (),
+) -> ColumnChoice:
     """Choose the characteristics of a frame.
 
     By default every numeric column, except labels, outcome, codes, whatever is named like another outcome, and

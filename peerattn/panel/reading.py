@@ -38,11 +38,20 @@ def refusing() -> Iterator[None]:
 @checked
 @refusing()
 def as_panel(
-    X: Any, y: Any = None, *, outcome: str | None = None, characteristics: Sequence[str] | None = None,
-    codes: Sequence[str] = (), industry: str | None = None, weights: Mapping[str, Any] | None = None,
-    known_at: Any = None, firm: str = "firm", period: str = "period", undated: bool = False,
+    X: Any,
+    y: Any = None,
+    *,
+    outcome: str | None = None,
+    characteristics: Sequence[str] | None = None,
+    codes: Sequence[str] = (),
+    industry: str | None = None,
+    weights: Mapping[str, Any] | None = None,
+    known_at: Any = None,
+    firm: str = "firm",
+    period: str = "period",
+    undated: bool = False,
     description: str = "",
-) -> Panel:  # fmt: skip
+) -> Panel:
     """Return ``X`` and what belongs to its rows as a :class:`Panel`; a Panel is returned as it is.
 
     Parameters
@@ -133,10 +142,17 @@ def as_panel(
 
 @checked
 def read_panel(
-    source: Any, *, outcome: str, firm: str = "firm", period: str = "period",
-    characteristics: Sequence[str] | None = None, codes: Sequence[str] = (), industry: str | None = None,
-    known_at: str | None = None, description: str = "",
-) -> Panel:  # fmt: skip
+    source: Any,
+    *,
+    outcome: str,
+    firm: str = "firm",
+    period: str = "period",
+    characteristics: Sequence[str] | None = None,
+    codes: Sequence[str] = (),
+    industry: str | None = None,
+    known_at: str | None = None,
+    description: str = "",
+) -> Panel:
     """Read a panel and choose its columns.
 
     Parameters
@@ -193,9 +209,13 @@ def read_panel(
 
 
 def panel_of(
-    X: Any, choose: Callable[[pd.DataFrame], tuple[pd.DataFrame, ColumnChoice]], firm: str, period: str, *,
+    X: Any,
+    choose: Callable[[pd.DataFrame], tuple[pd.DataFrame, ColumnChoice]],
+    firm: str,
+    period: str,
+    *,
     undated: bool = False,
-) -> Panel:  # fmt: skip
+) -> Panel:
     """Return the panel of a frame or matrix; ``choose`` is shown the frame without labels, and returns what is taken of it."""
     frame, labels = as_pandas(X), None
     if isinstance(frame, pd.DataFrame):

@@ -149,10 +149,17 @@ class StoredPanel:
 
 @checked
 def scan_panel(
-    source: Any, *, outcome: str | None = None, firm: str = "firm", period: str = "period",
-    characteristics: Sequence[str] | None = None, codes: Sequence[str] = (), industry: str | None = None,
-    training_rows: int | None = None, description: str = "",
-) -> StoredPanel:  # fmt: skip
+    source: Any,
+    *,
+    outcome: str | None = None,
+    firm: str = "firm",
+    period: str = "period",
+    characteristics: Sequence[str] | None = None,
+    codes: Sequence[str] = (),
+    industry: str | None = None,
+    training_rows: int | None = None,
+    description: str = "",
+) -> StoredPanel:
     """Look through a panel that may be larger than memory, and choose its columns; rows are read when they are used.
 
     Parameters

@@ -341,8 +341,6 @@ def local_attention(
         distance = near - places[k][-rows.shape[-2] :, None]  # of key from query
         may = (distance.abs() <= window) & (distance <= (0 if causal else window))
         may = may if mask is None else may & mask[..., near]
-        of_near = torch.cat(keys[around], -2), torch.cat(values[around], -2)
-        found.append(
-            attention(rows, *of_near, mask=may, bias=bias, scale=scale, return_weights=return_weights)
-        )
+        blocks = (rows, torch.cat(keys[around], -2), torch.cat(values[around], -2))
+        found.append(attention(*blocks, mask=may, bias=bias, scale=scale, return_weights=return_weights))
     return found[0] if len(found) == 1 else torch.cat(found, -2)

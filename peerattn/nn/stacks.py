@@ -54,9 +54,8 @@ class Encoder(nn.Module):
     ):
         super().__init__()
         options |= {"norm": norm, "generator": torch.Generator() if generator is None else generator}
-        self.blocks = nn.ModuleList(
-            TransformerBlock(d_model, n_heads, d_feedforward, **options) for _ in range(n_layers)
-        )
+        sizes = (d_model, n_heads, d_feedforward)
+        self.blocks = nn.ModuleList(TransformerBlock(*sizes, **options) for _ in range(n_layers))
         final_norm = norm != "post" if final_norm is None else final_norm
         self.final_norm: nn.Module = nn.LayerNorm(d_model) if final_norm else nn.Identity()
 

@@ -257,9 +257,8 @@ def _outcome_of(frame: pd.DataFrame, outcome: str) -> np.ndarray:
         example = frame[outcome].dropna()
         kind = "text" if pd.api.types.infer_dtype(example) == "string" else frame[outcome].dtype
         such = f" such as {example.iloc[0]!r}" if len(example) else ""
-        raise InputError(
-            f"outcome: column {outcome!r} holds {kind}{such}, not numbers: convert it with pandas.to_numeric."
-        )
+        held = f"outcome: column {outcome!r} holds {kind}{such}, not numbers"
+        raise InputError(f"{held}: convert it with pandas.to_numeric.")
     values = frame[outcome].to_numpy(dtype=float, na_value=np.nan)
     refuse_infinity(values, outcome)
     return values

@@ -107,8 +107,8 @@ class PeerNetwork(BaseNetwork):
         """
         if not isinstance(other, PeerNetwork):
             return False
-        held = [tables.held_facts(each) for each in (self, other)]
-        return repr(held[0]) == repr(held[1]) and self.edges().equals(other.edges())
+        same = tables.held_facts(self) == tables.held_facts(other)
+        return same and self.edges().equals(other.edges())
 
     def __repr__(self) -> str:
         facts = [repr(self.name)] if self.name else []

@@ -95,12 +95,14 @@ def write_state(
     -----
     The header has the format's version and the seal of the file. Equal content gives equal bytes.
     """
-    try:
-        text = json.dumps(spec)
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"spec: expected what JSON holds (numbers, strings, lists, dictionaries), got {error}."
-        ) from error
+    stored, header = with_header(arrays, spec, kind, place)
+    write_atomic(path, seal(save(stored, metadata={KEY: header})))
+
+
+def with_header(
+    arrays: Mapping[str, np.ndarray], spec: Mapping[str, Any], kind: str, place: str
+) -> tuple[dict[str, np.ndarray], str]:
+    """Return arrays as safetensors holds them and the header of a file, not yet sealed; arguments as in :func:`write_state`."""
     stored, dtypes = {}, {}
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name]).reshape(np.shape(arrays[name]))
@@ -110,9 +112,13 @@ def write_state(
             dtypes[name] = array.dtype.newbyteorder("<").str
             array = array.astype(dtypes[name])[..., None].view(_AS_NUMBERS[array.dtype.kind])
         stored[name] = array
-    header = {"version": VERSION, "kind": kind, "place": place, "spec": json.loads(text), "dtypes": dtypes}
-    metadata = {KEY: json.dumps(header | {"seal": UNSEALED}, sort_keys=True)}
-    write_atomic(path, seal(save(stored, metadata=metadata)))
+    header = {"version": VERSION, "kind": kind, "place": place, "spec": spec, "dtypes": dtypes}
+    try:
+        return stored, json.dumps(header | {"seal": UNSEALED}, sort_keys=True)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"spec: expected what JSON holds (numbers, strings, lists, dictionaries), got {error}."
+        ) from error
 
 
 def read_state(
@@ -145,35 +151,33 @@ def read_state(
     ...     read_state(f"{folder}/a", "Model")
     ({'firm': array(['XOM'], dtype='<U3'), 'x': array([1., 1.])}, {'alpha': 0.5})
     """
-    where = repr(os.fspath(path))
     content = read_sealed(path, "a file that save() of this package wrote")
-    try:
-        stored = load(content)
-        metadata = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])["__metadata__"]
-        header = json.loads(metadata[KEY])
-        version, found, spec = header["version"], header["kind"], dict(header["spec"])
-        meant = header.get("place", "")
-        if version == VERSION:
-            dtypes = header["dtypes"]
-            arrays = {
-                name: array.view(dtypes[name])[..., 0] if name in dtypes else array
-                for name, array in sorted(stored.items())
-            }
-    except Exception as error:  # sealed by someone else: parsers raise anything
-        raise InputError(
-            f"path: expected a file that save() of this package wrote, got {where}, which is of another origin."
-        ) from error
+    with written_by_us():
+        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])["__metadata__"][KEY]
+        return without_header(load(content), header, repr(os.fspath(path)), kind, place)
+
+
+def without_header(
+    stored: Mapping[str, np.ndarray], text: str | bytes, where: str, kind: str, place: str | None
+) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Return what :func:`with_header` was given, from the file ``where``; None: whatever its place is."""
+    header = json.loads(text)
+    version, found, meant, dtypes = (header[name] for name in ("version", "kind", "place", "dtypes"))
     if version != VERSION:
         raise InputError(
             f"path: {where} has format version {version}, and this version of peerattn reads version {VERSION}. "
             "Upgrade peerattn."
         )
     expect(found == kind, "path", f"a saved {kind}", f"a saved {found} in {where}")
-    if meant != place:
+    if place not in (None, meant):
         raise InputError(
-            f"path: {where} is a copy of another file: it was written for {meant!r}. Write it again."
+            f"path: {where} is a copy of another file: it is for {meant!r}, not for {place!r}. Write it again."
         )
-    return arrays, spec
+    arrays = {
+        name: array.view(dtypes[name])[..., 0] if name in dtypes else array
+        for name, array in sorted(stored.items())
+    }
+    return arrays, dict(header["spec"])
 
 
 @contextmanager

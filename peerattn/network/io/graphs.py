@@ -71,15 +71,7 @@ def _nodes(section: CrossSection) -> Array:
     return np.asarray(pd.unique(np.concatenate([section.rows, section.columns])))
 
 
-def from_networkx(
-    cls: type[Net],
-    graphs: Any,
-    *,
-    weight: str = "weight",
-    name: str = "",
-    signed: bool = False,
-    row_normalized: bool = True,
-) -> Net:
+def from_networkx(cls: type[Net], graphs: Any, *, weight: str = "weight", **kind: Any) -> Net:
     """Make a network from networkx graphs.
 
     Parameters
@@ -88,8 +80,8 @@ def from_networkx(
         Nodes are firms, in the graph's order. An undirected edge counts in both directions.
     weight : str, default "weight"
         The edges' attribute that holds the weight.
-    name, signed, row_normalized
-        As in :meth:`PeerNetwork.from_matrices`.
+    **kind
+        ``name``, ``signed``, ``row_normalized`` as in :meth:`PeerNetwork.from_matrices`.
 
     Returns
     -------
@@ -114,7 +106,7 @@ def from_networkx(
     single = not isinstance(graphs, Mapping) or hasattr(graphs, "adj")
     given = {graphs.graph.get("period"): graphs} if single else graphs
     matrices = {period: _graph_parts(graph, weight) for period, graph in given.items()}
-    made = from_matrices(cls, matrices, name=name, signed=signed, row_normalized=row_normalized)
+    made = from_matrices(cls, matrices, **kind)
     learned = last_learned(graph.graph.get("learned_until") for graph in given.values())
     return made.replaced(learned_until=learned)
 

@@ -74,13 +74,11 @@ class SimulatedPanel(Panel):
         """The mean of ``networks``, each of which moves the outcome equally; without one, all firms are isolates."""
         if len(self.networks) == 1:
             return self.networks[0]
-        matrices = {}
-        for period, rows in self.X.groupby(level="period"):
-            firms = rows.index.get_level_values("firm")
-            weights = [net.matrix(period).loc[firms, firms].to_numpy() for net in self.networks]
-            mean = np.mean(weights, axis=0) if weights else np.zeros((len(firms), len(firms)))
-            matrices[period] = (firms, firms, mean)
-        return PeerNetwork.from_matrices(matrices, name="true network")
+        sizes = self.X.groupby(level="period").size()
+        none = [[np.zeros((size, size)) for size in sizes]]
+        of_each = [[net.section(t)[1].dense() for t in sizes.index] for net in self.networks]
+        mean = [np.mean(weights, axis=0) for weights in zip(*(of_each or none))]
+        return _networks(self.X.index, [mean])[0]
 
     def __repr__(self) -> str:
         return (
@@ -277,10 +275,8 @@ def _peer_term(
     scales = np.array([1 / np.sqrt(_net_variance(part, rows)) for part in parts])
     summed = [sum(s * part[t] for s, part in zip(scales, parts)) for t in range(len(rows))]
     scales *= np.sqrt(signal_share / _net_variance(summed, rows))
-    return (
-        [np.asarray(sum(s * part[t] for s, part in zip(scales, parts))) for t in range(len(rows))],
-        information * scales[:, None],
-    )
+    summed = [sum(s * part[t] for s, part in zip(scales, parts)) for t in range(len(rows))]
+    return [np.asarray(values) for values in summed], information * scales[:, None]
 
 
 def _demeaned(by_period: Sequence[np.ndarray]) -> np.ndarray:
@@ -311,13 +307,9 @@ def _labels(present: np.ndarray, n_firms: int) -> pd.MultiIndex:
 def _networks(index: pd.MultiIndex, weights: list[list[np.ndarray]]) -> tuple[PeerNetwork, ...]:
     sections = list(index.to_frame()["firm"].groupby(level="period"))
     names = ["true network"] if len(weights) == 1 else [f"true network {k + 1}" for k in range(len(weights))]
-    return tuple(
-        PeerNetwork.from_matrices(
-            {
-                month: (firms, firms, w)
-                for (month, firms), w in zip(sections, filter(len, by_period), strict=True)
-            },
-            name=name,
-        )
-        for name, by_period in zip(names, weights, strict=True)
-    )
+    made = []
+    for name, by_period in zip(names, weights, strict=True):
+        parts = zip(sections, filter(len, by_period), strict=True)
+        matrices = {month: (firms, firms, w) for (month, firms), w in parts}
+        made.append(PeerNetwork.from_matrices(matrices, name=name))
+    return tuple(made)

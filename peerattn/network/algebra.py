@@ -89,7 +89,13 @@ def normalized(network: Net) -> Net:
     """
     if network.signed:
         raise InputError("normalized: rows of a signed network may sum to zero; take positive().")
-    return _row_normalised(network, [section for _, section in network.sections()])
+    sections = []
+    for _, section in network.sections():
+        sums = section.row_sums()
+        factors = np.divide(1.0, sums, out=np.zeros_like(sums), where=sums != 0)
+        scaled = section.weights.astype(np.float64) * factors[:, None]
+        sections.append(replace(section, weights=frozen(scaled)))
+    return network.replaced(sections, row_normalized=True, top_k=None)
 
 
 def positive(network: Net) -> Net:
@@ -119,17 +125,7 @@ def positive(network: Net) -> Net:
     for _, section in network.sections():
         weights = section.others().maximum(0)
         kept.append(replace(section, weights=weights if section.is_sparse else weights.toarray()))
-    return _row_normalised(network, kept)
-
-
-def _row_normalised(network: Net, given: list[CrossSection]) -> Net:
-    sections = []
-    for section in given:
-        sums = section.row_sums()
-        factors = np.divide(1.0, sums, out=np.zeros_like(sums), where=sums != 0)
-        scaled = section.weights.astype(np.float64) * factors[:, None]
-        sections.append(replace(section, weights=frozen(scaled)))
-    return network.replaced(sections, row_normalized=True, signed=False, top_k=None)
+    return normalized(network.replaced(kept, row_normalized=False, signed=False))
 
 
 def peer_average(network: BaseNetwork, values: Values) -> Values:

@@ -11,7 +11,7 @@ import pandas as pd
 
 from peerattn.exceptions import InputError, checked, expect
 from peerattn.network.attributes import Values, by_firm, firm_level
-from peerattn.network.base import BaseNetwork, Net, last_learned
+from peerattn.network.base import Net, Network, last_learned
 from peerattn.network.cross_section import Array, CrossSection, frozen, where_in
 from peerattn.network.peers import mean_weights
 
@@ -128,7 +128,7 @@ def positive(network: Net) -> Net:
     return normalized(network.replaced(kept, row_normalized=False, signed=False))
 
 
-def peer_average(network: BaseNetwork, values: Values) -> Values:
+def peer_average(network: Network, values: Values) -> Values:
     """Return each focal firm's weighted sum of its peers' values, ``W @ x``: ``Σ_j w_ij x_j``, by label."""
     known, kind = isinstance(values, pd.Series | pd.DataFrame), type(values).__name__
     expect(known, "W @ x", "a Series or frame labelled by firm", kind)
@@ -153,7 +153,7 @@ def _product(weights: Any, values: Array) -> Array:
     return np.where(touched, np.nan, weights @ np.where(unknown, 0.0, values))
 
 
-def _result_index(network: BaseNetwork, given: pd.Index, level: int | None) -> pd.Index:
+def _result_index(network: Network, given: pd.Index, level: int | None) -> pd.Index:
     rows = network.tidy({"firm": section.rows} for _, section in network.sections())
     if not network.is_dated:
         return pd.Index(rows["firm"], name=given.name or "firm")

@@ -15,8 +15,9 @@ from peerattn.network.cross_section import Array, CrossSection, check_rows, wher
 from peerattn.panel.columns import refuse_unknown
 from peerattn.panel.labels import find_firm, find_period
 
-Net = TypeVar("Net", bound="BaseNetwork")
+Net = TypeVar("Net", bound="Network")
 Made = TypeVar("Made")
+Side = Literal["rows", "columns"]
 Arguments = ParamSpec("Arguments")
 
 FACTS = ("name", "signed", "row_normalized", "top_k", "learned_until")
@@ -36,7 +37,7 @@ class Constructor(Generic[Arguments]):
 
 @checked
 @dataclass(frozen=True, eq=False, repr=False)
-class BaseNetwork:
+class Network:
     """Labels, periods and cross-sections, checked; see :class:`PeerNetwork`, which adds what can be done with them."""
 
     labels: pd.Index
@@ -98,7 +99,7 @@ class BaseNetwork:
     def _occurring(self, side: str) -> Array:
         return np.unique(np.concatenate([np.empty(0, int), *(getattr(s, side) for s in self._sections)]))
 
-    def occurs(self, position: int, side: Literal["rows", "columns"]) -> bool:
+    def occurs(self, position: int, side: Side) -> bool:
         """Return whether a firm is ever in the ``rows`` or in the ``columns``."""
         return any(position in getattr(section, side) for section in self._sections)
 

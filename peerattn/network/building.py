@@ -15,14 +15,11 @@ from peerattn.network.cross_section import Array, CrossSection, checked_weights,
 from peerattn.panel.columns import refuse_unknown
 from peerattn.panel.time_order import in_time
 
+Matrices = Mapping[Any, Any]  # by period
+
 
 def from_matrices(
-    cls: type[Net],
-    matrices: Mapping[Any, Any],
-    *,
-    name: str = "",
-    signed: bool = False,
-    row_normalized: bool = True,
+    cls: type[Net], matrices: Matrices, *, name: str = "", signed: bool = False, row_normalized: bool = True
 ) -> Net:
     """Make a network from one matrix of weights for each period.
 

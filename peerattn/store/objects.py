@@ -176,9 +176,8 @@ def encoded(value: Any, arrays: dict[str, np.ndarray], where: str) -> Any:
         kept = value._held() if hasattr(value, "_held") else vars(value)
         return {KIND: "estimator", "class": named, "attributes": held(kept, inside)}
     if is_dataclass(value) and _OURS.fullmatch(named):
-        taken = signature(
-            type(value)
-        ).parameters  # a private field may hold what an argument without the underscore gave
+        # a private field may hold what an argument without the underscore gave
+        taken = signature(type(value)).parameters
         kept = [f.name for f in fields(value) if f.name.lstrip("_") in taken]
         return {KIND: named, "fields": held({name: getattr(value, name) for name in kept}, where)}
     if name in KNOWN and module.startswith("sklearn."):
@@ -205,9 +204,7 @@ def _decoded(value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
     if kind == "warning":
         return _warning(value["module"], value["name"])
     if kind in _CODECS:
-        return _CODECS[kind][2](
-            **{name: _decoded(part, arrays) for name, part in value.items() if name != KIND}
-        )
+        return _CODECS[kind][2](**{key: _decoded(part, arrays) for key, part in value.items() if key != KIND})
     held = value["fields" if "fields" in value else "attributes"]
     held = {name: _decoded(item, arrays) for name, item in held.items()}
     if kind == "sklearn":
@@ -225,9 +222,7 @@ def _ours(named: str, is_stored: Callable[[type], bool]) -> Any:
     try:
         found = getattr(importlib.import_module(module), name) if _OURS.fullmatch(named) else None
     except (ImportError, AttributeError) as error:
-        raise InputError(
-            f"path: the file names {named!r}, which this version of peerattn does not have."
-        ) from error
+        raise InputError(f"path: the file names {named!r}, which this version does not have.") from error
     if not isinstance(found, type) or found.__module__ != module or not is_stored(found):
         raise InputError(f"path: the file names {named!r}, which is no part of a saved model.")
     return found

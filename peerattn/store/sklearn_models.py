@@ -77,9 +77,7 @@ def with_attributes(cls: Any, held: dict[str, Any]) -> Any:
     """
     for name in held:
         if name.startswith("__") or (hasattr(cls, name) and name not in cls._get_param_names()):
-            raise InputError(
-                f"path: the file names the attribute {name!r}, which {cls.__name__} does not store."
-            )
+            raise InputError(f"path: the file names {name!r}, which {cls.__name__} does not store.")
     estimator = cls.__new__(cls)
     vars(estimator).update(held)
     return estimator

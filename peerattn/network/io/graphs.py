@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import re
 from collections.abc import Mapping
 from numbers import Real
@@ -15,16 +14,17 @@ from scipy import sparse
 
 from peerattn.exceptions import InputError, checked, expect, extra
 from peerattn.network.attributes import by_firm
-from peerattn.network.base import BaseNetwork, Net, as_plain, last_learned
+from peerattn.network.base import Net, Network, as_plain, last_learned
 from peerattn.network.building import from_matrices
 from peerattn.network.cross_section import Array, CrossSection
 from peerattn.render import printable, show_label, write_atomic
+from peerattn.render.files import File
 
 if TYPE_CHECKING:
     import networkx as nx
 
 
-def to_networkx(network: BaseNetwork, period: Any = None, *, top_k: int | None = None) -> nx.DiGraph:
+def to_networkx(network: Network, period: Any = None, *, top_k: int | None = None) -> nx.DiGraph:
     """Return one period as a directed graph: an edge from the focal firm to the peer.
 
     Generic measures of graphs are networkx's: ``networkx.pagerank(graph)``, ``networkx.community.louvain_communities(graph)``.
@@ -53,10 +53,8 @@ def to_networkx(network: BaseNetwork, period: Any = None, *, top_k: int | None =
 
     label, section = network.section(period)
     whole = network.row_normalized and top_k is None
-    learned = as_plain(network.learned_until)
-    graph = nx.DiGraph(
-        name=network.name, period=label, signed=network.signed, row_normalized=whole, learned_until=learned
-    )
+    graph = nx.DiGraph(name=network.name, period=label, signed=network.signed, row_normalized=whole)
+    graph.graph["learned_until"] = as_plain(network.learned_until)
     names = network.labels.to_list()
     looks, looked_to = set(section.rows.tolist()), set(section.columns.tolist())
     nodes = _nodes(section).tolist()
@@ -131,12 +129,7 @@ def _graph_parts(graph: nx.Graph, weight: str) -> tuple[list[Any], list[Any], sp
 
 
 def to_graphml(
-    network: BaseNetwork,
-    path: str | os.PathLike[str],
-    period: Any = None,
-    *,
-    attributes: pd.DataFrame | pd.Series | None = None,
-    top_k: int | None = None,
+    network: Network, path: File, period: Any = None, *, attributes: Any = None, top_k: int | None = None
 ) -> None:
     """Write one period as GraphML (for Gephi, igraph, yEd).
 
@@ -157,10 +150,10 @@ def to_graphml(
     InputError
         When ``attributes`` is not labelled by firm.
     """
-    write_atomic(path, _as_text(network, "graphml", period, attributes, top_k))
+    write_atomic(path, _xml(network, "graphml", period, attributes, top_k))
 
 
-def to_gexf(network: BaseNetwork, path: str | os.PathLike[str], period: Any = None, **options: Any) -> None:
+def to_gexf(network: Network, path: File, period: Any = None, **options: Any) -> None:
     """Write one period as GEXF, Gephi's own format: directed, weighted, firms as text labels.
 
     Parameters
@@ -168,10 +161,10 @@ def to_gexf(network: BaseNetwork, path: str | os.PathLike[str], period: Any = No
     path, period, attributes, top_k
         As in :meth:`to_graphml`.
     """
-    write_atomic(path, _as_text(network, "gexf", period, **options))
+    write_atomic(path, _xml(network, "gexf", period, **options))
 
 
-def from_graphml(cls: type[Net], path: str | os.PathLike[str]) -> Net:
+def from_graphml(cls: type[Net], path: File) -> Net:
     """Read a network of one period from GraphML, as :meth:`to_graphml` or another tool wrote it.
 
     Parameters
@@ -206,9 +199,7 @@ def from_graphml(cls: type[Net], path: str | os.PathLike[str]) -> Net:
 
 
 @checked
-def _as_text(
-    network: BaseNetwork, kind: str, period: Any, attributes: Any = None, top_k: int | None = None
-) -> bytes:
+def _xml(network: Network, kind: str, period: Any, attributes: Any = None, top_k: int | None = None) -> bytes:
     """One period in a format of networkx, text that XML can hold, its nodes in the order of :func:`to_networkx`."""
     import networkx as nx
 
@@ -236,7 +227,7 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, Real) else printable(show_label(value))
 
 
-def to_libpysal(network: BaseNetwork, period: Any = None) -> Any:
+def to_libpysal(network: Network, period: Any = None) -> Any:
     """Return one period as a :class:`libpysal.graph.Graph` (spatial weights), firms as its ids.
 
     The way back: ``PeerNetwork.from_matrices({None: (graph.unique_ids, None, graph.sparse)})``.
@@ -258,8 +249,6 @@ def to_libpysal(network: BaseNetwork, period: Any = None) -> Any:
         installed (``pip install peerattn[spatial]``).
     """
     _, section = network.section(period)
-    expect(
-        section.is_square, "to_libpysal", "focal firms that are the peers", "others, as in no libpysal graph"
-    )
+    expect(section.is_square, "to_libpysal", "focal firms that are the peers", "others")
     graph = extra("libpysal.graph", "spatial", "to_libpysal").Graph
     return graph.from_sparse(section.csr(), ids=network.labels.take(section.rows))

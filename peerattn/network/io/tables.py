@@ -15,7 +15,7 @@ from safetensors.numpy import load, save
 from scipy import sparse
 
 from peerattn.exceptions import InputError
-from peerattn.network.base import BaseNetwork, Net, as_plain
+from peerattn.network.base import Net, Network, as_plain
 from peerattn.network.building import from_edges
 from peerattn.network.cross_section import Array, CrossSection, frozen, place_in
 from peerattn.panel.columns import refuse_unknown
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def to_csv(network: BaseNetwork, path: str | os.PathLike[str]) -> None:
+def to_csv(network: Network, path: str | os.PathLike[str]) -> None:
     """Write all edges as CSV: ``period, firm, peer, weight``; an isolate has a row without a peer.
 
     Parameters
@@ -80,7 +80,7 @@ def from_csv(cls: type[Net], path: str | os.PathLike[str], **kind: Any) -> Net:
     return from_edges(cls, edges, firms, **kind)
 
 
-def to_scipy(network: BaseNetwork, period: Any = None) -> sparse.csr_array:
+def to_scipy(network: Network, period: Any = None) -> sparse.csr_array:
     """Return one period's weights as a SciPy sparse array; rows and columns as in :meth:`matrix`.
 
     Parameters
@@ -180,7 +180,7 @@ _ARRAYS = "peerattn.arrays"
 _EXPECTED = "a network that to_parquet wrote (of other edges make one: PeerNetwork.from_edges(pandas.read_parquet(path)))"
 
 
-def to_parquet(network: BaseNetwork, path: str | os.PathLike[str], *, place: str = "") -> None:
+def to_parquet(network: Network, path: str | os.PathLike[str], *, place: str = "") -> None:
     """Write the network as tidy edges in Parquet; :meth:`from_parquet` gives all of it back.
 
     Columns ``period, firm, peer, weight``, one row for each weight that is not zero, row groups of one period
@@ -248,17 +248,14 @@ def from_parquet(cls: type[Net], path: str | os.PathLike[str], *, place: str | N
     with written_by_us():
         file = pq.ParquetFile(io.BytesIO(content))
         header, stored = (file.metadata.metadata[name.encode()] for name in (KEY, _ARRAYS))
-        arrays, tree = without_header(
-            load(base64.b64decode(stored)), header, repr(str(path)), "network", place
-        )
+        arrays, tree = without_header(load(base64.b64decode(stored)), header, path, "network", place)
         facts = decoded(tree["facts"], arrays)
         labels, periods, sections = (facts.pop(name) for name in ("labels", "periods", "sections"))
-        return cls(
-            labels, periods, _sections(sections, labels, file.read(["firm", "peer", "weight"])), **facts
-        )
+        edges = file.read(["firm", "peer", "weight"])
+        return cls(labels, periods, _sections(sections, labels, edges), **facts)
 
 
-def held_facts(network: BaseNetwork, place: str = "") -> tuple[bytes, str]:
+def held_facts(network: Network, place: str = "") -> tuple[bytes, str]:
     """Return everything of a network that is not an edge, as a file holds it: arrays and a header."""
     from peerattn.store.objects import encoded
 

@@ -98,5 +98,9 @@ def load_market_values() -> pd.Series:
     >>> round(load_market_values()["AAPL", "2014-12-31"])
     674
     """
-    values = stored_frame("multiples").set_index(["firm", "period"])["market_cap"]
-    return values.astype(float).rename("market_value")
+    return (
+        stored_frame("multiples")
+        .set_index(["firm", "period"])["market_cap"]
+        .astype(float)
+        .rename("market_value")
+    )

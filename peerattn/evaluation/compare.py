@@ -313,10 +313,8 @@ def _note(entry: Entry, fits: list[FoldResult]) -> ModelNote:
         settings = " ".join(str(entry.model).split())
     trials, last = max(fit.trials for fit in fits), fits[-1]
     entered = None if last.parts is None else sum(bool(fit.parts) for fit in fits)
-    step, reads = entry.information
-    return ModelNote(
-        entry.name, step, reads, settings, trials, entry.control, last.parts or (), entered, last.unjudged
-    )
+    found: Any = (settings, trials, entry.control, last.parts or (), entered, last.unjudged)
+    return ModelNote(entry.name, *entry.information, *found)
 
 
 def _settings(cv: Any, panel: Panel, folds: Folds, digest: str) -> dict[str, str]:
@@ -329,7 +327,6 @@ def _settings(cv: Any, panel: Panel, folds: Folds, digest: str) -> dict[str, str
         "split": split_words(cv, panel.known_at is not None),
         "fits per model": f"{len(folds)}, the first on {learned[0]:,} known outcomes{last}",
     }
-    if panel.description:
-        settings["panel"] = panel.description
+    settings |= {"panel": panel.description} if panel.description else {}
     settings["data (SHA-256 of what models see)"] = digest
     return settings | {name: version(name) for name in PACKAGES} | {"peerattn": __version__}

@@ -58,6 +58,11 @@ class ModelNote:
     unjudged: str = ""
 
     @property
+    def averages_others(self) -> bool:
+        """Whether ``compare`` added it, and it is a mean of other firms' outcomes alone."""
+        return self.control and self.step == COMMON and "own" not in self.reads
+
+    @property
     def looks_to_peers(self) -> bool:
         """Whether it weighs chosen peers; means of all firms or of an industry choose none."""
         return self.step == PEERS
@@ -147,11 +152,7 @@ class Compared:
 
         A mean of all other firms of the period differs between firms only by the own outcome that it lacks.
         """
-        return [
-            m.name
-            for m in self.models
-            if not (self.task == "explain" and m.control and m.step == COMMON and "own" not in m.reads)
-        ]
+        return [m.name for m in self.models if self.task != "explain" or not m.averages_others]
 
     def note(self, name: str) -> ModelNote:
         """Return what is known of a model."""

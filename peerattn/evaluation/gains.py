@@ -82,9 +82,7 @@ def gain_of(compared: Compared, model: str, against: str) -> Gain:
 
 def is_gain(compared: Compared, gain: Gain, rows: pd.DataFrame) -> bool:
     """Return whether what some rows of :func:`saved_by_row` gain is significantly above zero, as :func:`gain_of` tests it."""
-    if not len(rows) or np.ptp(rows["gain"]) == 0:
-        return False
-    found = _tested(compared, rows)
+    found = _tested(compared, rows) if len(rows) and np.ptp(rows["gain"]) > 0 else {}
     return _is_above(MeanTest(gain.gain, found.get("t"), found.get("p")))
 
 

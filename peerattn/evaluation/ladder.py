@@ -8,7 +8,7 @@ from typing import Any
 from peerattn.evaluation.compare import compare
 from peerattn.evaluation.comparison import Comparison
 from peerattn.evaluation.running.entries import OWN_CHARACTERISTICS, Task
-from peerattn.exceptions import InputError, checked
+from peerattn.exceptions import checked, refuse
 from peerattn.models import (
     CrossSectionalRidge,
     IndustryPeerRegressor,
@@ -82,8 +82,8 @@ def ladder(
         rungs = rungs_for(task, industry=industry, cross=reference is not None, random_state=random_state)
     options.setdefault("baseline", OWN_CHARACTERISTICS)
     result = compare(rungs, X, y, task=task, industry=industry, codes=codes, reference=reference, **options)
-    if not isinstance(result, Comparison):
-        raise InputError("outcome: a ladder has one outcome; call it once for each.")
+    several = not isinstance(result, Comparison)
+    refuse(several, "outcome: a ladder has one outcome; call it once for each.")
     return result
 
 

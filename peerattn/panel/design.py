@@ -90,14 +90,9 @@ class Design:
 
     @classmethod
     def fit(
-        cls,
-        panel: Panel,
-        *,
-        scale: str | None = None,
-        weight: np.ndarray | None = None,
-        characteristics: Sequence[Any] | None = None,
-        without: Sequence[Any] = (),
-    ) -> Design:
+        cls, panel: Panel, *, scale: str | None = None, weight: np.ndarray | None = None,
+        characteristics: Sequence[Any] | None = None, without: Sequence[Any] = (),
+    ) -> Design:  # fmt: skip
         """Learn from training rows.
 
         Parameters

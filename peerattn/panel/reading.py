@@ -38,20 +38,11 @@ def refusing() -> Iterator[None]:
 @checked
 @refusing()
 def as_panel(
-    X: Any,
-    y: Any = None,
-    *,
-    outcome: str | None = None,
-    characteristics: Sequence[str] | None = None,
-    codes: Sequence[str] = (),
-    industry: str | None = None,
-    weights: Mapping[str, Any] | None = None,
-    known_at: Any = None,
-    firm: str = "firm",
-    period: str = "period",
-    undated: bool = False,
+    X: Any, y: Any = None, *, outcome: str | None = None, characteristics: Sequence[str] | None = None,
+    codes: Sequence[str] = (), industry: str | None = None, weights: Mapping[str, Any] | None = None,
+    known_at: Any = None, firm: str = "firm", period: str = "period", undated: bool = False,
     description: str = "",
-) -> Panel:
+) -> Panel:  # fmt: skip
     """Return ``X`` and what belongs to its rows as a :class:`Panel`; a Panel is returned as it is.
 
     Parameters
@@ -142,17 +133,10 @@ def as_panel(
 
 @checked
 def read_panel(
-    source: Any,
-    *,
-    outcome: str,
-    firm: str = "firm",
-    period: str = "period",
-    characteristics: Sequence[str] | None = None,
-    codes: Sequence[str] = (),
-    industry: str | None = None,
-    known_at: str | None = None,
-    description: str = "",
-) -> Panel:
+    source: Any, *, outcome: str, firm: str = "firm", period: str = "period",
+    characteristics: Sequence[str] | None = None, codes: Sequence[str] = (), industry: str | None = None,
+    known_at: str | None = None, description: str = "",
+) -> Panel:  # fmt: skip
     """Read a panel and choose its columns.
 
     Parameters
@@ -209,13 +193,9 @@ def read_panel(
 
 
 def panel_of(
-    X: Any,
-    choose: Callable[[pd.DataFrame], tuple[pd.DataFrame, ColumnChoice]],
-    firm: str,
-    period: str,
-    *,
+    X: Any, choose: Callable[[pd.DataFrame], tuple[pd.DataFrame, ColumnChoice]], firm: str, period: str, *,
     undated: bool = False,
-) -> Panel:
+) -> Panel:  # fmt: skip
     """Return the panel of a frame or matrix; ``choose`` is shown the frame without labels, and returns what is taken of it."""
     frame, labels = as_pandas(X), None
     if isinstance(frame, pd.DataFrame):
@@ -257,8 +237,9 @@ def _outcome_of(frame: pd.DataFrame, outcome: str) -> np.ndarray:
         example = frame[outcome].dropna()
         kind = "text" if pd.api.types.infer_dtype(example) == "string" else frame[outcome].dtype
         such = f" such as {example.iloc[0]!r}" if len(example) else ""
-        held = f"outcome: column {outcome!r} holds {kind}{such}, not numbers"
-        raise InputError(f"{held}: convert it with pandas.to_numeric.")
+        raise InputError(
+            f"outcome: column {outcome!r} holds {kind}{such}, not numbers: convert it with pandas.to_numeric."
+        )
     values = frame[outcome].to_numpy(dtype=float, na_value=np.nan)
     refuse_infinity(values, outcome)
     return values

@@ -49,20 +49,11 @@ class TrainingRecord:
 
 
 def train(
-    parameters: nn.Module | Iterable[Tensor],
-    loss: Callable[[Batch], Tensor],
-    batches: Iterable[Batch],
-    *,
-    max_steps: int,
-    learning_rate: float,
-    schedule: str | Schedule = "one_cycle",
-    weight_decay: float = 0.0,
-    clip: float | None = 1.0,
-    average: int | None = None,
-    validate: Callable[[], float] | None = None,
-    validate_every: int = 100,
-    progress: str | None = None,
-) -> TrainingRecord:
+    parameters: nn.Module | Iterable[Tensor], loss: Callable[[Batch], Tensor], batches: Iterable[Batch], *,
+    max_steps: int, learning_rate: float, schedule: str | Schedule = "one_cycle", weight_decay: float = 0.0,
+    clip: float | None = 1.0, average: int | None = None, validate: Callable[[], float] | None = None,
+    validate_every: int = 100, progress: str | None = None,
+) -> TrainingRecord:  # fmt: skip
     r"""Minimise a loss by AdamW, one batch a step, changing the parameters in place.
 
     .. math:: \theta_{t+1} = \theta_t - \eta\, c(t) \big(\hat m_t / (\sqrt{\hat v_t} + \epsilon)
@@ -161,12 +152,9 @@ def train(
 
 
 def _step(
-    optimizer: torch.optim.Optimizer,
-    trained: list[Tensor],
-    loss: Callable[[], Tensor],
-    clip: float | None,
+    optimizer: torch.optim.Optimizer, trained: list[Tensor], loss: Callable[[], Tensor], clip: float | None,
     step: int,
-) -> float:
+) -> float:  # fmt: skip
     """Take one step and return the loss before it; leave the parameters alone when something is not finite."""
     rate = optimizer.param_groups[0]["lr"]
     optimizer.zero_grad()

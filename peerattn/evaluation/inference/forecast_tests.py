@@ -12,7 +12,7 @@ import pandas as pd
 from scipy.stats import t as student
 
 from peerattn.evaluation.splits.periods import sorted_periods
-from peerattn.exceptions import InputError, checked, expect
+from peerattn.exceptions import checked, refuse
 
 #: With fewer periods no test over time is made, whatever the horizon: 0.4 T^{2/3} is below two.
 MIN_PERIODS = 12
@@ -318,12 +318,12 @@ def diebold_mariano(
     """
     ours, theirs = (np.asarray(values, dtype=float).reshape(-1) for values in (loss, baseline_loss))
     codes, _ = sorted_periods(period)
-    lengths = [len(ours), len(theirs), len(codes)]
-    expect(len(set(lengths)) == 1, "loss", "one length of loss, baseline_loss and period", lengths)
-    known = ~np.isnan(ours)
-    if (known != ~np.isnan(theirs)).any():
-        raise InputError("loss and baseline_loss must be NaN in the same rows: use one sample for both.")
-    expect(known.any(), "loss", "some known losses", "only NaN")
+    lengths = f"{len(ours)}, {len(theirs)} and {len(codes)}"
+    unlike = not len(ours) == len(theirs) == len(codes)
+    refuse(unlike, f"loss, baseline_loss and period must have one length, got {lengths}.")
+    known, both = ~np.isnan(ours), "loss and baseline_loss must be NaN in the same rows"
+    refuse((known != ~np.isnan(theirs)).any(), f"{both}: use one sample for both.")
+    refuse(not known.any(), "loss: every value is NaN; a test needs known losses.")
     gains = pd.Series(theirs[known] - ours[known]).groupby(codes[known]).mean()
     found = mean_test(gains, horizon)
     same = gains.abs().max() <= 1e-12 * np.mean(np.abs(theirs[known]))

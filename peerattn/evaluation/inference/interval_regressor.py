@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from peerattn.exceptions import InputError, check_names, expect
+from peerattn.exceptions import InputError, check_names, refuse
 from peerattn.models.panel_model import PanelModel
 from peerattn.panel import Panel, PanelEncoder, as_panel
 
@@ -97,10 +97,9 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
             For an unknown level or group, or too few periods.
         """
         share = isinstance(self.level, int | float) and 0 < self.level < 1
-        expect(share, "level", "a number between 0 and 1", repr(self.level))
+        refuse(not share, f"level must lie between 0 and 1, got {self.level!r}.")
         panel = self._read(X, y)
-        if panel.outcomes is None:
-            raise InputError("y: pass outcomes, or a Panel that holds them.")
+        refuse(panel.outcomes is None, "y: pass outcomes, or a Panel that holds them.")
         self.residuals_ = self._calibrated(panel)
         calls = self.residuals_.groupby("shown")
         self.margins_ = pd.DataFrame({shown: _margins(rows, self.level) for shown, rows in calls})
@@ -186,8 +185,7 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
 
     def _read(self, X: Any, y: Any = None) -> Panel:
         panel = as_panel(X, y, firm=self.firm, period=self.period)
-        if not panel.dated:
-            raise InputError(f"X carries no {self.period!r}: intervals are calibrated on periods.")
+        refuse(not panel.dated, f"X carries no {self.period!r}: intervals are calibrated on periods.")
         return panel
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 from scipy import stats
 from sklearn.base import clone
 
-from peerattn.exceptions import InputError, check_at_least, check_names, check_share, checked, expect
+from peerattn.exceptions import InputError, check_at_least, check_names, check_share, checked, expect, refuse
 from peerattn.panel import Panel, as_panel
 from peerattn.render import Regression
 
@@ -137,8 +137,8 @@ def marginal_effects(
     """
     expect(hasattr(model, "peer_network"), "model", "a fitted peer model", type(model).__name__)
     X, rows = (part.X if isinstance(part, Panel) else part for part in (X, at))
-    if not (panel := as_panel(X)).dated:
-        raise InputError("X: expected a panel indexed by firm and period, the one the model was fitted on.")
+    said = "X: expected a panel indexed by firm and period, the one the model was fitted on."
+    refuse(not (panel := as_panel(X)).dated, said)
     firm, period = (pd.factorize(panel.X.index.get_level_values(name), sort=True)[0] for name in (0, 1))
     rows = X[period == period.max()] if rows is None else rows
     whole = isinstance(outcomes, pd.Series) and len(outcomes) > len(rows)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from peerattn.evaluation.inference.forecast_tests import mean_test, periods_needed
-from peerattn.exceptions import checked, expect
+from peerattn.exceptions import checked, refuse
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,9 @@ def _least_p(losses: pd.DataFrame, name: str, horizon: int) -> float:
 
 
 def _check(losses: pd.DataFrame, horizon: int) -> None:
-    values, needed = losses.to_numpy(dtype=float), f"at least {periods_needed(horizon)} periods"
-    expect(values.shape[1] >= 2, "losses", "at least two models, one column each", values.shape[1])
-    expect(len(values) >= periods_needed(horizon), "losses", needed, len(values), "Use Comparison.test.")
-    expect(np.isfinite(values).all(), "losses", "all models scored in the same periods", "some that are NaN")
+    values, needed = losses.to_numpy(dtype=float), periods_needed(horizon)
+    few = f"{len(values)} periods are too few for a test over time; {needed} are needed"
+    refuse(values.shape[1] < 2, "losses: at least two models are needed, one column each.")
+    refuse(len(values) < needed, f"losses: {few}. Use Comparison.test.")
+    unknown = not np.isfinite(values).all()
+    refuse(unknown, "losses: some are NaN; all models must be scored in the same periods.")

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import logit
 
-from peerattn.exceptions import InputError, checked, expect
+from peerattn.exceptions import InputError, checked, expect, refuse
 from peerattn.models.attention.warm_start import WarmStart
 from peerattn.network import PeerNetwork
 from peerattn.network.measures.asymmetry import cyclic_part
@@ -178,9 +178,10 @@ def bootstrap_network(
     >>> found.spread(0.8).columns.tolist()
     ['period', 'firm', 'peer', 'weight', 'settled', 'lower', 'upper']
     """
-    expect(y is not None, "y", "the outcomes that the model was fitted on", None)
+    refuse(y is None, "y: pass the outcomes that the model was fitted on.")
     start = WarmStart(model, X, y)
-    expect((n := start.n_periods) >= 4, "X", "at least four periods with outcomes", n)
+    few = f"blocks of periods need at least four periods with outcomes, got {(n := start.n_periods)}"
+    refuse(n < 4, f"X: {few}.")
     length = round(n ** (1 / 3)) if block_length is None else block_length
     expect(1 <= length <= n, "block_length", f"1 to {n} (periods)", repr(block_length))
     drawn = block_counts(np.random.default_rng(random_state), n, length, n_draws)

@@ -18,9 +18,9 @@ from peerattn.evaluation.running.fitting import Folds
 from peerattn.evaluation.running.inputs import comparison_panel
 from peerattn.evaluation.splits.periods import first_known, sorted_periods
 from peerattn.evaluation.splits.walk_forward import WalkForward
-from peerattn.exceptions import InputError, checked
+from peerattn.exceptions import checked, refuse
 from peerattn.panel import Panel, as_panel
-from peerattn.render import Table, progress_bar
+from peerattn.render import Shown, Table, progress_bar
 from peerattn.training import one_thread
 
 #: Columns that say when an outcome is known.
@@ -39,7 +39,7 @@ CHECKS: dict[str, Callable[[Subject], checks.Found]] = {
 
 
 @dataclass(frozen=True, repr=False)
-class Audit:
+class Audit(Shown):
     """What an audit found.
 
     Attributes
@@ -54,6 +54,7 @@ class Audit:
     model: str
     task: str
     lines: tuple[AuditLine, ...]
+    _shown = "as_table"
 
     @property
     def passed(self) -> bool:
@@ -80,9 +81,6 @@ class Audit:
     def __repr__(self) -> str:
         refuted = f"{len(self.refuted)} of {len(self.lines)} claims" if self.refuted else "no claim"
         return f"Audit({self.task}: {refuted} refuted)"
-
-    def _repr_html_(self) -> str:
-        return self.as_table().html()
 
 
 @checked
@@ -183,8 +181,8 @@ def audit_entry(
     if fine.shape[1]:
         rest = tuple(name for name in panel.columns if name not in offending)
         subject = replace(subject, panel=replace(panel, characteristics=fine, columns=rest))
-    if not subject.folds or not subject.y.notna().any():
-        raise InputError("cv: no row with a known outcome is tested; test other periods.")
+    tested = bool(subject.folds) and bool(subject.y.notna().any())
+    refuse(not tested, "cv: no row with a known outcome is tested; test other periods.")
     _ = subject.base  # a model that cannot be fitted or asked at all raises here
     fits = [subject, *([replace(subject, fold=len(subject.folds) - 1)] if len(subject.folds) > 1 else [])]
     tried = CHECKS | {"permuted labels leave no gain": partial(checks.placebo, n_placebo=n_placebo)}

@@ -8,8 +8,9 @@ from numbers import Integral
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, checked, expect
+from peerattn.exceptions import InputError, checked, refuse
 from peerattn.panel import Panel
+from peerattn.panel.time_order import span_of
 from peerattn.render import show_label
 
 _NEXT = re.compile(r"_(next|(lead|fwd)_?1[mqy]?)$", re.IGNORECASE)
@@ -80,10 +81,10 @@ def match_factors(
             "an outcome is realised, 0 where the outcome labelled t is realised in t, 1 where it is in t + 1 (ret_next)."
         )
     table = factors.select_dtypes("number").astype(float)
-    if not table.shape[1]:
-        raise InputError(f"factors{source}: no column of numbers beside the period.")
-    decimals, wanted = float(table.abs().median().max()) <= _PER_CENT, "returns in decimals (0.01 = 1 %)"
-    expect(decimals, f"factors{source}", wanted, "what looks like per cent", "Divide by 100.")
+    refuse(not table.shape[1], f"factors{source}: no column of numbers beside the period.")
+    wanted = "returns in decimals are expected (0.01 = 1 %)"
+    per_cent = float(table.abs().median().max()) > _PER_CENT
+    refuse(per_cent, f"factors{source}: {wanted}; these look like per cent. Divide by 100.")
     frequency = _frequency(periods)
     calendar = _read(periods, frequency)
     try:
@@ -116,14 +117,12 @@ def _read(labels: pd.Index, frequency: str | None) -> pd.Index:
     """Return labels such as 2012, 201207, 20120731 or "2012-07" as periods of a frequency; without one as they are."""
     if frequency is None:
         return labels
-    if isinstance(labels, pd.PeriodIndex):
-        return labels.asfreq(frequency)
-    if not isinstance(labels, pd.DatetimeIndex):
-        text = pd.Series(labels.astype(str)).str.strip()
-        size = len(text[0]) if text.str.isdigit().all() else 0
-        form = {4: "%Y", 6: "%Y%m", 8: "%Y%m%d"}.get(size, "mixed")
-        labels = pd.DatetimeIndex(pd.to_datetime(text, format=form))
-    return labels.to_period(frequency)
+    if isinstance(labels, pd.DatetimeIndex):
+        return labels.to_period(frequency)
+    spans = [
+        span_of(label) or pd.Period(label, "D") for label in labels.map(lambda label: str(label).strip())
+    ]
+    return pd.PeriodIndex([span.asfreq(frequency) for span in spans])
 
 
 def _later(calendar: pd.Index, dates: pd.Index, horizon: int) -> list[pd.Index]:

@@ -10,7 +10,7 @@ import pandas as pd
 from peerattn.evaluation.compared import Compared
 from peerattn.evaluation.measures.information import rank_ic
 from peerattn.evaluation.measures.scores import errors_of
-from peerattn.exceptions import checked, expect
+from peerattn.exceptions import checked, expect, refuse
 from peerattn.panel.time_order import span_of
 
 _SHOWN = ("r2_mean", "r2_mean_periods", "r2_within", "rmse", "rank_ic")
@@ -59,7 +59,8 @@ def _groups(frame: pd.DataFrame, by: Any) -> np.ndarray:
         by = by.reorder_levels([by.index.names.index(name) for name in ("firm", "period")])
     values = by.reindex(pd.MultiIndex.from_frame(frame[["firm", "period"]]))
     many = pd.api.types.is_numeric_dtype(values.dtype) and values.nunique() > 50
-    expect(not many, "by", "groups", "more than 50 different numbers", "Make groups by pandas.qcut.")
+    groups = "pass groups of it, such as pandas.qcut makes"
+    refuse(many, f"by holds more than 50 different numbers: {groups}.")
     return values.astype(object).where(values.notna(), "unknown").to_numpy()
 
 

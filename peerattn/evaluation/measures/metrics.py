@@ -13,18 +13,17 @@ import numpy as np
 import pandas as pd
 
 from peerattn.evaluation.splits.periods import sorted_periods
-from peerattn.exceptions import InputError, checked
+from peerattn.exceptions import checked, refuse
 
 
 def scored_rows(*columns: Any) -> list[np.ndarray]:
     """Return float columns of equal length without the rows whose first value, the outcome, is unknown."""
     arrays = [np.asarray(column, dtype=float).reshape(-1) for column in columns]
     lengths = [len(array) for array in arrays]
-    if len(set(lengths)) != 1:
-        raise InputError(f"outcomes and predictions must have one length, got {lengths}.")
+    refuse(len(set(lengths)) != 1, f"outcomes and predictions must have one length, got {lengths}.")
     known = ~np.isnan(arrays[0])
-    if not known.any():
-        raise InputError("outcomes: none is known, so nothing can be scored; pass some that are not NaN.")
+    said = "outcomes: none is known, so nothing can be scored; pass some that are not NaN."
+    refuse(not known.any(), said)
     return [array[known] for array in arrays]
 
 

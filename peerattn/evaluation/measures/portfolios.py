@@ -14,7 +14,7 @@ from peerattn.evaluation.inference.forecast_tests import MeanTest, OfPeriods, me
 from peerattn.evaluation.inference.regressions import quantile_groups
 from peerattn.evaluation.measures.factors import match_factors, periods_per_year
 from peerattn.evaluation.splits.periods import sorted_periods
-from peerattn.exceptions import InputError, check_at_least, checked, expect
+from peerattn.exceptions import InputError, check_at_least, checked, refuse
 
 Weighting = Literal["equal", "value"]
 
@@ -161,15 +161,14 @@ def quantile_portfolios(
     frame["w"] = 1.0 if weight is None else np.asarray(weight, dtype=float)
     check_at_least(2, n_quantiles=n_quantiles)
     positive = (np.isfinite(frame["w"]) & (frame["w"] > 0)).all()
-    expect(positive, "weight", "positive numbers, known in every row", "others")
+    refuse(not positive, "weight must be positive and known in every row.")
     frame["q"] = quantile_groups(np.asarray(prediction, dtype=float), codes, n_quantiles) + 1
     known = frame[frame["r"].notna()]
     cells = known.assign(wr=known["w"] * known["r"]).groupby(["t", "q"])[["wr", "w"]].sum()
     returns = (cells["wr"] / cells["w"]).unstack("q").reindex(columns=range(1, n_quantiles + 1))
     returns = returns[returns[1].notna() & returns[n_quantiles].notna()]
-    if returns.empty:
-        why = "in no period do the first and the last portfolio both hold a firm with a known outcome"
-        raise InputError(f"n_quantiles: {why}; use fewer.")
+    why = "in no period do the first and the last portfolio both hold a firm with a known outcome"
+    refuse(returns.empty, f"n_quantiles: {why}; use fewer.")
     traded = sum(_turnover(frame[frame["q"] == q], returns.index) for q in (1, n_quantiles))
     returns = returns.set_axis(periods[returns.index], axis=0)
     returns = returns.rename_axis(index="period", columns="portfolio")
@@ -233,9 +232,8 @@ def portfolios_of(
         For an explanation, which nobody could have traded on; an unknown model; market values that are missing.
     """
     comparison.check_model(model)
-    if comparison.task != "forecast":
-        why = "an explanation uses outcomes of the same period"
-        raise InputError(f"portfolios: {why}, so it cannot be traded on.")
+    why = "an explanation uses outcomes of the same period"
+    refuse(comparison.task != "forecast", f"portfolios: {why}, so it cannot be traded on.")
     frame, weight = comparison.predictions, None
     if weighting == "value":
         if comparison.panel.market_value is None:

@@ -56,11 +56,8 @@ def network_sections(compared: Judged) -> list[Section]:
 def _search(compared: Compared, name: str) -> list[Section]:
     """Return what the heads of the model shown search for."""
     profile = compared.profiles.get(name)
-    if profile is None:
-        return []
-    strongest = int(profile.shares.argmax())
-    matrix = profile.named(strongest)
-    if matrix.empty:
+    strongest = -1 if profile is None else int(profile.shares.argmax())
+    if profile is None or (matrix := profile.named(strongest)).empty:
         return []
     scores, names = matrix.to_numpy(), list(matrix.columns)
     order = np.argsort(-np.abs(scores), axis=None, kind="stable")[:_PAIRS]
@@ -127,10 +124,9 @@ def _one_sided(network: PeerNetwork) -> list[Block]:
 
 def _isolates(network: PeerNetwork) -> str:
     isolates = [show_label(firm) for firm in network.isolates["firm"]]
-    if not isolates:
-        return "Every firm has at least one peer."
     shown = ", ".join(isolates[:10]) + (", …" if len(isolates) > 10 else "")
-    return f"Firms without any peer: {len(isolates)} ({shown})."
+    said = f"Firms without any peer: {len(isolates)} ({shown})."
+    return said if isolates else "Every firm has at least one peer."
 
 
 def peers_by_model_section(compared: Judged) -> list[Section]:
@@ -178,10 +174,8 @@ def _first_peers(networks: dict[str, PeerNetwork], shown: str) -> list[Table]:
     given = pd.Series(np.abs(section.column_sums()), networks[shown].labels.take(section.columns))
     firms = [firm for firm in networks[shown].firms if firm in common]
     firms.sort(key=lambda firm: -given.get(firm, 0.0))  # 0: a universe of reference looks to none of them
-    rows = [
-        (show_label(firm) if k == 0 else "", name, *first_peers(network, firm))
-        for firm in firms[:_FIRMS]
-        for k, (name, network) in enumerate(networks.items())
-    ]
+    pairs = [(firm, name) for firm in firms[:_FIRMS] for name in networks]
+    first = next(iter(networks))
+    rows = [(show_label(f) * (name == first), name, *first_peers(networks[name], f)) for f, name in pairs]
     title = "The peers with the largest weights, by model"
     return [Table(title, ("Firm", "Model", *FIRST), rows)] if rows else []

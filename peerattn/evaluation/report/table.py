@@ -8,7 +8,6 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -19,7 +18,7 @@ from peerattn.evaluation.inference.regressions import calibration, fama_macbeth
 from peerattn.evaluation.measures import scores
 from peerattn.evaluation.measures.valuation import named_like_log
 from peerattn.evaluation.report.words import few_periods, summary
-from peerattn.exceptions import InputError, check_names
+from peerattn.exceptions import check_names, refuse
 from peerattn.render import Table, atomic_path, markdown_text, write_atomic, write_workbook
 from peerattn.render.cells import MINUS
 
@@ -76,12 +75,9 @@ def as_table(compared: Compared, metrics: Sequence[str] = PRINTED, *, stars: boo
     """Return the comparison as a table that renders as text, HTML, LaTeX and Markdown; see :meth:`table`."""
     known = {metric.key: metric for metric in (READS, *scores.METRICS, *scores.REGRESSION_METRICS)}
     check_names("metrics", "metric", metrics, known)
-    if not metrics:
-        raise InputError(f"metrics: name at least one of {', '.join(known)}.")
+    refuse(not len(metrics), f"metrics: name at least one of {', '.join(known)}.")
     chosen = [known[key] for key in dict.fromkeys(metrics)]
-    rows: list[tuple[Any, ...]] = [
-        (m.name, *(_cell(compared, m, metric, stars) for metric in chosen)) for m in compared.models
-    ]
+    rows = [(m.name, *(_cell(compared, m, metric, stars) for metric in chosen)) for m in compared.models]
     rows += [(failure.model, "failed", *[""] * (len(chosen) - 1)) for failure in compared.failures]
     columns = {"Model": "l"} | {metric.head: metric.format or "l" for metric in chosen}
     title = f"{_TASK_TITLES[compared.task]} of {compared.outcome}, out of sample"
@@ -118,9 +114,8 @@ def to_latex(
     label: str = "",
 ) -> str:
     """Return the table as LaTeX (package booktabs), and write it where a path is given; see :meth:`table`."""
-    shown = as_table(compared, metrics, stars=stars)
-    shown = shown if caption is None else replace(shown, title=caption)
-    return shown.to_latex(path, label=label)
+    title = {} if caption is None else {"title": caption}
+    return replace(as_table(compared, metrics, stars=stars), **title).to_latex(path, label=label)
 
 
 def to_markdown(
@@ -146,14 +141,13 @@ def _cell(compared: Compared, model: ModelNote, metric: scores.Metric, stars: bo
     if key in ("dm_t", "dm_p"):
         return _tested(compared, name, metric, stars)
     if metric not in scores.REGRESSION_METRICS:
-        return _number(compared.scores.loc[name, key])
+        return float(compared.scores[key][name])
     y, predicted, period = (compared.predictions[column] for column in ("outcome", name, "period"))
     if key in ("fm_slope", "fm_t"):
-        return _number(getattr(fama_macbeth(y, predicted, period, horizon=compared.horizon), key[3:]))
+        value = getattr(fama_macbeth(y, predicted, period, horizon=compared.horizon), key[3:])
+        return float("nan" if value is None else value)
     found = calibration(y, predicted, period, firm=compared.predictions["firm"])
-    if key == "cal_slope":
-        return _number(found.slope)
-    return format_p(found.p_value, "n/a")
+    return found.slope if key == "cal_slope" else format_p(found.p_value, "n/a")
 
 
 def _tested(compared: Compared, name: str, metric: scores.Metric, stars: bool) -> float | str:
@@ -182,16 +176,12 @@ def _footnotes(compared: Compared, metrics: set[str], stars: bool) -> list[str]:
         )
     if stars and "dm_t" in metrics:
         notes.append(STARS_NOTE)
-    notes.append(few_periods(compared, periods_needed(compared.horizon)))
+    notes.append(few_periods(compared))
     if tuned := [f"{model.name} {model.trials}" for model in compared.models if model.trials > 1]:
         notes.append(f"Settings tried inside the training rows of each fit: {', '.join(tuned)}.")
     notes += [f"{f.model} failed in fit {f.fold} and is not scored: {f.error}" for f in compared.failures]
     notes += [f"Note: {note}" for note in compared.notes]
     return [note for note in notes if note]
-
-
-def _number(value: Any) -> float:
-    return float("nan") if value is None else float(value)
 
 
 def edges_of(compared: Compared, *, top_k: int | None = None) -> pd.DataFrame:
@@ -220,15 +210,13 @@ def to_parquet(
     InputError
         When a file cannot be written.
     """
-    _write(path, compared.predictions)
+    frames = {path: compared.predictions}
     if edges is not None:
-        _write(edges, edges_of(compared, top_k=top_k))
+        frames[edges] = edges_of(compared, top_k=top_k)
+    for at, frame in frames.items():
+        with atomic_path(at) as temporary:
+            frame.to_parquet(temporary, index=False)
     return Path(path)
-
-
-def _write(path: PathLike, frame: pd.DataFrame) -> None:
-    with atomic_path(path) as temporary:
-        frame.to_parquet(temporary, index=False)
 
 
 def to_excel(compared: Judged, path: PathLike) -> Path:

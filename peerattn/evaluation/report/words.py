@@ -33,16 +33,9 @@ RELEVANCE = (
 
 def summary(compared: Judged) -> list[str]:
     """Return the finding in plain words: where predictability comes from, whether peers help, on what evidence, which network."""
-    said = [
-        decomposition(compared),
-        peers_help(compared),
-        spread(compared.claims),
-        power(compared.claims),
-        placebo(compared),
-        compared.panel.caution,
-        *network_found(compared),
-    ]
-    return [sentence for sentence in said if sentence]
+    claims = compared.claims
+    said = [decomposition(compared), peers_help(compared), spread(claims), power(claims), placebo(compared)]
+    return [sentence for sentence in (*said, compared.panel.caution, *network_found(compared)) if sentence]
 
 
 def decomposition(compared: Judged) -> str:
@@ -52,7 +45,7 @@ def decomposition(compared: Judged) -> str:
     first, *rest = compared.claims.steps
     parts = [f"{first.name} {number(first.r2)}"]
     for step in rest:
-        added = "no gain" if step.gain is None or step.gain.gain == 0 else signed(step.gain.gain)
+        added = "no gain" if step.gain is None or step.gain.gain == 0 else number(step.gain.gain, "+")
         parts.append(f"{step_name(step, compared)} {number(step.r2)} ({added}{_interval(step.gain)})")
     return f"Held-out R² of {compared.outcome} in {compared.span}: {' → '.join(parts)}."
 
@@ -71,9 +64,8 @@ def peers_help(compared: Judged) -> str:
         return f"{said}{claims.why}."
     if claims.why == "same":
         return f"{said}{peer} predicts the same as {control}, the best model without peers."
-    difference = (
-        f"{peer} has R² {number(gain.r2)}, the best model without peers, {control}, {number(gain.r2_against)}"
-    )
+    best = f"the best model without peers, {control}, {number(gain.r2_against)}"
+    difference = f"{peer} has R² {number(gain.r2)}, {best}"
     if claims.why == "empty":
         found = f"the network of {' and '.join(claims.empty)} is empty"
         return f"{said}{found}. {difference}; the difference does not come from peers."
@@ -120,11 +112,10 @@ def placebo(compared: Judged) -> str:
     claims, gains = compared.claims, compared.placebo
     if not len(gains) or claims.gain is None:
         return ""
-    as_large = int((gains >= claims.gain.gain).sum())
+    ends = " to ".join(number(float(end), "+") for end in (gains.min(), gains.max()))
     return (
-        f"Placebo: refitted {len(gains)} times on outcomes whose unexplained part was exchanged between the firms of a "
-        f"period, {claims.peer} gains {signed(float(gains.min()))} to {signed(float(gains.max()))}; {as_large} of "
-        f"{len(gains)} reach the gain in the data."
+        f"Placebo: refitted {len(gains)} times on outcomes whose unexplained part was exchanged between the firms of a period, "
+        f"{claims.peer} gains {ends}; {(gains >= claims.gain.gain).sum()} of {len(gains)} reach the gain in the data."
     )
 
 
@@ -185,21 +176,17 @@ def few_codes(compared: Compared) -> pd.Series | None:
     return None
 
 
-def few_periods(compared: Compared, needed: int) -> str:
+def few_periods(compared: Compared) -> str:
     """Say that the periods are too few for a test over time, where they are."""
-    if (n := len(compared.periods)) >= needed:
+    n, needed = len(compared.periods), periods_needed(compared.horizon)
+    if n >= needed:
         return ""
     return f"T = {n} period{'s are' if n > 1 else ' is'} too few for a test over time ({needed} are needed)."
 
 
-def number(value: float) -> str:
-    """Return an R² or a correlation as text."""
-    return "n/a" if np.isnan(value) else f"{round(value, 3) + 0.0:.3f}".replace("-", "−")
-
-
-def signed(value: float) -> str:
-    """Return a gain as text, with its sign."""
-    return f"{round(value, 3) + 0.0:+.3f}".replace("-", "−")
+def number(value: float, sign: str = "") -> str:
+    """Return an R² or a correlation as text; a gain with its sign ``"+"``."""
+    return "n/a" if np.isnan(value) else f"{round(value, 3) + 0.0:{sign}.3f}".replace("-", "−")
 
 
 def _interval(gain: Gain | None) -> str:

@@ -18,7 +18,7 @@ from peerattn.evaluation.running.information import information_of, last_step, s
 from peerattn.evaluation.running.inner_folds import random_rows
 from peerattn.evaluation.running.inputs import LABELS
 from peerattn.evaluation.running.scoring import explain_score
-from peerattn.exceptions import InputError, checked
+from peerattn.exceptions import checked, refuse
 from peerattn.models import CommonShocksRegressor, IndustryMeansRegressor, OwnHistoryRegressor
 from peerattn.models.attention.reference import Reference
 from peerattn.models.base import PeerRegressor
@@ -254,8 +254,7 @@ class Entry:
                 f"{len(broken)} of {n} predictions are NaN or infinite (first: {firm} in {period}); all models must predict the "
                 "same rows."
             )
-        if wrong:
-            raise InputError(f"model {self.name!r}: {wrong}")
+        refuse(wrong, f"model {self.name!r}: {wrong}")
         return values.reshape(-1)[fold.scored]
 
 
@@ -280,18 +279,13 @@ def entries_of(
         For no models, a name that is not text or is reserved, an object that is not a regressor, or a model
         that cannot do the task.
     """
-    if not isinstance(models, Mapping) or not models:
-        got = "an empty one" if isinstance(models, Mapping) else type(models).__name__
-        raise InputError(
-            "models must be a dictionary of at least one name and model, such as {'Kernel': NadarayaWatsonRegressor()}; "
-            f"got {got}."
-        )
+    got = "an empty one" if isinstance(models, Mapping) else type(models).__name__
+    said = "models must be a dictionary of at least one name and model, such as {'Kernel': NadarayaWatsonRegressor()}"
+    refuse(not isinstance(models, Mapping) or not models, f"{said}; got {got}.")
     given = None if reference is None else Reference.of(reference)
     entries = [_entry(name, model, task, given) for name, model in models.items()]
-    if given is not None and not any(entry.reference for entry in entries):
-        raise InputError(
-            'reference: no model uses it, as none has attention="cross"; leave it out, or add such a model.'
-        )
+    said = 'reference: no model uses it, as none has attention="cross"; leave it out, or add such a model.'
+    refuse(given is not None and not any(entry.reference for entry in entries), said)
     return entries + _controls(task, panel, models, gaps)
 
 
@@ -324,10 +318,9 @@ def _controls(task: Task, panel: Panel, models: Mapping[str, Any], gaps: tuple[i
 
 
 def _entry(name: Any, model: Any, task: Task, reference: Reference | None) -> Entry:
-    if not isinstance(name, str) or not name.strip() or name in RESERVED_NAMES:
-        raise InputError(
-            f"models: a name must be text other than {', '.join(map(repr, RESERVED_NAMES))}, got {name!r}."
-        )
+    right, reserved = isinstance(name, str) and bool(name.strip()), ", ".join(map(repr, RESERVED_NAMES))
+    said = f"models: a name must be text other than {reserved}, got {name!r}."
+    refuse(not right or name in RESERVED_NAMES, said)
     wrong = ""
     if isinstance(model, type):
         wrong = f" is the class {model.__name__}; pass an instance, {model.__name__}()."
@@ -342,8 +335,7 @@ def _entry(name: Any, model: Any, task: Task, reference: Reference | None) -> En
     if not wrong and across and (reference is None or (reference.y is not None) != (task == "explain")):
         needed = "with" if task == "explain" else "without"
         wrong = f" uses a reference universe: pass reference=, {needed} outcomes for task={task!r}."
-    if wrong:
-        raise InputError(f"model {name!r}{wrong}")
+    refuse(wrong, f"model {name!r}{wrong}")
     return Entry(name, model, task, reference=reference if across else None)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import sys
 import warnings
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -123,7 +123,7 @@ def fit_fold(entry: Entry, rows: FoldRows, fold: int, with_network: bool) -> Fol
             entry.name, fold, predicted, *found, seconds=seconds, parts=parts, unjudged=unjudged
         )
     except Exception as error:  # whatever a model raises is its own row of the table, not the end of the run
-        return FoldResult(entry.name, fold, None, error=_portable(_named(error, entry.name)))
+        return FoldResult(entry.name, fold, None, error=_named(error, entry.name))
 
 
 def _last_network(entry: Entry, model: Any, rows: FoldRows) -> PeerNetwork | None:
@@ -160,19 +160,14 @@ def _entered(final: Any) -> tuple[tuple[str, ...] | None, str]:
 
 
 def _named(error: Exception, name: str) -> Exception:
-    """Say in an error which model it came from."""
+    """Say in an error which model it came from, and let it survive the way from another process, where joblib pickles it."""
     if isinstance(error, InputError):
         return error if f"model {name!r}" in str(error) else InputError(f"model {name!r}: {error}")
-    error.add_note(f"This came from model {name!r} of the comparison.")
-    return error
-
-
-def _portable(error: Exception) -> Exception:
-    """Return an error that survives the way from another process (joblib pickles what goes between processes)."""
     try:
         copy.deepcopy(error)
     except Exception:  # exceptions with arguments of their own often cannot be rebuilt
-        return RuntimeError(f"{type(error).__name__}: {error}")
+        error = RuntimeError(f"{type(error).__name__}: {error}")
+    error.add_note(f"This came from model {name!r} of the comparison.")
     return error
 
 
@@ -295,10 +290,8 @@ def failures_of(entries: list[Entry], results: Results) -> tuple[Failure, ...]:
 
     Raises the error of the first model where all models that were passed (not the controls) fail.
     """
-    errors: dict[str, tuple[int, Exception]] = {}
-    for (name, k), result in sorted(results.items(), key=lambda item: item[0][1]):
-        if result.error is not None:
-            errors.setdefault(name, (k, result.error))
+    last_first = sorted(results.values(), key=lambda result: -result.fold)
+    errors = {result.model: (result.fold, result.error) for result in last_first if result.error}
     passed = [entry.name for entry in entries if not entry.control]
     if set(passed) <= set(errors):
         raise errors[passed[0]][1]
@@ -312,16 +305,14 @@ def failures_of(entries: list[Entry], results: Results) -> tuple[Failure, ...]:
 
 def warn_once(results: Sequence[FoldResult]) -> list[str]:
     """Give each kind of warning once a model, under the names of the models that gave it; return those of this package."""
-    first: dict[tuple[str, type[Warning]], str] = {}
-    fits: Counter[tuple[str, type[Warning]]] = Counter()
+    said: dict[tuple[str, type[Warning]], dict[int, str]] = defaultdict(dict)  # the first message of each fit
     for result in results:
-        fits.update({(result.model, category) for category, _ in result.warnings})
         for category, message in result.warnings:
-            first.setdefault((result.model, category), message)
+            said[result.model, category].setdefault(result.fold, message)
     together: dict[tuple[type[Warning], str], list[str]] = defaultdict(list)
-    for (name, kind), message in first.items():
-        often = f" (The first of {fits[name, kind]} fits with this warning.)" if fits[name, kind] > 1 else ""
-        together[kind, message + often].append(name)
+    for (name, kind), fits in said.items():
+        often = f" (The first of {len(fits)} fits with this warning.)" if len(fits) > 1 else ""
+        together[kind, next(iter(fits.values())) + often].append(name)
     notes = []
     for (kind, message), names in together.items():
         if issubclass(kind, PossibleLeakWarning):  # given once, for the whole panel

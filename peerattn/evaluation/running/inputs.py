@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from peerattn.exceptions import InputError, check_names, refuse
+from peerattn.exceptions import check_names, expect, refuse
 from peerattn.models.attention.reference import Reference
 from peerattn.panel import Panel, as_panel, read_panel
 from peerattn.panel.frames import as_pandas, read_frame
@@ -44,14 +44,11 @@ def comparison_panel(
     elif outcome is not None and y is None and not isinstance(X, Panel):
         panel = read_panel(X, outcome=outcome, characteristics=characteristics, **options)
     else:
-        if isinstance(X, Panel) and X.outcomes is not None and y is not None:
-            raise InputError("X is a Panel, which holds its outcome; leave out y, or pass X.X and your y.")
-        if isinstance(y, str):
-            raise InputError(f"y is the text {y!r}; name a column of X with outcome={y!r}.")
-        if y is None and not isinstance(X, Panel):
-            raise InputError(
-                "y is missing: pass y beside X, or name the outcome's column of X with outcome=."
-            )
+        twice = isinstance(X, Panel) and X.outcomes is not None and y is not None
+        refuse(twice, "X is a Panel, which holds its outcome; leave out y, or pass X.X and your y.")
+        refuse(isinstance(y, str), f"y is the text {y!r}; name a column of X with outcome={y!r}.")
+        missing = y is None and not isinstance(X, Panel)
+        refuse(missing, "y is missing: pass y beside X, or name the outcome's column of X with outcome=.")
         if industry is not None and hasattr(X, "columns"):
             check_names("industry", "column", [industry], X.columns)
         dated = X.dated if isinstance(X, Panel) else panel_labels(as_pandas(X), firm, period) is not None
@@ -67,23 +64,20 @@ def comparison_panel(
 
 def _of_files(X: Any, y: Any, *, outcome: str | None, **options: Any) -> Panel:
     """Return a panel in files, its characteristics mapped into memory."""
-    if y is not None:
-        raise InputError(
-            "y: X is read from files, so the outcome is a column: leave out y, and name outcome=."
-        )
+    said = "y: X is read from files, so the outcome is a column: leave out y, and name outcome=."
+    refuse(y is not None, said)
     if not isinstance(X, StoredPanel):
         return scan_panel(X, outcome=outcome, **options).mapped()
-    if outcome not in (None, X.outcome):
-        raise InputError(f"outcome: the stored panel holds the outcome {X.outcome!r}, not {outcome!r}.")
+    other = f"outcome: the stored panel holds the outcome {X.outcome!r}, not {outcome!r}."
+    refuse(outcome not in (None, X.outcome), other)
     return X.mapped()
 
 
 def frames_by_outcome(X: Any, y: Any, outcomes: Sequence[str]) -> dict[str, pd.DataFrame]:
     """Return the frame of each outcome, without the other outcomes."""
-    if not outcomes or len(set(outcomes)) < len(outcomes):
-        raise InputError(f"outcome: expected one or more different column names, got {outcomes!r}.")
-    if y is not None:
-        raise InputError("y: outcome= names columns of X; pass one of the two, not both.")
+    different = len(outcomes) > 0 and len(set(outcomes)) == len(outcomes)
+    expect(different, "outcome", "one or more different column names", repr(outcomes))
+    refuse(y is not None, "y: outcome= names columns of X; pass one of the two, not both.")
     frame = read_frame(X)
     check_names("outcome", "column", outcomes, frame.columns)
     return {name: frame.drop(columns=[other for other in outcomes if other != name]) for name in outcomes}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from peerattn.evaluation.measures.metrics import r2_out_of_sample
-from peerattn.exceptions import InputError, checked
+from peerattn.exceptions import checked, refuse
 from peerattn.panel import as_panel
 
 
@@ -48,17 +48,12 @@ def explain_score(estimator: Any, X: Any, y: Any) -> float:
     """
     model = getattr(estimator, "best_estimator_", estimator)
     final = model[-1] if hasattr(model, "steps") else model
-    if "outcomes" not in signature(final.predict).parameters:
-        raise InputError(
-            f"explain_score: {type(final).__name__} reads no outcomes of peers; score it with scoring='r2'."
-        )
+    said = f"explain_score: {type(final).__name__} reads no outcomes of peers; score it with scoring='r2'."
+    refuse("outcomes" not in signature(final.predict).parameters, said)
     predicted = np.asarray(model.predict(X, outcomes=y), dtype=float).reshape(-1)
     firm, period = getattr(final, "firm", "firm"), getattr(final, "period", "period")
-    panel = as_panel(X, y, characteristics=(), firm=firm, period=period)
-    if panel.outcomes is None:
-        raise InputError("y: expected the outcomes of the rows of X, got None.")
-    outcome, predicted = panel.outcomes, predicted[panel.order]
+    outcome = as_panel(X, y, characteristics=(), firm=firm, period=period).y.to_numpy(dtype=float)
     known = ~np.isnan(outcome)
-    if known.sum() < 2:
-        raise InputError(f"explain_score: {int(known.sum())} outcomes are known; at least two are needed.")
+    n = int(known.sum())
+    refuse(n < 2, f"explain_score: {n} outcomes are known; at least two are needed.")
     return r2_out_of_sample(outcome[known], predicted[known], outcome[known].mean())

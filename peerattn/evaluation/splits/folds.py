@@ -12,7 +12,7 @@ from peerattn.evaluation.running.fitting import Folds
 from peerattn.evaluation.running.inputs import LABELS
 from peerattn.evaluation.splits.periods import first_known, sorted_periods, too_late
 from peerattn.evaluation.splits.walk_forward import NewFirms, ShortPanelWarning, WalkForward
-from peerattn.exceptions import InputError, warn_user
+from peerattn.exceptions import InputError, refuse, warn_user
 from peerattn.panel import Panel
 
 
@@ -30,9 +30,8 @@ def checked_folds(cv: Any, panel: Panel) -> tuple[Folds, list[str]]:
 
 def split_panel(cv: Any, panel: Panel) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Return the folds of a splitter; ours are given the panel, others a frame and its outcome."""
-    if not hasattr(cv, "split"):
-        wanted = "a splitter such as WalkForward(test_periods=12)"
-        raise InputError(f"cv must be {wanted}, got {type(cv).__name__}.")
+    wanted = "a splitter such as WalkForward(test_periods=12)"
+    refuse(not hasattr(cv, "split"), f"cv must be {wanted}, got {type(cv).__name__}.")
     walk = cv.walk or WalkForward() if isinstance(cv, NewFirms) else cv
     known_at = getattr(walk, "known_at", None)
     if known_at is not None and getattr(getattr(known_at, "index", None), "nlevels", 1) != 2:

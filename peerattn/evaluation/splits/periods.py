@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, refuse
 from peerattn.panel.time_order import in_time
 from peerattn.render import show_label
 
@@ -21,8 +21,7 @@ def sorted_periods(period: Any) -> tuple[np.ndarray, pd.Index]:
     """
     labelled = isinstance(period, pd.Index | pd.Series)
     labels = pd.Index(period) if labelled else pd.Index(np.asarray(period).reshape(-1))
-    if labels.hasnans:
-        raise InputError("period: a label is missing in some rows; every row needs one.")
+    refuse(labels.hasnans, "period: a label is missing in some rows; every row needs one.")
     codes, periods = pd.factorize(in_time(labels), sort=True)
     return codes, pd.Index(periods)
 

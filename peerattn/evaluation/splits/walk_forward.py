@@ -13,7 +13,14 @@ from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import check_random_state
 
 from peerattn.evaluation.splits.periods import first_known, sorted_periods
-from peerattn.exceptions import InputError, PeerAttnWarning, check_at_least, checked, warn_user
+from peerattn.exceptions import (
+    InputError,
+    PeerAttnWarning,
+    check_at_least,
+    checked,
+    refuse,
+    warn_user,
+)
 from peerattn.panel import Panel, as_panel
 
 
@@ -132,8 +139,7 @@ class WalkForward(BaseCrossValidator):
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
         """Return the number of fits; it depends on the panel's periods, so X is needed."""
-        if X is None:
-            raise InputError("get_n_splits: pass X; the number of splits depends on its periods.")
+        refuse(X is None, "get_n_splits: pass X; the number of splits depends on its periods.")
         with warnings.catch_warnings(action="ignore", category=ShortPanelWarning):
             return len(self.folds(X, y))
 
@@ -155,7 +161,13 @@ class WalkForward(BaseCrossValidator):
             For a parameter out of its range, X without labels, one period only, or no period left to learn
             from.
         """
-        self._check_parameters()
+        names = ("test_periods", "train_periods", "refit_every", "horizon")
+        check_at_least(1, **{name: n for name in names if (n := getattr(self, name)) is not None})
+        if (self.window == "rolling") != (self.train_periods is not None):
+            raise InputError(
+                "WalkForward: window='rolling' needs train_periods= (its length in periods), and only it takes one; got "
+                f"window={self.window!r}, train_periods={self.train_periods!r}."
+            )
         panel = labelled(self, X, y, self.known_at)
         ranks, periods = sorted_periods(panel.period)
         rows = np.ones(len(ranks), dtype=bool) if panel.outcomes is None else ~np.isnan(panel.outcomes)
@@ -165,22 +177,10 @@ class WalkForward(BaseCrossValidator):
         blocks = (tested[start : start + every] for start in range(0, len(tested), every))
         return [self._fold(ranks[back], since[back], periods, block) for block in blocks]
 
-    def _check_parameters(self) -> None:
-        names = ("test_periods", "train_periods", "refit_every", "horizon")
-        check_at_least(1, **{name: n for name in names if (n := getattr(self, name)) is not None})
-        if (self.window == "rolling") != (self.train_periods is not None):
-            raise InputError(
-                "WalkForward: window='rolling' needs train_periods= (its length in periods), and only it "
-                f"takes one; got window={self.window!r}, train_periods={self.train_periods!r}."
-            )
-
     def _tested(self, known: np.ndarray, periods: pd.Index) -> np.ndarray:
         """Return the tested periods as positions into ``periods``."""
-        if len(periods) == 1:
-            raise InputError(
-                f"WalkForward: X holds one period only ({periods[0]}); a walk-forward split needs at least "
-                "two. Pass more periods."
-            )
+        one = f"X holds one period only ({periods[-1]}); a walk-forward split needs at least two."
+        refuse(len(periods) == 1, f"WalkForward: {one} Pass more periods.")
         # the first origin that has anything to learn from
         first = known[0] + self.horizon if len(known) else len(periods)
         possible = known[known >= first]
@@ -214,11 +214,9 @@ def labelled(splitter: Any, X: Any, y: Any = None, known_at: Any = None) -> Pane
     if isinstance(known_at, pd.Series):
         known_at = known_at.rename_axis(index={name: ours for ours, name in names.items()})
     panel = as_panel(X, y, known_at=known_at, characteristics=(), **names)
-    if not panel.dated:
-        raise InputError(
-            f"{type(splitter).__name__}: X has neither index levels nor columns named {splitter.firm!r} and "
-            f"{splitter.period!r}; set a (firm, period) index, or name the levels with firm= and period=."
-        )
+    neither = f"X has neither index levels nor columns named {splitter.firm!r} and {splitter.period!r}"
+    said = f"{neither}; set a (firm, period) index, or name the levels with firm= and period=."
+    refuse(not panel.dated, f"{type(splitter).__name__}: {said}")
     return panel
 
 
@@ -289,10 +287,8 @@ class NewFirms(BaseCrossValidator):
         assert panel.firm is not None
         firms = panel.firm[np.argsort(panel.order)]
         distinct = firms.unique().sort_values()
-        if len(distinct) < self.n_splits:
-            raise InputError(
-                f"NewFirms: n_splits={self.n_splits} is more than the {len(distinct)} firms of X; use fewer groups."
-            )
+        many = f"n_splits={self.n_splits} is more than the {len(distinct)} firms of X"
+        refuse(len(distinct) < self.n_splits, f"NewFirms: {many}; use fewer groups.")
         dealt = check_random_state(self.random_state).permutation(len(distinct)) % self.n_splits
         group = dealt[distinct.get_indexer(firms)]
         for fold in self._walk.folds(X, y):

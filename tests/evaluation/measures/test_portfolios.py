@@ -84,7 +84,7 @@ def test_bad_portfolios():
     r, forecast, firm, period, size = sample()
     with pytest.raises(InputError, match="n_quantiles"):
         quantile_portfolios(r, forecast, firm, period, n_quantiles=1)
-    with pytest.raises(InputError, match="weight: expected positive"):
+    with pytest.raises(InputError, match="weight must be positive"):
         quantile_portfolios(r, forecast, firm, period, weight=size - 5)
     with pytest.raises(InputError, match="hold a firm with a known outcome; use fewer"):
         quantile_portfolios(r, np.ones_like(r), firm, period)

@@ -157,9 +157,7 @@ class CrossSection:
             When a sparse network has over 20,000 firms: n² numbers would not fit in memory.
         """
         if self.is_sparse and len(self.rows) > _DENSE:
-            raise InputError(
-                f"network: n² numbers are needed of {len(self.rows):,} firms; take subset(firms=...)."
-            )
+            raise InputError(f"network: too large, with {len(self.rows):,} firms; take subset(firms=...).")
         both = self.rows if self.is_square else np.intersect1d(self.rows, self.columns)
         return both, as_dense(self.block(both, both))
 

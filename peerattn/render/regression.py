@@ -111,6 +111,12 @@ class Regression(Shown):
         return f"{type(self).__name__}({shown}{more}, nobs={self.nobs:,})"
 
 
+def estimates(names: pd.Index, *columns: Any) -> dict[str, Any]:
+    """Return coefficients, standard errors and p values as a :class:`Regression` takes them, by regressor."""
+    found = zip(("params", "std_errors", "pvalues"), columns, strict=True)
+    return {name: pd.Series(list(values), names) for name, values in found}
+
+
 def as_regression(result: Any) -> Regression:
     """Return a fitted result of linearmodels or statsmodels as a :class:`Regression`; one of this package as it is.
 
@@ -143,9 +149,7 @@ def as_regression(result: Any) -> Regression:
     kind = getattr(result, "cov_type", None) or getattr(result, "_cov_type", None)
     freedom = getattr(result, "df_resid", None)
     return Regression(
-        params=pd.Series(list(result.params), names),
-        std_errors=pd.Series(list(errors), names),
-        pvalues=pd.Series(list(result.pvalues), names),
+        **estimates(names, result.params, errors, result.pvalues),
         nobs=int(result.nobs),
         rsquared=float(getattr(result, "rsquared", getattr(result, "prsquared", np.nan))),
         freedom=None if freedom is None else int(freedom),

@@ -110,9 +110,11 @@ def write_state(
             dtypes[name] = array.dtype.newbyteorder("<").str
             array = array.astype(dtypes[name])[..., None].view(_AS_NUMBERS[array.dtype.kind])
         stored[name] = array
-    header = {"version": VERSION, "kind": kind, "place": place, "spec": json.loads(text), "dtypes": dtypes}
-    metadata = {KEY: json.dumps(header | {"seal": UNSEALED}, sort_keys=True)}
-    write_atomic(path, seal(save(stored, metadata=metadata)))
+    header = {"version": VERSION, "kind": kind, "place": place, "spec": spec, "dtypes": dtypes}
+    try:
+        return stored, json.dumps(header | {"seal": UNSEALED}, sort_keys=True)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"spec: expected what JSON holds (numbers, text, lists), got {error}.") from error
 
 
 def read_state(

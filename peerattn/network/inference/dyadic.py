@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+from scipy import sparse, stats
 
 from peerattn.exceptions import InputError, checked, expect
 from peerattn.network.algebra import subset
@@ -17,6 +17,7 @@ from peerattn.network.base import BaseNetwork
 from peerattn.network.cross_section import Array
 from peerattn.panel.effects import effect_labels, net_of
 from peerattn.render import Regression
+from peerattn.render.regression import estimates
 
 
 @checked
@@ -259,13 +260,10 @@ def dyadic_regression(
     errors = np.sqrt(np.where(variance > 0, variance, np.nan))
     t, n_firms = params / errors, len(firms)
     p = 2 * stats.t.sf(np.abs(t), n_firms - 1) if n_firms >= MIN_FIRMS else np.full(len(t), np.nan)
-    index = pd.Index(names)
     return DyadicRegression(
-        params=pd.Series(params, index=index),
-        std_errors=pd.Series(errors, index=index),
-        pvalues=pd.Series(p, index=index),
+        **estimates(pd.Index(names), params, errors, p),
         freedom=n_firms - 1,
-        cov=pd.DataFrame(cov, index=index, columns=index),
+        cov=pd.DataFrame(cov, names, names),
         nobs=len(y),
         n_firms=n_firms,
         n_periods=pairs["period"].nunique(),
@@ -282,15 +280,13 @@ def _without(raw: Array, groups: pd.DataFrame, rest: Array) -> Array:
 
 def _all_without(i: Array, j: Array, n: int, X: Array, y: Array) -> Array:
     """The estimates without each firm, (n, k), of variables as they are."""
-    k = X.shape[1]
-    gram, moment = np.zeros((n, k, k)), np.zeros((n, k))  # of the pairs that a firm is in
-    for end in (i, j):
-        for a in range(k):
-            moment[:, a] += np.bincount(end, X[:, a] * y, n)
-            for b in range(k):
-                gram[:, a, b] += np.bincount(end, X[:, a] * X[:, b], n)
-    rest = np.linalg.pinv(X.T @ X - gram, hermitian=True)
-    return np.asarray((rest @ (X.T @ y - moment)[:, :, None])[:, :, 0])
+    ends, at = np.concatenate([i, j]), np.tile(np.arange(len(y)), 2)
+    member = sparse.csr_array(
+        (np.ones(len(ends)), (ends, at)), shape=(n, len(y))
+    )  # the pairs that a firm is in
+    both = np.column_stack([X, y])
+    sums = X.T @ both - np.stack([member @ (x[:, None] * both) for x in X.T], axis=1)  # of all other pairs
+    return np.asarray((np.linalg.pinv(sums[:, :, :-1], hermitian=True) @ sums[:, :, -1:])[:, :, 0])
 
 
 def _covariance(i: Array, j: Array, shift: Array, scores: Array, bread: Array) -> Array:

@@ -15,7 +15,7 @@ from peerattn.network.base import BaseNetwork, Net
 from peerattn.network.cross_section import Array, CrossSection, frozen
 from peerattn.network.inference.dyadic import observations, refuse_dependent
 from peerattn.render import Regression
-from peerattn.render.regression import Parentheses
+from peerattn.render.regression import Parentheses, estimates
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -130,9 +130,7 @@ def mrqap(
     t, p = np.transpose([_tested(exchange, y, X, k, n_permutations, rng) for k in range(X.shape[1])])
     names = pd.Index(list(regressors), name="regressor")
     return PermutationRegression(
-        params=pd.Series(coefficients, names),
-        std_errors=pd.Series(coefficients / t, names),
-        pvalues=pd.Series(p, names),
+        **estimates(names, coefficients, coefficients / t, p),
         nobs=len(y),
         rsquared=float(1 - rest @ rest / (y @ y)) if y @ y else float("nan"),
         n_permutations=n_permutations,

@@ -172,32 +172,27 @@ def validate(
     if network.is_dated and not links.is_dated:
         links = links.replaced([links.section()[1]] * len(network.periods), periods=network.periods)
     rng, cell = np.random.default_rng(random_state), _cells(network, codes, size, n_size_groups)
-    everyone = np.zeros(len(network.labels), dtype=int)
-    groups = [everyone] if cell is None else [everyone, cell]
-    drawn = [[within(rng, group) for _ in range(n_permutations)] for group in groups]
-    total, exchanged, last = np.zeros(7), np.zeros((2, n_permutations, 7)), None
+    groups = [np.zeros(len(network.labels), dtype=int)] + ([] if cell is None else [cell])
+    drawn = [within(rng, group) for group in groups for _ in range(n_permutations)]
+    total, exchanged, last = np.zeros(7), np.zeros((len(drawn), 7)), None
     for period, rows, columns, weights, others in aligned(network, links):
         one = _Period(rows, columns, weights, others, k)
         found = one.scores(one.links, np.nan if cell is None else one.rate(cell))
         if found[0]:
             total += found
-            for sums, orders in zip(exchanged, drawn):
-                sums += [one.scores(one.exchanged(order)) for order in orders]
+            exchanged += [one.scores(one.exchanged(order)) for order in drawn]
             last = period, one
     if last is None:
         raise InputError(
             f"links: no firm has a peer and a link; labels ({network.labels[0]!r}, {links.labels[0]!r}) must be spelled alike."
         )
-    n, count = total[:2]
-    precision, auc, recall, chance, matched = total[2:] / n
+    means = dict(zip(("precision", "auc", "recall", "chance", "matched"), total[2:] / total[0]))
     with np.errstate(invalid="ignore"):
-        null = exchanged[:, :, 2:4] / exchanged[:, :, :1]
-    beyond = (null >= np.array([precision, auc]) - 1e-12).sum(axis=1)
-    p_all, p_cell = (1 + beyond) / (1 + n_permutations)
+        beyond = exchanged[:, 2:4] / exchanged[:, :1] >= total[2:4] / total[0] - 1e-12
+    p = (1 + beyond.reshape(len(groups), n_permutations, 2).sum(axis=1)) / (1 + n_permutations)
     return Validation(
-        precision=precision, recall=recall, auc=auc, chance=chance, matched=matched,
-        p_precision=p_all[0], p_auc=p_all[1], p_matched=np.nan if cell is None else p_cell[0],
-        k=int(k), n_firms=int(n), n_links=int(count), n_permutations=n_permutations,
+        **means, p_precision=p[0, 0], p_auc=p[0, 1], p_matched=np.nan if cell is None else p[1, 0],
+        k=int(k), n_firms=int(total[0]), n_links=int(total[1]), n_permutations=n_permutations,
         regression=_regression(network.at(last[0]), last[1], codes, size),
     )  # fmt: skip
 

@@ -30,14 +30,9 @@ def embedded_panel(name: str, outcome: str) -> Panel:
         )
     characteristics = [*facts["characteristics"], *(known for known in facts["known"] if known != outcome)]
     frame = stored_frame(name)[["firm", "period", "sector", facts["industry"], *characteristics, outcome]]
-    panel = read_panel(
-        frame.astype(dict.fromkeys([*characteristics, outcome], float)),
-        outcome=outcome,
-        characteristics=characteristics,
-        codes=["sector"],
-        industry=facts["industry"],
-        description=facts["description"],
-    )
+    frame = frame.astype(dict.fromkeys([*characteristics, outcome], float))
+    told = {part: facts[part] for part in ("industry", "description")}
+    panel = read_panel(frame, outcome=outcome, characteristics=characteristics, codes=["sector"], **told)
     return replace(panel, caution=facts["caution"].get(outcome, ""))
 
 

@@ -229,14 +229,11 @@ def simulate_panel(
     return SimulatedPanel(
         **{part.name: getattr(panel, part.name) for part in fields(Panel) if part.name != "description"},
         description=f"simulated (signal_share={signal_share:g}, own_share={own_share:g}, truth={truth!r})",
-        own_term=own_term,
-        peer_term=peer_term,
         networks=_networks(index, weights) if signal_share > 0 else (),
         layers=_networks(index, layers) if signal_share > 0 else (),
         parameters=TrueParameters(own, query, key, information, noise_sd),
-        signal_share=signal_share,
-        own_share=own_share,
-    )
+        own_term=own_term, peer_term=peer_term, signal_share=signal_share, own_share=own_share,
+    )  # fmt: skip
 
 
 def _characteristics(

@@ -52,13 +52,10 @@ class NetworkData:
     _sections: tuple[CrossSection, ...] = field(init=False)
 
     def __post_init__(self, sections: Iterable[CrossSection]) -> None:
-        until = self.learned_until
-        vars(self).update(  # the class is frozen: this is the only place that sets anything
-            _sections=tuple(sections),
-            row_normalized=self.row_normalized and not self.signed,
-            stability=_checked_stability(self.stability),
-            learned_until=until.item() if isinstance(until, np.number) else until,
-        )
+        until = self.learned_until.item() if isinstance(self.learned_until, np.number) else self.learned_until
+        held = {"_sections": tuple(sections), "row_normalized": self.row_normalized and not self.signed}
+        # the class is frozen: this is the only place that sets anything
+        vars(self).update(held, stability=_checked_stability(self.stability), learned_until=until)
         if self.row_normalized:
             for period, section in zip(self.periods, self._sections, strict=True):
                 check_rows(section, self.labels.take(section.rows), where_in(period))

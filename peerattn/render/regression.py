@@ -86,13 +86,10 @@ class Regression(Shown):
         """Return the estimates as a table in linearmodels' form."""
         rows = list(self.to_frame().rename(index=str).itertuples(name=None))
         fit = "" if np.isnan(self.rsquared) else f", R² {self.rsquared:.3f}"
-        return Table(
-            self.title,
-            ("", "Parameter", "Std. Err.", "T-stat", "P-value", "Lower CI", "Upper CI"),
-            rows,
-            formats=("", ".4g", ".2g", ".2f", ".3f", ".4g", ".4g"),
-            footnotes=(f"{self.nobs:,} observations{fit}.", *self._footnotes()),
-        )
+        heads = ("", "Parameter", "Std. Err.", "T-stat", "P-value", "Lower CI", "Upper CI")
+        formats = ("", ".4g", ".2g", ".2f", ".3f", ".4g", ".4g")
+        notes = [f"{self.nobs:,} observations{fit}.", *self._footnotes()]
+        return Table(self.title, heads, rows, formats=formats, footnotes=notes)
 
     def to_latex(self, path: str | os.PathLike[str] | None = None, *, label: str = "", **shown: Any) -> str:
         """Return the table of a paper in LaTeX (booktabs), and write it where a path is given; see :func:`regression_table`."""
@@ -111,7 +108,7 @@ class Regression(Shown):
         return f"{type(self).__name__}({shown}{more}, nobs={self.nobs:,})"
 
 
-def estimates(names: pd.Index, *columns: Any) -> dict[str, Any]:
+def estimates(names: Any, *columns: Any) -> dict[str, Any]:
     """Return coefficients, standard errors and p values as a :class:`Regression` takes them, by regressor."""
     found = zip(("params", "std_errors", "pvalues"), columns, strict=True)
     return {name: pd.Series(list(values), names) for name, values in found}
@@ -217,22 +214,16 @@ def regression_table(
         cells = [_pair(frame, name, parentheses, levels, decimals) for frame in frames]
         rows += [[head, *below] for head, below in zip((labels.get(name, name), ""), zip(*cells))]
     fits = not all(np.isnan(result.rsquared) for result in columns.values())
-    figures = [
-        {"Observations": result.nobs, **({"R²": result.rsquared} if fits else {}), **result._figures()}
-        for result in columns.values()
-    ]
+    figures: list[dict[str, Any]] = [{"Observations": each.nobs} for each in columns.values()]
+    for shown, each in zip(figures, columns.values()):
+        shown |= ({"R²": each.rsquared} if fits else {}) | each._figures()
     for name in dict.fromkeys(key for each in figures for key in each):
         rows.append([name, *(_figure(each.get(name), 3 if name == "R²" else 2) for each in figures)])
     marks = ", ".join(f"{'*' * (k + 1)} p < {level:g}" for k, level in enumerate(levels))
     notes = [f"{_SHOWN[parentheses]} in parentheses.{f' {marks}.' if marks else ''}"]
     notes += _of_columns({head: result._footnotes() for head, result in columns.items()})
-    return Table(
-        next(iter(columns.values())).title if caption is None else caption,
-        ("", *columns),
-        rows,
-        alignment="l" + "r" * len(columns),
-        footnotes=notes,
-    )
+    title = next(iter(columns.values())).title if caption is None else caption
+    return Table(title, ("", *columns), rows, alignment="l" + "r" * len(columns), footnotes=notes)
 
 
 def _of_columns(said: Mapping[str, list[str]]) -> list[str]:

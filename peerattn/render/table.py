@@ -233,8 +233,10 @@ class Table:
         head, *rows = (" & ".join(row) + r" \\" for row in self._escaped(_latex_cell))
         lines += [head, r"\midrule", *rows, r"\bottomrule", r"\end{tabular}"]
         if notes:
-            lines += [r"\par\medskip"]
-            lines += [rf"\begin{{minipage}}{{\linewidth}}\footnotesize {notes}\end{{minipage}}"]
+            lines += [
+                r"\par\medskip",
+                rf"\begin{{minipage}}{{\linewidth}}\footnotesize {notes}\end{{minipage}}",
+            ]
         return _written("\n".join([*lines, r"\end{table}"]) + "\n", path)
 
     def to_markdown(self, path: str | os.PathLike[str] | None = None) -> str:

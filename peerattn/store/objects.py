@@ -143,10 +143,6 @@ def decoded(tree: Any, arrays: Mapping[str, np.ndarray]) -> Any:
 def encoded(value: Any, arrays: dict[str, np.ndarray], where: str) -> Any:
     """Return a value as JSON holds it; arrays are put aside under numbers."""
 
-    def put(array: np.ndarray) -> str:
-        arrays[name := str(len(arrays))] = array
-        return name
-
     def held(named: Mapping[str, Any], path: str) -> dict[str, Any]:
         return {name: encoded(item, arrays, path.format(name)) for name, item in named.items()}
 
@@ -158,13 +154,11 @@ def encoded(value: Any, arrays: dict[str, np.ndarray], where: str) -> Any:
     if isinstance(value, list):
         return [encoded(item, arrays, where) for item in value]
     if isinstance(value, np.ndarray) and value.dtype != object:
-        return {KIND: "array", "name": put(value)}
+        arrays[name := str(len(arrays))] = value
+        return {KIND: "array", "name": name}
     if isinstance(value, pd.api.extensions.ExtensionArray):
         numbers = isinstance(value, pd.arrays.NumpyExtensionArray)
         return encoded(value.to_numpy() if numbers else pd.Index(value), arrays, where)
-    if isinstance(value, sparse.csr_array):
-        names = [put(part) for part in (value.data, value.indices, value.indptr)]
-        return {KIND: "csr", "parts": names, "shape": list(value.shape)}
     if isinstance(value, type) and issubclass(value, Warning):
         return {KIND: "warning", "module": value.__module__, "name": value.__qualname__}
     for kind, (types, parts, _) in _CODECS.items():
@@ -196,10 +190,6 @@ def _decoded(value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
     kind = value[KIND]
     if kind == "array":
         return arrays[value["name"]]
-    if kind == "csr":
-        found = sparse.csr_array(tuple(arrays[part] for part in value["parts"]), shape=tuple(value["shape"]))
-        found.check_format(full_check=True)  # products do not look whether positions lie inside
-        return found
     if kind == "warning":
         return _warning(value["module"], value["name"])
     if kind in _CODECS:
@@ -256,6 +246,12 @@ def _objects(items: list[Any], shape: list[int]) -> np.ndarray:
     return found.reshape(shape)
 
 
+def _csr(parts: list[np.ndarray], shape: list[int]) -> sparse.csr_array:
+    found = sparse.csr_array(tuple(parts), shape=tuple(shape))
+    found.check_format(full_check=True)  # products do not look whether positions lie inside
+    return found
+
+
 def _frame(values: list[Any], index: pd.Index, columns: pd.Index) -> pd.DataFrame:
     return pd.DataFrame(dict(enumerate(map(_values, values))), index=index).set_axis(columns, axis=1)
 
@@ -269,15 +265,11 @@ _CODECS: dict[str, tuple[type, Callable[[Any], dict[str, Any]], Callable[..., An
     "tuple": (tuple, lambda v: {"items": list(v)}, lambda items: tuple(items)),
     "dict": (Mapping, lambda v: {"items": [list(pair) for pair in v.items()]}, lambda items: dict(items)),
     "objects": (np.ndarray, lambda v: {"items": list(v.ravel()), "shape": list(v.shape)}, _objects),
-    "timestamp": (
-        pd.Timestamp,
-        lambda v: {"text": v.isoformat(), "unit": v.unit},
-        lambda text, unit: pd.Timestamp(text).as_unit(unit),
-    ),
-    "period": (
-        pd.Period,
-        lambda v: {"text": str(v), "freq": v.freqstr},
-        lambda text, freq: pd.Period(text, freq=freq),
+    "time": (pd.Timestamp | pd.Period | pd.Timedelta, lambda v: {"one": pd.Index([v])}, lambda one: one[0]),
+    "csr": (
+        sparse.csr_array,
+        lambda v: {"parts": [v.data, v.indices, v.indptr], "shape": list(v.shape)},
+        _csr,
     ),
     "multiindex": (
         pd.MultiIndex,
@@ -313,11 +305,7 @@ _CODECS: dict[str, tuple[type, Callable[[Any], dict[str, Any]], Callable[..., An
     ),
     "frame": (
         pd.DataFrame,
-        lambda v: {
-            "values": [v.iloc[:, k].array for k in range(v.shape[1])],
-            "index": v.index,
-            "columns": v.columns,
-        },
+        lambda v: {"values": [part.array for _, part in v.items()], "index": v.index, "columns": v.columns},
         _frame,
     ),
 }

@@ -91,10 +91,8 @@ def explorer_page(
     """Return the explorer as a frame of another page; parameters and errors are those of :func:`write_explorer`."""
     title = printable(title or network.name or "Peer network")
     style, script = ((files(_HERE) / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
-    policy = (
-        f"default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; "
-        f"script-src '{_digest(script)}'; style-src '{_digest(style)}'"
-    )
+    policy = "default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; "
+    policy += f"script-src '{_digest(script)}'; style-src '{_digest(style)}'"
     count = f"{len(network.labels):,} firms"
     if network.is_dated:
         count += f", {len(network.periods):,} period{'s' * (len(network.periods) > 1)}"

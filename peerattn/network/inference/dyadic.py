@@ -161,11 +161,10 @@ class DyadicRegression(Regression):
     cov: pd.DataFrame
     n_firms: int
     n_periods: int
-    effects: tuple[str, ...] = ()
     title: str = "Dyadic regression of weights: what makes a peer?"
 
     def _figures(self) -> dict[str, object]:
-        return {"Firms": self.n_firms} | {f"{name} effects": "yes" for name in self.effects}
+        return {"Firms": self.n_firms} | super()._figures()
 
     def _footnotes(self) -> list[str]:
         periods = f"{self.n_periods} period{'s' if self.n_periods > 1 else ''}"
@@ -261,15 +260,10 @@ def dyadic_regression(
     t, n_firms = params / errors, len(firms)
     p = 2 * stats.t.sf(np.abs(t), n_firms - 1) if n_firms >= MIN_FIRMS else np.full(len(t), np.nan)
     return DyadicRegression(
-        **estimates(pd.Index(names), params, errors, p),
-        freedom=n_firms - 1,
-        cov=pd.DataFrame(cov, names, names),
-        nobs=len(y),
-        n_firms=n_firms,
-        n_periods=pairs["period"].nunique(),
+        **estimates(names, params, errors, p), cov=pd.DataFrame(cov, names, names), freedom=n_firms - 1,
         rsquared=float(1 - rest @ rest / ((y - y.mean()) @ (y - y.mean()))) if np.ptp(y) else float("nan"),
-        effects=tuple(map(str, groups)),
-    )
+        nobs=len(y), n_firms=n_firms, n_periods=pairs["period"].nunique(), effects=tuple(map(str, groups)),
+    )  # fmt: skip
 
 
 def _without(raw: Array, groups: pd.DataFrame, rest: Array) -> Array:

@@ -131,11 +131,9 @@ def mrqap(
     names = pd.Index(list(regressors), name="regressor")
     return PermutationRegression(
         **estimates(names, coefficients, coefficients / t, p),
-        nobs=len(y),
-        rsquared=float(1 - rest @ rest / (y @ y)) if y @ y else float("nan"),
-        n_permutations=n_permutations,
-        method="QAP" if X.shape[1] == 1 else "MRQAP, double semi-partialing",
-    )
+        rsquared=float(1 - rest @ rest / (y @ y)) if y @ y else float("nan"), nobs=len(y),
+        method="QAP" if X.shape[1] == 1 else "MRQAP, double semi-partialing", n_permutations=n_permutations,
+    )  # fmt: skip
 
 
 def _exchanges(pairs: pd.DataFrame) -> Callable[[np.random.Generator], Array]:

@@ -185,11 +185,11 @@ def summary_table(network: BaseNetwork) -> Table:
     frame = pd.DataFrame(rows, index=network.periods.rename("Period"), columns=names)
     if whole:
         frame[["Effective peers", "Gini"]] = concentration(network)[["effective_peers", "gini"]]
-    notes = [
-        "Effective peers: median over firms of 1 / Σ w². Gini: of the weight that firms receive."
-        if whole
-        else f"Cut to the {network.kept_words()}: effective peers and Gini, which need all, are not known."
-    ]
+    notes = ["Effective peers: median over firms of 1 / Σ w². Gini: of the weight that firms receive."]
+    if not whole:
+        notes = [
+            f"Cut to the {network.kept_words()}: effective peers and Gini, which need all, are not known."
+        ]
     if network.row_normalized or network.signed:
         notes.append("Weights are predictive relevance, not causal peer effects.")
     if not frame["Edges"].any():

@@ -23,7 +23,6 @@ from peerattn.cli.model_file import SavedModel, load_model
 from peerattn.evaluation.running import store as pieces
 from peerattn.evaluation.running.fitting import FoldResult
 from peerattn.exceptions import InputError
-from peerattn.network.io import tables
 from peerattn.sequence.tokenizers import WordTokenizer
 from peerattn.store.sealed import UNSEALED, seal
 from peerattn.training import Checkpoint
@@ -150,10 +149,7 @@ def resealed(content: bytes, pattern: bytes, change: Callable[[re.Match[bytes]],
 def newer(folder: Path) -> Iterator[tuple[str, Callable[[], object]]]:
     """Yield files of a newer version, sealed as they should be."""
     (folder / "newer").mkdir()
-    with (
-        mock.patch("peerattn.store.sealed.VERSION", 2),
-        mock.patch.object(tables, "_VERSION", 99),
-    ):
+    with mock.patch("peerattn.store.sealed.VERSION", 2):
         read = written(folder / "newer")
     yield from ((name, how) for name, (_, how) in read.items())
 

@@ -25,9 +25,8 @@ def embedded_panel(name: str, outcome: str) -> Panel:
     """
     facts = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))[name]
     if outcome not in facts["outcomes"]:
-        raise InputError(
-            f"outcome must be one of {', '.join(map(repr, facts['outcomes']))}, got {outcome!r}."
-        )
+        known = ", ".join(map(repr, facts["outcomes"]))
+        raise InputError(f"outcome must be one of {known}, got {outcome!r}.")
     characteristics = [*facts["characteristics"], *(known for known in facts["known"] if known != outcome)]
     frame = stored_frame(name)[["firm", "period", "sector", facts["industry"], *characteristics, outcome]]
     frame = frame.astype(dict.fromkeys([*characteristics, outcome], float))
@@ -36,9 +35,7 @@ def embedded_panel(name: str, outcome: str) -> Panel:
     return replace(panel, caution=facts["caution"].get(outcome, ""))
 
 
-def value_after(
-    values: pd.Series, firm: pd.Series, number: pd.Series | pd.Index, steps: int = 1
-) -> np.ndarray:
+def value_after(values: pd.Series, firm: pd.Series, number: pd.Series, steps: int = 1) -> np.ndarray:
     """Return each row's value of the same firm some periods later (earlier for negative ``steps``); NaN without that row."""
     table = pd.Series(values.to_numpy(dtype=float), index=pd.MultiIndex.from_arrays([firm, number]))
     return table.reindex(pd.MultiIndex.from_arrays([firm, number + steps])).to_numpy()

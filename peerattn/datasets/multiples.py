@@ -98,9 +98,5 @@ def load_market_values() -> pd.Series:
     >>> round(load_market_values()["AAPL", "2014-12-31"])
     674
     """
-    return (
-        stored_frame("multiples")
-        .set_index(["firm", "period"])["market_cap"]
-        .astype(float)
-        .rename("market_value")
-    )
+    values = stored_frame("multiples").set_index(["firm", "period"])["market_cap"]
+    return values.astype(float).rename("market_value")

@@ -72,10 +72,8 @@ class Preset:
         return f"Preset({self.name!r}: {self.title})"
 
 
-PRESETS = {
-    rules["name"]: Preset(**rules)
-    for rules in json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
-}
+_RULES = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
+PRESETS = {rules["name"]: Preset(**rules) for rules in _RULES}
 
 
 @checked
@@ -198,9 +196,7 @@ def _with_outcome(frame: pd.DataFrame, rules: Preset) -> tuple[pd.DataFrame, str
     source = rules.outcome or rules.returns
     if source not in frame.columns:
         what = "next month's return" if rules.outcome else "the month's return"
-        raise InputError(
-            f"preset {rules.name!r}: the file has no {source!r}, {what}; merge it, or name the column to predict."
-        )
+        raise InputError(f"preset {rules.name!r}: no {source!r}, {what}; merge it, or name the outcome.")
     if rules.outcome:
         return frame, source, f"outcome {source} as in the file"
     returns, month = frame[source], frame[rules.period].dt.to_period("M")

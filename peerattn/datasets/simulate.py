@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
+from numpy.random import RandomState
 from sklearn.utils import check_random_state
 
 from peerattn.exceptions import InputError, check_at_least, checked
@@ -74,13 +75,11 @@ class SimulatedPanel(Panel):
         """The mean of ``networks``, each of which moves the outcome equally; without one, all firms are isolates."""
         if len(self.networks) == 1:
             return self.networks[0]
-        matrices = {}
-        for period, rows in self.X.groupby(level="period"):
-            firms = rows.index.get_level_values("firm")
-            weights = [net.matrix(period).loc[firms, firms].to_numpy() for net in self.networks]
-            mean = np.mean(weights, axis=0) if weights else np.zeros((len(firms), len(firms)))
-            matrices[period] = (firms, firms, mean)
-        return PeerNetwork.from_matrices(matrices, name="true network")
+        sizes = self.X.groupby(level="period").size()
+        none = [[np.zeros((size, size)) for size in sizes]]
+        of_each = [[net.section(t)[1].dense() for t in sizes.index] for net in self.networks]
+        mean = [np.mean(weights, axis=0) for weights in zip(*(of_each or none))]
+        return _networks(self.X.index, [mean])[0]
 
     def __repr__(self) -> str:
         return (
@@ -106,7 +105,7 @@ def simulate_panel(
     persistence: float = 0.9,
     missing_share: float = 0.0,
     n_industries: int = 0,
-    random_state: int | np.random.RandomState | None = None,
+    random_state: int | RandomState | None = None,
 ) -> SimulatedPanel:
     r"""Simulate a panel of firms whose directed peer network is known.
 
@@ -190,17 +189,15 @@ def simulate_panel(
         )
     shares = {"own_share": own_share, "persistence": persistence, "missing_share": missing_share}
     for name, share in {"signal_share": signal_share, **shares}.items():
-        if not (0 <= share < 1 or (name == "signal_share" and share == 1)):
-            raise InputError(
-                f"{name}: expected a number in [0, 1{')' if name in shares else ']'}, got {share}."
-            )
+        end = ")" if name in shares else "]"
+        if not (0 <= share < 1 or (end == "]" and share == 1)):
+            raise InputError(f"{name}: expected a number in [0, 1{end}, got {share}.")
     rng = check_random_state(random_state)
     x = _characteristics(rng, n_firms, n_periods, n_characteristics, persistence)  # (T, n, p)
     present = rng.uniform(size=x.shape[:2]) >= missing_share
     industry = np.sort(rng.randint(max(n_industries, 1), size=n_firms))
-    query, key = _score_maps(
-        rng, max(n_networks, n_layers) if truth != "industry" else 0, x.shape[2], d_head, sharpness, truth
-    )
+    n_maps = max(n_networks, n_layers) if truth != "industry" else 0
+    query, key = _score_maps(rng, n_maps, x.shape[2], d_head, sharpness, truth)
     rows = [x[t, here] for t, here in enumerate(present)]
     weights = [[_softmax_weights(r @ q @ (r @ k).T) for r in rows] for q, k in zip(query, key)]
     if truth == "industry":
@@ -236,9 +233,7 @@ def simulate_panel(
     )  # fmt: skip
 
 
-def _characteristics(
-    rng: np.random.RandomState, n: int, periods: int, p: int, persistence: float
-) -> np.ndarray:
+def _characteristics(rng: RandomState, n: int, periods: int, p: int, persistence: float) -> np.ndarray:
     """Return stationary AR(1) characteristics with unit variance, (T, n, p)."""
     x = rng.normal(size=(periods, n, p))
     for t in range(1, periods):
@@ -246,16 +241,14 @@ def _characteristics(
     return x
 
 
-def _score_maps(
-    rng: np.random.RandomState, networks: int, p: int, d: int, sharpness: float, truth: str
-) -> tuple[np.ndarray, np.ndarray]:
+def _score_maps(rng: RandomState, networks: int, p: int, d: int, sharpness: float, truth: str) -> np.ndarray:
     """Return W_Q and W_K, (K, p, d), scaled so that scores between independent firms have sd ``sharpness``."""
     query, key = rng.normal(size=(2, networks, p, d))
     if truth == "symmetric":
         key = query
     product = np.einsum("kpd,kqd->kpq", query, key)
     scale = np.sqrt(sharpness / np.linalg.norm(product, axis=(1, 2), keepdims=True))
-    return query * scale, key * scale
+    return np.stack([query, key]) * scale
 
 
 def _softmax_weights(scores: np.ndarray) -> np.ndarray:
@@ -274,10 +267,8 @@ def _peer_term(
     scales = np.array([1 / np.sqrt(_net_variance(part, rows)) for part in parts])
     summed = [sum(s * part[t] for s, part in zip(scales, parts)) for t in range(len(rows))]
     scales *= np.sqrt(signal_share / _net_variance(summed, rows))
-    return (
-        [np.asarray(sum(s * part[t] for s, part in zip(scales, parts))) for t in range(len(rows))],
-        information * scales[:, None],
-    )
+    summed = [sum(s * part[t] for s, part in zip(scales, parts)) for t in range(len(rows))]
+    return [np.asarray(values) for values in summed], information * scales[:, None]
 
 
 def _demeaned(by_period: Sequence[np.ndarray]) -> np.ndarray:
@@ -305,16 +296,12 @@ def _labels(present: np.ndarray, n_firms: int) -> pd.MultiIndex:
     return pd.MultiIndex.from_arrays([firms[firm], months[period]], names=["firm", "period"])
 
 
-def _networks(index: pd.MultiIndex, weights: list[list[np.ndarray]]) -> tuple[PeerNetwork, ...]:
+def _networks(index: pd.Index, weights: list[list[np.ndarray]]) -> tuple[PeerNetwork, ...]:
     sections = list(index.to_frame()["firm"].groupby(level="period"))
     names = ["true network"] if len(weights) == 1 else [f"true network {k + 1}" for k in range(len(weights))]
-    return tuple(
-        PeerNetwork.from_matrices(
-            {
-                month: (firms, firms, w)
-                for (month, firms), w in zip(sections, filter(len, by_period), strict=True)
-            },
-            name=name,
-        )
-        for name, by_period in zip(names, weights, strict=True)
-    )
+    made = []
+    for name, by_period in zip(names, weights, strict=True):
+        parts = zip(sections, filter(len, by_period), strict=True)
+        matrices = {month: (firms, firms, w) for (month, firms), w in parts}
+        made.append(PeerNetwork.from_matrices(matrices, name=name))
+    return tuple(made)

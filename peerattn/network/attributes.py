@@ -8,14 +8,14 @@ import numpy as np
 import pandas as pd
 
 from peerattn.exceptions import InputError, expect
-from peerattn.network.base import BaseNetwork
+from peerattn.network.base import Network
 from peerattn.network.cross_section import Array, where_in
 from peerattn.render import show_label
 
 Values = TypeVar("Values", "pd.Series[Any]", pd.DataFrame)
 
 
-def firm_level(network: BaseNetwork, index: pd.Index, argument: str) -> int | None:
+def firm_level(network: Network, index: pd.Index, argument: str) -> int | None:
     """Return the position of the firm level in an index of firms and periods; None for an index of firms.
 
     Raises
@@ -45,7 +45,7 @@ def firm_level(network: BaseNetwork, index: pd.Index, argument: str) -> int | No
     return level
 
 
-def _firms_are(network: BaseNetwork, index: pd.Index) -> int:
+def _firms_are(network: Network, index: pd.Index) -> int:
     """Return which of two levels holds the firms."""
     names = list(index.names)
     if "period" in names or "firm" in names:
@@ -54,7 +54,7 @@ def _firms_are(network: BaseNetwork, index: pd.Index) -> int:
     return 1 if matches[0] > matches[1] else 0
 
 
-def by_firm(network: BaseNetwork, values: Values, period: Any, argument: str) -> Values:
+def by_firm(network: Network, values: Values, period: Any, argument: str) -> Values:
     """Return values by firm, or by firm and period, as those of one period by firm.
 
     Raises
@@ -75,7 +75,7 @@ def by_firm(network: BaseNetwork, values: Values, period: Any, argument: str) ->
     return values[values.index.get_level_values(1 - level) == period].droplevel(1 - level)
 
 
-def characteristic(network: BaseNetwork, values: Any, positions: Array, period: Any, argument: str) -> Array:
+def characteristic(network: Network, values: Any, positions: Array, period: Any, argument: str) -> Array:
     """Return a characteristic of the firms at ``positions`` of ``network.labels`` in one period, NaN where unknown.
 
     ``values`` are by firm, or by firm and period (None: all unknown); an error calls them ``argument``.
@@ -99,7 +99,7 @@ def characteristic(network: BaseNetwork, values: Any, positions: Array, period: 
     return found.to_numpy(dtype=np.float64, na_value=np.nan)
 
 
-def code_numbers(network: BaseNetwork, codes: Any, positions: Array, period: Any, argument: str) -> Array:
+def code_numbers(network: Network, codes: Any, positions: Array, period: Any, argument: str) -> Array:
     """Return the code of each firm in one period as a number (equal codes, equal numbers), -1 where unknown.
 
     As :func:`characteristic`, with codes of any kind, missing values unknown.
@@ -115,7 +115,7 @@ def code_numbers(network: BaseNetwork, codes: Any, positions: Array, period: Any
     return np.nan_to_num(characteristic(network, numbers, positions, period, argument), nan=-1).astype(int)
 
 
-def labels_of(network: BaseNetwork, codes: Any, positions: Array, period: Any, argument: str) -> list[str]:
+def labels_of(network: Network, codes: Any, positions: Array, period: Any, argument: str) -> list[str]:
     """Return the code of each firm in one period as text, ``"unknown"`` where there is none.
 
     As :func:`characteristic`; codes that know none of these firms are an error.

@@ -15,8 +15,9 @@ from peerattn.network.cross_section import Array, CrossSection, check_rows, wher
 from peerattn.panel.columns import refuse_unknown
 from peerattn.panel.labels import find_firm, find_period
 
-Net = TypeVar("Net", bound="BaseNetwork")
+Net = TypeVar("Net", bound="Network")
 Made = TypeVar("Made")
+Side = Literal["rows", "columns"]
 Arguments = ParamSpec("Arguments")
 
 FACTS = ("name", "signed", "row_normalized", "top_k", "learned_until")
@@ -36,8 +37,8 @@ class Constructor(Generic[Arguments]):
 
 @checked
 @dataclass(frozen=True, eq=False, repr=False)
-class NetworkData:
-    """What a network holds, checked: the arguments of its class, of which ``sections`` are kept as a tuple."""
+class Network:
+    """Labels, periods and cross-sections, checked; see :class:`PeerNetwork`, which adds what can be done with them."""
 
     labels: pd.Index
     periods: pd.Index
@@ -59,11 +60,6 @@ class NetworkData:
         if self.row_normalized:
             for period, section in zip(self.periods, self._sections, strict=True):
                 check_rows(section, self.labels.take(section.rows), where_in(period))
-
-
-@checked
-class BaseNetwork(NetworkData):
-    """Labels, periods and cross-sections; see :class:`PeerNetwork`, which adds what can be done with them."""
 
     def replaced(self, sections: Iterable[CrossSection] | None = None, **changed: Any) -> Self:
         """Return a network with the same labels and name and other cross-sections.
@@ -100,7 +96,7 @@ class BaseNetwork(NetworkData):
     def _occurring(self, side: str) -> Array:
         return np.unique(np.concatenate([np.empty(0, int), *(getattr(s, side) for s in self._sections)]))
 
-    def occurs(self, position: int, side: Literal["rows", "columns"]) -> bool:
+    def occurs(self, position: int, side: Side) -> bool:
         """Return whether a firm is ever in the ``rows`` or in the ``columns``."""
         return any(position in getattr(section, side) for section in self._sections)
 

@@ -15,14 +15,11 @@ from peerattn.network.cross_section import Array, CrossSection, checked_weights,
 from peerattn.panel.columns import refuse_unknown
 from peerattn.panel.time_order import in_time
 
+Matrices = Mapping[Any, Any]  # by period
+
 
 def from_matrices(
-    cls: type[Net],
-    matrices: Mapping[Any, Any],
-    *,
-    name: str = "",
-    signed: bool = False,
-    row_normalized: bool = True,
+    cls: type[Net], matrices: Matrices, *, name: str = "", signed: bool = False, row_normalized: bool = True
 ) -> Net:
     """Make a network from one matrix of weights for each period.
 
@@ -84,15 +81,7 @@ def _parts(entry: Any, where: str) -> tuple[pd.Index, pd.Index, Any]:
     return firms, _check_unique(peers, "peers" + where), entry[2]
 
 
-def from_edges(
-    cls: type[Net],
-    edges: pd.DataFrame,
-    firms: Any = None,
-    *,
-    name: str = "",
-    signed: bool = False,
-    row_normalized: bool = True,
-) -> Net:
+def from_edges(cls: type[Net], edges: pd.DataFrame, firms: Any = None, **kind: Any) -> Net:
     """Make a network from a frame of edges.
 
     Parameters
@@ -103,8 +92,8 @@ def from_edges(
     firms : DataFrame with columns period and firm, or iterable of labels, optional
         All firms of each period (or of every period), isolates included. By default the firms of a
         period are those its edges name.
-    name, signed, row_normalized
-        As in :meth:`from_matrices`.
+    **kind
+        ``name``, ``signed``, ``row_normalized`` as in :meth:`from_matrices`.
 
     Returns
     -------
@@ -149,7 +138,7 @@ def from_edges(
             )
         entries = sparse.coo_array((weights[here], (i, j)), shape=(len(members), len(members)))
         matrices[period] = (members, None, entries)
-    made = from_matrices(cls, matrices, name=name, signed=signed, row_normalized=row_normalized)
+    made = from_matrices(cls, matrices, **kind)
     said: Any = edges["learned_until"].dropna().unique() if "learned_until" in edges.columns else ()
     learned = last_learned([edges.attrs.get("learned_until"), *(label for label in said if label != "")])
     return made.replaced(learned_until=learned)

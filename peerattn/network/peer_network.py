@@ -5,7 +5,7 @@ from __future__ import annotations
 from peerattn.exceptions import checked
 from peerattn.network import algebra, building
 from peerattn.network import peers as peers_of
-from peerattn.network.base import BaseNetwork, Constructor
+from peerattn.network.base import Constructor, Network
 from peerattn.network.explorer import write_explorer
 from peerattn.network.figures import matrices
 from peerattn.network.io import graphs, tables
@@ -14,7 +14,7 @@ from peerattn.network.measures.asymmetry import asymmetry as measured_asymmetry
 
 
 @checked
-class PeerNetwork(BaseNetwork):
+class PeerNetwork(Network):
     """Directed, weighted network of firms over periods.
 
     ``W_t[i, j]`` is the weight that focal firm i puts on peer j in period t: rows are focal
@@ -107,8 +107,8 @@ class PeerNetwork(BaseNetwork):
         """
         if not isinstance(other, PeerNetwork):
             return False
-        held = [tables.held_facts(each) for each in (self, other)]
-        return repr(held[0]) == repr(held[1]) and self.edges().equals(other.edges())
+        same = tables.held_facts(self) == tables.held_facts(other)
+        return same and self.edges().equals(other.edges())
 
     def __repr__(self) -> str:
         facts = [repr(self.name)] if self.name else []

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import sparse
 
 from peerattn.exceptions import InputError, checked
-from peerattn.network.base import BaseNetwork, Net
+from peerattn.network.base import Net, Network, Side
 from peerattn.network.cross_section import as_dense, where_in
 
 
-def peers(network: BaseNetwork, firm: Any, period: Any = None, k: int | None = 10) -> pd.DataFrame:
+def peers(network: Network, firm: Any, period: Any = None, k: int | None = 10) -> pd.DataFrame:
     """Return a firm's peers, most weight first.
 
     Parameters
@@ -53,7 +53,7 @@ def peers(network: BaseNetwork, firm: Any, period: Any = None, k: int | None = 1
     return found.rename_axis(columns=f"mean over periods: {title}" if several else title)
 
 
-def followers(network: BaseNetwork, firm: Any, period: Any = None, k: int | None = 10) -> pd.DataFrame:
+def followers(network: Network, firm: Any, period: Any = None, k: int | None = 10) -> pd.DataFrame:
     """Return a firm's followers, the firms that have it as a peer, most weight first.
 
     Parameters
@@ -82,9 +82,7 @@ def followers(network: BaseNetwork, firm: Any, period: Any = None, k: int | None
 
 
 @checked
-def paths(
-    network: BaseNetwork, firm: Any, peer: Any, period: Any = None, *, k: int | None = 10
-) -> pd.DataFrame:
+def paths(network: Network, firm: Any, peer: Any, period: Any = None, *, k: int | None = 10) -> pd.DataFrame:
     """Return the paths of two steps from a firm to a peer: ``w_ij w_jk`` for every j between i and k.
 
     Parameters
@@ -126,9 +124,7 @@ def paths(
     return largest_first(pd.DataFrame(steps | {"weight": first * second}), k)
 
 
-def found_firm(
-    network: Net, firm: Any, period: Any, side: Literal["rows", "columns"], argument: str = "firm"
-) -> tuple[Net, int]:
+def found_firm(network: Net, firm: Any, period: Any, side: Side, argument: str = "firm") -> tuple[Net, int]:
     """Return the network of the periods meant and a firm's position, or say on which side the firm is missing."""
     chosen = network.at(period)
     position = chosen.firm_position(firm)
@@ -145,7 +141,7 @@ def largest_first(frame: pd.DataFrame, k: int | None) -> pd.DataFrame:
     return kept[:k].reset_index(drop=True)
 
 
-def mean_weights(network: BaseNetwork, firms: Any = None, peers: Any = None) -> Any:
+def mean_weights(network: Network, firms: Any = None, peers: Any = None) -> Any:
     """Return mean weights of firms on peers, by their positions in the labels, shape (len(firms), len(peers)).
 
     By default of and on all labels. The mean of a firm is over the periods in which it has a peer, whoever that is; a peer

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-import unicodedata
 from collections.abc import Sequence
 from numbers import Integral, Real
+from unicodedata import combining, east_asian_width
 
 import pandas as pd
 
@@ -95,9 +95,7 @@ def text_width(text: str) -> int:
     >>> text_width("Sony"), text_width("東芝")
     (4, 4)
     """
-    return sum(
-        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text
-    )
+    return sum(0 if combining(c) else 2 if east_asian_width(c) in "WF" else 1 for c in text)
 
 
 def padded(text: str, width: int, side: str) -> str:

@@ -50,9 +50,7 @@ def figure_style() -> Iterator[None]:
     from matplotlib import style
     from matplotlib.rcsetup import cycler
 
-    colours = dict.fromkeys(
-        ("text.color", *(f"{part}.labelcolor" for part in ("axes", "xtick", "ytick"))), INK
-    )
+    colours = dict.fromkeys(["text.color", "axes.labelcolor", "xtick.labelcolor", "ytick.labelcolor"], INK)
     with as_file(files("peerattn.render") / "figure.mplstyle") as path:
         with style.context([path, _SVG | colours | {"axes.prop_cycle": cycler(color=PALETTE)}]):
             yield

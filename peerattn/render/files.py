@@ -12,6 +12,8 @@ from pathlib import Path
 
 from peerattn.exceptions import InputError, expect
 
+File = str | os.PathLike[str]
+
 
 @contextmanager
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -232,21 +231,17 @@ def _of_columns(said: Mapping[str, list[str]]) -> list[str]:
     >>> _of_columns({"(1)": ["All.", "One."], "(2)": ["All."]})
     ['All.', '(1): One.']
     """
-    heads = {
-        note: [head for head in said if note in said[head]] for note in chain.from_iterable(said.values())
-    }
+    heads = {note: [head for head in said if note in said[head]] for notes in said.values() for note in notes}
     return [note if len(at) == len(said) else f"{', '.join(at)}: {note}" for note, at in heads.items()]
 
 
-def _pair(
-    frame: pd.DataFrame, name: str, parentheses: str, levels: Sequence[float], decimals: int
-) -> tuple[str, str]:
+def _pair(frame: pd.DataFrame, name: str, beside: str, levels: list[float], decimals: int) -> tuple[str, str]:
     """Return a coefficient with its stars, and the entry below it; empty where the regressor is absent."""
     if name not in frame.index:
         return "", ""
-    value, p, below = frame.loc[[name], ["params", "pvalues", parentheses]].to_numpy()[0]
+    value, p, below = frame.loc[[name], ["params", "pvalues", beside]].to_numpy()[0]
     marks = "*" * sum(p < level for level in levels)
-    places = {"tstats": 2, "pvalues": 3}.get(parentheses, decimals)
+    places = {"tstats": 2, "pvalues": 3}.get(beside, decimals)
     return _fixed(value, decimals) + marks, "" if np.isnan(below) else f"({_fixed(below, places)})"
 
 

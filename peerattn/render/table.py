@@ -16,6 +16,7 @@ from peerattn.render.cells import Cell, formatted, frame_cell, padded, side_of, 
 from peerattn.render.escape import escape, latex_text, markdown_text, printable
 from peerattn.render.files import write_atomic
 
+Rows = list[list[str]]
 _GAP = "  "
 _LONG, _WIDE = 40, 18  # characters of a cell and of a head; longer ones are broken into lines in a page
 
@@ -129,10 +130,7 @@ class Table:
         list of lists of str
             One list for each row.
         """
-        return [
-            [printable(formatted(cell, spec)) for cell, spec in zip(row, self.formats, strict=True)]
-            for row in self.rows
-        ]
+        return [[printable(formatted(*pair)) for pair in zip(row, self.formats)] for row in self.rows]
 
     def text(self, width: int | None = None) -> str:
         """Return the table as plain text.
@@ -156,9 +154,7 @@ class Table:
         title = [printable(self.title)] if self.title else []
         return "\n\n".join(title + blocks + (notes if self.footnotes else []))
 
-    def _block(
-        self, block: list[int], heads: list[list[str]], cells: list[list[str]], widths: list[int]
-    ) -> str:
+    def _block(self, block: list[int], heads: Rows, cells: Rows, widths: list[int]) -> str:
         def line(row: list[str]) -> str:
             return _GAP.join(padded(row[j], widths[j], self.alignment[j]) for j in block).rstrip()
 
@@ -175,9 +171,7 @@ class Table:
         """
         (heads, *cells), title = self._escaped(escape), escape(self.title)
         long = [any(len(row[j]) > _LONG for row in self.cells()) for j in range(len(heads))]
-        sides = [
-            f"{side} long" if side == "l" and is_long else side for side, is_long in zip(self.alignment, long)
-        ]
+        sides = [side + " long" * (side == "l" and wraps) for side, wraps in zip(self.alignment, long)]
         head = "".join(
             f'<th scope="col" class="{side}{" wide" * (len(column) > _WIDE)}">{shown}</th>'
             for side, column, shown in zip(self.alignment, self.columns, heads)
@@ -298,16 +292,12 @@ def _total(widths: Iterable[int]) -> int:
     return sum(width + len(_GAP) for width in widths) - len(_GAP)
 
 
-def _broken_heads(
-    heads: list[str], cells: list[list[str]], limit: int | None
-) -> tuple[list[list[str]], list[int]]:
+def _broken_heads(heads: list[str], cells: Rows, limit: int | None) -> tuple[Rows, list[int]]:
     """Return the lines of the heads, broken at spaces where the table is too wide, and the widths of the columns."""
     bodies = [max([text_width(row[j]) for row in cells], default=0) for j in range(len(heads))]
     parts = [[head] for head in heads]
     if limit is not None and _total(map(max, bodies, map(text_width, heads))) > limit:
-        parts = [
-            textwrap.wrap(*pair, break_long_words=False) for pair in zip(heads, (max(w, 8) for w in bodies))
-        ]
+        parts = [textwrap.wrap(head, max(w, 8), break_long_words=False) for head, w in zip(heads, bodies)]
     widths = [max([body, *map(text_width, part)]) for body, part in zip(bodies, parts)]
     upwards = zip_longest(*(reversed(part) for part in parts), fillvalue="")
     return [list(line) for line in upwards][::-1], widths

@@ -6,12 +6,13 @@ import functools
 import hashlib
 import inspect
 import os
+import re
 import sys
 import sysconfig
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
-from types import CodeType, FunctionType, ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from joblib.hashing import NumpyHasher
@@ -21,12 +22,12 @@ def hash_of(value: Any) -> str:
     """Return a digest of an object's content, and of the source of every class and function in it.
 
     Source is that of the class or function, of the classes it inherits from, and of the functions, classes, modules and plain
-    values of its module that it refers to, and so on. Installed packages go by their version instead.
+    values of its module that it names, and so on. Installed packages go by their version instead.
 
     Raises
     ------
     Exception
-        For what cannot be hashed: a lambda, a class inside a function, an open file.
+        For what cannot be hashed: a lambda, a class inside a function, code without a source, an open file.
     """
     return str(_Hasher("sha1").hash(value))
 
@@ -52,50 +53,28 @@ def _sources(found: Any, seen: set[int]) -> Iterator[str]:
         top = module.__name__.partition(".")[0]
         yield f"{top} {getattr(sys.modules.get(top), '__version__', '')}"
         return
-    yield from _text(found)
-    if isinstance(found, type):
-        for base in found.__bases__:
-            yield from _sources(base, seen)
-    for function in _functions(found):
-        closed = inspect.getclosurevars(function).nonlocals
-        known = {**function.__globals__, **closed}
-        used = {name for code in _codes(function.__code__) for name in code.co_names}
-        for name in sorted(known.keys() & (used | closed.keys())):
-            value = known[name]
-            if isinstance(value, type | FunctionType | ModuleType):
-                yield from _sources(value, seen)
-            elif isinstance(value, bool | int | float | str | bytes | tuple | None):
-                yield f"{name}={value!r}"
+    text = _text(found)
+    yield text
+    closed = inspect.getclosurevars(found).nonlocals if isinstance(found, FunctionType) else {}
+    known = {**vars(module), **closed}
+    for name in sorted(known.keys() & {*re.findall(r"\w+", text), *closed}):
+        value = known[name]
+        if isinstance(value, type | FunctionType | ModuleType):
+            yield from _sources(value, seen)
+        elif isinstance(value, bool | int | float | str | bytes | tuple | None):
+            yield f"{name}={value!r}"
 
 
-def _text(found: Any) -> list[str]:
-    """Return the source, or (a class of a notebook, a function made at run time) the compiled code."""
+def _text(found: Any) -> str:
+    """Return the source; of a class of a notebook, which has no file, that of its methods."""
     try:
-        return [inspect.getsource(found)]
+        return inspect.getsource(found)
     except (OSError, TypeError):
-        return [_compiled(code) for function in _functions(found) for code in _codes(function.__code__)]
-
-
-def _compiled(code: CodeType) -> str:
-    constants = [constant for constant in code.co_consts if not isinstance(constant, CodeType)]
-    return f"{code.co_code.hex()} {code.co_names} {constants}"
-
-
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    """Yield the code of a function, and of those inside it."""
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _codes(constant)
-
-
-def _functions(found: Any) -> Iterator[FunctionType]:
-    """Yield a function, or the functions of a class: methods, properties and static methods, what wraps them taken off."""
-    for value in vars(found).values() if isinstance(found, type) else [found]:
-        value = getattr(value, "fget", None) or getattr(value, "__func__", None) or value
-        value = inspect.unwrap(value) if callable(value) else value
-        if isinstance(value, FunctionType):
-            yield value
+        if not isinstance(found, type):
+            raise
+        inside = (getattr(v, "fget", None) or getattr(v, "__func__", v) for v in vars(found).values())
+        bases = [base.__name__ for base in found.__bases__]
+        return "\n".join([*bases, *(inspect.getsource(v) for v in inside if isinstance(v, FunctionType))])
 
 
 @functools.cache

@@ -170,7 +170,8 @@ def encoded(value: Any, arrays: dict[str, np.ndarray], where: str) -> Any:
         kept = value._held() if hasattr(value, "_held") else vars(value)
         return {KIND: "estimator", "class": named, "attributes": held(kept, inside)}
     if is_dataclass(value) and _OURS.fullmatch(named):
-        taken = signature(type(value)).parameters  # a private field may hold what an argument without the underscore gave
+        # a private field may hold what an argument without the underscore gave
+        taken = signature(type(value)).parameters
         kept = [f.name for f in fields(value) if f.name.lstrip("_") in taken]
         return {KIND: named, "fields": held({name: getattr(value, name) for name in kept}, where)}
     if name in KNOWN and module.startswith("sklearn."):
@@ -193,9 +194,7 @@ def _decoded(value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
     if kind == "warning":
         return _warning(value["module"], value["name"])
     if kind in _CODECS:
-        return _CODECS[kind][2](
-            **{name: _decoded(part, arrays) for name, part in value.items() if name != KIND}
-        )
+        return _CODECS[kind][2](**{key: _decoded(part, arrays) for key, part in value.items() if key != KIND})
     held = value["fields" if "fields" in value else "attributes"]
     held = {name: _decoded(item, arrays) for name, item in held.items()}
     if kind == "sklearn":
@@ -213,9 +212,7 @@ def _ours(named: str, is_stored: Callable[[type], bool]) -> Any:
     try:
         found = getattr(importlib.import_module(module), name) if _OURS.fullmatch(named) else None
     except (ImportError, AttributeError) as error:
-        raise InputError(
-            f"path: the file names {named!r}, which this version of peerattn does not have."
-        ) from error
+        raise InputError(f"path: the file names {named!r}, which this version does not have.") from error
     if not isinstance(found, type) or found.__module__ != module or not is_stored(found):
         raise InputError(f"path: the file names {named!r}, which is no part of a saved model.")
     return found
@@ -230,14 +227,13 @@ def _warning(module: str, name: str) -> type[Warning]:
 
 
 def _parts_of_index(index: pd.Index) -> dict[str, Any]:
-    """Return the values of an index, text and missing labels as JSON holds them."""
-    plain = isinstance(index, pd.DatetimeIndex) and index.tz is None
-    values = index.to_numpy() if plain or index.dtype.kind in "biuf" else index.to_numpy(dtype=object)
+    """Return the values of an index, dates as numbers of their unit, text and missing labels as JSON holds them."""
+    values = index.asi8 if isinstance(index, pd.DatetimeIndex | pd.TimedeltaIndex) else index.to_numpy()
     if values.dtype == object:
-        values = _objects(
-            [None if not isinstance(v, tuple) and pd.isna(v) else v for v in values], [len(values)]
-        )
-    return {"values": values, "text": isinstance(index.dtype, pd.StringDtype), "name": index.name}
+        items = index.astype(str) if isinstance(index, pd.PeriodIndex) else index
+        plain = [None if not isinstance(v, tuple) and pd.isna(v) else v for v in items]
+        values = _objects(plain, [len(plain)])
+    return {"values": values, "dtype": str(index.dtype), "name": index.name}
 
 
 def _objects(items: list[Any], shape: list[int]) -> np.ndarray:
@@ -261,7 +257,7 @@ def _values(value: Any) -> Any:
 
 
 #: By kind: of which types it is (the first that fits), its parts, and what is made of them.
-_CODECS: dict[str, tuple[type, Callable[[Any], dict[str, Any]], Callable[..., Any]]] = {
+_CODECS: dict[str, tuple[Any, Callable[[Any], dict[str, Any]], Callable[..., Any]]] = {
     "tuple": (tuple, lambda v: {"items": list(v)}, lambda items: tuple(items)),
     "dict": (Mapping, lambda v: {"items": [list(pair) for pair in v.items()]}, lambda items: dict(items)),
     "objects": (np.ndarray, lambda v: {"items": list(v.ravel()), "shape": list(v.shape)}, _objects),
@@ -276,27 +272,15 @@ _CODECS: dict[str, tuple[type, Callable[[Any], dict[str, Any]], Callable[..., An
         lambda v: {"levels": [v.get_level_values(k) for k in range(v.nlevels)], "names": list(v.names)},
         lambda levels, names: pd.MultiIndex.from_arrays(levels, names=names),
     ),
-    "range": (
-        pd.RangeIndex,
-        lambda v: {"bounds": [v.start, v.stop, v.step], "name": v.name},
-        lambda bounds, name: pd.RangeIndex(range(*bounds), name=name),
-    ),
     "categories": (
         pd.CategoricalIndex,
         lambda v: {"codes": v.codes, "categories": v.categories, "ordered": bool(v.ordered), "name": v.name},
         lambda name, **parts: pd.CategoricalIndex(pd.Categorical.from_codes(**parts), name=name),
     ),
-    "periods": (
-        pd.PeriodIndex,
-        lambda v: {"text": list(map(str, v)), "freq": v.freqstr, "name": v.name},
-        lambda text, freq, name: pd.PeriodIndex(text, freq=freq, name=name),
-    ),
     "index": (
         pd.Index,
         _parts_of_index,
-        lambda values, text, name: pd.Index(
-            values, dtype="str" if text else None, name=name, tupleize_cols=False
-        ),
+        lambda values, dtype, name: pd.Index(values, dtype=dtype, name=name, tupleize_cols=False),
     ),
     "series": (
         pd.Series,

@@ -18,11 +18,13 @@ from safetensors.numpy import load, save
 
 from peerattn.exceptions import InputError, expect
 from peerattn.render import write_atomic
+from peerattn.render.files import File
 
 KEY, VERSION = "peerattn", 1
 #: Kinds of arrays that safetensors does not know (text, dates, durations), and the numbers that represent them.
 _AS_NUMBERS = {"U": "<u4", "M": "<i8", "m": "<i8"}
 
+Arrays = dict[str, np.ndarray]
 _MARK = b"peerattn-sha256:"
 #: Text to put somewhere into a file before it is sealed.
 UNSEALED = _MARK.decode() + 64 * "0"
@@ -38,7 +40,7 @@ def seal(content: bytes) -> bytes:
     return content.replace(UNSEALED.encode(), _MARK + hashlib.sha256(content).hexdigest().encode())
 
 
-def read_sealed(path: str | os.PathLike[str], what: str) -> bytes:
+def read_sealed(path: File, what: str) -> bytes:
     """Return the content of a file that :func:`seal` sealed; ``what`` says in an error what was expected.
 
     Raises
@@ -52,9 +54,7 @@ def read_sealed(path: str | os.PathLike[str], what: str) -> bytes:
         with open(path, "rb") as file:
             content = file.read()
     except (OSError, ValueError) as error:  # ValueError: a path with a zero byte
-        raise InputError(
-            f"path: cannot read {where}: {getattr(error, 'strerror', None) or error}."
-        ) from error
+        raise InputError(f"path: cannot read {where}: {getattr(error, 'strerror', error)}.") from error
     at = content.find(_MARK) + len(_MARK)
     expect(at >= len(_MARK), "path", what, f"{where}, which is of another origin, cut off or damaged")
     unsealed = content[:at] + 64 * b"0" + content[at + 64 :]
@@ -64,12 +64,7 @@ def read_sealed(path: str | os.PathLike[str], what: str) -> bytes:
 
 
 def write_state(
-    path: str | os.PathLike[str],
-    arrays: Mapping[str, np.ndarray],
-    spec: Mapping[str, Any],
-    kind: str,
-    *,
-    place: str = "",
+    path: File, arrays: Mapping[str, np.ndarray], spec: Mapping[str, Any], kind: str, *, place: str = ""
 ) -> None:
     """Write arrays and a specification to one file, atomically.
 
@@ -95,13 +90,15 @@ def write_state(
     -----
     The header has the format's version and the seal of the file. Equal content gives equal bytes.
     """
-    try:
-        text = json.dumps(spec)
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"spec: expected what JSON holds (numbers, strings, lists, dictionaries), got {error}."
-        ) from error
-    stored, dtypes = {}, {}
+    stored, header = with_header(arrays, spec, kind, place)
+    write_atomic(path, seal(save(stored, metadata={KEY: header})))
+
+
+def with_header(
+    arrays: Mapping[str, np.ndarray], spec: Mapping[str, Any], kind: str, place: str
+) -> tuple[Arrays, str]:
+    """Return arrays as safetensors holds them and the header of a file, not yet sealed; arguments as in :func:`write_state`."""
+    stored, dtypes = dict[str, np.ndarray](), dict[str, str]()
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name]).reshape(np.shape(arrays[name]))
         came, remedy = f"dtype {array.dtype} in {name!r}", "Convert it, or put it into spec."
@@ -117,9 +114,7 @@ def write_state(
         raise InputError(f"spec: expected what JSON holds (numbers, text, lists), got {error}.") from error
 
 
-def read_state(
-    path: str | os.PathLike[str], kind: str, *, place: str = ""
-) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+def read_state(path: File, kind: str, *, place: str = "") -> tuple[Arrays, dict[str, Any]]:
     """Read the arrays and the specification that `write_state` wrote.
 
     Parameters
@@ -147,35 +142,31 @@ def read_state(
     ...     read_state(f"{folder}/a", "Model")
     ({'firm': array(['XOM'], dtype='<U3'), 'x': array([1., 1.])}, {'alpha': 0.5})
     """
-    where = repr(os.fspath(path))
     content = read_sealed(path, "a file that save() of this package wrote")
-    try:
-        stored = load(content)
-        metadata = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])["__metadata__"]
-        header = json.loads(metadata[KEY])
-        version, found, spec = header["version"], header["kind"], dict(header["spec"])
-        meant = header.get("place", "")
-        if version == VERSION:
-            dtypes = header["dtypes"]
-            arrays = {
-                name: array.view(dtypes[name])[..., 0] if name in dtypes else array
-                for name, array in sorted(stored.items())
-            }
-    except Exception as error:  # sealed by someone else: parsers raise anything
-        raise InputError(
-            f"path: expected a file that save() of this package wrote, got {where}, which is of another origin."
-        ) from error
+    with written_by_us():
+        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])["__metadata__"][KEY]
+        return without_header(load(content), header, path, kind, place)
+
+
+def without_header(
+    stored: Arrays, text: str | bytes, path: File, kind: str, place: str | None
+) -> tuple[Arrays, dict[str, Any]]:
+    """Return what :func:`with_header` was given, from a file; None: whatever its place is."""
+    header, where = json.loads(text), repr(os.fspath(path))
+    version, found, meant, dtypes = (header[name] for name in ("version", "kind", "place", "dtypes"))
     if version != VERSION:
         raise InputError(
             f"path: {where} has format version {version}, and this version of peerattn reads version {VERSION}. "
             "Upgrade peerattn."
         )
     expect(found == kind, "path", f"a saved {kind}", f"a saved {found} in {where}")
-    if meant != place:
+    if place not in (None, meant):
         raise InputError(
-            f"path: {where} is a copy of another file: it was written for {meant!r}. Write it again."
+            f"path: {where} is a copy of another file: it is for {meant!r}, not for {place!r}. Write it again."
         )
-    return arrays, spec
+    arrays = dict(sorted(stored.items()))
+    arrays |= {name: arrays[name].view(dtype)[..., 0] for name, dtype in dtypes.items()}
+    return arrays, dict(header["spec"])
 
 
 @contextmanager

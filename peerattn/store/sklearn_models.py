@@ -19,13 +19,7 @@ _OTHERS = (DummyRegressor, HistGradientBoostingRegressor, KNeighborsRegressor, P
 #: By name. Their methods are scikit-learn's own; a file gives them numbers.
 KNOWN: dict[str, Any] = {kind.__name__: kind for kind in (*_LINEAR, *_OTHERS)}
 _TREES = "HistGradientBoostingRegressor"
-_NEEDED = (
-    "n_features_in_",
-    "feature_names_in_",
-    "n_trees_per_iteration_",
-    "_n_features",
-    "_baseline_prediction",
-)
+_NEEDED = "n_features_in_ feature_names_in_ n_trees_per_iteration_ _n_features _baseline_prediction".split()
 
 
 def state_of(estimator: Any) -> dict[str, Any]:
@@ -83,9 +77,7 @@ def with_attributes(cls: Any, held: dict[str, Any]) -> Any:
     """
     for name in held:
         if name.startswith("__") or (hasattr(cls, name) and name not in cls._get_param_names()):
-            raise InputError(
-                f"path: the file names the attribute {name!r}, which {cls.__name__} does not store."
-            )
+            raise InputError(f"path: the file names {name!r}, which {cls.__name__} does not store.")
     estimator = cls.__new__(cls)
     vars(estimator).update(held)
     return estimator

@@ -17,7 +17,7 @@ import pandas as pd
 
 from peerattn.exceptions import InputError, checked, expect
 from peerattn.network.attributes import code_numbers
-from peerattn.network.base import BaseNetwork
+from peerattn.network.base import Network
 from peerattn.network.cross_section import Array, CrossSection, frozen
 from peerattn.network.measures.asymmetry import Kind, asymmetry
 from peerattn.network.measures.comparison import group_flows, stability_sentence
@@ -30,7 +30,7 @@ _HERE = "peerattn.network.explorer"
 
 @checked
 def write_explorer(
-    network: BaseNetwork,
+    network: Network,
     path: str | os.PathLike[str],
     *,
     codes: pd.Series | None = None,
@@ -86,7 +86,7 @@ def write_explorer(
 
 
 def explorer_page(
-    network: BaseNetwork, codes: Any = None, top_k: int = 10, intervals: Any = None, title: str | None = None
+    network: Network, codes: Any = None, top_k: int = 10, intervals: Any = None, title: str | None = None
 ) -> Frame:
     """Return the explorer as a frame of another page; parameters and errors are those of :func:`write_explorer`."""
     title = printable(title or network.name or "Peer network")
@@ -119,7 +119,7 @@ _PAIRS = 25
 _KINDS: tuple[Kind, ...] = ("direction", "popularity", "difference")
 
 
-def _content(network: BaseNetwork, codes: Any, top_k: int, intervals: Any) -> dict[str, Any]:
+def _content(network: Network, codes: Any, top_k: int, intervals: Any) -> dict[str, Any]:
     """Return all that the page shows, ready for JSON; arguments as in :func:`write_explorer`.
 
     ``top_k`` edges are kept for each firm, as a focal firm and as a peer. Numbers of each period are one gzipped block
@@ -138,9 +138,7 @@ def _content(network: BaseNetwork, codes: Any, top_k: int, intervals: Any) -> di
         group = code_numbers(network, codes, np.arange(len(network.labels)), period, "codes")
         packed, flows = _packed(section, group, edges, numbers), _flows(one, codes, groups)
         sections.append({"packed": packed, "edges": len(edges), "flows": flows, "pairs": _pairs(one)})
-    kept = (
-        f"Kept: the {top_k} largest weights of each firm in each period, in both directions, to three digits."
-    )
+    kept = f"Kept: the {top_k} largest weights of each firm and period, in both directions, to three digits."
     drawn = "The dark line in a bar and the brackets are its interval." if intervals is not None else ""
     return {
         "firms": [printable(show_label(firm)) for firm in network.labels],
@@ -187,7 +185,7 @@ def _rounded(values: Array) -> Array:
     return np.where(np.isfinite(values), rounded, np.float32(np.nan)).astype("<f4")
 
 
-def _flows(one: BaseNetwork, codes: Any, groups: list[str]) -> list[list[float | None]] | None:
+def _flows(one: Network, codes: Any, groups: list[str]) -> list[list[float | None]] | None:
     """Mean row of each focal group, summed over groups of peers; None where a group has no firm, or flows are not known."""
     if not groups or one.top_k is not None:
         return None
@@ -195,7 +193,7 @@ def _flows(one: BaseNetwork, codes: Any, groups: list[str]) -> list[list[float |
     return [_short(row) for row in flows.to_numpy()]
 
 
-def _pairs(one: BaseNetwork) -> dict[str, list[Any]] | None:
+def _pairs(one: Network) -> dict[str, list[Any]] | None:
     """Both firms and both weights of the most one-sided pairs; None where no pair can be compared."""
     _, section = one.section()
     if one.signed or one.top_k is not None or not len(np.intersect1d(section.rows, section.columns)):
@@ -213,7 +211,7 @@ def _short(values: Iterable[float]) -> list[float | None]:
     return [None if np.isnan(value) else float(f"{value:.4g}") for value in values]
 
 
-def _bounds(network: BaseNetwork, intervals: pd.DataFrame) -> pd.DataFrame:
+def _bounds(network: Network, intervals: pd.DataFrame) -> pd.DataFrame:
     """``lower`` and ``upper`` by period, firm and peer."""
     keys = [*(["period"] if network.is_dated else []), "firm", "peer"]
     refuse_unknown("intervals", [*keys, "lower", "upper"], intervals.columns)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from peerattn.network.base import BaseNetwork
+from peerattn.network.base import Network
 from peerattn.render import figure_style, figure_text, show_label
 
 if TYPE_CHECKING:
@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def drawing(
-    ax: Axes | None, size: tuple[float, float], title: str = "", *, bare: bool = False
-) -> Iterator[Axes]:
+def drawing(ax: Axes | None, size: tuple[float, float], title: str, *, bare: bool = False) -> Iterator[Axes]:
     """Give axes to draw on, in the style of this package, and their title when all is drawn.
 
     Parameters
@@ -41,7 +39,7 @@ def drawing(
                 spine.set_visible(False)
 
 
-def title_of(network: BaseNetwork, period: Any) -> str:
+def title_of(network: Network, period: Any) -> str:
     """Return "name, period" leaving out what is empty."""
     return figure_text(", ".join(filter(None, (network.name or "Peer network", show_label(period)))))
 

@@ -10,7 +10,7 @@ import pandas as pd
 
 from peerattn.exceptions import checked, expect
 from peerattn.network.attributes import labels_of
-from peerattn.network.base import BaseNetwork
+from peerattn.network.base import Network
 from peerattn.network.cross_section import Array, CrossSection
 from peerattn.network.figures.axes import drawing, short_name, title_of
 from peerattn.network.measures.comparison import group_flows
@@ -20,6 +20,7 @@ from peerattn.render.cells import MINUS
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+Order = pd.Series | Mapping[Any, Any]
 _LABELLED = 40  # more firms than this have no legible label
 _SERIATED = 3_000  # more firms than this are not put in order of their ties
 _CELLS = 300  # more rows than this are averaged in blocks before drawing
@@ -27,11 +28,7 @@ _CELLS = 300  # more rows than this are averaged in blocks before drawing
 
 @checked
 def heat_map(
-    network: BaseNetwork,
-    period: Any = None,
-    *,
-    ax: Axes | None = None,
-    order: pd.Series | Mapping[Any, Any] | None = None,
+    network: Network, period: Any = None, *, ax: Axes | None = None, order: Order | None = None
 ) -> Axes:
     """Draw one period's weights: rows are focal firms, columns are peers.
 
@@ -86,7 +83,7 @@ def heat_map(
 
 
 def _ordered(
-    network: BaseNetwork, section: CrossSection, places: Array, order: Any, period: Any
+    network: Network, section: CrossSection, places: Array, order: Any, period: Any
 ) -> tuple[Array, list[str] | None]:
     """Positions in drawing order and, when grouped, each one's group."""
     if order is None:
@@ -126,11 +123,9 @@ def _draw(axes: Axes, weights: Array, signed: bool) -> None:
         bar.set_ticks([t for t in MaxNLocator(4).tick_values(0.0, top) if 0 <= t <= top])
 
 
-def _image(
-    axes: Axes, values: Array, signed: bool, label: str, *, extend: str = "neither", **options: Any
-) -> Any:
+def _image(axes: Axes, values: Array, signed: bool, label: str, extend: str = "neither", **rest: Any) -> Any:
     """Draw a matrix in a frame, and beside it the bar of its colours, which is returned."""
-    image = axes.imshow(values, cmap=weight_colours(signed=signed), interpolation="nearest", **options)
+    image = axes.imshow(values, cmap=weight_colours(signed=signed), interpolation="nearest", **rest)
     bar = axes.figure.colorbar(image, ax=axes, fraction=0.04, pad=0.02, extend=extend)
     bar.outline.set_visible(False)
     bar.set_label(label)
@@ -167,7 +162,7 @@ def _name_side(axes: Axes, side: str, firms: pd.Index, groups: list[str] | None)
 
 
 @checked
-def flow_map(network: BaseNetwork, groups: pd.Series, period: Any = None, *, ax: Axes | None = None) -> Axes:
+def flow_map(network: Network, groups: pd.Series, period: Any = None, *, ax: Axes | None = None) -> Axes:
     """Draw the flows between groups: each row shows where a group's weight goes.
 
     Parameters

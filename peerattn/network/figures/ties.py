@@ -11,7 +11,7 @@ import pandas as pd
 
 from peerattn.exceptions import InputError, checked
 from peerattn.network.attributes import labels_of
-from peerattn.network.base import BaseNetwork
+from peerattn.network.base import Network
 from peerattn.network.cross_section import Array, CrossSection, as_dense
 from peerattn.network.figures.axes import drawing, short_name, title_of
 from peerattn.network.peers import followers, peers
@@ -31,7 +31,7 @@ _OTHERS = "#8b9096"
 
 @checked
 def ties_plot(
-    network: BaseNetwork,
+    network: Network,
     period: Any = None,
     *,
     firms: int = 40,
@@ -103,10 +103,8 @@ def ties_plot(
         colours = _colours(axes, network, groups, drawn.take(list(places)), label)
         for (i, place), colour in zip(places.items(), colours, strict=True):
             axes.plot(*place, "o", color=colour, markersize=5.5, zorder=3)
-            above = axes.annotate(
-                names[i], (place[0], place[1]), xytext=(0, 5), textcoords="offset points", ha="center"
-            )
-            above.set(fontsize=7, zorder=4, path_effects=halo)
+            above = axes.annotate(names[i], tuple(place), xytext=(0, 5), textcoords="offset points")
+            above.set(ha="center", fontsize=7, zorder=4, path_effects=halo)
         found = np.array(list(places.values()))
         low, high = found.min(axis=0), found.max(axis=0)
         unit = (high - low) / np.maximum(size - _BELOW - _ABOVE, 1.0)  # of the axes, in an inch
@@ -166,7 +164,7 @@ def _apart(points: Array, boxes: Array) -> Array:
     return points
 
 
-def _colours(axes: Axes, network: BaseNetwork, groups: Any, drawn: pd.Index, period: Any) -> list[str]:
+def _colours(axes: Axes, network: Network, groups: Any, drawn: pd.Index, period: Any) -> list[str]:
     """Return the colour of each firm by its group, and name the groups in a legend."""
     if groups is None:
         return [INK] * len(drawn)
@@ -182,9 +180,7 @@ def _colours(axes: Axes, network: BaseNetwork, groups: Any, drawn: pd.Index, per
 
 
 @checked
-def ego_plot(
-    network: BaseNetwork, firm: Any, period: Any = None, *, k: int = 8, ax: Axes | None = None
-) -> Axes:
+def ego_plot(network: Network, firm: Any, period: Any = None, *, k: int = 8, ax: Axes | None = None) -> Axes:
     r"""Draw a firm's followers (left) and peers (right); width and shade are weights.
 
     Parameters

@@ -13,7 +13,7 @@ from scipy import sparse, stats
 from peerattn.exceptions import InputError, checked, expect
 from peerattn.network.algebra import subset
 from peerattn.network.attributes import characteristic, code_numbers
-from peerattn.network.base import BaseNetwork
+from peerattn.network.base import Network
 from peerattn.network.cross_section import Array
 from peerattn.panel.effects import effect_labels, net_of
 from peerattn.render import Regression
@@ -33,7 +33,7 @@ class SameCode:
 
     codes: pd.Series
 
-    def matrix(self, network: BaseNetwork, positions: Array, period: Any) -> Array:
+    def matrix(self, network: Network, positions: Array, period: Any) -> Array:
         """Return the regressor among some firms in one period, shape (n, n)."""
         codes = code_numbers(network, self.codes, positions, period, "codes")
         return np.asarray(((codes[:, None] == codes[None]) & (codes[:, None] >= 0)).astype(np.float64))
@@ -55,7 +55,7 @@ class Difference:
     values: pd.Series
     absolute: bool = True
 
-    def matrix(self, network: BaseNetwork, positions: Array, period: Any) -> Array:
+    def matrix(self, network: Network, positions: Array, period: Any) -> Array:
         """Return the regressor among some firms in one period, shape (n, n); NaN where x is unknown."""
         x = characteristic(network, self.values, positions, period, "values")
         gap = x[None] - x[:, None]
@@ -63,7 +63,7 @@ class Difference:
 
 
 def observations(
-    network: BaseNetwork, regressors: Mapping[str, Any], periods: Any = None
+    network: Network, regressors: Mapping[str, Any], periods: Any = None
 ) -> tuple[pd.DataFrame, Array, Array]:
     """Return the ordered pairs of distinct firms in all periods as observations.
 
@@ -114,11 +114,11 @@ def _complete(unknown: Array) -> Array:
         kept[counts == counts.max()] = False
 
 
-def _matrix(regressor: Any, name: str, network: BaseNetwork, positions: Array, period: Any) -> Array:
+def _matrix(regressor: Any, name: str, network: Network, positions: Array, period: Any) -> Array:
     if isinstance(regressor, SameCode | Difference):
         return regressor.matrix(network, positions, period)
     labels = network.labels.take(positions)
-    if isinstance(regressor, BaseNetwork):
+    if isinstance(regressor, Network):
         regressor = regressor.matrix(period if regressor.is_dated else None)
     known, kind = isinstance(regressor, pd.DataFrame), type(regressor).__name__
     expect(known, f"regressors[{name!r}]", "SameCode, Difference, PeerNetwork or frame", kind)
@@ -179,7 +179,7 @@ class DyadicRegression(Regression):
 
 @checked
 def dyadic_regression(
-    network: BaseNetwork, regressors: Mapping[str, Any], *, periods: Any = None, effects: Sequence[str] = ()
+    network: Network, regressors: Mapping[str, Any], *, periods: Any = None, effects: Sequence[str] = ()
 ) -> DyadicRegression:
     """Regress weights on characteristics of pairs, ``w_ij,t = a + Σ_k b_k x_k,ij,t + e_ij,t``.
 

@@ -11,11 +11,13 @@ import pandas as pd
 from scipy import sparse
 
 from peerattn.exceptions import InputError, checked, expect
-from peerattn.network.base import BaseNetwork, Net
+from peerattn.network.base import Net, Network
 from peerattn.network.cross_section import Array, CrossSection, frozen
 from peerattn.network.inference.dyadic import observations, refuse_dependent
 from peerattn.render import Regression
 from peerattn.render.regression import Parentheses, estimates
+
+Exchange = Callable[[np.random.Generator], Array]
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -57,7 +59,7 @@ class PermutationRegression(Regression):
 
 @checked
 def mrqap(
-    network: BaseNetwork,
+    network: Network,
     regressors: Mapping[str, Any],
     *,
     periods: Any = None,
@@ -136,7 +138,7 @@ def mrqap(
     )  # fmt: skip
 
 
-def _exchanges(pairs: pd.DataFrame) -> Callable[[np.random.Generator], Array]:
+def _exchanges(pairs: pd.DataFrame) -> Exchange:
     """Return what draws, for each pair, the observation of the pair whose places its firms take."""
     i, j, period = (pairs[name].to_numpy() for name in ("firm", "peer", "period"))
     places = np.zeros((period.max() + 1, i.max() + 1, i.max() + 1), dtype=np.int32)
@@ -152,9 +154,7 @@ def _exchanges(pairs: pd.DataFrame) -> Callable[[np.random.Generator], Array]:
     return drawn
 
 
-def _tested(
-    exchange: Callable[[np.random.Generator], Array], y: Array, X: Array, k: int, count: int, rng: Any
-) -> tuple[float, float]:
+def _tested(exchange: Exchange, y: Array, X: Array, k: int, count: int, rng: Any) -> tuple[float, float]:
     """The t statistic of one coefficient, and its p value by permutations of firms."""
     basis = np.linalg.qr(np.delete(X, k, axis=1))[0]
     rest, y_rest = (column - basis @ (basis.T @ column) for column in (X[:, k], y))

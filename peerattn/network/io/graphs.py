@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import re
 from collections.abc import Mapping
 from numbers import Real
@@ -15,16 +14,17 @@ from scipy import sparse
 
 from peerattn.exceptions import InputError, checked, expect, extra
 from peerattn.network.attributes import by_firm
-from peerattn.network.base import BaseNetwork, Net, as_plain, last_learned
+from peerattn.network.base import Net, Network, as_plain, last_learned
 from peerattn.network.building import from_matrices
 from peerattn.network.cross_section import Array, CrossSection
 from peerattn.render import printable, show_label, write_atomic
+from peerattn.render.files import File
 
 if TYPE_CHECKING:
     import networkx as nx
 
 
-def to_networkx(network: BaseNetwork, period: Any = None, *, top_k: int | None = None) -> nx.DiGraph:
+def to_networkx(network: Network, period: Any = None, *, top_k: int | None = None) -> nx.DiGraph:
     """Return one period as a directed graph: an edge from the focal firm to the peer.
 
     Generic measures of graphs are networkx's: ``networkx.pagerank(graph)``, ``networkx.community.louvain_communities(graph)``.
@@ -53,10 +53,8 @@ def to_networkx(network: BaseNetwork, period: Any = None, *, top_k: int | None =
 
     label, section = network.section(period)
     whole = network.row_normalized and top_k is None
-    learned = as_plain(network.learned_until)
-    graph = nx.DiGraph(
-        name=network.name, period=label, signed=network.signed, row_normalized=whole, learned_until=learned
-    )
+    graph = nx.DiGraph(name=network.name, period=label, signed=network.signed, row_normalized=whole)
+    graph.graph["learned_until"] = as_plain(network.learned_until)
     names = network.labels.to_list()
     looks, looked_to = set(section.rows.tolist()), set(section.columns.tolist())
     nodes = _nodes(section).tolist()
@@ -71,15 +69,7 @@ def _nodes(section: CrossSection) -> Array:
     return np.asarray(pd.unique(np.concatenate([section.rows, section.columns])))
 
 
-def from_networkx(
-    cls: type[Net],
-    graphs: Any,
-    *,
-    weight: str = "weight",
-    name: str = "",
-    signed: bool = False,
-    row_normalized: bool = True,
-) -> Net:
+def from_networkx(cls: type[Net], graphs: Any, *, weight: str = "weight", **kind: Any) -> Net:
     """Make a network from networkx graphs.
 
     Parameters
@@ -88,8 +78,8 @@ def from_networkx(
         Nodes are firms, in the graph's order. An undirected edge counts in both directions.
     weight : str, default "weight"
         The edges' attribute that holds the weight.
-    name, signed, row_normalized
-        As in :meth:`PeerNetwork.from_matrices`.
+    **kind
+        ``name``, ``signed``, ``row_normalized`` as in :meth:`PeerNetwork.from_matrices`.
 
     Returns
     -------
@@ -114,7 +104,7 @@ def from_networkx(
     single = not isinstance(graphs, Mapping) or hasattr(graphs, "adj")
     given = {graphs.graph.get("period"): graphs} if single else graphs
     matrices = {period: _graph_parts(graph, weight) for period, graph in given.items()}
-    made = from_matrices(cls, matrices, name=name, signed=signed, row_normalized=row_normalized)
+    made = from_matrices(cls, matrices, **kind)
     learned = last_learned(graph.graph.get("learned_until") for graph in given.values())
     return made.replaced(learned_until=learned)
 
@@ -139,12 +129,7 @@ def _graph_parts(graph: nx.Graph, weight: str) -> tuple[list[Any], list[Any], sp
 
 
 def to_graphml(
-    network: BaseNetwork,
-    path: str | os.PathLike[str],
-    period: Any = None,
-    *,
-    attributes: pd.DataFrame | pd.Series | None = None,
-    top_k: int | None = None,
+    network: Network, path: File, period: Any = None, *, attributes: Any = None, top_k: int | None = None
 ) -> None:
     """Write one period as GraphML (for Gephi, igraph, yEd).
 
@@ -165,10 +150,10 @@ def to_graphml(
     InputError
         When ``attributes`` is not labelled by firm.
     """
-    write_atomic(path, _as_text(network, "graphml", period, attributes, top_k))
+    write_atomic(path, _xml(network, "graphml", period, attributes, top_k))
 
 
-def to_gexf(network: BaseNetwork, path: str | os.PathLike[str], period: Any = None, **options: Any) -> None:
+def to_gexf(network: Network, path: File, period: Any = None, **options: Any) -> None:
     """Write one period as GEXF, Gephi's own format: directed, weighted, firms as text labels.
 
     Parameters
@@ -176,10 +161,10 @@ def to_gexf(network: BaseNetwork, path: str | os.PathLike[str], period: Any = No
     path, period, attributes, top_k
         As in :meth:`to_graphml`.
     """
-    write_atomic(path, _as_text(network, "gexf", period, **options))
+    write_atomic(path, _xml(network, "gexf", period, **options))
 
 
-def from_graphml(cls: type[Net], path: str | os.PathLike[str]) -> Net:
+def from_graphml(cls: type[Net], path: File) -> Net:
     """Read a network of one period from GraphML, as :meth:`to_graphml` or another tool wrote it.
 
     Parameters
@@ -214,9 +199,7 @@ def from_graphml(cls: type[Net], path: str | os.PathLike[str]) -> Net:
 
 
 @checked
-def _as_text(
-    network: BaseNetwork, kind: str, period: Any, attributes: Any = None, top_k: int | None = None
-) -> bytes:
+def _xml(network: Network, kind: str, period: Any, attributes: Any = None, top_k: int | None = None) -> bytes:
     """One period in a format of networkx, text that XML can hold, its nodes in the order of :func:`to_networkx`."""
     import networkx as nx
 
@@ -244,7 +227,7 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, Real) else printable(show_label(value))
 
 
-def to_libpysal(network: BaseNetwork, period: Any = None) -> Any:
+def to_libpysal(network: Network, period: Any = None) -> Any:
     """Return one period as a :class:`libpysal.graph.Graph` (spatial weights), firms as its ids.
 
     The way back: ``PeerNetwork.from_matrices({None: (graph.unique_ids, None, graph.sparse)})``.
@@ -266,8 +249,6 @@ def to_libpysal(network: BaseNetwork, period: Any = None) -> Any:
         installed (``pip install peerattn[spatial]``).
     """
     _, section = network.section(period)
-    expect(
-        section.is_square, "to_libpysal", "focal firms that are the peers", "others, as in no libpysal graph"
-    )
+    expect(section.is_square, "to_libpysal", "focal firms that are the peers", "others")
     graph = extra("libpysal.graph", "spatial", "to_libpysal").Graph
     return graph.from_sparse(section.csr(), ids=network.labels.take(section.rows))

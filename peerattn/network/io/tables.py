@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import io
-import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,21 +11,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from safetensors.numpy import load, save
 from scipy import sparse
 
 from peerattn.exceptions import InputError
-from peerattn.network.base import FACTS, BaseNetwork, Net, as_plain
+from peerattn.network.base import Net, Network, as_plain
 from peerattn.network.building import from_edges
-from peerattn.network.cross_section import CrossSection, frozen, place_in
+from peerattn.network.cross_section import Array, CrossSection, frozen, place_in
 from peerattn.panel.columns import refuse_unknown
 from peerattn.render import csv_text, show_label, write_atomic
-from peerattn.store.sealed import UNSEALED, read_sealed, seal
+from peerattn.store.sealed import KEY, read_sealed, seal, with_header, without_header, written_by_us
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def to_csv(network: BaseNetwork, path: str | os.PathLike[str]) -> None:
+def to_csv(network: Network, path: str | os.PathLike[str]) -> None:
     """Write all edges as CSV: ``period, firm, peer, weight``; an isolate has a row without a peer.
 
     Parameters
@@ -46,22 +46,15 @@ def to_csv(network: BaseNetwork, path: str | os.PathLike[str]) -> None:
     write_atomic(path, frame.to_csv(index=False))
 
 
-def from_csv(
-    cls: type[Net],
-    path: str | os.PathLike[str],
-    *,
-    name: str = "",
-    signed: bool = False,
-    row_normalized: bool = True,
-) -> Net:
+def from_csv(cls: type[Net], path: str | os.PathLike[str], **kind: Any) -> Net:
     """Read edges that :meth:`to_csv` wrote, or any CSV file with those columns; labels come as text.
 
     Parameters
     ----------
     path : path-like
         The file.
-    name, signed, row_normalized
-        As in :meth:`PeerNetwork.from_matrices`.
+    **kind
+        ``name``, ``signed``, ``row_normalized`` as in :meth:`PeerNetwork.from_matrices`.
 
     Returns
     -------
@@ -84,10 +77,10 @@ def from_csv(
     edges, keys = frame[frame["peer"] != ""], frame.columns.intersection(["period", "firm"])
     peers = edges.drop(columns="firm").rename(columns={"peer": "firm"})
     firms = pd.concat([frame[keys], peers[keys]]).drop_duplicates()
-    return from_edges(cls, edges, firms, name=name, signed=signed, row_normalized=row_normalized)
+    return from_edges(cls, edges, firms, **kind)
 
 
-def to_scipy(network: BaseNetwork, period: Any = None) -> sparse.csr_array:
+def to_scipy(network: Network, period: Any = None) -> sparse.csr_array:
     """Return one period's weights as a SciPy sparse array; rows and columns as in :meth:`matrix`.
 
     Parameters
@@ -183,12 +176,11 @@ def from_edge_file(
 #: Readers of files that hold the types of their columns.
 _TYPED: dict[str, Callable[[Any], pd.DataFrame]] = {".parquet": pd.read_parquet, ".dta": pd.read_stata}
 
-_KEY = "peerattn.network"
-_VERSION = 4
+_ARRAYS = "peerattn.arrays"
 _EXPECTED = "a network that to_parquet wrote (of other edges make one: PeerNetwork.from_edges(pandas.read_parquet(path)))"
 
 
-def to_parquet(network: BaseNetwork, path: str | os.PathLike[str], *, place: str = "") -> None:
+def to_parquet(network: Network, path: str | os.PathLike[str], *, place: str = "") -> None:
     """Write the network as tidy edges in Parquet; :meth:`from_parquet` gives all of it back.
 
     Columns ``period, firm, peer, weight``, one row for each weight that is not zero, row groups of one period
@@ -223,8 +215,8 @@ def to_parquet(network: BaseNetwork, path: str | os.PathLike[str], *, place: str
         for position, (_, section) in enumerate(network.sections()):
             edges = network.replaced([section], periods=network.periods[[position]]).edges()
             writer.write_table(pa.Table.from_pandas(edges, schema=schema, preserve_index=False))
-        facts = json.dumps(held_facts(network) | {"place": place, "seal": UNSEALED})
-        writer.add_key_value_metadata({_KEY: facts})
+        arrays, header = held_facts(network, place)
+        writer.add_key_value_metadata({_ARRAYS: base64.b64encode(arrays), KEY: header})
     write_atomic(path, seal(content.getvalue()))
 
 
@@ -250,82 +242,44 @@ def from_parquet(cls: type[Net], path: str | os.PathLike[str], *, place: str | N
     """
     import pyarrow.parquet as pq
 
+    from peerattn.store.objects import decoded
+
     content = read_sealed(path, _EXPECTED)
-    try:
+    with written_by_us():
         file = pq.ParquetFile(io.BytesIO(content))
-        facts = json.loads(file.metadata.metadata[_KEY.encode()])
-        if facts["version"] != _VERSION:
-            raise InputError(f"path: {str(path)!r} has format {facts['version']}, this version {_VERSION}.")
-        if place is not None and facts["place"] != place:
-            raise InputError(
-                f"path: {str(path)!r} is for {facts['place']!r}, not for {place!r}; it was moved or copied there."
-            )
-        edges, labels = file.read(["firm", "peer", "weight"]), _unpacked(facts["labels"])
-        stability = facts["stability"] and pd.DataFrame(facts["stability"])
-        periods, until = (_unpacked(facts[name]) for name in ("periods", "learned_until"))
-        told = {name: facts[name] for name in FACTS} | {"stability": stability, "learned_until": until[0]}
-        return cls(labels, periods, _sections(facts["sections"], labels, edges), **told)
-    except InputError:
-        raise
-    except Exception as error:  # parsers raise anything
-        raise InputError(
-            f"path: expected {_EXPECTED}, got {str(path)!r}, whose content is of another origin "
-            f"({type(error).__name__}: {error})."
-        ) from error
+        header, stored = (file.metadata.metadata[name.encode()] for name in (KEY, _ARRAYS))
+        arrays, tree = without_header(load(base64.b64decode(stored)), header, path, "network", place)
+        facts = decoded(tree["facts"], arrays)
+        labels, periods, sections = (facts.pop(name) for name in ("labels", "periods", "sections"))
+        edges = file.read(["firm", "peer", "weight"])
+        return cls(labels, periods, _sections(sections, labels, edges), **facts)
 
 
-def held_facts(network: BaseNetwork) -> dict[str, Any]:
-    """Return everything of a network that is not an edge, ready for JSON."""
+def held_facts(network: Network, place: str = "") -> tuple[bytes, str]:
+    """Return everything of a network that is not an edge, as a file holds it: arrays and a header."""
+    from peerattn.store.objects import encoded
+
     sections = [
-        {
-            "edges": section.n_edges,
-            "rows": section.rows.tolist(),
-            "columns": None if section.is_square else section.columns.tolist(),
-            "is_sparse": section.is_sparse,
-            "dtype": str(section.weights.dtype),
-        }
-        for _, section in network.sections()
+        (s.n_edges, s.rows, None if s.is_square else s.columns, s.is_sparse, str(s.weights.dtype))
+        for _, s in network.sections()
     ]
-    return network.facts() | {
-        "version": _VERSION,
-        "labels": _packed(network.labels),
-        "periods": _packed(network.periods),
-        "learned_until": _packed(pd.Index([network.learned_until])),
-        "stability": None if network.stability is None else network.stability.to_dict("list"),
-        "sections": sections,
-    }
+    parts = {"labels": network.labels, "periods": network.periods, "stability": network.stability}
+    arrays: dict[str, Array] = {}
+    tree = encoded(network.facts() | parts | {"sections": sections}, arrays, "network")
+    stored, header = with_header(arrays, {"facts": tree}, "network", place)
+    return save(stored), header
 
 
-def _packed(labels: pd.Index) -> str:
-    """Return labels, their dtype kept, as text: Arrow's stream format, compressed."""
-    import pyarrow as pa
-
-    sink = pa.BufferOutputStream()
-    table = pa.Table.from_pandas(pd.DataFrame({"label": labels}), preserve_index=False)
-    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
-        writer.write_table(table)
-    return base64.b64encode(sink.getvalue().to_pybytes()).decode("ascii")
-
-
-def _unpacked(text: str) -> pd.Index:
-    import pyarrow as pa
-
-    frame = pa.ipc.open_stream(base64.b64decode(text)).read_all().to_pandas()
-    return pd.Index(frame["label"]).rename(None)
-
-
-def _sections(kept: list[dict[str, Any]], labels: pd.Index, edges: pa.Table) -> Iterator[CrossSection]:
+def _sections(kept: list[Any], labels: pd.Index, edges: pa.Table) -> Iterator[CrossSection]:
     """Read the cross-sections from what is known of them and the edges of all periods, in their order."""
     start = 0
-    for facts in kept:
-        rows = np.array(facts["rows"], dtype=np.intp)
-        columns = rows if facts["columns"] is None else np.array(facts["columns"], dtype=np.intp)
-        here = edges.slice(start, facts["edges"]).to_pandas()
-        start += facts["edges"]
+    for count, rows, others, is_sparse, dtype in kept:
+        columns, here = rows if others is None else others, edges.slice(start, count).to_pandas()
+        start += count
         i, j = (
             place_in(members, labels.get_indexer_for(pd.Index(here[side])))
             for side, members in (("firm", rows), ("peer", columns))
         )
-        entries = (here["weight"].to_numpy(dtype=facts["dtype"]), (i, j))
+        entries = (here["weight"].to_numpy(dtype=dtype), (i, j))
         weights = sparse.csr_array(entries, shape=(len(rows), len(columns)))
-        yield CrossSection(rows, columns, frozen(weights if facts["is_sparse"] else weights.toarray()))
+        yield CrossSection(rows, columns, frozen(weights if is_sparse else weights.toarray()))

@@ -10,7 +10,7 @@ import pandas as pd
 from scipy import linalg, sparse
 
 from peerattn.exceptions import InputError, checked
-from peerattn.network.base import BaseNetwork
+from peerattn.network.base import Network
 from peerattn.network.cross_section import Array, CrossSection
 from peerattn.network.measures.concentration import by_period_table
 from peerattn.panel.labels import find_period
@@ -109,7 +109,7 @@ class Asymmetry(Shown):
 
 
 @checked
-def asymmetry(network: BaseNetwork) -> Asymmetry:
+def asymmetry(network: Network) -> Asymmetry:
     """Measure how one-sided a network is, and split it into popularity and true direction.
 
     On pairs with both weights positive ``log w_ij − log w_ji = (c_j − c_i) + rest_ij``, c by least squares with pairs
@@ -174,7 +174,7 @@ def asymmetry(network: BaseNetwork) -> Asymmetry:
 
 
 @checked
-def reciprocity(network: BaseNetwork) -> pd.Series:
+def reciprocity(network: Network) -> pd.Series:
     """Return the share of weight that is returned: ``Σ min(w_ij, w_ji) / Σ w_ij`` over pairs of distinct firms.
 
     Parameters

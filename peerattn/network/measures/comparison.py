@@ -12,13 +12,13 @@ from scipy import sparse
 
 from peerattn.exceptions import InputError, checked
 from peerattn.network.attributes import code_numbers
-from peerattn.network.base import BaseNetwork
+from peerattn.network.base import Network
 from peerattn.network.cross_section import Array, CrossSection, as_dense, strongest
 from peerattn.render import show_label
 
 
 @checked
-def overlap(network: BaseNetwork, codes: pd.Series) -> pd.DataFrame:
+def overlap(network: Network, codes: pd.Series) -> pd.DataFrame:
     """Return how much weight stays within a code (an industry), against what chance gives.
 
     Parameters
@@ -74,7 +74,7 @@ def weight_to_groups(weights: Any, group: Array, count: int) -> Array:
 
 
 @checked
-def group_flows(network: BaseNetwork, groups: pd.Series, period: Any = None) -> pd.DataFrame:
+def group_flows(network: Network, groups: pd.Series, period: Any = None) -> pd.DataFrame:
     """Return the weight of one group of focal firms on each group of peers: the mean row, summed over peers' groups.
 
     Parameters
@@ -118,7 +118,7 @@ def _number_first(name: str) -> tuple[bool, int, str]:
 
 
 @checked
-def turnover(network: BaseNetwork, *, top_k: int = 10) -> pd.DataFrame:
+def turnover(network: Network, *, top_k: int = 10) -> pd.DataFrame:
     """Return how much of each firm's attention moves from one period to the next.
 
     Parameters
@@ -175,9 +175,7 @@ def common_tops(first: Any, second: Any, k: int) -> tuple[Array, Array, Array]:
     return common, one, other
 
 
-def aligned(
-    first: BaseNetwork, second: BaseNetwork
-) -> Iterator[tuple[Any, Array, Array, sparse.csr_array, sparse.csr_array]]:
+def aligned(first: Network, second: Network) -> Iterator[tuple[Any, Array, Array, Any, Any]]:
     """Yield each common period, the focal firms and the peers that both networks have, and both weights among them.
 
     Firms are positions in the first network's labels, ascending.
@@ -203,7 +201,7 @@ def aligned(
 
 
 @checked
-def network_correlation(first: BaseNetwork, second: BaseNetwork) -> float:
+def network_correlation(first: Network, second: Network) -> float:
     """Return the correlation of two networks' weights over pairs of distinct firms, all common periods together.
 
     Parameters
@@ -252,7 +250,7 @@ def network_correlation(first: BaseNetwork, second: BaseNetwork) -> float:
 
 
 @checked
-def common_peers(first: BaseNetwork, second: BaseNetwork, k: int = 5) -> float:
+def common_peers(first: Network, second: Network, k: int = 5) -> float:
     """Return the mean share of common top-k peers, over firms and common periods.
 
     Parameters
@@ -296,7 +294,7 @@ def common_peers(first: BaseNetwork, second: BaseNetwork, k: int = 5) -> float:
 _REPEATED = {"seeds": "random starts", "folds": "training samples"}
 
 
-def stability_sentence(network: BaseNetwork) -> str:
+def stability_sentence(network: Network) -> str:
     """Return one sentence on :attr:`PeerNetwork.stability`; empty where it is unknown.
 
     Examples

@@ -8,14 +8,14 @@ import numpy as np
 import pandas as pd
 
 from peerattn.exceptions import checked
-from peerattn.network.base import BaseNetwork
+from peerattn.network.base import Network
 from peerattn.network.cross_section import Array
 from peerattn.network.measures.comparison import stability_sentence
 from peerattn.render import Table, show_label
 
 
 @checked
-def in_strength(network: BaseNetwork) -> pd.DataFrame:
+def in_strength(network: Network) -> pd.DataFrame:
     """Return the weight each firm receives: the sum of its column, ``s_j = Σ_i w_ij``.
 
     Parameters
@@ -44,7 +44,7 @@ def in_strength(network: BaseNetwork) -> pd.DataFrame:
 
 
 @checked
-def effective_peers(network: BaseNetwork) -> pd.DataFrame:
+def effective_peers(network: Network) -> pd.DataFrame:
     """Return how many peers each firm in effect has: ``1 / Σ_j p_ij²`` with ``p_ij = |w_ij| / Σ_j |w_ij|``.
 
     Parameters
@@ -69,7 +69,7 @@ def effective_peers(network: BaseNetwork) -> pd.DataFrame:
 
 
 @checked
-def concentration(network: BaseNetwork) -> pd.DataFrame:
+def concentration(network: Network) -> pd.DataFrame:
     """Return how concentrated attention is, per period.
 
     Parameters
@@ -127,7 +127,7 @@ def gini(values: Array) -> float:
 
 
 @checked
-def connectedness(network: BaseNetwork) -> pd.DataFrame:
+def connectedness(network: Network) -> pd.DataFrame:
     """Return how much each firm gives to others, takes from others, and the difference.
 
     ``from_i = Σ_{j≠i} |w_ij|``, ``to_j = Σ_{i≠j} |w_ij|``, ``net = to − from``.
@@ -169,7 +169,7 @@ def connectedness(network: BaseNetwork) -> pd.DataFrame:
     return network.tidy(parts)
 
 
-def summary_table(network: BaseNetwork) -> Table:
+def summary_table(network: Network) -> Table:
     """Return a summary: sizes, spread and isolates, a row for each period (of more than 24 every n-th).
 
     Returns

@@ -11,7 +11,7 @@ from scipy import stats
 
 from peerattn.exceptions import InputError, checked
 from peerattn.network.attributes import characteristic, code_numbers
-from peerattn.network.base import BaseNetwork
+from peerattn.network.base import Network
 from peerattn.network.cross_section import Array, CrossSection, frozen, strongest
 from peerattn.network.inference.dyadic import Difference, DyadicRegression, SameCode, dyadic_regression
 from peerattn.network.inference.permutation import among, within
@@ -108,8 +108,8 @@ class Validation(Shown):
 
 @checked
 def validate(
-    network: BaseNetwork,
-    links: BaseNetwork,
+    network: Network,
+    links: Network,
     *,
     k: int = 10,
     codes: pd.Series | None = None,
@@ -237,7 +237,7 @@ class _Period:
         return ((self.links @ member) / np.maximum(self.other @ member, 1.0))[:, group]
 
 
-def _cells(network: BaseNetwork, codes: Any, size: Any, n_groups: int) -> Array | None:
+def _cells(network: Network, codes: Any, size: Any, n_groups: int) -> Array | None:
     """Group of each label by its last known code and its mean rank by size; None without both."""
     if codes is None and size is None:
         return None
@@ -249,7 +249,7 @@ def _cells(network: BaseNetwork, codes: Any, size: Any, n_groups: int) -> Array 
     return np.asarray(pd.MultiIndex.from_arrays([last, np.ceil(by_size * n_groups)]).factorize(sort=True)[0])
 
 
-def _regression(network: BaseNetwork, one: _Period, codes: Any, size: Any) -> DyadicRegression | None:
+def _regression(network: Network, one: _Period, codes: Any, size: Any) -> DyadicRegression | None:
     """Links of one period on weights and what else pairs have in common; None where no firm is on both sides."""
     if len(np.intersect1d(one.rows, one.columns)) < 3:
         return None

@@ -14,7 +14,7 @@ import torch
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import refuse
 from peerattn.models.attention.candidates import D_CODE, candidates_of
 from peerattn.models.attention.fitting import fit_stack
 from peerattn.models.attention.heads import Settings, heads_table, prior_strengths
@@ -23,7 +23,7 @@ from peerattn.models.attention.networks import AttentionNetworks
 from peerattn.models.attention.options import check_device, check_options
 from peerattn.models.attention.priors import PairTerms, read_priors
 from peerattn.models.attention.reference import Reference
-from peerattn.models.attention.rows import refuse_other_periods
+from peerattn.models.attention.rows import OF_ARRAYS, refuse_other_periods
 from peerattn.models.attention.search import TOGETHER
 from peerattn.models.attention.stability import SECTIONS, stability
 from peerattn.models.attention.stages import made_from
@@ -88,8 +88,7 @@ class StackModel(AttentionNetworks):
         """Learn mean and standard deviation of the known outcomes; models train in these units."""
         assert training.y is not None
         known = np.isfinite(training.y) & (training.loss_weights > 0)
-        if not known.any():
-            raise InputError("loss_weight: no row of known outcome has a positive weight.")
+        refuse(not known.any(), "loss_weight: no row of known outcome has a positive weight.")
         y, weight = training.y[known], training.loss_weights[known]
         self.y_center_ = float(np.average(y, weights=weight))
         self.y_scale_ = float(np.sqrt(np.average((y - self.y_center_) ** 2, weights=weight))) or 1.0
@@ -233,28 +232,24 @@ class AttentionModel(StackModel):
         """
         check_options(self)
         if joined():
-            if not isinstance(self.own, str):
-                raise InputError(
-                    "own: an estimator is fitted by each process, which may differ. Fit in one process, outside data_parallel()."
-                )
+            differs = (
+                "own: an estimator is fitted by each process, which may differ. Fit in one process, outside "
+            )
+            refuse(not isinstance(self.own, str), f"{differs}data_parallel().")
             X, y, sample_weight, loss_weight, peer_weight = of_all_processes(
                 self, X, y, sample_weight, loss_weight, peer_weight
             )
         refuse_beside_files(X, loss_weight=loss_weight, peer_weight=peer_weight)
         check_device(device)
-        if self.attention == "cross" and reference is None:
-            raise InputError(
-                'attention="cross" needs reference=: the firms that answer, a frame or (X_ref, y_ref).'
-            )
+        needs = 'attention="cross" needs reference=: the firms that answer, a frame or (X_ref, y_ref).'
+        refuse(self.attention == "cross" and reference is None, needs)
         universe = None if reference is None else Reference.of(reference).X
         panel, training = self._gate_training(X, y, sample_weight, universe)
         self.weighs_peers_ = peer_weight is not None
         given = {"loss_weight": loss_weight, "peer_weight": peer_weight}
         training = self._weighted(panel, training, sample_weight, given)
-        if reference is not None and not panel.dated and self.attention == "self":
-            raise InputError(
-                'reference: on arrays self-attention looks to the training rows; use attention="cross".'
-            )
+        alone = reference is not None and not panel.dated and self.attention == "self"
+        refuse(alone, f"reference: {OF_ARRAYS}")
         training = self._standardise_outcomes(training)
         self.reference_ = None if reference is None else self._reference_rows(reference)
         if self.reference_ is not None:

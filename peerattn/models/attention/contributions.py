@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import expect
 from peerattn.models.attention.base import AttentionModel
 from peerattn.models.attention.batches import Batch
 from peerattn.models.attention.heads import Heads, Member
@@ -55,10 +55,8 @@ def contributions(model: Any, X: Any, *, outcomes: Any = None, reference: Any = 
     >>> contributions(model, panel.X).row_normalized
     False
     """
-    if not isinstance(model, AttentionModel):
-        raise InputError(
-            f"model: expected a fitted attention model of softmax weights or a covariance, got {type(model).__name__}."
-        )
+    wanted = "a fitted attention model of softmax weights or a covariance"
+    expect(isinstance(model, AttentionModel), "model", wanted, type(model).__name__)
     _, sections = model._gate_call(X, outcomes, reference)
     matrices = {}
     for section in sections:

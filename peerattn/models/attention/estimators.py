@@ -14,7 +14,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import check_names, refuse
 from peerattn.models.attention.base import AttentionModel
 from peerattn.models.base import PeerRegressor
 from peerattn.models.by_period import training_panel
@@ -208,18 +208,15 @@ class PeerAttentionClassifier(ClassifierMixin, AttentionModel):
         if is_stored(X):
             X, y = training_panel(self, X, y), None
         y = X.y if y is None and isinstance(X, Panel) else y
-        if y is None:
-            raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        refuse(y is None, f"{type(self).__name__} requires y to be passed, but the target y is None.")
         y = as_pandas(y)
         labels = _one_column(y)
         known = ~pd.isna(labels)
         check_classification_targets(np.asarray(labels[known].tolist()))
         seen = np.unique(np.asarray(labels[known].tolist()))
         self.classes_ = np.unique(np.concatenate(gathered(seen)))
-        if len(self.classes_) < 2:
-            raise InputError(
-                f"Classifier can't train when only one class is present: y holds {self.classes_.tolist()}."
-            )
+        held = f"y holds {self.classes_.tolist()}"
+        refuse(len(self.classes_) < 2, f"Classifier can't train when only one class is present: {held}.")
         return super().fit(X, self._encode_outcomes(y), sample_weight, **options)
 
     @one_thread()
@@ -268,17 +265,10 @@ class PeerAttentionClassifier(ClassifierMixin, AttentionModel):
         known = ~pd.isna(labels)
         numbers = np.full(len(labels), np.nan)
         at = pd.Index(self.classes_).get_indexer(pd.Index(labels[known].tolist()))
-        if (at < 0).any():
-            new = labels[known][at < 0][0]
-            raise InputError(
-                f"y holds class {new!r}, which was not there in fit; classes are {self.classes_.tolist()}."
-            )
+        check_names("y", "class", labels[known][at < 0], self.classes_.tolist())
         numbers[known] = at
-        return (
-            pd.Series(numbers, index=outcomes.index)
-            if isinstance(outcomes, pd.Series | pd.DataFrame)
-            else numbers
-        )
+        framed = isinstance(outcomes, pd.Series | pd.DataFrame)
+        return pd.Series(numbers, index=outcomes.index) if framed else numbers
 
     def _standardise_outcomes(self, training: Rows) -> Rows:
         self.y_center_, self.y_scale_ = 0.0, 1.0

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from sklearn.base import is_classifier
 
-from peerattn.exceptions import InputError, check_at_least, check_one_of, did_you_mean, expect
+from peerattn.exceptions import InputError, check_at_least, check_one_of, did_you_mean, expect, refuse
 
 NAMES = ("flexible", "linear", "none")  # own models that have a name
 CHOICES: dict[str, tuple[Any, ...]] = {
@@ -35,9 +35,8 @@ def check_options(estimator: Any) -> None:
     losses = ("auto", "cross_entropy") if classes else ("auto", "squared_error", "huber")
     if loss not in losses and (classes or not _number(loss) or not 0 < loss < 1):
         more = "" if classes else ", or a number between 0 and 1 (the quantile of a pinball loss)"
-        raise InputError(
-            f"loss must be one of {list(losses)}{more}, got {loss!r}.{did_you_mean(loss, losses)}"
-        )
+        near = did_you_mean(loss, losses)
+        raise InputError(f"loss must be one of {list(losses)}{more}, got {loss!r}.{near}")
 
 
 def _number(value: Any) -> bool:
@@ -58,8 +57,7 @@ def _check_own(estimator: Any) -> None:
     if isinstance(own, str) and own in NAMES:
         return
     if isinstance(own, str) or not (hasattr(own, "fit") and hasattr(own, "predict")):
-        raise InputError(
-            f'own must be "flexible", "linear", "none" or a scikit-learn estimator, got {own!r}.{did_you_mean(own, NAMES)}'
-        )
-    if is_classifier(estimator) and not hasattr(own, "predict_proba"):
-        raise InputError(f"own: a classifier with predict_proba is needed for classes, got {own!r}.")
+        names, near = ", ".join(f'"{name}"' for name in NAMES), did_you_mean(own, NAMES)
+        raise InputError(f"own must be {names} or a scikit-learn estimator, got {own!r}.{near}")
+    plain = is_classifier(estimator) and not hasattr(own, "predict_proba")
+    refuse(plain, f"own: a classifier with predict_proba is needed for classes, got {own!r}.")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, refuse
 from peerattn.models.attention.base import AttentionModel
 from peerattn.models.attention.heads import Heads
 from peerattn.models.own.losses import gradient
@@ -25,8 +25,9 @@ def panel_head_importance(
     """
     _, sections = model._gate_call(X, outcomes, reference)
     truth = model._check(X, model._encode_outcomes(y), fitting=False).outcomes
+    unknown = "y: the importance of heads is measured on known outcomes, got none."
     if truth is None:
-        raise InputError("y: the importance of heads is measured on known outcomes, got none.")
+        raise InputError(unknown)
     target = (truth - model.y_center_) / model.y_scale_
     without = {
         (start, head): panel_with_heads(model, {start: [k for k in member.kept if k != head]})
@@ -43,8 +44,7 @@ def panel_head_importance(
                 predicted - one._outputs(section)[0][known] for one in without.values()
             )  # linear in every head
             found.append([abs((each * slope).sum()) / known.sum() for each in added])
-    if not found:
-        raise InputError("y: the importance of heads is measured on known outcomes, got none.")
+    refuse(not found, unknown)
     rows = dict(zip(without, np.mean(found, axis=0), strict=True))
     index = pd.MultiIndex.from_tuples(rows, names=["start", "head"]) if rows else model.heads_.index
     return pd.Series(list(rows.values()), index=index, name="importance", dtype=float)

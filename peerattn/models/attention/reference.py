@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import expect
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,7 @@ class Reference:
         if isinstance(reference, cls):
             return reference
         if isinstance(reference, tuple):
-            if len(reference) != 2:
-                raise InputError(
-                    f"reference: expected a frame or a pair (X_ref, y_ref), got a tuple of {len(reference)}."
-                )
+            pair = "a frame or a pair (X_ref, y_ref)"
+            expect(len(reference) == 2, "reference", pair, f"a tuple of {len(reference)}")
             return cls(*reference)
         return cls(reference)

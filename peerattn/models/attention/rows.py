@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
-from peerattn.exceptions import InputError, expect
+from peerattn.exceptions import InputError, expect, refuse
 from peerattn.models.attention.fitting import Stack
 from peerattn.models.attention.priors import PairTerms, excluded_group
 from peerattn.models.attention.reference import Reference
@@ -24,6 +24,8 @@ from peerattn.panel.design import Design
 from peerattn.panel.panel import Panel
 from peerattn.panel.reading import as_panel
 from peerattn.render import show_label
+
+OF_ARRAYS = 'on arrays self-attention looks to the training rows; use attention="cross".'
 
 
 class AttentionRows(PeerModel):
@@ -137,10 +139,9 @@ class AttentionRows(PeerModel):
         past: History | None = None,
     ) -> tuple[Panel, Iterator[Section]]:
         check_is_fitted(self, "stack_")
-        if outcomes is not None and not self.reads_outcomes:
-            why = 'attention="cross" reads the reference\'s: pass reference=(X_ref, y_ref)'
-            why = 'task="forecast" reads no outcomes: use task="explain"' if self.task == "forecast" else why
-            raise InputError(f"outcomes= was given, but {why}.")
+        why = 'attention="cross" reads the reference\'s: pass reference=(X_ref, y_ref)'
+        why = 'task="forecast" reads no outcomes: use task="explain"' if self.task == "forecast" else why
+        refuse(outcomes is not None and not self.reads_outcomes, f"outcomes= was given, but {why}.")
         panel, call = self._gate_rows(X, self._encode_outcomes(outcomes))
         self._warn_of_lost_periods(panel)
         alike = self.attention == "cross" or (peer_weight is not None) == self.weighs_peers_
@@ -153,14 +154,13 @@ class AttentionRows(PeerModel):
 
     def _pools(self, panel: Panel, call: Rows, told: bool, reference: Any) -> Iterator[Section]:
         if self.attention == "self" and not self.dated_ and not told:
-            remedy = 'A model fitted on arrays looks to its training rows. Use attention="cross".'
-            expect(reference is None, "reference", "None", "one", remedy)
+            refuse(reference is not None, f"reference: {OF_ARRAYS}")
             return self._against_training(panel, call)
         extra = self.reference_ if reference is None else self._reference_rows(reference)
         if extra is not None:
             refuse_other_periods(panel, extra[0], of_fit=reference is None)
-        if self.needs_outcomes and not told:
-            raise InputError('task="explain" on a panel predicts from the peers\' outcomes: pass outcomes=.')
+        untold = 'task="explain" on a panel predicts from the peers\' outcomes: pass outcomes=.'
+        refuse(self.needs_outcomes and not told, untold)
         return self._cross_sections(panel, call, extra, warn=True)
 
     def _cross_sections(

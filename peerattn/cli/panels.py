@@ -15,8 +15,8 @@ from peerattn.cli.options import CompareOptions, Dataset, PanelOptions, SplitOpt
 from peerattn.datasets.presets import PRESETS, read_preset
 from peerattn.evaluation import NewFirms, WalkForward
 from peerattn.exceptions import check_names, expect, refuse
-from peerattn.models.attention.reference import Reference
 from peerattn.models.forecasters import make_model, model_names, model_title, needs_industry
+from peerattn.models.reference import Reference
 from peerattn.panel import Panel, find_period, read_panel, scan_panel
 from peerattn.panel.columns import refuse_unknown
 from peerattn.panel.files import KINDS

@@ -298,13 +298,16 @@ class PeerModel(PanelModel):
         for period, at in panel.cross_sections():
             yield Section(period if panel.dated else None, at, call.take(at), self.training_rows_)
 
-    def _predict_sections(self, panel: Panel, sections: Iterator[Section]) -> np.ndarray | pd.Series:
-        predicted, isolated = np.empty(len(panel)), np.zeros(len(panel), dtype=bool)
+    _classes: Any = None  # of which a prediction has a column each
+
+    def _predict_sections(self, panel: Panel, sections: Iterator[Section]) -> Any:
+        predicted = np.empty((len(panel), *np.shape(self._classes)))
+        isolated = np.zeros(len(panel), dtype=bool)
         for section in sections:
             predicted[section.at], isolated[section.at] = self._attend(section)
         self._warn_of_isolates(panel, isolated)
         self._warn_of_shared_periods(panel)
-        return panel.restore(predicted)
+        return panel.restore(predicted, self._classes)
 
     def _warn_of_isolates(self, panel: Panel, isolated: np.ndarray) -> None:
         if isolated.any():

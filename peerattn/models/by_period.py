@@ -7,7 +7,7 @@ import json
 import os
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -15,13 +15,16 @@ from typing import Any
 from urllib.parse import quote
 
 import joblib
+import numpy as np
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from peerattn import __version__
 from peerattn.exceptions import InputError, warn_user
+from peerattn.panel.frames import as_pandas
 from peerattn.panel.panel import Panel, panel_digest
 from peerattn.panel.stored import StoredPanel, is_stored, scan_panel
+from peerattn.processes import gathered
 from peerattn.render import atomic_path, check_writable, show_label, unfinished, write_atomic
 
 # a line for each file; readers of Parquet folders pass over names that begin with _
@@ -34,6 +37,24 @@ def training_panel(model: Any, X: Any, y: Any) -> Panel:
     if stored.outcome is None:
         raise InputError("y: the stored panel has no outcome; name its column, y= or scan_panel(outcome=).")
     return stored.sample()
+
+
+def of_all_processes(model: Any, X: Any, y: Any, *weights: Any) -> list[Any]:
+    """Return rows, outcomes and weights of all processes, one process after another."""
+    if is_stored(X):
+        X, y = training_panel(model, X, y), None
+    if isinstance(X, Panel):
+        X, y = X.X, X.y if y is None else y
+    parts = gathered([None if value is None else as_pandas(value) for value in (X, y, *weights)])
+    return [_one_after_another(each) for each in zip(*parts, strict=True)]
+
+
+def _one_after_another(values: Sequence[Any]) -> Any:
+    if values[0] is None:
+        return None
+    if not isinstance(values[0], pd.Series | pd.DataFrame):
+        return np.concatenate([np.asarray(value) for value in values])
+    return pd.concat(values, ignore_index=not isinstance(values[0].index, pd.MultiIndex))
 
 
 def _stored(model: Any, X: Any, name: str, column: Any, **columns: Any) -> StoredPanel:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -91,6 +92,11 @@ class Rows:
 
         return cls(**{each.name: together(each.name) for each in fields(cls)})
 
+    def checksums(self) -> np.ndarray:
+        """Return a checksum of each row's numbers (rounded: copies may differ in the last bit), (n,)."""
+        numbers = np.ascontiguousarray(np.round(self.x, 6) + 0.0)
+        return np.array([zlib.crc32(row.tobytes()) for row in numbers])
+
     def joined(self, other: Rows) -> Rows:
         """Return these rows followed by the other ones."""
         return Rows.stacked([self, other])
@@ -137,6 +143,18 @@ class Section:
         mine = self.focal.identity[rows, None]
         may = (mine == NOBODY) | (mine != self.peers.identity[None, :])
         return may if self.answering is None else may & self.answering[None, :]
+
+    def take(self, focal: np.ndarray | slice, peers: np.ndarray | slice) -> Section:
+        """Return some focal rows of the cross-section, and some of its peers."""
+        answering = None if self.answering is None else self.answering[peers]
+        own = None if self.own is None else (self.own[0][focal], self.own[1][peers])
+        rows, pool = self.focal.take(focal), self.peers.take(peers)
+        return replace(self, focal=rows, peers=pool, answering=answering, own=own)
+
+    @property
+    def same_rows(self) -> bool:
+        """Whether focal rows and peers are the same rows in the same order, as on arrays."""
+        return len(self.peers) == len(self.focal) and np.shares_memory(self.peers.x, self.focal.x)
 
     def unknown(self) -> Section:
         """Return the cross-section without the outcomes of its focal rows."""

@@ -118,11 +118,16 @@ class Panel:
         for start, stop in zip(starts, [*starts[1:], len(self)], strict=True):
             yield self.period[start], slice(start, stop)
 
-    def restore(self, values: np.ndarray, name: object = None) -> np.ndarray | pd.Series:
-        """Put one value a row into the order the rows came in: a Series when a pandas frame carried firm and period."""
+    def restore(self, values: np.ndarray, name: Any = None) -> Any:
+        """Put values of rows into the order the rows came in: a Series when a pandas frame carried firm and period.
+
+        Of several columns, whose names are ``name``, a DataFrame.
+        """
         out = np.empty_like(values)
         out[self.order] = values
-        return pd.Series(out, index=self.index, name=name) if self.returns_series else out
+        if not self.returns_series:
+            return out
+        return pd.Series(out, self.index, name=name) if out.ndim == 1 else pd.DataFrame(out, self.index, name)
 
     def take(self, at: np.ndarray) -> Panel:
         """Return some rows, in the panel's order; their order is then the one they came in."""

@@ -20,13 +20,13 @@ from peerattn.evaluation.running.inputs import LABELS
 from peerattn.evaluation.running.scoring import explain_score
 from peerattn.exceptions import checked, refuse
 from peerattn.models import CommonShocksRegressor, IndustryMeansRegressor, OwnHistoryRegressor
-from peerattn.models.attention.reference import Reference
 from peerattn.models.base import PeerRegressor
 from peerattn.models.forecasters import make_model, model_title
 from peerattn.models.industry import IndustryPeerRegressor
 from peerattn.models.panel_model import PanelModel
 from peerattn.models.peer_features import PeerFeatures
 from peerattn.models.peer_weights import peer_weights
+from peerattn.models.reference import Reference
 from peerattn.network import PeerNetwork
 from peerattn.panel import Panel
 from peerattn.render import show_label

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from peerattn.exceptions import check_names, expect, refuse
-from peerattn.models.attention.reference import Reference
+from peerattn.models.reference import Reference
 from peerattn.panel import Panel, as_panel, read_panel
 from peerattn.panel.frames import as_pandas, read_frame
 from peerattn.panel.gate import examine

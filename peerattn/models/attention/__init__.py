@@ -4,8 +4,8 @@ from peerattn.models.attention.contributions import contributions
 from peerattn.models.attention.covariance_regressor import CovariancePeerRegressor
 from peerattn.models.attention.estimators import PeerAttentionClassifier, PeerAttentionRegressor
 from peerattn.models.attention.priors import Prior
-from peerattn.models.attention.reference import Reference
 from peerattn.models.attention.search_profile import SearchProfile
+from peerattn.models.reference import Reference
 
 __all__ = [
     "CovariancePeerRegressor",

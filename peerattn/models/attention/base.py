@@ -22,18 +22,16 @@ from peerattn.models.attention.judging import Candidate
 from peerattn.models.attention.networks import AttentionNetworks
 from peerattn.models.attention.options import check_device, check_options
 from peerattn.models.attention.priors import PairTerms, read_priors
-from peerattn.models.attention.reference import Reference
-from peerattn.models.attention.rows import OF_ARRAYS, refuse_other_periods
+from peerattn.models.attention.rows import OF_ARRAYS
 from peerattn.models.attention.search import TOGETHER
 from peerattn.models.attention.stability import SECTIONS, stability
 from peerattn.models.attention.stages import made_from
-from peerattn.models.by_period import refuse_beside_files, training_panel
+from peerattn.models.by_period import of_all_processes, refuse_beside_files
 from peerattn.models.own.training import Problem
 from peerattn.models.pools import Rows, Section
-from peerattn.panel.frames import as_pandas
+from peerattn.models.reference import Reference, refuse_other_periods
 from peerattn.panel.panel import Panel
-from peerattn.panel.stored import is_stored
-from peerattn.processes import from_first, gathered, joined
+from peerattn.processes import from_first, joined
 from peerattn.training import Checkpoint, one_thread
 
 
@@ -260,21 +258,3 @@ class AttentionModel(StackModel):
             kept = Checkpoint(checkpoint, made_from(self, training, panel.period, *others))
         self._learn(training, panel, kept, device)
         return self
-
-
-def of_all_processes(model: AttentionModel, X: Any, y: Any, *weights: Any) -> list[Any]:
-    """Return rows, outcomes and weights of all processes, one process after another."""
-    if is_stored(X):
-        X, y = training_panel(model, X, y), None
-    if isinstance(X, Panel):
-        X, y = X.X, X.y if y is None else y
-    parts = gathered([None if value is None else as_pandas(value) for value in (X, y, *weights)])
-    return [_one_after_another(each) for each in zip(*parts, strict=True)]
-
-
-def _one_after_another(values: Sequence[Any]) -> Any:
-    if values[0] is None:
-        return None
-    if not isinstance(values[0], pd.Series | pd.DataFrame):
-        return np.concatenate([np.asarray(value) for value in values])
-    return pd.concat(values, ignore_index=not isinstance(values[0].index, pd.MultiIndex))

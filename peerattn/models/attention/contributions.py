@@ -62,7 +62,7 @@ def contributions(model: Any, X: Any, *, outcomes: Any = None, reference: Any = 
     for section in sections:
         labels, group = model._peer_columns(section)
         seen = model._as_seen(section)
-        contributed = _contributed(model, seen)
+        contributed = model.stack_.summed(seen, _of_part)
         blocks = [contributed(rows) @ group for rows in section.chunks()]
         matrices[section.period] = (section.focal.label, labels, np.concatenate(blocks) * model.y_scale_)
     return PeerNetwork.from_matrices(
@@ -70,22 +70,8 @@ def contributions(model: Any, X: Any, *, outcomes: Any = None, reference: Any = 
     )
 
 
-def _contributed(model: AttentionModel, seen: Section) -> Callable[[slice], np.ndarray]:
-    """Return what gives, for focal rows, what all parts contribute, (n_rows, n_peers), in units of training."""
-    each = [
-        (model.stack_.weight(name), _of_part(fitted, seen)) for name, fitted in model.stack_.peers().items()
-    ]
-
-    def contributed(rows: slice) -> np.ndarray:
-        total = np.zeros((rows.stop - rows.start, len(seen.peers)))
-        for share, sizes in each:
-            total += share * sizes(rows)
-        return total
-
-    return contributed
-
-
 def _of_part(part: Heads | Covariance, seen: Section) -> Callable[[slice], np.ndarray]:
+    """Return what gives, for focal rows, what a part contributes, (n_rows, n_peers), in units of training."""
     if isinstance(part, Heads):
         return lambda rows: np.tensordot(
             part.mix, [_of_member(m, part, seen, rows) for m in part.members], axes=1

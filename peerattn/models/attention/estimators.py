@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -229,17 +228,13 @@ class PeerAttentionClassifier(ClassifierMixin, AttentionModel):
         """
         return self._predictions(X, outcomes=outcomes, reference=reference, peer_weight=peer_weight)
 
-    def _predicted(self, panel: Panel, call: Iterator[Section]) -> np.ndarray | pd.DataFrame:
-        probability = np.empty((len(panel), len(self.classes_)))
-        isolated = np.zeros(len(panel), dtype=bool)
-        for section in call:
-            outputs, isolated[section.at] = self._outputs(section)
-            probability[section.at] = _softmax(outputs)
-        self._warn_of_isolates(panel, isolated)
-        self._warn_of_shared_periods(panel)
-        restored = np.empty_like(probability)
-        restored[panel.order] = probability
-        return pd.DataFrame(restored, index=panel.index, columns=self.classes_) if panel.dated else restored
+    @property
+    def _classes(self) -> np.ndarray:
+        return self.classes_
+
+    def _attend(self, section: Section) -> tuple[np.ndarray, np.ndarray]:
+        outputs, isolated = self._outputs(section)
+        return _softmax(outputs), isolated
 
     def predict(
         self, X: Any, *, outcomes: Any = None, reference: Any = None, peer_weight: Any = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -89,6 +89,23 @@ class Stack:
         """Return the weight of a part that reads peers (of differences within a period, where it has two)."""
         weights = self.stages[PEERS].weights.items()
         return float(sum(w for (name, of), w in weights if name == part and of != MEAN))
+
+    def summed(self, seen: Section, of: Any, part: str | None = None) -> Callable[[slice], np.ndarray]:
+        """Return the sum over parts that read peers of what ``of(part, seen)`` gives for focal rows, (n_rows, n_peers).
+
+        Each counts by its weight; one part alone, where it is named, as it is.
+        """
+        each = [
+            (1.0 if part else self.weight(name), of(fitted, seen))
+            for name, fitted in self.peers().items()
+            if part in (None, name)
+        ]
+
+        def total(rows: slice) -> np.ndarray:
+            none = np.zeros((rows.stop - rows.start, len(seen.peers)))
+            return np.asarray(sum((share * of_part(rows) for share, of_part in each), none))
+
+        return total
 
     def predict(self, seen: Sequence[Section]) -> list[np.ndarray]:
         """Return predictions of the focal rows of cross-sections as candidates see them, (n_focal, K) each."""

@@ -105,12 +105,11 @@ class Heads:
 
     def derivative(self, section: Section) -> Callable[[slice], np.ndarray]:
         """Return what gives the derivative of predictions by the peers' outcomes: heads added up by their slopes."""
-        outcomes = [member.spec.values == "outcomes" for member in self.members]
-        slopes = [
-            replace(m, share=m.state["value"][:, 0]) if of else m
-            for m, of in zip(self.members, outcomes, strict=True)
+        sloped = [
+            replace(m, share=m.state["value"][:, 0]) if m.spec.values == "outcomes" else m
+            for m in self.members
         ]
-        return partial(replace(self, members=tuple(slopes)).weights, section)
+        return partial(replace(self, members=tuple(sloped)).weights, section)
 
     def network(self, section: Section, rows: slice, layer: int | None = None) -> np.ndarray:
         """Return weights whose rows sum to one: what a firm gives to the null peer is divided among the others."""

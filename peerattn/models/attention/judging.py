@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from peerattn.models.attention.origins import Origin, outcomes_of, row_keys
+from peerattn.models.attention.origins import Origin, outcomes_of
 from peerattn.models.attention.stack import FEW_PERIODS, HeldOut, Stage, effective_number, weigh
 from peerattn.models.own.losses import loss_of
 from peerattn.models.own.training import Problem, Training
@@ -145,7 +145,7 @@ class Evidence:
             return None
         rows = [section.focal for section in sections]
         base = np.concatenate([s.own[0] for each in self.judged for s in each.seen if s.own is not None])
-        firm = [r.owner.to_numpy(dtype=object) if self.problem.dated else row_keys(r) for r in rows]
+        firm = [r.owner.to_numpy(dtype=object) if self.problem.dated else r.checksums() for r in rows]
         period = np.repeat(np.arange(len(rows)), [len(r) for r in rows])
         return HeldOut(base, *outcomes_of(sections), pd.factorize(np.concatenate(firm))[0], period)
 

@@ -108,17 +108,7 @@ class AttentionNetworks(AttentionRows):
 
     def _derivative(self, seen: Section, part: str | None = None) -> Callable[[slice], np.ndarray]:
         """Return what gives the derivative of predictions by the peers' outcomes: of the whole prediction, or of one part."""
-        each = [
-            (1.0 if part else self.stack_.weight(name), fitted.derivative(seen))
-            for name, fitted in self.stack_.peers().items()
-            if part in (None, name)
-        ]
-
-        def weights(rows: slice) -> np.ndarray:
-            found = [share * of_part(rows) for share, of_part in each]
-            return np.sum(found, axis=0) if found else np.zeros((rows.stop - rows.start, len(seen.peers)))
-
-        return weights
+        return self.stack_.summed(seen, lambda of, seen: of.derivative(seen), part)
 
     def _selected(self, head: int | None) -> Heads:
         """Return the heads, or one of them."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from peerattn.models.own.training import FEW_ROWS
-from peerattn.models.pools import Rows, Section
+from peerattn.models.pools import Section
 
 SHARES = (2 / 3, 5 / 6)  # of the known outcomes come before an origin: what is judged resembles the final fit
 FOLDS = 3  # of one cross-section
@@ -69,33 +68,14 @@ def forward_origins(sections: Sequence[Section], purge: int, dated: bool) -> lis
 
 
 def _folds(section: Section, dated: bool) -> list[Origin]:
-    fold = row_keys(section.focal) % FOLDS
+    fold = section.focal.checksums() % FOLDS
     found = []
     for f in range(FOLDS):
         rest, at = np.flatnonzero(fold != f), np.flatnonzero(fold == f)
         if not (len(rest) and len(at)):
             return []
-        pool = rest if not dated and same_rows(section) else slice(None)
-        learned = rows_of(section, rest, pool)
-        judged = replace(rows_of(section, at, pool), own_copies=False)
+        pool = rest if not dated and section.same_rows else slice(None)
+        learned = section.take(rest, pool)
+        judged = replace(section.take(at, pool), own_copies=False)
         found.append(Origin([learned], [judged], forward=False))
     return found
-
-
-def rows_of(section: Section, focal: np.ndarray | slice, peers: np.ndarray | slice) -> Section:
-    """Return some focal rows of a cross-section, and some of its peers."""
-    answering = None if section.answering is None else section.answering[peers]
-    own = None if section.own is None else (section.own[0][focal], section.own[1][peers])
-    taken = (section.focal.take(focal), section.peers.take(peers))
-    return replace(section, focal=taken[0], peers=taken[1], answering=answering, own=own)
-
-
-def same_rows(section: Section) -> bool:
-    """Tell whether focal rows and peers are the same rows in the same order, as on arrays."""
-    return len(section.peers) == len(section.focal) and np.shares_memory(section.peers.x, section.focal.x)
-
-
-def row_keys(rows: Rows) -> np.ndarray:
-    """Return a checksum of each row's numbers (rounded: copies may differ in the last bit), (n,)."""
-    numbers = np.ascontiguousarray(np.round(rows.x, 6) + 0.0)
-    return np.array([zlib.crc32(row.tobytes()) for row in numbers])

@@ -14,16 +14,15 @@ from sklearn.utils.validation import check_is_fitted
 from peerattn.exceptions import InputError, expect, refuse
 from peerattn.models.attention.fitting import Stack
 from peerattn.models.attention.priors import PairTerms, excluded_group
-from peerattn.models.attention.reference import Reference
 from peerattn.models.base import PeerModel
 from peerattn.models.by_period import periods_of, refuse_beside_files
 from peerattn.models.own.history import History
 from peerattn.models.own.losses import Loss
-from peerattn.models.pools import Rows, Section, identities
+from peerattn.models.pools import Rows, Section
+from peerattn.models.reference import Reference, among_reference, refuse_other_periods, with_reference
 from peerattn.panel.design import Design
 from peerattn.panel.panel import Panel
 from peerattn.panel.reading import as_panel
-from peerattn.render import show_label
 
 OF_ARRAYS = 'on arrays self-attention looks to the training rows; use attention="cross".'
 
@@ -62,9 +61,6 @@ class AttentionRows(PeerModel):
     def needs_outcomes(self) -> bool:
         """Whether ``predict`` on a panel must be given ``outcomes=``."""
         return self.reads_outcomes
-
-    def _code_columns(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys((*self.codes, *self._groupings())))
 
     def _groupings(self) -> tuple[str, ...]:
         return () if self.own_group is None else (self.own_group,)
@@ -116,12 +112,12 @@ class AttentionRows(PeerModel):
     @staticmethod
     def _weighted(panel: Panel, training: Rows, sample_weight: Any, given: dict[str, Any]) -> Rows:
         """Return training rows with the loss and peer weights of a panel."""
-        found = {name: weight for name, weight in given.items() if weight is not None}
-        for name in found:
+        given = {name: weight for name, weight in given.items() if weight is not None}
+        for name in given:
             expect(panel.dated, name, "a panel", "arrays", "They take sample_weight=.")
             beside = "A frequency weight is both: pass one of them."
             expect(sample_weight is None, name, "no sample_weight= beside it", "both", beside)
-        read = {name: row_weights(panel, weight, name) for name, weight in found.items()}
+        read = {name: row_weights(panel, weight, name) for name, weight in given.items()}
         return replace(
             training,
             loss_weight=read.get("loss_weight", training.loss_weight),
@@ -209,55 +205,6 @@ class AttentionRows(PeerModel):
         listed = list(sections)
         told = past.told([self._as_seen(section) for section in listed])
         return (replace(section, past=seen.past) for section, seen in zip(listed, told, strict=True))
-
-
-def among_reference(panel: Panel, call: Rows, universe: Panel, rows: Rows) -> Iterator[Section]:
-    """Yield each period's firms with the reference for a pool.
-
-    A dated reference answers in its own period, an undated one in all; the focal firm is left out by its label.
-    """
-    if panel.firm is None or universe.firm is None:
-        call = call.anonymous()
-    else:
-        mine, theirs = identities(call.owner, rows.owner)
-        call, rows = replace(call, identity=mine), replace(rows, identity=theirs)
-    pools = rows_by_period(universe, rows)
-    for period, at in panel.cross_sections():
-        peers = pools.get(period, rows.take(slice(0, 0))) if universe.dated else rows
-        yield Section(period if panel.dated else None, at, call.take(at), peers, within=True)
-
-
-def with_reference(sections: Iterator[Section], universe: Panel, rows: Rows) -> Iterator[Section]:
-    """Yield the sections with the reference rows of the same period added to each pool; a firm is in it once."""
-    pools = rows_by_period(universe, rows)
-    for section in sections:
-        more = pools.get(section.period) if universe.dated else rows
-        if more is not None:
-            more = more.take(~more.label.isin(section.peers.label))
-            mine, theirs, added = identities(section.focal.owner, section.peers.owner, more.owner)
-            peers = replace(section.peers, identity=theirs).joined(replace(more, identity=added))
-            section = replace(section, focal=replace(section.focal, identity=mine), peers=peers)
-        yield section
-
-
-def rows_by_period(universe: Panel, rows: Rows) -> dict[Any, Rows]:
-    """Return the reference rows of each period."""
-    return {period: rows.take(at) for period, at in universe.cross_sections()}
-
-
-def refuse_other_periods(panel: Panel, universe: Panel, *, of_fit: bool = False) -> None:
-    """Raise when a dated reference can answer nowhere in the call; ``of_fit``: none was passed, it is that of fit."""
-    if not universe.dated:
-        return
-    remedy = "Drop its period level, or date X."
-    expect(panel.dated, "reference", "no periods, since X carries none", "one that is dated", remedy)
-    theirs, mine = (f"{show_label(p.period[0])} to {show_label(p.period[-1])}" for p in (universe, panel))
-    got = f"{'that of fit, which holds ' if of_fit else ''}{theirs}"
-    remedy = (
-        f"Pass {'predict(..., reference=) with ' if of_fit else ''}the firms of X's periods, labelled alike."
-    )
-    shared = bool(panel.period.isin(universe.period).any())
-    expect(shared, "reference", f"periods of X, {mine}", got, remedy)
 
 
 def row_weights(panel: Panel, weight: Any, name: str) -> np.ndarray:

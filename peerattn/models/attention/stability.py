@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 
 from peerattn.models.attention.fitting import Stack
-from peerattn.models.attention.origins import rows_of
 from peerattn.models.base import PeerModel
 from peerattn.models.pools import Section
 from peerattn.network import PeerNetwork, common_peers, network_correlation
@@ -27,7 +26,7 @@ def stability(stack: Stack, seen: Sequence[Section]) -> pd.DataFrame:
         Columns part, comparison ("folds"), correlation of the weights, and share of common top-5 peers.
     """
     first = slice(0, FIRMS)
-    few = [replace(rows_of(s, first, first), past=stack.view.history) for s in seen]
+    few = [replace(s.take(first, first), past=stack.view.history) for s in seen]
     rows = []
     for name, part in stack.peers().items():
         own = _network(part, few)

@@ -71,7 +71,7 @@ def test_arrays_with_outcomes_are_one_cross_section():
     assert W.shape == (5, 5)
     assert (W.diagonal() == 0).all()
     assert not np.allclose(model.predict(new, outcomes=told), model.predict(new, outcomes=told[::-1].copy()))
-    with pytest.raises(InputError, match="A model fitted on arrays looks to its training rows"):
+    with pytest.raises(InputError, match="on arrays self-attention looks to the training rows"):
         quick().fit(X, y).predict(new, reference=X)
 
 

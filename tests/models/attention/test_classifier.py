@@ -54,5 +54,5 @@ def test_messages(panel):
         PeerAttentionClassifier().fit(panel.X, one)
     y = pd.Series(np.where(panel.y > 0, "up", "down"), index=panel.y.index)
     model = PeerAttentionClassifier(task="explain", n_heads=0).fit(panel.X, y)
-    with pytest.raises(InputError, match="class 'sideways', which was not there in fit"):
+    with pytest.raises(InputError, match="no class is named 'sideways'"):
         model.predict(panel.X, outcomes=y.replace("up", "sideways"))

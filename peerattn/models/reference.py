@@ -1,0 +1,95 @@
+"""The reference universe: firms of another panel that answer, and the pools that they are in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from peerattn.exceptions import expect
+from peerattn.models.pools import Rows, Section, identities
+from peerattn.panel.panel import Panel
+from peerattn.render import show_label
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Firms that are looked to, and (for ``task="explain"``) their outcomes.
+
+    Has no length on purpose: ``cross_validate(params={"reference": Reference(X_ref)})`` passes it whole, where it would slice a
+    frame that happens to be as long as X.
+
+    Parameters
+    ----------
+    X : DataFrame or array-like (n_reference, p)
+        Raw characteristics with the columns of the focal firms; scaling happens inside the estimator. With firm and
+        period labels, a focal firm looks to the reference rows of its own period; with firms only, to all of them.
+    y : Series or array-like (n_reference,), optional
+        Their outcomes; NaN = unknown.
+    weight : Series or array-like (n_reference,), optional
+        Their ``peer_weight`` (market value, say), where the model was fitted with one.
+    """
+
+    X: Any
+    y: Any = None
+    weight: Any = None
+
+    @classmethod
+    def of(cls, reference: Any) -> Reference:
+        """Return ``reference`` as a Reference: it may be one already, a frame, or a pair (X_ref, y_ref)."""
+        if isinstance(reference, cls):
+            return reference
+        if isinstance(reference, tuple):
+            pair = "a frame or a pair (X_ref, y_ref)"
+            expect(len(reference) == 2, "reference", pair, f"a tuple of {len(reference)}")
+            return cls(*reference)
+        return cls(reference)
+
+
+def among_reference(panel: Panel, call: Rows, universe: Panel, rows: Rows) -> Iterator[Section]:
+    """Yield each period's firms with the reference for a pool.
+
+    A dated reference answers in its own period, an undated one in all; the focal firm is left out by its label.
+    """
+    if panel.firm is None or universe.firm is None:
+        call = call.anonymous()
+    else:
+        mine, theirs = identities(call.owner, rows.owner)
+        call, rows = replace(call, identity=mine), replace(rows, identity=theirs)
+    pools = rows_by_period(universe, rows)
+    for period, at in panel.cross_sections():
+        peers = pools.get(period, rows.take(slice(0, 0))) if universe.dated else rows
+        yield Section(period if panel.dated else None, at, call.take(at), peers, within=True)
+
+
+def with_reference(sections: Iterator[Section], universe: Panel, rows: Rows) -> Iterator[Section]:
+    """Yield the sections with the reference rows of the same period added to each pool; a firm is in it once."""
+    pools = rows_by_period(universe, rows)
+    for section in sections:
+        more = pools.get(section.period) if universe.dated else rows
+        if more is not None:
+            more = more.take(~more.label.isin(section.peers.label))
+            mine, theirs, added = identities(section.focal.owner, section.peers.owner, more.owner)
+            peers = replace(section.peers, identity=theirs).joined(replace(more, identity=added))
+            section = replace(section, focal=replace(section.focal, identity=mine), peers=peers)
+        yield section
+
+
+def rows_by_period(universe: Panel, rows: Rows) -> dict[Any, Rows]:
+    """Return the reference rows of each period."""
+    return {period: rows.take(at) for period, at in universe.cross_sections()}
+
+
+def refuse_other_periods(panel: Panel, universe: Panel, *, of_fit: bool = False) -> None:
+    """Raise when a dated reference can answer nowhere in the call; ``of_fit``: none was passed, it is that of fit."""
+    if not universe.dated:
+        return
+    remedy = "Drop its period level, or date X."
+    expect(panel.dated, "reference", "no periods, since X carries none", "one that is dated", remedy)
+    theirs, mine = (f"{show_label(p.period[0])} to {show_label(p.period[-1])}" for p in (universe, panel))
+    got = f"{'that of fit, which holds ' if of_fit else ''}{theirs}"
+    remedy = (
+        f"Pass {'predict(..., reference=) with ' if of_fit else ''}the firms of X's periods, labelled alike."
+    )
+    shared = bool(panel.period.isin(universe.period).any())
+    expect(shared, "reference", f"periods of X, {mine}", got, remedy)

@@ -215,7 +215,7 @@ def test_without_a_kappa_heads_enter_in_full_and_unjudged():
     expected = np.concatenate(heads.predict(sections))[:, 0] * model.y_scale_ + model.y_center_
     labels = [(firm, s.period) for s in sections for firm in s.focal.label]
     np.testing.assert_allclose(model.predict(panel.X).loc[labels], expected, atol=1e-12)
-    with pytest.raises(InputError, match="kappa must be a number of standard errors of at least 0, or None"):
+    with pytest.raises(InputError, match="kappa: expected standard errors, of at least 0, or None"):
         model.set_params(kappa="none").fit(panel.X, panel.y)
 
 
@@ -279,9 +279,9 @@ def test_networks_of_parts_and_of_the_whole(everything):
         )
     finally:
         model.stack_.stages.update(stages)
-    with pytest.raises(InputError, match='part: expected "heads", "covariance" or "ridge", got .trees'):
+    with pytest.raises(InputError, match="part must be one of .*'heads', 'covariance', 'ridge'.*got 'trees'"):
         model.peer_network(call, outcomes=told, part="trees")
-    with pytest.raises(InputError, match='part="ridge" has neither head= nor layer='):
+    with pytest.raises(InputError, match="part: expected .heads., to which head= and layer= belong, got 'ridge'"):
         model.peer_network(call, outcomes=told, part="ridge", layer=0)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from peerattn.models.attention.origins import forward_origins, row_keys
+from peerattn.models.attention.origins import forward_origins
 from peerattn.models.pools import Rows, Section
 
 
@@ -55,11 +55,11 @@ def test_one_cross_section_with_stray_periods_is_still_judged_by_folds(times):
     sections = sorted([*strays, section(10, 300)], key=lambda s: s.period)
     found = forward_origins(sections, 0, True)
     assert len(found) == 3
-    judged = np.concatenate([row_keys(s.focal) for o in found for s in o.judged])
+    judged = np.concatenate([s.focal.checksums() for o in found for s in o.judged])
     assert len(judged) == len(set(judged)) == 300
     for origin in found:
-        early = set(np.concatenate([row_keys(s.focal) for s in origin.training]))
-        assert not early & set(np.concatenate([row_keys(s.focal) for s in origin.judged]))
+        early = set(np.concatenate([s.focal.checksums() for s in origin.training]))
+        assert not early & set(np.concatenate([s.focal.checksums() for s in origin.judged]))
         assert all(s.period <= 10 for s in origin.training)
 
 
@@ -83,12 +83,12 @@ def test_folds_of_arrays_leave_the_judged_rows_out_of_the_pool():
         assert len(found) == 3
         for origin in found:
             (learned,), (judged,) = origin.training, origin.judged
-            apart = set(row_keys(judged.focal)) & set(row_keys(judged.peers))
+            apart = set(judged.focal.checksums()) & set(judged.peers.checksums())
             assert bool(apart) == dated, (
                 "in a panel the pool is the whole period; on arrays the training rows"
             )
-            assert not set(row_keys(learned.focal)) & set(row_keys(judged.focal))
+            assert not set(learned.focal.checksums()) & set(judged.focal.checksums())
     copies = whole.focal.take(np.repeat(np.arange(90), 2))
     for origin in forward_origins([Section(None, slice(0, 180), copies, copies, True)], 0, False):
-        early, late = (set(row_keys(s.focal)) for (s,) in (origin.training, origin.judged))
+        early, late = (set(s.focal.checksums()) for (s,) in (origin.training, origin.judged))
         assert not early & late, "copies of a row are of one fold"

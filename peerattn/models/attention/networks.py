@@ -81,7 +81,7 @@ class AttentionNetworks(AttentionRows):
         check_is_fitted(self, "stack_")
         check_one_of(part=(part, (None, "heads", COVARIANCE, RIDGE)))
         of_heads = (head, layer) == (None, None) or part not in (COVARIANCE, RIDGE)
-        expect(of_heads, "part", '"heads", to which head= and layer= belong,', repr(part))
+        expect(of_heads, "part", '"heads", to which head= and layer= belong', repr(part))
         layers = [None, *range(self.n_layers)]
         check_one_of(layer=(layer, layers))
         if top_k is not None:

@@ -15,7 +15,6 @@ SHORT: dict[str, object] = {
     "attention.starts.KEPT": 2,
     "attention.starts.TURNS": 1,
     "own.shape.TREES": 15,
-    "own_history.TREES": 20,
 }
 #: Where only the way through matters: ``pytestmark = pytest.mark.usefixtures("fewest_steps")``.
 FEWEST: dict[str, object] = {
@@ -26,7 +25,6 @@ FEWEST: dict[str, object] = {
     "attention.starts.KEPT": 1,
     "attention.starts.TURNS": 0,
     "own.shape.TREES": 3,
-    "own_history.TREES": 3,
 }
 ROOM = "peerattn.models."
 

@@ -110,9 +110,13 @@ def limits_of(preset: str | None) -> tuple[str, ...]:
 
 
 def take_models(
-    wanted: list[str] | None, panel: Panel, task: str, seed: int, settings: dict[str, dict[str, Any]],
+    wanted: list[str] | None,
+    panel: Panel,
+    task: str,
+    seed: int,
+    settings: dict[str, dict[str, Any]],
     reference: bool = False,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Return the requested models, by the name they are shown under, with their settings.
 
     ``wanted`` holds ready names, and names of the user's own for one of them, ``linear=attention``.

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 
+from peerattn.models.attention.fitting import Stack
+from peerattn.models.attention.origins import forward_origins
+from peerattn.models.own.training import Problem, Training
 from peerattn.models.own_history import OwnHistoryRegressor
-from peerattn.models.pools import sums_of_others
+from peerattn.models.pools import Section, sums_of_others
 from peerattn.panel.panel import Panel
 
 
@@ -57,12 +60,16 @@ class CommonShocksRegressor(OwnHistoryRegressor):
 
     industry: str | None = None
 
-    def _learn(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
+    def _learn_rest(self, panel: Panel, sections: list[Section], stack: Stack, problem: Problem) -> None:
+        held = held_out(stack, sections, problem)
         self.variances_ = {"period": 0.0, "industry": 0.0, "firm": 1.0}
-        super()._learn(panel, known, y)
-
-    def _learn_rest(self, panel: Panel, left: np.ndarray) -> None:
-        self.variances_ = variance_components(left, _codes(panel.period), self._industries(panel))
+        if held:
+            rows, left = (
+                np.concatenate([np.arange(len(panel))[at] for at, _ in held]),
+                np.concatenate([e for _, e in held]),
+            )
+            period, industry = _codes(panel.period), self._industries(panel)
+            self.variances_ = variance_components(left, period[rows], industry[rows])
 
     def _predict(self, panel: Panel) -> np.ndarray:
         own = super()._predict(panel)
@@ -83,6 +90,21 @@ class CommonShocksRegressor(OwnHistoryRegressor):
 def _codes(labels: pd.Index | None) -> np.ndarray:
     assert labels is not None
     return pd.factorize(labels, sort=False)[0]
+
+
+def held_out(
+    stack: Stack, sections: list[Section], problem: Problem
+) -> list[tuple[np.ndarray | slice, np.ndarray]]:
+    """Return the positions of rows later than an origin, and what the stack fitted at that origin leaves of their outcomes."""
+    origins = [o for o in forward_origins(sections, problem.purge, problem.dated) if o.forward]
+    held = []
+    for k, origin in enumerate(origins, -len(origins)):
+        training = Training.of(origin.training, problem)
+        parts = {n: tried[k] for n, tried in stack.trials.items() if n in stack.fitted and len(tried) >= -k}
+        seen = training.history.told(training.seen(origin.judged))
+        found = replace(stack, fitted=parts, view=training.view).predict(seen)
+        held += [(s.at, s.focal.y - p[:, 0]) for s, p in zip(origin.judged, found, strict=True)]
+    return held
 
 
 def variance_components(left: np.ndarray, period: np.ndarray, industry: np.ndarray) -> dict[str, float]:

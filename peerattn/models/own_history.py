@@ -2,82 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.optimize import nnls
-from sklearn.ensemble import HistGradientBoostingRegressor
-from sklearn.linear_model import RidgeCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import check_at_least, expect
+from peerattn.models.attention.candidates import own_candidates
+from peerattn.models.attention.fitting import Stack, fit_stack
+from peerattn.models.attention.judging import HISTORY
 from peerattn.models.learned import bounds_of, clipped
-from peerattn.models.panel_forecasters import ALPHAS, PanelForecaster, period_ranks
-from peerattn.models.pools import refuse_other_kinds
+from peerattn.models.own.losses import squared_error
+from peerattn.models.own.past import OwnHistory
+from peerattn.models.own.training import Problem, Training
+from peerattn.models.panel_forecasters import PanelForecaster, period_ranks
+from peerattn.models.pools import Rows, Section, refuse_other_kinds
 from peerattn.panel.design import Design
 from peerattn.panel.panel import Panel
-
-FEWEST_PERIODS = 4  # of which the last third weighs the candidates
-MOST_LEVELS = 50  # of a code; more are left to the firm's own mean
-LEAVES, TREES = 8, 100  # of a boosted fit
-HISTORY = ("outcome", "earlier", "residual", "mean", "count")  # what a row reads of its firm
-
-
-@dataclass(frozen=True)
-class Past:
-    """Known outcomes by firm and time, so that any row can be given what its firm's outcomes were before it.
-
-    Attributes
-    ----------
-    firms : Index (F,)
-        Sorted labels.
-    rows : DataFrame
-        One row a known outcome, by period: position of the firm, rank of the period, and what a later row of the firm reads: the
-        outcome (its training mean taken off), the one before it, what own characteristics leave of it, net of its period's mean,
-        the shrunken mean of that over the firm's rows so far, and the log of one more than their number.
-    shrink : float
-        Noise over persistence: a firm's mean of n residuals is the sum over ``n + shrink``.
-    """
-
-    firms: pd.Index
-    rows: pd.DataFrame
-    shrink: float
-
-    @classmethod
-    def of(
-        cls, firm: pd.Index, rank: np.ndarray, outcome: np.ndarray, residual: np.ndarray, shrink: float | None
-    ) -> Past:
-        """Return the past that rows make; ``shrink=None`` estimates it from the firms' variance components."""
-        code, firms = pd.factorize(firm, sort=True)
-        rows = pd.DataFrame({"firm": code, "rank": rank, "outcome": outcome, "residual": residual})
-        rows = rows.sort_values(["rank", "firm"], ignore_index=True)
-        of_period, of_firm = rows.groupby("rank")["residual"], rows.groupby("firm")
-        rows["residual"] -= of_period.transform("mean") * (1 - 1 / of_period.transform("size"))
-        noise = _noise_over_persistence(rows["firm"], rows["residual"]) if shrink is None else shrink
-        count = of_firm.cumcount() + 1
-        rows["earlier"] = of_firm["outcome"].shift(fill_value=0.0)
-        rows["mean"] = of_firm["residual"].cumsum() / (count + noise)  # of each firm alone: nothing cancels
-        return cls(firms, rows.assign(count=np.log1p(count)), noise)
-
-    def before(self, firm: pd.Index, rank: np.ndarray, gap: Any = 1) -> np.ndarray:
-        """Return of each row's firm, ``gap`` periods before it and earlier, the features of its history, (n, 5)."""
-        asked = pd.DataFrame({"firm": self.firms.get_indexer(firm), "rank": rank - gap}).rename_axis("at")
-        found = pd.merge_asof(asked.reset_index().sort_values("rank"), self.rows, on="rank", by="firm")
-        return found.sort_values("at")[list(HISTORY)].fillna(0.0).to_numpy()
-
-
-def _noise_over_persistence(firm: pd.Series, values: pd.Series) -> float:
-    """Return the variance within firms over that between them, by the analysis of variance."""
-    of_firm = values.groupby(firm)
-    count, means = of_firm.size(), of_firm.mean()
-    within = float(((values - of_firm.transform("mean")) ** 2).sum() / max(len(values) - len(count), 1))
-    between = float(means.var(ddof=0) - within * (1 / count).mean())
-    return float(np.clip(within / max(between, 1e-12), 0.1, 1e6)) if within > 0 else 0.1
+from peerattn.training import one_thread
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -86,36 +31,36 @@ class OwnHistoryRegressor(PanelForecaster):
 
     .. math:: \hat y_{it} = l(x_{it}) + \sum_m w_m \big( f_m(x_{it}, h_{it}) - l(x_{it}) \big), \qquad w \ge 0,\ \sum_m w_m \le 1
 
-    l is linear in the characteristics. The other candidates are boosted trees of the characteristics, a regression on them and on
-    h, and that with trees of both on what it leaves. The history h of a firm is its last two known outcomes, what characteristics
-    leave of the last one, the mean of all such residuals shrunk towards zero (an empirical-Bayes firm effect), and how many there
-    are. Weights are by non-negative least squares on the last third of the training periods, predicted from those before;
-    then every candidate learns from all of them.
+    l is linear in the characteristics. The other candidates are those of :class:`~peerattn.PeerAttentionRegressor` that read the
+    firm alone: curves, products and gradient boosting of its characteristics, an empirical-Bayes firm effect of its past
+    outcomes, an autoregression, and boosting of characteristics and past. They are weighed by the same problem on the same
+    forward origins, without its penalty (κ = 0).
 
     It is what a peer model is to be compared with: the same rows, the same characteristics and the same past, without peers.
 
     Parameters
     ----------
     gaps : sequence of int, default (1,)
-        Periods between a row and the last outcome that is known when it is predicted. Of several, every training row is learned
-        from once for each.
+        Periods between a row and the last outcome that is known when it is predicted. Of several, what reads the past is learned
+        once for each, and a row is predicted by the nearest; the candidates are weighed at the smallest.
     random_state : int, default 0
+        Not used: nothing is drawn.
     firm, period : str
         Names of the index levels (or columns) with the labels.
 
     Attributes
     ----------
     design_ : Design or None
-        How characteristics and codes become numbers; None without any. Codes of more than 50 levels are left out.
-    weights_ : dict of str to float
-        Of ``"curves"``, ``"history"`` and ``"history and curves"``.
-    past_ : Past
-        The training outcomes by firm.
+        How characteristics and codes become numbers; None without any.
+    stacks_ : list of Stack
+        Of each gap, the smallest first: own lines, what entered, its weights.
+    gain_ : DataFrame
+        Held-out R² step by step, as :meth:`~peerattn.PeerAttentionRegressor.explain_gain` gives it.
 
     Notes
     -----
-    Under four training periods there is nothing to weigh candidates on: the regression on characteristics and history is taken.
-    On arrays there is no history. O(n) memory; about eight boosted fits of 100 small trees.
+    With fewer than 50 rows of known outcome there is nothing to weigh candidates on: least squares on the characteristics. On
+    arrays there is no history. O(n) memory; about nine boosted fits of 150 small trees.
 
     References
     ----------
@@ -136,13 +81,6 @@ class OwnHistoryRegressor(PanelForecaster):
 
     gaps: Sequence[int] = (1,)
     random_state: int = 0
-
-    def fit(self, X: Any, y: Any = None) -> Any:
-        """Fit on training rows; see :class:`PanelForecaster`."""
-        listed = isinstance(self.gaps, list | tuple) and len(self.gaps) > 0
-        expect(listed, "gaps", "a sequence of whole numbers from 1", repr(self.gaps))
-        check_at_least(1, **{f"gaps[{k}]": gap for k, gap in enumerate(self.gaps)})
-        return super().fit(X, y)
 
     def predict(self, X: Any, *, outcomes: Any = None) -> np.ndarray | pd.Series:
         """Predict each row.
@@ -167,114 +105,58 @@ class OwnHistoryRegressor(PanelForecaster):
             panel = replace(panel, outcomes=clipped(panel.outcomes, self.outcome_bounds_))
         return panel, None
 
+    def _sections(self, panel: Panel) -> Iterator[Section]:
+        """Yield the firms of each period; a firm's own row is all that its prediction reads of them."""
+        n, design = len(panel), self.design_
+        x = np.zeros((n, 1)) if design is None else design.numbers(panel)
+        codes = np.zeros((n, 0), dtype=int) if design is None else design.integers(panel)
+        label = pd.RangeIndex(n) if panel.firm is None else panel.firm
+        everyone = Rows(x, codes, panel.outcomes, None, np.arange(n), label, label)
+        for period, at in panel.cross_sections():
+            rows = everyone.take(at)
+            yield Section(period if panel.dated else None, at, rows, rows)
+
+    @one_thread()
     def _learn(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
-        self.mean_, self.outcome_bounds_ = float(y.mean()), bounds_of(y)
-        many = [name for name, column in panel.codes.items() if column.nunique() > MOST_LEVELS]
-        usable = pd.concat([panel.characteristics, panel.codes.drop(columns=many)], axis=1)
-        some = usable.notna().any(axis=None)
-        self.design_ = Design.fit(panel, without=many, scale="standard") if some else None
-        self.with_history_ = panel.firm is not None and panel.dated
-        learning, fitting = panel.take(known), _Fitted(self)
-        rank = pd.factorize(learning.period, sort=True)[0]
-        self.weights_ = {"curves": 0.0, "history": 1.0, "history and curves": 0.0}
-        if self.with_history_ and rank.max() + 1 >= FEWEST_PERIODS:
-            self._weigh(learning, y, rank)
-        self.fitted_ = fitting.fit(learning, y, rank)
-        self.past_, self.periods_ = self.fitted_.past, pd.Index(learning.period.unique())
+        listed = isinstance(self.gaps, list | tuple) and len(self.gaps) > 0
+        expect(listed, "gaps", "a sequence of whole numbers from 1", repr(self.gaps))
+        check_at_least(1, **{f"gaps[{k}]": gap for k, gap in enumerate(self.gaps)})
+        self.outcome_bounds_ = bounds_of(y)
+        usable = pd.concat([panel.characteristics, panel.codes], axis=1).notna().any(axis=None)
+        self.design_ = Design.fit(panel, scale="standard") if usable else None
+        levels = () if self.design_ is None else tuple(len(each) for each in self.design_.levels.values())
+        gaps = sorted(set(self.gaps))
+        problem = Problem(squared_error, 1, levels, True, panel.dated, purge=gaps[0] - 1)
+        learning, candidates = panel.take(known), own_candidates(problem)
+        sections = list(self._sections(learning))
+        stack = fit_stack(sections, candidates, problem, kappa=0.0)
+        self.gain_, self.stacks_ = stack.steps, []
+        self._learn_rest(learning, sections, stack, problem)
+        for gap in gaps:  # later ones learn again what they read of the past
+            training = Training.of(sections, replace(problem, purge=gap - 1))
+            reading = [each for each in candidates if each.group == HISTORY and gap > gaps[0]]
+            again = {
+                n: part for each in reading for parts in each.fit(training, {}) for n, part in parts.items()
+            }
+            fitted = {n: _all_known(again.get(n, part)) for n, part in stack.fitted.items()}
+            self.stacks_.append(replace(stack, fitted=fitted, trials={}))
 
-    def _weigh(self, panel: Panel, y: np.ndarray, rank: np.ndarray) -> None:
-        """Weigh the candidates by how those of the first periods predict the last third."""
-        n_periods = rank.max() + 1
-        later = rank >= n_periods - max(n_periods // 3, 1)
-        first = _Fitted(self).fit(panel.take(~later), y[~later], rank[~later])
-        left = y - first.lines.predict(first.numbers(panel))
-        assert panel.firm is not None
-        past = Past.of(panel.firm, rank, y - self.mean_, left, first.past.shrink)
-        candidates = first.candidates(panel.take(later), rank[later], past, min(self.gaps))
-        lines, others = candidates[:, 0], candidates[:, 1:]
-        found = nnls(others - lines[:, None], y[later] - lines)[0]
-        found /= max(found.sum(), 1.0)
-        self.weights_ = dict(zip(self.weights_, found.tolist(), strict=True))
-        self._learn_rest(panel.take(later), y[later] - lines - (others - lines[:, None]) @ found)
-
-    def _learn_rest(self, panel: Panel, left: np.ndarray) -> None:
-        """Learn what a subclass adds, from the rows that weighed the candidates and what was left of them."""
+    def _learn_rest(self, panel: Panel, sections: list[Section], stack: Stack, problem: Problem) -> None:
+        """Learn what a subclass adds, from what the stacks fitted at earlier origins leave of later rows."""
 
     def _predict(self, panel: Panel) -> np.ndarray:
-        past, rank = self.past_, np.ones(len(panel), dtype=int)
-        if self.with_history_ and panel.firm is not None:
-            refuse_other_kinds(past.firms, panel.firm)
-            now, then = period_ranks(panel.period, self.periods_)
-            past, rank = self._with_call(panel, now, then), now
-        candidates = self.fitted_.candidates(panel, rank, past)
-        lines = candidates[:, 0]
-        return lines + (candidates[:, 1:] - lines[:, None]) @ np.array(list(self.weights_.values()))
-
-    def _with_call(self, panel: Panel, now: np.ndarray, then: np.ndarray) -> Past:
-        """Return the training past on the ranks of all periods, and with it the outcomes of the call, where they are shown."""
-        past, rows = self.past_, self.past_.rows
-        firm, rank = past.firms[rows["firm"]], then[rows["rank"]]
-        outcome, left = rows["outcome"].to_numpy(), rows["residual"].to_numpy()
-        if panel.outcomes is not None and np.isfinite(panel.outcomes).any():
-            known = np.isfinite(panel.outcomes) & ~np.isin(now, then)  # training rows are there already
-            shown = panel.outcomes[known] - self.mean_
-            lines = self.fitted_.lines.predict(self.fitted_.numbers(panel))[known] - self.mean_
-            assert panel.firm is not None
-            firm = firm.append(panel.firm[known])
-            rank, outcome, left = np.r_[rank, now[known]], np.r_[outcome, shown], np.r_[left, shown - lines]
-        return Past.of(firm, rank, outcome, left, past.shrink)
+        view, since = self.stacks_[0].view, np.ones(len(panel), dtype=int)
+        if panel.dated and panel.firm is not None:
+            refuse_other_kinds(view.history.table.index, panel.firm)
+            now, then = period_ranks(panel.period, view.history.table.columns)
+            shown = [] if panel.outcomes is None else now[np.isfinite(panel.outcomes)]
+            known = np.union1d([-1, *then], shown)
+            since = now - known[np.searchsorted(known, now) - 1]
+        nearest = np.abs(since[:, None] - sorted(set(self.gaps))).argmin(axis=1)
+        told = view.history.told([view.seen(section) for section in self._sections(panel)])
+        return np.concatenate([self.stacks_[nearest[s.at][0]].predict([s])[0][:, 0] for s in told])
 
 
-class _Fitted:
-    """The candidates, fitted on some of the training rows."""
-
-    def __init__(self, model: OwnHistoryRegressor) -> None:
-        self.design, self.mean, self.gaps = model.design_, model.mean_, tuple(model.gaps)
-        self.with_history = model.with_history_
-        options: dict[str, Any] = {"max_iter": TREES, "max_leaf_nodes": LEAVES, "early_stopping": False}
-        options["random_state"] = model.random_state
-        self.lines, self.history = (make_pipeline(StandardScaler(), RidgeCV(alphas=ALPHAS)) for _ in range(2))
-        self.curves, self.rest = (HistGradientBoostingRegressor(**options) for _ in range(2))
-
-    @np.errstate(invalid="ignore")  # one row leaves nothing to validate the penalty on
-    def fit(self, panel: Panel, y: np.ndarray, rank: np.ndarray) -> _Fitted:
-        """Learn from rows of known outcome."""
-        X = self.numbers(panel)
-        self.lines.fit(X, y)
-        self.curves.fit(X, y)
-        left = y - self.lines.predict(X)
-        firm = pd.Index(np.arange(len(y))) if panel.firm is None else panel.firm
-        self.past = Past.of(firm, rank, y - self.mean, left, None)
-        rows = [self._features(X, panel, rank, self.past, gap) for gap in self.gaps]
-        features, again = np.concatenate(rows), np.tile(y, len(self.gaps))
-        self.history.fit(features, again)
-        self.rest.fit(features, again - self.history.predict(features))
-        return self
-
-    def numbers(self, panel: Panel) -> np.ndarray:
-        """Return characteristics and codes as numbers, (n, p); a column of zeros where there is none."""
-        return np.zeros((len(panel), 1)) if self.design is None else self.design.transform(panel)
-
-    def candidates(self, panel: Panel, rank: np.ndarray, past: Past, gap: int = 0) -> np.ndarray:
-        """Return the predictions of lines, curves, history, and history with curves, (n, 4); ``gap`` as in ``before``."""
-        X = self.numbers(panel)
-        known = past.rows["rank"].unique()
-        at = np.searchsorted(known, rank)
-        since = np.where(at > 0, rank - known[np.maximum(at - 1, 0)], 1) if self.with_history else rank
-        gaps = np.array(self.gaps)
-        nearest = gaps[np.abs(since[:, None] - gaps).argmin(axis=1)]
-        features = self._features(X, panel, rank, past, gap or nearest, newest=not gap)
-        history = self.history.predict(features)
-        both = history + self.rest.predict(features)
-        return np.column_stack([self.lines.predict(X), self.curves.predict(X), history, both])
-
-    def _features(
-        self, X: np.ndarray, panel: Panel, rank: np.ndarray, past: Past, gap: Any, newest: bool = False
-    ) -> np.ndarray:
-        """Return characteristics beside the history that is known ``gap`` periods before, once more for each of several gaps."""
-        if not self.with_history or panel.firm is None:
-            return X
-        seen = past.before(panel.firm, rank, 1 if newest else gap)
-        there = np.equal.outer(np.broadcast_to(gap, len(X)), np.array(self.gaps))
-        apart = [seen * there[:, [k]] for k in range(len(self.gaps))]
-        return np.column_stack([X, *apart])
+def _all_known(part: Any) -> Any:
+    """Return a part that reads all that a call shows: what is not known by then is not shown."""
+    return replace(part, purge=0) if isinstance(part, OwnHistory) else part

@@ -13,9 +13,13 @@ from peerattn.exceptions import expect
 
 
 def attention_weights(
-    query: Tensor, key: Tensor, *, mask: Tensor | None = None, bias: Tensor | None = None,
+    query: Tensor,
+    key: Tensor,
+    *,
+    mask: Tensor | None = None,
+    bias: Tensor | None = None,
     scale: float | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     r"""Return the weights of every query on every key.
 
     .. math:: \alpha_{ij} = \frac{m_{ij} \exp(s\, q_i' k_j + b_{ij})}
@@ -76,9 +80,15 @@ def attention_weights(
 
 
 def attention(
-    query: Tensor, key: Tensor, value: Tensor, *, mask: Tensor | None = None, bias: Tensor | None = None,
-    scale: float | None = None, return_weights: bool = False,
-) -> Any:  # fmt: skip
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    mask: Tensor | None = None,
+    bias: Tensor | None = None,
+    scale: float | None = None,
+    return_weights: bool = False,
+) -> Any:
     r"""Return every query's weighted mean of the values.
 
     .. math:: o_i = \sum_j \alpha_{ij} v_j

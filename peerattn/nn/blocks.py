@@ -56,9 +56,13 @@ class FeedForward(nn.Module):
 
     @checked
     def __init__(
-        self, d_model: int, d_hidden: int, *, activation: Activation = "gelu",
+        self,
+        d_model: int,
+        d_hidden: int,
+        *,
+        activation: Activation = "gelu",
         generator: torch.Generator | None = None,
-    ):  # fmt: skip
+    ):
         super().__init__()
         generator = torch.Generator() if generator is None else generator
         self.activation = activation
@@ -123,10 +127,18 @@ class TransformerBlock(nn.Module):
 
     @checked
     def __init__(
-        self, d_model: int, n_heads: int, d_feedforward: int | None = None, *, norm: Norm = "pre",
-        activation: Activation = "gelu", cross_attention: bool = False, dropout: float = 0.0,
-        generator: torch.Generator | None = None, **heads: Any,
-    ):  # fmt: skip
+        self,
+        d_model: int,
+        n_heads: int,
+        d_feedforward: int | None = None,
+        *,
+        norm: Norm = "pre",
+        activation: Activation = "gelu",
+        cross_attention: bool = False,
+        dropout: float = 0.0,
+        generator: torch.Generator | None = None,
+        **heads: Any,
+    ):
         super().__init__()
         generator = torch.Generator() if generator is None else generator
         d_feedforward = 4 * d_model if d_feedforward is None else d_feedforward
@@ -141,11 +153,18 @@ class TransformerBlock(nn.Module):
         self.dropout = Dropout(dropout, generator=generator)
 
     def forward(
-        self, x: Tensor, memory: Tensor | None = None, *, mask: Tensor | None = None,
-        bias: Tensor | None = None, context: Tensor | None = None, context_mask: Tensor | None = None,
-        cache: tuple[KeyValueCache, KeyValueCache] | None = None, sizes: Sequence[int] | None = None,
+        self,
+        x: Tensor,
+        memory: Tensor | None = None,
+        *,
+        mask: Tensor | None = None,
+        bias: Tensor | None = None,
+        context: Tensor | None = None,
+        context_mask: Tensor | None = None,
+        cache: tuple[KeyValueCache, KeyValueCache] | None = None,
+        sizes: Sequence[int] | None = None,
         return_weights: bool = False,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         """Update the rows x by what they find in ``memory``, or in x itself, and in ``context``.
 
         Parameters

@@ -57,9 +57,17 @@ def cheaper_attention(
 
 
 def sparse_attention(
-    query: Tensor, key: Tensor, value: Tensor, keep: int, *, causal: bool = False, mask: Tensor | None = None,
-    bias: Tensor | None = None, scale: float | None = None, return_weights: bool = False,
-) -> Any:  # fmt: skip
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    keep: int,
+    *,
+    causal: bool = False,
+    mask: Tensor | None = None,
+    bias: Tensor | None = None,
+    scale: float | None = None,
+    return_weights: bool = False,
+) -> Any:
     r"""Attend to the ``keep`` keys of largest weight only.
 
     .. math:: \tilde\alpha_{ij} = \alpha_{ij} 1[j \in T_i] / m_i, \quad m_i = \sum_{j \in T_i} \alpha_{ij},
@@ -151,9 +159,17 @@ def _largest(weights: Tensor, keep: int) -> Tensor:
 
 
 def linear_attention(
-    query: Tensor, key: Tensor, value: Tensor, n_features: int, *, causal: bool = False,
-    mask: Tensor | None = None, bias: None = None, scale: float | None = None, return_weights: bool = False,
-) -> Any:  # fmt: skip
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    n_features: int,
+    *,
+    causal: bool = False,
+    mask: Tensor | None = None,
+    bias: None = None,
+    scale: float | None = None,
+    return_weights: bool = False,
+) -> Any:
     r"""Kernelized (feature-map) linear attention: scaled dot-product attention by positive random features.
 
     .. math:: \phi_r(x) = \tfrac{1}{\sqrt R} \exp\big(w_r' x - \tfrac12 \|x\|^2\big), \quad
@@ -257,10 +273,17 @@ def _orthogonal(n: int, d: int) -> Tensor:
 
 
 def local_attention(
-    query: Tensor, key: Tensor, value: Tensor, window: int, *, causal: bool = False,
-    mask: Tensor | None = None, bias: Tensor | None = None, scale: float | None = None,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    window: int,
+    *,
+    causal: bool = False,
+    mask: Tensor | None = None,
+    bias: Tensor | None = None,
+    scale: float | None = None,
     return_weights: bool = False,
-) -> Any:  # fmt: skip
+) -> Any:
     r"""Return what `attention` does with `local_mask`, without that mask: exact, block by block.
 
     .. math:: o_i = \sum_{j : |i - j| \le w} \alpha_{ij} v_j, \qquad j \le i \text{ where causal}
@@ -318,8 +341,6 @@ def local_attention(
         distance = near - places[k][-rows.shape[-2] :, None]  # of key from query
         may = (distance.abs() <= window) & (distance <= (0 if causal else window))
         may = may if mask is None else may & mask[..., near]
-        of_near = torch.cat(keys[around], -2), torch.cat(values[around], -2)
-        found.append(
-            attention(rows, *of_near, mask=may, bias=bias, scale=scale, return_weights=return_weights)
-        )
+        blocks = (rows, torch.cat(keys[around], -2), torch.cat(values[around], -2))
+        found.append(attention(*blocks, mask=may, bias=bias, scale=scale, return_weights=return_weights))
     return found[0] if len(found) == 1 else torch.cat(found, -2)

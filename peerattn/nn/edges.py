@@ -84,9 +84,15 @@ def edge_mean(weights: Tensor, value: Tensor, edges: Tensor, n_queries: int) -> 
 
 
 def edge_attention(
-    query: Tensor, key: Tensor, value: Tensor, edges: Tensor, *, bias: Tensor | None = None,
-    scale: float | None = None, return_weights: bool = False,
-) -> Any:  # fmt: skip
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    edges: Tensor,
+    *,
+    bias: Tensor | None = None,
+    scale: float | None = None,
+    return_weights: bool = False,
+) -> Any:
     r"""Return what `attention` does with a mask that is True along the edges, without that mask.
 
     .. math:: o_i = \sum_{e : i(e) = i} \alpha_e v_{j(e)}, \qquad
@@ -187,10 +193,16 @@ class GraphAttention(nn.Module):
 
     @checked
     def __init__(
-        self, d_input: int, n_heads: int, d_head: int, *,
-        heads: Literal["concatenate", "mean"] = "concatenate", slope: float = 0.2, dropout: float = 0.0,
+        self,
+        d_input: int,
+        n_heads: int,
+        d_head: int,
+        *,
+        heads: Literal["concatenate", "mean"] = "concatenate",
+        slope: float = 0.2,
+        dropout: float = 0.0,
         generator: torch.Generator | None = None,
-    ):  # fmt: skip
+    ):
         super().__init__()
         generator = torch.Generator() if generator is None else generator
         self.n_heads, self.d_head, self.slope, self.heads = n_heads, d_head, slope, heads

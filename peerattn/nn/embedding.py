@@ -43,9 +43,13 @@ class TokenEmbedding(nn.Module):
     """
 
     def __init__(
-        self, n_symbols: int, d_model: int, *, std: float | None = None,
+        self,
+        n_symbols: int,
+        d_model: int,
+        *,
+        std: float | None = None,
         generator: torch.Generator | None = None,
-    ):  # fmt: skip
+    ):
         super().__init__()
         std = 1 / math.sqrt(d_model) if std is None else std
         self.weight = normal(n_symbols, d_model, std=std, generator=generator)
@@ -101,10 +105,18 @@ class InputEmbedding(nn.Module):
 
     @checked
     def __init__(
-        self, n_symbols: int, d_model: int, n_positions: int, *, positions: Positions = "learned",
-        n_segments: int = 0, norm: bool = False, dropout: float = 0.0, std: float | None = None,
+        self,
+        n_symbols: int,
+        d_model: int,
+        n_positions: int,
+        *,
+        positions: Positions = "learned",
+        n_segments: int = 0,
+        norm: bool = False,
+        dropout: float = 0.0,
+        std: float | None = None,
         generator: torch.Generator | None = None,
-    ):  # fmt: skip
+    ):
         super().__init__()
         generator = torch.Generator() if generator is None else generator
         self.positions = positions

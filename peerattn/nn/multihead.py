@@ -79,12 +79,22 @@ class MultiheadAttention(nn.Module):
     """
 
     def __init__(
-        self, d_model: int, n_heads: int, *, d_memory: int | None = None, d_head: int | None = None,
-        d_value: int | None = None, d_output: int | None = None, bias: bool = True,
-        score: Score = "scaled_dot_product", temperature: float = 1.0, symmetric: bool = False,
-        rotary: bool = False, attend: Callable[..., Any] = attention,
+        self,
+        d_model: int,
+        n_heads: int,
+        *,
+        d_memory: int | None = None,
+        d_head: int | None = None,
+        d_value: int | None = None,
+        d_output: int | None = None,
+        bias: bool = True,
+        score: Score = "scaled_dot_product",
+        temperature: float = 1.0,
+        symmetric: bool = False,
+        rotary: bool = False,
+        attend: Callable[..., Any] = attention,
         generator: torch.Generator | None = None,
-    ):  # fmt: skip
+    ):
         super().__init__()
         check_at_least(1, n_heads=n_heads)
         divides, remedy = d_head or not d_model % n_heads, "Change one of them, or give d_head."
@@ -106,10 +116,16 @@ class MultiheadAttention(nn.Module):
             self.combine = normal(n_heads, d_head, std=1 / math.sqrt(d_head), generator=generator)
 
     def forward(
-        self, x: Tensor, memory: Tensor | None = None, *, mask: Tensor | None = None,
-        bias: Tensor | None = None, cache: KeyValueCache | None = None, sizes: Sequence[int] | None = None,
+        self,
+        x: Tensor,
+        memory: Tensor | None = None,
+        *,
+        mask: Tensor | None = None,
+        bias: Tensor | None = None,
+        cache: KeyValueCache | None = None,
+        sizes: Sequence[int] | None = None,
         return_weights: bool = False,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         """Let every row of x attend to the rows of ``memory``, or of x itself.
 
         Parameters

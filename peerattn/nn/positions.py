@@ -108,9 +108,14 @@ class LearnedPositions2d(nn.Module):
     """
 
     def __init__(
-        self, n_rows: int, n_columns: int, d_model: int, *, std: float = 0.02,
+        self,
+        n_rows: int,
+        n_columns: int,
+        d_model: int,
+        *,
+        std: float = 0.02,
         generator: torch.Generator | None = None,
-    ):  # fmt: skip
+    ):
         super().__init__()
         generator = torch.Generator() if generator is None else generator
         self.rows = normal(n_rows, d_model, std=std, generator=generator)

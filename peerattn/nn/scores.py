@@ -16,9 +16,14 @@ SCORES = get_args(Score)
 
 
 def score_terms(
-    query: Tensor, key: Tensor, score: str, *, combine: Tensor | None = None, bias: Tensor | None = None,
+    query: Tensor,
+    key: Tensor,
+    score: str,
+    *,
+    combine: Tensor | None = None,
+    bias: Tensor | None = None,
     temperature: float = 1.0,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     r"""Return the arguments with which `attention` and its relatives compute a score.
 
     .. math:: e_{ij} = \tfrac{1}{\sqrt d} q_i' k_j, \qquad q_i' k_j, \qquad -\tfrac12 \|q_i - k_j\|^2, \qquad
@@ -157,9 +162,16 @@ def kernel_weights(scores: Tensor, *, mask: Tensor | None = None, normalise: boo
 
 
 def kernel_attention(
-    query: Tensor, key: Tensor, value: Tensor, *, normalise: bool = False, mask: Tensor | None = None,
-    bias: Tensor | None = None, scale: float | None = None, return_weights: bool = False,
-) -> Any:  # fmt: skip
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    normalise: bool = False,
+    mask: Tensor | None = None,
+    bias: Tensor | None = None,
+    scale: float | None = None,
+    return_weights: bool = False,
+) -> Any:
     r"""Return sums of the values weighed by the scores themselves, without an exponential.
 
     .. math:: o_i = \sum_j m_{ij} (s\, q_i' k_j + b_{ij})\, v_j

@@ -41,22 +41,33 @@ class Encoder(nn.Module):
     """
 
     def __init__(
-        self, n_layers: int, d_model: int, n_heads: int, d_feedforward: int | None = None, *,
-        norm: Norm = "pre", final_norm: bool | None = None, generator: torch.Generator | None = None,
+        self,
+        n_layers: int,
+        d_model: int,
+        n_heads: int,
+        d_feedforward: int | None = None,
+        *,
+        norm: Norm = "pre",
+        final_norm: bool | None = None,
+        generator: torch.Generator | None = None,
         **options: Any,
-    ):  # fmt: skip
+    ):
         super().__init__()
         options |= {"norm": norm, "generator": torch.Generator() if generator is None else generator}
-        self.blocks = nn.ModuleList(
-            TransformerBlock(d_model, n_heads, d_feedforward, **options) for _ in range(n_layers)
-        )
+        sizes = (d_model, n_heads, d_feedforward)
+        self.blocks = nn.ModuleList(TransformerBlock(*sizes, **options) for _ in range(n_layers))
         final_norm = norm != "post" if final_norm is None else final_norm
         self.final_norm: nn.Module = nn.LayerNorm(d_model) if final_norm else nn.Identity()
 
     def forward(
-        self, x: Tensor, *, context: Tensor | None = None, cache: StackCache | None = None,
-        return_weights: bool = False, **options: Any,
-    ) -> Any:  # fmt: skip
+        self,
+        x: Tensor,
+        *,
+        context: Tensor | None = None,
+        cache: StackCache | None = None,
+        return_weights: bool = False,
+        **options: Any,
+    ) -> Any:
         """Encode the rows x; every block attends within x, and to ``context`` where it has cross-attention.
 
         Parameters
@@ -125,9 +136,16 @@ class EncoderDecoder(nn.Module):
     """
 
     def __init__(
-        self, n_encoder_layers: int, n_decoder_layers: int, d_model: int, n_heads: int,
-        d_feedforward: int | None = None, *, generator: torch.Generator | None = None, **options: Any,
-    ):  # fmt: skip
+        self,
+        n_encoder_layers: int,
+        n_decoder_layers: int,
+        d_model: int,
+        n_heads: int,
+        d_feedforward: int | None = None,
+        *,
+        generator: torch.Generator | None = None,
+        **options: Any,
+    ):
         super().__init__()
         said = "cross_attention: the decoder has it and the encoder has not. Leave it out."
         refuse("cross_attention" in options, said)
@@ -137,9 +155,14 @@ class EncoderDecoder(nn.Module):
         self.decoder = Encoder(n_decoder_layers, *sizes, cross_attention=True, generator=generator, **options)
 
     def forward(
-        self, source: Tensor, target: Tensor, *, source_mask: Tensor | None = None,
-        target_mask: Tensor | None = None, return_weights: bool = False,
-    ) -> Any:  # fmt: skip
+        self,
+        source: Tensor,
+        target: Tensor,
+        *,
+        source_mask: Tensor | None = None,
+        target_mask: Tensor | None = None,
+        return_weights: bool = False,
+    ) -> Any:
         """Return the decoder's rows for a known target (all positions at once).
 
         Parameters

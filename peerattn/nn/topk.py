@@ -15,9 +15,15 @@ _CHUNK = 32  # keys represented by their largest score in the first round
 
 @torch.no_grad()
 def top_k_weights(
-    query: Tensor, key: Tensor, k: int, *, exclude: tuple[Tensor, Tensor] | None = None,
-    head_share: Tensor | None = None, scale: float | None = None, block_size: int = 2**21,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+    query: Tensor,
+    key: Tensor,
+    k: int,
+    *,
+    exclude: tuple[Tensor, Tensor] | None = None,
+    head_share: Tensor | None = None,
+    scale: float | None = None,
+    block_size: int = 2**21,
+) -> tuple[Tensor, Tensor]:
     r"""Return every query's k largest attention weights, averaged over heads, and the keys they belong to.
 
     .. math:: \alpha_{ij} = \sum_h \pi_h

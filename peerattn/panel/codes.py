@@ -12,9 +12,9 @@ from peerattn.exceptions import InputError, checked
 
 #: Classifications whose digits nest: the code of length k is a group of the code of length k + 1.
 _SCHEMES = {
-    "sic": (re.compile(r"^h?sic(h|cd|code|_code|4)?$"), 4),
-    "naics": (re.compile(r"^naics"), 6),
-    "gics": (re.compile(r"^(gics|gsubind|gind|ggroup|gsector)"), 8),
+    "sic": r"h?sic(h|cd|code|_code|4)?$",
+    "naics": "naics",
+    "gics": "gics|gsubind|gind|ggroup|gsector",
 }
 _LOOKS_LIKE_CODE = re.compile(r"^(h?sic|naics|gics|ff\d|permno|permco|gvkey|cik)", re.IGNORECASE)
 _UNKNOWN_TEXT = {"", "nan", "none", "<na>"}
@@ -27,10 +27,8 @@ def code_scheme(name: object) -> str:
     >>> code_scheme("siccd"), code_scheme("sic2")
     ('sic', 'plain')
     """
-    for scheme, (pattern, _) in _SCHEMES.items():
-        if pattern.match(str(name).lower()):
-            return scheme
-    return "plain"
+    matching = (scheme for scheme, pattern in _SCHEMES.items() if re.match(pattern, str(name).lower()))
+    return next(matching, "plain")
 
 
 def looks_like_code(name: object) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -56,9 +57,13 @@ def named_like_return(outcome: str) -> bool:
 
 @checked
 def choose_columns(
-    frame: pd.DataFrame, *, labels: Sequence[str], outcome: str | None = None,
-    characteristics: Sequence[str] | None = None, codes: Sequence[str] = (),
-) -> ColumnChoice:  # fmt: skip
+    frame: pd.DataFrame,
+    *,
+    labels: Sequence[str],
+    outcome: str | None = None,
+    characteristics: Sequence[str] | None = None,
+    codes: Sequence[str] = (),
+) -> ColumnChoice:
     """Choose the characteristics of a frame.
 
     By default every numeric column, except labels, outcome, codes, whatever is named like another outcome, and
@@ -90,41 +95,40 @@ def choose_columns(
         chosen = [name for name in others if not why[name]]
     else:
         chosen, why = list(dict.fromkeys(characteristics)), dict.fromkeys(others, "not requested")
-        refuse_outcomes(chosen)
         for name in chosen:
             other = f"characteristics: {name!r} is already firm, period, outcome or code; name it once."
             refuse(name not in others, other)
             text = f"characteristics: {name!r} holds {frame[name].dtype}, not numbers; declare it in codes, or convert it."
             refuse(not is_number(frame[name]), text)
-        _warn_of_codes(frame, chosen)
     none = f"no characteristics: none of the columns {columns} is a number that may be used."
     refuse(not chosen and not codes, none)
-    return ColumnChoice(
-        tuple(chosen), tuple(codes), {name: why[name] for name in others if name not in chosen}
-    )
+    return _chosen(frame, chosen, codes, {name: why[name] for name in others if name not in chosen})
 
 
 def all_columns(frame: pd.DataFrame, codes: Sequence[object]) -> ColumnChoice:
     """Return all columns of a frame of characteristics: codes are those declared and those of text."""
     refuse_repeated(frame.columns)
-    refuse_outcomes(list(frame.columns))
     refuse_unknown("codes", codes, frame.columns)
     found = [name for name in frame.columns if name in codes or holds_text(frame[name])]
     for name in found:
         example = None if name in codes else number_as_text(frame[name])
         stored = f"X: column {name!r} holds numbers stored as text, such as {example!r}"
         refuse(example, f"{stored}: convert it with pandas.to_numeric, or declare it in codes.")
-    numbers = [name for name in frame.columns if name not in found]
-    _warn_of_codes(frame, numbers)
-    return ColumnChoice(tuple(numbers), tuple(found))
+    return _chosen(frame, [name for name in frame.columns if name not in found], found, {})
 
 
-def _warn_of_codes(frame: pd.DataFrame, names: Sequence[object]) -> None:
-    """Warn of whole numbers under the name of a code."""
-    for name in names:
-        if looks_like_code(name) and are_whole(pd.to_numeric(frame[name], errors="coerce")):
+def _chosen(
+    frame: pd.DataFrame, numbers: Sequence[Any], codes: Sequence[Any], left: dict[str, str]
+) -> ColumnChoice:
+    """Return the choice; refuse next period's outcomes (``*_next``), warn of whole numbers under the name of a code."""
+    outcomes = [str(name) for name in numbers if str(name).endswith("_next")]
+    said = f"characteristics: {', '.join(map(repr, outcomes))} hold next period's outcomes"
+    refuse(outcomes, f"{said} and would leak the future into the model; drop them from X.")
+    for name in filter(looks_like_code, numbers):
+        if are_whole(pd.to_numeric(frame[name], errors="coerce")):
             message = f"column {name!r} looks like a code but is used as a number; declare it in codes=, or drop it from X."
             warn_user(CodeWarning(message))
+    return ColumnChoice(tuple(numbers), tuple(codes), left)
 
 
 def refuse_repeated(columns: pd.Index) -> None:
@@ -156,9 +160,7 @@ def is_number(column: pd.Series) -> bool:
     """Tell whether a column holds numbers, those of Python objects and missing values among them."""
     kind = pd.api.types.infer_dtype(column, skipna=True)
     if kind.startswith("mixed"):  # truth values beside numbers are numbers
-        return bool(
-            column.dropna().map(lambda value: isinstance(value, int | float | np.number | np.bool_)).all()
-        )
+        return all(isinstance(value, int | float | np.number | np.bool_) for value in column.dropna())
     return kind in ("integer", "floating", "boolean")
 
 
@@ -179,13 +181,6 @@ def number_as_text(column: pd.Series) -> str | None:
     decimal = known[known.str.contains(_DECIMAL)]
     others = pd.to_numeric(known, errors="coerce").isna().mean()  # "NA", "." and the like
     return str(decimal.iloc[0]) if len(decimal) and others <= 0.05 else None
-
-
-def refuse_outcomes(names: Sequence[object]) -> None:
-    """Raise when a characteristic is named like next period's outcome (``*_next``)."""
-    outcomes = [str(name) for name in names if str(name).endswith("_next")]
-    said = f"characteristics: {', '.join(map(repr, outcomes))} hold next period's outcomes"
-    refuse(outcomes, f"{said} and would leak the future into the model; drop them from X.")
 
 
 def possible_leaks(characteristics: pd.DataFrame, y: np.ndarray) -> list[str]:

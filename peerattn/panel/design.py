@@ -90,9 +90,14 @@ class Design:
 
     @classmethod
     def fit(
-        cls, panel: Panel, *, scale: str | None = None, weight: np.ndarray | None = None,
-        characteristics: Sequence[Any] | None = None, without: Sequence[Any] = (),
-    ) -> Design:  # fmt: skip
+        cls,
+        panel: Panel,
+        *,
+        scale: str | None = None,
+        weight: np.ndarray | None = None,
+        characteristics: Sequence[Any] | None = None,
+        without: Sequence[Any] = (),
+    ) -> Design:
         """Learn from training rows.
 
         Parameters

@@ -10,7 +10,7 @@ import pandas as pd
 from scipy import sparse
 from scipy.sparse.linalg import lsqr
 
-from peerattn.exceptions import InputError, did_you_mean, extra
+from peerattn.exceptions import did_you_mean, extra, refuse
 
 BY = "×"  # between the parts of an effect, "sic×period"; "^", as in fixest, is read alike
 
@@ -58,12 +58,9 @@ def effect_labels(effects: str | Sequence[str] | None, labels: Mapping[str, Any]
     columns: dict[str, Any] = {}
     for name, parts in effect_parts(effects).items():
         for part in parts:
-            if part not in labels:
-                known = ", ".join(map(repr, labels))
-                raise InputError(
-                    f"effects: {part!r} is no label.{did_you_mean(part, labels)} Name {known}, or join several by {BY!r}, "
-                    f"such as 'firm{BY}period'."
-                )
+            near = "" if part in labels else did_you_mean(part, labels)
+            remedy = f"Name {', '.join(map(repr, labels))}, or join several by {BY!r}, such as"
+            refuse(part not in labels, f"effects: {part!r} is no label.{near} {remedy} 'firm{BY}period'.")
         if len(parts) == 1:
             columns[name] = np.asarray(labels[parts[0]])
         else:

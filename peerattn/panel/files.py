@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -130,20 +129,6 @@ def _spill(frames: Iterator[Any], folder: Path) -> None:
         given = given.reset_index() if given.index.names != [None] else given
         given.to_parquet(folder / f"{number:08}.parquet", index=False)
     refuse(number < 0, "source: the iterator gave no frame.")
-
-
-@contextmanager
-def readable(source: Any) -> Iterator[None]:
-    """Turn what Arrow says about files into bad input."""
-    import pyarrow as pa
-
-    try:
-        yield
-    except InputError:
-        raise
-    except (pa.ArrowException, OSError, ValueError) as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
-        raise InputError(f"{source}: cannot be read by period ({reason}).") from error
 
 
 def runs_of(files: Sequence[Any], schema: Any, period: str) -> tuple[pd.Series, list[Run]]:

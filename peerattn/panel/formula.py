@@ -6,8 +6,8 @@ from typing import Any
 
 import pandas as pd
 
-from peerattn.exceptions import InputError, check_names, checked, extra, refuse
-from peerattn.panel.frames import read_frame
+from peerattn.exceptions import check_names, checked, extra, refuse
+from peerattn.panel.frames import read_frame, readable
 from peerattn.panel.panel import Panel
 from peerattn.panel.reading import read_panel
 
@@ -68,10 +68,8 @@ def from_formula(
         refuse(fitted in formula, learns)
 
     def columns_of(side: str) -> pd.DataFrame:
-        try:
+        with readable(f"formula: {side!r} cannot be read"):
             return pd.DataFrame(model_matrix(f"{side} - 1", frame, na_action="ignore", output="pandas"))
-        except Exception as error:  # formulaic has a dozen classes
-            raise InputError(f"formula: {side!r} cannot be read ({str(error).splitlines()[0]}).") from error
 
     outcome = left.strip()
     y = columns_of(outcome)

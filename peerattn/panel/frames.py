@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +42,18 @@ def as_pandas(frame: Any) -> Any:
     return frame.to_pandas() if hasattr(frame, "to_pandas") else frame
 
 
+@contextmanager
+def readable(what: str, remedy: str = "", kinds: Any = Exception) -> Iterator[None]:
+    """Turn what other libraries say about a file or a formula, in a dozen classes of errors, into bad input."""
+    try:
+        yield
+    except InputError:
+        raise
+    except kinds as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:120]
+        raise InputError(f"{what} ({reason}).{remedy}") from error
+
+
 def read_frame(source: Any) -> pd.DataFrame:
     """Read a Parquet, CSV, Arrow, Stata, SAS or SPSS file, or pass a frame of another tool through.
 
@@ -66,16 +80,9 @@ def _read_file(path: Path) -> pd.DataFrame:
     tool: Any = pd
     if kind == "statistical":  # codes stay codes, dates are dates, missing values of every letter are NaN
         tool = extra("pyreadstat", "stata", f"{path.name}, a file of Stata, SAS or SPSS,")
-    try:
-        if kind == "CSV":
-            return _read_csv(path)
-        found = getattr(tool, read)(path)
-        return found if tool is pd else found[0]
-    except InputError:
-        raise
-    except Exception as error:  # pyarrow and pandas raise a dozen classes: the file is not whole
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:120]
-        raise InputError(f"{path}: not a readable {kind} file ({reason}). Is it complete?") from error
+    with readable(f"{path}: not a readable {kind} file", " Is it complete?"):
+        found: Any = _read_csv(path) if kind == "CSV" else getattr(tool, read)(path)
+    return pd.DataFrame(found if tool is pd else found[0])
 
 
 def _read_csv(path: Path) -> pd.DataFrame:

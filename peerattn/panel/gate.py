@@ -40,9 +40,18 @@ IDENTITY_SHARE = 0.9  # a code with this many levels per firm names the firm its
 @checked
 @refusing()
 def check_panel(
-    estimator: Any, X: Any, y: Any = None, *, fitting: bool, firm: str = "firm", period: str = "period",
-    codes: Sequence[str] = (), groupings: Sequence[str] = (), undated: bool = False, universe: Any = None,
-) -> Panel:  # fmt: skip
+    estimator: Any,
+    X: Any,
+    y: Any = None,
+    *,
+    fitting: bool,
+    firm: str = "firm",
+    period: str = "period",
+    codes: Sequence[str] = (),
+    groupings: Sequence[str] = (),
+    undated: bool = False,
+    universe: Any = None,
+) -> Panel:
     """Return the :class:`Panel` of what an estimator was given; a Panel that fits it is returned as it is.
 
     Parameters

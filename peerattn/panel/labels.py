@@ -163,7 +163,7 @@ def _matching_periods(label: Any, periods: pd.Index) -> pd.Index:
 def _times(periods: pd.Index) -> tuple[pd.DatetimeIndex, pd.DatetimeIndex]:
     """Return when each period starts and ends; a date is a moment, and what is no date NaT."""
     if isinstance(periods, pd.DatetimeIndex):
-        return periods.tz_localize(None), periods.tz_localize(None)
+        return (periods.tz_localize(None),) * 2
     spans = [span_of(period) for period in periods]
     start, end = (
         [pd.NaT if s is None else getattr(s, f"{at}_time") for s in spans] for at in ("start", "end")

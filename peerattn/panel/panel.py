@@ -132,9 +132,7 @@ class Panel:
     def take(self, at: np.ndarray) -> Panel:
         """Return some rows, in the panel's order; their order is then the one they came in."""
         given = {name: getattr(self, name) for name in ("outcomes", "firm", "period", "known_at")}
-        picked: dict[str, Any] = {
-            name: None if values is None else values[at] for name, values in given.items()
-        }
+        picked: dict[str, Any] = {name: x if x is None else x[at] for name, x in given.items()}
         rows = self.index[self.order] if self.firm is None else self.labels
         index = rows[at]
         return replace(
@@ -215,10 +213,9 @@ class Panel:
         missing, extra = self.labels[found[0] < 0], readings[0][self.labels.get_indexer(readings[0]) < 0]
         said = [f"{name} lacks {_pairs(missing)}"] if len(missing) else []
         said += [f"{name} has {_pairs(extra)}, which X lacks"] if len(extra) else []
-        raise InputError(
-            f"the labels of {name} are not those of X ({len(values)} against {len(self)} rows): {'; '.join(said)}. "
-            "Select both from one frame, or pass an array to match by position."
-        )
+        other = f"the labels of {name} are not those of X ({len(values)} against {len(self)} rows)"
+        remedy = "Select both from one frame, or pass an array to match by position."
+        raise InputError(f"{other}: {'; '.join(said)}. {remedy}")
 
     def with_codes(self, codes: Sequence[Any]) -> Panel:
         """Return the panel with these columns as codes, too."""
@@ -247,10 +244,8 @@ class Panel:
     def __repr__(self) -> str:
         if self.firm is None:
             return f"Panel({len(self):,} rows, one cross-section)"
-        return (
-            f"Panel({len(self):,} rows, {self.firm.nunique():,} firms, {self.period.nunique()} periods, "
-            f"outcome={self.outcome!r})"
-        )
+        sizes = f"{len(self):,} rows, {self.firm.nunique():,} firms, {self.period.nunique()} periods"
+        return f"Panel({sizes}, outcome={self.outcome!r})"
 
     def __str__(self) -> str:
         known = 0 if self.outcomes is None else int(np.isfinite(self.outcomes).sum())

@@ -38,11 +38,20 @@ def refusing() -> Iterator[None]:
 @checked
 @refusing()
 def as_panel(
-    X: Any, y: Any = None, *, outcome: str | None = None, characteristics: Sequence[str] | None = None,
-    codes: Sequence[str] = (), industry: str | None = None, weights: Mapping[str, Any] | None = None,
-    known_at: Any = None, firm: str = "firm", period: str = "period", undated: bool = False,
+    X: Any,
+    y: Any = None,
+    *,
+    outcome: str | None = None,
+    characteristics: Sequence[str] | None = None,
+    codes: Sequence[str] = (),
+    industry: str | None = None,
+    weights: Mapping[str, Any] | None = None,
+    known_at: Any = None,
+    firm: str = "firm",
+    period: str = "period",
+    undated: bool = False,
     description: str = "",
-) -> Panel:  # fmt: skip
+) -> Panel:
     """Return ``X`` and what belongs to its rows as a :class:`Panel`; a Panel is returned as it is.
 
     Parameters
@@ -133,10 +142,17 @@ def as_panel(
 
 @checked
 def read_panel(
-    source: Any, *, outcome: str, firm: str = "firm", period: str = "period",
-    characteristics: Sequence[str] | None = None, codes: Sequence[str] = (), industry: str | None = None,
-    known_at: str | None = None, description: str = "",
-) -> Panel:  # fmt: skip
+    source: Any,
+    *,
+    outcome: str,
+    firm: str = "firm",
+    period: str = "period",
+    characteristics: Sequence[str] | None = None,
+    codes: Sequence[str] = (),
+    industry: str | None = None,
+    known_at: str | None = None,
+    description: str = "",
+) -> Panel:
     """Read a panel and choose its columns.
 
     Parameters
@@ -193,9 +209,13 @@ def read_panel(
 
 
 def panel_of(
-    X: Any, choose: Callable[[pd.DataFrame], tuple[pd.DataFrame, ColumnChoice]], firm: str, period: str, *,
+    X: Any,
+    choose: Callable[[pd.DataFrame], tuple[pd.DataFrame, ColumnChoice]],
+    firm: str,
+    period: str,
+    *,
     undated: bool = False,
-) -> Panel:  # fmt: skip
+) -> Panel:
     """Return the panel of a frame or matrix; ``choose`` is shown the frame without labels, and returns what is taken of it."""
     frame, labels = as_pandas(X), None
     if isinstance(frame, pd.DataFrame):
@@ -237,9 +257,8 @@ def _outcome_of(frame: pd.DataFrame, outcome: str) -> np.ndarray:
         example = frame[outcome].dropna()
         kind = "text" if pd.api.types.infer_dtype(example) == "string" else frame[outcome].dtype
         such = f" such as {example.iloc[0]!r}" if len(example) else ""
-        raise InputError(
-            f"outcome: column {outcome!r} holds {kind}{such}, not numbers: convert it with pandas.to_numeric."
-        )
+        held = f"outcome: column {outcome!r} holds {kind}{such}, not numbers"
+        raise InputError(f"{held}: convert it with pandas.to_numeric.")
     values = frame[outcome].to_numpy(dtype=float, na_value=np.nan)
     refuse_infinity(values, outcome)
     return values

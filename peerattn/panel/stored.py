@@ -13,7 +13,8 @@ import pandas as pd
 
 from peerattn.exceptions import InputError, checked, refuse
 from peerattn.panel.columns import ColumnChoice, choose_columns, refuse_unknown
-from peerattn.panel.files import Reader, Run, dataset_of, readable, runs_of, schema_of
+from peerattn.panel.files import Reader, Run, dataset_of, runs_of, schema_of
+from peerattn.panel.frames import readable
 from peerattn.panel.labels import panel_labels
 from peerattn.panel.memory import refuse_memory
 from peerattn.panel.panel import Panel
@@ -128,7 +129,7 @@ class StoredPanel:
         small = all(str(self.schema.field(name).type) in _SINGLE for name in names)
         folder = tempfile.TemporaryDirectory(prefix="peerattn-", ignore_cleanup_errors=True)
         path, shape = Path(folder.name, "characteristics"), (max(len(names), 1), len(self))
-        with readable(path):
+        with readable(f"{path}: cannot be written", kinds=(OSError, ValueError)):
             matrix = np.memmap(path, "float32" if small else "float64", "w+", shape=shape)
             panels, start = [], 0
             for panel in self:
@@ -149,10 +150,17 @@ class StoredPanel:
 
 @checked
 def scan_panel(
-    source: Any, *, outcome: str | None = None, firm: str = "firm", period: str = "period",
-    characteristics: Sequence[str] | None = None, codes: Sequence[str] = (), industry: str | None = None,
-    training_rows: int | None = None, description: str = "",
-) -> StoredPanel:  # fmt: skip
+    source: Any,
+    *,
+    outcome: str | None = None,
+    firm: str = "firm",
+    period: str = "period",
+    characteristics: Sequence[str] | None = None,
+    codes: Sequence[str] = (),
+    industry: str | None = None,
+    training_rows: int | None = None,
+    description: str = "",
+) -> StoredPanel:
     """Look through a panel that may be larger than memory, and choose its columns; rows are read when they are used.
 
     Parameters
@@ -201,7 +209,9 @@ def scan_panel(
     >>> [len(section) for section in panel]
     [2, 1]
     """
-    with readable(source):
+    import pyarrow as pa
+
+    with readable(f"{source}: cannot be read by period", kinds=(pa.ArrowException, OSError, ValueError)):
         dataset, folder = dataset_of(source)
         files = [file for file in dataset.get_fragments() if file.count_rows()]
         refuse(not files, f"{source}: the panel has no rows.")

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, check_random_state, column
 from torch import Tensor
 
 from peerattn import nn
-from peerattn.exceptions import InputError, expect
+from peerattn.exceptions import InputError, expect, refuse
 from peerattn.nn.recording import recorded_weights
 from peerattn.sequence.attention_map import AttentionMap, stacked
 from peerattn.store.objects import Saved
@@ -255,11 +255,9 @@ class BesideLine:
     def _check_attends(self) -> None:
         """Raise an InputError where attention adds nothing."""
         check_is_fitted(self)
-        if self._line_alone:
-            raise InputError(
-                f"line: {self._answers} are the line's alone (gain_={self.gain_:.3g} is within its standard error of "
-                f"{self.gain_error_:.2g}), without attention. Make the model with line=False, or train it longer."
-            )
+        why = f"gain_={self.gain_:.3g} is within its standard error of {self.gain_error_:.2g}"
+        remedy = "without attention. Make the model with line=False, or train it longer."
+        refuse(self._line_alone, f"line: {self._answers} are the line's alone ({why}), {remedy}")
 
 
 class Classifies(ClassifierMixin):
@@ -277,8 +275,7 @@ class Classifies(ClassifierMixin):
     @staticmethod
     def _check_classes(y: Any, n: int, what: str, name: str = "y") -> np.ndarray:
         """Return one class for each of n things, such as images, checked."""
-        if y is None:
-            raise InputError(f"{name}: this model requires y to be passed, but the target y is None.")
+        refuse(y is None, f"{name}: this model requires y to be passed, but the target y is None.")
         labels: np.ndarray = column_or_1d(y, warn=True)
         expect(len(labels) == n, name, f"one class per {what} ({n})", len(labels))
         return labels

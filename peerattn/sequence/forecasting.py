@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from peerattn import nn
-from peerattn.exceptions import InputError, check_at_least, check_share
+from peerattn.exceptions import check_at_least, check_share, expect
 from peerattn.sequence.attention_map import AttentionMap
 from peerattn.sequence.base import BesideLine, centre_and_spread, gain_in_blocks
 from peerattn.sequence.series import PatchEncoder, WindowedEstimator, check_series, later_index, windows_of
@@ -208,18 +208,16 @@ class AttentionForecaster(BesideLine, WindowedEstimator):
         -------
         self
         """
-        check_at_least(
-            1, horizon=self.horizon, lookback=self.lookback, patch=self.patch, batch_size=self.batch_size
-        )
+        counts = ("horizon", "lookback", "patch", "batch_size")
+        check_at_least(1, **{name: getattr(self, name) for name in counts})
         check_share(validation_share=self.validation_share)
         size, values = self.lookback + self.horizon, check_series(self, X, reset=True)
         n_train = len(values) - round(self.validation_share * len(values))
-        if n_train < size or len(values) - n_train < self.horizon:
-            raise InputError(
-                f"X: expected at least {size} rows for training and {self.horizon} for validation (lookback="
-                f"{self.lookback}, horizon={self.horizon}, validation_share={self.validation_share}), got "
-                f"n_samples={len(values)}, of which {n_train} train. Lower lookback or horizon, or give a longer series."
-            )
+        enough = n_train >= size and len(values) - n_train >= self.horizon
+        of = f"lookback={self.lookback}, horizon={self.horizon}, validation_share={self.validation_share}"
+        rows = f"at least {size} rows for training and {self.horizon} for validation ({of})"
+        got = f"n_samples={len(values)}, of which {n_train} train"
+        expect(enough, "X", rows, got, "Lower lookback or horizon, or give a longer series.")
         self.mean_, self.scale_ = centre_and_spread(values[:n_train])
         scaled = (values - self.mean_) / self.scale_
         return self._fit((scaled[:n_train], scaled[n_train - self.lookback :]))

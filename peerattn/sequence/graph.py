@@ -17,7 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite, check_is_fitted, validate_data
 from torch import Tensor, nn
 
-from peerattn.exceptions import InputError, check_at_least, expect
+from peerattn.exceptions import check_at_least, expect, refuse
 from peerattn.nn import Dropout, GraphAttention
 from peerattn.nn.edges import check_edges
 from peerattn.sequence.base import Classifies, SequenceEstimator, class_folds, seeded
@@ -278,17 +278,14 @@ class GraphAttentionClassifier(Classifies, SequenceEstimator):
             for k, layer in enumerate(layers)
             for h, weight in enumerate(layer)
         }
-        return (
-            pd.concat(frames, names=["layer", "head"]).reset_index(["layer", "head"]).reset_index(drop=True)
-        )
+        of = ["layer", "head"]
+        return pd.concat(frames, names=of).reset_index(of).reset_index(drop=True)
 
     def _graph(self, X: Any, edges: Any) -> tuple[Tensor, Tensor]:
         check_is_fitted(self)
-        if self.with_edges_ and edges is None:
-            raise InputError(
-                "edges: the model was fitted on a graph and needs the edges of these nodes. Pass edges=; classes of the nodes "
-                "of fit are in transduction_."
-            )
+        needs = "edges: the model was fitted on a graph and needs the edges of these nodes"
+        remedy = "Pass edges=; classes of the nodes of fit are in transduction_."
+        refuse(self.with_edges_ and edges is None, f"{needs}. {remedy}")
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         return self._tensors(X, edges, torch.float64)
 

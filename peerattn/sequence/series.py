@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from peerattn import nn
-from peerattn.exceptions import InputError, expect
+from peerattn.exceptions import expect
 from peerattn.sequence.attention_map import AttentionMap
 from peerattn.sequence.base import StackEstimator
 
@@ -147,10 +147,9 @@ def check_series(estimator: Any, X: Any, *, reset: bool, shortest: int = 1, why:
         kind = "NaN" if np.isnan(values[tuple(bad[0])]) else "inf"
         axes: Any = frame.axes if isinstance(frame, pd.DataFrame) else map(range, values.shape)
         row, name = (labels[k] for labels, k in zip(axes, bad[0]))
-        raise InputError(
-            f"X: expected numbers without gaps, got {kind} in column {name!r} at row {row} ({len(bad)} in all). Interpolate "
-            "the gap, or cut the series after it."
-        )
+        where = f"{kind} in column {name!r} at row {row} ({len(bad)} in all)"
+        remedy = "Interpolate the gap, or cut the series after it."
+        expect(False, "X", "numbers without gaps", where, remedy)
     expect(len(values) >= shortest, "X", f"at least {shortest} rows ({why})", f"n_samples={len(values)}")
     return values
 

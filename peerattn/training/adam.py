@@ -14,9 +14,12 @@ from peerattn.processes import averaged
 
 
 def minimise(
-    parameters: Iterable[Tensor], loss: Callable[[Any], Tensor], batches: Iterator[Any], steps: int,
+    parameters: Iterable[Tensor],
+    loss: Callable[[Any], Tensor],
+    batches: Iterator[Any],
+    steps: int,
     rate: float,
-) -> None:  # fmt: skip
+) -> None:
     """Minimise a loss in place by Adam; the learning rate rises for three tenths of the steps and falls to zero (cosine)."""
     free = [parameter for parameter in parameters if parameter.requires_grad]
     first, second = ([torch.zeros_like(p) for p in free] for _ in range(2))

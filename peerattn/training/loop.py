@@ -49,11 +49,20 @@ class TrainingRecord:
 
 
 def train(
-    parameters: nn.Module | Iterable[Tensor], loss: Callable[[Batch], Tensor], batches: Iterable[Batch], *,
-    max_steps: int, learning_rate: float, schedule: str | Schedule = "one_cycle", weight_decay: float = 0.0,
-    clip: float | None = 1.0, average: int | None = None, validate: Callable[[], float] | None = None,
-    validate_every: int = 100, progress: str | None = None,
-) -> TrainingRecord:  # fmt: skip
+    parameters: nn.Module | Iterable[Tensor],
+    loss: Callable[[Batch], Tensor],
+    batches: Iterable[Batch],
+    *,
+    max_steps: int,
+    learning_rate: float,
+    schedule: str | Schedule = "one_cycle",
+    weight_decay: float = 0.0,
+    clip: float | None = 1.0,
+    average: int | None = None,
+    validate: Callable[[], float] | None = None,
+    validate_every: int = 100,
+    progress: str | None = None,
+) -> TrainingRecord:
     r"""Minimise a loss by AdamW, one batch a step, changing the parameters in place.
 
     .. math:: \theta_{t+1} = \theta_t - \eta\, c(t) \big(\hat m_t / (\sqrt{\hat v_t} + \epsilon)
@@ -152,9 +161,12 @@ def train(
 
 
 def _step(
-    optimizer: torch.optim.Optimizer, trained: list[Tensor], loss: Callable[[], Tensor], clip: float | None,
+    optimizer: torch.optim.Optimizer,
+    trained: list[Tensor],
+    loss: Callable[[], Tensor],
+    clip: float | None,
     step: int,
-) -> float:  # fmt: skip
+) -> float:
     """Take one step and return the loss before it; leave the parameters alone when something is not finite."""
     rate = optimizer.param_groups[0]["lr"]
     optimizer.zero_grad()

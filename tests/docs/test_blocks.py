@@ -11,8 +11,8 @@ import typer
 import peerattn
 import peerattn.cli  # noqa: F401 - adds the commands
 from peerattn.cli.app import app, run
-from peerattn.models import own_history
 from peerattn.models.attention import descent
+from peerattn.models.own import shape
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "data").glob("*.md")])
@@ -66,7 +66,7 @@ def test_code_runs_and_prints_what_the_page_shows(page, tmp_path, monkeypatch, c
     found = blocks(page, "python")
     shows = any(shown_output(page))
     if shows:
-        monkeypatch.setattr(own_history, "TREES", 100)  # controls print what readers will see
+        monkeypatch.setattr(shape, "TREES", 150)  # controls print what readers will see
     assert found
     with nullcontext() if shows else fewest(), monkeypatch.context() as patch:
         if page.name in BOOTSTRAPS:

@@ -8,7 +8,6 @@ from sklearn.linear_model import LinearRegression
 from peerattn.exceptions import InputError
 from peerattn.models import CommonShocksRegressor, OwnHistoryRegressor
 from peerattn.models.common_shocks import best_linear_predictor, variance_components
-from peerattn.models.own_history import Past
 
 N, T = 40, 20
 
@@ -35,21 +34,6 @@ def split(X, y, last=2015):
 
 def r2(y, predicted):
     return 1 - ((y - predicted) ** 2).sum() / ((y - y.mean()) ** 2).sum()
-
-
-def test_the_past_is_that_before_the_row():
-    firm, rank = pd.Index(list("AAABB")), np.array([0, 1, 2, 0, 2])
-    past = Past.of(firm, rank, np.array([1.0, 2, 3, 4, 5]), np.array([1.0, 2, 3, 4, 5]), 1.0)
-    asked = past.before(pd.Index(list("ABC")), np.array([2, 2, 2]))
-    assert asked[:, 0].tolist() == [2, 4, 0] and asked[:, 1].tolist() == [1, 0, 0]
-    assert np.expm1(asked[:, 4]).round(9).tolist() == [2, 1, 0]
-    assert past.before(pd.Index(["A"]), np.array([2]), 2)[0, :2].tolist() == [1, 0]
-    net = [
-        1 - (1 + 4) / 2 / 2,
-        2,
-    ]  # the period's mean is taken off as far as the others make it; alone nothing is
-    assert asked[0, 3] == pytest.approx(sum(net) / (2 + 1.0))
-    assert past.before(pd.Index(["A"]), np.array([99]))[0, 0] == 3
 
 
 def test_firm_effects_and_persistence_are_predicted_nearly_as_well_as_can_be():

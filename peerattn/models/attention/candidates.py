@@ -32,11 +32,25 @@ def candidates_of(model: Any, problem: Problem, settings: Settings, draws: np.nd
     heads = [heads_candidate(_spec(model), settings, int(draws[1]))] if model.n_heads else []
     if model.kappa is None:
         return heads
-    own, squared = model.own, problem.loss is squared_error
-    found = []
+    squared = problem.loss is squared_error
+    found = own_candidates(problem, model.own)
+    if squared and problem.dated and problem.own and problem.outcomes and model.attention == "self":
+        codes = {f"{name} x period": c for c, name in enumerate(model.design_.levels)}
+        for name, code in ({"period": None} | codes).items():
+            found.append(candidate(name, COMMON, partial(lambda t, _, code: fit_common(t, code), code=code)))
+    restricted = settings.terms.priors or model.similarity != "scaled_dot_product" or model.n_layers > 1
+    if problem.outcomes and squared and not restricted and not problem.weighed and model.n_heads:
+        found += covariance_candidates(settings, int(draws[0]))
+    return found + heads
+
+
+def own_candidates(problem: Problem, own: Any = "flexible") -> list[Candidate]:
+    """Return what reads the firm itself alone: shapes of its characteristics, and its own past outcomes."""
+    squared, found = problem.loss is squared_error, list[Candidate]()
+    flexible = isinstance(own, str) and own == "flexible" and squared
     if not isinstance(own, str):
         found.append(candidate("estimator", SHAPE, lambda t, _: fit_estimator(t, own)))
-    elif own == "flexible" and squared:
+    elif flexible:
         found += [
             candidate("curves", SHAPE, lambda t, _: fit_curves(t, products=False)),
             candidate("products", SHAPE, lambda t, _: fit_curves(t, products=True)),
@@ -45,19 +59,10 @@ def candidates_of(model: Any, problem: Problem, settings: Settings, draws: np.nd
     if squared and problem.dated and problem.own:
         found.append(candidate("firm effect", HISTORY, lambda t, _: fit_history(t, lag=False)))
         found.append(candidate("autoregression", HISTORY, lambda t, _: fit_history(t, lag=True)))
-        if isinstance(own, str) and own == "flexible":
+        if flexible:
             trees = candidate("trees with past", HISTORY, lambda t, _: fit_history(t, lag=True, trees=True))
             found.append(trees)
-        if problem.outcomes and model.attention == "self":
-            codes = {f"{name} x period": c for c, name in enumerate(model.design_.levels)}
-            for name, code in ({"period": None} | codes).items():
-                found.append(
-                    candidate(name, COMMON, partial(lambda t, _, code: fit_common(t, code), code=code))
-                )
-    restricted = settings.terms.priors or model.similarity != "scaled_dot_product" or model.n_layers > 1
-    if problem.outcomes and squared and not restricted and not problem.weighed and model.n_heads:
-        found += covariance_candidates(settings, int(draws[0]))
-    return found + heads
+    return found
 
 
 def covariance_candidates(settings: Settings, seed: int, *, past: bool = True) -> list[Candidate]:

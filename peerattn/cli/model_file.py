@@ -20,6 +20,7 @@ from peerattn.panel import Panel, StoredPanel, read_panel, scan_panel
 from peerattn.panel.columns import refuse_unknown
 from peerattn.store.objects import load_estimator, save_estimator
 
+_PACKAGES = ("torch", "scikit-learn", "numpy", "pandas")  # that a fitted model depends on
 _READ = ("firm", "period", "characteristics", "codes", "industry")  # of a file, by read_panel
 
 
@@ -58,7 +59,8 @@ class SavedModel:
         source: Any = options if options.preset is None else PRESETS[options.preset]
         labels, choice = (source.firm or "firm", source.period or "period"), panel.choice
         columns = (*labels, panel.outcome, choice.characteristics, choice.codes, panel.industry)
-        return cls(fitted, name, options.task or "forecast", *columns, options.preset, versions())
+        made_with = {"peerattn": __version__} | {package: version(package) for package in _PACKAGES}
+        return cls(fitted, name, options.task or "forecast", *columns, options.preset, made_with)
 
     def save(self, path: Path) -> None:
         """Write the model, whole or not at all; ``peerattn.load`` reads it, too."""
@@ -119,9 +121,3 @@ def load_model(path: Path) -> SavedModel:
         other = f"{str(path)!r} was saved in Python and does not say which columns it reads. Use peerattn.load there."
         refuse(not isinstance(about, dict), other)
         return SavedModel(model, **about)
-
-
-def versions() -> dict[str, str]:
-    """Return the versions that a fitted model depends on."""
-    used = ("torch", "scikit-learn", "numpy", "pandas")
-    return {"peerattn": __version__} | {name: version(name) for name in used}

@@ -188,5 +188,5 @@ def _check_shapes(query: Tensor, key: Tensor, mask: Tensor | None, bias: Tensor 
     for name, extra in (("mask", mask), ("bias", bias)):
         got = () if extra is None else tuple(extra.shape)
         fits = all(g in (1, w) for g, w in zip(reversed(got), reversed(wanted), strict=False))
-        fits = fits and len(got) <= len(wanted)
-        expect(fits, name, f"a shape that broadcasts to {wanted}", got, remedy)
+        if not fits or len(got) > len(wanted):
+            expect(False, name, f"a shape that broadcasts to {wanted}", got, remedy)

@@ -8,7 +8,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -137,7 +137,12 @@ class ByteLevelTokenizer(Tokenizer):
         whole = not lacks and last == ["<|endoftext|>"]
         expect(whole, "symbols", "all bytes, and <|endoftext|> last", f"{last} last, without {lacks[:3]}")
         self.symbols_, self.merges_ = list(symbols), [(first, second) for first, second in merges]
+        self.__dict__.pop("_ranks", None)  # of the merges before
         return self
+
+    @cached_property
+    def _ranks(self) -> dict[tuple[str, str], int]:
+        return {pair: rank for rank, pair in enumerate(self.merges_)}
 
     @property
     def end(self) -> int:
@@ -147,9 +152,8 @@ class ByteLevelTokenizer(Tokenizer):
     def tokenize(self, text: str) -> list[str]:
         """Return the pieces of a text, spaces with the word that follows."""
         letters = byte_symbols()
-        ranks = {pair: rank for rank, pair in enumerate(self.merges_)}
         words = ["".join(letters[byte] for byte in word.encode()) for word in _GPT2_WORDS.findall(text)]
-        known = {word: merged(list(word), ranks) for word in set(words)}
+        known = {word: merged(list(word), self._ranks) for word in set(words)}
         return [piece for word in words for piece in known[word]]
 
     def join(self, symbols: Sequence[str]) -> str:

@@ -204,9 +204,8 @@ class PairBias(nn.Module):
 
     def forward(self, pairs: Tensor) -> Tensor:
         """Return the bias, (..., n_heads, n, n), of codes (..., n, n) or vectors (..., n, n, d_pair)."""
-        if pairs.is_floating_point():
-            return (pairs @ self.weight).movedim(-1, -3)
-        return F.embedding(pairs, self.weight).movedim(-1, -3)
+        bias = pairs @ self.weight if pairs.is_floating_point() else F.embedding(pairs, self.weight)
+        return bias.movedim(-1, -3)
 
 
 def relative_distance(n: int, longest: int, *, device: torch.device | None = None) -> Tensor:

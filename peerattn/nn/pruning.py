@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
@@ -45,18 +45,15 @@ def head_gates(gates: Mapping[MultiheadAttention, Tensor]) -> Iterator[None]:
     def gated(layer: Any, _: Any, found: Any) -> Any:
         return (found[0], found[1] * gates[layer][:, None, None]) if type(found) is tuple else found
 
-    hooks: list[Any] = []
-    try:
+    with ExitStack() as hooks:  # removed at the end
         for layer, gate in gates.items():
             n, shape = layer.n_heads, tuple(gate.shape)
             expect(shape == (n,), "gates", f"one gate per head, shape ({n},)", shape)
             each = partial(gate.repeat_interleave, layer.d_value)
-            hooks.append(layer.register_forward_hook(gated))
-            hooks.append(layer.output.register_forward_pre_hook(lambda _, rows, each=each: rows[0] * each()))
+            hooks.enter_context(layer.register_forward_hook(gated))
+            scaled = layer.output.register_forward_pre_hook(lambda _, rows, each=each: rows[0] * each())
+            hooks.enter_context(scaled)
         yield
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 def head_importance(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from torch import Tensor, nn
@@ -47,11 +47,9 @@ def recorded_weights(module: nn.Module, wanted: bool = True) -> Iterator[list[Te
         return output[0]
 
     within = module.modules() if wanted else ()
-    layers = [layer for layer in within if isinstance(layer, MultiheadAttention | GraphAttention)]
-    hooks = [layer.register_forward_pre_hook(request, with_kwargs=True) for layer in layers]
-    hooks += [layer.register_forward_hook(record) for layer in layers]
-    try:
+    with ExitStack() as hooks:  # removed at the end
+        for layer in within:
+            if isinstance(layer, MultiheadAttention | GraphAttention):
+                hooks.enter_context(layer.register_forward_pre_hook(request, with_kwargs=True))
+                hooks.enter_context(layer.register_forward_hook(record))
         yield found
-    finally:
-        for hook in hooks:
-            hook.remove()

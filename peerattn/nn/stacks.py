@@ -49,11 +49,10 @@ class Encoder(nn.Module):
         *,
         norm: Norm = "pre",
         final_norm: bool | None = None,
-        generator: torch.Generator | None = None,
         **options: Any,
     ):
         super().__init__()
-        options |= {"norm": norm, "generator": torch.Generator() if generator is None else generator}
+        options |= {"norm": norm, "generator": options.get("generator") or torch.Generator()}
         sizes = (d_model, n_heads, d_feedforward)
         self.blocks = nn.ModuleList(TransformerBlock(*sizes, **options) for _ in range(n_layers))
         final_norm = norm != "post" if final_norm is None else final_norm
@@ -135,24 +134,13 @@ class EncoderDecoder(nn.Module):
     torch.Size([3, 4, 8])
     """
 
-    def __init__(
-        self,
-        n_encoder_layers: int,
-        n_decoder_layers: int,
-        d_model: int,
-        n_heads: int,
-        d_feedforward: int | None = None,
-        *,
-        generator: torch.Generator | None = None,
-        **options: Any,
-    ):
+    def __init__(self, n_encoder_layers: int, n_decoder_layers: int, *sizes: Any, **options: Any):
         super().__init__()
         said = "cross_attention: the decoder has it and the encoder has not. Leave it out."
         refuse("cross_attention" in options, said)
-        generator = torch.Generator() if generator is None else generator
-        sizes = (d_model, n_heads, d_feedforward)
-        self.encoder = Encoder(n_encoder_layers, *sizes, generator=generator, **options)
-        self.decoder = Encoder(n_decoder_layers, *sizes, cross_attention=True, generator=generator, **options)
+        options["generator"] = options.get("generator") or torch.Generator()
+        self.encoder = Encoder(n_encoder_layers, *sizes, **options)
+        self.decoder = Encoder(n_decoder_layers, *sizes, cross_attention=True, **options)
 
     def forward(
         self,

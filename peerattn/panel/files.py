@@ -69,30 +69,26 @@ def schema_of(dataset: Any, files: Sequence[Any]) -> tuple[Any, dict[str, str]]:
 
     physical = {name for file in files for name in file.physical_schema.names}
     folders = [key for key in dataset.schema if key.name not in physical]
-    found = {key.name: (key.type, "the names of folders") for key in folders}
-    wrong: dict[str, str] = {}
+    found: dict[str, dict[Any, str]] = {key.name: {key.type: "the names of folders"} for key in folders}
     for file in files:
         for column in file.physical_schema:
-            kind, where = found.setdefault(column.name, (column.type, file.path))
-            both = _common(kind, column.type)
-            if both is None:
-                wrong[column.name] = f"{column.type} in {file.path}, {kind} in {where}"
-            found[column.name] = both or pa.string(), where
-    kinds = [(name, kind) for name, (kind, _) in found.items() if not _ROW_NUMBERS.fullmatch(name)]
-    return pa.schema(kinds), wrong
+            found.setdefault(column.name, {}).setdefault(column.type, file.path)
+    kinds = {name: _common([*of]) for name, of in found.items() if not _ROW_NUMBERS.fullmatch(name)}
+    apart = {name: [*found[name].items()][::-1] for name, kind in kinds.items() if kind is None}
+    wrong = {name: ", ".join(f"{kind} in {where}" for kind, where in of) for name, of in apart.items()}
+    return pa.schema([(name, kind or pa.string()) for name, kind in kinds.items()]), wrong
 
 
-def _common(one: Any, other: Any) -> Any:
-    """Return the type that holds both, the same as one frame of all rows would have; None where there is none."""
+def _common(kinds: list[Any]) -> Any:
+    """Return the type that holds all, the same as one frame of all rows would have; None where there is none."""
     import pyarrow as pa
 
-    if one == other or pa.types.is_null(other):
-        return one
-    if pa.types.is_null(one):
-        return other
-    if pa.types.is_decimal(one) or pa.types.is_decimal(other):  # Python objects in a frame, no numbers
+    known = [kind for kind in kinds if not pa.types.is_null(kind)] or kinds
+    if len(known) == 1:
+        return known[0]
+    if any(map(pa.types.is_decimal, known)):  # Python objects in a frame, no numbers
         return None
-    plain = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in (one, other)]
+    plain = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in known]
     schemas = [pa.schema([("", pa.int8() if pa.types.is_boolean(kind) else kind)]) for kind in plain]
     try:
         return pa.unify_schemas(schemas, promote_options="permissive").field(0).type

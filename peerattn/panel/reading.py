@@ -199,12 +199,11 @@ def read_panel(
     what = f"{source}: the file" if isinstance(source, str | Path) else "the frame"
     refuse(not len(frame), f"{what} has no rows.")
     names = [*frame.columns, *(str(n) for n in frame.index.names if n is not None)]
-    named: dict[str, Any] = {"firm": firm, "period": period, "outcome": outcome}
-    named |= {"industry": industry, "known_at": known_at}
+    named: dict[str, Any] = {"firm": firm, "period": period, "outcome": outcome, "industry": industry}
+    named["known_at"] = known_at
     for argument, name in named.items():
         refuse_unknown(argument, [name], names)
-    chosen: dict[str, Any] = {"characteristics": characteristics, "codes": codes}
-    panel = as_panel(frame, description=description, **named, **chosen)
+    panel = as_panel(frame, characteristics=characteristics, codes=codes, description=description, **named)
     return replace(panel, index=panel.X.index)
 
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
-from peerattn.exceptions import InputError, check_at_least, expect, refuse
+from peerattn.exceptions import check_at_least, expect, refuse
 from peerattn.processes import all_sum, averaged, n_processes, process
 from peerattn.render import progress_bar
 from peerattn.training.schedule import Schedule, make_scheduler
@@ -137,15 +137,9 @@ def train(
     expect(bool(trained), "parameters", "at least one tensor with requires_grad=True", "none")
     optimizer = _adamw(trained, learning_rate, weight_decay)
     scheduler = make_scheduler(schedule, optimizer, max_steps)
-    stream, losses, kept = iter(batches), list[float](), _Kept(trained)
+    losses, kept = list[float](), _Kept(trained)
     with progress_bar(None if process() else progress, max_steps) as advance:
-        for done in range(1, max_steps + 1):
-            try:
-                batch = next(stream)
-            except StopIteration:
-                remedy = "Give an endless iterator, for example itertools.cycle(batches), or lower max_steps."
-                few = f"batches: expected at least max_steps={max_steps}, got {done - 1}. {remedy}"
-                raise InputError(few) from None
+        for done, batch in zip(range(1, max_steps + 1), batches):
             rate = optimizer.param_groups[0]["lr"]
             losses.append(_step(optimizer, trained, partial(loss, batch), clip, done))
             advance(f"loss {losses[-1]:.4g}")
@@ -156,6 +150,8 @@ def train(
             if validate is not None and (done % validate_every == 0 or done == max_steps):
                 with torch.no_grad():
                     kept.best(done, _finite("validation loss", float(validate()), done, rate))
+    remedy = "Give an endless iterator, for example itertools.cycle(batches), or lower max_steps."
+    expect(len(losses) == max_steps, "batches", f"at least max_steps={max_steps}", len(losses), remedy)
     kept.restore()
     return TrainingRecord(tuple(losses), tuple(kept.history), kept.step or len(losses))
 

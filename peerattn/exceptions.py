@@ -170,7 +170,7 @@ def check_one_of(**choices: tuple[Any, Sequence[Any]]) -> None:
     peerattn.exceptions.InputError: kernel must be one of ['gaussian', 'uniform'], got 'gausian'. Near matches: 'gaussian'.
     """
     for name, (value, options) in choices.items():
-        if isinstance(value, bool) or value not in options:
+        if isinstance(value, bool) or not isinstance(value, Hashable) or value not in options:
             near = did_you_mean(value, options)
             raise InputError(f"{name} must be one of {list(options)}, got {value!r}.{near}")
 

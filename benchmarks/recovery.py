@@ -1,6 +1,6 @@
 """Is the true directed network found? Simulated panels, default settings, beside a single head.
 
-Run: ``python benchmarks/recovery.py [--seeds 3] [--designs 20] [--only small|others]``. Every finished fit is stored at once in
+Run: ``python benchmarks/recovery.py [--seeds 3] [--designs 20] [--only small|large|others]``. Every finished fit is stored at once in
 ``benchmarks/results/recovery/``; a run that was stopped goes on where it stopped.
 """
 
@@ -70,6 +70,7 @@ DESIGNS = [
     for b, (n, T, p, d, k) in enumerate(SHAPES)
 ]
 SMALL = [Design(0.9, n, T, 5, 3, seed=200 + k) for n, T in ((20, 60), (40, 21)) for k in range(10)]
+LARGE = [Design(0.5, 1000, 30, 5, 3, seed=300 + k) for k in range(3)]
 OTHERS = [
     Design(0.5, 150, 60, 8, 4, truth="symmetric", seed=100),
     Design(0.5, 150, 60, 8, 4, truth="industry", seed=101),
@@ -250,16 +251,16 @@ def main() -> None:
         "--designs", type=int, default=len(DESIGNS), help="take only the first ones of each share"
     )
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument(
-        "--only", choices=["small", "others"], help="only the small panels, or only the other truths"
-    )
+    parser.add_argument("--only", choices=["small", "large", "others"], help="only these panels")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    if options.only != "others":
-        small_panels()
+    if options.only in (None, "small"):
+        one_seed_each("recovery_small", "Small panels with a strong network, signal share 0.9", SMALL)
+    if options.only in (None, "large"):
+        one_seed_each("recovery_large", "A thousand firms, signal share 0.5", LARGE)
     if options.only is None:
         directed(options)
-    if options.only != "small":
+    if options.only in (None, "others"):
         other_truths(options.seeds)
 
 
@@ -288,11 +289,11 @@ def other_truths(seeds: int) -> None:
     publish("recovery_others", "Symmetric, industry and no network", others)
 
 
-def small_panels() -> None:
-    """Publish how often the network of ten small panels is found, one seed each."""
+def one_seed_each(name: str, title: str, designs: list[Design]) -> None:
+    """Publish how often the networks of these panels are found, one seed each."""
     rows: list[dict[str, str | float]] = []
-    for n, T in sorted({(d.n_firms, d.n_periods) for d in SMALL}):
-        found = [measure(d, "ours", 0) for d in SMALL if (d.n_firms, d.n_periods) == (n, T)]
+    for n, T in sorted({(d.n_firms, d.n_periods) for d in designs}):
+        found = [measure(d, "ours", 0) for d in designs if (d.n_firms, d.n_periods) == (n, T)]
         scores = [r["correlation"] for r in found]
         rows.append(
             {
@@ -304,7 +305,7 @@ def small_panels() -> None:
                 "CPU seconds, median": statistics.median(r["seconds"] for r in found),
             }
         )
-    publish("recovery_small", "Small panels with a strong network, signal share 0.9", rows)
+    publish(name, title, rows)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Is the true directed network found? Simulated panels, default settings, beside a single head.
 
-Run: ``python benchmarks/recovery.py [--seeds 3] [--designs 20] [--only small|large|others]``. Every finished fit is stored at once
-in ``benchmarks/results/recovery/``; a run that was stopped goes on where it stopped.
+Run: ``python benchmarks/recovery.py [--seeds 3] [--designs 20] [--only small|large|others]``. Every finished fit is stored at
+once in ``benchmarks/results/recovery/``; a run that was stopped goes on where it stopped.
 """
 
 from __future__ import annotations

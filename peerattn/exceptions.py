@@ -205,8 +205,7 @@ _MILLION = 1_000_000
 #: And what begins with n_: at least 1, or 0 where that is the default.
 _COUNTS = ("k", "top_k", "horizon", "width")
 _SHARES = ("level", "quantile", "size", "share")  # strictly between 0 and 1
-_COLUMNS = ("firm", "period", "outcome", "industry", "known_at")
-
+_COLUMNS = ("firm", "period", "outcome", "industry", "value_weight", "known_at")
 
 Door = TypeVar("Door", bound=Callable[..., Any])
 Kind = tuple[Callable[[Any], Any], str]  # whether a value is of it, and what is expected
@@ -254,11 +253,8 @@ def checked(door: Door) -> Door:
             near = did_you_mean(unknown[0], defaults) if unknown else ""
             raise UnknownArgument(f"{door.__qualname__}: {error}.{near}") from None
         if not kinds:
-            of = {name: _evaluated(shape.parameters[name].annotation, door) for name in defaults}
-            kinds.update({name: _kind(annotation) for name, annotation in of.items()})
-        given = {
-            name: bound[name] for name in defaults if bound.get(name, defaults[name]) is not defaults[name]
-        }
+            kinds.update({n: _kind(_evaluated(shape.parameters[n].annotation, door)) for n in defaults})
+        given = {n: bound[n] for n in defaults if bound.get(n, defaults[n]) is not defaults[n]}
         for name, value in given.items():
             _check(name, value, kinds[name], defaults[name])
         try:
@@ -277,6 +273,12 @@ def checked(door: Door) -> Door:
             raise kind(f"{name}: cannot be used, got {_short(given[name])} ({why}).") from error
 
     return cast(Door, call)
+
+
+def check_kinds(door: Callable[..., Any], values: Mapping[str, Any]) -> None:
+    """Raise for the first of these values that is of another kind than ``door`` annotates its argument."""
+    for name, value in values.items():
+        _check(name, value, _kind(_evaluated(signature(door).parameters[name].annotation, door)), 0)
 
 
 def _check(name: str, value: Any, kind: Kind, default: Any) -> None:

@@ -166,8 +166,6 @@ class FamaMacBethRegressor(PanelForecaster):
     intercept_ : float
     slopes_ : DataFrame or None
         Coefficients of each period's regression, the intercept first; None on arrays or one period.
-    tvalues_ : Series or None
-        t statistics of their means (Newey and West 1987, four lags of a hundred periods), from ten periods on.
 
     Notes
     -----
@@ -202,16 +200,9 @@ class FamaMacBethRegressor(PanelForecaster):
         slopes = [np.linalg.lstsq(with_one[at] / size, y[at])[0] / size for at in groups.values()]
         names = ["intercept", *(self.design_.characteristics[k] for k in used)]
         table = pd.DataFrame(slopes, pd.Index(list(groups), name="period"), names)
-        self.slopes_, self.tvalues_, self.coef_ = table if several else None, None, np.zeros(X.shape[1])
+        self.slopes_, self.coef_ = table if several else None, np.zeros(X.shape[1])
         mean = np.mean(slopes, axis=0)
         self.intercept_, self.coef_[used] = float(mean[0]), mean[1:]
-        if len(slopes) >= 10:
-            from statsmodels.regression.linear_model import OLS
-
-            lags = {"maxlags": int(4 * (len(slopes) / 100) ** (2 / 9))}
-            each = (OLS(column, np.ones(len(column))) for column in table.to_numpy().T)
-            t = [regression.fit(cov_type="HAC", cov_kwds=lags).tvalues[0] for regression in each]
-            self.tvalues_ = pd.Series(t, names, name="t")
 
     def _predict(self, panel: Panel) -> np.ndarray:
         return self.intercept_ + self.design_.filled(panel) @ self.coef_

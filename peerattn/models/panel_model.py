@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
-from peerattn.exceptions import InputError, UnknownArgument, did_you_mean
+from peerattn.exceptions import InputError, UnknownArgument, check_kinds, did_you_mean
 from peerattn.models.by_period import periods_of, told_once, training_panel, write_frame, written
 from peerattn.models.learned import rows_of, warn_of_shared_periods
 from peerattn.panel.gate import check_panel
@@ -25,9 +25,7 @@ from peerattn.processes import joined
 from peerattn.store.objects import Saved
 
 SHOWN = 20  # rows of a table in a summary
-_COLUMN = ("industry", "value_weight")
-_PLAIN = (str, bool, int, float, np.number, np.bool_, type(None))
-_OF_MANY_KINDS = ("own", "bandwidth", "cluster", "random_state")  # whose defaults are text or a number
+_READ_LATER = ("bandwidth", "random_state")  # options of many kinds, checked where they are used
 
 
 class _SignatureOfInit:
@@ -88,18 +86,9 @@ class PanelModel(Saved, BaseEstimator):
         return "\n\n".join(said)
 
     def _check_kinds(self) -> None:
-        """Raise for an option that is of another kind than its default: a list for a number, text for a list."""
-        for name, parameter in signature(type(self)).parameters.items():
-            value, usual = getattr(self, name), parameter.default
-            if name in _COLUMN:
-                wrong, expected = not isinstance(value, str | int | tuple | None), "the name of a column"
-            elif isinstance(usual, tuple):
-                wrong, expected = not isinstance(value, list | tuple), "a list of column names"
-            else:
-                plain = isinstance(usual, str | bool | int | float) and name not in _OF_MANY_KINDS
-                wrong, expected = plain and not isinstance(value, _PLAIN), "a number, text or None"
-            if wrong:
-                raise InputError(f"{name}: expected {expected}, got {value!r}.")
+        """Raise for an option that is of another kind than its annotation says: a list for a number, text for a list."""
+        options = self.get_params(deep=False)
+        check_kinds(type(self).__init__, {name: options[name] for name in options if name not in _READ_LATER})
 
     def _code_columns(self) -> tuple[Any, ...]:
         """Columns declared to be codes."""

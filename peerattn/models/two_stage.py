@@ -102,17 +102,9 @@ def independent_columns(columns: np.ndarray) -> np.ndarray:
     [True, False, True]
     """
     size = np.linalg.norm(columns, axis=0)
-    scaled = columns / np.where(size > 0, size, 1.0)
-    keep: list[int] = []
-    basis = np.empty((len(columns), 0))
-    for k in range(columns.shape[1]):
-        rest = scaled[:, k] - basis @ (basis.T @ scaled[:, k])
-        rest -= basis @ (basis.T @ rest)  # twice is enough (Kahan and Parlett)
-        length = np.linalg.norm(rest)
-        if size[k] > 0 and length > DEPENDENT:
-            keep.append(k)
-            basis = np.column_stack([basis, rest / length])
-    return np.isin(np.arange(columns.shape[1]), keep)
+    R: np.ndarray = np.linalg.qr(columns / np.where(size > 0, size, 1.0), mode="r")  # type: ignore[assignment]
+    ranks = [0, *(np.linalg.matrix_rank(R[:, : k + 1], tol=DEPENDENT) for k in range(len(size)))]
+    return np.asarray(np.diff(ranks) > 0)
 
 
 def two_stage(

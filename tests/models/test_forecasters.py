@@ -75,19 +75,6 @@ def test_fama_macbeth_is_linearmodels():
     )
 
 
-def test_fama_macbeth_t_statistics_are_statsmodels_and_near_linearmodels():
-    rng = np.random.default_rng(0)
-    index = pd.MultiIndex.from_product([range(30), range(40)], names=["firm", "period"])
-    X = pd.DataFrame(rng.normal(size=(1200, 2)), index, ["size", "lev"])
-    common = np.repeat(rng.normal(size=(1, 40)), 30, axis=0).ravel()
-    y = pd.Series((0.3 + common) * X["size"] + rng.normal(size=1200), index)
-    model = FamaMacBethRegressor().fit(X, y)
-    theirs = FamaMacBeth(y, X.assign(intercept=1.0)).fit(cov_type="kernel", kernel="bartlett", bandwidth=3)
-    np.testing.assert_allclose(model.tvalues_[X.columns], theirs.tstats[X.columns], rtol=0.02)
-    few = X.index.get_level_values("period") < 9
-    assert FamaMacBethRegressor().fit(X[few], y[few]).tvalues_ is None
-
-
 def test_fama_macbeth_reads_own_characteristics_only():
     X, y = simulated_panel()
     model = FamaMacBethRegressor().fit(X, y)

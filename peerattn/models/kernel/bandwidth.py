@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from scipy.optimize import minimize
 from scipy.stats import qmc
 from torch import Tensor
 
-from peerattn.exceptions import InputError, check_one_of, did_you_mean
+from peerattn.exceptions import InputError, check_names, check_one_of
 from peerattn.models.kernel.local_regression import Bandwidths, CodeKernel, LocalRegression, Points
 from peerattn.panel.panel import LARGEST
 
@@ -305,36 +304,29 @@ def given_bandwidths(given: Any, names: Sequence[str], reference: Bandwidths) ->
     n_h, both = len(reference.h), torch.cat([reference.h, reference.mixing]).numpy()
     if isinstance(given, str):
         check_one_of(bandwidth=(given, [NORMAL_REFERENCE, *CRITERIA]))
-    elif isinstance(given, Mapping):
-        for name, value in given.items():
-            if str(name) not in names:
-                near = did_you_mean(str(name), names)
-                raise InputError(f"bandwidth names {name!r}, which is not a column of the regression.{near}")
-            if not isinstance(value, Real):
-                raise InputError(f"bandwidth of {name!r} must be a number, got {value!r}.")
-            both[list(names).index(str(name))] = value
     else:
+        named = {str(name): value for name, value in given.items()} if isinstance(given, Mapping) else None
         try:
-            values = np.asarray(given, dtype=float)
+            values = np.asarray(given if named is None else list(named.values()), dtype=float)
         except (TypeError, ValueError) as error:
             expected = "must be a number, an array or a dict of numbers"
             raise InputError(f"bandwidth {expected}, got {given!r}.") from error
-        if values.ndim > 1 or (values.ndim == 1 and values.size not in (n_h, len(both))):
+        if named is not None:
+            check_names("bandwidth", "column of the regression", named, names)
+            both[[list(names).index(name) for name in named]] = values
+        elif values.ndim > 1 or (values.ndim == 1 and values.size not in (n_h, len(both))):
             raise InputError(
                 f"bandwidth has shape {values.shape}, but there are {n_h} characteristics and {len(both) - n_h} codes: give "
                 "one number, one for each characteristic, or one for each and then for each code."
             )
-        both[: values.size if values.ndim else n_h] = values
+        else:
+            both[: values.size if values.ndim else n_h] = values
     h, mixing = both[:n_h], both[n_h:]
-    if not (h > 0).all():
-        raise InputError(f"bandwidth must be positive, got {h[~(h > 0)][0]:g}.")
-    if (h < 1 / LARGEST).any():
-        raise InputError(
-            f"bandwidth must be at least {1 / LARGEST:g}, got {h.min():g}: distances in bandwidths would overflow."
-        )
-    outside = ~((mixing >= 0) & (mixing <= 1))
-    if outside.any():
-        raise InputError(f"bandwidth of a code (λ) must be from 0 to 1, got {mixing[outside][0]:g}.")
+    if not (h >= 1 / LARGEST).all():
+        low = f"at least {1 / LARGEST:g}, below which distances in bandwidths overflow"
+        raise InputError(f"bandwidth must be positive, got {h.min():g}; {low}.")
+    if not ((mixing >= 0) & (mixing <= 1)).all():
+        raise InputError(f"bandwidth of a code (λ) must be from 0 to 1, got {mixing.tolist()}.")
     return Bandwidths(torch.tensor(h), torch.tensor(mixing))
 
 

@@ -303,7 +303,7 @@ def test_codes_alone():
         ),
         (
             {"bandwidth": {"siz": 1.0}},
-            "bandwidth names 'siz', which is not a column of the regression. Near match",
+            "bandwidth: no column of the regression is named 'siz'. Near match",
         ),
         ({"bandwidth": {"sector": 2.0}}, "must be from 0 to 1"),
         ({"kernel": "gausian"}, "kernel must be one of"),

@@ -203,7 +203,7 @@ def extra(module: str, name: str, needed_by: str) -> Any:
 MOST = {"n_jobs": 1024}  # of a number that counts work; others that begin with n_ at most a million
 _MILLION = 1_000_000
 #: And what begins with n_: at least 1, or 0 where that is the default.
-_COUNTS = ("k", "top_k", "horizon", "width")
+_COUNTS = ("k", "top_k", "horizon", "width", "d_head")
 _SHARES = ("level", "quantile", "size", "share")  # strictly between 0 and 1
 _COLUMNS = ("firm", "period", "outcome", "industry", "value_weight", "known_at")
 

@@ -169,7 +169,7 @@ class AttentionModel(StackModel):
     d_head: int = 8
     scale: str | None = "standard"
     codes: Sequence[str] = ()
-    loss: str | float = "auto"
+    loss: float | str = "auto"
     kappa: float | None = 1.0
     purge: int = 0
     firm: str = "firm"

@@ -323,8 +323,8 @@ def given_bandwidths(given: Any, names: Sequence[str], reference: Bandwidths) ->
             both[: values.size if values.ndim else n_h] = values
     h, mixing = both[:n_h], both[n_h:]
     if not (h >= 1 / LARGEST).all():
-        low = f"at least {1 / LARGEST:g}, below which distances in bandwidths overflow"
-        raise InputError(f"bandwidth must be positive, got {h.min():g}; {low}.")
+        least = "positive" if h.min() <= 0 else f"at least {1 / LARGEST:g}"
+        raise InputError(f"bandwidth must be {least}, got {h.min():g}: distances in bandwidths would overflow.")
     if not ((mixing >= 0) & (mixing <= 1)).all():
         raise InputError(f"bandwidth of a code (λ) must be from 0 to 1, got {mixing.tolist()}.")
     return Bandwidths(torch.tensor(h), torch.tensor(mixing))

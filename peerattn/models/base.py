@@ -58,9 +58,15 @@ class PeerModel(PanelModel):
     def _learn(self, training: Rows, panel: Panel) -> None:
         """Learn from the training rows (in the panel's order)."""
 
-    @abstractmethod
     def _attend(self, section: Section) -> tuple[np.ndarray, np.ndarray]:
         """Return predictions of the focal rows, and which of them had no admissible peer."""
+        predicted, isolated = np.full(len(section.focal), self.mean_), np.ones(len(section.focal), dtype=bool)
+        for rows in section.chunks() if len(section.peers) else ():
+            assert section.peers.y is not None
+            W = self._weights(section, rows)
+            predicted[rows] += W @ (section.peers.y - self.mean_)
+            isolated[rows] = np.asarray(abs(W).sum(axis=1)).ravel() == 0
+        return predicted, isolated
 
     @abstractmethod
     def _weights(self, section: Section, rows: slice) -> np.ndarray | sparse.sparray:

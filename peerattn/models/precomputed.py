@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from scipy import sparse
+from sklearn.preprocessing import normalize
 
 from peerattn.models.base import Encoded, PeerRegressor
 from peerattn.models.given_network import given_network, others_weights
-from peerattn.models.pools import NOBODY, Rows, Section, means_of_others
+from peerattn.models.pools import Rows, Section, means_of_others
 from peerattn.network import PeerNetwork
 from peerattn.panel.panel import Panel
 
@@ -68,37 +69,23 @@ class PrecomputedPeerRegressor(PeerRegressor):
     def _learn(self, training: Rows, panel: Panel) -> None:
         self._keep_known(training)
 
-    # ------------------------------------------------------------------ sums over firms
-
     def _attend(self, section: Section) -> tuple[np.ndarray, np.ndarray]:
-        peers = section.peers
-        if not len(peers):
-            return np.full(len(section.focal), self.mean_), np.ones(len(section.focal), dtype=bool)
-        assert peers.y is not None
-        group, firms = pd.factorize(peers.label)
-        own = firms.get_indexer(section.focal.label)
-        own = np.where(section.focal.identity == NOBODY, NOBODY, own)
-        mean, others = means_of_others(0 * own, own, 0 * group, group, peers.y, peers.weight)
-        everybody = np.where(others > 0, mean, self.mean_)
-        if self.network_ is None:
-            return everybody, others == 0
-        W = self._firm_weights(section, firms)
-        alone = np.asarray(W.sum(axis=1)).reshape(-1) == 0
-        total = np.bincount(group, peers.counts)
-        of_firm = np.bincount(group, peers.counts * (peers.y - self.mean_)) / total
-        return np.where(alone, everybody, self.mean_ + W @ of_firm), alone
-
-    def _firm_weights(self, section: Section, firms: pd.Index) -> sparse.csr_array:
-        """Return the normalised weights on firms, own firm left out."""
-        assert self.network_ is not None
-        return others_weights(self.network_, section.period, section.focal.label, firms)
+        predicted, alone = super()._attend(section)
+        focal, peers = section.focal, section.peers
+        if alone.any() and len(peers):
+            assert peers.y is not None
+            everyone = np.zeros(len(focal), dtype=int), focal.identity
+            theirs = np.zeros(len(peers), dtype=int), peers.identity
+            mean, others = means_of_others(*everyone, *theirs, peers.y, peers.weight)
+            predicted = np.where(alone & (others > 0), mean, predicted)
+        return predicted, alone
 
     def _weights(self, section: Section, rows: slice) -> np.ndarray:
         peers = section.peers
         if self.network_ is None:
-            W = section.admissible(rows) * peers.counts
-            total = W.sum(axis=1, keepdims=True)
-            return np.divide(W, total, out=W, where=total > 0)
+            return normalize(section.admissible(rows) * peers.counts, norm="l1")
         group, firms = pd.factorize(peers.label)
         share = peers.counts / np.bincount(group, peers.counts)[group]
-        return self._firm_weights(section, firms)[rows].toarray()[:, group] * share
+        of_firms = sparse.csr_array((share, (group, np.arange(len(group)))))
+        W = others_weights(self.network_, section.period, section.focal.label[rows], firms)
+        return (W @ of_firms).toarray()

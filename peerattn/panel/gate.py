@@ -113,7 +113,7 @@ def check_panel(
         panel = panel.with_outcomes(y, "y" if fitting else "outcomes")
     if fitting and panel.outcomes is not None and panel.firm is not None:
         learned = [name for name in panel.codes if name not in groupings]
-        examine(panel, learned, codes, universe, (firm, period))
+        panel = examine(panel, learned, codes, universe, (firm, period))
     return panel
 
 
@@ -166,10 +166,10 @@ def _other_columns(fitted: Sequence[Any] | None, have: Sequence[Any]) -> str:
 
 def examine(
     panel: Panel, learned: Sequence[Any], declared: Sequence[Any], universe: Any, names: tuple[str, str]
-) -> None:
+) -> Panel:
     """Warn of characteristics that look like the outcome or are constant; refuse codes that would be learned as the firm's name.
 
-    A panel is examined once: of a fold of a comparison the whole was.
+    A panel is examined once, and says so: of a fold of a comparison, or of the rows of an inner fit, the whole was.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ def examine(
     """
     assert panel.firm is not None and panel.outcomes is not None
     if panel.examined:
-        return
+        return panel
     if leaks := possible_leaks(panel.characteristics, panel.outcomes):
         said = f"{', '.join(map(repr, leaks))}: correlation with the outcome {panel.outcome!r} is above {LEAK_CORRELATION} in "
         said += "absolute value. Is it known at the time of the row, and not the outcome itself?"
@@ -210,3 +210,4 @@ def examine(
         remedy = "Drop it, or use a coarser one (of SIC codes the first two digits, say)."
         origin = "codes" if name in declared else "X"
         refuse(n_firms >= 10 and levels >= IDENTITY_SHARE * n_firms, f"{origin}: {identity} {remedy}")
+    return replace(panel, examined=True)

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, RegressorMixin
 
-from peerattn.exceptions import CodeWarning, InputError, PossibleLeakWarning
-from peerattn.panel import check_panel
+from peerattn.exceptions import CodeWarning, InputError, PossibleLeakWarning, UnitWarning
+from peerattn.panel import as_panel, check_panel
 
 
 class Anything(RegressorMixin, BaseEstimator):
@@ -298,3 +298,12 @@ def test_levels_are_counted_over_the_firms_that_answer_too():
 def test_a_characteristic_that_is_the_outcome_warns(X, y):
     with pytest.warns(PossibleLeakWarning, match="'copy': correlation with the outcome 'roa' is above 0.98"):
         fit_gate(X.assign(copy=y), y)
+
+
+def test_a_panel_is_examined_once(X):
+    panel = as_panel(X.assign(size=1.0), np.arange(12.0))
+    with pytest.warns(UnitWarning, match="'size': the same value in all rows"):
+        examined = check_panel(Anything(), panel, fitting=True)
+    part = examined.take(examined.period == 2001)  # as inner fits and folds do
+    assert check_panel(Anything(), part, fitting=True) is not None  # without a warning, which would be an error
+    assert not panel.examined

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -58,8 +57,7 @@ def comparison_panel(
         panel = as_panel(X, y, outcome=outcome, characteristics=characteristics, **options)
     panel = panel.with_outcomes(panel.y)  # some must be known
     universe = None if reference is None else Reference.of(reference).X
-    examine(panel, list(panel.codes), list(panel.codes), universe, (firm, period))
-    return replace(panel.sorted(), examined=True)
+    return examine(panel, list(panel.codes), list(panel.codes), universe, (firm, period)).sorted()
 
 
 def _of_files(X: Any, y: Any, *, outcome: str | None, **options: Any) -> Panel:

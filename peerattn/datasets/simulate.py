@@ -177,16 +177,11 @@ def simulate_panel(
     """
     check_at_least(1, d_head=d_head)
     check_at_least(3, n_firms=n_firms)
+    got = f"got n_layers={n_layers}, n_networks={n_networks}, truth={truth!r}, n_industries={n_industries}."
     if truth == "industry" and (n_industries < 1 or n_networks > 1):
-        raise InputError(
-            "truth='industry' takes n_industries of 1 or more and one network; got "
-            f"n_industries={n_industries}, n_networks={n_networks}."
-        )
+        raise InputError(f"truth='industry' takes n_industries of 1 or more and one network; {got}")
     if n_layers > 1 and (truth == "industry" or n_networks > 1):
-        raise InputError(
-            "n_layers: 2 or more need one network that is no industry; got "
-            f"n_layers={n_layers}, n_networks={n_networks}, truth={truth!r}."
-        )
+        raise InputError(f"n_layers: 2 or more need one network that is no industry; {got}")
     shares = {"own_share": own_share, "persistence": persistence, "missing_share": missing_share}
     for name, share in {"signal_share": signal_share, **shares}.items():
         end = ")" if name in shares else "]"

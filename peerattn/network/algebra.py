@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -70,9 +70,8 @@ def subset(network: Net, *, firms: Any = None, periods: Any = None) -> Net:
     return network.replaced(kept, periods=found, row_normalized=False)
 
 
-def _listed(labels: Any) -> Iterable[Any]:
-    one = isinstance(labels, str) or not isinstance(labels, Iterable)
-    return [labels] if one else cast("Iterable[Any]", labels)
+def _listed(labels: Any) -> Any:
+    return labels if pd.api.types.is_list_like(labels) else [labels]
 
 
 def normalized(network: Net) -> Net:

@@ -37,8 +37,8 @@ class Constructor(Generic[Arguments]):
 
 @checked
 @dataclass(frozen=True, eq=False, repr=False)
-class Network:
-    """Labels, periods and cross-sections, checked; see :class:`PeerNetwork`, which adds what can be done with them."""
+class NetworkData:
+    """What a network holds, checked: the arguments of its class, of which ``sections`` are kept as a tuple."""
 
     labels: pd.Index
     periods: pd.Index
@@ -60,6 +60,11 @@ class Network:
         if self.row_normalized:
             for period, section in zip(self.periods, self._sections, strict=True):
                 check_rows(section, self.labels.take(section.rows), where_in(period))
+
+
+@checked
+class Network(NetworkData):
+    """Labels, periods and cross-sections; see :class:`PeerNetwork`, which adds what can be done with them."""
 
     def replaced(self, sections: Iterable[CrossSection] | None = None, **changed: Any) -> Self:
         """Return a network with the same labels and name and other cross-sections.

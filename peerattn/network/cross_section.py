@@ -97,9 +97,8 @@ class CrossSection:
 
     def isolates(self) -> Array:
         """Return which focal firms put no weight on anyone, shape (n_firms,), bool."""
-        if isinstance(self.weights, sparse.csr_array):
-            return np.asarray(np.diff(self.weights.indptr) == 0)
-        return np.asarray(~self.weights.any(axis=1))
+        weights: Any = self.weights
+        return np.asarray((weights != 0).sum(axis=1)).ravel() == 0
 
     def entries(self, top_k: int | None = None) -> tuple[Array, Array, Array]:
         """Return row, column and weight of every weight that is not zero, row by row.

@@ -11,10 +11,11 @@ from peerattn.network.figures import matrices
 from peerattn.network.io import graphs, tables
 from peerattn.network.measures import concentration
 from peerattn.network.measures.asymmetry import asymmetry as measured_asymmetry
+from peerattn.render import Shown
 
 
 @checked
-class PeerNetwork(Network):
+class PeerNetwork(Network, Shown):
     """Directed, weighted network of firms over periods.
 
     ``W_t[i, j]`` is the weight that focal firm i puts on peer j in period t: rows are focal
@@ -111,8 +112,7 @@ class PeerNetwork(Network):
         return same and self.edges().equals(other.edges())
 
     def __repr__(self) -> str:
-        facts = [repr(self.name)] if self.name else []
-        facts += [_counted(len(self.firms), "firm")]
+        facts = [*([repr(self.name)] if self.name else []), _counted(len(self.firms), "firm")]
         if not self.firms.equals(self.reference):
             facts += [_counted(len(self.reference), "reference firm")]
         facts += [_counted(len(self.periods), "period") if self.is_dated else "undated"]
@@ -123,9 +123,6 @@ class PeerNetwork(Network):
 
     def __str__(self) -> str:
         return f"{self!r}\n\n{self.table().text()}"
-
-    def _repr_html_(self) -> str:
-        return self.table().html()
 
 
 def _counted(count: int, noun: str) -> str:

@@ -256,11 +256,7 @@ class Table:
         cells = [map(with_minus, *pair) for pair in zip(self.cells(), self.rows)]
         return [[escape(cell) for cell in row] for row in (self.columns, *cells)]
 
-    def _repr_html_(self) -> str:
-        return self.html()
-
-    def __str__(self) -> str:
-        return self.text()
+    _repr_html_, __str__ = html, text
 
 
 class Shown:

@@ -17,6 +17,8 @@ from typing import Any
 
 from joblib.hashing import NumpyHasher
 
+_PACKAGE = Path(__file__).resolve().parents[1]
+
 
 def hash_of(value: Any) -> str:
     """Return a digest of an object's content, and of the source of every class and function in it.
@@ -80,7 +82,7 @@ def _text(found: Any) -> str:
 @functools.cache
 def _installed() -> tuple[str, ...]:
     paths = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
-    return (*(os.path.realpath(path) + os.sep for path in paths), f"{_package()}{os.sep}")
+    return (*(os.path.realpath(path) + os.sep for path in paths), f"{_PACKAGE}{os.sep}")
 
 
 def _is_installed(module: ModuleType) -> bool:
@@ -91,16 +93,12 @@ def _is_installed(module: ModuleType) -> bool:
     return os.path.realpath(file).startswith(_installed())
 
 
-def _package() -> Path:
-    return Path(__file__).resolve().parents[1]
-
-
 @functools.cache
 def package_digest() -> str:
     """Return the SHA-256 of this package's own source."""
     digest = hashlib.sha256()
-    for path in sorted(_package().rglob("*.py")):
-        digest.update(str(path.relative_to(_package())).encode() + path.read_bytes())
+    for path in sorted(_PACKAGE.rglob("*.py")):
+        digest.update(str(path.relative_to(_PACKAGE)).encode() + path.read_bytes())
     return digest.hexdigest()
 
 

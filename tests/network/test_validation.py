@@ -133,8 +133,8 @@ def test_edge_files_of_every_kind(kind: str, tmp_path: Path) -> None:
         ["012141", "001690", 0.2],
     ]
     assert links.name == path.name and not links.row_normalized
-    both = PeerNetwork.from_edge_file(path, **columns, dtype=text, both_ways=True)
-    assert len(both.edges()) == 4 and (both.edges().weight == 1.0).all()
+    unweighted = PeerNetwork.from_edge_file(path, **columns, dtype=text)
+    assert len(unweighted.edges()) == 3 and (unweighted.edges().weight == 1.0).all()
     with pytest.raises(InputError, match="firm: no column is named 'gvkey_1'. Near matches: 'gvkey1'"):
         PeerNetwork.from_edge_file(path, firm="gvkey_1", peer="gvkey2")
     (tmp_path / "bad.csv.zip").write_bytes(b"no zip")

@@ -140,14 +140,11 @@ def _content(network: Network, codes: Any, top_k: int, intervals: Any) -> dict[s
         sections.append({"packed": packed, "edges": len(edges), "flows": flows, "pairs": _pairs(one)})
     kept = f"Kept: the {top_k} largest weights of each firm and period, in both directions, to three digits."
     drawn = "The dark line in a bar and the brackets are its interval." if intervals is not None else ""
-    return {
-        "firms": [printable(show_label(firm)) for firm in network.labels],
-        "periods": [printable(show_label(period)) for period in network.periods],
-        "dated": network.is_dated,
-        "signed": network.signed,
-        "percent": network.row_normalized,
+    named: dict[str, Any] = {"firms": network.labels, "periods": network.periods, "groups": groups}
+    kind = {"dated": network.is_dated, "signed": network.signed, "percent": network.row_normalized}
+    return {name: [printable(show_label(label)) for label in labels] for name, labels in named.items()} | {
+        **kind,
         "top_k": top_k,
-        "groups": [printable(name) for name in groups],
         "group_name": "" if codes is None else printable(codes.name or "industry"),
         "intervals": bounds is not None,
         "start": int(section.columns[np.argmax(section.column_sums())]) if len(section.columns) else 0,

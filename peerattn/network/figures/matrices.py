@@ -68,12 +68,11 @@ def heat_map(
     'focal firm'
     """
     label, section = network.section(period)
-    frame = network.matrix(period)
     rows, row_groups = _ordered(network, section, section.rows, order, label)
     columns, column_groups = rows, row_groups
     if not section.is_square:
         columns, column_groups = _ordered(network, section, section.columns, order, label)
-    frame = frame.iloc[rows, columns]
+    frame = network.matrix(period).iloc[rows, columns]
     with drawing(ax, (5.8, 5.0), title_of(network, label)) as axes:
         axes.set(xlabel="peer", ylabel="focal firm")
         _draw(axes, frame.to_numpy(dtype=np.float64), network.signed)
@@ -99,8 +98,7 @@ def by_ties(sizes: Array) -> Array:
     """Return the order of the Fiedler vector of the symmetric ties, each scaled by the strength of its ends."""
     ties = sizes + sizes.T
     scale = 1 / np.sqrt(np.maximum(ties.sum(axis=1), 1e-300))
-    within = scale[:, None] * ties * scale
-    vectors = np.linalg.eigh(within)[1]
+    vectors = np.linalg.eigh(scale[:, None] * ties * scale)[1]
     return np.argsort(vectors[:, -2] * scale, kind="stable")
 
 

@@ -124,11 +124,10 @@ def _at_strongest(section: CrossSection, count: int) -> Array:
 
 def _strongest(weights: Array, k: int) -> list[tuple[int, int, float]]:
     """Return (firm, peer, weight) of each firm's k largest positive weights on others, without those that are faint."""
-    weights = np.where(np.eye(len(weights), dtype=bool), 0.0, weights)
-    order = np.argsort(-weights, axis=1, kind="stable")[:, :k]
-    faint = _FAINT * weights.max(initial=0.0)
-    kept = [(i, j, float(weights[i, j])) for i, row in enumerate(order) for j in map(int, row)]
-    return [tie for tie in kept if tie[2] > faint]
+    weights = np.where(np.eye(len(weights), dtype=bool), 0.0, np.maximum(weights, 0.0))
+    firms = np.arange(len(weights))
+    ties = zip(*(part.tolist() for part in CrossSection(firms, firms, weights).entries(k)))
+    return [tie for tie in ties if tie[2] > _FAINT * weights.max(initial=0.0)]
 
 
 def _places(ties: list[tuple[int, int, float]], names: list[str], size: Array) -> dict[int, Array]:

@@ -104,7 +104,6 @@ def from_edge_file(
     peer: str = "peer",
     weight: str | None = None,
     period: str | None = None,
-    both_ways: bool = False,
     dtype: Any = None,
     name: str = "",
 ) -> Net:
@@ -120,8 +119,6 @@ def from_edge_file(
         Column of the strength of a link, such as ``"score"``; default: every link is 1.
     period : str, optional
         Column of the period; default: links without a date.
-    both_ways : bool, default False
-        A link holds both ways, and the file has it once.
     dtype : mapping of str to type, optional
         Types of columns, as in :func:`pandas.read_csv`: ``{"gvkey1": str, "gvkey2": str}`` keeps leading zeros.
     name : str, optional
@@ -165,9 +162,6 @@ def from_edge_file(
         refuse_unknown(role, [column], frame.columns)
     told = frame.columns.intersection(["learned_until"]).difference(list(columns))
     edges = frame[[*columns, *told]].rename(columns=columns).assign(**{} if weight else {"weight": 1.0})
-    if both_ways:
-        turned = edges.rename(columns={"firm": "peer", "peer": "firm"})
-        edges = pd.concat([edges, turned]).drop_duplicates(edges.columns.drop("weight").tolist())
     negative = bool((edges["weight"] < 0).any())
     made = from_edges(cls, edges, signed=negative, row_normalized=False)
     return made.replaced(name=name or Path(path).name)

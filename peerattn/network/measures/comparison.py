@@ -241,9 +241,7 @@ def network_correlation(first: Network, second: Network) -> float:
         weighs = np.diff(a.indptr) + np.diff(b.indptr) > 0
         count += int(weighs.sum()) * len(columns) - int(np.isin(rows[weighs], columns).sum())
         moments += [part.sum() for part in (a, b, a * a, b * b, a * b)]
-    if not count:
-        return float("nan")
-    x, y, xx, yy, xy = moments / count
+    x, y, xx, yy, xy = moments / max(count, 1)
     if min(xx - x * x - 1e-12 * xx, yy - y * y - 1e-12 * yy) <= 0:  # what rounding leaves of equal weights
         return float("nan")
     return float((xy - x * y) / np.sqrt((xx - x * x) * (yy - y * y)))
@@ -287,8 +285,7 @@ def common_peers(first: Network, second: Network, k: int = 5) -> float:
         common, one, other = common_tops(a, b, int(k))
         most = np.maximum(one, other)
         shares.append(common[most > 0] / most[most > 0])
-    found = np.concatenate(shares)
-    return float(found.mean()) if len(found) else float("nan")
+    return float(pd.Series(np.concatenate(shares)).mean())
 
 
 _REPEATED = {"seeds": "random starts", "folds": "training samples"}

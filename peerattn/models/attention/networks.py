@@ -1,4 +1,4 @@
-"""What learned attention tells of whom firms look to: networks, their spread over an ensemble, search profiles."""
+"""What a fitted attention model shows: networks, single parts of them, and search profiles."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class PairTerms:
         return np.stack(relations, axis=-1) if relations else None
 
     def isolated(self, section: Section, rows: Any = slice(None)) -> np.ndarray:
-        """Return which focal rows may look to nobody."""
+        """Return which focal rows have no admissible peer."""
         may = section.admissible(rows)
         bias = self.bias(section, rows)
         return np.asarray(~(may if bias is None else may & np.isfinite(bias)).any(axis=1))

@@ -48,8 +48,8 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
               \{0\}} \big( (x_i' W_Q + b') W_K' x_j / \sqrt d \big)
 
     where :math:`W_Q' x_i + b` is the search criterion of firm i, :math:`W_K' x_j` the profile of firm j, :math:`v_j` its
-    information; the null peer 0 has a learned profile and no information, so that a firm may have no peer. The pool is the firm's own
-    period, own firm left out; weights differ by direction, :math:`\alpha_{ij} \ne \alpha_{ji}`.
+    information; the null peer 0 has a learned profile and no information, so that a firm may have no peer. The pool is the
+    firm's own period, own firm left out; weights differ by direction, :math:`\alpha_{ij} \ne \alpha_{ji}`.
 
     Parameters
     ----------

@@ -70,17 +70,20 @@ class PrecomputedPeerRegressor(PeerRegressor):
         self._keep_known(training)
 
     def _attend(self, section: Section) -> tuple[np.ndarray, np.ndarray]:
-        predicted, alone = super()._attend(section)
         focal, peers = section.focal, section.peers
+        predicted, alone = np.full(len(focal), self.mean_), np.ones(len(focal), dtype=bool)
+        if self.network_ is not None:
+            predicted, alone = super()._attend(section)
         if alone.any() and len(peers):
             assert peers.y is not None
             everyone = np.zeros(len(focal), dtype=int), focal.identity
             theirs = np.zeros(len(peers), dtype=int), peers.identity
             mean, others = means_of_others(*everyone, *theirs, peers.y, peers.weight)
             predicted = np.where(alone & (others > 0), mean, predicted)
+            alone = alone & (others == 0) if self.network_ is None else alone
         return predicted, alone
 
-    def _weights(self, section: Section, rows: slice) -> np.ndarray:
+    def _weights(self, section: Section, rows: slice) -> np.ndarray | sparse.sparray:
         peers = section.peers
         if self.network_ is None:
             return normalize(section.admissible(rows) * peers.counts, norm="l1")
@@ -88,4 +91,4 @@ class PrecomputedPeerRegressor(PeerRegressor):
         share = peers.counts / np.bincount(group, peers.counts)[group]
         of_firms = sparse.csr_array((share, (group, np.arange(len(group)))))
         W = others_weights(self.network_, section.period, section.focal.label[rows], firms)
-        return (W @ of_firms).toarray()
+        return W @ of_firms

@@ -93,7 +93,7 @@ def test_rows_sum_to_one_and_rebuild(told):
         W = model._weights(section, slice(0, len(section.focal)))
         np.testing.assert_allclose(W.sum(axis=1), 1.0)
         W = W.toarray() if sparse.issparse(W) else W
-    assert (W[~section.admissible()] == 0).all()
+        assert (W[~section.admissible()] == 0).all()
         rebuilt[section.at] = W @ section.peers.y
     np.testing.assert_allclose(
         panel.restore(rebuilt), model.predict(X, **({"outcomes": y} if told else {})), atol=1e-12

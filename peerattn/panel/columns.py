@@ -95,6 +95,7 @@ def choose_columns(
         chosen = [name for name in others if not why[name]]
     else:
         chosen, why = list(dict.fromkeys(characteristics)), dict.fromkeys(others, "not requested")
+        refuse_outcomes(chosen)
         for name in chosen:
             other = f"characteristics: {name!r} is already firm, period, outcome or code; name it once."
             refuse(name not in others, other)
@@ -108,6 +109,7 @@ def choose_columns(
 def all_columns(frame: pd.DataFrame, codes: Sequence[object]) -> ColumnChoice:
     """Return all columns of a frame of characteristics: codes are those declared and those of text."""
     refuse_repeated(frame.columns)
+    refuse_outcomes(list(frame.columns))
     refuse_unknown("codes", codes, frame.columns)
     found = [name for name in frame.columns if name in codes or holds_text(frame[name])]
     for name in found:
@@ -120,10 +122,7 @@ def all_columns(frame: pd.DataFrame, codes: Sequence[object]) -> ColumnChoice:
 def _chosen(
     frame: pd.DataFrame, numbers: Sequence[Any], codes: Sequence[Any], left: dict[str, str]
 ) -> ColumnChoice:
-    """Return the choice; refuse next period's outcomes (``*_next``), warn of whole numbers under the name of a code."""
-    outcomes = [str(name) for name in numbers if str(name).endswith("_next")]
-    said = f"characteristics: {', '.join(map(repr, outcomes))} hold next period's outcomes"
-    refuse(outcomes, f"{said} and would leak the future into the model; drop them from X.")
+    """Return the choice; warn of whole numbers under the name of a code."""
     for name in filter(looks_like_code, numbers):
         if are_whole(pd.to_numeric(frame[name], errors="coerce")):
             message = f"column {name!r} looks like a code but is used as a number; declare it in codes=, or drop it from X."
@@ -181,6 +180,13 @@ def number_as_text(column: pd.Series) -> str | None:
     decimal = known[known.str.contains(_DECIMAL)]
     others = pd.to_numeric(known, errors="coerce").isna().mean()  # "NA", "." and the like
     return str(decimal.iloc[0]) if len(decimal) and others <= 0.05 else None
+
+
+def refuse_outcomes(names: Sequence[object]) -> None:
+    """Raise when a characteristic is named like next period's outcome (``*_next``)."""
+    outcomes = [str(name) for name in names if str(name).endswith("_next")]
+    said = f"characteristics: {', '.join(map(repr, outcomes))} hold next period's outcomes"
+    refuse(outcomes, f"{said} and would leak the future into the model; drop them from X.")
 
 
 def possible_leaks(characteristics: pd.DataFrame, y: np.ndarray) -> list[str]:

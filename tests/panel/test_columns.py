@@ -6,7 +6,7 @@ import pytest
 
 from peerattn.exceptions import CodeWarning, InputError
 from peerattn.panel import as_panel
-from peerattn.panel.columns import choose_columns, looks_like_outcome, possible_leaks
+from peerattn.panel.columns import choose_columns, looks_like_outcome, possible_leaks, refuse_outcomes
 
 
 @pytest.fixture
@@ -84,9 +84,9 @@ def test_repeated_names(frame):
 def test_names_of_outcomes():
     assert all(map(looks_like_outcome, ["ret_next", "ret_next12", "RET_LEAD", "ret_lead3", "ret_fwd_1m"]))
     assert not any(map(looks_like_outcome, ["lev", "nextel", "leadership", "ret_12m"]))
-    as_panel(pd.DataFrame({"lev": [1.0], 3: [2.0]}))
+    refuse_outcomes(["lev", 3])
     with pytest.raises(InputError, match="'a_next', 'b_next' hold next period's outcomes"):
-        as_panel(pd.DataFrame({"a_next": [1.0], "lev": [1.0], "b_next": [1.0]}))
+        refuse_outcomes(["a_next", "lev", "b_next"])
 
 
 def test_possible_leaks():

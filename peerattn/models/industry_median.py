@@ -11,6 +11,7 @@ from peerattn.exceptions import InputError
 from peerattn.models.industry import UNKNOWN, IndustryPeerRegressor
 from peerattn.models.pools import Rows, Section
 from peerattn.network import PeerNetwork
+from peerattn.panel.design import weighted_median
 from peerattn.panel.panel import Panel
 
 
@@ -67,8 +68,7 @@ class IndustryMedianRegressor(IndustryPeerRegressor):
         super()._learn(training, panel)
         rows = self.training_rows_
         assert rows.y is not None
-        order = np.argsort(rows.y, kind="stable")
-        self.mean_ = float(np.mean(rows.y[order][np.ravel(middle_of(rows.counts[order][None, :]))]))
+        self.mean_ = weighted_median(rows.y, rows.counts)
 
     def _attend(self, section: Section) -> tuple[np.ndarray, np.ndarray]:
         peers = section.peers.y

@@ -156,6 +156,12 @@ class Section:
         """Whether focal rows and peers are the same rows in the same order, as on arrays."""
         return len(self.peers) == len(self.focal) and np.shares_memory(self.peers.x, self.focal.x)
 
+    def known_peers(self) -> np.ndarray:
+        """Return the positions of the peers that answer with a known outcome."""
+        assert self.peers.y is not None
+        known = np.isfinite(self.peers.y)
+        return np.flatnonzero(known if self.answering is None else known & self.answering)
+
     def unknown(self) -> Section:
         """Return the cross-section without the outcomes of its focal rows."""
         return replace(self, focal=replace(self.focal, y=None))

@@ -78,21 +78,19 @@ class TwoStage(Regression):
 
     def _footnotes(self) -> list[str]:
         counted = " and ".join(f"{name} ({count:,} clusters)" for name, count in self.clusters.items())
+        kind, found = f"clustered by {counted}" if counted else "robust", self.identification
+        by = f"{len(self.instruments)} columns ({', '.join(self.instruments)}): {found and found.said()}"
         notes = [
-            f"Standard errors {f'clustered by {counted}' if counted else 'robust'}; t with {self.freedom:,} degrees of freedom."
+            (True, f"Standard errors {kind}; t with {self.freedom:,} degrees of freedom."),
+            (
+                self.n_bootstrap,
+                f"P values: wild cluster bootstrap, {self.n_bootstrap:,} draws, the null imposed.",
+            ),
+            (self.effects, f"Absorbed: {' and '.join(self.effects)} effects."),
+            (self.instrumented and found, f"{self.instrumented} is instrumented by {by}"),
+            (self.dropped, f"Left out as combinations of others: {', '.join(self.dropped)}."),
         ]
-        if self.n_bootstrap:
-            notes.append(f"P values: wild cluster bootstrap, {self.n_bootstrap:,} draws, the null imposed.")
-        if self.effects:
-            notes.append(f"Absorbed: {' and '.join(self.effects)} effects.")
-        if self.instrumented is not None and self.identification is not None:
-            notes.append(
-                f"{self.instrumented} is instrumented by {len(self.instruments)} columns ({', '.join(self.instruments)}): "
-                f"{self.identification.said()}"
-            )
-        if self.dropped:
-            notes.append(f"Left out as combinations of others: {', '.join(self.dropped)}.")
-        return notes
+        return [note for holds, note in notes if holds]
 
 
 def independent_columns(columns: np.ndarray) -> np.ndarray:

@@ -259,7 +259,7 @@ class Solved:
     ) -> Solved:
         """Invert the covariance of the peers of known outcome; ``linear``: of a level, characteristics and codes alone."""
         dtype = parameters["noise"].dtype
-        known = np.flatnonzero(known_outcomes(section))
+        known = section.known_peers()
         focal = features(section.focal, section, history, dtype)
         firms = features(section.peers.take(known), section, history, dtype)
         invert = _Inverse.linear if linear else _Inverse.of
@@ -324,22 +324,13 @@ def with_outcomes(section: Section) -> Section:
     )
 
 
-def known_outcomes(section: Section) -> np.ndarray:
-    """Return which peers answer with a known outcome, (n_peers,)."""
-    assert section.peers.y is not None
-    known = np.isfinite(section.peers.y)
-    return known if section.answering is None else known & section.answering
-
-
 def features(rows: Rows, section: Section, history: History | None, dtype: torch.dtype) -> Features:
     """Return what the covariance reads of these rows of a cross-section."""
     past, strength = np.zeros((len(rows), 0)), np.zeros(0)
     if history is not None:
         past, strength = history.components(section.period, rows.label)
-    return Features(
-        torch.as_tensor(ranked(rows.x, section.peers.x), dtype=dtype)[None],
-        torch.as_tensor(rows.x, dtype=dtype)[None],
-        torch.as_tensor(rows.codes.astype(np.int64))[None],
-        torch.as_tensor(past, dtype=dtype)[None],
-        torch.as_tensor(strength, dtype=dtype)[None, None],
+    x, z, known = (
+        torch.as_tensor(v, dtype=dtype)[None] for v in (ranked(rows.x, section.peers.x), rows.x, past)
     )
+    codes = torch.as_tensor(rows.codes.astype(np.int64))[None]
+    return Features(x, z, codes, known, torch.as_tensor(strength, dtype=dtype)[None, None])

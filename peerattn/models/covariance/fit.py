@@ -17,7 +17,6 @@ from peerattn.models.covariance.covariance import (
     Parameters,
     features,
     inverse,
-    known_outcomes,
     noise,
     shared,
 )
@@ -68,7 +67,7 @@ class _Period:
     @classmethod
     def of(cls, section: Section, history: History | None, dtype: torch.dtype) -> _Period:
         new = ~section.focal.label.isin(section.peers.label)
-        rows = section.peers.take(known_outcomes(section)).joined(section.focal.take(new).known())
+        rows = section.peers.take(section.known_peers()).joined(section.focal.take(new).known())
         by_label = dict(zip(section.focal.label, section.focal.loss_weights, strict=True))
         weight = np.array([by_label.get(label, 0.0) for label in rows.label])
         found = features(rows, section, history, dtype)
@@ -123,9 +122,7 @@ def fit_covariance(
     if start is not None and warm:
         parameters = {name: torch.as_tensor(value) for name, value in start.parameters.items()}
     if not periods:
-        return Covariance(
-            {name: value.numpy() for name, value in parameters.items()}, bounds, past is not None
-        )
+        return Covariance({n: value.numpy() for n, value in parameters.items()}, bounds, past is not None)
     n_rows = sum(len(q.y) for q in periods)
     steps = min(MOST_STEPS, FEWEST_STEPS + 2 * n_rows // ROWS_OF_STEP) // (3 if warm else 1)
     spread = math.sqrt(float(torch.cat([q.y**2 for q in periods]).mean())) or 1.0
@@ -181,13 +178,9 @@ def _padded(
     def padded(values: list[Tensor]) -> Tensor:
         return torch.nn.utils.rnn.pad_sequence(values, batch_first=True).to(device)
 
-    firms = Features(
-        padded([q.x[0, k] for q, *_, k in parts]),
-        padded([q.z[0, k] for q, *_, k in parts]),
-        padded([q.codes[0, k] for q, *_, k in parts]),
-        padded([q.past[0, k] for q, *_, k in parts]),
-        torch.cat([q.strength for q, *_ in parts]).to(device),
-    )
+    names = ("x", "z", "codes", "past")
+    read = {name: padded([getattr(q, name)[0, k] for q, *_, k in parts]) for name in names}
+    firms = Features(**read, strength=torch.cat([q.strength for q, *_ in parts]).to(device))
     y, weight = padded([y[k] for _, y, _, k in parts]), padded([w[k] for *_, w, k in parts])
     return firms, y, weight, padded([torch.ones(len(k), dtype=torch.bool) for *_, k in parts])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -240,16 +240,7 @@ class NadarayaWatsonRegressor(PeerRegressor):
 
     def _attend(self, section: Section) -> tuple[np.ndarray, np.ndarray]:
         predicted, isolated = np.full(len(section.focal), self.mean_), np.ones(len(section.focal), dtype=bool)
-        if not len(section.peers):
-            return predicted, isolated
-        assert section.peers.y is not None
-        focal, peers, bandwidths = self._ready(section)
-        y = torch.from_numpy(section.peers.y - self.mean_)
-        values = torch.stack([y, torch.ones_like(y)], dim=1)
-        for rows in self._slices(section):
-            fitted, _ = self.regression_.fit(
-                focal.take(rows), peers, bandwidths, values, _mask(section, rows)
-            )
+        for rows, _, fitted, _ in self._fits(section):
             predicted[rows] = self.mean_ + fitted[:, 0].numpy()
             isolated[rows] = fitted[:, 1].numpy() < 0.5  # the weights sum to one, or are zero
         return predicted, isolated
@@ -261,23 +252,27 @@ class NadarayaWatsonRegressor(PeerRegressor):
 
     def _effects(self, section: Section) -> np.ndarray:
         effects = np.zeros((len(section.focal), len(self.design_.characteristics)))
-        if not len(section.peers) or not effects.shape[1]:
-            return effects
-        assert section.peers.y is not None
-        focal, peers, bandwidths = self._ready(section)
-        values = torch.from_numpy(section.peers.y - self.mean_)[:, None]
-        for rows in self._slices(section):
-            points = focal.take(rows)
-            points.x.requires_grad_(self.degree == 0)
-            fitted, slopes = self.regression_.fit(points, peers, bandwidths, values, _mask(section, rows))
+        for rows, points, fitted, slopes in (
+            self._fits(section, moving=self.degree == 0) if effects.shape[1] else ()
+        ):
             if self.degree:
                 effects[rows] = slopes[:, :, 0].numpy() / self.scale_
             else:
-                effects[rows] = torch.autograd.grad(fitted.sum(), points.x)[0].numpy()
+                effects[rows] = torch.autograd.grad(fitted[:, 0].sum(), points.x)[0].numpy()
         return effects
 
-    def _slices(self, section: Section) -> Any:
-        return section.chunks() if self.regression_.streams else section.chunks(DENSE_CELLS)
+    def _fits(self, section: Section, moving: bool = False) -> Iterator[Any]:
+        """Yield slices of focal rows, their points (``moving``: to differentiate by), fitted outcomes and ones, and slopes."""
+        if not len(section.peers):
+            return
+        assert section.peers.y is not None
+        focal, peers, bandwidths = self._ready(section)
+        y = torch.from_numpy(section.peers.y - self.mean_)
+        values = torch.stack([y, torch.ones_like(y)], dim=1)
+        for rows in section.chunks() if self.regression_.streams else section.chunks(DENSE_CELLS):
+            points = focal.take(rows)
+            points.x.requires_grad_(moving)
+            yield rows, points, *self.regression_.fit(points, peers, bandwidths, values, _mask(section, rows))
 
 
 def _mask(section: Section, rows: slice) -> torch.Tensor | None:

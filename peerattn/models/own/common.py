@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from peerattn.models.own.training import Training
-from peerattn.models.pools import Rows, Section, means_of_others
+from peerattn.models.pools import Section, means_of_others
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,9 @@ class Common:
         return [self._section(section)[:, None] for section in sections]
 
     def _section(self, section: Section) -> np.ndarray:
-        peers, y = known_peers(section)
+        at = section.known_peers()
+        assert section.peers.y is not None
+        peers, y = section.peers.take(at), section.peers.y[at]
 
         def of_others(mine: np.ndarray, theirs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             return means_of_others(mine, section.focal.identity, theirs, peers.identity, y, peers.weight)
@@ -62,13 +64,3 @@ def fit_common(training: Training, code: int | None) -> Common | None:
     within_cells = inside / max(free, 1)
     between_cells = (mean_squared - within_cells * within_share) / max(between_share, 1e-12)
     return Common(code, within_cells / between_cells) if between_cells > 0 else None
-
-
-def known_peers(section: Section) -> tuple[Rows, np.ndarray]:
-    """Return the peers whose outcome is shown, and what own lines leave of it."""
-    assert section.peers.y is not None
-    known = np.isfinite(section.peers.y)
-    known = known if section.answering is None else known & section.answering
-    peers = section.peers.take(known)
-    assert peers.y is not None
-    return peers, peers.y

@@ -52,14 +52,8 @@ def cross_entropy(predicted: Tensor, y: Tensor) -> Tensor:
 
 def regression_loss(name: str | float) -> Loss:
     """Return the loss of this name; a number is the quantile of a pinball loss."""
-    if not isinstance(name, str):
-        return Pinball(float(name))
-    losses: dict[str, Loss] = {
-        "auto": squared_error,
-        "squared_error": squared_error,
-        "huber": huber,
-    }
-    return losses[name]
+    losses: dict[str, Loss] = {"auto": squared_error, "squared_error": squared_error, "huber": huber}
+    return losses[name] if isinstance(name, str) else Pinball(float(name))
 
 
 def gradient(loss: Loss, predicted: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -153,12 +153,8 @@ def fit_estimator(training: Training, given: Any = None, more: np.ndarray | None
     rows, levels = stacked_rows(training.sections), training.problem.code_levels
     assert rows.y is not None
     estimator = trees() if given is None else clone(given)
-    places = (
-        None
-        if given is not None
-        else tuple(_places(rows.codes[:, c], rows.y, n) for c, n in enumerate(levels))
-    )
-    found = Estimated(estimator, levels, training.problem.n_outputs, places)
+    places = tuple(_places(rows.codes[:, c], rows.y, n) for c, n in enumerate(levels) if given is None)
+    found = Estimated(estimator, levels, training.problem.n_outputs, places if given is None else None)
     weighted = rows.loss_weight is not None
     if weighted and not has_fit_parameter(estimator, "sample_weight"):
         raise InputError(

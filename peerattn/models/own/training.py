@@ -69,12 +69,8 @@ class Training:
     def of(cls, sections: Sequence[Section], problem: Problem) -> Training:
         """Fit own lines to cross-sections."""
         lines = fit_lines(sections, problem.loss, problem.n_outputs, none=not problem.own)
-        rows = [section.focal for section in sections]
-        left = [
-            np.abs(shown(problem.loss, lines.predict(r), r.y)).max(initial=0.0)
-            for r in rows
-            if r.y is not None
-        ]
+        known = [section.focal for section in sections if section.focal.y is not None]
+        left = [np.abs(shown(problem.loss, lines.predict(r), r.y)).max(initial=0.0) for r in known]  # type: ignore[arg-type]
         return cls(sections, problem, lines, float(max(left, default=0.0)))
 
     def seen(self, sections: Sequence[Section]) -> list[Section]:

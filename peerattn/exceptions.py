@@ -299,8 +299,7 @@ def _check(name: str, value: Any, kind: Kind, default: Any) -> None:
         (name in _SHARES and not 0 < size < 1, "a number between 0 and 1"),
         (name == "random_state" and not 0 <= size < 2**32, f"a whole number from 0 to {2**32 - 1}"),
     ):
-        if wrong:
-            raise InputError(f"{name}: expected {wanted}, got {_short(value)}.")
+        refuse(wrong, f"{name}: expected {wanted}, got {_short(value)}.")
 
 
 def _evaluated(annotation: Any, door: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import count
 from typing import Any, Literal
 
 import numpy as np
@@ -218,15 +219,12 @@ def unique_names(wanted: Sequence[str]) -> list[str]:
     >>> unique_names(["a", "a_missing", "a_missing"])
     ['a', 'a_missing', 'a_missing (2)']
     """
-    taken, names = set(wanted), []
-    seen: set[str] = set()
+    taken, names = set(wanted), dict[str, str]()
     for name in wanted:
-        unique, count = name, 2
-        while unique in seen or (unique != name and unique in taken):
-            unique, count = f"{name} ({count})", count + 1
-        seen.add(unique)
-        names.append(unique)
-    return names
+        numbered = (f"{name} ({k})" for k in count(2))
+        free = (other for other in numbered if other not in names and other not in taken)
+        names[next(free) if name in names else name] = name
+    return list(names)
 
 
 def weighted_median(values: np.ndarray, weights: np.ndarray | None = None) -> float:

@@ -50,7 +50,7 @@ def readable(what: str, remedy: str = "", kinds: Any = Exception) -> Iterator[No
     except InputError:
         raise
     except kinds as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:120]
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
         raise InputError(f"{what} ({reason}).{remedy}") from error
 
 

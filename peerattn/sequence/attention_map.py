@@ -127,8 +127,7 @@ class AttentionMap:
             axes.set_xticks(range(len(self.keys)), [_shown(s) for s in self.keys], rotation=90)
             axes.set_yticks(range(len(self.queries)), [_shown(s) for s in self.queries])
             axes.tick_params(length=0)
-            axes.set_xlabel("key (attended to)")
-            axes.set_ylabel("query (attends)")
+            axes.set(xlabel="key (attended to)", ylabel="query (attends)")
         return drawing
 
     def _repr_html_(self) -> str:

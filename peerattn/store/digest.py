@@ -6,13 +6,12 @@ import functools
 import hashlib
 import inspect
 import os
-import re
 import sys
 import sysconfig
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from joblib.hashing import NumpyHasher
@@ -24,12 +23,12 @@ def hash_of(value: Any) -> str:
     """Return a digest of an object's content, and of the source of every class and function in it.
 
     Source is that of the class or function, of the classes it inherits from, and of the functions, classes, modules and plain
-    values of its module that it names, and so on. Installed packages go by their version instead.
+    values of its module that it refers to, and so on. Installed packages go by their version instead.
 
     Raises
     ------
     Exception
-        For what cannot be hashed: a lambda, a class inside a function, code without a source, an open file.
+        For what cannot be hashed: a lambda, a class inside a function, an open file.
     """
     return str(_Hasher("sha1").hash(value))
 
@@ -55,11 +54,21 @@ def _sources(found: Any, seen: set[int]) -> Iterator[str]:
         top = module.__name__.partition(".")[0]
         yield f"{top} {getattr(sys.modules.get(top), '__version__', '')}"
         return
-    text = _text(found)
-    yield text
-    closed = inspect.getclosurevars(found).nonlocals if isinstance(found, FunctionType) else {}
-    known = {**vars(module), **closed}
-    for name in sorted(known.keys() & {*re.findall(r"\w+", text), *closed}):
+    codes = [function.__code__ for function in _functions(found)]
+    for code in codes:  # those inside follow
+        codes += [inner for inner in code.co_consts if isinstance(inner, CodeType)]
+    try:
+        yield inspect.getsource(found)
+    except (OSError, TypeError):  # a class of a notebook, a function made at run time
+        for code in codes:
+            plain = [constant for constant in code.co_consts if not isinstance(constant, CodeType)]
+            yield f"{code.co_code.hex()} {code.co_names} {plain}"
+    for base in getattr(found, "__bases__", ()):
+        yield from _sources(base, seen)
+    used = {name for code in codes for name in code.co_names}
+    closed = {k: v for f in _functions(found) for k, v in inspect.getclosurevars(f).nonlocals.items()}
+    known = {k: v for f in _functions(found) for k, v in f.__globals__.items() if k in used} | closed
+    for name in sorted(known):
         value = known[name]
         if isinstance(value, type | FunctionType | ModuleType):
             yield from _sources(value, seen)
@@ -67,16 +76,13 @@ def _sources(found: Any, seen: set[int]) -> Iterator[str]:
             yield f"{name}={value!r}"
 
 
-def _text(found: Any) -> str:
-    """Return the source; of a class of a notebook, which has no file, that of its methods."""
-    try:
-        return inspect.getsource(found)
-    except (OSError, TypeError):
-        if not isinstance(found, type):
-            raise
-        inside = (getattr(v, "fget", None) or getattr(v, "__func__", v) for v in vars(found).values())
-        bases = [base.__name__ for base in found.__bases__]
-        return "\n".join([*bases, *(inspect.getsource(v) for v in inside if isinstance(v, FunctionType))])
+def _functions(found: Any) -> Iterator[FunctionType]:
+    """Yield a function, or the functions of a class: methods, properties and static methods, what wraps them taken off."""
+    for value in vars(found).values() if isinstance(found, type) else [found]:
+        value = getattr(value, "fget", None) or getattr(value, "__func__", None) or value
+        value = inspect.unwrap(value) if callable(value) else value
+        if isinstance(value, FunctionType):
+            yield value
 
 
 @functools.cache

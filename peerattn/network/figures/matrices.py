@@ -109,9 +109,8 @@ def _draw(axes: Axes, weights: Array, signed: bool) -> None:
     shown = _block_means(weights)
     sizes = np.abs(shown[shown != 0])
     top = float(np.quantile(sizes, 0.998 if sizes.size > 5_000 else 1.0)) if sizes.size else 1.0
-    norm: Any = PowerNorm(0.5, 0.0, top, clip=True)
-    if signed:
-        norm = SymLogNorm(top / 20, vmin=-top, vmax=top, clip=True)
+    two_sided: Any = SymLogNorm(top / 20, vmin=-top, vmax=top, clip=True)
+    norm = two_sided if signed else PowerNorm(0.5, 0.0, top, clip=True)
     extend = "neither" if sizes.max(initial=0.0) <= top else "both" if signed else "max"
     label = "weight" if shown.shape == weights.shape else "mean weight in blocks of firms"
     aspect, (height, width) = "equal" if shown.shape[0] == shown.shape[1] else "auto", weights.shape
@@ -250,5 +249,4 @@ def search_map(profile: pd.DataFrame, *, ax: Axes | None = None, title: str = "S
     values = profile.to_numpy(dtype=np.float64)
     expect(bool(np.isfinite(values).any()), "profile", "a matrix with finite numbers", "nothing to draw")
     written = "{:.2f}" if len(profile) <= 12 else ""
-    label = "score per standard deviation of each"
-    return _grid(profile, ax, title, "characteristic", True, written, label)
+    return _grid(profile, ax, title, "characteristic", True, written, "score per standard deviation of each")

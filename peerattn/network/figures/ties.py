@@ -228,8 +228,7 @@ def ego_plot(network: Network, firm: Any, period: Any = None, *, k: int = 8, ax:
         top = max((abs(float(side["weight"].iloc[0])) for side in sides if len(side)), default=1.0)
         for direction, side, head in zip((-1, 1), sides, ("followers", "peers"), strict=True):
             beside: dict[str, Any] = {"ha": "right" if direction < 0 else "left"}
-            end = (len(side) - 1) / 2
-            heights = np.linspace(end, -end, len(side))
+            heights = (len(side) - 1) / 2 - np.arange(len(side))
             for at, (name, weight) in zip(heights, side.itertuples(index=False, name=None)):
                 share = abs(weight) / top
                 shown = [short_name(name), f"{weight:.1%}"][::-direction]

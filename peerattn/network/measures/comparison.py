@@ -162,8 +162,7 @@ def turnover(network: Network, *, top_k: int = 10) -> pd.DataFrame:
         moved = abs(first - second).sum(axis=1) / 2
         shares = np.column_stack([moved, both / (one + other - both)])
         rows.append((*(shares.mean(axis=0) if len(firms) else (np.nan, np.nan)), len(firms)))
-    names = ["turnover", "jaccard", "firms"]
-    return pd.DataFrame(rows, index=network.periods[1:].rename("period"), columns=names)
+    return pd.DataFrame(rows, network.periods[1:].rename("period"), ["turnover", "jaccard", "firms"])
 
 
 def common_tops(first: Any, second: Any, k: int) -> tuple[Array, Array, Array]:

@@ -39,8 +39,7 @@ def in_strength(network: Network) -> pd.DataFrame:
     2    C          2.0
     """
     network.check_whole("in_strength")
-    sections = (section for _, section in network.sections())
-    return network.tidy({"firm": each.columns, "in_strength": each.column_sums()} for each in sections)
+    return network.tidy({"firm": s.columns, "in_strength": s.column_sums()} for _, s in network.sections())
 
 
 @checked
@@ -64,8 +63,7 @@ def effective_peers(network: Network) -> pd.DataFrame:
     [2.0, nan, nan]
     """
     network.check_whole("effective_peers")
-    sections = (section for _, section in network.sections())
-    return network.tidy({"firm": each.rows, "effective_peers": each.effective()} for each in sections)
+    return network.tidy({"firm": s.rows, "effective_peers": s.effective()} for _, s in network.sections())
 
 
 @checked

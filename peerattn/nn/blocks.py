@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal
 
-import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from peerattn.exceptions import InputError, checked, expect, refuse
 from peerattn.nn.cache import KeyValueCache
@@ -50,6 +49,7 @@ class FeedForward(nn.Module):
 
     Examples
     --------
+    >>> import torch
     >>> FeedForward(4, 16)(torch.zeros(3, 4)).shape
     torch.Size([3, 4])
     """
@@ -61,10 +61,10 @@ class FeedForward(nn.Module):
         d_hidden: int,
         *,
         activation: Activation = "gelu",
-        generator: torch.Generator | None = None,
+        generator: Generator | None = None,
     ):
         super().__init__()
-        generator = torch.Generator() if generator is None else generator
+        generator = Generator() if generator is None else generator
         self.activation = activation
         self.hidden = linear(d_model, d_hidden, generator=generator)
         self.output = linear(d_hidden, d_model, generator=generator)
@@ -118,6 +118,7 @@ class TransformerBlock(nn.Module):
 
     Examples
     --------
+    >>> import torch
     >>> block = TransformerBlock(d_model=8, n_heads=2)
     >>> x = torch.randn(5, 8, generator=torch.Generator().manual_seed(0))
     >>> others = ~torch.eye(5, dtype=torch.bool)
@@ -136,11 +137,11 @@ class TransformerBlock(nn.Module):
         activation: Activation = "gelu",
         cross_attention: bool = False,
         dropout: float = 0.0,
-        generator: torch.Generator | None = None,
+        generator: Generator | None = None,
         **heads: Any,
     ):
         super().__init__()
-        generator = torch.Generator() if generator is None else generator
+        generator = Generator() if generator is None else generator
         d_feedforward = 4 * d_model if d_feedforward is None else d_feedforward
         self.norm = norm
         self.norm_attention = nn.LayerNorm(d_model)
@@ -157,13 +158,11 @@ class TransformerBlock(nn.Module):
         x: Tensor,
         memory: Tensor | None = None,
         *,
-        mask: Tensor | None = None,
-        bias: Tensor | None = None,
         context: Tensor | None = None,
         context_mask: Tensor | None = None,
         cache: tuple[KeyValueCache, KeyValueCache] | None = None,
-        sizes: Sequence[int] | None = None,
         return_weights: bool = False,
+        **options: Any,
     ) -> Any:
         """Update the rows x by what they find in ``memory``, or in x itself, and in ``context``.
 
@@ -201,7 +200,7 @@ class TransformerBlock(nn.Module):
         def attend(rows: Tensor) -> Tensor:
             normalised = memory is not None and self.norm in ("pre", "normalised-residual")
             pool = self.norm_attention(memory) if normalised else memory
-            return self.attention(rows, pool, mask=mask, bias=bias, cache=own_cache, sizes=sizes)
+            return self.attention(rows, pool, cache=own_cache, **options)
 
         def cross(rows: Tensor) -> Tensor:
             return self.cross_attention(rows, context, mask=context_mask, cache=context_cache)
@@ -245,6 +244,7 @@ class TransformerBlock(nn.Module):
 
         Examples
         --------
+        >>> import torch
         >>> TransformerBlock.from_torch(torch.nn.TransformerEncoderLayer(8, 2, 16)).norm
         'post'
         """

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Generator, Tensor
 from torch.utils.checkpoint import checkpoint
 
 from peerattn.exceptions import check_at_least, expect, refuse
@@ -264,7 +264,7 @@ def _features(x: Tensor, projection: Tensor, *, per_row: bool) -> Tensor:
 
 def _orthogonal(n: int, d: int) -> Tensor:
     """Return n vectors of standard normal length, orthogonal within blocks of d."""
-    generator = torch.Generator().manual_seed(0)
+    generator = Generator().manual_seed(0)
     drawn = torch.randn(-(-n // d), 2, d, d, generator=generator, dtype=torch.float64)
     directions, upper = torch.linalg.qr(drawn[:, 0])
     # with signs of their own, so that every direction is as likely as any other

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from peerattn.exceptions import expect
 
@@ -40,20 +40,20 @@ class Dropout(nn.Module):
     tensor([1., 1.])
     """
 
-    def __init__(self, p: float, *, generator: torch.Generator | None = None):
+    def __init__(self, p: float, *, generator: Generator | None = None):
         super().__init__()
         expect(0 <= p < 1, "dropout", "a share of at least 0 and below 1", p)
         self.p = p
         drawn = p > 0 and generator is not None
         self.seed = int(torch.randint(2**31, (), generator=generator, device="cpu")) if drawn else 0
-        self._generator: torch.Generator | None = None
+        self._generator: Generator | None = None
 
     def forward(self, x: Tensor) -> Tensor:
         """Return x with entries dropped in training mode, x itself otherwise."""
         if not self.training or self.p == 0:
             return x
         if self._generator is None or self._generator.device != x.device:
-            self._generator = torch.Generator(x.device).manual_seed(self.seed)
+            self._generator = Generator(x.device).manual_seed(self.seed)
         return x * self._keep(x.shape, x.device).to(x.dtype).div_(1 - self.p)
 
     def _keep(self, shape: torch.Size, device: torch.device) -> Tensor:

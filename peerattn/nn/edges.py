@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from peerattn.exceptions import checked, expect
 from peerattn.nn.dropout import Dropout
@@ -201,10 +201,10 @@ class GraphAttention(nn.Module):
         heads: Literal["concatenate", "mean"] = "concatenate",
         slope: float = 0.2,
         dropout: float = 0.0,
-        generator: torch.Generator | None = None,
+        generator: Generator | None = None,
     ):
         super().__init__()
-        generator = torch.Generator() if generator is None else generator
+        generator = Generator() if generator is None else generator
         self.n_heads, self.d_head, self.slope, self.heads = n_heads, d_head, slope, heads
         self.value = linear(d_input, n_heads * d_head, bias=False, generator=generator)
         self.combine = normal(n_heads, 2 * d_head, std=math.sqrt(2 / (d_head + 1)), generator=generator)

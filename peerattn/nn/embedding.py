@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from peerattn.exceptions import checked
 from peerattn.nn.dropout import Dropout
@@ -33,6 +32,7 @@ class TokenEmbedding(nn.Module):
 
     Examples
     --------
+    >>> import torch
     >>> embedding = TokenEmbedding(5, 4)
     >>> symbols = torch.tensor([3, 0])
     >>> rows = embedding(symbols)
@@ -43,12 +43,7 @@ class TokenEmbedding(nn.Module):
     """
 
     def __init__(
-        self,
-        n_symbols: int,
-        d_model: int,
-        *,
-        std: float | None = None,
-        generator: torch.Generator | None = None,
+        self, n_symbols: int, d_model: int, *, std: float | None = None, generator: Generator | None = None
     ):
         super().__init__()
         std = 1 / math.sqrt(d_model) if std is None else std
@@ -99,6 +94,7 @@ class InputEmbedding(nn.Module):
 
     Examples
     --------
+    >>> import torch
     >>> InputEmbedding(5, 4, 10)(torch.tensor([[3, 0, 1]])).shape
     torch.Size([1, 3, 4])
     """
@@ -115,10 +111,10 @@ class InputEmbedding(nn.Module):
         norm: bool = False,
         dropout: float = 0.0,
         std: float | None = None,
-        generator: torch.Generator | None = None,
+        generator: Generator | None = None,
     ):
         super().__init__()
-        generator = torch.Generator() if generator is None else generator
+        generator = Generator() if generator is None else generator
         self.positions = positions
         self.tokens = TokenEmbedding(n_symbols, d_model, std=std, generator=generator)
         if positions == "learned":

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 from torch.nn.utils import skip_init
 
 
-def linear(d_in: int, d_out: int, *, generator: torch.Generator, bias: bool = True) -> nn.Linear:
+def linear(d_in: int, d_out: int, *, generator: Generator, bias: bool = True) -> nn.Linear:
     r"""Return :math:`x \mapsto W x + b` with Xavier-uniform weights and zero bias.
 
     Parameters
@@ -51,7 +51,7 @@ def linear(d_in: int, d_out: int, *, generator: torch.Generator, bias: bool = Tr
     return layer
 
 
-def normal(*shape: int, std: float, generator: torch.Generator | None) -> nn.Parameter:
+def normal(*shape: int, std: float, generator: Generator | None) -> nn.Parameter:
     """Return a parameter drawn from a normal distribution, on the CPU like those of `linear`.
 
     Parameters
@@ -70,7 +70,7 @@ def normal(*shape: int, std: float, generator: torch.Generator | None) -> nn.Par
     device = torch.get_default_device()
     if device.type == "meta":
         return nn.Parameter(torch.empty(*shape, device=device))
-    generator = torch.Generator() if generator is None else generator
+    generator = Generator() if generator is None else generator
     return nn.Parameter((torch.randn(*shape, generator=generator, device="cpu") * std).to(device))
 
 

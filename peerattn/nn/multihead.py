@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from peerattn.exceptions import check_at_least, expect, refuse
 from peerattn.nn.attention import attention
@@ -93,14 +93,14 @@ class MultiheadAttention(nn.Module):
         symmetric: bool = False,
         rotary: bool = False,
         attend: Callable[..., Any] = attention,
-        generator: torch.Generator | None = None,
+        generator: Generator | None = None,
     ):
         super().__init__()
         check_at_least(1, n_heads=n_heads)
         divides, remedy = d_head or not d_model % n_heads, "Change one of them, or give d_head."
         expect(bool(divides), "n_heads", f"a divisor of d_model={d_model}", n_heads, remedy)
         check_score(score)
-        generator = torch.Generator() if generator is None else generator
+        generator = Generator() if generator is None else generator
         d_memory = d_memory or d_model
         other = symmetric and d_memory != d_model
         refuse(other, f"symmetric: needs d_memory == d_model={d_model}, got {d_memory}.")

@@ -6,7 +6,7 @@ import math
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from peerattn.exceptions import expect
 from peerattn.nn.linear import normal
@@ -70,7 +70,7 @@ class LearnedPositions(nn.Module):
     torch.Size([3, 4])
     """
 
-    def __init__(self, n_positions: int, d_model: int, *, generator: torch.Generator | None = None):
+    def __init__(self, n_positions: int, d_model: int, *, generator: Generator | None = None):
         super().__init__()
         self.weight = normal(n_positions, d_model, std=0.02, generator=generator)
 
@@ -114,10 +114,10 @@ class LearnedPositions2d(nn.Module):
         d_model: int,
         *,
         std: float = 0.02,
-        generator: torch.Generator | None = None,
+        generator: Generator | None = None,
     ):
         super().__init__()
-        generator = torch.Generator() if generator is None else generator
+        generator = Generator() if generator is None else generator
         self.rows = normal(n_rows, d_model, std=std, generator=generator)
         self.columns = normal(n_columns, d_model, std=std, generator=generator)
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from peerattn.exceptions import refuse
 from peerattn.nn.blocks import Norm, TransformerBlock
@@ -34,6 +33,7 @@ class Encoder(nn.Module):
 
     Examples
     --------
+    >>> import torch
     >>> encoder = Encoder(2, d_model=8, n_heads=2)
     >>> output, weights = encoder(torch.zeros(3, 5, 8), return_weights=True)
     >>> output.shape, [layer.shape for layer in weights]
@@ -52,20 +52,14 @@ class Encoder(nn.Module):
         **options: Any,
     ):
         super().__init__()
-        options |= {"norm": norm, "generator": options.get("generator") or torch.Generator()}
+        options |= {"norm": norm, "generator": options.get("generator") or Generator()}
         sizes = (d_model, n_heads, d_feedforward)
         self.blocks = nn.ModuleList(TransformerBlock(*sizes, **options) for _ in range(n_layers))
         final_norm = norm != "post" if final_norm is None else final_norm
         self.final_norm: nn.Module = nn.LayerNorm(d_model) if final_norm else nn.Identity()
 
     def forward(
-        self,
-        x: Tensor,
-        *,
-        context: Tensor | None = None,
-        cache: StackCache | None = None,
-        return_weights: bool = False,
-        **options: Any,
+        self, x: Tensor, *, cache: StackCache | None = None, return_weights: bool = False, **options: Any
     ) -> Any:
         """Encode the rows x; every block attends within x, and to ``context`` where it has cross-attention.
 
@@ -89,9 +83,9 @@ class Encoder(nn.Module):
         """
         with recorded_weights(self, return_weights) as seen:
             for k, block in enumerate(self.blocks):
-                x = block(x, context=context, cache=None if cache is None else cache.blocks[k], **options)
+                x = block(x, cache=None if cache is None else cache.blocks[k], **options)
         x, pairs = self.final_norm(x), zip(seen[::2], seen[1::2])
-        return (x, seen if context is None else list(pairs)) if return_weights else x
+        return (x, seen if options.get("context") is None else list(pairs)) if return_weights else x
 
     @classmethod
     def from_torch(cls, stack: nn.TransformerEncoder | nn.TransformerDecoder) -> Encoder:
@@ -99,6 +93,7 @@ class Encoder(nn.Module):
 
         Examples
         --------
+        >>> import torch
         >>> layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
         >>> len(Encoder.from_torch(torch.nn.TransformerEncoder(layer, 3)).blocks)
         3
@@ -129,6 +124,7 @@ class EncoderDecoder(nn.Module):
 
     Examples
     --------
+    >>> import torch
     >>> model = EncoderDecoder(2, 2, d_model=8, n_heads=2)
     >>> model(torch.zeros(3, 5, 8), torch.zeros(3, 4, 8)).shape
     torch.Size([3, 4, 8])
@@ -138,7 +134,7 @@ class EncoderDecoder(nn.Module):
         super().__init__()
         said = "cross_attention: the decoder has it and the encoder has not. Leave it out."
         refuse("cross_attention" in options, said)
-        options["generator"] = options.get("generator") or torch.Generator()
+        options["generator"] = options.get("generator") or Generator()
         self.encoder = Encoder(n_encoder_layers, *sizes, **options)
         self.decoder = Encoder(n_decoder_layers, *sizes, cross_attention=True, **options)
 
@@ -182,6 +178,7 @@ class EncoderDecoder(nn.Module):
 
         Examples
         --------
+        >>> import torch
         >>> len(EncoderDecoder.from_torch(torch.nn.Transformer(8, 2, 3, 1, 16, batch_first=True)).encoder.blocks)
         3
         """

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 import torch
 from sklearn.base import OutlierMixin
-from torch import Tensor
+from torch import Generator, Tensor
 
 from peerattn import nn
 from peerattn.exceptions import check_share, expect
@@ -21,7 +21,7 @@ from peerattn.sequence.series import PatchEncoder, WindowedEstimator, check_seri
 class HiddenPatches(torch.nn.Module):
     """Predict hidden patches from those that are shown: a learned vector takes the place of the hidden."""
 
-    def __init__(self, encoder: PatchEncoder, generator: torch.Generator):
+    def __init__(self, encoder: PatchEncoder, generator: Generator):
         super().__init__()
         d_model = encoder.embed.out_features
         self.encoder = encoder
@@ -152,7 +152,7 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator):
     def _loss(self, module: HiddenPatches, batch: tuple[Tensor, Tensor]) -> Tensor:
         return module.errors(*batch).mean()
 
-    def _batches(self, examples: Tensor, generator: torch.Generator) -> Iterator[tuple[Tensor, Tensor]]:
+    def _batches(self, examples: Tensor, generator: Generator) -> Iterator[tuple[Tensor, Tensor]]:
         """Draw windows, and which of their patches are hidden."""
         _, _, starts = self._blocks()
         for batch in super()._batches(examples, generator):
@@ -171,7 +171,7 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator):
         length = min(max(1, round(self.hidden * n)), n)
         return n, length, torch.arange(0 if self.method == "reconstruction" else n - length, n - length + 1)
 
-    def _build(self, generator: torch.Generator) -> HiddenPatches:
+    def _build(self, generator: Generator) -> HiddenPatches:
         return HiddenPatches(self._encoder(generator), generator)
 
     # ------------------------------------------------------------------ scores

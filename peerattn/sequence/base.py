@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted, check_random_state, column_or_1d
-from torch import Tensor
+from torch import Generator, Tensor
 
 from peerattn import nn
 from peerattn.exceptions import InputError, expect, refuse
@@ -76,7 +76,7 @@ class SequenceEstimator(SavedEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "state_")
 
-    def _learn(self, module: Any, examples: Any, generator: torch.Generator, **options: Any) -> None:
+    def _learn(self, module: Any, examples: Any, generator: Generator, **options: Any) -> None:
         """Minimise the loss in place by `peerattn.training.train`, which takes the options, and keep the state.
 
         Other options are the estimator's own attributes; of a model with ``n_epochs`` the examples are a tuple of columns.
@@ -96,14 +96,14 @@ class SequenceEstimator(SavedEstimator):
         options = self.get_params(deep=False)
         return type(self)(**{k: v if k == "pretrained" else clone(v, safe=False) for k, v in options.items()})
 
-    def _build(self, generator: torch.Generator) -> Any:
+    def _build(self, generator: Generator) -> Any:
         """Return the module at its random start."""
         raise NotImplementedError
 
     def _start(self, module: Any, examples: Any) -> None:
         """Change the module before its first step."""
 
-    def _batches(self, examples: Any, generator: torch.Generator) -> Iterable[Any]:
+    def _batches(self, examples: Any, generator: Generator) -> Iterable[Any]:
         """Yield batches indefinitely."""
         raise NotImplementedError
 
@@ -188,7 +188,7 @@ class SequenceEstimator(SavedEstimator):
         """Return the fitted module, ready to compute: built anew, so that nothing live is kept."""
         check_is_fitted(self)
         with torch.device("meta"):
-            module = self._build(torch.Generator("cpu"))
+            module = self._build(Generator("cpu"))
             for name, n in getattr(self, "kept_heads_", {}).items():
                 _take_heads(module, name, torch.arange(n, device="cpu"))
         state = {name: torch.tensor(value) for name, value in self.state_.items()}
@@ -229,7 +229,7 @@ class StackEstimator(SequenceEstimator):
         window = getattr(self, self._reach)
         return nn.cheaper_attention(window=window, keep=self.keep, n_features=self.n_features, causal=causal)
 
-    def _stack(self, generator: torch.Generator, causal: bool = False, **options: Any) -> nn.Encoder:
+    def _stack(self, generator: Generator, causal: bool = False, **options: Any) -> nn.Encoder:
         """Return the stack at its random start."""
         options = {"dropout": self.dropout, "attend": self._attend(causal), **options}
         return nn.Encoder(self.n_layers, self.d_model, self.n_heads, generator=generator, **options)
@@ -303,9 +303,9 @@ def gain_in_blocks(without: np.ndarray, losses: np.ndarray, n_blocks: int) -> tu
     return 1 - float(losses.mean() / without.mean()), error
 
 
-def seeded(random_state: Any) -> torch.Generator:
+def seeded(random_state: Any) -> Generator:
     """Return the generator of a seed."""
-    return torch.Generator().manual_seed(int(check_random_state(random_state).randint(2**31)))
+    return Generator().manual_seed(int(check_random_state(random_state).randint(2**31)))
 
 
 def _take_heads(module: torch.nn.Module, name: str, keep: Tensor) -> None:

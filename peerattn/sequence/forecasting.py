@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pandas as pd
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from peerattn import nn
 from peerattn.exceptions import check_at_least, check_share, expect
@@ -90,7 +90,7 @@ class PatchForecast(torch.nn.Module):
 
     line: Tensor
 
-    def __init__(self, encoder: PatchEncoder, lookback: int, horizon: int, generator: torch.Generator):
+    def __init__(self, encoder: PatchEncoder, lookback: int, horizon: int, generator: Generator):
         super().__init__()
         self.encoder = encoder
         self.register_buffer("line", torch.zeros(lookback, horizon))
@@ -230,7 +230,7 @@ class AttentionForecaster(BesideLine, WindowedEstimator):
             coefficients, self.penalty_ = window_ridge(train, validation, self.lookback)
             module.line.copy_(torch.tensor(coefficients))
 
-    def _learn(self, module: Any, examples: Any, generator: torch.Generator, **options: Any) -> None:
+    def _learn(self, module: Any, examples: Any, generator: Generator, **options: Any) -> None:
         """Train attention; keep the line alone where attention forecasts the held windows no better."""
         train, validation = (self._windows(rows, self.lookback + self.horizon) for rows in examples)
 
@@ -263,7 +263,7 @@ class AttentionForecaster(BesideLine, WindowedEstimator):
         for part in windows[:: -(-len(windows) // SAMPLE)].split(64):
             yield self._losses(module, part.to(self.device))
 
-    def _build(self, generator: torch.Generator) -> PatchForecast:
+    def _build(self, generator: Generator) -> PatchForecast:
         return PatchForecast(self._encoder(generator), self.lookback, self.horizon, generator)
 
     # ------------------------------------------------------------------ forecasts

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from peerattn.exceptions import check_at_least, check_share, expect
 
 
 def sample(
-    log_probabilities: Tensor, generator: torch.Generator, *, temperature: float = 1.0,
+    log_probabilities: Tensor, generator: Generator, *, temperature: float = 1.0,
     top_k: int | None = None, top_p: float | None = None,
 ) -> Tensor:  # fmt: skip
     r"""Draw the next symbol of every sequence.

@@ -15,7 +15,7 @@ from scipy import sparse
 from sklearn.preprocessing import normalize
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite, check_is_fitted, validate_data
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from peerattn.exceptions import check_at_least, expect, refuse
 from peerattn.nn import Dropout, GraphAttention
@@ -31,7 +31,7 @@ class GraphNetwork(nn.Module):
 
     def __init__(
         self, d_input: int, n_classes: int, n_layers: int, n_heads: int, d_head: int, dropout: float,
-        generator: torch.Generator,
+        generator: Generator,
     ):  # fmt: skip
         super().__init__()
         options: dict[str, Any] = {"dropout": dropout, "generator": generator}
@@ -187,7 +187,7 @@ class GraphAttentionClassifier(Classifies, SequenceEstimator):
         self.transduction_ = self._likeliest(self.label_distributions_)
         return self
 
-    def _batches(self, examples: Any, generator: torch.Generator) -> Iterator[Any]:
+    def _batches(self, examples: Any, generator: Generator) -> Iterator[Any]:
         return repeat(examples)
 
     def _loss(self, module: GraphNetwork, batch: tuple[Tensor, Tensor, Tensor, Tensor]) -> Tensor:
@@ -195,9 +195,7 @@ class GraphAttentionClassifier(Classifies, SequenceEstimator):
         squares = [parameter.square().sum() for parameter in module.parameters() if parameter.ndim > 1]
         return F.cross_entropy(module(x, pairs)[rows], truth) + self.alpha / 2 * torch.stack(squares).sum()
 
-    def _fitted_on(
-        self, graph: Any, shown: Any, held: Any, generator: torch.Generator, **options: Any
-    ) -> None:
+    def _fitted_on(self, graph: Any, shown: Any, held: Any, generator: Generator, **options: Any) -> None:
         """Fit a network to the classes of the shown nodes, at the step of least error on those held out."""
         module = self._build(generator).to(self.device)
         rows, truth = map(self._tensor, shown)
@@ -206,7 +204,7 @@ class GraphAttentionClassifier(Classifies, SequenceEstimator):
             options["validate"] = lambda: float(F.cross_entropy(module.eval()(*graph)[later], answers))
         self._learn(module, (*graph, rows, truth), generator, **options)
 
-    def _build(self, generator: torch.Generator) -> GraphNetwork:
+    def _build(self, generator: Generator) -> GraphNetwork:
         sizes = (self.n_features_in_, len(self.classes_), self.n_layers, self.n_heads, self.d_head)
         return GraphNetwork(*sizes, self.dropout, generator)
 

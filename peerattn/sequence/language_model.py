@@ -12,7 +12,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from sklearn.utils.validation import check_is_fitted
-from torch import Tensor
+from torch import Generator, Tensor
 
 from peerattn import nn
 from peerattn.exceptions import InputError, check_at_least, expect
@@ -157,7 +157,7 @@ class LanguageModel(TextEstimator):
             self.n_symbols_ = int(_check_numbers(X, "X").max()) + 1
         return self._fit(self._read(X, at_least=2))
 
-    def _batches(self, examples: Tensor, generator: torch.Generator) -> Iterator[Tensor]:
+    def _batches(self, examples: Tensor, generator: Generator) -> Iterator[Tensor]:
         """Yield blocks of the text at random places, (batch, block + 1)."""
         length = min(self.block_size + 1, len(examples))
         while True:
@@ -283,7 +283,7 @@ class LanguageModel(TextEstimator):
         names = [str(symbols[k]) for k in numbers]
         return self._map(lambda module: module(numbers[None].to(self.device)), names)
 
-    def _build(self, generator: torch.Generator) -> LanguageModule:
+    def _build(self, generator: Generator) -> LanguageModule:
         sizes = (self.n_symbols_, self.d_model, self.block_size)
         options: dict[str, Any] = {"positions": self.positions, "std": 0.02, "dropout": self.dropout}
         embedding = nn.InputEmbedding(*sizes, **options, generator=generator)

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from scipy import sparse
 from sklearn.utils.extmath import randomized_svd
-from torch import Tensor
+from torch import Generator, Tensor
 
 from peerattn import nn
 from peerattn.exceptions import expect
@@ -26,7 +26,7 @@ _SMOOTHING = 0.75  # power of the frequencies of the context, so that rare symbo
 class MaskedLanguageModule(torch.nn.Module):
     """A text encoder, and symbols as its output."""
 
-    def __init__(self, encoder: TextEncoder, generator: torch.Generator):
+    def __init__(self, encoder: TextEncoder, generator: Generator):
         super().__init__()
         n_symbols, d_model = encoder.embedding.tokens.weight.shape
         self.encoder = encoder
@@ -160,10 +160,10 @@ class MaskedLanguageModel(EncodedTexts):
         sequences = self._read(check_texts(X))
         return torch.stack(self._each(self._module().encoder.mean, sequences)).cpu().numpy()
 
-    def _build(self, generator: torch.Generator) -> MaskedLanguageModule:
+    def _build(self, generator: Generator) -> MaskedLanguageModule:
         return self._as_published(MaskedLanguageModule(self._encoder(generator), generator))
 
-    def _batch(self, generator: torch.Generator, sequences: Texts) -> Any:
+    def _batch(self, generator: Generator, sequences: Texts) -> Any:
         """Return corrupted symbols, lengths, places to fill in and the true symbols there."""
         symbols, lengths = pad(sequences)
         places = _choose(symbols, lengths, generator)
@@ -183,11 +183,11 @@ def masked_places(sequences: list[list[int]]) -> list[list[bool]]:
     >>> sum(masked_places([[2, *range(5, 45)]])[0])
     6
     """
-    generator = torch.Generator().manual_seed(0)
+    generator = Generator().manual_seed(0)
     return [_choose(*pad([sequence]), generator)[0].tolist() for sequence in sequences]
 
 
-def _choose(symbols: Tensor, lengths: Tensor, generator: torch.Generator) -> Tensor:
+def _choose(symbols: Tensor, lengths: Tensor, generator: Generator) -> Tensor:
     """Return 15 % of the places of each sequence, at least one and never the first: (B, n)."""
     order = torch.rand(symbols.shape, generator=generator)
     position = torch.arange(symbols.shape[1])

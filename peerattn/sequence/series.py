@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import torch
 from sklearn.utils.validation import check_is_fitted, validate_data
-from torch import Tensor
+from torch import Generator, Tensor
 
 from peerattn import nn
 from peerattn.exceptions import expect
@@ -46,7 +46,7 @@ class PatchEncoder(torch.nn.Module):
 
     def __init__(self, lookback: int, patch: int, d_model: int, n_heads: int, n_layers: int, **options: Any):
         super().__init__()
-        generator = options.setdefault("generator", torch.Generator())
+        generator = options.setdefault("generator", Generator())
         self.patch, self.n_patches = patch, -(-lookback // patch)
         self.embed = nn.linear(patch, d_model, generator=generator)
         self.positions = nn.LearnedPositions(self.n_patches, d_model, generator=generator)
@@ -82,7 +82,7 @@ class WindowedEstimator(StackEstimator):
         """Return every window of standardised rows in single precision, (n, columns, length), as a view."""
         return torch.tensor(rows, dtype=torch.float32).unfold(0, length, 1)
 
-    def _batches(self, examples: Tensor, generator: torch.Generator) -> Iterator[Any]:
+    def _batches(self, examples: Tensor, generator: Generator) -> Iterator[Any]:
         """Draw windows of one column each, (batch, 1, length)."""
         n, columns = examples.shape[:2]
         while True:
@@ -90,7 +90,7 @@ class WindowedEstimator(StackEstimator):
             of = torch.randint(columns, (self.batch_size,), generator=generator)
             yield examples[at, of][:, None].to(self.device)
 
-    def _encoder(self, generator: torch.Generator) -> PatchEncoder:
+    def _encoder(self, generator: Generator) -> PatchEncoder:
         sizes = (self.d_model, self.n_heads, self.n_layers)
         options: dict[str, Any] = {"attend": self._attend(), "dropout": self.dropout}
         return PatchEncoder(self._length, self.patch, *sizes, generator=generator, **options)

@@ -13,7 +13,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
-from torch import Tensor
+from torch import Generator, Tensor
 
 from peerattn import nn
 from peerattn.exceptions import expect
@@ -30,7 +30,7 @@ N_FOLDS = 10  # one of them decides on attention
 class ClassifierModule(torch.nn.Module):
     """A text encoder, and classes as the output of the mean of a text's rows."""
 
-    def __init__(self, encoder: TextEncoder, n_classes: int, dropout: float, generator: torch.Generator):
+    def __init__(self, encoder: TextEncoder, n_classes: int, dropout: float, generator: Generator):
         super().__init__()
         self.encoder, d_model = encoder, encoder.embedding.tokens.weight.shape[1]
         self.dropout = nn.Dropout(dropout, generator=generator)
@@ -225,7 +225,7 @@ class TextClassifier(Classifies, BesideLine, EncodedTexts):
         weight.zero_()[list(known)] = torch.tensor(np.stack(list(known.values())), dtype=weight.dtype)
         weight.requires_grad_(False)
 
-    def _learn(self, module: Any, examples: Any, generator: torch.Generator, **options: Any) -> None:
+    def _learn(self, module: Any, examples: Any, generator: Generator, **options: Any) -> None:
         """Learn attention, from nine tenths of the texts where there is a line, and judge by the last tenth."""
         sequences, numbers, texts = examples
         self.line_: SymbolRegression | None = None
@@ -266,11 +266,11 @@ class TextClassifier(Classifies, BesideLine, EncodedTexts):
             logits = offsets[at].to(self.device) + self.factor_ * module(symbols, lengths)
             yield F.cross_entropy(logits, truth[at].to(self.device), reduction="sum"), len(at)
 
-    def _build(self, generator: torch.Generator) -> ClassifierModule:
+    def _build(self, generator: Generator) -> ClassifierModule:
         sizes = (len(self.classes_), self.dropout)
         return self._as_published(ClassifierModule(self._encoder(generator), *sizes, generator))
 
-    def _batch(self, generator: torch.Generator, sequences: Texts, classes: Any) -> Any:
+    def _batch(self, generator: Generator, sequences: Texts, classes: Any) -> Any:
         """Return symbols, some of them unknown, lengths and classes."""
         symbols, lengths = pad(sequences)
         dropped = torch.rand(symbols.shape, generator=generator) < self.symbol_dropout

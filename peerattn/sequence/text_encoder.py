@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from sklearn.utils.validation import check_is_fitted
-from torch import Tensor
+from torch import Generator, Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from peerattn import nn
@@ -57,11 +57,11 @@ class TextEstimator(StackEstimator):
         found = find_tokenizer(self.tokenizer)
         return found if hasattr(found, "symbols_") else found.fit(texts)
 
-    def _batch(self, generator: torch.Generator, *columns: Any) -> Any:
+    def _batch(self, generator: Generator, *columns: Any) -> Any:
         """Return what a step learns from, of a batch of each column of the examples."""
         raise NotImplementedError
 
-    def _batches(self, examples: Any, generator: torch.Generator) -> Iterator[Any]:
+    def _batches(self, examples: Any, generator: Generator) -> Iterator[Any]:
         """Yield batches of texts of similar length, the first column of the examples, indefinitely: every text once a pass.
 
         A pass is cut into stretches of 50 batches at random, and each stretch is sorted by length before it is cut into
@@ -109,7 +109,7 @@ class EncodedTexts(TextEstimator):
         """Return the estimator whose arguments set the size of the encoder: the one to start from, where there is one."""
         return getattr(self, "pretrained", None) or self
 
-    def _encoder(self, generator: torch.Generator) -> TextEncoder:
+    def _encoder(self, generator: Generator) -> TextEncoder:
         """Return the encoder at its random start."""
         size, bert = self._sizes(), hasattr(self._sizes(), "published_")
         options: dict[str, Any] = {"dropout": self.dropout, "generator": generator}

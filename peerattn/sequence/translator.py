@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self
 import torch
 import torch.nn.functional as F
 from sklearn.utils.validation import check_is_fitted
-from torch import Tensor
+from torch import Generator, Tensor
 
 from peerattn import nn
 from peerattn.exceptions import InputError, check_at_least, expect
@@ -40,7 +40,7 @@ class TranslatorModule(torch.nn.Module):
     .. math:: p(s) = g\, \operatorname{softmax}(E x)_s + (1 - g) \sum_{j:\, \text{source}_j = s} \alpha_j
     """
 
-    def __init__(self, embedding: Any, stacks: nn.EncoderDecoder, copy: bool, generator: torch.Generator):
+    def __init__(self, embedding: Any, stacks: nn.EncoderDecoder, copy: bool, generator: Generator):
         super().__init__()
         self.n_symbols, d_model = embedding.tokens.weight.shape
         self.embedding, self.stacks = embedding, stacks
@@ -209,7 +209,7 @@ class Translator(TextEstimator):
             except RuntimeError as error:
                 raise InputError(f"pretrained: expected a Translator of this size, but {error}") from error
 
-    def _batch(self, generator: torch.Generator, sources: Texts, targets: Texts) -> Any:
+    def _batch(self, generator: Generator, sources: Texts, targets: Texts) -> Any:
         return sources, targets, int(torch.randint(self.position_shift + 1, (), generator=generator))
 
     def _loss(self, module: TranslatorModule, batch: Any) -> Tensor:
@@ -259,7 +259,7 @@ class Translator(TextEstimator):
         # every second of the decoder's, after the encoder's
         return AttentionMap(stacked([layer[0] for layer in layers[self.n_layers + 1 :: 2]]), queries, keys)
 
-    def _build(self, generator: torch.Generator) -> TranslatorModule:
+    def _build(self, generator: Generator) -> TranslatorModule:
         options: dict[str, Any] = {"dropout": self.dropout, "generator": generator}
         n_symbols, sizes = len(self.tokenizer_.symbols_), (self.d_model, self.n_heads, self.d_feedforward)
         embedding = nn.InputEmbedding(n_symbols, self.d_model, 1, positions="sinusoidal", **options)

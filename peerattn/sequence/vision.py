@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite, check_is_fitted
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from peerattn.exceptions import expect
 from peerattn.nn import LearnedPositions2d, attention, linear, local_mask, normal
@@ -139,14 +139,14 @@ class VisionTransformerClassifier(Classifies, StackEstimator):
         self.mean_, self.scale_ = centre_and_spread(images, (0, 1, 2))
         return self._fit((self._standardised(images), self._tensor(codes)))
 
-    def _batches(self, examples: Any, generator: torch.Generator) -> Iterator[tuple[Tensor, Tensor]]:
+    def _batches(self, examples: Any, generator: Generator) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield patches of images and their classes, shuffled anew in every pass."""
         pixels, truth = examples
         while True:
             for at in torch.randperm(len(truth), generator=generator).split(self.batch_size):
                 yield self._patches(_shifted(pixels[at], self.shift, generator)), truth[at]
 
-    def _build(self, generator: torch.Generator) -> VisionTransformer:
+    def _build(self, generator: Generator) -> VisionTransformer:
         draw: dict[str, Any] = {"generator": generator}
         near: dict[str, Any] = {} if self.window is None else {"attend": attention}  # a mask on the grid
         embed = linear(self.patch**2 * self.image_shape_[2], self.d_model, **draw)
@@ -216,7 +216,7 @@ def _images(X: Any, shape: tuple[int, ...] | None = None) -> np.ndarray:
     return images.astype(np.float32)
 
 
-def _shifted(images: Tensor, shift: int, generator: torch.Generator) -> Tensor:
+def _shifted(images: Tensor, shift: int, generator: Generator) -> Tensor:
     """Move every image (n, h, w, c) by up to ``shift`` pixels each way."""
     if not shift:
         return images

@@ -138,9 +138,7 @@ def sparse_attention(
     return found
 
 
-def _with_weights(
-    attend: Callable[..., Tensor], query: Tensor, key: Tensor, value: Tensor
-) -> tuple[Tensor, Tensor]:
+def _with_weights(attend: Callable[..., Tensor], query: Tensor, key: Tensor, value: Tensor) -> Any:
     """Return the output of an attention without weights, and its weights: the means of the unit vectors."""
     dtype = torch.promote_types(query.dtype, torch.float32)
     units = torch.eye(key.shape[-2], dtype=dtype, device=key.device).expand(*value.shape[:-1], -1)

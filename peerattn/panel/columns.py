@@ -103,7 +103,7 @@ def choose_columns(
             refuse(not is_number(frame[name]), text)
     none = f"no characteristics: none of the columns {columns} is a number that may be used."
     refuse(not chosen and not codes, none)
-    return _chosen(frame, chosen, codes, {name: why[name] for name in others if name not in chosen})
+    return _chosen(frame, chosen, tuple(codes), {n: why[n] for n in others if n not in chosen})
 
 
 def all_columns(frame: pd.DataFrame, codes: Sequence[object]) -> ColumnChoice:
@@ -116,18 +116,16 @@ def all_columns(frame: pd.DataFrame, codes: Sequence[object]) -> ColumnChoice:
         example = None if name in codes else number_as_text(frame[name])
         stored = f"X: column {name!r} holds numbers stored as text, such as {example!r}"
         refuse(example, f"{stored}: convert it with pandas.to_numeric, or declare it in codes.")
-    return _chosen(frame, [name for name in frame.columns if name not in found], found, {})
+    return _chosen(frame, [name for name in frame.columns if name not in found], tuple(found))
 
 
-def _chosen(
-    frame: pd.DataFrame, numbers: Sequence[Any], codes: Sequence[Any], left: dict[str, str]
-) -> ColumnChoice:
-    """Return the choice; warn of whole numbers under the name of a code."""
+def _chosen(frame: pd.DataFrame, numbers: Sequence[Any], *others: Any) -> ColumnChoice:
+    """Return the choice of these numbers, codes, and what was left; warn of whole numbers under the name of a code."""
     for name in filter(looks_like_code, numbers):
         if are_whole(pd.to_numeric(frame[name], errors="coerce")):
             message = f"column {name!r} looks like a code but is used as a number; declare it in codes=, or drop it from X."
             warn_user(CodeWarning(message))
-    return ColumnChoice(tuple(numbers), tuple(codes), left)
+    return ColumnChoice(tuple(numbers), *others)
 
 
 def refuse_repeated(columns: pd.Index) -> None:

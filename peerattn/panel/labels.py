@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -213,11 +213,8 @@ def find_firm(label: object, firms: pd.Index) -> Any:
     >>> find_firm("IBM", pd.Index(["IBM", "XOM"]))
     'IBM'
     """
-    try:
-        if label in firms:
-            return label
-    except TypeError:
-        pass
+    if isinstance(label, Hashable) and label in firms:
+        return label
     spelled = np.flatnonzero(firms.astype(str) == str(label))
     if len(spelled) == 1:
         found = firms[spelled[0]]

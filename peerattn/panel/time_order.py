@@ -73,9 +73,8 @@ def in_time(periods: pd.Index, name: str = "period", *, check: bool = True) -> p
 
 def _dates_of_text(labels: pd.Index) -> pd.Index:
     """Return text that spells dates but does not begin with the year as periods, where all is of one frequency."""
-    if labels.inferred_type != "string" or not all(
-        _YEAR.search(p) and not re.match(r"\d{4}", p) for p in labels
-    ):
+    text = labels.inferred_type == "string"
+    if not text or not all(_YEAR.search(p) and not re.match(r"\d{4}", p) for p in labels):
         return labels
     spans = [span_of(label) if re.search("[A-Za-z]", label) else None for label in labels]
     kinds = {"" if span is None else span.freqstr for span in spans}

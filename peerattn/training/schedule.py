@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from torch.optim import Optimizer
-from torch.optim import lr_scheduler as torch_schedules
+from torch.optim import Optimizer, lr_scheduler
 
 from peerattn.exceptions import InputError, did_you_mean
 
@@ -18,7 +17,7 @@ WARMUP = 0.1  # share of the steps in which "cosine" and "inverse_sqrt" rise
 
 def make_scheduler(
     schedule: str | Schedule, optimizer: Optimizer, max_steps: int
-) -> torch_schedules.LRScheduler:
+) -> lr_scheduler.LRScheduler:
     r"""Return a torch scheduler whose peak is the optimizer's learning rate.
 
     Parameters
@@ -51,20 +50,20 @@ def make_scheduler(
     """
     rising = max(WARMUP * max_steps, 1.0)
     if callable(schedule):
-        return torch_schedules.LambdaLR(optimizer, lambda step: schedule(step, max_steps))
+        return lr_scheduler.LambdaLR(optimizer, lambda step: schedule(step, max_steps))
     if schedule == "constant":
-        return torch_schedules.ConstantLR(optimizer, factor=1.0)
+        return lr_scheduler.ConstantLR(optimizer, factor=1.0)
     if schedule == "one_cycle":
         peak = optimizer.param_groups[0]["lr"]
-        return torch_schedules.OneCycleLR(optimizer, peak, total_steps=max_steps, cycle_momentum=False)
+        return lr_scheduler.OneCycleLR(optimizer, peak, total_steps=max_steps, cycle_momentum=False)
     if schedule == "inverse_sqrt":
-        return torch_schedules.LambdaLR(
+        return lr_scheduler.LambdaLR(
             optimizer, lambda step: min((step + 1) / rising, math.sqrt(rising / (step + 1)))
         )
     if schedule == "cosine":
         rise = round(rising)
-        up = torch_schedules.LinearLR(optimizer, 1 / rise, total_iters=max(rise - 1, 1))
-        down = torch_schedules.CosineAnnealingLR(optimizer, max(max_steps - rise, 1))
-        return torch_schedules.SequentialLR(optimizer, [up, down], milestones=[rise])
+        up = lr_scheduler.LinearLR(optimizer, 1 / rise, total_iters=max(rise - 1, 1))
+        down = lr_scheduler.CosineAnnealingLR(optimizer, max(max_steps - rise, 1))
+        return lr_scheduler.SequentialLR(optimizer, [up, down], milestones=[rise])
     wanted = f"schedule: expected one of {list(SCHEDULES)} or a function of (step, max_steps)"
     raise InputError(f"{wanted}, got {schedule!r}.{did_you_mean(schedule, SCHEDULES)}")

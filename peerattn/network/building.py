@@ -209,7 +209,6 @@ def _as_periods(keys: Iterable[Any]) -> pd.Index:
 def _check_unique(labels: pd.Index, argument: str) -> pd.Index:
     """Return labels, none of them given twice in one cross-section."""
     if labels.has_duplicates:
-        repeated = labels[labels.duplicated()].unique()
-        shown = ", ".join(repr(label) for label in repeated[:3])
+        shown = ", ".join(map(repr, labels[labels.duplicated()].unique()[:3]))
         raise InputError(f"{argument}: repeated labels ({shown}); a firm appears once per period.")
     return labels

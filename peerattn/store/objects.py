@@ -88,8 +88,7 @@ class Saved:
         >>> bool((again.predict([[1.2]]) == model.predict([[1.2]])).all())
         True
         """
-        found: Self = load_estimator(path, cls)[0]
-        return found
+        return load_estimator(path, cls)[0]
 
 
 @checked

@@ -85,8 +85,7 @@ def ties_plot(
     if not ties:
         raise InputError("ties_plot: none of these firms gives another one weight; there is nothing to draw.")
     with drawing(ax, (7.4, 5.8), title_of(network, label), bare=True) as axes:
-        box = axes.get_window_extent()
-        size = np.array([box.width, box.height]) / axes.figure.dpi
+        size = np.array(axes.get_window_extent().size) / axes.figure.dpi
         names = [short_name(firm, _NAME) for firm in drawn]
         places = _places(ties, names, size)
         top = max(weight for *_, weight in ties)

@@ -16,7 +16,6 @@ from peerattn.exceptions import InputError, checked, expect, extra
 from peerattn.network.attributes import by_firm
 from peerattn.network.base import Net, Network, as_plain, last_learned
 from peerattn.network.building import from_matrices
-from peerattn.network.cross_section import Array, CrossSection
 from peerattn.render import printable, show_label, write_atomic
 from peerattn.render.files import File
 
@@ -57,16 +56,11 @@ def to_networkx(network: Network, period: Any = None, *, top_k: int | None = Non
     graph.graph["learned_until"] = as_plain(network.learned_until)
     names = network.labels.to_list()
     looks, looked_to = set(section.rows.tolist()), set(section.columns.tolist())
-    nodes = _nodes(section).tolist()
+    nodes = pd.unique(np.concatenate([section.rows, section.columns])).tolist()  # the focal firms first
     graph.add_nodes_from((names[p], {"looks": p in looks, "looked_to": p in looked_to}) for p in nodes)
     ends = (part.tolist() for part in section.edges(top_k))
     graph.add_weighted_edges_from((names[a], names[b], w) for a, b, w in zip(*ends, strict=True))
     return graph
-
-
-def _nodes(section: CrossSection) -> Array:
-    """Positions of all firms of a period, the focal firms first."""
-    return np.asarray(pd.unique(np.concatenate([section.rows, section.columns])))
 
 
 def from_networkx(cls: type[Net], graphs: Any, *, weight: str = "weight", **kind: Any) -> Net:

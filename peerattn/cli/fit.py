@@ -16,7 +16,7 @@ from peerattn.cli.model_file import SavedModel
 from peerattn.cli.output import announce, say, working
 from peerattn.cli.panels import period_named, take_model, take_panel
 from peerattn.evaluation.running.entries import Entry, supports, takes_panels
-from peerattn.evaluation.running.fold_rows import FoldRows
+from peerattn.evaluation.running.inputs import FoldRows
 from peerattn.exceptions import refuse
 from peerattn.models.attention.base import AttentionModel
 from peerattn.panel import Panel, PanelEncoder

@@ -13,17 +13,17 @@ from peerattn.evaluation.inference.multiple_tests import ConfidenceSet, model_co
 from peerattn.evaluation.inference.network_bootstrap import NetworkBootstrap, bootstrap_network
 from peerattn.evaluation.inference.regressions import Calibration, FamaMacBethSlope, calibration, fama_macbeth
 from peerattn.evaluation.ladder import ladder, rungs_for
-from peerattn.evaluation.leak_audit import Audit, AuditLine, audit
+from peerattn.evaluation.leak_audit.checks import AuditLine
+from peerattn.evaluation.leak_audit.runner import Audit, audit
 from peerattn.evaluation.measures.groups import scores_by
 from peerattn.evaluation.measures.information import InformationCoefficient, ic, rank_ic
-from peerattn.evaluation.measures.metrics import mae, r2_out_of_sample, r2_within_period, rmse
+from peerattn.evaluation.measures.metrics import explain_score, mae, r2_out_of_sample, r2_within_period, rmse
 from peerattn.evaluation.measures.portfolios import QuantilePortfolios, quantile_portfolios
 from peerattn.evaluation.measures.pricing import pricing_errors
 from peerattn.evaluation.measures.valuation import median_ape, percentage_errors, share_near
 from peerattn.evaluation.pruning import head_importance, prune, pruning_curve
 from peerattn.evaluation.running.entries import supports
 from peerattn.evaluation.running.fitting import Failure
-from peerattn.evaluation.running.scoring import explain_score
 from peerattn.evaluation.sample import PanelDescription, describe_panel
 from peerattn.evaluation.splits.walk_forward import Fold, NewFirms, ShortPanelWarning, WalkForward
 

@@ -3,8 +3,6 @@
 Every sentence, table and figure of a report takes its numbers and its verdict from the one :class:`Claims` object made here.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -172,9 +170,7 @@ def _controls(compared: Compared, rmse: pd.Series) -> tuple[Step, ...]:
     return tuple(steps)
 
 
-def _answer(
-    compared: Compared, gain: Gain, peers: list[str], found: Concentration | None
-) -> tuple[str, str, float | None]:
+def _answer(compared: Compared, gain: Gain, peers: list[str], found: Any) -> tuple[str, str, float | None]:
     """Return whether peers help, why, and the p-value that says so."""
     unjudged = [model.unjudged for model in compared.models if model.name == gain.model and model.unjudged]
     if not peers:
@@ -200,10 +196,8 @@ def _answer(
 def found_no_peers(compared: Compared, name: str) -> bool:
     """Return whether a peer model's network is empty: it predicts from own characteristics and codes alone."""
     fits = compared.note(name).fits_with_peers
-    network = compared.networks.get(name)
-    if fits is not None:
-        return fits == 0
-    return network is not None and len(network.isolates) == len(network.firms)
+    net = compared.networks.get(name)
+    return fits == 0 if fits is not None else net is not None and len(net.isolates) == len(net.firms)
 
 
 def concentration_of(compared: Compared, gain: Gain) -> Concentration:

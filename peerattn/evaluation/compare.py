@@ -1,8 +1,5 @@
 """Compare models on a panel: every model predicts the same rows, out of sample, from the same inputs."""
 
-from __future__ import annotations
-
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import version
@@ -19,11 +16,12 @@ from peerattn.evaluation.leak_audit.runner import run_audits
 from peerattn.evaluation.measures.factors import factors_realised
 from peerattn.evaluation.report.words import PACKAGES
 from peerattn.evaluation.running.entries import OWN_CHARACTERISTICS, PREVAILING_MEAN, Entry, Task, entries_of
-from peerattn.evaluation.running.fitting import FoldResult, Folds, failures_of, fit_all, warn_once
-from peerattn.evaluation.running.inputs import comparison_panel, frames_by_outcome
+from peerattn.evaluation.running.fitting import FoldResult, Folds, How, failures_of, fit_all, warn_once
+from peerattn.evaluation.running.information import information_of
+from peerattn.evaluation.running.inputs import LABELS, comparison_panel, frames_by_outcome
 from peerattn.evaluation.running.placebo import placebo_gains
 from peerattn.evaluation.running.store import FoldStore
-from peerattn.evaluation.sample import Labels, as_return, panel_facts
+from peerattn.evaluation.sample import Labels, PathLike, as_return, panel_facts
 from peerattn.evaluation.splits.folds import checked_folds, gaps_of, split_words
 from peerattn.evaluation.splits.walk_forward import WalkForward
 from peerattn.exceptions import InputError, check_at_least, check_names, checked, expect
@@ -71,7 +69,7 @@ def compare(
     audit: bool | Sequence[str] = False,
     placebo: int = 0,
     n_jobs: int | None = None,
-    store: str | os.PathLike[str] | None = None,
+    store: PathLike | None = None,
     verbose: bool = True,
 ) -> Comparison | Comparisons:
     r"""Compare models out of sample: the same rows, the same inputs, the same tests for all.
@@ -202,8 +200,7 @@ def compare(
         each = frames_by_outcome(X, y, outcome).items()
         return Comparisons({name: compare(models, frame, outcome=name, **options) for name, frame in each})
     named = ("characteristics", "codes", "firm", "period", "industry", "reference")
-    columns = {name: options[name] for name in named}
-    panel = comparison_panel(X, y, outcome=outcome, **columns)
+    panel = comparison_panel(X, y, outcome=outcome, **{name: options[name] for name in named})
     if isinstance(models, list | tuple) and models and all(isinstance(name, str) for name in models):
         models = make_models(models, task=task, industry=panel.industry)
         baseline = model_title(baseline, panel.industry) if baseline in model_names() else baseline
@@ -218,25 +215,24 @@ def compare(
     _refuse_random_rows(entries, panel, folds)
     tested = np.concatenate([test for _, test in folds])
     digest = panel_digest(panel)
-    how: dict[str, Any] = {"n_jobs": n_jobs, "verbose": verbose}
-    how["kept"] = None if store is None else FoldStore(store, digest)
+    how = How(n_jobs, None if store is None else FoldStore(store, digest), verbose)
     factors = factors_realised(factors, panel, tested, task, outcome_horizon)
     returned, percent = as_return(panel.outcome, panel.y.to_numpy(dtype=float), is_return)
-    last = panel.X.index[tested].get_level_values(1).max()
     known: dict[str, Any] = {"is_return": returned, "factors": factors}
-    known["truth"] = X.network.subset(periods=[last]) if isinstance(X, SimulatedPanel) else None
+    known["truth"] = (
+        X.network.subset(periods=[panel.period[tested].max()]) if isinstance(X, SimulatedPanel) else None
+    )
     facts = panel_facts(panel, tested, groups, limits, market_value, labels, **known)
-    results = fit_all(entries, panel, folds, **how)
+    results = fit_all(entries, panel, folds, how)
     failures = failures_of(entries, results)
     left = [entry for entry in entries if entry.name not in {failure.model for failure in failures}]
     fits = {entry.name: [results[entry.name, k] for k in range(len(folds))] for entry in left}
     stand_in, told = _baseline_left(baseline, list(fits))
     warned = warn_once([fits[name][k] for k in range(len(folds)) for name in fits])
-    audits = run_audits([e for e in left if e.name in audited], panel, cv, folds, task, **how)
-    means = [np.full(len(test), panel.y.iloc[train].mean()) for train, test in folds]
+    audits = run_audits([e for e in left if e.name in audited], panel, cv, folds, task, how)
     found = Comparison(
         predictions=_predictions(panel, tested, fits),
-        training_mean=np.concatenate(means),
+        training_mean=np.concatenate([np.full(len(at), panel.y.iloc[train].mean()) for train, at in folds]),
         models=tuple(_note(entry, fits[entry.name]) for entry in left),
         baseline=stand_in,
         task=task,
@@ -253,8 +249,8 @@ def compare(
     pair = [e for name in (found.claims.peer, found.claims.control) for e in left if e.name == name]
     if not placebo or len(pair) < 2:
         return found
-    how["kept"] = None
-    return replace(found, placebo=placebo_gains(pair[0], pair[1], panel, folds, placebo, **how))
+    gains = placebo_gains(pair[0], pair[1], panel, folds, placebo, how._replace(kept=None))
+    return replace(found, placebo=gains)
 
 
 def _audited(audit: bool | Sequence[str], entries: list[Entry]) -> set[str]:
@@ -281,8 +277,7 @@ def _refuse_left_out(entries: list[Entry], panel: Panel) -> None:
 
 
 def _refuse_random_rows(entries: list[Entry], panel: Panel, folds: Folds) -> None:
-    given = [entry for entry in entries if not entry.control]
-    for entry, (train, _) in product(given, folds):
+    for entry, (train, _) in product([entry for entry in entries if not entry.control], folds):
         found = entry.random_rows(panel.X.iloc[train], panel.y.iloc[train])
         if found:
             raise InputError(
@@ -301,11 +296,9 @@ def _baseline_left(baseline: str, names: list[str]) -> tuple[str, list[str]]:
 
 def _predictions(panel: Panel, tested: np.ndarray, fits: dict[str, list[FoldResult]]) -> pd.DataFrame:
     """Return labels and outcomes of the tested rows beside the predictions of each model."""
-    labels = panel.X.index[tested]
-    columns: dict[str, Any] = {"firm": labels.get_level_values(0), "period": labels.get_level_values(1)}
-    columns["outcome"] = panel.y.to_numpy()[tested]
-    columns |= {name: np.concatenate([fit.predicted for fit in made]) for name, made in fits.items()}
-    return pd.DataFrame(columns)
+    labels = panel.X.index[tested].set_names(LABELS).to_frame(index=False)
+    made = {name: np.concatenate([fit.predicted for fit in of_one]) for name, of_one in fits.items()}
+    return labels.assign(outcome=panel.y.to_numpy()[tested]).join(pd.DataFrame(made))
 
 
 def _note(entry: Entry, fits: list[FoldResult]) -> ModelNote:
@@ -314,7 +307,7 @@ def _note(entry: Entry, fits: list[FoldResult]) -> ModelNote:
     trials, last = max(fit.trials for fit in fits), fits[-1]
     entered = None if last.parts is None else sum(bool(fit.parts) for fit in fits)
     found: Any = (settings, trials, entry.control, last.parts or (), entered, last.unjudged)
-    return ModelNote(entry.name, *entry.information, *found)
+    return ModelNote(entry.name, *information_of(entry.model, entry.task), *found)
 
 
 def _settings(cv: Any, panel: Panel, folds: Folds, digest: str) -> dict[str, str]:

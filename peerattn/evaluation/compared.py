@@ -1,7 +1,5 @@
 """What a comparison holds: predictions of all models on one common sample, and what is known of models and panel."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from functools import cached_property
 

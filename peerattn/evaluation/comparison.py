@@ -1,7 +1,5 @@
 """The results of ``compare``: of one outcome, or of several, and how they are shown and written."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """How much more one model explains than another: with interval and test, by firm, by group; and how small a gain would show."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +16,7 @@ from peerattn.models.wild_bootstrap import WildMeans
 
 LEVEL = 0.05
 FEWEST_CLUSTERS = 12  # with fewer, a wild cluster bootstrap is hardly more than a sign test
-#: Shares of variance of networks that are planted.
+PLANTED, POWER = 40, 0.8  # networks that are planted, and the share of them that must be found
 SHARES = (0.001, 0.002, 0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5)
 
 
@@ -180,9 +178,7 @@ def _gains(rows: pd.DataFrame, by: str) -> pd.DataFrame:
     return pd.DataFrame(found).sort_values("gain", ascending=False, kind="stable")
 
 
-def smallest_gain(
-    compared: Compared, control: str, *, power: float = 0.8, n_networks: int = 40
-) -> float | None:
+def smallest_gain(compared: Compared, control: str) -> float | None:
     """Return the share of the outcome's variance that a network would have to explain to be found with this probability.
 
     Networks are planted in the tested rows: scores are products of two random directions of the characteristics, weights their
@@ -193,8 +189,7 @@ def smallest_gain(
     numbers, periods = compared.panel.numbers, len(compared.periods)
     if numbers is None or not numbers.shape[1] or periods < 2:
         return None
-    there = compared.predictions["outcome"].notna().to_numpy()
-    known, X = compared.known, numbers[there]
+    known, X = compared.known, numbers[compared.predictions["outcome"].notna().to_numpy()]
     noise = (known["outcome"] - known[control]).to_numpy(dtype=float)
     base = float(((known["outcome"] - known["training_mean"]) ** 2).mean())
     over_time = periods >= periods_needed(compared.horizon)
@@ -206,7 +201,7 @@ def smallest_gain(
             return _is_above(mean_test(gains, compared.horizon))
         return bool(ttest_1samp(gains, 0.0, alternative="greater").pvalue < LEVEL)
 
-    for _ in range(n_networks):
+    for _ in range(PLANTED):
         planted = _planted(X, when, rng)
         spread = float(np.mean(planted**2))
         if spread <= 0:
@@ -215,7 +210,7 @@ def smallest_gain(
         cross, square = (np.bincount(unit, part) for part in (2 * noise * planted, planted**2))
         gains = [np.sqrt(share) * cross + share * square for share in SHARES]
         least.append(bisect_left(gains, True, key=is_found))
-    enough = int(np.quantile(least, power, method="inverted_cdf"))
+    enough = int(np.quantile(least, POWER, method="inverted_cdf"))
     return SHARES[enough] if enough < len(SHARES) else np.inf
 
 

@@ -1,20 +1,13 @@
 """The ladder: fixed peers, kernel, linear attention, cross-, self- and stacked attention, beside what needs no peers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from peerattn import models
 from peerattn.evaluation.compare import compare
 from peerattn.evaluation.comparison import Comparison
 from peerattn.evaluation.running.entries import OWN_CHARACTERISTICS, Task
 from peerattn.exceptions import checked, refuse
-from peerattn.models import (
-    CrossSectionalRidge,
-    IndustryPeerRegressor,
-    NadarayaWatsonRegressor,
-    PeerAttentionRegressor,
-)
 
 INDUSTRY, KERNEL, RIDGE = "Industry mean", "Kernel", "Linear attention (ridge)"
 CROSS, SOFTMAX, STACKED = "Cross-attention", "Softmax attention", "Stacked attention"
@@ -82,8 +75,7 @@ def ladder(
         rungs = rungs_for(task, industry=industry, cross=reference is not None, random_state=random_state)
     options.setdefault("baseline", OWN_CHARACTERISTICS)
     result = compare(rungs, X, y, task=task, industry=industry, codes=codes, reference=reference, **options)
-    several = not isinstance(result, Comparison)
-    refuse(several, "outcome: a ladder has one outcome; call it once for each.")
+    refuse(not isinstance(result, Comparison), "outcome: a ladder has one outcome; call it once for each.")
     return result
 
 
@@ -97,10 +89,10 @@ def rungs_for(
     """
     attention: dict[str, Any] = {"task": task, "random_state": random_state}
     return {
-        INDUSTRY: IndustryPeerRegressor(industry=industry),
-        KERNEL: NadarayaWatsonRegressor(),
-        RIDGE: CrossSectionalRidge(),
-        **({CROSS: PeerAttentionRegressor(attention="cross", **attention)} if cross else {}),
-        SOFTMAX: PeerAttentionRegressor(**attention),
-        STACKED: PeerAttentionRegressor(n_layers=2, **attention),
+        INDUSTRY: models.IndustryPeerRegressor(industry=industry),
+        KERNEL: models.NadarayaWatsonRegressor(),
+        RIDGE: models.CrossSectionalRidge(),
+        **({CROSS: models.PeerAttentionRegressor(attention="cross", **attention)} if cross else {}),
+        SOFTMAX: models.PeerAttentionRegressor(**attention),
+        STACKED: models.PeerAttentionRegressor(n_layers=2, **attention),
     }

@@ -1,12 +1,10 @@
 """Pruning of trained models: which heads matter, the model without the others, and what that costs."""
 
-from __future__ import annotations
-
-from typing import Any
+from typing import Any, cast
 
 import pandas as pd
 
-from peerattn.exceptions import InputError, checked
+from peerattn.exceptions import InputError, checked, expect
 from peerattn.models.attention.base import AttentionModel
 from peerattn.models.attention.pruning import panel_head_importance, panel_with_heads
 from peerattn.sequence.base import SequenceEstimator
@@ -122,9 +120,7 @@ def pruning_curve(model: Any, importance: pd.Series, X: Any, y: Any = None) -> p
     order, rows = importance.sort_values(ascending=False, kind="stable"), []
     for n in range(len(order), -1, -1):
         score = prune(model, order.index[:n]).score(*((X,) if y is None else (X, y)))
-        rows.append(
-            {"heads": n, "importance": order.iloc[n] if n < len(order) else float("nan"), "score": score}
-        )
+        rows.append({"heads": n, "importance": dict(enumerate(order)).get(n, float("nan")), "score": score})
     return pd.DataFrame(rows)
 
 
@@ -135,8 +131,6 @@ def _heads(model: Any) -> set[tuple[Any, int]]:
 
 
 def _sequence(model: Any) -> SequenceEstimator:
-    if not isinstance(model, SequenceEstimator):
-        raise InputError(
-            f"model: expected an attention estimator of panels or sequences, got {type(model).__name__}."
-        )
-    return model
+    wanted = "an attention estimator of panels or sequences"
+    expect(isinstance(model, SequenceEstimator), "model", wanted, type(model).__name__)
+    return cast(SequenceEstimator, model)

@@ -1,7 +1,5 @@
 """The sample of a comparison: what the panel holds (Table 1), what was lost on the way to the scored rows, groups, and limits."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, check_names, checked, expect
+from peerattn.exceptions import InputError, check_names, checked, expect, refuse
 from peerattn.network import PeerNetwork
 from peerattn.panel import Panel, as_panel, sic_to_fama_french
 from peerattn.panel.columns import ColumnChoice, named_like_return
@@ -58,10 +56,7 @@ class PanelDescription(Shown):
         """Return the description as a table that renders as text, HTML, LaTeX and Markdown."""
         heads = [_HEADS.get(column, column.upper()) for column in self.frame.columns]
         shown = {"N": "", "Between firms": ".2f", "Missing": ".1%"}
-        rows = [
-            (self.names[str(name)], int(count), *rest)
-            for name, (count, *rest) in zip(self.frame.index, self.frame.to_numpy().tolist(), strict=True)
-        ]
+        rows = [(self.names[str(name)], int(count), *rest) for name, count, *rest in self.frame.itertuples()]
         formats = [shown.get(head, "#.3g") for head in heads]
         notes = [
             f"{self.n_firms:,} firms, {self.n_periods} periods. Between firms: share of the variance that firms' means explain."
@@ -80,9 +75,8 @@ class PanelDescription(Shown):
         return self.as_table(caption).to_markdown(path)
 
     def __repr__(self) -> str:
-        return (
-            f"PanelDescription({len(self.frame)} variables, {self.n_firms:,} firms, {self.n_periods} periods)"
-        )
+        size = f"{self.n_firms:,} firms, {self.n_periods} periods"
+        return f"PanelDescription({len(self.frame)} variables, {size})"
 
 
 @checked
@@ -256,10 +250,9 @@ def groups_of(panel: Panel, tested: np.ndarray, names: Sequence[str]) -> dict[st
             found[f"{name}, 12 industries of Fama and French"] = sic_to_fama_french(column, 12).astype(object)
         elif column.nunique() <= MOST_GROUPS:
             found[name] = column.astype(object)
-        elif name in names:
-            raise InputError(
-                f"groups: {name!r} has {column.nunique()} levels; at most {MOST_GROUPS} can be shown. Pass a broader code."
-            )
+        else:
+            many = f"groups: {name!r} has {column.nunique()} levels; at most {MOST_GROUPS} can be shown."
+            refuse(name in names, f"{many} Pass a broader code.")
     when = pd.Series(pd.factorize(panel.X.index.get_level_values(1), sort=True)[0], panel.X.index)
     age = (when - when.groupby(level=0).transform("min")).iloc[tested]
     if age.groupby(level=1).nunique().median() >= SIZE_GROUPS:
@@ -334,8 +327,7 @@ def as_return(outcome: str, y: np.ndarray, said: bool | None) -> tuple[bool, lis
     if not found or least >= -1:
         return found, []
     why = f"{outcome} falls to {least:.4g}, below -1, so it is no simple return in decimals; divide per cent by 100."
-    if said:
-        raise InputError(f"is_return: {why}")
+    refuse(said, f"is_return: {why}")
     return False, [f"Outcomes are not treated as returns: {why}"]
 
 

@@ -1,7 +1,5 @@
 r"""Is one forecast better than another, or is the difference chance? Tests over the periods of a panel."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -48,9 +46,8 @@ class MeanTest:
     @property
     def cell(self) -> float | str:
         """t, or why there is none in the width of a table's cell: ``n/a (T=3)``."""
-        if self.t is not None:
-            return self.t
-        return f"{self.reason.split(',')[0]})" if "," in self.cause else self.reason
+        short = f"{self.reason.split(',')[0]})" if "," in self.cause else self.reason
+        return short if self.t is None else self.t
 
     @property
     def upper_p(self) -> float | None:

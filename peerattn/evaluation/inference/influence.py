@@ -1,14 +1,12 @@
 """Weight against influence: what would change if a peer left the pool."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, checked
+from peerattn.exceptions import checked, refuse
 from peerattn.models.base import PeerModel
 from peerattn.models.pools import Section
 from peerattn.network import PeerNetwork
@@ -112,11 +110,10 @@ def influence(model: PeerModel, X: Any, *, outcomes: Any = None, periods: Any = 
     for section in sections:
         if section.period is not None and section.period not in wanted:
             continue
-        if not section.within or not section.peers.label.isin(section.focal.label).all():
-            raise InputError(
-                "X: the model's peers are not in the call (they are training rows or a reference); influence needs "
-                "peers of the same cross-section: pass outcomes=, or a model with attention='self' fitted on a panel."
-            )
+        inside = section.within and section.peers.label.isin(section.focal.label).all()
+        wrong = "X: the model's peers are not in the call (they are training rows or a reference)"
+        need = "influence needs peers of the same cross-section: pass outcomes=, or a model with attention='self'"
+        refuse(not inside, f"{wrong}; {need} fitted on a panel.")
         changes[section.period] = _changes(model, section)
     kept = network.subset(periods=wanted) if network.is_dated and periods is not None else network
     moved = PeerNetwork.from_matrices(changes, name=f"influence in {network.name}", signed=True)

@@ -1,10 +1,8 @@
 """A regressor with prediction intervals: any estimator, calibrated on later periods than it learned from."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -12,7 +10,7 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from peerattn.exceptions import InputError, check_names, refuse
+from peerattn.exceptions import check_names, refuse
 from peerattn.models.panel_model import PanelModel
 from peerattn.panel import Panel, PanelEncoder, as_panel
 
@@ -88,7 +86,7 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
     firm: str = "firm"
     period: str = "period"
 
-    def fit(self, X: Any, y: Any = None) -> IntervalRegressor:
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Calibrate on the last periods, then fit on all.
 
         Raises
@@ -126,15 +124,15 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
         """
         check_is_fitted(self)
         shown = outcomes is not None
-        if shown not in self.margins_:
-            verb = "reads none: leave them out" if shown else "needs them: pass those of the rows"
-            raise InputError(f"outcomes: {type(self.estimator).__name__} {verb}.")
+        verb = "reads none: leave them out" if shown else "needs them: pass those of the rows"
+        refuse(shown not in self.margins_, f"outcomes: {type(self.estimator).__name__} {verb}.")
         margins, panel = self.margins_[shown], self._read(X)
         predicted = pd.Series(np.asarray(self.predict(X, outcomes=outcomes)), panel.index)
         groups = pd.Series(panel.restore(self._groups(panel).to_numpy()), panel.index)
         margin = groups.map(margins[1:].astype(float)).astype(float).fillna(margins.iloc[0])
-        ends = {"lower": predicted - margin, "upper": predicted + margin}
-        return pd.DataFrame({"prediction": predicted, **ends})
+        return pd.DataFrame(
+            {"prediction": predicted, "lower": predicted - margin, "upper": predicted + margin}
+        )
 
     # ------------------------------------------------------------------ calibration
 
@@ -144,16 +142,13 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
         known = panel.period[np.isfinite(panel.outcomes)].unique()
         asked = self.calibration_periods
         asked = max(needed, 2 * len(known) // 3) if asked is None else asked
-        if asked < needed or len(known) < asked + self.horizon:
-            raise InputError(
-                f"level={self.level:g} needs {needed} calibration periods and one before them to learn from (horizon "
-                f"{self.horizon}); X has {len(known)} with outcomes, and {asked} are to calibrate. Lower the level."
-            )
+        wanted = f"{needed} calibration periods and one before them to learn from (horizon {self.horizon})"
+        said = f"{wanted}; X has {len(known)} with outcomes, and {asked} are to calibrate. Lower the level."
+        refuse(asked < needed or len(known) < asked + self.horizon, f"level={self.level:g} needs {said}")
         periods, parts = panel.period.unique(), []
         for block in np.array_split(known[-asked:], min(self.n_refits, asked)):
             at = int(np.flatnonzero(periods == block[0])[0])
-            last = periods[max(at - self.horizon, 0)]
-            model = self._fitted(panel.take(panel.period <= last))
+            model = self._fitted(panel.take(panel.period <= periods[max(at - self.horizon, 0)]))
             call = panel.take(panel.period.isin(block))
             frame = call.labels.to_frame(index=False)
             frame = frame.assign(outcome=call.outcomes, group=self._groups(call).to_numpy())
@@ -193,15 +188,15 @@ def _margins(residuals: pd.DataFrame, level: float) -> pd.Series:
     """Return the margin of all firms, under None, and that of each group; infinite where a period lacks the group."""
     missed = (residuals["outcome"] - residuals["prediction"]).abs()
     periods, known = residuals["period"].nunique(), residuals.assign(missed=missed)[np.isfinite(missed)]
-    found = {None: _margin(known, periods, level)}
-    for group in residuals["group"].dropna().unique():
-        rows = known[known["group"] == group]
-        found[group] = _margin(rows, periods, level) if rows["period"].nunique() == periods else math.inf
-    return pd.Series(found, dtype=float)
+    groups = {group: known[known["group"] == group] for group in residuals["group"].dropna().unique()}
+    margins = {group: _margin(rows, periods, level) for group, rows in ({None: known} | groups).items()}
+    return pd.Series(margins, dtype=float)
 
 
 def _margin(rows: pd.DataFrame, periods: int, level: float) -> float:
     """Return the smallest error at which the periods' mean distribution, times K / (K + 1), reaches the level."""
     rows = rows.assign(share=1 / rows.groupby("period")["missed"].transform("size")).sort_values("missed")
-    reached = rows["share"].cumsum() >= (level - 1e-9) * (periods + 1)
+    reached = (rows["share"].cumsum() >= (level - 1e-9) * (periods + 1)) & (
+        rows["period"].nunique() == periods
+    )
     return float(rows["missed"][reached].min()) if reached.any() else math.inf

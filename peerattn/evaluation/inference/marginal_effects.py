@@ -1,7 +1,5 @@
 """What makes a peer: average marginal effects of characteristics and of shared codes on the weight of a pair."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -141,11 +139,9 @@ def marginal_effects(
     refuse(not (panel := as_panel(X)).dated, said)
     firm, period = (pd.factorize(panel.X.index.get_level_values(name), sort=True)[0] for name in (0, 1))
     rows = X[period == period.max()] if rows is None else rows
-    whole = isinstance(outcomes, pd.Series) and len(outcomes) > len(rows)
-    if whole and rows.index.isin(outcomes.index).all():
+    if isinstance(outcomes, pd.Series) and rows.index.isin(outcomes.index).all():
         outcomes = outcomes.loc[rows.index]
-    if outcomes is not None:
-        options["outcomes"] = outcomes
+    options |= {} if outcomes is None else {"outcomes": outcomes}
     numbers: list[Any] = list(rows.select_dtypes("number") if characteristics is None else characteristics)
     others: list[Any] = [name for name in rows if name not in numbers and characteristics is None]
     labels = others if codes is None else list(codes)
@@ -155,11 +151,9 @@ def marginal_effects(
     found = moves.effects(model)
     if found is None:
         raise InputError("model: its network in this cross-section is empty: no weight can change.")
-    if not found.any():
-        raise InputError(
-            "outcomes: no weight changes when peers do. Without outcomes the peers of a kernel or an industry model are training "
-            "rows, which do not move; pass the outcomes of the cross-section."
-        )
+    why = "Without outcomes the peers of a kernel or an industry model are training rows, which do not move"
+    said = f"outcomes: no weight changes when peers do. {why}; pass the outcomes of the cross-section."
+    refuse(not found.any(), said)
     draws, left = [], "blocks of periods"
     if y is not None:
         check_at_least(2, n_refits=n_refits)
@@ -199,10 +193,9 @@ class _Moves:
     def weights(self, model: Any, rows: pd.DataFrame) -> np.ndarray:
         """Return the weights among the firms, (n, n), NaN on oneself."""
         matrix = model.peer_network(rows, **self.options).matrix()
-        if not matrix.index.isin(matrix.columns).all():
-            told = "" if "outcomes" in self.options else " Where these are its training rows, pass outcomes=."
-            universe = "another universe; effects are measured among firms that are both"
-            raise InputError(f"model: its peers are {universe}.{told}")
+        told = "" if "outcomes" in self.options else " Where these are its training rows, pass outcomes=."
+        universe = "another universe; effects are measured among firms that are both"
+        refuse(not matrix.index.isin(matrix.columns).all(), f"model: its peers are {universe}.{told}")
         values = matrix.reindex(index=self.firms, columns=self.firms).to_numpy(dtype=float, copy=True)
         np.fill_diagonal(values, np.nan)
         return values

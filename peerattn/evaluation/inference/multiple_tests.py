@@ -1,7 +1,5 @@
 """A test of many models at once: which may be the best?"""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -82,7 +80,12 @@ def model_confidence_set(losses: pd.DataFrame, *, size: float = 0.1, horizon: in
     >>> model_confidence_set(losses)
     ConfidenceSet(90%: A, B; 1 excluded)
     """
-    _check(losses, horizon)
+    values, needed = losses.to_numpy(dtype=float), periods_needed(horizon)
+    few = f"{len(values)} periods are too few for a test over time; {needed} are needed"
+    refuse(values.shape[1] < 2, "losses: at least two models are needed, one column each.")
+    refuse(len(values) < needed, f"losses: {few}. Use Comparison.test.")
+    unknown = not np.isfinite(values).all()
+    refuse(unknown, "losses: some are NaN; all models must be scored in the same periods.")
     p = pd.Series({name: _least_p(losses, name, horizon) for name in losses.columns})
     included, excluded = (tuple(map(str, p.index[kept])) for kept in (p > size, p <= size))
     return ConfidenceSet(included, excluded, p, size, len(losses))
@@ -98,12 +101,3 @@ def _least_p(losses: pd.DataFrame, name: str, horizon: int) -> float:
             gains.append(gain)
     p = [found for gain in gains[1:] if (found := mean_test(gain, horizon).upper_p) is not None]
     return min([1.0, *((len(gains) - 1) * found for found in p)])
-
-
-def _check(losses: pd.DataFrame, horizon: int) -> None:
-    values, needed = losses.to_numpy(dtype=float), periods_needed(horizon)
-    few = f"{len(values)} periods are too few for a test over time; {needed} are needed"
-    refuse(values.shape[1] < 2, "losses: at least two models are needed, one column each.")
-    refuse(len(values) < needed, f"losses: {few}. Use Comparison.test.")
-    unknown = not np.isfinite(values).all()
-    refuse(unknown, "losses: some are NaN; all models must be scored in the same periods.")

@@ -1,7 +1,5 @@
 """How much do the edges of a learned network move with the periods? Refits over blocks of periods, and a test of direction."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -65,8 +63,7 @@ class NetworkBootstrap(Shown):
         pandas.DataFrame
             Columns ``period, firm, peer, weight, settled, lower, upper``, as :func:`peerattn.network.write_explorer` takes them.
         """
-        ends = ((1 - share) / 2, (1 + share) / 2)
-        lower, upper = np.quantile(self.draws, ends, axis=0, method="weibull")
+        lower, upper = np.quantile(self.draws, ((1 - share) / 2, (1 + share) / 2), axis=0, method="weibull")
         return self.edges.assign(lower=lower, upper=upper)
 
     @property
@@ -180,8 +177,7 @@ def bootstrap_network(
     """
     refuse(y is None, "y: pass the outcomes that the model was fitted on.")
     start = WarmStart(model, X, y)
-    few = f"blocks of periods need at least four periods with outcomes, got {(n := start.n_periods)}"
-    refuse(n < 4, f"X: {few}.")
+    refuse((n := start.n_periods) < 4, f"X: blocks need at least four periods with outcomes, got {n}.")
     length = round(n ** (1 / 3)) if block_length is None else block_length
     expect(1 <= length <= n, "block_length", f"1 to {n} (periods)", repr(block_length))
     drawn = block_counts(np.random.default_rng(random_state), n, length, n_draws)

@@ -1,7 +1,5 @@
 """Outcomes regressed on predictions: Fama and MacBeth's slope, and calibration."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,14 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.evaluation.inference.forecast_tests import (
-    MIN_PERIODS,
-    MeanTest,
-    OfPeriods,
-    format_p,
-    mean_test,
-    p_words,
-)
+from peerattn.evaluation.inference import forecast_tests as tests
 from peerattn.evaluation.measures.metrics import moments_within, scored_rows
 from peerattn.evaluation.splits.periods import sorted_periods
 from peerattn.exceptions import checked
@@ -25,7 +16,7 @@ from peerattn.render import Regression
 
 
 @dataclass(frozen=True)
-class FamaMacBethSlope(OfPeriods):
+class FamaMacBethSlope(tests.OfPeriods):
     """Mean slope of outcomes on predictions over periods.
 
     Attributes
@@ -38,7 +29,7 @@ class FamaMacBethSlope(OfPeriods):
         Slope of each period with at least three firms and differing predictions.
     """
 
-    test: MeanTest
+    test: tests.MeanTest
     r2: float
     by_period: pd.Series
 
@@ -88,7 +79,7 @@ def fama_macbeth(outcome: Any, prediction: Any, period: Any, *, horizon: int = 1
     m = m[(m["n"] >= 3) & (m["xx"] > 0)]
     slopes = m["xy"] / m["xx"]
     r2 = float((slopes * m["xy"] / m["yy"].where(m["yy"] > 0)).fillna(0.0).mean())
-    return FamaMacBethSlope(mean_test(slopes, horizon), r2, slopes)
+    return FamaMacBethSlope(tests.mean_test(slopes, horizon), r2, slopes)
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -111,7 +102,6 @@ class Calibration(Regression):
 
     p_value: float | None
     bins: pd.DataFrame
-    effects: tuple[str, ...] = ()
     title: str = "Calibration: outcome on prediction"
 
     @property
@@ -126,7 +116,7 @@ class Calibration(Regression):
 
     def _figures(self) -> dict[str, object]:
         p = f"p of calibration ({'1' if self.effects else '0, 1'})"
-        return {p: format_p(self.p_value, "n/a"), **super()._figures()}
+        return {p: tests.format_p(self.p_value, "n/a"), **super()._figures()}
 
     def _footnotes(self) -> list[str]:
         what = "slope 1" if self.effects else "constant 0 and slope 1"
@@ -135,7 +125,7 @@ class Calibration(Regression):
 
     @property
     def _p(self) -> str:
-        return "n/a" if self.p_value is None else p_words(self.p_value)
+        return "n/a" if self.p_value is None else tests.p_words(self.p_value)
 
     def __repr__(self) -> str:
         if self.effects:
@@ -193,14 +183,11 @@ def calibration(
     from statsmodels.regression.linear_model import OLS
 
     labels = {"period": sorted_periods(period)[0]}
-    if firm is not None:
-        labels["firm"] = pd.factorize(np.asarray(firm))[0]
+    labels |= {} if firm is None else {"firm": pd.factorize(np.asarray(firm))[0]}
     y, forecast, kept = scored_rows(outcome, prediction, np.arange(len(labels["period"])))
-    clusters = pd.DataFrame(labels).iloc[kept.astype(int)]
-    given = labels
-    if isinstance(effects, Mapping):
-        given = {name: np.asarray(group) for name, group in effects.items()}
-    groups = effect_labels(tuple(effects), {name: label[kept.astype(int)] for name, label in given.items()})
+    kept = kept.astype(int)
+    clusters, given = pd.DataFrame(labels).iloc[kept], effects if isinstance(effects, Mapping) else labels
+    groups = effect_labels(tuple(effects), {name: np.asarray(of)[kept] for name, of in given.items()})
     at = quantile_groups(forecast, np.zeros(len(y), dtype=int), n_bins)
     rows = pd.DataFrame({"prediction": forecast, "outcome": y}).groupby(at)
     bins = rows.mean().assign(rows=rows.size()).rename_axis("bin")
@@ -214,7 +201,7 @@ def calibration(
         fit = OLS(y, np.column_stack([np.ones(len(y)), forecast])[:, -k:]).fit()
         params[:] = [round(float(value), 12) + 0.0 for value in fit.params]
         rsquared = float(1 - fit.ssr / np.sum((y - y.mean()) ** 2)) if np.ptp(y) else float("nan")
-    if fewest >= MIN_PERIODS and not flat:
+    if fewest >= tests.MIN_PERIODS and not flat:
         clustered = fit.get_robustcov_results("cluster", groups=clusters.to_numpy().squeeze())
         with np.errstate(invalid="ignore"):
             found = np.sqrt(np.diag(clustered.cov_params()))

@@ -1,8 +1,7 @@
 """The checks of an audit: each tries to refute one claim, and says what it saw."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -41,7 +40,7 @@ class AuditLine:
     evidence: str
 
     @classmethod
-    def raised(cls, claim: str, error: Exception) -> AuditLine:
+    def raised(cls, claim: str, error: Exception) -> "AuditLine":
         """Return a claim that is refuted by what trying it raised."""
         return cls(claim, False, f"raised {type(error).__name__}: {' '.join(str(error).split())[:200]}")
 
@@ -55,8 +54,8 @@ def columns(rows: Rows) -> tuple[AuditLine, list[str]]:
     found = dict.fromkeys(codes, "is a code used as a number")
     found |= dict.fromkeys(filter(looks_like_outcome, rows.columns), "is named like an outcome")
     found |= marks.made_of_unknown(rows.without(*found))
-    evidence = "; ".join(f"{name!r} {why}" for name, why in found.items())
     fine = "columns, none named like an outcome or made of what was not known, no undeclared code"
+    evidence = "; ".join(f"{name!r} {why}" for name, why in found.items())
     evidence = evidence or f"{len(rows.columns) + len(rows.codes)} {fine}"
     line = AuditLine("no outcome and no numeric code among the characteristics", not found, evidence)
     return line, [name for name in found if name in rows.columns]
@@ -147,7 +146,7 @@ def order_and_batch(subject: Subject) -> Found:
         "later periods left out": pd.concat(cut),
     }
     if subject.entry.native:
-        found["training rows shuffled"] = subject.fit(rng).predict(X, y)
+        found["training rows shuffled"] = subject.fit(rng.permutation(subject.train)).predict(X, y)
     gaps = {name: _gap(other.reindex(subject.base.index), subject.base) for name, other in found.items()}
     evidence = ", ".join(f"{name} {gap:.2g}" for name, gap in gaps.items())
     return max(gaps.values()) <= _tolerance(subject), f"largest change of a prediction: {evidence}"
@@ -169,8 +168,7 @@ def sample(subject: Subject) -> Found:
 
 def training_only(subject: Subject) -> Found:
     """What is fitted saw training rows only."""
-    carried = marks.brought_along(subject.entry.model, subject.panel, subject.rows)
-    if carried:
+    if carried := marks.brought_along(subject.entry.model, subject.panel, subject.rows):
         return False, f"the model comes with {', '.join(carried)}"
     if scaled := marks.scaled_over_all(subject.rows, subject.train):
         return False, "; ".join(f"{name!r} is {why}, tested ones included" for name, why in scaled.items())
@@ -206,7 +204,7 @@ def learning(subject: Subject) -> Found:
 def memory(subject: Subject) -> Found:
     """A model fitted on other rows in between is the same again."""
     before = subject.base
-    subject.fit(rows=np.flatnonzero(subject.panel.y.notna()))
+    subject.fit(np.flatnonzero(subject.panel.y.notna()))
     gap, how = _gap(replace(subject).base, before), "fitted on all rows in between, then on its own again"
     return gap <= 1e-3 * subject.scale, f"{how}: its predictions change by at most {gap:.2g}"
 
@@ -228,13 +226,15 @@ def validation(subject: Subject) -> Found:
 
 def networks(subject: Subject) -> Found:
     """A network that comes with the model was not made of the outcomes of tested periods."""
-    kinds, found, n = PeerNetwork | pd.DataFrame | dict, [], 0
-    for name, value in subject.entry.model.get_params().items():
-        if name.split("__")[-1] == "network" and isinstance(value, kinds):
-            n += 1
-            if why := marks.network_of_outcomes(value, subject.panel.y, subject.train, subject.tested):
-                found.append(f"{name!r}: {why}")
-    fine = f"{n} networks: their weights are no function of outcomes" if n else "no network is given"
+    kinds, params = PeerNetwork | pd.DataFrame | dict, subject.entry.model.get_params()
+    given = [k for k, v in params.items() if k.split("__")[-1] == "network" and isinstance(v, kinds)]
+    made = partial(marks.network_of_outcomes, y=subject.panel.y, train=subject.train, tested=subject.tested)
+    found = [f"{name!r}: {why}" for name in given if (why := made(params[name]))]
+    fine = (
+        f"{len(given)} networks: their weights are no function of outcomes"
+        if given
+        else "no network is given"
+    )
     return not found, "; ".join(found) or fine
 
 

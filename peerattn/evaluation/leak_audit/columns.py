@@ -1,11 +1,9 @@
 """What bears the mark of outcomes or of tested rows: columns, what an unfitted model brings along, networks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -20,12 +18,6 @@ FUNCTION = 0.97  # Chatterjee's coefficient of a function; 0 for independence
 LEFT = 0.1  # share of what is left without something that is left with it, where it is needed
 SHOWN = 60  # firms of a network that are looked at
 SAME = 0.85  # coefficient of weights that are a function of outcomes: firms without one blur it
-
-
-def at_later(x: np.ndarray, firm: np.ndarray, when: np.ndarray, periods: int) -> np.ndarray:
-    """Return the firm's value that number of periods later; NaN where there is none."""
-    key = firm * (int(when.max()) + 1 + abs(periods)) + when
-    return pd.Series(np.asarray(x, dtype=float), key).reindex(key + periods).to_numpy()
 
 
 def function_of(x: np.ndarray, u: np.ndarray, group: Any = None, least: float = FUNCTION) -> bool:
@@ -125,17 +117,17 @@ class Rows:
     columns: dict[str, np.ndarray]
 
     @classmethod
-    def of(cls, X: pd.DataFrame, y: np.ndarray, firm: np.ndarray, when: np.ndarray) -> Rows:
+    def of(cls, X: pd.DataFrame, y: np.ndarray, firm: np.ndarray, when: np.ndarray) -> Self:
         """Return the rows of a frame; its columns that are not numbers are codes."""
         numbers = X.select_dtypes("number").astype(float)
         codes = {str(name): pd.factorize(code)[0] for name, code in X.drop(columns=numbers).items()}
         return cls(y, firm, when, codes, {str(name): x.to_numpy() for name, x in numbers.items()})
 
-    def without(self, *names: str) -> Rows:
+    def without(self, *names: str) -> Self:
         """Return the same without these columns."""
         return replace(self, columns={name: x for name, x in self.columns.items() if name not in names})
 
-    def logs(self) -> Rows:
+    def logs(self) -> Self:
         """Return the same in logarithms, of all that is positive; rates of growth above -1 are taken as log(1 + y)."""
         y, finite = self.y, self.y[np.isfinite(self.y)]
         if (finite > -1).all():
@@ -146,7 +138,8 @@ class Rows:
 
     def moved(self, x: np.ndarray, periods: int) -> np.ndarray:
         """Return the firm's value of x that number of periods later; NaN where there is none."""
-        return at_later(x, self.firm, self.when, periods)
+        key = self.firm * (int(self.when.max()) + 1 + abs(periods)) + self.when
+        return pd.Series(np.asarray(x, dtype=float), key).reindex(key + periods).to_numpy()
 
     @cached_property
     def groups(self) -> dict[str, np.ndarray]:
@@ -221,8 +214,7 @@ def left_out(rows: Rows) -> str:
         there[rows.when - k < since] = np.nan
         for name, x in rows.columns.items():
             both = np.isfinite(x + outcome)
-            same = both.sum() >= FEWEST and np.allclose(x[both], outcome[both])
-            if same and function_of(there, x):
+            if both.sum() >= FEWEST and np.allclose(x[both], outcome[both]) and function_of(there, x):
                 return f"rows are missing where their outcome, which is {name!r} {k} later, decides it"
     return ""
 

@@ -1,7 +1,5 @@
 """The audit: claims about leaks, each proved or refuted on the user's own panel, model and split."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,7 +12,7 @@ from peerattn.evaluation.leak_audit import checks
 from peerattn.evaluation.leak_audit.checks import AuditLine
 from peerattn.evaluation.leak_audit.subject import Subject, quiet, seeded
 from peerattn.evaluation.running.entries import Entry, Task, entries_of
-from peerattn.evaluation.running.fitting import Folds
+from peerattn.evaluation.running.fitting import Folds, How
 from peerattn.evaluation.running.inputs import comparison_panel
 from peerattn.evaluation.splits.periods import first_known, sorted_periods
 from peerattn.evaluation.splits.walk_forward import WalkForward
@@ -160,10 +158,10 @@ def audit(
         named: dict[str, Any] = {"firm": firm, "period": period}
         options: dict[str, Any] = {"characteristics": characteristics, "codes": codes, "industry": industry}
         panel = comparison_panel(X, y, outcome=outcome, **options, **named)
-        known_at = panel.known_at
-        dates = [] if isinstance(X, Panel) else [name for name in DATES if name in getattr(X, "columns", ())]
-        if dates:
-            known_at = as_panel(X, y, known_at=dates[0], characteristics=(), **named).sorted().known_at
+        at = [] if isinstance(X, Panel) else [name for name in DATES if name in getattr(X, "columns", ())]
+        known_at = (
+            as_panel(X, y, known_at=at[0], characteristics=(), **named).sorted().known_at if at else None
+        )
     entry = entries_of({"audited": model}, task, panel, reference)[0]
     return audit_entry(entry, panel, cv, task, n_placebo, random_state, known_at)
 
@@ -205,34 +203,24 @@ def _tried(claim: str, check: Callable[[Subject], checks.Found], fits: list[Subj
     return lines[0]
 
 
-def run_audits(
-    chosen: list[Entry],
-    panel: Panel,
-    cv: Any,
-    folds: Folds,
-    task: str,
-    *,
-    n_jobs: Any,
-    kept: Any,
-    verbose: bool,
-) -> dict[str, Audit]:
+def run_audits(of: list[Entry], panel: Panel, cv: Any, folds: Folds, task: str, how: How) -> dict[str, Audit]:
     """Return the audit of each model; one that raises is an audit whose only claim is refuted by what it raised."""
     from joblib import Parallel, delayed
 
-    keys, found = {}, {}
+    keys, found, (n_jobs, kept, verbose) = {}, {}, how
     if kept is not None:
         train, test = (np.concatenate([fold[side] for fold in folds]) for side in (0, 1))
-        keys = {e.name: kept.key(replace(e, name=f"audit of {e.name}"), train, test, False) for e in chosen}
+        keys = {e.name: kept.key(replace(e, name=f"audit of {e.name}"), train, test, False) for e in of}
         found = {name: audit for name, key in keys.items() if (audit := kept.load(key, Audit))}
-    left = [entry for entry in chosen if entry.name not in found]
-    with progress_bar("audit" if verbose and chosen else None, len(chosen), len(found)) as advance:
+    left = [entry for entry in of if entry.name not in found]
+    with progress_bar("audit" if verbose and of else None, len(of), len(found)) as advance:
         calls = (delayed(_one)(entry, panel, cv, task) for entry in left)
         for name, audit in Parallel(n_jobs=n_jobs, return_as="generator_unordered")(calls):
             found[name] = audit
             if kept is not None:
                 kept.save(keys[name], audit)
             advance(name)
-    return {entry.name: found[entry.name] for entry in chosen}
+    return {entry.name: found[entry.name] for entry in of}
 
 
 def _one(entry: Entry, panel: Panel, cv: Any, task: str) -> tuple[str, Audit]:

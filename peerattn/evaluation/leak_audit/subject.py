@@ -1,11 +1,9 @@
 """The model under audit: one fit of a split, whose predictions are compared under changed inputs."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
@@ -14,13 +12,26 @@ from sklearn.base import clone
 from peerattn.evaluation.leak_audit.columns import Rows
 from peerattn.evaluation.measures.metrics import moments_within
 from peerattn.evaluation.running.entries import Entry
-from peerattn.evaluation.running.fold_rows import FoldRows
+from peerattn.evaluation.running.inputs import FoldRows
 from peerattn.evaluation.splits.folds import split_panel
 from peerattn.evaluation.splits.periods import sorted_periods
 from peerattn.exceptions import PeerAttnWarning
 from peerattn.panel import Panel
 
 MOST_PERIODS = 6  # tested in an audit
+
+
+class Answering(NamedTuple):
+    """A fitted model, whose predictions of any rows can be had."""
+
+    entry: Entry
+    model: Any
+    rows: FoldRows
+
+    def predict(self, X: pd.DataFrame, y: pd.Series) -> pd.Series:
+        """Return predictions on the index of ``X``; outcomes are shown where the task has it so."""
+        with quiet():
+            return pd.Series(self.entry.predict(self.model, self.rows.asking(X, y)), index=X.index)
 
 
 @dataclass(frozen=True)
@@ -102,7 +113,7 @@ class Subject:
         """Standard deviation of the known outcomes."""
         return float(self.panel.y.std()) or 1.0
 
-    def with_panel(self, X: pd.DataFrame, y: pd.Series) -> Subject:
+    def with_panel(self, X: pd.DataFrame, y: pd.Series) -> Self:
         """Return the same model and split on changed values of the same rows."""
         X = X.reset_index(drop=True)
         numbers, codes = (X[list(part)] for part in (self.panel.characteristics, self.panel.codes))
@@ -118,11 +129,9 @@ class Subject:
         """The model fitted on the fold's training rows."""
         return self.fit()
 
-    def fit(self, shuffle: np.random.Generator | None = None, rows: np.ndarray | None = None) -> Answering:
-        """Fit a clone on the training rows, in another order where a generator is given, or on other rows."""
-        train = self.train if rows is None else rows
-        train = train if shuffle is None else shuffle.permutation(train)
-        fold = FoldRows(self.panel, train, self.call)
+    def fit(self, rows: np.ndarray | None = None) -> Answering:
+        """Fit a clone on the training rows, or on other rows."""
+        fold = FoldRows(self.panel, self.train if rows is None else rows, self.call)
         with quiet():
             return Answering(self.entry, self.entry.fit(fold), fold)
 
@@ -130,19 +139,6 @@ class Subject:
     def base(self) -> pd.Series:
         """Its predictions as things are."""
         return self.fitted.predict(self.X, self.y)
-
-
-class Answering(NamedTuple):
-    """A fitted model, whose predictions of any rows can be had."""
-
-    entry: Entry
-    model: Any
-    rows: FoldRows
-
-    def predict(self, X: pd.DataFrame, y: pd.Series) -> pd.Series:
-        """Return predictions on the index of ``X``; outcomes are shown where the task has it so."""
-        with quiet():
-            return pd.Series(self.entry.predict(self.model, self.rows.asking(X, y)), index=X.index)
 
 
 def seeded(model: Any, random_state: int) -> Any:

@@ -1,7 +1,5 @@
 """Factor returns, dated as the outcomes are: which row of a factor file belongs to which tested period."""
 
-from __future__ import annotations
-
 import re
 from numbers import Integral
 
@@ -94,11 +92,9 @@ def match_factors(
             f"factors{source}: {show_label(factors.index[0])} is not read as a period such as {show_label(calendar[0])}: {error}."
         ) from error
     table = table.sort_index()
-    if not table.index.is_unique:
-        raise InputError(
-            f"factors{source}: {show_label(table.index[table.index.duplicated()][0])} is there more than once; the panel's "
-            f"periods are such as {show_label(periods[0])}, and one row of factor returns is expected for each."
-        )
+    twice = table.index[table.index.duplicated()].map(show_label)
+    such = f"the panel's periods are such as {show_label(periods[0])}, and one row of factor returns is expected for each"
+    refuse(len(twice), f"factors{source}: {', '.join(twice[:1])} is there more than once; {such}.")
     steps = _later(calendar, table.index, outcome_horizon) if outcome_horizon else [calendar]
     _refuse_gaps(table.dropna().index, pd.Index(np.concatenate(steps)).unique(), source)
     total = np.prod([1 + table.loc[step].to_numpy() for step in steps], axis=0) - 1
@@ -119,9 +115,7 @@ def _read(labels: pd.Index, frequency: str | None) -> pd.Index:
         return labels
     if isinstance(labels, pd.DatetimeIndex):
         return labels.to_period(frequency)
-    spans = [
-        span_of(label) or pd.Period(label, "D") for label in labels.map(lambda label: str(label).strip())
-    ]
+    spans = [span_of(label) or pd.Period(label, "D") for label in labels.astype(str).str.strip()]
     return pd.PeriodIndex([span.asfreq(frequency) for span in spans])
 
 
@@ -132,22 +126,20 @@ def _later(calendar: pd.Index, dates: pd.Index, horizon: int) -> list[pd.Index]:
         later = dates.append(pd.PeriodIndex([pd.NaT] * horizon, freq="D"))
         return [later[last + k] for k in range(1, horizon + 1)]
     if not isinstance(calendar, pd.PeriodIndex) and not pd.api.types.is_integer_dtype(calendar.dtype):
-        raise InputError(
-            f"outcome_horizon={horizon}: labels such as {show_label(calendar[0])} cannot be counted on; convert them to dates, "
-            "or label the factors by the rows whose outcome is realised then, with outcome_horizon=0."
-        )
+        such = f"labels such as {show_label(calendar[0])} cannot be counted on; convert them to dates, or label the factors"
+        then = "by the rows whose outcome is realised then, with outcome_horizon=0"
+        raise InputError(f"outcome_horizon={horizon}: {such} {then}.")
     return [calendar + k for k in range(1, horizon + 1)]
 
 
 def _refuse_gaps(complete: pd.Index, wanted: pd.Index, source: str) -> None:
     missing = wanted[~wanted.isin(complete)]
-    if len(missing):
-        shown = ", ".join("a later date" if pd.isna(label) else show_label(label) for label in missing[:3])
-        span = " to ".join(show_label(complete[at]) for at in (0, -1)) if len(complete) else "nothing"
-        raise InputError(
-            f"factors{source}: outcomes of the tested periods are realised in {len(missing)} periods that are not covered "
-            f"({shown}{', ...' if len(missing) > 3 else ''}); complete rows: {span}. Pass a longer file, or test fewer periods."
-        )
+    shown = ", ".join("a later date" if pd.isna(label) else show_label(label) for label in missing[:3])
+    shown += ", ..." * (len(missing) > 3)
+    span = " to ".join(show_label(complete[at]) for at in (0, -1)) if len(complete) else "nothing"
+    said = f"outcomes of the tested periods are realised in {len(missing)} periods that are not covered ({shown})"
+    said = f"{said}; complete rows: {span}. Pass a longer file, or test fewer periods."
+    refuse(len(missing), f"factors{source}: {said}")
 
 
 def factors_realised(

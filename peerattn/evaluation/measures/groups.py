@@ -1,7 +1,5 @@
 """Performance by subgroup: the scores by year, by size and by industry."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -44,8 +42,7 @@ def scores_by(comparison: Compared, by: str | pd.Series) -> pd.DataFrame:
             forecast = frame[name][here]
             found = errors_of(y, forecast, mean, period) | {"rank_ic": rank_ic(y, forecast, period).mean}
             rows[label, name] = {"rows": int(here.sum())} | {key: found[key] for key in _SHOWN}
-    table = pd.DataFrame.from_dict(rows, orient="index")
-    table.index = pd.MultiIndex.from_tuples(table.index, names=["group", "model"])
+    table = pd.DataFrame.from_dict(rows, orient="index").rename_axis(["group", "model"])
     return table.sort_index(level="group", sort_remaining=False, key=lambda labels: labels.map(str))
 
 
@@ -59,8 +56,7 @@ def _groups(frame: pd.DataFrame, by: Any) -> np.ndarray:
         by = by.reorder_levels([by.index.names.index(name) for name in ("firm", "period")])
     values = by.reindex(pd.MultiIndex.from_frame(frame[["firm", "period"]]))
     many = pd.api.types.is_numeric_dtype(values.dtype) and values.nunique() > 50
-    groups = "pass groups of it, such as pandas.qcut makes"
-    refuse(many, f"by holds more than 50 different numbers: {groups}.")
+    refuse(many, "by holds more than 50 different numbers: pass groups of it, such as pandas.qcut makes.")
     return values.astype(object).where(values.notna(), "unknown").to_numpy()
 
 

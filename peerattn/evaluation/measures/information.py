@@ -1,7 +1,5 @@
 """Does a prediction order the firms of a period? Correlations period by period."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -5,8 +5,7 @@ Sums run over all scored rows (i, t), so a period counts as often as it has firm
 is weighed by one over the number of scored firms of its period, so that every period counts once.
 """
 
-from __future__ import annotations
-
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ import pandas as pd
 
 from peerattn.evaluation.splits.periods import sorted_periods
 from peerattn.exceptions import checked, refuse
+from peerattn.panel import as_panel
 
 
 def scored_rows(*columns: Any) -> list[np.ndarray]:
@@ -22,8 +22,7 @@ def scored_rows(*columns: Any) -> list[np.ndarray]:
     lengths = [len(array) for array in arrays]
     refuse(len(set(lengths)) != 1, f"outcomes and predictions must have one length, got {lengths}.")
     known = ~np.isnan(arrays[0])
-    said = "outcomes: none is known, so nothing can be scored; pass some that are not NaN."
-    refuse(not known.any(), said)
+    refuse(not known.any(), "outcomes: none is known, so nothing can be scored; pass some that are not NaN.")
     return [array[known] for array in arrays]
 
 
@@ -123,9 +122,8 @@ def r2_out_of_sample(outcome: Any, prediction: Any, benchmark: Any = 0.0, period
     >>> r2_out_of_sample([1.0, 3.0], [1.0, 2.0], benchmark=2.0)
     0.5
     """
-    base = np.asarray(benchmark, dtype=float).reshape(-1)
-    columns, weight = _weighted(period, outcome, prediction, np.broadcast_to(base, (np.size(outcome),)))
-    y, forecast, base = columns
+    base = np.broadcast_to(np.asarray(benchmark, dtype=float).reshape(-1), (np.size(outcome),))
+    (y, forecast, base), weight = _weighted(period, outcome, prediction, base)
     return _share_saved(weight @ (y - forecast) ** 2, weight @ (y - base) ** 2)
 
 
@@ -183,3 +181,49 @@ def moments_within(outcome: Any, prediction: Any, period: Any, *, ranks: bool = 
 
 def _share_saved(error: float, total: float) -> float:
     return float(1 - error / total) if total > 0 else float("nan")
+
+
+@checked
+def explain_score(estimator: Any, X: Any, y: Any) -> float:
+    r"""Return R² of ``estimator.predict(X, outcomes=y)`` over the rows whose outcome is known.
+
+    .. math:: R^2 = 1 - \frac{\sum_i (y_i - \hat y_i(y_{-i}))^2}{\sum_i (y_i - \bar y)^2}
+
+    Each row is predicted from the outcomes of the other firms of its period. scikit-learn's own scorers cannot
+    pass outcomes on; this one goes into ``cross_validate(..., scoring=explain_score)`` and ``GridSearchCV``.
+
+    Parameters
+    ----------
+    estimator : fitted peer model, or a Pipeline or search of one
+    X : DataFrame (n, p)
+    y : Series or array-like (n,)
+        Outcomes of the rows of X; NaN means unknown.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    InputError
+        When fewer than two outcomes are known, or ``predict`` of the estimator takes none.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from peerattn.models import IndustryPeerRegressor
+    >>> X = pd.DataFrame({"firm": list("ABCD"), "period": 2001, "sic": ["37", "37", "29", "29"]})
+    >>> model = IndustryPeerRegressor(industry="sic").fit(X, [1.0, 2.0, 5.0, 6.0])
+    >>> round(explain_score(model, X, [1.0, 2.0, 5.0, 6.0]), 3)
+    0.765
+    """
+    model = getattr(estimator, "best_estimator_", estimator)
+    final = model[-1] if hasattr(model, "steps") else model
+    said = f"explain_score: {type(final).__name__} reads no outcomes of peers; score it with scoring='r2'."
+    refuse("outcomes" not in signature(final.predict).parameters, said)
+    predicted = np.asarray(model.predict(X, outcomes=y), dtype=float).reshape(-1)
+    firm, period = getattr(final, "firm", "firm"), getattr(final, "period", "period")
+    outcome = as_panel(X, y, characteristics=(), firm=firm, period=period).y.to_numpy(dtype=float)
+    known = ~np.isnan(outcome)
+    refuse(known.sum() < 2, f"explain_score: {known.sum()} outcomes are known; at least two are needed.")
+    return r2_out_of_sample(outcome[known], predicted[known], outcome[known].mean())

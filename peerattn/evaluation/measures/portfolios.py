@@ -1,9 +1,7 @@
 """What predictions would have earned: quantile portfolios, what trading them costs, and luck."""
 
-from __future__ import annotations
-
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -175,13 +173,10 @@ def quantile_portfolios(
     turnover = pd.Series(traded, index=returns.index[1:], name="turnover")
     spread = (returns[n_quantiles] - returns[1]).rename("spread")
     weighting: Weighting = "equal" if weight is None else "value"
-    tested = mean_test(spread, horizon)
-    found = QuantilePortfolios(returns, spread, turnover, weighting, float(periods_per_year), tested)
-    if factors is None:
-        return found
-    dated = match_factors(factors, spread.index, outcome_horizon=outcome_horizon)
-    alpha, betas = _alpha(spread, dated, horizon)
-    return replace(found, alpha=alpha, betas=betas)
+    made: Any = (returns, spread, turnover, weighting, float(periods_per_year), mean_test(spread, horizon))
+    if factors is not None:
+        made += _alpha(spread, match_factors(factors, spread.index, outcome_horizon=outcome_horizon), horizon)
+    return QuantilePortfolios(*made)
 
 
 def _turnover(leg: pd.DataFrame, formed: pd.Index) -> np.ndarray:
@@ -210,12 +205,6 @@ def _alpha(spread: pd.Series, factors: pd.DataFrame, horizon: int) -> tuple[Mean
 _QUANTILES = ((100, 10), (25, 5), (9, 3))
 
 
-def usual_quantiles(comparison: Compared) -> int:
-    """Return 10, 5, 3 or 2 portfolios: as many as a typical period holds firms for."""
-    typical = comparison.known.groupby("period").size().median()
-    return next((n for firms, n in _QUANTILES if typical >= firms), 2)
-
-
 @checked
 def portfolios_of(
     comparison: Compared, model: str, *, n_quantiles: int | None = None, weighting: Weighting = "equal"
@@ -235,6 +224,7 @@ def portfolios_of(
     why = "an explanation uses outcomes of the same period"
     refuse(comparison.task != "forecast", f"portfolios: {why}, so it cannot be traded on.")
     frame, weight = comparison.predictions, None
+    typical = comparison.known.groupby("period").size().median()
     if weighting == "value":
         if comparison.panel.market_value is None:
             raise InputError("weighting='value' needs market values: compare(..., market_value=COLUMN).")
@@ -243,7 +233,7 @@ def portfolios_of(
         frame, weight = frame[~np.isnan(weight)], weight[~np.isnan(weight)]
     return quantile_portfolios(
         *(frame[name] for name in ("outcome", model, "firm", "period")),
-        n_quantiles=n_quantiles or usual_quantiles(comparison),
+        n_quantiles=n_quantiles or next((n for firms, n in _QUANTILES if typical >= firms), 2),
         weight=weight,
         factors=comparison.panel.factors,
         outcome_horizon=0,  # they are dated as the outcomes are

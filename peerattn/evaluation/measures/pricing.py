@@ -1,7 +1,5 @@
 """Errors of valuations by model, with intervals over firms."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -69,10 +67,8 @@ def pricing_errors(
         drawn[name] = {"median_ape": size, "within_15": near, "bias": bias}
     for name, of in drawn.items():
         of["gain"] = drawn[comparison.baseline]["median_ape"] - of["median_ape"]
-        rows[name] = {}
-        for key, x in of.items():
-            low, high = np.quantile(x[1:], tails)
-            rows[name] |= {key: x[0], f"{key}_low": low, f"{key}_high": high}
+        found = {key: (x[0], *np.quantile(x[1:], tails)) for key, x in of.items()}
+        rows[name] = {key + end: v for key, vs in found.items() for end, v in zip(("", "_low", "_high"), vs)}
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("model")
 
 

@@ -1,7 +1,5 @@
 """The numbers of a comparison: every metric of every model on one common sample."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -121,10 +119,10 @@ def r2_error(errors: np.ndarray, base: np.ndarray, period: pd.Series, firm: pd.S
 def score(
     predictions: pd.DataFrame,
     models: Sequence[str],
-    training_mean: np.ndarray,
+    mean: np.ndarray,
     baseline: str,
     horizon: int,
-    logs: bool = False,
+    logs: bool,
 ) -> Scores:
     """Score every model on the rows whose outcome is known.
 
@@ -145,7 +143,7 @@ def score(
     Scores
     """
     known = predictions["outcome"].notna().to_numpy()
-    frame, mean = predictions[known], training_mean[known]
+    frame, mean = predictions[known], mean[known]
     y, period, firm = (frame[name] for name in ("outcome", "period", "firm"))
     errors = pd.DataFrame({name: (y - frame[name]) ** 2 for name in models})
     base = ((y - mean) ** 2).to_numpy()

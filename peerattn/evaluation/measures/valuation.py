@@ -1,7 +1,5 @@
 """Errors of a valuation: the log of a multiple back to money, in per cent of the price."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +11,6 @@ import pandas as pd
 
 from peerattn.evaluation.claims import Judged
 from peerattn.evaluation.compared import Compared
-from peerattn.evaluation.measures.portfolios import QuantilePortfolios
 from peerattn.exceptions import InputError
 from peerattn.network import PeerNetwork, search_map, ties_plot
 from peerattn.network.measures.comparison import stability_sentence
@@ -25,16 +24,14 @@ _DRAWN_FIRMS = 36  # of a network in the opening
 _DASHED = " Dashed: models that use no peers."
 
 
-def picture(
-    draw: Callable[[Axes], object], height: float, description: str, caption: str, title: str = ""
-) -> Picture:
+def picture(draw: Any, height: float, description: str, caption: str, title: str = "") -> Picture:
     """Return a picture of the width of the page, drawn on one pair of axes."""
     from matplotlib.figure import Figure
 
     with figure_style():
         figure = Figure(figsize=(5.8, height))
         axes = figure.subplots()
-        draw(axes)
+        draw(ax=axes)
         if title:
             axes.set_title(title)
         return Picture(svg(figure, description=description), caption)
@@ -51,14 +48,21 @@ def cumulative_gain(compared: Compared) -> Picture | None:
         return None
     lines = losses.drop(columns=baseline).rsub(losses[baseline], axis=0).cumsum()
 
-    def draw(axes: Axes) -> None:
+    def draw(ax: Axes) -> None:
         marker = "o" if len(lines) <= 20 else None
-        _draw(axes, lines, compared, np.arange(len(lines)), marker=marker, markersize=4)
-        axes.axhline(0, color="#8b9096", linewidth=0.8)
-        axes.set_ylabel("cumulative squared-error gain")
+        for name in map(str, lines):  # each in its own colour; models that use no peers are dashed
+            colour = PALETTE[compared.names.index(name) % len(PALETTE)]
+            dashes: Any = "-" if name in compared.peer_models else (0, (3, 2))
+            style: dict[str, Any] = {"color": colour, "linestyle": dashes, "marker": marker, "markersize": 4}
+            ax.plot(np.arange(len(lines)), lines[name], label=_short(name), **style)
+        place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1.0), "borderaxespad": 0.2}
+        ax.legend(ncols=2, frameon=False, fontsize=8.5, **place)
+        ax.axhline(0, color="#8b9096", linewidth=0.8)
+        ax.set_ylabel("cumulative squared-error gain")
         at = np.arange(0, len(lines), -(-len(lines) // 8))
-        axes.set_xticks(at, [_axis_label(period) for period in lines.index[at]])
-        axes.set_xlim(-0.4, len(lines) - 0.6)
+        months = isinstance(lines.index, pd.DatetimeIndex)
+        ax.set_xticks(at, [f"{period:%Y-%m}" if months else show_label(period) for period in lines.index[at]])
+        ax.set_xlim(-0.4, len(lines) - 0.6)
 
     ends = "; ".join(f"{name} ends at {lines[name].iloc[-1]:.3g}" for name in lines)
     description = f"Cumulative squared-error difference against {baseline}: {ends}"
@@ -83,21 +87,21 @@ def steps_picture(compared: Judged) -> Picture:
     steps = compared.claims.steps
     floor = min(0.0, max(min(step.r2 for step in steps), -0.2))
 
-    def draw(axes: Axes) -> None:
+    def draw(ax: Axes) -> None:
         for row, step in enumerate(steps):
             colour = PALETTE[0] if step.name == "peers" else PALETTE[1]
-            axes.barh(row, max(step.r2, floor), color=colour, height=0.5, alpha=0.85)
+            ax.barh(row, max(step.r2, floor), color=colour, height=0.5, alpha=0.85)
             if step.gain is not None and np.isfinite(step.gain.low):
                 ends = step.gain.r2_against + np.array([step.gain.low, step.gain.high])
-                axes.plot(np.clip(ends, floor, 1.0), [row, row], color="#30343a", linewidth=1.3)
+                ax.plot(np.clip(ends, floor, 1.0), [row, row], color="#30343a", linewidth=1.3)
             value = f"{step.r2:.3f}".replace("-", "−")
             place: Any = ("axes fraction", "data")
-            axes.annotate(value, (1.01, row), xycoords=place, va="center", fontsize=9)
-        axes.set_yticks(range(len(steps)), [step.name for step in steps])
-        axes.set_ylim(len(steps) - 0.5, -0.5)
-        axes.tick_params(axis="y", length=0)
-        axes.grid(axis="x")
-        axes.set_xlabel(f"held-out R² of {_short(compared.outcome)}")
+            ax.annotate(value, (1.01, row), xycoords=place, va="center", fontsize=9)
+        ax.set_yticks(range(len(steps)), [step.name for step in steps])
+        ax.set_ylim(len(steps) - 0.5, -0.5)
+        ax.tick_params(axis="y", length=0)
+        ax.grid(axis="x")
+        ax.set_xlabel(f"held-out R² of {_short(compared.outcome)}")
 
     said = "; ".join(f"{step.name} {step.r2:.3f} ({step.model})" for step in steps)
     caption = "R² of the best model that reads no more than this. Lines: 95% interval of the gain over the step before."
@@ -106,17 +110,12 @@ def steps_picture(compared: Judged) -> Picture:
 
 def ties_picture(network: PeerNetwork, name: str, groups: pd.Series | None) -> Picture:
     """Draw the firms with the largest incoming weight and their strongest ties."""
-    which = "The firms"
-    if len(network.reference) > _DRAWN_FIRMS:
-        which = f"The {_DRAWN_FIRMS} firms of the strongest ties"
+    many = len(network.reference) > _DRAWN_FIRMS
+    which = f"The {_DRAWN_FIRMS} firms of the strongest ties" if many else "The firms"
     words = f"{which}; arrows lead from each firm to its two strongest peers among them. {stability_sentence(network)}"
-    return picture(
-        lambda axes: ties_plot(network, firms=_DRAWN_FIRMS, groups=groups, ax=axes),
-        4.4,
-        f"The strongest ties of {name} among the firms with the largest incoming weight",
-        words.strip(),
-        f"{_short(name)}, {show_label(network.periods[0])}",
-    )
+    draw = partial(ties_plot, network, firms=_DRAWN_FIRMS, groups=groups)
+    said = f"The strongest ties of {name} among the firms with the largest incoming weight"
+    return picture(draw, 4.4, said, words.strip(), f"{_short(name)}, {show_label(network.periods[0])}")
 
 
 def weights_picture(network: PeerNetwork, name: str, groups: pd.Series | None) -> Picture:
@@ -126,13 +125,13 @@ def weights_picture(network: PeerNetwork, name: str, groups: pd.Series | None) -
     order = " Firms that give each other weight are side by side." if many else ""
     if grouped is not None:
         order = f" Firms are ordered by {grouped.name}, in each the largest incoming weight first."
-    return picture(
-        lambda axes: network.heat_map(ax=axes, order=grouped),
-        5.1,
-        f"Heat map of the weights of {name}: a row for each firm, a column for each peer",
-        f"Each row is a firm; the stronger the colour of a cell, the more weight on that peer.{order}",
+    draw, title = (
+        partial(network.heat_map, order=grouped),
         f"{_short(name)}, {show_label(network.periods[0])}",
     )
+    said = f"Heat map of the weights of {name}: a row for each firm, a column for each peer"
+    words = f"Each row is a firm; the stronger the colour of a cell, the more weight on that peer.{order}"
+    return picture(draw, 5.1, said, words, title)
 
 
 def profile_picture(matrix: pd.DataFrame, name: str) -> Picture:
@@ -141,43 +140,14 @@ def profile_picture(matrix: pd.DataFrame, name: str) -> Picture:
     shown = [column for column in matrix.columns if column in strongest]
     left = len(matrix) - len(shown)
     rest = f" The {left} weakest characteristics are not drawn." if left else ""
-    return picture(
-        lambda axes: search_map(matrix.loc[shown, shown], ax=axes, title=f"Search profile, {_short(name)}"),
-        5.1,
+    draw = partial(search_map, matrix.loc[shown, shown], title=f"Search profile, {_short(name)}")
+    said, words = (
         f"Search profile of {name}: rows are the focal firm",
-        f"Rows: the focal firm; columns: the peer.{rest}",
+        "Rows: the focal firm; columns: the peer.",
     )
-
-
-def portfolios_picture(compared: Compared, sorted_by: dict[str, QuantilePortfolios]) -> Picture:
-    """Draw the mean outcome of each quantile of the prediction, a line for each model."""
-    means = pd.DataFrame({name: found.returns.mean() for name, found in sorted_by.items()})
-
-    def draw(axes: Axes) -> None:
-        _draw(axes, means, compared, list(means.index), marker="o")
-        axes.set_xlabel("quantile of the prediction, 1 = lowest")
-        axes.set_ylabel(f"mean {_short(compared.outcome)}")
-        axes.set_xticks(list(means.index))
-
-    ends = "; ".join(f"{name} spread {found.mean:.4g}" for name, found in sorted_by.items())
-    caption = f"A line that rises: firms with higher predictions have higher outcomes.{_DASHED}"
-    return picture(draw, 3.4, f"Mean outcome by quantile of the prediction: {ends}", caption)
-
-
-def _draw(axes: Axes, lines: pd.DataFrame, compared: Compared, at: Any, **style: Any) -> None:
-    """Draw one line per model, in its own colour in all pictures; models that use no peers are dashed."""
-    for name in map(str, lines):
-        colour = PALETTE[compared.names.index(name) % len(PALETTE)]
-        dashes: Any = "-" if name in compared.peer_models else (0, (3, 2))
-        axes.plot(at, lines[name], color=colour, linestyle=dashes, label=_short(name), **style)
-    place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1.0), "borderaxespad": 0.2}
-    axes.legend(ncols=2, frameon=False, fontsize=8.5, **place)
+    return picture(draw, 5.1, said, words + rest)
 
 
 def _short(name: Any) -> str:
     text = str(name).replace("$", r"\$")
     return text if len(text) <= 36 else text[:35] + "…"
-
-
-def _axis_label(period: Any) -> str:
-    return period.strftime("%Y-%m") if isinstance(period, pd.Timestamp) else show_label(period)

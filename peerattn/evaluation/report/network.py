@@ -1,7 +1,5 @@
 """The sections of a report on networks: the estimated one, what its heads search for, and the peers in each model."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 
@@ -111,15 +109,14 @@ def _one_sided(network: PeerNetwork) -> list[Block]:
     pairs = pairs[pairs["direction"].abs() >= 0.005]
     if pairs.empty:
         return ["No pair of firms is one-sided beyond how popular each of them is."]
-    firms, peers = (map(show_label, pairs[side]) for side in ("firm", "peer"))
-    figures = (pairs[name].tolist() for name in ("weight", "reverse", "direction"))
-    weights = {"Weight on the peer": ".3f", "Peer's weight on the firm": ".3f", "Direction": ".2f"}
+    heads = ["Firm", "Peer", "Weight on the peer", "Peer's weight on the firm", "Direction"]
+    shown = pairs[["firm", "peer", "weight", "reverse", "direction"]].set_axis(heads, axis=1)
     note = (
         "Direction: the log ratio of the two weights minus that of the firms' popularity; positive = the firm looks to the peer "
         "more than popularity explains, which may be so of the smaller weight. Ordered by the weight that direction moves."
     )
     title = "The most one-sided pairs, net of how popular each firm is"
-    return [laid_out(title, {"Firm": "l", "Peer": "l", **weights}, list(zip(firms, peers, *figures)), note)]
+    return [Table.from_frame(shown, title=title, formats={"Direction": ".2f"}, footnotes=(note,))]
 
 
 def _isolates(network: PeerNetwork) -> str:
@@ -157,9 +154,7 @@ def _spread(networks: dict[str, PeerNetwork], shown: str, codes: pd.Series | Non
         alike = None if name == shown else network_correlation(network, networks[shown])
         rows.append((name, len(network.firms), median, itself, *within, alike))
     columns = {"Model": "l", "Firms": ",", "Effective peers": ",.1f", "On itself": ".0%"}
-    note = (
-        "Effective peers: median of 1 / Σ_j p_ij², p_ij = |w_ij| / Σ_j |w_ij|. On itself: share of all |w|."
-    )
+    note = "Effective peers: median of 1 / Σ_j p_ij², p_ij = |w_ij| / Σ_j |w_ij|. On itself: share of |w|."
     if codes is not None:
         columns |= {f"Within the {codes.name}": ".0%", "By chance": ".0%"}
         note += f" Within the {codes.name}: share of the |w| on other firms; by chance: if it were even over them."

@@ -1,8 +1,5 @@
 """The report of a comparison: one page that a co-author or a referee can open anywhere."""
 
-from __future__ import annotations
-
-import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -17,16 +14,11 @@ from peerattn.evaluation.gains import gain_by, gain_by_firm
 from peerattn.evaluation.inference.forecast_tests import critical_t, format_p, periods_needed
 from peerattn.evaluation.inference.multiple_tests import model_confidence_set
 from peerattn.evaluation.measures.factors import periods_per_year
-from peerattn.evaluation.measures.portfolios import (
-    QuantilePortfolios,
-    Weighting,
-    portfolios_of,
-    usual_quantiles,
-)
+from peerattn.evaluation.measures.portfolios import QuantilePortfolios, Weighting, portfolios_of
 from peerattn.evaluation.report import words as say
-from peerattn.evaluation.report.figures import cumulative_gain, opening_pictures, portfolios_picture
+from peerattn.evaluation.report.figures import cumulative_gain, opening_pictures
 from peerattn.evaluation.report.network import network_sections, peers_by_model_section
-from peerattn.evaluation.report.table import REPORTED, as_table, laid_out, without_tests
+from peerattn.evaluation.report.table import REPORTED, PathLike, as_table, laid_out, without_tests
 from peerattn.exceptions import InputError
 from peerattn.render import Code, Section, Table, page, show_label, write_atomic
 from peerattn.render.page import Block
@@ -36,7 +28,7 @@ _LISTED = 6  # firms with the largest and with the smallest gain
 _GAIN = {"Gain": "+.4f", "low": "+.4f", "high": "+.4f"}
 
 
-def to_html(compared: Judged, path: str | os.PathLike[str]) -> Path:
+def to_html(compared: Judged, path: PathLike) -> Path:
     """Write the report: one self-contained page that opens offline.
 
     Raises
@@ -64,7 +56,7 @@ def to_html(compared: Judged, path: str | os.PathLike[str]) -> Path:
     return write_atomic(path, text)
 
 
-def outcomes_to_html(comparisons: Mapping[str, Judged], path: str | os.PathLike[str]) -> Path:
+def outcomes_to_html(comparisons: Mapping[str, Judged], path: PathLike) -> Path:
     """Write the reports of several outcomes as one page, a table of all before them."""
     parts = [Section("All outcomes", [outcomes_table(comparisons)])]
     for outcome, compared in comparisons.items():
@@ -89,12 +81,8 @@ def outcomes_table(comparisons: Mapping[str, Judged]) -> Table:
     r2 = ("R² without peers", "s.e.", "R² with peers", "s.e.")
     heads = ("Outcome", "Horizon", "Scored", *r2, "Gain", "low", "high", "p", "Do peers help?")
     formats = ("", "", ",", *(".4f",) * 4, *("+.4f",) * 3, "", "")
-    note = (
-        "R² against the prevailing mean. Gain: best model with peers minus best model without, with its 95% interval; p "
-        "one-sided."
-    )
-    title = "Held-out R² by outcome and horizon"
-    return Table(title, heads, rows, "l" + "r" * 10 + "l", formats, (note,))
+    note = "R² against the prevailing mean. Gain: best model with peers minus best without, 95% interval; p one-sided."
+    return Table("Held-out R² by outcome and horizon", heads, rows, "l" + "r" * 10 + "l", formats, (note,))
 
 
 def _sections(compared: Judged, finding: list[str]) -> list[Section]:
@@ -248,8 +236,7 @@ def _gains(compared: Judged) -> list[Section]:
         del columns["Share of the gain"]
     blocks: list[Block] = [words]
     for title, what, part in tables:
-        cells = zip(part.index, part.to_numpy().tolist(), strict=True)
-        rows = [(show_label(label), int(n), *rest)[: len(columns)] for label, (n, *rest) in cells]
+        rows = [(show_label(label), int(n), *rest)[: len(columns)] for label, n, *rest in part.itertuples()]
         table = laid_out(title, columns, rows)
         blocks.append(replace(table, columns=(what, *table.columns[1:])))
     return [Section("Who gains by peers", blocks)]
@@ -270,14 +257,13 @@ def _portfolio(compared: Compared) -> list[Section]:
     sorted_by = _portfolios(compared, "equal")
     if not sorted_by:
         return []
-    facts = compared.panel
+    facts, n = compared.panel, next(iter(sorted_by.values())).returns.shape[1]
     words = (
-        f"Firms are sorted anew each period into {usual_quantiles(compared)} groups of equal size by each model's "
+        f"Firms are sorted anew each period into {n} groups of equal size by each model's "
         "prediction. Shown are mean outcomes; the spread is highest minus lowest, "
         f"{critical_t(portfolios.test for portfolios in sorted_by.values())}.{_left_out(compared)}"
     )
-    table = _portfolio_table("Mean outcome by group", sorted_by)
-    blocks: list[Block] = [portfolios_picture(compared, sorted_by), table]
+    blocks: list[Block] = [_portfolio_table("Mean outcome by group", sorted_by)]
     if facts.is_return:
         per_year = periods_per_year(compared.periods)
         years = f"annual ({per_year:g} periods a year)" if per_year else "per period"
@@ -294,8 +280,7 @@ def _portfolio(compared: Compared) -> list[Section]:
                 "to an index today, past returns and Sharpe ratios are too high, those of a firm's own mean above all: "
                 "nobody could have chosen these firms then."
             )
-        if facts.factors is not None:
-            factors = facts.factors
+        if (factors := facts.factors) is not None:
             of = factors.attrs.get("realised", "the same period")
             words += f" Alpha: per period, net of {', '.join(map(str, factors.columns))} of {of}."
         blocks.append(_strategy_table(compared, sorted_by))
@@ -351,7 +336,6 @@ def _audit(compared: Compared) -> list[Section]:
         "A claim that passed was not refuted here; a leak made before the panel was read cannot be seen."
     ]
     for name, audit in compared.audit.items():
-        table = audit.as_table()
         verdict = "no claim refuted" if audit.passed else f"refuted: {', '.join(audit.refuted)}"
-        blocks.append(Table(f"{name}: {verdict}", table.columns, table.rows, "lll", footnotes=[audit.model]))
+        blocks.append(replace(audit.as_table(), title=f"{name}: {verdict}", footnotes=(audit.model,)))
     return [Section("Audit", blocks)]

@@ -1,7 +1,5 @@
 """The table of a comparison, as text, LaTeX and Markdown with the finding under it; its workbook and Parquet files."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import textwrap
@@ -21,14 +19,13 @@ from peerattn.evaluation.report.words import few_periods, summary
 from peerattn.exceptions import check_names, refuse
 from peerattn.render import Table, atomic_path, markdown_text, write_atomic, write_workbook
 from peerattn.render.cells import MINUS
+from peerattn.render.regression import STARS
 
 PathLike = str | os.PathLike[str]
 PRINTED = ("r2_mean", "r2_se", "r2_within", "rmse", "rank_ic", "rank_ic_t", "dm_t", "dm_p")
 REPORTED = ("reads", "r2_mean", "r2_se", "r2_zero", *PRINTED[2:])
 READS = scores.Metric("reads", "Reads", "")
 _TASK_TITLES = {"forecast": "Forecast", "explain": "Explanation"}
-#: Marks of two-sided p-values, the smallest level first.
-STARS = ((0.01, "***"), (0.05, "**"), (0.1, "*"))
 STARS_NOTE = "* p < 0.10, ** p < 0.05, *** p < 0.01 (two-sided), on DM t."
 #: What is said under the table where one of these columns is shown.
 _NOTES = {
@@ -160,7 +157,7 @@ def _tested(compared: Compared, name: str, metric: scores.Metric, stars: bool) -
         return format_p(test.p_value)
     if test.t is None or test.p_value is None or not stars:
         return test.cell
-    marks = next((mark for level, mark in STARS if test.p_value < level), "")
+    marks = "*" * sum(test.p_value < level for level in STARS)
     return f"{test.t:{metric.format}}{marks}".replace("-", MINUS)
 
 

@@ -1,7 +1,5 @@
 """The sentences of a report. Each is said once, from the claims of the comparison and nothing else."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 
@@ -148,8 +146,7 @@ def direction(network: PeerNetwork) -> str:
     if network.signed:
         return (
             "Its weights are signed, from a covariance or a regression across firms: an arrow says whose outcome enters whose "
-            "prediction. Such weights are symmetric up to how much each firm varies, so direction says nothing of who follows "
-            "whom."
+            "prediction. They are symmetric up to how much each firm varies, so direction does not say who follows whom."
         )
     return "An arrow leads from a firm to the peer that enters its prediction; it does not say who influences whom."
 
@@ -179,9 +176,8 @@ def few_codes(compared: Compared) -> pd.Series | None:
 def few_periods(compared: Compared) -> str:
     """Say that the periods are too few for a test over time, where they are."""
     n, needed = len(compared.periods), periods_needed(compared.horizon)
-    if n >= needed:
-        return ""
-    return f"T = {n} period{'s are' if n > 1 else ' is'} too few for a test over time ({needed} are needed)."
+    said = f"T = {n} period{'s are' if n > 1 else ' is'} too few for a test over time ({needed} are needed)."
+    return said if n < needed else ""
 
 
 def number(value: float, sign: str = "") -> str:
@@ -222,9 +218,8 @@ def methods_paragraph(compared: Compared) -> str:
         f"We compare {', '.join(compared.names)}; the baseline is {compared.baseline}.",
         f"All models are scored on the same rows: {compared.sample}.",
         f"Not scored, because they failed: {', '.join(failed)}." if failed else "",
-        "R² is one minus the ratio of the sums of squared errors of the model and of a benchmark: zero (Gu, Kelly and Xiu "
-        "2020), or the mean of the training outcomes (Campbell and Thompson 2008); within periods, both sides are demeaned "
-        "by period.",
+        "R² is one minus the ratio of the squared errors of the model and of a benchmark: zero (Gu, Kelly and Xiu 2020), or "
+        "the mean of the training outcomes (Campbell and Thompson 2008); within periods, both are demeaned by period.",
         "Held-out R² is decomposed into own lines, own shape, own history, what firms have in common, and peers: at each "
         "step the best model that reads no more than this, against that of the step before.",
         _tests(compared),

@@ -1,7 +1,5 @@
 """The entries of a comparison: which task each model can do, and how each is fitted and asked to predict."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -13,11 +11,10 @@ from sklearn.dummy import DummyRegressor
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 
-from peerattn.evaluation.running.fold_rows import FoldRows, Frames
-from peerattn.evaluation.running.information import information_of, last_step, steps_of
+from peerattn.evaluation.measures.metrics import explain_score
+from peerattn.evaluation.running.information import last_step, steps_of
 from peerattn.evaluation.running.inner_folds import random_rows
-from peerattn.evaluation.running.inputs import LABELS
-from peerattn.evaluation.running.scoring import explain_score
+from peerattn.evaluation.running.inputs import LABELS, FoldRows, Frames
 from peerattn.exceptions import checked, refuse
 from peerattn.models import CommonShocksRegressor, IndustryMeansRegressor, OwnHistoryRegressor
 from peerattn.models.base import PeerRegressor
@@ -159,11 +156,6 @@ class Entry:
         reads = isinstance(last_step(self.model), PeerRegressor | OwnHistoryRegressor)
         return reads and self.task == "explain"
 
-    @property
-    def information(self) -> tuple[str, str]:
-        """The step of the model among ``STEPS``, and what it reads in words."""
-        return information_of(self.model, self.task)
-
     def fit(self, fold: FoldRows) -> Any:
         """Return a fitted clone."""
         model = clone(self.model)
@@ -178,11 +170,6 @@ class Entry:
         """Return one finite prediction for each test row, or raise naming this model."""
         X, y = self._read(fold, fold.call)
         return self._checked(_fitted(model).predict(X, **self._outcomes(y)), fold)
-
-    @property
-    def shows_peers(self) -> bool:
-        """Whether its peers belong in the report: those of the models passed, and of gradient boosting."""
-        return self.name == BOOSTING or not self.control
 
     def network(self, model: Any, fold: FoldRows, at: np.ndarray) -> PeerNetwork | None:
         """Return the peers of some rows of the call; None for a model that has none.
@@ -242,19 +229,15 @@ class Entry:
         return X.rename_axis(index=names), y.rename_axis(index=names)
 
     def _checked(self, predicted: Any, fold: FoldRows) -> np.ndarray:
-        index, values = fold.call.y.index, np.asarray(predicted, dtype=float)
-        wrong, n = "", len(index)
-        if isinstance(predicted, pd.Series) and not predicted.index.equals(index):
-            wrong = "its predictions carry other labels than the test rows."
-        elif values.shape not in ((n,), (n, 1)):
-            wrong = f"predictions of shape {values.shape} for {n} test rows; one number per row is expected."
-        elif len(broken := np.flatnonzero(~np.isfinite(values.reshape(-1)))):
-            firm, period = map(show_label, index[broken[0]])
-            wrong = (
-                f"{len(broken)} of {n} predictions are NaN or infinite (first: {firm} in {period}); all models must predict the "
-                "same rows."
-            )
-        refuse(wrong, f"model {self.name!r}: {wrong}")
+        index, values, who = fold.call.y.index, np.asarray(predicted, dtype=float), f"model {self.name!r}:"
+        other = isinstance(predicted, pd.Series) and not predicted.index.equals(index)
+        refuse(other, f"{who} its predictions carry other labels than the test rows.")
+        n, shape = len(index), f"predictions of shape {values.shape} for {len(index)} test rows"
+        refuse(values.shape not in ((n,), (n, 1)), f"{who} {shape}; one number per row is expected.")
+        broken = np.flatnonzero(~np.isfinite(values.reshape(-1)))
+        first = " in ".join(map(show_label, index[broken[0]])) if len(broken) else ""
+        said = f"{len(broken)} of {n} predictions are NaN or infinite (first: {first}); all models must predict the same rows."
+        refuse(len(broken), f"{who} {said}")
         return values.reshape(-1)[fold.scored]
 
 
@@ -325,8 +308,9 @@ def _entry(name: Any, model: Any, task: Task, reference: Reference | None) -> En
     if isinstance(model, type):
         wrong = f" is the class {model.__name__}; pass an instance, {model.__name__}()."
     elif isinstance(model, str):
-        listed = f"[{model!r}, ...], or make_model({model!r})"
-        wrong = f" is the text {model!r}: pass a list of ready names, {listed}."
+        wrong = (
+            f" is the text {model!r}: pass a list of ready names, [{model!r}, ...], or make_model({model!r})."
+        )
     elif not hasattr(model, "fit") or not is_regressor(model):
         wrong = f": expected a regressor with fit and predict, got {type(model).__name__}."
     elif not supports(model, task):

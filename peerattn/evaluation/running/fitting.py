@@ -3,32 +3,25 @@
 The results are independent, so they are made in any order, anywhere.
 """
 
-from __future__ import annotations
-
 import copy
 import sys
 import warnings
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.model_selection import ParameterGrid
 
-from peerattn.evaluation.running.entries import Entry, searches, trials
-from peerattn.evaluation.running.fold_rows import FoldRows
+from peerattn import exceptions
+from peerattn.evaluation.running.entries import BOOSTING, Entry, searches, trials
 from peerattn.evaluation.running.information import last_step
+from peerattn.evaluation.running.inputs import FoldRows
 from peerattn.evaluation.running.store import FoldStore
-from peerattn.exceptions import (
-    WHERE_ISOLATES,
-    InputError,
-    PeerAttnWarning,
-    PossibleLeakWarning,
-    SharedPeriodWarning,
-    warn_user,
-)
+from peerattn.exceptions import WHERE_ISOLATES, InputError, PeerAttnWarning, PossibleLeakWarning, warn_user
 from peerattn.models import NadarayaWatsonRegressor, PeerAttentionRegressor
 from peerattn.models.attention.fitting import Stack
 from peerattn.models.attention.search_profile import SearchProfile
@@ -84,6 +77,8 @@ class FoldResult:
         The parts of a model that learns peers which entered; None for a model that does not learn whether they do.
     unjudged : str
         Why such a model could not judge its peers.
+    errors : (float, float)
+        Sums of squared errors of the model and of the prevailing mean.
     """
 
     model: str
@@ -97,6 +92,7 @@ class FoldResult:
     seconds: float = 0.0
     parts: tuple[str, ...] | None = None
     unjudged: str = ""
+    errors: tuple[float, float] = (0.0, 0.0)
 
 
 def fit_fold(entry: Entry, rows: FoldRows, fold: int, with_network: bool) -> FoldResult:
@@ -109,7 +105,8 @@ def fit_fold(entry: Entry, rows: FoldRows, fold: int, with_network: bool) -> Fol
     try:
         with one_thread(), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            warnings.simplefilter("ignore", SharedPeriodWarning)  # NewFirms; other splits share no periods
+            # NewFirms; other splits share no periods
+            warnings.simplefilter("ignore", exceptions.SharedPeriodWarning)
             model = entry.fit(rows)
             predicted = entry.predict(model, rows)
             seconds = perf_counter() - start
@@ -117,11 +114,10 @@ def fit_fold(entry: Entry, rows: FoldRows, fold: int, with_network: bool) -> Fol
             final = last_step(getattr(model, "best_estimator_", model))
             profile = _profile(final) if with_network else None
         said = tuple((warning.category, str(warning.message)) for warning in caught)
-        parts, unjudged = _entered(final)
-        found = (trials(model), said, network, profile)
-        return FoldResult(
-            entry.name, fold, predicted, *found, seconds=seconds, parts=parts, unjudged=unjudged
-        )
+        y, mean = rows.call.y.to_numpy(dtype=float)[rows.scored], rows.train.y.mean()
+        errors = tuple(float(np.nansum((y - forecast) ** 2)) for forecast in (predicted, mean))
+        found: Any = (trials(model), said, network, profile, None, seconds, *_entered(final), errors)
+        return FoldResult(entry.name, fold, predicted, *found)
     except Exception as error:  # whatever a model raises is its own row of the table, not the end of the run
         return FoldResult(entry.name, fold, None, error=_named(error, entry.name))
 
@@ -140,10 +136,9 @@ def _last_network(entry: Entry, model: Any, rows: FoldRows) -> PeerNetwork | Non
 
 def _profile(final: Any) -> SearchProfile | None:
     """Return the search profile of a fitted attention model; None where there is no head or no such matrix."""
-    try:
+    profile = None
+    with suppress(InputError):  # scores that are not inner products have none
         profile = final.search_profile() if hasattr(final, "search_profile") else None
-    except InputError:  # scores that are not inner products have none
-        return None
     return profile if profile is not None and profile.heads else None
 
 
@@ -152,9 +147,8 @@ def _entered(final: Any) -> tuple[tuple[str, ...] | None, str]:
     stack = getattr(final, "stack_", None)
     if not isinstance(stack, Stack):
         return None, ""
-    entered = tuple(
-        dict.fromkeys(name.partition(",")[0] for name in stack.peers())
-    )  # heads have several parts
+    # heads have several parts
+    entered = tuple(dict.fromkeys(name.partition(",")[0] for name in stack.peers()))
     of_peers = stack.evidence.loc["peers"]
     return entered, "" if entered or of_peers["judged"] else str(of_peers["reason"])
 
@@ -175,29 +169,30 @@ def _named(error: Exception, name: str) -> Exception:
 Results = dict[tuple[str, int], FoldResult]
 
 
-def fit_all(
-    entries: list[Entry],
-    panel: Panel,
-    folds: Folds,
-    *,
-    n_jobs: int | None,
-    kept: FoldStore | None,
-    verbose: bool,
-) -> Results:
+class How(NamedTuple):
+    """How fits and audits are run: on how many processes, where finished ones are kept, and whether progress is shown."""
+
+    n_jobs: int | None
+    kept: FoldStore | None
+    verbose: bool
+
+
+def fit_all(entries: list[Entry], panel: Panel, folds: Folds, how: How) -> Results:
     """Return the result of every model on every fold: from the store, or run by joblib on whatever backend is set.
 
-    A model that fails on a fold is not fitted on later ones. The networks are those of the last fold.
+    A model that fails on a fold is not fitted on later ones. The networks are those of the last fold: of the models passed, and
+    of gradient boosting.
     """
     from joblib import Parallel, delayed
 
-    n, results = len(folds), Results()
-    shows = {(e.name, k): k == n - 1 and e.shows_peers for e in entries for k in range(n)}
+    n, results, (n_jobs, kept, verbose) = len(folds), Results(), how
+    shown = {e.name for e in entries if not e.control or e.name == BOOSTING}
+    shows = {(e.name, k): k == n - 1 and e.name in shown for e in entries for k in range(n)}
     keys: dict[tuple[str, int], str] = {}
     if kept is not None:
         keys = {(e.name, k): kept.key(e, *folds[k], shows[e.name, k]) for e in entries for k in range(n)}
         results = {at: found for at, key in keys.items() if (found := kept.load(key, FoldResult))}
-    failed: set[str] = set()
-    terminal = sys.stderr.isatty()
+    failed, terminal = set[str](), sys.stderr.isatty()
 
     def left() -> Iterator[Any]:
         """Yield the calls to make; rows are shared by the models of a fold, and made when their turn comes."""
@@ -222,10 +217,9 @@ def fit_all(
             elif kept is not None:
                 kept.save(keys[at], result)
             if verbose:  # above the bar, or into a log
-                said = _outcome(result, panel, folds, results)
-                line = f"{len(results)}/{total} {_fit_of(result.model, result.fold, n)}: {said}"
+                line = f"{len(results)}/{total} {_fit_of(*at, n)}: {_outcome(result, results)}"
                 print(f"{CLEAR * terminal}{line}", file=sys.stderr, flush=True)
-            advance(_fit_of(result.model, result.fold, n), 1)
+            advance(_fit_of(*at, n), 1)
     return results
 
 
@@ -233,31 +227,25 @@ def _fit_of(model: str, fold: int, n: int) -> str:
     return f"{model}, fold {fold + 1} of {n}"
 
 
-def _outcome(result: FoldResult, panel: Panel, folds: Folds, results: Results) -> str:
+def _outcome(result: FoldResult, results: Results) -> str:
     """Return how long a fit took, R² of its model over the folds finished so far, and whether it found no peers."""
     if result.error is not None:
         return f"failed, {type(result.error).__name__}"
-    errors = squared_errors([result.model], panel, folds, results)
-    r2 = f"{1 - errors[0] / errors[1]:.3f}" if errors[1] > 0 else "n/a"
+    ours, base = squared_errors(result.model, results)
+    r2 = f"{1 - ours / base:.3f}" if base > 0 else "n/a"
     none = "; kept 0 heads: no peers found" if result.parts == () else ""
     return f"{result.seconds:.1f} s, R² so far {r2.replace('-', '−')}{none}"
 
 
-def squared_errors(names: list[str], panel: Panel, folds: Folds, results: Results) -> np.ndarray:
-    """Return the sums of squared errors of models, and last of the prevailing mean, over the folds that all have predicted."""
-    y, errors = panel.y.to_numpy(), np.zeros(len(names) + 1)
-    for k, (train, test) in enumerate(folds):
-        made = [results[name, k].predicted for name in names if (name, k) in results]
-        if len(made) == len(names) and all(values is not None for values in made):
-            errors += [np.nansum((y[test] - values) ** 2) for values in (*made, np.nanmean(y[train]))]
-    return errors
+def squared_errors(name: str, results: Results) -> np.ndarray:
+    """Return the sums of squared errors of a model, and of the prevailing mean, over the folds that it has predicted."""
+    return np.sum([result.errors for result in results.values() if result.model == name], axis=0)
 
 
 def _say_effort(entries: list[Entry], panel: Panel, folds: Folds, done: Results) -> None:
     """Say how many fits are to be made, and about how long they take on one core."""
-    trains = enumerate(train for train, _ in folds)
-    left = [(entry, train) for k, train in trains for entry in entries if (entry.name, k) not in done]
-    seconds = sum(expected_seconds(entry, panel, train) for entry, train in left)
+    left = [(entry, k) for k in range(len(folds)) for entry in entries if (entry.name, k) not in done]
+    seconds = sum(expected_seconds(entry, panel, folds[k][0]) for entry, k in left)
     found = f", {len(done)} found in the store" if done else ""
     few = max(5, round(seconds, -1 if seconds > 15 else 0))
     about = f"{seconds / 60:,.0f} min" if seconds > 90 else f"{few:.0f} s"
@@ -270,7 +258,7 @@ def expected_seconds(entry: Entry, panel: Panel, train: np.ndarray) -> float:
     Constants are of a desktop processor of 2023, within a factor of three for panels of 1,000 to 100,000 rows.
     """
     final, n = last_step(entry.model), len(train)
-    tried = max((_settings(search) for search in searches(entry.model)), default=1)
+    tried = max(map(_settings, searches(entry.model)), default=1)
     if isinstance(final, PeerAttentionRegressor):
         return tried * final.n_layers * (5 + n / 1_000)
     if isinstance(final, NadarayaWatsonRegressor):
@@ -296,8 +284,7 @@ def failures_of(entries: list[Entry], results: Results) -> tuple[Failure, ...]:
     if set(passed) <= set(errors):
         raise errors[passed[0]][1]
     found = []
-    for name in (entry.name for entry in entries if entry.name in errors):
-        k, error = errors[name]
+    for name, (k, error) in ((entry.name, errors[entry.name]) for entry in entries if entry.name in errors):
         said = " ".join(str(error).split()).removeprefix(f"model {name!r}: ")
         found.append(Failure(name, k + 1, f"{type(error).__name__}: {said}"))
     return tuple(found)

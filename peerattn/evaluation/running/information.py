@@ -1,7 +1,5 @@
 """What each model of a comparison reads: the steps from own lines to peers, in which information only grows."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

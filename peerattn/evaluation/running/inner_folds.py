@@ -1,7 +1,5 @@
 """Validation inside a model: a search or an early stop that holds out random rows sees the periods it is validated on."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any
@@ -17,9 +15,8 @@ from peerattn.evaluation.splits.periods import sorted_periods
 from peerattn.models.attention.base import AttentionModel
 from peerattn.models.panel_model import PanelModel
 
-ROWS_STOPPED_EARLY = (
-    10_000  # scikit-learn: HistGradientBoostingRegressor(early_stopping="auto") stops early beyond
-)
+#: scikit-learn: HistGradientBoostingRegressor(early_stopping="auto") stops early beyond.
+ROWS_STOPPED_EARLY = 10_000
 
 
 def random_rows(model: Any, X: pd.DataFrame, y: pd.Series, name: str = "") -> Iterator[str]:
@@ -49,9 +46,8 @@ def random_rows(model: Any, X: pd.DataFrame, y: pd.Series, name: str = "") -> It
         cv = "None" if params["cv"] is None else " ".join(str(params["cv"]).split())
         yield f"{who}(cv={cv}) {wrong}"
     stops = params.get("early_stopping", False)
-    if stops is True or (
-        stops == "auto" and isinstance(model, HistGradientBoostingRegressor) and len(X) > ROWS_STOPPED_EARLY
-    ):
+    long = isinstance(model, HistGradientBoostingRegressor) and len(X) > ROWS_STOPPED_EARLY
+    if stops is True or (stops == "auto" and long):
         yield f"{who}(early_stopping={stops!r}) stops early on random rows"
     if isinstance(model, GradientBoostingRegressor) and params["n_iter_no_change"] is not None:
         yield f"{who}(n_iter_no_change={params['n_iter_no_change']}) stops early on random rows"
@@ -74,10 +70,8 @@ def _fitted_rows(model: Any, X: pd.DataFrame, y: pd.Series) -> Iterator[tuple[pd
 
 def _parts(params: dict[str, Any]) -> Iterator[Any]:
     for value in params.values():
-        if isinstance(value, list | tuple):
-            yield from (part for step in value if isinstance(step, list | tuple) for part in step)
-        else:
-            yield value
+        steps = value if isinstance(value, list | tuple) else [(value,)]
+        yield from (part for step in steps if isinstance(step, list | tuple) for part in step)
 
 
 def _wrong_with(cv: Any, X: pd.DataFrame, y: pd.Series) -> str:
@@ -86,8 +80,7 @@ def _wrong_with(cv: Any, X: pd.DataFrame, y: pd.Series) -> str:
         return "can be read only once: pass a list"
     when = sorted_periods(X.index.get_level_values(1))[0]
     try:
-        folds = list(check_cv(cv).split(X, y))
-        shared = any(np.isin(when[test], when[train]).any() for train, test in folds)
+        shared = any(np.isin(when[test], when[train]).any() for train, test in list(check_cv(cv).split(X, y)))
     except ValueError as error:
         return f"cannot split the rows that it is fitted on ({error})"
     except Exception:  # a splitter of somebody else's that wants other rows: left to the fit to report

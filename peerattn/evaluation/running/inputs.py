@@ -1,16 +1,17 @@
-"""What a comparison is given, brought to one form: a panel in canonical row order."""
-
-from __future__ import annotations
+"""What a comparison is given, brought to one form, a panel in canonical row order; and the rows of one fold of it."""
 
 from collections.abc import Sequence
+from copy import copy
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Self
 
+import numpy as np
 import pandas as pd
 
 from peerattn.exceptions import check_names, expect, refuse
 from peerattn.models.reference import Reference
-from peerattn.panel import Panel, as_panel, read_panel
+from peerattn.panel import Panel, PanelEncoder, as_panel, read_panel
 from peerattn.panel.frames import as_pandas, read_frame
 from peerattn.panel.gate import examine
 from peerattn.panel.labels import panel_labels
@@ -21,27 +22,19 @@ LABELS = ("firm", "period")
 
 
 def comparison_panel(
-    X: Any,
-    y: Any = None,
-    *,
-    outcome: str | None = None,
-    characteristics: Sequence[str] | None = None,
-    codes: Sequence[str] = (),
-    firm: str = "firm",
-    period: str = "period",
-    industry: str | None = None,
-    reference: Any = None,
+    X: Any, y: Any, *, outcome: str | None, industry: str | None, reference: Any = None, **options: Any
 ) -> Panel:
     """Return the panel that ``compare`` was given, its rows sorted by period and firm.
 
     ``X`` may be a panel, characteristics beside ``y``, or a whole frame (or file) of which ``outcome`` names a column. See
     :func:`peerattn.evaluation.compare` for the parameters and errors.
     """
-    options: dict[str, Any] = {"codes": codes, "industry": industry, "firm": firm, "period": period}
+    options |= {"outcome": outcome, "industry": industry}
+    firm, period = options["firm"], options["period"]
     if is_stored(X) and not (isinstance(X, str | Path) and Path(X).is_file()):
-        panel = _of_files(X, y, outcome=outcome, characteristics=characteristics, **options)
+        panel = _of_files(X, y, **options)
     elif outcome is not None and y is None and not isinstance(X, Panel):
-        panel = read_panel(X, outcome=outcome, characteristics=characteristics, **options)
+        panel = read_panel(X, **options)
     else:
         twice = isinstance(X, Panel) and X.outcomes is not None and y is not None
         refuse(twice, "X is a Panel, which holds its outcome; leave out y, or pass X.X and your y.")
@@ -54,7 +47,7 @@ def comparison_panel(
         got = f"got {type(X).__name__}. Name yours with firm= and period=."
         named = f"X must be a panel with firm and period, as index levels or columns named {firm!r} and {period!r}"
         refuse(not dated, f"{named}; {got}")
-        panel = as_panel(X, y, outcome=outcome, characteristics=characteristics, **options)
+        panel = as_panel(X, y, **options)
     panel = panel.with_outcomes(panel.y)  # some must be known
     universe = None if reference is None else Reference.of(reference).X
     return examine(panel, list(panel.codes), list(panel.codes), universe, (firm, period)).sorted()
@@ -62,8 +55,7 @@ def comparison_panel(
 
 def _of_files(X: Any, y: Any, *, outcome: str | None, **options: Any) -> Panel:
     """Return a panel in files, its characteristics mapped into memory."""
-    said = "y: X is read from files, so the outcome is a column: leave out y, and name outcome=."
-    refuse(y is not None, said)
+    refuse(y is not None, "y: X is read from files, so the outcome is a column: leave out y, name outcome=.")
     if not isinstance(X, StoredPanel):
         return scan_panel(X, outcome=outcome, **options).mapped()
     other = f"outcome: the stored panel holds the outcome {X.outcome!r}, not {outcome!r}."
@@ -73,9 +65,64 @@ def _of_files(X: Any, y: Any, *, outcome: str | None, **options: Any) -> Panel:
 
 def frames_by_outcome(X: Any, y: Any, outcomes: Sequence[str]) -> dict[str, pd.DataFrame]:
     """Return the frame of each outcome, without the other outcomes."""
-    different = len(outcomes) > 0 and len(set(outcomes)) == len(outcomes)
+    different = 0 < len(outcomes) == len(set(outcomes))
     expect(different, "outcome", "one or more different column names", repr(outcomes))
     refuse(y is not None, "y: outcome= names columns of X; pass one of the two, not both.")
     frame = read_frame(X)
     check_names("outcome", "column", outcomes, frame.columns)
     return {name: frame.drop(columns=[other for other in outcomes if other != name]) for name in outcomes}
+
+
+class Frames(NamedTuple):
+    """Rows in an order that a Panel does not keep, such as an audit's."""
+
+    X: pd.DataFrame
+    y: pd.Series
+
+
+class FoldRows:
+    """Training and test rows of one fold, as every model gets them: ``train`` and ``call``.
+
+    Models are called with all rows of the tested periods, so that no firm loses a peer; ``scored`` are the positions of the test
+    rows among them.
+    """
+
+    train: Panel | Frames
+    call: Panel | Frames
+
+    def __init__(self, panel: Panel, train: np.ndarray, test: np.ndarray) -> None:
+        when = panel.X.index.get_level_values(1)
+        call = np.flatnonzero(when.isin(when[test].unique()))
+        if (train[1:] > train[:-1]).all() and (panel.order[1:] > panel.order[:-1]).all():
+            plain = replace(panel, weights={}, known_at=None)
+            self.train, self.call = plain.take(train), plain.take(call)
+        else:
+            self.train, self.call = (Frames(panel.X.iloc[rows], panel.y.iloc[rows]) for rows in (train, call))
+        self.scored = np.searchsorted(call, test)
+        self._encoder: PanelEncoder | None = None
+        self._encoded: dict[bool, pd.DataFrame] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Travel to another process, or be copied, without what can be made again there."""
+        return self.__dict__ | {"_encoder": None, "_encoded": {}}
+
+    def asking(self, X: pd.DataFrame, y: pd.Series) -> Self:
+        """Return the same training rows with other rows to predict."""
+        other = copy(self)
+        other.call, other.scored, other._encoder = Frames(X, y), np.arange(len(X)), self._encoder
+        return other
+
+    def encoded(self, training: bool) -> pd.DataFrame:
+        """Return the training rows, or those of the call, as numbers, by an encoding fitted on the training rows alone.
+
+        All plain regressors share it; it is made when the first of them needs it.
+        """
+        if self._encoder is None:
+            self._encoder = PanelEncoder().fit(_given(self.train))
+        if training not in self._encoded:
+            self._encoded[training] = self._encoder.transform(_given(self.train if training else self.call))
+        return self._encoded[training]
+
+
+def _given(rows: Panel | Frames) -> Panel | pd.DataFrame:
+    return rows if isinstance(rows, Panel) else rows.X

@@ -1,14 +1,10 @@
 """A placebo of a peer model: refitted on outcomes that no peer can have had a part in."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pandas as pd
 
 from peerattn.evaluation.running.entries import Entry
-from peerattn.evaluation.running.fitting import Folds, fit_all, squared_errors
+from peerattn.evaluation.running.fitting import Folds, How, fit_all, squared_errors
 from peerattn.models import OwnHistoryRegressor
 from peerattn.panel import Panel
 
@@ -23,29 +19,24 @@ def exchanged(panel: Panel, rng: np.random.Generator) -> Panel:
     """
     panel = panel.sorted()
     own = np.asarray(OwnHistoryRegressor().fit(panel).predict(panel.with_outcomes(None)))
-    assert panel.outcomes is not None
-    left = panel.outcomes - own
-    groups = [pd.factorize(panel.period)[0]]
-    if panel.industry is not None:
-        groups.append(pd.factorize(panel.codes[panel.industry])[0])
-    drawn = left.copy()
-    cells = pd.Series(np.arange(len(left))).groupby(groups).indices
-    for rows in cells.values():
+    left = panel.y.to_numpy() - own
+    groups = [panel.period, *([] if panel.industry is None else [panel.codes[panel.industry]])]
+    drawn, cells = left.copy(), pd.Series(left).groupby([pd.factorize(group)[0] for group in groups])
+    for rows in cells.indices.values():
         known = rows[np.isfinite(left[rows])]
         drawn[known] = left[rng.permutation(known)]
     return panel.with_outcomes(pd.Series(own + drawn, index=panel.X.index, name=panel.outcome))
 
 
-def placebo_gains(peer: Entry, control: Entry, panel: Panel, folds: Folds, n: int, **how: Any) -> np.ndarray:
+def placebo_gains(peer: Entry, control: Entry, panel: Panel, folds: Folds, n: int, how: How) -> np.ndarray:
     """Return the gains in held-out R² of a peer model over a control, both refitted on n panels of exchanged outcomes.
 
     A draw in which either fails is left out.
     """
     rng, gains = np.random.default_rng(0), []
     for _ in range(n):
-        changed = exchanged(panel, rng)
-        results = fit_all([peer, control], changed, folds, **how)
+        results = fit_all([peer, control], exchanged(panel, rng), folds, how)
         if not any(result.error for result in results.values()):
-            ours, theirs, base = squared_errors([peer.name, control.name], changed, folds, results)
+            (ours, base), (theirs, _) = (squared_errors(entry.name, results) for entry in (peer, control))
             gains.append(float((theirs - ours) / base) if base > 0 else 0.0)
     return np.array(gains)

@@ -1,7 +1,5 @@
 """Finished fits of a comparison on disk, so that one that was killed goes on where it stopped."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from pathlib import Path
@@ -44,7 +42,7 @@ class FoldStore:
 
     def __init__(self, folder: str | os.PathLike[str], digest: str) -> None:
         self.folder = check_writable(folder, argument="store")
-        self._common = "|".join([str(_VERSION), digest, code_version()])
+        self._of = "|".join([str(_VERSION), digest, code_version()])
 
     def key(self, entry: Entry, train: np.ndarray, test: np.ndarray, with_network: bool) -> str:
         """Return the name under which a result is kept."""
@@ -55,8 +53,7 @@ class FoldStore:
                 f"store: model {entry.name!r} cannot be stored ({type(error).__name__}: {error}). Define its class at the "
                 "top of a module, or compare without store=."
             ) from error
-        shown = (entry.task, with_network)
-        digest = hashlib.sha256(f"{self._common}|{entry.name}|{made_from}|{shown}".encode())
+        digest = hashlib.sha256(f"{self._of}|{entry.name}|{made_from}|{entry.task, with_network}".encode())
         for rows in (train, test):
             digest.update(np.ascontiguousarray(rows, dtype=np.int64).tobytes() + b"|")
         return digest.hexdigest()[:40]

@@ -1,7 +1,5 @@
 """The folds of a comparison: any splitter's, as long as it learns from nothing that it tests."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -24,8 +22,7 @@ def checked_folds(cv: Any, panel: Panel) -> tuple[Folds, list[str]]:
     for entry in caught:
         warn_user(entry.message)
     _refuse_leaks(cv, panel, folds)
-    notes = [str(entry.message) for entry in caught if isinstance(entry.message, ShortPanelWarning)]
-    return folds, notes
+    return folds, [str(entry.message) for entry in caught if isinstance(entry.message, ShortPanelWarning)]
 
 
 def split_panel(cv: Any, panel: Panel) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -49,18 +46,15 @@ def _refuse_leaks(cv: Any, panel: Panel, folds: Folds) -> None:
     """Raise where a tested period or a later one is learned from, or nothing is."""
     time = when, periods = sorted_periods(panel.period)
     tested = np.concatenate([test for _, test in folds]) if folds else np.empty(0, dtype=int)
-    if not len(tested) or len(np.unique(tested)) != len(tested):
-        raise InputError("cv: expected some tested rows, and none that is tested twice; use WalkForward.")
+    twice = not len(tested) or len(np.unique(tested)) != len(tested)
+    refuse(twice, "cv: expected some tested rows, and none that is tested twice; use WalkForward.")
     known = None if panel.known_at is None else first_known(panel.known_at, periods)
     for train, test in folds:
-        if why := too_late((train, test), time, known, int(getattr(cv, "horizon", 1))):
-            after = "a panel is tested on periods after those learned from. Use WalkForward."
-            raise InputError(f"cv: {type(cv).__name__} {why}; {after}")
-        if panel.y.iloc[train].notna().sum() < 2:
-            raise InputError(
-                f"cv: fewer than two outcomes are known in the rows that a model for {periods[when[test].min()]} may learn "
-                "from; test fewer periods."
-            )
+        why = too_late((train, test), time, known, int(getattr(cv, "horizon", 1)))
+        after = "a panel is tested on periods after those learned from. Use WalkForward."
+        refuse(why, f"cv: {type(cv).__name__} {why}; {after}")
+        few = f"in the rows that a model for {periods[when[test].min()]} may learn from; test fewer periods."
+        refuse(panel.y.iloc[train].notna().sum() < 2, f"cv: fewer than two outcomes are known {few}")
 
 
 def split_words(cv: Any, dated: bool = False) -> str:

@@ -1,7 +1,5 @@
 """Periods as whole numbers in time order, and the first of them in which an outcome is known."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Splitting a panel by period, so that a model is tested only on periods after those it learned from."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
@@ -13,23 +11,14 @@ from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import check_random_state
 
 from peerattn.evaluation.splits.periods import first_known, sorted_periods
-from peerattn.exceptions import (
-    InputError,
-    PeerAttnWarning,
-    check_at_least,
-    checked,
-    refuse,
-    warn_user,
-)
+from peerattn.exceptions import PeerAttnWarning, check_at_least, checked, refuse, warn_user
 from peerattn.panel import Panel, as_panel
 
 
-@checked
 class ShortPanelWarning(PeerAttnWarning):
     """The panel has too few periods for the requested split; fewer are tested."""
 
 
-@checked
 @dataclass(frozen=True)
 class Fold:
     """One fit of a walk-forward split and the periods it is tested on.
@@ -163,11 +152,9 @@ class WalkForward(BaseCrossValidator):
         """
         names = ("test_periods", "train_periods", "refit_every", "horizon")
         check_at_least(1, **{name: n for name in names if (n := getattr(self, name)) is not None})
-        if (self.window == "rolling") != (self.train_periods is not None):
-            raise InputError(
-                "WalkForward: window='rolling' needs train_periods= (its length in periods), and only it takes one; got "
-                f"window={self.window!r}, train_periods={self.train_periods!r}."
-            )
+        said = "WalkForward: window='rolling' needs train_periods= (its length in periods), and only it takes one; got"
+        unlike = (self.window == "rolling") != (self.train_periods is not None)
+        refuse(unlike, f"{said} window={self.window!r}, train_periods={self.train_periods!r}.")
         panel = labelled(self, X, y, self.known_at)
         ranks, periods = sorted_periods(panel.period)
         rows = np.ones(len(ranks), dtype=bool) if panel.outcomes is None else ~np.isnan(panel.outcomes)
@@ -179,17 +166,15 @@ class WalkForward(BaseCrossValidator):
 
     def _tested(self, known: np.ndarray, periods: pd.Index) -> np.ndarray:
         """Return the tested periods as positions into ``periods``."""
-        one = f"X holds one period only ({periods[-1]}); a walk-forward split needs at least two."
+        one = f"X holds one period only ({', '.join(map(str, periods[:1]))}); a walk-forward split needs at least two."
         refuse(len(periods) == 1, f"WalkForward: {one} Pass more periods.")
         # the first origin that has anything to learn from
         first = known[0] + self.horizon if len(known) else len(periods)
         possible = known[known >= first]
-        if len(possible) == 0:
-            raise InputError(
-                f"WalkForward: no period can be tested: {len(known)} of {len(periods)} periods have a known "
-                f"outcome, and horizon={self.horizon} needs one at least {self.horizon} period(s) before a tested one. "
-                "Pass more periods, or y with more known outcomes."
-            )
+        few = f"no period can be tested: {len(known)} of {len(periods)} periods have a known outcome"
+        need = f"and horizon={self.horizon} needs one at least {self.horizon} period(s) before a tested one"
+        said = f"WalkForward: {few}, {need}. Pass more periods, or y with more known outcomes."
+        refuse(not len(possible), said)
         third = min(max(1, len(known) // 3), len(possible))
         asked = third if self.test_periods is None else self.test_periods
         if asked <= len(possible):

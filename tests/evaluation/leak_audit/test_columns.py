@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from peerattn.evaluation.leak_audit.checks import columns
-from peerattn.evaluation.leak_audit.columns import Rows, at_later, function_of, left_out, noisy_copy, sum_of
+from peerattn.evaluation.leak_audit.columns import Rows, function_of, left_out, noisy_copy, sum_of
 
 FIRMS, YEARS = 60, 16
 
@@ -140,10 +140,9 @@ def test_the_measures():
         and not noisy_copy(e, y, z[:, None])
     )
     firm, when = np.repeat(np.arange(2), 3), np.tile(np.arange(3), 2)
-    np.testing.assert_array_equal(at_later(np.arange(6.0), firm, when, 1), [1, 2, np.nan, 4, 5, np.nan])
-    np.testing.assert_array_equal(
-        at_later(np.arange(6.0), firm, when, -2), [np.nan, np.nan, 0, np.nan, np.nan, 3]
-    )
+    rows, x = Rows(np.zeros(6), firm, when, {}, {}), np.arange(6.0)
+    np.testing.assert_array_equal(rows.moved(x, 1), [1, 2, np.nan, 4, 5, np.nan])
+    np.testing.assert_array_equal(rows.moved(x, -2), [np.nan, np.nan, 0, np.nan, np.nan, 3])
 
 
 def test_rows_that_are_missing_because_of_their_outcome_are_found(panel):

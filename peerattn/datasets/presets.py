@@ -136,10 +136,15 @@ def read_preset(
     industry = industry or next((name for name in rules.industry if name in frame.columns), None)
     unused = {*rules.left} - {*codes, industry, outcome, *(characteristics or ())}
     return read_panel(
-        frame.drop(columns=unused & {*frame.columns}), outcome=outcome, firm=rules.firm, period=rules.period,
-        characteristics=characteristics, codes=codes, industry=industry,
+        frame.drop(columns=unused & {*frame.columns}),
+        outcome=outcome,
+        firm=rules.firm,
+        period=rules.period,
+        characteristics=characteristics,
+        codes=codes,
+        industry=industry,
         description=f"{rules.title} ({'; '.join(steps)})",
-    )  # fmt: skip
+    )
 
 
 def _lower_case(frame: pd.DataFrame, rules: Preset) -> pd.DataFrame:

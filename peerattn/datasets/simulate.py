@@ -224,8 +224,11 @@ def simulate_panel(
         networks=_networks(index, weights) if signal_share > 0 else (),
         layers=_networks(index, layers) if signal_share > 0 else (),
         parameters=TrueParameters(own, query, key, information, noise_sd),
-        own_term=own_term, peer_term=peer_term, signal_share=signal_share, own_share=own_share,
-    )  # fmt: skip
+        own_term=own_term,
+        peer_term=peer_term,
+        signal_share=signal_share,
+        own_share=own_share,
+    )
 
 
 def _characteristics(rng: RandomState, n: int, periods: int, p: int, persistence: float) -> np.ndarray:

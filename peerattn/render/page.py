@@ -138,10 +138,15 @@ def page(
         taken[anchor] = section
     frames = [block for section in sections for block in section.blocks if isinstance(block, Frame)]
     return template("peerattn.render").render(
-        title=title, lead=lead, opening=opening, facts=facts or {}, sections=taken, footer=footer,
+        title=title,
+        lead=lead,
+        opening=opening,
+        facts=facts or {},
+        sections=taken,
+        footer=footer,
         scripts=sorted({f"'{digest}'" for frame in frames for digest in frame.scripts}),
         style=(files("peerattn.render") / "page.css").read_text(encoding="utf-8"),
-    )  # fmt: skip
+    )
 
 
 @cache
@@ -152,7 +157,10 @@ def template(package: str) -> jinja2.Template:
     """
     made = extra("jinja2", "html", "An HTML page")
     environment = made.Environment(
-        autoescape=True, undefined=made.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+        autoescape=True,
+        undefined=made.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
         finalize=lambda value: value if hasattr(value, "__html__") else printable(value),
-    )  # fmt: skip
+    )
     return environment.from_string((files(package) / "page.html").read_text(encoding="utf-8"))

@@ -146,10 +146,12 @@ def as_regression(result: Any) -> Regression:
     freedom = getattr(result, "df_resid", None)
     return Regression(
         **estimates(names, result.params, errors, result.pvalues),
-        rsquared=float(getattr(result, "rsquared", getattr(result, "prsquared", np.nan))), nobs=int(result.nobs),
+        rsquared=float(getattr(result, "rsquared", getattr(result, "prsquared", np.nan))),
+        nobs=int(result.nobs),
         freedom=None if freedom is None else int(freedom),
-        notes=[f"Covariance: {kind}."] if kind else [], effects=effects,
-    )  # fmt: skip
+        notes=[f"Covariance: {kind}."] if kind else [],
+        effects=effects,
+    )
 
 
 @checked

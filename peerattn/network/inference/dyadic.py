@@ -260,10 +260,15 @@ def dyadic_regression(
     t, n_firms = params / errors, len(firms)
     p = 2 * stats.t.sf(np.abs(t), n_firms - 1) if n_firms >= MIN_FIRMS else np.full(len(t), np.nan)
     return DyadicRegression(
-        **estimates(names, params, errors, p), cov=pd.DataFrame(cov, names, names), freedom=n_firms - 1,
+        **estimates(names, params, errors, p),
+        cov=pd.DataFrame(cov, names, names),
+        freedom=n_firms - 1,
         rsquared=float(1 - rest @ rest / ((y - y.mean()) @ (y - y.mean()))) if np.ptp(y) else float("nan"),
-        nobs=len(y), n_firms=n_firms, n_periods=pairs["period"].nunique(), effects=tuple(map(str, groups)),
-    )  # fmt: skip
+        nobs=len(y),
+        n_firms=n_firms,
+        n_periods=pairs["period"].nunique(),
+        effects=tuple(map(str, groups)),
+    )
 
 
 def _without(raw: Array, groups: pd.DataFrame, rest: Array) -> Array:

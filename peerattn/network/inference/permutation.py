@@ -133,9 +133,11 @@ def mrqap(
     names = pd.Index(list(regressors), name="regressor")
     return PermutationRegression(
         **estimates(names, coefficients, coefficients / t, p),
-        rsquared=float(1 - rest @ rest / (y @ y)) if y @ y else float("nan"), nobs=len(y),
-        method="QAP" if X.shape[1] == 1 else "MRQAP, double semi-partialing", n_permutations=n_permutations,
-    )  # fmt: skip
+        rsquared=float(1 - rest @ rest / (y @ y)) if y @ y else float("nan"),
+        nobs=len(y),
+        method="QAP" if X.shape[1] == 1 else "MRQAP, double semi-partialing",
+        n_permutations=n_permutations,
+    )
 
 
 def _exchanges(pairs: pd.DataFrame) -> Exchange:

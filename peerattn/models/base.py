@@ -246,12 +246,8 @@ class PeerModel(PanelModel):
         InputError
             When the folder cannot be written, or holds files of other periods.
         """
-        network = self._network_maker(**options)
-
-        def write(panel: Panel, call: Any, path: Path) -> None:
-            network(call).to_parquet(path)
-
-        calls = self._by_period(X, outcomes=outcomes)
+        network, calls = self._network_maker(**options), self._by_period(X, outcomes=outcomes)
+        write = lambda panel, call, path: network(call).to_parquet(path)  # noqa: E731
         return written(self, out, calls, write, options | {"shown": outcomes})
 
     def _warn_of_lost_periods(self, panel: Panel) -> None:

@@ -19,7 +19,7 @@ from peerattn.models.pools import Rows, Section
 from peerattn.models.two_stage import PEERS_OUTCOME, TwoStage, describe, two_stage
 from peerattn.network import PeerNetwork
 from peerattn.panel.design import Design
-from peerattn.panel.effects import effect_codes, effect_labels, estimated_effects, known_effects
+from peerattn.panel.effects import effect_codes, effect_labels, effect_parts, estimated_effects, known_effects
 from peerattn.panel.panel import Panel
 from peerattn.render import Table
 
@@ -144,7 +144,7 @@ class LinearInMeansRegressor(PeerRegressor):
         return self.design_.transform(panel), panel.codes[list(self._groupings())].to_numpy(dtype=object)
 
     def _check_network(self, panel: Panel) -> None:
-        if not set(_names(self.cluster)) <= {"firm", "period"}:
+        if not set(effect_parts(self.cluster)) <= {"firm", "period"}:
             raise InputError(f'cluster must be of "firm" and "period", got {self.cluster!r}.')
         self.network_: PeerNetwork | None = None
         if self.network is None:
@@ -195,7 +195,7 @@ class LinearInMeansRegressor(PeerRegressor):
         instrumented = self.network_ is not None and self.peer_outcome
         if instrumented:
             self._check_identified(gram)
-        clustered = list(_names(self.cluster)) if panel.firm is not None else []
+        clustered = list(effect_parts(self.cluster)) if panel.firm is not None else []
         self.results_: TwoStage = two_stage(
             y,
             regressors.drop(columns="intercept") if len(groups.columns) else regressors,
@@ -275,10 +275,6 @@ class LinearInMeansRegressor(PeerRegressor):
 
     def _weights(self, section: Section, rows: slice) -> np.ndarray:
         return self._between(section.period, section.focal, section.peers)[rows].toarray()
-
-
-def _names(given: str | Sequence[str] | None) -> tuple[str, ...]:
-    return (given,) if isinstance(given, str) else tuple(given or ())
 
 
 def _gram(W: sparse.csr_array) -> np.ndarray:

@@ -92,8 +92,7 @@ class PanelModel(Saved, BaseEstimator):
 
     def _code_columns(self) -> tuple[Any, ...]:
         """Columns declared to be codes."""
-        declared = getattr(self, "codes", ())
-        return (*declared, *(name for name in self._groupings() if name not in declared))
+        return tuple(dict.fromkeys((*getattr(self, "codes", ()), *self._groupings())))
 
     def _groupings(self) -> tuple[Any, ...]:
         """Code columns that group firms without being learned: they may name nearly every firm."""
@@ -190,10 +189,7 @@ class PanelModel(Saved, BaseEstimator):
         >>> found.shape
         (220, 3)
         """
-
-        def write(panel: Panel, call: Any, path: Path) -> None:
-            write_frame(panel, self._predicted(panel, call), path)
-
+        write = lambda panel, call, path: write_frame(panel, self._predicted(panel, call), path)  # noqa: E731
         return written(self, out, self._by_period(X, **options), write, options)
 
     def _scored(self, X: Any, y: Any, sample_weight: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:

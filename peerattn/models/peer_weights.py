@@ -126,7 +126,7 @@ def peer_weights(
         at = np.arange(len(X)) if periods is None else np.flatnonzero(periods == when)
         blocks = (block_of(at[start : start + step]) for start in range(0, len(at), step))
         matrices[when] = (firms[at], peers, stacked(blocks, top_k))
-    signed = any(_negative(W) for _, _, W in matrices.values())
+    signed = any(W.min() < -1e-15 for _, _, W in matrices.values())
     whole, name = top_k is None and not signed, type(_last(model)).__name__
     network = PeerNetwork.from_matrices(matrices, name=name, signed=signed, row_normalized=whole)
     return network if top_k is None else network.replaced(top_k=top_k)
@@ -160,11 +160,6 @@ def _check_fit(made: np.ndarray, predicted: np.ndarray, y: np.ndarray, model: An
             f"X_train, y_train: the weights give predictions that miss those of {type(model).__name__} by up to {miss:.3g}; "
             "pass the rows, order and outcomes that it was fitted on, without sample_weight."
         )
-
-
-def _negative(weights: Any) -> bool:
-    values = weights.data if sparse.issparse(weights) else weights
-    return bool((values < -1e-15).any())
 
 
 def _last(model: Any) -> Any:

@@ -224,26 +224,15 @@ def _codes(values: list[Any]) -> np.ndarray:
 def sums_of_others(values: np.ndarray, group: np.ndarray) -> np.ndarray:
     """Return for each row the sum over the other rows of its group, (n, k): what comes before it plus what comes after it.
 
-    Nothing is added and taken off again: a row's own value, however large, changes no bit of its result. O(n log n).
+    Nothing is added and taken off again: a row's own value, however large, changes no bit of its result. O(n).
 
     >>> sums_of_others(np.array([[1.0], [1e300], [2.0]]), np.array([0, 0, 0])).ravel().tolist()
     [1e+300, 3.0, 1e+300]
     """
-    order = np.argsort(group, kind="stable")
-    sorted_group, found = group[order], np.zeros_like(values, dtype=float)
-    for rows, groups in ((order, sorted_group), (order[::-1], sorted_group[::-1])):
-        same = groups[1:] == groups[:-1]
-        sums = np.zeros((len(values), values.shape[1]))
-        sums[1:][same] = values[rows[:-1][same]]  # of the row before; then of the 2, 4, 8, ... rows before
-        place = np.arange(len(groups)) - np.maximum.accumulate(
-            np.where(np.r_[True, ~same], np.arange(len(groups)), 0)
-        )
-        step = 1
-        while (further := place > step).any():
-            at = np.flatnonzero(further)
-            sums[at] = sums[at] + sums[at - step]
-            step *= 2
-        found[rows] += sums
+    frame, found = pd.DataFrame(values), np.zeros(np.shape(values))
+    for rows in (slice(None), slice(None, None, -1)):
+        sums = frame[rows].groupby(group[rows], sort=False).cumsum()
+        found[rows] += sums.groupby(group[rows], sort=False).shift(fill_value=0.0).to_numpy()
     return found
 
 

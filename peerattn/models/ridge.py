@@ -118,7 +118,8 @@ class CrossSectionalRidge(PeerRegressor):
             self.within_alpha_ = self.alpha_ = float(self.alpha)
             return
         several = [rows for rows in sections if rows.counts.sum() > 1]
-        within = _mean([leave_one_out_errors(self._design(r)[:, 1:], r.y, r.weight) for r in several])
+        found = [leave_one_out_errors(self._design(r)[:, 1:], r.y, r.weight) for r in several]
+        within = sum(total for total, _ in found) / sum(n for _, n in found) if found else None
         pooled = self._leave_firm_out() if self.firm_label_ else within
         path = pd.DataFrame({"within": pooled if within is None else within, "pooled": pooled}, index=ALPHAS)
         self.alpha_path_ = path.rename_axis("alpha")
@@ -213,10 +214,3 @@ def leave_one_out_errors(Z: np.ndarray, y: Any, weight: np.ndarray | None) -> tu
     error = y[:, None] - V @ (shrink * (V.T @ (s * y))[:, None])
     error /= 1 - 1 / n - V**2 @ shrink
     return s @ error**2, float(n)
-
-
-def _mean(sums: list[tuple[np.ndarray, float]]) -> np.ndarray | None:
-    """Return the mean of the sums over all sections; None where there is no section."""
-    if not sums:
-        return None
-    return np.sum([total for total, _ in sums], axis=0) / sum(size for _, size in sums)

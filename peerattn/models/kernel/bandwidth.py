@@ -42,23 +42,6 @@ class Problem:
     at: Tensor
 
 
-@dataclass(frozen=True)
-class Choice:
-    """Chosen bandwidths.
-
-    Attributes
-    ----------
-    bandwidths : Bandwidths
-        At its limits (``inf``, a code's smallest or largest λ) wherever the criterion is no worse there.
-    criterion : float
-    evaluations : int
-    """
-
-    bandwidths: Bandwidths
-    criterion: float
-    evaluations: int
-
-
 def choose_bandwidths(
     regression: LocalRegression,
     problems: Sequence[Problem],
@@ -66,7 +49,7 @@ def choose_bandwidths(
     *,
     criterion: str = "cv_ls",
     n_starts: int = 2,
-) -> Choice:
+) -> tuple[Bandwidths, float]:
     """Minimise a criterion by L-BFGS in log-bandwidths (and the logit of λ over its range), limits included.
 
     ``"cv_ls"``: the mean squared error of rows predicted from rows of other identities. ``"aic"``: ``log(σ²) + (1 + t) / (1 − t −
@@ -77,17 +60,20 @@ def choose_bandwidths(
     following, and stays there where the criterion is no worse: a flat criterion has its minimum at the limit, not where the
     rounding errors of a processor happen to end the search.
 
+    Returns
+    -------
+    bandwidths : Bandwidths
+        At its limits (``inf``, a code's smallest or largest λ) wherever the criterion is no worse there.
+    criterion : float
+
     References
     ----------
     Hurvich, C. M., Simonoff, J. S. and Tsai, C.-L. (1998), Smoothing parameter selection in nonparametric regression using an
     improved Akaike information criterion, Journal of the Royal Statistical Society B 60(2).
     """
     scale, sample = _Scale.around(regression, start), _Sample(regression, problems, criterion)
-    evaluations = 0
 
     def evaluate(theta: np.ndarray) -> tuple[float, np.ndarray]:
-        nonlocal evaluations
-        evaluations += 1
         return sample.value(scale.bandwidths(torch.from_numpy(theta))), theta
 
     def descend(theta: np.ndarray, steps: int) -> tuple[float, np.ndarray]:
@@ -97,8 +83,6 @@ def choose_bandwidths(
         unit = min(abs(least), 1e10) or 1.0  # L-BFGS stops by absolute falls
 
         def objective(part: np.ndarray) -> tuple[float, np.ndarray]:
-            nonlocal evaluations
-            evaluations += 1
             value, gradient = sample.value_and_gradient(scale, _filled(theta, part))
             return value / unit, gradient / unit
 
@@ -118,7 +102,7 @@ def choose_bandwidths(
     while moved is not best:
         best = descend((moved or best)[1], MOST_STEPS)
         moved = _at_limits(best, scale, evaluate, descend)
-    return Choice(scale.bandwidths(torch.from_numpy(best[1])), best[0], evaluations)
+    return scale.bandwidths(torch.from_numpy(best[1])), best[0]
 
 
 def _filled(theta: np.ndarray, part: np.ndarray) -> np.ndarray:

@@ -14,7 +14,6 @@ from peerattn.exceptions import InputError, check_at_least, check_one_of
 from peerattn.models.base import Encoded, PeerRegressor
 from peerattn.models.kernel.bandwidth import (
     CRITERIA,
-    Choice,
     Problem,
     choose_bandwidths,
     given_bandwidths,
@@ -186,17 +185,13 @@ class NadarayaWatsonRegressor(PeerRegressor):
             pooled = self._choose([rows], start[0])
             sections = (training.take(at).known() for _, at in panel.cross_sections())
             within = self._choose(list(sections), start[1]) if panel.dated else pooled
-            least: tuple[float | None, float | None] = pooled.criterion, within.criterion
-            chosen = [pooled.bandwidths, within.bandwidths]
         else:
-            least = None, None
-            chosen = [given_bandwidths(self.bandwidth, self._names, each) for each in start]
-        self.criterion_, self.within_criterion_ = least
-        (self.bandwidth_, self.mixing_), (self.within_bandwidth_, self.within_mixing_) = (
-            (found.h.numpy(), found.mixing.numpy()) for found in chosen
-        )
+            pooled, within = ((given_bandwidths(self.bandwidth, self._names, each), None) for each in start)
+        (chosen, self.criterion_), (chosen_within, self.within_criterion_) = pooled, within
+        self.bandwidth_, self.mixing_ = chosen.h.numpy(), chosen.mixing.numpy()
+        self.within_bandwidth_, self.within_mixing_ = chosen_within.h.numpy(), chosen_within.mixing.numpy()
 
-    def _choose(self, sections: Sequence[Rows], start: Bandwidths) -> Choice:
+    def _choose(self, sections: Sequence[Rows], start: Bandwidths) -> tuple[Bandwidths, float | None]:
         """Choose by a criterion: each row from the rows of other identity in its section."""
         step = max(1, -(-sum(len(rows) ** 2 for rows in sections) // PAIRS))
         problems = []

@@ -66,13 +66,9 @@ class History:
     def standardised(self) -> np.ndarray:
         """``(y_is − ȳ_s) / sd_s``, clipped to ±``CLIP``; zero where unknown."""
         raw = self.table.to_numpy(float)
-        known = np.isfinite(raw)
-        n = np.maximum(known.sum(axis=0), 1)
-        mean = np.nansum(raw, axis=0) / n
-        deviation = np.where(known, raw - mean, 0.0)
-        spread = np.sqrt((deviation**2).sum(axis=0) / n)
-        scaled = deviation / np.where(spread > 1e-12 * np.abs(mean), spread, 1.0)
-        return np.clip(scaled, -CLIP, CLIP).astype(np.float32)
+        mean, spread = np.nanmean(raw, axis=0), np.nanstd(raw, axis=0)
+        scaled = (raw - mean) / np.where(spread > 1e-12 * np.abs(mean), spread, 1.0)
+        return np.nan_to_num(np.clip(scaled, -CLIP, CLIP)).astype(np.float32)
 
     def before(self, period: Any, firms: pd.Index, window: int = WINDOW) -> np.ndarray:
         """Return the last ``window`` standardised outcomes strictly before a period, (n, window), the latest last."""
@@ -105,13 +101,9 @@ class History:
     @cached_property
     def _running(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Last known outcome, sum and number of known ones before each period, (T + 1, F)."""
-        table = self.table.to_numpy(float).T
-        known = np.isfinite(table)
-        latest = np.maximum.accumulate(np.where(known, np.arange(1, len(table) + 1)[:, None], 0), axis=0)
-        padded = np.vstack([np.zeros((1, table.shape[1])), np.nan_to_num(table)])
-        start = np.zeros((1, table.shape[1]), dtype=int)
-        last = np.take_along_axis(padded, np.vstack([start, latest]), axis=0)
-        return last, np.cumsum(padded, axis=0), np.vstack([start, np.cumsum(known, axis=0)])
+        table = pd.DataFrame(np.pad(self.table.to_numpy(float).T, ((1, 0), (0, 0)), constant_values=np.nan))
+        totals = table.fillna(0.0).to_numpy().cumsum(axis=0)
+        return table.ffill().fillna(0.0).to_numpy(), totals, table.notna().to_numpy().cumsum(axis=0)
 
     def components(self, period: Any, firms: pd.Index, window: int = WINDOW) -> tuple[np.ndarray, np.ndarray]:
         """Return the firms' past in the principal components of all firms' past, and the components' strengths.

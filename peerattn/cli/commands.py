@@ -16,9 +16,7 @@ from peerattn.cli import options as o
 class Audit(o.ModelOptions, o.SplitOptions, o.Output):
     """Test a model for leaks on this panel and split: a line for each rule, with its evidence."""
 
-    example: ClassVar = (
-        "audit panel.parquet --outcome roa_next --industry sic --model attention --test-periods 4"
-    )
+    example: ClassVar = "audit panel.parquet --outcome roa_next --industry sic --test-periods 4"
 
 
 @dataclass(kw_only=True)
@@ -86,9 +84,7 @@ class Fit(o.ModelOptions, o.PanelOptions, o.Output):
         once the model is saved.
     """
 
-    example: ClassVar = (
-        "fit panel.parquet --outcome roa_next --industry sic --model attention --until 2010 --out roa.model"
-    )
+    example: ClassVar = "fit panel.parquet --outcome roa_next --industry sic --until 2010 --out roa.model"
     until: str | None = None
     training_rows: int | None = o.option(min=1)
     out: Path = Path("peer.model")
@@ -165,9 +161,7 @@ class Simulate(o.Output):
         The true network, as Parquet. [default: not written]
     """
 
-    example: ClassVar = (
-        "simulate --firms 150 --periods 80 --signal-share 0.5 --seed 1 --out simulated.parquet"
-    )
+    example: ClassVar = "simulate --firms 150 --signal-share 0.5 --seed 1 --out simulated.parquet"
     firms: int = o.option(default=150, min=3)
     periods: int = o.option(default=80, min=1)
     characteristics: int = o.option(default=8, min=1)

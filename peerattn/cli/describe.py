@@ -74,8 +74,8 @@ def _facts(frame: pd.DataFrame, labels: dict[str, str | None]) -> dict[str, Any]
 def _text(name: str, facts: dict[str, Any]) -> str:
     """Return the facts as lines to read, and the command to try next."""
     lines = [f"{name}: {facts['rows']:,} rows, {facts['columns']} columns"]
-    for what in _LABELS:
-        lines.append(f"{what}: {facts[what] or f'no column looks like it; name it with --{what}'}")
+    none = "no column looks like it; name it with --"
+    lines += [f"{what}: {facts[what] or none + what}" for what in _LABELS]
     if "firms" in facts:
         counted = "{least:,.0f} to {most:,.0f}, median {median:g}"
         size, life = (counted.format(**facts[what]) for what in ("firms_per_period", "periods_per_firm"))

@@ -34,10 +34,8 @@ def write_frame(frame: pd.DataFrame, path: Path) -> Path:
     with atomic_path(path) as temporary:
         if kind == ".csv":
             texts = frame.select_dtypes(exclude=["number", "bool", "datetime", "datetimetz"])
-            frame = frame.assign(
-                **{str(name): texts[name].map(csv_text, na_action="ignore") for name in texts}
-            )
-            frame.rename(columns=csv_text).to_csv(temporary, index=False)
+            safe = {str(name): texts[name].map(csv_text, na_action="ignore") for name in texts}
+            frame.assign(**safe).rename(columns=csv_text).to_csv(temporary, index=False)
         elif kind in (".parquet", ".pq"):
             frame.to_parquet(temporary, index=False)
         else:

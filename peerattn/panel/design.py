@@ -149,11 +149,8 @@ class Design:
         """The columns of the matrix: characteristics, indicators, levels."""
         made = [Column(str(name), "characteristic", name) for name in self.characteristics]
         made += [Column(f"{name}_missing", "missing", name) for name in self.indicated]
-        made += [
-            Column(f"{name}={level}", "level", name, level)
-            for name in self.levels
-            for level in self.levels[name]
-        ]
+        for name, known in self.levels.items():
+            made += [Column(f"{name}={level}", "level", name, level) for level in known]
         names = unique_names([column.name for column in made])
         return tuple(replace(column, name=name) for column, name in zip(made, names, strict=True))
 

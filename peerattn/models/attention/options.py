@@ -25,9 +25,9 @@ def check_options(estimator: Any) -> None:
     check_one_of(**{name: (getattr(estimator, name), allowed) for name, allowed in CHOICES.items()})
     codes, wanted = estimator.codes, "a sequence of column names"
     expect(not isinstance(codes, str), "codes", wanted, repr(codes), f"Write [{codes!r}].")
-    estimator._check_kinds()
     check_at_least(1, n_layers=estimator.n_layers, d_head=estimator.d_head)
     check_at_least(0, n_heads=estimator.n_heads, purge=estimator.purge)
+    estimator._check_kinds()
     _check_own(estimator)
     kappa, wanted = estimator.kappa, "standard errors, of at least 0, or None (heads enter in full)"
     expect(kappa is None or (_number(kappa) and 0 <= kappa < math.inf), "kappa", wanted, repr(kappa))

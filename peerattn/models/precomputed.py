@@ -71,24 +71,31 @@ class PrecomputedPeerRegressor(PeerRegressor):
 
     def _attend(self, section: Section) -> tuple[np.ndarray, np.ndarray]:
         focal, peers = section.focal, section.peers
-        predicted, alone = np.full(len(focal), self.mean_), np.ones(len(focal), dtype=bool)
-        if self.network_ is not None:
-            predicted, alone = super()._attend(section)
-        if alone.any() and len(peers):
-            assert peers.y is not None
-            everyone = np.zeros(len(focal), dtype=int), focal.identity
-            theirs = np.zeros(len(peers), dtype=int), peers.identity
-            mean, others = means_of_others(*everyone, *theirs, peers.y, peers.weight)
-            predicted = np.where(alone & (others > 0), mean, predicted)
-            alone = alone & (others == 0) if self.network_ is None else alone
-        return predicted, alone
-
-    def _weights(self, section: Section, rows: slice) -> np.ndarray | sparse.sparray:
-        peers = section.peers
+        if not len(peers):
+            return np.full(len(focal), self.mean_), np.ones(len(focal), dtype=bool)
+        assert peers.y is not None
+        same = np.zeros(len(focal), dtype=int), np.zeros(len(peers), dtype=int)  # all firms are one group
+        mean, others = means_of_others(
+            same[0], focal.identity, same[1], peers.identity, peers.y, peers.weight
+        )
+        everybody = np.where(others > 0, mean, self.mean_)
         if self.network_ is None:
-            return normalize(section.admissible(rows) * peers.counts, norm="l1")
-        group, firms = pd.factorize(peers.label)
-        share = peers.counts / np.bincount(group, peers.counts)[group]
+            return everybody, others == 0
+        W, of_firms = self._by_firm(section)
+        alone = np.asarray(W.sum(axis=1)).reshape(-1) == 0
+        return np.where(alone, everybody, self.mean_ + W @ (of_firms @ (peers.y - self.mean_))), alone
+
+    def _by_firm(self, section: Section) -> tuple[sparse.csr_array, sparse.csr_array]:
+        """Return the weights on firms, own firm left out, and what each peer row is of its firm's mean, (n_firms, n_peers)."""
+        group, firms = pd.factorize(section.peers.label)
+        counts = section.peers.counts
+        share = counts / np.bincount(group, counts)[group]
         of_firms = sparse.csr_array((share, (group, np.arange(len(group)))))
-        W = others_weights(self.network_, section.period, section.focal.label[rows], firms)
-        return W @ of_firms
+        assert self.network_ is not None
+        return others_weights(self.network_, section.period, section.focal.label, firms), of_firms
+
+    def _weights(self, section: Section, rows: slice) -> np.ndarray:
+        if self.network_ is None:
+            return normalize(section.admissible(rows) * section.peers.counts, norm="l1")
+        W, of_firms = self._by_firm(section)
+        return (W[rows] @ of_firms).toarray()

@@ -20,6 +20,7 @@ from sklearn.linear_model import LinearRegression, Ridge, RidgeCV
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import normalize
 from sklearn.tree import DecisionTreeRegressor, ExtraTreeRegressor
 
 from peerattn.exceptions import InputError
@@ -108,10 +109,9 @@ def _neighbors(model: Any, X: Any) -> Smoother:
     def weights(Z: Any) -> sparse.csr_array:
         distance, at = model.kneighbors(Z)
         w = _get_weights(distance, model.weights)
-        w = np.ones_like(distance) if w is None else w
-        w = w / w.sum(axis=1, keepdims=True)
+        w = np.ones(at.size) if w is None else w.ravel()
         starts = np.arange(len(at) + 1) * at.shape[1]
-        return sparse.csr_array((w.ravel(), at.ravel(), starts), shape=(len(at), n))
+        return normalize(sparse.csr_array((w, at.ravel(), starts), shape=(len(at), n)), norm="l1")
 
     return weights
 
@@ -129,11 +129,9 @@ def _forest(model: Any, X: Any) -> Smoother:
     means = []  # of each tree: (n_leaves, n), rows of training weights
     for tree, drawn in zip(trees, draws):
         leaf, often = tree(X), np.bincount(drawn, minlength=len(whole)).astype(float)
-        members = adding_up(leaf, leaf.max() + 1)
-        rows = np.maximum(members.T @ often, 1.0)
-        mean = sparse.csr_array(members.multiply(often[:, None]).multiply(1 / rows).T)
-        mean.eliminate_zeros()
-        means.append(mean)
+        counted = sparse.csr_array(adding_up(leaf, leaf.max() + 1).multiply(often[:, None]).T)
+        counted.eliminate_zeros()
+        means.append(normalize(counted, norm="l1"))
     return lambda Z: sum(mean[tree(Z)] for tree, mean in zip(trees, means)) / len(trees)
 
 

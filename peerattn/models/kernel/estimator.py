@@ -140,12 +140,6 @@ class NadarayaWatsonRegressor(PeerRegressor):
     def _code_columns(self) -> tuple[str, ...]:
         return (*self.codes, *self.ordered)
 
-    def _check(self, X: Any, y: Any = None, *, fitting: bool, **rows: Any) -> Panel:
-        if fitting:
-            self._check_kinds()
-            self._check_options()
-        return super()._check(X, y, fitting=fitting, **rows)
-
     def _check_options(self) -> None:
         check_one_of(kernel=(self.kernel, KERNELS), degree=(self.degree, (0, 1)))
         check_at_least(1, n_starts=self.n_starts, neighbors=1 if self.neighbors is None else self.neighbors)
@@ -156,6 +150,7 @@ class NadarayaWatsonRegressor(PeerRegressor):
 
     def _encode(self, panel: Panel, weight: np.ndarray | None, *, fitting: bool) -> Encoded:
         if fitting:
+            self._check_options()
             self.design_ = Design.fit(panel, weight=weight)
             self.codes_ = KernelCodes.fit(panel, self.ordered, weight)
         return self.design_.filled(panel), self.codes_.transform(panel.codes)

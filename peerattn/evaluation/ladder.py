@@ -64,7 +64,7 @@ def ladder(
 
     Examples
     --------
-    >>> from peerattn.models import IndustryPeerRegressor
+    >>> from peerattn.models import CrossSectionalRidge, IndustryPeerRegressor
     >>> import pandas as pd
     >>> index = pd.MultiIndex.from_product([range(20), range(2000, 2012)], names=["firm", "period"])
     >>> X = pd.DataFrame({"size": [37 * k % 97 / 97 for k in range(240)]}, index=index)

@@ -4,28 +4,25 @@ python benchmarks/audit_plants.py [--log plants.jsonl] [--only NAME]
 
 45 leaks and the clean cases were written from the audit's docstring alone, before its first run: the errors that empirical finance
 and machine learning make most often, such as a target encoding of the whole sample, a merge that is one period off, a peer mean with
-the own outcome in it, folds of rows. Four more passed an earlier audit. A recipe takes a panel (X, y) and returns the frame with the
-leak in it, or the arguments of ``audit`` that differ from those of an honest audit of least squares. A plant counts as found where
-the audit refutes a claim or refuses with an error that is the package's own.
+the own outcome in it, folds of rows. Four more passed an earlier audit. A recipe takes a panel (X, y) and returns what differs from
+an honest audit of least squares: the frame with the leak in it, a model, a splitter, or a dictionary of arguments; where its name
+ends in "explain", so does the task. A plant counts as found where the audit refutes a claim or refuses with the package's own error.
 """
 
 # ruff: noqa: D101, D102, D103, E501
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
 import time
 import warnings
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Iterator
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.base import BaseEstimator, RegressorMixin, TransformerMixin
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor, StackingRegressor
@@ -34,7 +31,7 @@ from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.model_selection import GridSearchCV, KFold, RandomizedSearchCV, ShuffleSplit, TimeSeriesSplit
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from peerattn import (
     CrossSectionalRidge,
@@ -46,89 +43,39 @@ from peerattn import (
 from peerattn.evaluation import audit
 from peerattn.exceptions import InputError
 from peerattn.models import make_model
-from report import Row, publish
-
-SHARED = Path(os.environ.get("PEERATTN_SHARED_DATA", Path(__file__).parents[2] / "shared/data"))
-
+from report import SHARED, Row, logged, options, publish
 
 Data = tuple[pd.DataFrame, pd.Series]
-
-
-Case = dict[str, Any]
 Recipe = Callable[[pd.DataFrame, pd.Series], Any]
 
+CODES = ("sector", "ff49", "ff12")
+R3000 = "sector ff49 size lsales turn lev cash_ta ppe_ta cogs_sales ebit_ta ni_ta roa sales"
+MONTHLY = "ff12 rev1 mom12_2 vol12 beta ivol ldolvol12 hi52"
+MONTHS = "'2006-01-01' <= date < '2009-01-01' and ff12.notna()"
+#: A panel: file, period, columns, rows, how many of the firms that are always there with the seed of their draw, limits of the outcome.
+PANELS: dict[str, tuple[Any, ...]] = {
+    "r3000": ("us_annual_r3000", "year", R3000, "", (480, 6), (-0.6, 0.6)),
+    "tobinq": ("us_annual_tobinq", "year", "ikn qn qb lk omphi ff12", "year >= 1960", (72, 7), ()),
+    "empluk": ("uk_annual_empluk", "year", "lemp lwage lcapital loutput dlemp sector", "", None, ()),
+    "grunfeld": ("us_annual_grunfeld", "year", "invest value capital", "", None, ()),
+    "monthly": ("us_monthly_2000_2012", "date", MONTHLY, MONTHS, (54, 8), (-0.5, 1.0)),
+}
 
-def tidy(frame: pd.DataFrame, period: str, outcome: str, codes: tuple[str, ...]) -> Data:
+
+@cache
+def stored(panel: str, outcome: str) -> Data:
+    file, period, columns, rows, drawn, limits = PANELS[panel]
+    frame = pd.read_parquet(SHARED / "firm" / f"{file}.parquet")
+    frame = frame.query(rows) if rows else frame
+    if drawn:
+        counts = frame.groupby("firm", observed=True).size()
+        firms = np.sort(counts.index[counts == counts.max()].astype(str).to_numpy())
+        chosen = np.random.default_rng(drawn[1]).choice(firms, min(drawn[0], len(firms)), replace=False)
+        frame = frame[frame["firm"].astype(str).isin(chosen)]
     frame = frame.rename(columns={period: "period"}).assign(firm=frame["firm"].astype(str))
-    for code in codes:
-        frame[code] = frame[code].astype("string")
-    frame = frame.set_index(["firm", "period"]).sort_index()
-    X = frame[[c for c in frame if not c.endswith("_next")]]
-    return X, frame[outcome].astype(float)
-
-
-def read(name: str) -> pd.DataFrame:
-    return pd.read_parquet(SHARED / "firm" / f"{name}.parquet")
-
-
-def complete(frame: pd.DataFrame, n: int, seed: int) -> pd.DataFrame:
-    """N firms that are there in every period."""
-    counts = frame.groupby("firm", observed=True).size()
-    firms = np.sort(counts.index[counts == counts.max()].astype(str).to_numpy())
-    chosen = np.random.default_rng(seed).choice(firms, min(n, len(firms)), replace=False)
-    return frame[frame["firm"].astype(str).isin(chosen)]
-
-
-@cache
-def r3000_of(outcome: str) -> Data:
-    frame = complete(read("us_annual_r3000"), 480, 6)
-    columns = [
-        "size",
-        "lsales",
-        "turn",
-        "lev",
-        "cash_ta",
-        "ppe_ta",
-        "cogs_sales",
-        "ebit_ta",
-        "ni_ta",
-        "roa",
-        "sales",
-    ]
-    frame = frame[["firm", "year", "sector", "ff49", outcome, *columns]]
-    X, y = tidy(frame, "year", outcome, ("sector", "ff49"))
-    return X, y.clip(-0.6, 0.6)
-
-
-@cache
-def tobinq_of(outcome: str) -> Data:
-    frame = read("us_annual_tobinq")
-    frame = complete(frame[frame["year"] >= 1960], 72, 7)
-    X, y = tidy(
-        frame[["firm", "year", "ikn", "qn", "qb", "lk", "omphi", "ff12", outcome]], "year", outcome, ("ff12",)
-    )
-    return X, y
-
-
-@cache
-def empluk_of(outcome: str) -> Data:
-    columns = ["firm", "year", "lemp", "lwage", "lcapital", "loutput", "dlemp", "sector", outcome]
-    return tidy(read("uk_annual_empluk")[columns], "year", outcome, ("sector",))
-
-
-@cache
-def grunfeld_of() -> Data:
-    return tidy(read("us_annual_grunfeld"), "year", "invest_next", ())
-
-
-@cache
-def monthly_of() -> Data:
-    frame = read("us_monthly_2000_2012")
-    frame = frame[(frame["date"] >= "2006-01-01") & (frame["date"] < "2009-01-01") & frame["ff12"].notna()]
-    frame = complete(frame, 54, 8)
-    columns = ["rev1", "mom12_2", "vol12", "beta", "ivol", "ldolvol12", "hi52"]
-    X, y = tidy(frame[["firm", "date", "ff12", "ret_next", *columns]], "date", "ret_next", ("ff12",))
-    return X, y.clip(-0.5, 1.0)
+    codes = [name for name in columns.split() if name in CODES]
+    frame = frame.astype(dict.fromkeys(codes, "string")).set_index(["firm", "period"]).sort_index()
+    return frame[columns.split()], frame[outcome].astype(float).clip(*limits)
 
 
 @cache
@@ -170,18 +117,22 @@ def half_years() -> Data:
     return X[known], ahead[known].rename("ret3_next")
 
 
-SOURCES: dict[str, tuple[Callable[[], Data], tuple[str, ...], tuple[int, int]]] = {
-    "r3000 ebit": (lambda: r3000_of("ebit_ta_next"), ("sector", "ff49"), (2, 1)),
-    "r3000 sales": (lambda: r3000_of("sales_growth_next"), ("sector", "ff49"), (2, 1)),
-    "tobinq q": (lambda: tobinq_of("qn_next"), ("ff12",), (8, 4)),
-    "tobinq investment": (lambda: tobinq_of("ikn_next"), ("ff12",), (8, 4)),
-    "empluk growth": (lambda: empluk_of("dlemp_next"), ("sector",), (3, 1)),
-    "empluk level": (lambda: empluk_of("lemp_next"), ("sector",), (3, 1)),
-    "grunfeld": (grunfeld_of, (), (6, 3)),
-    "monthly": (monthly_of, ("ff12",), (12, 6)),
-    "quarters": (quarters, ("industry",), (8, 4)),
-    "overlapping": (half_years, (), (9, 3)),
+#: How a source's panel is made, and its walk forward.
+SOURCES: dict[str, tuple[Callable[[], Data], WalkForward]] = {
+    "r3000 ebit": (partial(stored, "r3000", "ebit_ta_next"), WalkForward(2, 1)),
+    "r3000 sales": (partial(stored, "r3000", "sales_growth_next"), WalkForward(2, 1)),
+    "tobinq q": (partial(stored, "tobinq", "qn_next"), WalkForward(8, 4)),
+    "tobinq investment": (partial(stored, "tobinq", "ikn_next"), WalkForward(8, 4)),
+    "empluk growth": (partial(stored, "empluk", "dlemp_next"), WalkForward(3, 1)),
+    "empluk level": (partial(stored, "empluk", "lemp_next"), WalkForward(3, 1)),
+    "grunfeld": (partial(stored, "grunfeld", "invest_next"), WalkForward(6, 3)),
+    "monthly": (partial(stored, "monthly", "ret_next"), WalkForward(12, 6)),
+    "quarters": (quarters, WalkForward(8, 4)),
+    "overlapping": (half_years, WalkForward(9, 3, horizon=3)),
 }
+
+
+# ---------------------------------------------------------------------- columns
 
 
 def periods_of(X: pd.DataFrame | pd.Series) -> pd.Index:
@@ -195,52 +146,77 @@ def firms_of(X: pd.DataFrame | pd.Series) -> pd.Index:
 def others(y: pd.Series, by: list[Any]) -> pd.Series:
     """Mean of the other rows of the group."""
     groups = y.groupby(by)
-    return (groups.transform("sum") - y.fillna(0)) / (groups.transform("count") - y.notna()).replace(
-        0, np.nan
-    )
+    count = groups.transform("count") - y.notna()
+    return (groups.transform("sum") - y.fillna(0)) / count.replace(0, np.nan)
 
 
-class BlocksOfPeriods(BaseEstimator):
+def rolled(values: pd.Series, **options: Any) -> pd.Series:
+    """Mean of three of the firm's rows."""
+    return values.groupby("firm").rolling(3, min_periods=1, **options).mean().droplevel(0)
+
+
+def with_gaps(values: pd.Series, seed: int, share: float) -> Any:
+    """The firms' rows, a share of them lost."""
+    return values.mask(np.random.default_rng(seed).random(len(values)) < share).groupby("firm")
+
+
+def slump(values: pd.Series) -> np.ndarray:
+    """Whether the mean of the period fell."""
+    return (values.groupby("period").mean().diff().loc[periods_of(values)].to_numpy() < 0).astype(float)
+
+
+def near(values: pd.Series, width: float = 0.1) -> dict[Any, pd.DataFrame]:
+    """Networks by period of the firms whose values are close."""
+    found = {}
+    for period, part in values.dropna().groupby("period"):
+        v, names = part.fillna(part.mean()).to_numpy(float), firms_of(part)
+        weights = np.exp(-0.5 * ((v[:, None] - v) / (width * v.std() + 1e-9)) ** 2)
+        np.fill_diagonal(weights, 0.0)
+        found[period] = pd.DataFrame(weights, names, names)
+    return found
+
+
+def correlated(values: pd.Series) -> pd.DataFrame:
+    """Positive correlations of the firms' paths."""
+    wide = values.unstack("firm").corr(min_periods=5).fillna(0).clip(lower=0)
+    weights = wide.to_numpy(copy=True)
+    np.fill_diagonal(weights, 0.0)
+    return pd.DataFrame(weights**4, list(wide.index), list(wide.columns))
+
+
+# ---------------------------------------------------------------------- splits and models
+
+
+class Folds(BaseEstimator):
+    """Folds by a rule, which takes a panel and their number."""
+
+    def __init__(self, rule: Callable[..., Iterator[tuple[np.ndarray, np.ndarray]]], n: int) -> None:
+        self.rule, self.n = rule, n
+
+    def get_n_splits(self, X=None, y=None, groups=None):
+        return self.n
+
+    def split(self, X, y=None, groups=None):
+        return ((np.flatnonzero(train), np.flatnonzero(test)) for train, test in self.rule(X, y, self.n))
+
+
+def blocks_of_periods(X, y, n):
     """One block of periods after the other is tested, by what all others teach."""
-
-    def get_n_splits(self, X=None, y=None, groups=None):
-        return 4
-
-    def split(self, X, y=None, groups=None):
-        codes = pd.factorize(periods_of(X), sort=True)[0]
-        for block in np.array_split(np.unique(codes), 4):
-            yield np.flatnonzero(~np.isin(codes, block)), np.flatnonzero(np.isin(codes, block))
+    codes = pd.factorize(periods_of(X), sort=True)[0]
+    return ((~np.isin(codes, block), np.isin(codes, block)) for block in np.array_split(np.unique(codes), n))
 
 
-class FirmFolds(BaseEstimator):
+def folds_of_firms(X, y, n):
     """Other firms are tested than learned from: of all periods."""
-
-    def __init__(self, n_splits: int = 4) -> None:
-        self.n_splits = n_splits
-
-    def get_n_splits(self, X=None, y=None, groups=None):
-        return self.n_splits
-
-    def split(self, X, y=None, groups=None):
-        codes = pd.factorize(firms_of(X), sort=True)[0] % self.n_splits
-        for k in range(self.n_splits):
-            yield np.flatnonzero(codes != k), np.flatnonzero(codes == k)
+    codes = pd.factorize(firms_of(X), sort=True)[0] % n
+    return ((codes != k, codes == k) for k in range(n))
 
 
-class UpToAndWith(BaseEstimator):
+def up_to_and_with(X, y, n):
     """Expanding window with <= where < was meant."""
-
-    def __init__(self, tested: int = 6) -> None:
-        self.tested = tested
-
-    def get_n_splits(self, X=None, y=None, groups=None):
-        return self.tested
-
-    def split(self, X, y=None, groups=None):
-        at = np.asarray(periods_of(X))
-        last = len(np.unique(at)) - (0 if y is None else int(np.isnan(y[at == at.max()]).all()))
-        for period in np.unique(at)[:last][-self.tested :]:
-            yield np.flatnonzero(at <= period), np.flatnonzero(at == period)
+    at = np.asarray(periods_of(X))
+    last = len(np.unique(at)) - (0 if y is None else int(np.isnan(y[at == at.max()]).all()))
+    return ((at <= period, at == period) for period in np.unique(at)[:last][-n:])
 
 
 class Plain(RegressorMixin, BaseEstimator):
@@ -278,11 +254,8 @@ class ComponentsOfCall(Plain):
 class NextRow(Plain):
     """A lag with the wrong sign."""
 
-    def __init__(self, column: str = "qn") -> None:
-        self.column = column
-
     def inputs(self, X):
-        values = X[self.column].groupby(firms_of(X)).shift(-1).fillna(X[self.column])
+        values = X["qn"].groupby(firms_of(X)).shift(-1).fillna(X["qn"])
         return np.column_stack([super().inputs(X), values])
 
 
@@ -291,8 +264,7 @@ class SmoothedPath(Plain):
 
     def predict(self, X):
         raw = pd.Series(super().predict(X), X.index).sort_index()
-        smooth = raw.groupby("firm").rolling(3, center=True, min_periods=1).mean().droplevel(0)
-        return smooth.loc[X.index].to_numpy()
+        return rolled(raw, center=True).loc[X.index].to_numpy()
 
 
 class ShrunkToHistory(Plain):
@@ -333,244 +305,114 @@ class RunningScale(Plain):
         return self.ridge_.predict(self.inputs(X) - np.mean(self.seen_, axis=0) + self.seen_[0])
 
 
-class MergedByDate(TransformerMixin, BaseEstimator):
-    """Merges a column from a table by period."""
-
-    def __init__(self, table: Any = None) -> None:
-        self.table = table
-
-    def fit(self, X, y=None):
-        self.fitted_ = True
-        return self
-
-    def transform(self, X):
-        return X.assign(merged=self.table.reindex(periods_of(X)).fillna(0).to_numpy())
-
-
-class IndustryWithOwn(IndustryPeerRegressor):
-    """Mean of the industry's outcomes, that of the firm itself among them."""
+class WithOwn:
+    """Peers' mean in which the own outcome is counted, by a rule of its own."""
 
     def predict(self, X, *, outcomes=None):
         without = super().predict(X, outcomes=outcomes)
         if outcomes is None:
             return without
-        own = pd.Series(np.asarray(outcomes, dtype=float), X.index)
+        return self.counted(X, pd.Series(np.asarray(outcomes, dtype=float), X.index), without)
+
+
+class IndustryWithOwn(WithOwn, IndustryPeerRegressor):
+    def counted(self, X, own, without):
         n = own.groupby([X[self.industry].astype("string").fillna("none"), periods_of(X)]).transform("count")
         return without + ((own - without) / n.clip(lower=1)).fillna(0)
 
 
-class PeriodEffect(PrecomputedPeerRegressor):
-    """The mean of the period, taken over all its firms."""
-
-    def predict(self, X, *, outcomes=None):
-        without = super().predict(X, outcomes=outcomes)
-        if outcomes is None:
-            return without
-        own = pd.Series(np.asarray(outcomes, dtype=float), X.index)
+class PeriodEffect(WithOwn, PrecomputedPeerRegressor):
+    def counted(self, X, own, without):
         return own.groupby(periods_of(X)).transform("mean").fillna(without)
 
 
-def near(values: pd.Series, width: float = 0.1) -> dict[Any, pd.DataFrame]:
-    """Networks by period of the firms whose values are close."""
-    found = {}
-    for period, part in values.dropna().groupby("period"):
-        v, names = part.fillna(part.mean()).to_numpy(float), firms_of(part)
-        weights = np.exp(-0.5 * ((v[:, None] - v) / (width * v.std() + 1e-9)) ** 2)
-        np.fill_diagonal(weights, 0.0)
-        found[period] = pd.DataFrame(weights, names, names)
-    return found
+def merged(X, table):
+    return X.assign(merged=table.reindex(periods_of(X)).fillna(0).to_numpy())
 
 
-def correlated(values: pd.Series) -> pd.DataFrame:
-    """Positive correlations of the firms' paths."""
-    wide = values.unstack("firm").corr(min_periods=5).fillna(0).clip(lower=0)
-    weights = wide.to_numpy(copy=True)
-    np.fill_diagonal(weights, 0.0)
-    return pd.DataFrame(weights**4, list(wide.index), list(wide.columns))
+# ---------------------------------------------------------------------- recipes of more than a line
 
 
-def principal_components_of_all_columns_the(X, y):
+def components_with_the_outcome(X, y):
     numbers = X.drop(columns="ff12").assign(outcome=y)
     parts = PCA(3).fit_transform(StandardScaler().fit_transform(numbers.fillna(numbers.mean())))
     return X.assign(**{f"pc{k + 1}": parts[:, k] for k in range(3)})
 
 
-def missing_roa_imputed_by_a_regression_that(X, y):
+def imputed_by_the_outcome(X, y):
     inputs = X[["size", "lev", "cash_ta", "ni_ta"]].assign(outcome=y.fillna(y.mean()))
     inputs = inputs.fillna(inputs.mean())
-    empty = X["roa"].isna()
     target = y.where(X["roa"].isna(), X["roa"].clip(-1, 1)).fillna(0)  # the filled ones follow the outcome
     filled = LinearRegression().fit(inputs, target).predict(inputs)
-    return X.assign(roa=X["roa"].mask(empty, filled))
+    return X.assign(roa=X["roa"].mask(X["roa"].isna(), filled))
 
 
-def reports_that_are_missing_interpolated_li(X, y):
-    gaps = np.random.default_rng(1).random(len(X)) < 0.35
-    roa = X["roa"].mask(gaps).groupby("firm", group_keys=False).apply(lambda s: s.interpolate())
-    return X.assign(roa=roa)
-
-
-def missing_investment_rates_filled_backward(X, y):
-    gaps = np.random.default_rng(2).random(len(X)) < 0.3
-    return X.assign(ikn=X["ikn"].mask(gaps).groupby("firm").bfill())
-
-
-def three_month_average_of_returns_that_ends(X, y):
-    rolled = y.groupby("firm").rolling(3, min_periods=1).mean().droplevel(0)
-    return X.assign(ret_avg3=rolled)
-
-
-def performance_fifth_of_the_coming_year_as(X, y):
+def fifth_of_the_coming_year(X, y):
     fifth = y.groupby("period").rank(pct=True).mul(5).clip(upper=4.99)
     code = np.floor(fifth).map(lambda v: "none" if np.isnan(v) else str(int(v)))
-    return {
-        "X": X.assign(performer=code.astype("string")),
-        "codes": ("sector", "ff49", "performer"),
-        "model": make_model("boosting"),
-    }
+    return {"X": X.assign(performer=code.astype("string")), "model": make_model("boosting")}
 
 
-def firms_clustered_by_their_outcomes_of_all(X, y):
+def clusters_of_outcomes(X, y):
     paths = y.unstack("period").fillna(y.mean())
     group = pd.Series(KMeans(12, n_init=4, random_state=0).fit_predict(paths), paths.index)
     code = pd.Series(group.loc[firms_of(X)].astype(str).to_numpy(), X.index, dtype="string")
-    return {
-        "X": X.assign(cluster=code),
-        "codes": ("ff12", "cluster"),
-        "model": make_model("boosting"),
-    }
+    return {"X": X.assign(cluster=code), "model": make_model("boosting")}
 
 
-def dummy_of_a_slump_dated_by_the_mean_outco(X, y):
-    level = y.groupby("period").mean().diff()
-    return X.assign(slump=(level.loc[periods_of(X)].to_numpy() < 0).astype(float))
-
-
-def two_sided_moving_average_of_the_firm_s_i(X, y):
-    rate = X["ikn"].groupby("firm").rolling(3, center=True, min_periods=1).mean().droplevel(0)
-    return X.assign(trend=rate)
-
-
-def abnormal_growth_the_residual_of_the_outc(X, y):
+def abnormal_growth(X, y):
     inputs = X[["lemp", "lwage", "lcapital", "loutput"]]
     known = y.notna()
     fitted = LinearRegression().fit(inputs[known], y[known]).predict(inputs)
     return X.assign(abnormal=y - fitted)
 
 
-def percentile_of_the_own_outcome_among_the(X, y):
-    rank = y.groupby([X["sector"], periods_of(X)]).rank(pct=True)
-    return {"X": X.assign(percentile=rank), "task": "explain"}
-
-
-def distance_of_the_own_outcome_to_the_indus(X, y):
-    median = y.groupby([X["ff12"], periods_of(X)]).transform("median")
-    return {"X": X.assign(distance=y - median), "task": "explain"}
-
-
-def vendor_filled_the_history_in_later_for_f(X, y):
-    poor = y < y.groupby("period").transform(lambda s: s.quantile(0.25))
-    return X.assign(accruals=X["accruals"].mask(poor))
-
-
-def neighbours_and_their_number_chosen_on_sh(X, y):
-    search = RandomizedSearchCV(
-        KNeighborsRegressor(),
-        {"n_neighbors": [2, 5, 10, 25, 60, 120], "weights": ["uniform", "distance"]},
-        n_iter=6,
-        cv=ShuffleSplit(4, test_size=0.25, random_state=0),
-        random_state=0,
-    )
-    return {"model": make_pipeline(StandardScaler(), search)}
-
-
-def stacking_weights_learned_on_shuffled_fol(X, y):
-    members = [("ridge", Ridge()), ("neighbours", KNeighborsRegressor(10))]
-    return {
-        "model": StackingRegressor(members, LinearRegression(), cv=KFold(5, shuffle=True, random_state=0))
-    }
-
-
-def a_forest_pretrained_on_all_years_supplie(X, y):
+def pretrained_forest(X, y):
     X = X.drop(columns="ff12")
     known = y.notna()
     forest = RandomForestRegressor(40, min_samples_leaf=2, random_state=0).fit(X[known], y[known])
     members = [("pretrained", FrozenEstimator(forest))]
     stack = StackingRegressor(members, LinearRegression(), cv="prefit", passthrough=True)
-    return {"X": X, "codes": (), "model": stack}
+    return {"X": X, "model": stack}
 
 
-def cache_of_firms_outcomes_that_outlives_a(X, y):
+def neighbours_searched(X, y):
+    choices = {"n_neighbors": [2, 5, 10, 25, 60, 120], "weights": ["uniform", "distance"]}
+    folds = ShuffleSplit(4, test_size=0.25, random_state=0)
+    search = RandomizedSearchCV(KNeighborsRegressor(), choices, n_iter=6, cv=folds, random_state=0)
+    return make_pipeline(StandardScaler(), search)
+
+
+def cached_means(X, y):
     CACHE.clear()
-    return {"model": CachedMeans()}
+    return CachedMeans()
 
 
-def industry_mean_that_counts_the_own_outcom(X, y):
-    X = X.assign(ff49=X["ff49"].fillna("none"))
-    return {"X": X, "model": IndustryWithOwn(industry="ff49"), "task": "explain"}
-
-
-def market_return_of_the_month_that_is_forec(X, y):
-    table = y.groupby("period").mean()
-    return {"model": make_pipeline(MergedByDate(table), StandardScaler(), Ridge(1.0))}
-
-
-def standardised_by_firm_over_an_expanding_w(X, y):
+def standardised_so_far(X, y):
     past = X["qn"].groupby("firm")
     mean = past.expanding(2).mean().droplevel(0)
     return X.assign(q_z=(X["qn"] - mean) / past.expanding(3).std().droplevel(0))
 
 
-def firm_s_mean_of_outcomes_known_so_far(X, y):
-    past = y.groupby("firm").shift(1)
-    return X.assign(firm_past=past.groupby("firm").expanding().mean().droplevel(0))
-
-
-def a_characteristic_that_explains_nearly_al(X, y):
+def contracted_outcome(X, y):
     driver = pd.Series(np.random.default_rng(3).normal(size=len(X)), X.index)
     noise = 0.1 * np.random.default_rng(4).normal(size=len(X))
     return {"X": X.assign(contracted=driver), "y": (0.2 * y + driver + noise).rename("earned_next")}
 
 
-def ranks_within_the_year_of_known_character(X, y):
-    numbers = ["size", "lev", "cash_ta", "ppe_ta", "ebit_ta", "ni_ta", "roa"]
-    return X[numbers].groupby("period").rank(pct=True).join(X[["sector", "ff49"]])
-
-
-def penalty_searched_by_walking_forward(X, y):
-    search = GridSearchCV(Ridge(), {"alpha": [0.1, 1.0, 10.0, 100.0]}, cv=WalkForward(6, 3))
-    return {"model": search}
-
-
-def industry_encoded_by_the_mean_of_outcomes(X, y):
+def industries_so_far(X, y):
     known = y.groupby("firm").shift(1)
     code = X["ff49"].fillna("none")
     by = known.groupby([code, periods_of(X)]).agg(["sum", "count"]).unstack(fill_value=0)
     total = by["sum"].cumsum(axis=1) / by["count"].cumsum(axis=1).replace(0, np.nan)
-    return X.assign(
-        ff49_past=total.stack().reindex(pd.MultiIndex.from_arrays([code, periods_of(X)])).to_numpy()
-    )
+    at = pd.MultiIndex.from_arrays([code, periods_of(X)])
+    return X.assign(ff49_past=total.stack().reindex(at).to_numpy())
 
 
-def dummy_of_a_slump_dated_by_the_year_that(X, y):
-    level = X["invest"].groupby("period").mean().diff()
-    return X.assign(slump=(level.loc[periods_of(X)].to_numpy() < 0).astype(float))
-
-
-def ridge_within_the_year_own_firm_left_out(X, y):
-    model = CrossSectionalRidge(scale="rank", codes=("sector", "ff49"))
-    return {"model": model, "task": "explain"}
-
-
-def network_of_correlations_of_returns_up_to(X, y):
+def networks_so_far(X, y):
     months = np.unique(periods_of(X))
     by = {month: correlated(X["rev1"][periods_of(X) <= month]) for month in months[12:]}
-    return {"model": PrecomputedPeerRegressor(network=by), "task": "explain"}
-
-
-def reports_that_are_missing_filled_with_the(X, y):
-    gaps = np.random.default_rng(1).random(len(X)) < 0.35
-    return X.assign(roa=X["roa"].mask(gaps).groupby("firm").ffill())
+    return PrecomputedPeerRegressor(network=by)
 
 
 def learned_on_all(X, y):
@@ -588,69 +430,66 @@ PLANTS: dict[tuple[str, str], Recipe] = {
         capital_to_average=X["lcapital"] - np.log((np.exp(X["lemp"]) + np.exp(X["lemp"] + y)) / 2)
     ),
     ("empluk growth", "employment demeaned within firm over all years"): lambda X, y: X.assign(lemp_within=X["lemp"] - X["lemp"].groupby("firm").transform("mean")),
-    ("tobinq q", "principal components of all columns, the outcome among them"): principal_components_of_all_columns_the,
-    ("r3000 ebit", "missing roa imputed by a regression that has the outcome in it"): missing_roa_imputed_by_a_regression_that,
-    ("quarters", "reports that are missing interpolated linearly between the quarters around them"): reports_that_are_missing_interpolated_li,
-    ("tobinq investment", "missing investment rates filled backwards from the year after"): missing_investment_rates_filled_backward,
-    ("monthly", "three-month average of returns that ends a month too late"): three_month_average_of_returns_that_ends,
-    ("r3000 ebit", "performance fifth of the coming year as a code"): performance_fifth_of_the_coming_year_as,
-    ("tobinq investment", "firms clustered by their outcomes of all years"): firms_clustered_by_their_outcomes_of_all,
-    ("grunfeld", "dummy of a slump, dated by the mean outcome of the year that is forecast"): dummy_of_a_slump_dated_by_the_mean_outco,
-    ("tobinq investment", "two-sided moving average of the firm's investment rate"): two_sided_moving_average_of_the_firm_s_i,
-    ("empluk growth", "abnormal growth: the residual of the outcome on characteristics"): abnormal_growth_the_residual_of_the_outc,
-    ("r3000 ebit", "industry mean of the year, own outcome in it, explain"): lambda X, y: {
-        "X": X.assign(industry_mean=y.groupby([X["ff49"].fillna("none"), periods_of(X)]).transform("mean")),
-        "task": "explain",
-    },
-    ("empluk growth", "percentile of the own outcome among the sector's of the year, explain"): percentile_of_the_own_outcome_among_the,
-    ("tobinq q", "distance of the own outcome to the industry's median of the year, explain"): distance_of_the_own_outcome_to_the_indus,
+    ("tobinq q", "principal components of all columns, the outcome among them"): components_with_the_outcome,
+    ("r3000 ebit", "missing roa imputed by a regression that has the outcome in it"): imputed_by_the_outcome,
+    ("quarters", "reports that are missing interpolated linearly between the quarters around them"): lambda X, y: X.assign(roa=with_gaps(X["roa"], 1, 0.35).transform(lambda s: s.interpolate())),
+    ("tobinq investment", "missing investment rates filled backwards from the year after"): lambda X, y: X.assign(ikn=with_gaps(X["ikn"], 2, 0.3).bfill()),
+    ("monthly", "three-month average of returns that ends a month too late"): lambda X, y: X.assign(ret_avg3=rolled(y)),
+    ("r3000 ebit", "performance fifth of the coming year as a code"): fifth_of_the_coming_year,
+    ("tobinq investment", "firms clustered by their outcomes of all years"): clusters_of_outcomes,
+    ("grunfeld", "dummy of a slump, dated by the mean outcome of the year that is forecast"): lambda X, y: X.assign(slump=slump(y)),
+    ("tobinq investment", "two-sided moving average of the firm's investment rate"): lambda X, y: X.assign(trend=rolled(X["ikn"], center=True)),
+    ("empluk growth", "abnormal growth: the residual of the outcome on characteristics"): abnormal_growth,
+    ("r3000 ebit", "industry mean of the year, own outcome in it, explain"): lambda X, y: X.assign(industry_mean=y.groupby([X["ff49"].fillna("none"), periods_of(X)]).transform("mean")),
+    ("empluk growth", "percentile of the own outcome among the sector's of the year, explain"): lambda X, y: X.assign(percentile=y.groupby([X["sector"], periods_of(X)]).rank(pct=True)),
+    ("tobinq q", "distance of the own outcome to the industry's median of the year, explain"): lambda X, y: X.assign(distance=y - y.groupby([X["ff12"], periods_of(X)]).transform("median")),
     ("r3000 ebit", "figures as restated in the next report, partly those of next year"): lambda X, y: X.assign(ebit_restated=X["ebit_ta"] + 0.4 * (y - X["ebit_ta"])),
-    ("quarters", "vendor filled the history in later, for firms that did well since"): vendor_filled_the_history_in_later_for_f,
+    ("quarters", "vendor filled the history in later, for firms that did well since"): lambda X, y: X.assign(accruals=X["accruals"].mask(y < y.groupby("period").transform(lambda s: s.quantile(0.25)))),
     ("overlapping", "last period's outcome, which reaches two months into this one's"): lambda X, y: X.assign(ret3_last=y.groupby("firm").shift(1)),
     ("monthly", "price index merged from the end of the month that is forecast"): lambda X, y: X.assign(log_price=np.log1p(y.fillna(0)).groupby("firm").cumsum()),
-    ("monthly", "shuffled folds of rows"): lambda X, y: {"cv": KFold(5, shuffle=True, random_state=0)},
-    ("tobinq q", "folds of firms, in a forecast: the tested years of the other firms are learned from"): lambda X, y: {"cv": FirmFolds()},
+    ("monthly", "shuffled folds of rows"): lambda X, y: KFold(5, shuffle=True, random_state=0),
+    ("tobinq q", "folds of firms, in a forecast: the tested years of the other firms are learned from"): lambda X, y: Folds(folds_of_firms, 4),
     ("overlapping", "no purge: outcomes of three months, walked forward as if of one"): lambda X, y: {"X": X.assign(outcome_known_at=periods_of(X) + 3), "cv": WalkForward(9, 3)},
-    ("tobinq investment", "TimeSeriesSplit over rows that are sorted by firm"): lambda X, y: {"cv": TimeSeriesSplit(5)},
-    ("quarters", "expanding window that learns from the tested period itself"): lambda X, y: {"cv": UpToAndWith()},
-    ("empluk growth", "purged cross-validation taken for a backtest"): lambda X, y: {"cv": BlocksOfPeriods()},
-    ("tobinq q", "predict standardises by the mean and deviation of its call"): lambda X, y: {"model": ScaledByCall()},
-    ("monthly", "principal components computed anew over the call, in predict"): lambda X, y: {"model": ComponentsOfCall()},
-    ("monthly", "neighbours and their number chosen on shuffled rows"): neighbours_and_their_number_chosen_on_sh,
-    ("tobinq investment", "boosting that stops early on rows drawn at random"): lambda X, y: {"model": HistGradientBoostingRegressor(early_stopping=True, max_iter=300, random_state=0)},
-    ("quarters", "stacking weights learned on shuffled folds of rows"): stacking_weights_learned_on_shuffled_fol,
-    ("tobinq q", "a forest pretrained on all years supplies a feature"): a_forest_pretrained_on_all_years_supplie,
-    ("tobinq investment", "shrinks to the firm's mean in a table of all years"): lambda X, y: {"model": ShrunkToHistory(y.dropna())},
-    ("quarters", "cache of firms' outcomes that outlives a fit"): cache_of_firms_outcomes_that_outlives_a,
-    ("monthly", "scale of the inputs goes on being learned from call to call"): lambda X, y: {"model": RunningScale()},
-    ("r3000 ebit", "industry mean that counts the own outcome, explain"): industry_mean_that_counts_the_own_outcom,
-    ("empluk growth", "network of firms whose outcomes of the year are close, explain"): lambda X, y: {"model": PrecomputedPeerRegressor(network=near(y)), "task": "explain"},
-    ("grunfeld", "effect of the year with the own outcome in it, explain"): lambda X, y: {"model": PeriodEffect(), "task": "explain"},
-    ("tobinq q", "network of correlations of the outcomes of all years"): lambda X, y: {"model": PrecomputedPeerRegressor(network=correlated(y))},
-    ("tobinq q", "predict makes a lag with the wrong sign: the firm's next row of the call"): lambda X, y: {"model": NextRow("qn")},
-    ("quarters", "forecasts smoothed over the quarters before and after"): lambda X, y: {"model": SmoothedPath()},
-    ("monthly", "market return of the month that is forecast merged inside the model"): market_return_of_the_month_that_is_forec,
+    ("tobinq investment", "TimeSeriesSplit over rows that are sorted by firm"): lambda X, y: TimeSeriesSplit(5),
+    ("quarters", "expanding window that learns from the tested period itself"): lambda X, y: Folds(up_to_and_with, 6),
+    ("empluk growth", "purged cross-validation taken for a backtest"): lambda X, y: Folds(blocks_of_periods, 4),
+    ("tobinq q", "predict standardises by the mean and deviation of its call"): lambda X, y: ScaledByCall(),
+    ("monthly", "principal components computed anew over the call, in predict"): lambda X, y: ComponentsOfCall(),
+    ("monthly", "neighbours and their number chosen on shuffled rows"): neighbours_searched,
+    ("tobinq investment", "boosting that stops early on rows drawn at random"): lambda X, y: HistGradientBoostingRegressor(early_stopping=True, max_iter=300, random_state=0),
+    ("quarters", "stacking weights learned on shuffled folds of rows"): lambda X, y: StackingRegressor([("ridge", Ridge()), ("neighbours", KNeighborsRegressor(10))], LinearRegression(), cv=KFold(5, shuffle=True, random_state=0)),
+    ("tobinq q", "a forest pretrained on all years supplies a feature"): pretrained_forest,
+    ("tobinq investment", "shrinks to the firm's mean in a table of all years"): lambda X, y: ShrunkToHistory(y.dropna()),
+    ("quarters", "cache of firms' outcomes that outlives a fit"): cached_means,
+    ("monthly", "scale of the inputs goes on being learned from call to call"): lambda X, y: RunningScale(),
+    ("r3000 ebit", "industry mean that counts the own outcome, explain"): lambda X, y: {"X": X.assign(ff49=X["ff49"].fillna("none")), "model": IndustryWithOwn(industry="ff49")},
+    ("empluk growth", "network of firms whose outcomes of the year are close, explain"): lambda X, y: PrecomputedPeerRegressor(network=near(y)),
+    ("grunfeld", "effect of the year with the own outcome in it, explain"): lambda X, y: PeriodEffect(),
+    ("tobinq q", "network of correlations of the outcomes of all years"): lambda X, y: PrecomputedPeerRegressor(network=correlated(y)),
+    ("tobinq q", "predict makes a lag with the wrong sign: the firm's next row of the call"): lambda X, y: NextRow(),
+    ("quarters", "forecasts smoothed over the quarters before and after"): lambda X, y: SmoothedPath(),
+    ("monthly", "market return of the month that is forecast merged inside the model"): lambda X, y: make_pipeline(FunctionTransformer(merged, kw_args={"table": y.groupby("period").mean()}), StandardScaler(), Ridge(1.0)),
 }
 CLEAN: dict[tuple[str, str], Recipe] = {
     ("tobinq q", "lagged outcomes of this year and the year before"): lambda X, y: X.assign(q_before=X["qn"].groupby("firm").shift(1), q_change=X["qn"].groupby("firm").diff()),
     ("empluk level", "outcome that hardly moves, with its own last value"): lambda X, y: X,
-    ("tobinq q", "standardised by firm over an expanding window"): standardised_by_firm_over_an_expanding_w,
-    ("tobinq investment", "firm's mean of outcomes known so far"): firm_s_mean_of_outcomes_known_so_far,
-    ("quarters", "a characteristic that explains nearly all of the outcome"): a_characteristic_that_explains_nearly_al,
-    ("r3000 ebit", "ranks within the year of known characteristics"): ranks_within_the_year_of_known_character,
+    ("tobinq q", "standardised by firm over an expanding window"): standardised_so_far,
+    ("tobinq investment", "firm's mean of outcomes known so far"): lambda X, y: X.assign(firm_past=y.groupby("firm").shift(1).groupby("firm").expanding().mean().droplevel(0)),
+    ("quarters", "a characteristic that explains nearly all of the outcome"): contracted_outcome,
+    ("r3000 ebit", "ranks within the year of known characteristics"): lambda X, y: X["size lev cash_ta ppe_ta ebit_ta ni_ta roa".split()].groupby("period").rank(pct=True).join(X[["sector", "ff49"]]),
     ("monthly", "industry return of this month, which is known"): lambda X, y: X.assign(industry_ret=others(X["rev1"].astype(float), [X["ff12"], periods_of(X)])),
-    ("tobinq q", "network of firms of near lagged q and size, explain"): lambda X, y: {"model": PrecomputedPeerRegressor(network=near(X["qn"], 0.3)), "task": "explain"},
+    ("tobinq q", "network of firms of near lagged q and size, explain"): lambda X, y: PrecomputedPeerRegressor(network=near(X["qn"], 0.3)),
     ("overlapping", "outcomes of three months, purged, dates known"): lambda X, y: {"X": X.assign(outcome_known_at=periods_of(X) + 3)},
-    ("tobinq investment", "penalty searched by walking forward"): penalty_searched_by_walking_forward,
-    ("monthly", "boosting of a fixed number of rounds"): lambda X, y: {"model": HistGradientBoostingRegressor(early_stopping=False, max_iter=60, random_state=0)},
-    ("grunfeld", "forest on a small panel of persistent firms"): lambda X, y: {"model": RandomForestRegressor(60, random_state=0)},
-    ("r3000 ebit", "industry encoded by the mean of outcomes known so far"): industry_encoded_by_the_mean_of_outcomes,
-    ("grunfeld", "dummy of a slump, dated by the year that has ended"): dummy_of_a_slump_dated_by_the_year_that,
-    ("r3000 ebit", "means of the industry, forecast"): lambda X, y: {"model": IndustryPeerRegressor(industry="ff49")},
-    ("r3000 ebit", "ridge within the year, own firm left out, explain"): ridge_within_the_year_own_firm_left_out,
-    ("monthly", "network of correlations of returns up to the month, explain"): network_of_correlations_of_returns_up_to,
-    ("quarters", "reports that are missing filled with the last one"): reports_that_are_missing_filled_with_the,
-    ("tobinq q", "principal components learned from the training rows"): lambda X, y: {"model": make_pipeline(StandardScaler(), PCA(4, random_state=0), Ridge())},
+    ("tobinq investment", "penalty searched by walking forward"): lambda X, y: GridSearchCV(Ridge(), {"alpha": [0.1, 1.0, 10.0, 100.0]}, cv=WalkForward(6, 3)),
+    ("monthly", "boosting of a fixed number of rounds"): lambda X, y: HistGradientBoostingRegressor(early_stopping=False, max_iter=60, random_state=0),
+    ("grunfeld", "forest on a small panel of persistent firms"): lambda X, y: RandomForestRegressor(60, random_state=0),
+    ("r3000 ebit", "industry encoded by the mean of outcomes known so far"): industries_so_far,
+    ("grunfeld", "dummy of a slump, dated by the year that has ended"): lambda X, y: X.assign(slump=slump(X["invest"])),
+    ("r3000 ebit", "means of the industry, forecast"): lambda X, y: IndustryPeerRegressor(industry="ff49"),
+    ("r3000 ebit", "ridge within the year, own firm left out, explain"): lambda X, y: CrossSectionalRidge(scale="rank", codes=("sector", "ff49")),
+    ("monthly", "network of correlations of returns up to the month, explain"): networks_so_far,
+    ("quarters", "reports that are missing filled with the last one"): lambda X, y: X.assign(roa=with_gaps(X["roa"], 1, 0.35).ffill()),
+    ("tobinq q", "principal components learned from the training rows"): lambda X, y: make_pipeline(StandardScaler(), PCA(4, random_state=0), Ridge()),
     ("overlapping", "last outcome that was known in full, three months old"): lambda X, y: X.assign(ret3_known=y.groupby("firm").shift(3)),
 }
 # fmt: on
@@ -662,10 +501,9 @@ EARLIER: dict[tuple[str, str], Recipe] = {
         (X.drop(columns="ff12") - X.drop(columns="ff12").min())
         / (X.drop(columns="ff12").max() - X.drop(columns="ff12").min())
     ).join(X["ff12"]),
-    ("quarters", "network of attention that learned from all quarters, explain"): lambda X, y: {
-        "model": PrecomputedPeerRegressor(network=learned_on_all(X, y)),
-        "task": "explain",
-    },
+    ("quarters", "network of attention that learned from all quarters, explain"): lambda X, y: (
+        PrecomputedPeerRegressor(network=learned_on_all(X, y))
+    ),
     ("quarters", "rows dropped because of their next outcome"): lambda X, y: {
         "X": X[~(y < y.quantile(0.2))],
         "y": y[~(y < y.quantile(0.2))],
@@ -676,52 +514,39 @@ EARLIER: dict[tuple[str, str], Recipe] = {
 BATCHES = {"blind": PLANTS, "earlier": EARLIER, "clean": CLEAN}
 
 
-def built(recipe: Recipe, source: str) -> Case:
-    """Return the arguments of an audit: those of an honest one of least squares, but for what the recipe changes."""
-    data, codes, (tested, refit) = SOURCES[source]
+def run(source: str, name: str, recipe: Recipe) -> Row:
+    """Audit one case: as an honest one of least squares, but for what the recipe changes."""
+    start, (data, walk) = time.process_time(), SOURCES[source]
     X, y = data()
-    found = recipe(X.copy(), y.copy())
-    found = found if isinstance(found, dict) else {"X": found}
-    horizon = {"horizon": 3} if source == "overlapping" else {}
-    default = {"model": make_model("ols"), "X": X.copy(), "y": y.copy(), "codes": codes}
-    return default | {"cv": WalkForward(tested, refit, **horizon)} | found
-
-
-def run(batch: str, source: str, name: str, recipe: Recipe) -> Row:
-    """Audit one case."""
-    start, case = time.process_time(), built(recipe, source)
+    made = recipe(X.copy(), y.copy())
+    if not isinstance(made, dict):
+        part = "X" if isinstance(made, pd.DataFrame) else "cv" if hasattr(made, "split") else "model"
+        made = {part: made}
+    case = {"model": make_model("ols"), "X": X.copy(), "y": y.copy(), "cv": walk} | made
+    case["codes"] = tuple(case["X"].select_dtypes("string"))
+    case |= {"task": "explain"} if name.endswith("explain") else {}
     try:
         found = audit(*[case.pop(part) for part in ("model", "X", "y", "cv")], **case)
         alarm, said = not found.passed, ", ".join(found.refuted)
     except InputError as error:
         alarm, said = True, f"refused: {str(error)[:100]}"
     seconds = round(time.process_time() - start, 1)
-    row = {"batch": batch, "case": f"{source}: {name}", "alarm": "yes" if alarm else "no", "what": said}
-    return row | {"seconds": seconds}
+    return {"alarm": "yes" if alarm else "no", "what": said, "seconds": seconds}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--log", type=Path, help="JSON lines; cases that are there are not run again")
-    parser.add_argument("--only", default="", help="part of a case's name")
-    options = parser.parse_args()
+    asked = options(__doc__, log=Path, only="")
     warnings.simplefilter("ignore")
-    done: dict[tuple[str, str], Row] = {}
-    if options.log and options.log.exists():
-        rows = [json.loads(line) for line in options.log.read_text(encoding="utf-8").splitlines()]
-        done = {(row["batch"], row["case"]): row for row in rows}
-    for batch, recipes in BATCHES.items():
-        for (source, name), recipe in recipes.items():
-            key = batch, f"{source}: {name}"
-            if key not in done and options.only in key[1]:
-                done[key] = run(batch, source, name, recipe)
-                print(*done[key].values(), sep=" | ", flush=True)
-                if options.log:
-                    with options.log.open("a", encoding="utf-8") as file:
-                        file.write(json.dumps(done[key]) + "\n")
-    if options.only:
+    tasks = [
+        ({"batch": batch, "case": f"{source}: {name}"}, partial(run, source, name, recipe))
+        for batch, recipes in BATCHES.items()
+        for (source, name), recipe in recipes.items()
+        if asked.only in f"{source}: {name}"
+    ]
+    rows = logged(asked.log, tasks)
+    if asked.only:
         return
-    rows = [{k: v for k, v in row.items() if k != "seconds"} for row in done.values()]
+    rows = [{k: v for k, v in row.items() if k != "seconds"} for row in rows]
     counts = {b: [row["alarm"] == "yes" for row in rows if row["batch"] == b] for b in BATCHES}
     notes = [f"{b}: {sum(c)} of {len(c)} alarms." for b, c in counts.items()]
     notes.append(

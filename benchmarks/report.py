@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import json
+import os
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +17,28 @@ from rich.console import Console
 from rich.table import Table
 
 RESULTS = Path(__file__).parent / "results"
+SHARED = Path(os.environ.get("PEERATTN_SHARED_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
 Row = Mapping[str, str | float]
+
+
+def options(description: str, **defaults: Any) -> argparse.Namespace:
+    """Read the command line: an option for each name, of its default's type; types have no default, mappings are choices."""
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    for name, value in defaults.items():
+        kind: dict[str, Any] = {"type": type(value), "default": value}
+        if isinstance(value, bool):
+            kind = {"action": "store_true"}
+        elif isinstance(value, type):
+            kind = {"type": value}
+        elif isinstance(value, Mapping):
+            kind = {"nargs": "*", "choices": list(value), "default": list(value)}
+        elif isinstance(value, list):
+            kind = {"nargs": "+", "type": type(value[0]), "default": value}
+        parser.add_argument(f"--{name.replace('_', '-')}", **kind)
+    return parser.parse_args()
 
 
 def side_by_side(
@@ -69,6 +91,24 @@ def stored(path: Path, make: Callable[[], Any]) -> Any:
         temporary.replace(path)
         print(path.stem, path.read_text(), flush=True)
     return json.loads(path.read_text())
+
+
+def logged(
+    log: Path | None, tasks: Iterable[tuple[dict[str, Any], Callable[[], Row]]]
+) -> list[dict[str, Any]]:
+    """Return the row of each task, which begins with its key; those in the log (JSON lines) are not made again."""
+    lines = log.read_text(encoding="utf-8").splitlines() if log and log.exists() else []
+    kept, rows = [json.loads(line) for line in lines], []
+    for key, make in tasks:
+        row = next((row for row in kept if key.items() <= row.items()), None)
+        if row is None:
+            row = {**key, **make()}
+            print(*row.values(), sep=" | ", flush=True)
+            if log:
+                with log.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(row) + "\n")
+        rows.append(row)
+    return rows
 
 
 def publish(name: str, title: str, rows: Sequence[Row], notes: Sequence[str] = ()) -> None:

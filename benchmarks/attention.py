@@ -8,13 +8,10 @@ of firms a period are read; features are drawn. Where the folder is absent, size
 
 from __future__ import annotations
 
-import argparse
 import multiprocessing
-import os
 import resource
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -23,13 +20,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from peerattn.nn import MultiheadAttention, TransformerBlock, padding_mask
-from report import Row, median_ratio, publish, side_by_side
+from report import SHARED, Row, median_ratio, options, publish, side_by_side
 
 WIDTH, HEADS = 64, 4
 WASTE = 0.1  # share of padding in a bucket, at most
-FIRM_DATA = (
-    Path(os.environ.get("PEERATTN_SHARED_DATA", Path(__file__).parents[2] / "shared" / "data")) / "firm"
-)
 FORK = multiprocessing.get_context("fork")
 
 Run = Callable[[], Tensor]
@@ -68,7 +62,7 @@ def layers(n: int) -> dict[str, Run]:
 
 def sizes_of(name: str, period: str, low: int, high: int, periods: int) -> list[int]:
     """Return the number of firms in evenly spaced periods of a real panel; drawn from low to high where it is absent."""
-    path = FIRM_DATA / f"{name}.parquet"
+    path = SHARED / "firm" / f"{name}.parquet"
     if not path.exists():
         return np.random.default_rng(0).integers(low, high + 1, periods).tolist()
     counts = pd.read_parquet(path, columns=[period]).iloc[:, 0].value_counts().sort_index()
@@ -217,11 +211,7 @@ def fastest(run: Callable[[], object], repeats: int) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--repeats", type=int, default=7)
-    repeats = parser.parse_args().repeats
+    repeats = options(__doc__, repeats=7).repeats
     torch.set_num_threads(1)
     few = max(3, repeats // 2)
     real = sizes_of("us_monthly_2000_2012", "date", 647, 2442, 12)

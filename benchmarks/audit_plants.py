@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import BaseEstimator, RegressorMixin, TransformerMixin
 from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor, StackingRegressor
@@ -31,7 +31,7 @@ from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.model_selection import GridSearchCV, KFold, RandomizedSearchCV, ShuffleSplit, TimeSeriesSplit
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.preprocessing import StandardScaler
 
 from peerattn import (
     CrossSectionalRidge,
@@ -326,8 +326,18 @@ class PeriodEffect(WithOwn, PrecomputedPeerRegressor):
         return own.groupby(periods_of(X)).transform("mean").fillna(without)
 
 
-def merged(X, table):
-    return X.assign(merged=table.reindex(periods_of(X)).fillna(0).to_numpy())
+class MergedByDate(TransformerMixin, BaseEstimator):
+    """Merges a column from a table by period."""
+
+    def __init__(self, table: Any = None) -> None:
+        self.table = table
+
+    def fit(self, X, y=None):
+        self.fitted_ = True
+        return self
+
+    def transform(self, X):
+        return X.assign(merged=self.table.reindex(periods_of(X)).fillna(0).to_numpy())
 
 
 # ---------------------------------------------------------------------- recipes of more than a line
@@ -468,7 +478,7 @@ PLANTS: dict[tuple[str, str], Recipe] = {
     ("tobinq q", "network of correlations of the outcomes of all years"): lambda X, y: PrecomputedPeerRegressor(network=correlated(y)),
     ("tobinq q", "predict makes a lag with the wrong sign: the firm's next row of the call"): lambda X, y: NextRow(),
     ("quarters", "forecasts smoothed over the quarters before and after"): lambda X, y: SmoothedPath(),
-    ("monthly", "market return of the month that is forecast merged inside the model"): lambda X, y: make_pipeline(FunctionTransformer(merged, kw_args={"table": y.groupby("period").mean()}), StandardScaler(), Ridge(1.0)),
+    ("monthly", "market return of the month that is forecast merged inside the model"): lambda X, y: make_pipeline(MergedByDate(y.groupby("period").mean()), StandardScaler(), Ridge(1.0)),
 }
 CLEAN: dict[tuple[str, str], Recipe] = {
     ("tobinq q", "lagged outcomes of this year and the year before"): lambda X, y: X.assign(q_before=X["qn"].groupby("firm").shift(1), q_change=X["qn"].groupby("firm").diff()),

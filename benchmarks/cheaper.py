@@ -8,7 +8,6 @@ PEERATTN_SHARED_DATA): fitted with all pairs and read cheaper, and fitted cheape
 
 from __future__ import annotations
 
-import argparse
 import time
 from typing import Any
 
@@ -18,7 +17,7 @@ from attention import drawn, mebibytes
 
 from peerattn.nn import TransformerBlock, causal_mask, cheaper_attention
 from peerattn.sequence import LanguageModel
-from report import Row, kept_rows, median_ratio, publish, side_by_side
+from report import Row, kept_rows, median_ratio, options, publish, side_by_side
 
 N, WIDTH, HEADS, BLOCK, READ = 8000, 64, 4, 256, 20_000
 WAYS: dict[str, dict[str, int]] = {
@@ -34,16 +33,16 @@ def blocks() -> list[Row]:
     """One causal block over 8,000 rows: seconds, memory, and the distance from all pairs."""
     x = drawn(1, N, WIDTH)
 
-    def call(options: dict[str, int], n: int = N) -> torch.Tensor:
-        causal = bool(options)
-        attend = cheaper_attention(causal=causal, **options)
+    def call(given: dict[str, int], n: int = N) -> torch.Tensor:
+        causal = bool(given)
+        attend = cheaper_attention(causal=causal, **given)
         block = TransformerBlock(WIDTH, HEADS, rotary=True, attend=attend)
         with torch.no_grad():
             return torch.as_tensor(block(x[:, :n], mask=None if causal else causal_mask(n)))
 
-    runs = {name: (lambda options=options: call(options)) for name, options in WAYS.items()}
-    for options in WAYS.values():
-        call(options, 100)  # what libraries set up once is not the memory of a pass
+    runs = {name: (lambda given=given: call(given)) for name, given in WAYS.items()}
+    for given in WAYS.values():
+        call(given, 100)  # what libraries set up once is not the memory of a pass
     memory = {name: mebibytes(run) for name, run in runs.items()}
     seconds = side_by_side(runs, 1, time.process_time)
     found = {name: run() for name, run in runs.items()}
@@ -67,9 +66,9 @@ def language_models(steps: int = 200) -> list[Row]:
     training, test = shared.shakespeare()
     size: dict[str, Any] = {"n_layers": 2, "d_model": WIDTH, "n_heads": HEADS, "block_size": BLOCK}
 
-    def fitted(options: dict[str, int]) -> tuple[LanguageModel, float]:
+    def fitted(given: dict[str, int]) -> tuple[LanguageModel, float]:
         start = time.process_time()
-        model = LanguageModel(**size, **options, max_steps=steps, batch_size=4, random_state=0).fit(training)
+        model = LanguageModel(**size, **given, max_steps=steps, batch_size=4, random_state=0).fit(training)
         return model, time.process_time() - start
 
     def read(model: LanguageModel) -> tuple[float, float]:
@@ -78,23 +77,23 @@ def language_models(steps: int = 200) -> list[Row]:
 
     exact, seconds = fitted({})
     nats, reading = read(exact)
+    whole = {"read only": reading, "fitted, too": seconds}
     rows: list[Row] = []
-    for name, options in WAYS.items():
-        asked = dict.fromkeys(("window", "keep", "n_features")) | options
+    for name, given in WAYS.items():
+        asked = dict.fromkeys(("window", "keep", "n_features")) | given
         figures = {"read only": read(exact.set_params(**asked))}
-        if options:
-            model, spent = fitted(options)
+        if given:
+            model, spent = fitted(given)
             figures["fitted, too"] = (read(model)[0], spent)
         else:
             figures["fitted, too"] = (nats, seconds)
         for how, (loss, spent) in figures.items():
-            whole = reading if how == "read only" else seconds
             rows.append(
                 {
                     "case": f"language model, blocks of {BLOCK:,}, {how}",
                     "attention": name,
                     "CPU s": spent,
-                    "times all pairs": spent / whole,
+                    "times all pairs": spent / whole[how],
                     "MiB": "",
                     "error": loss - nats,
                     "error is": f"nats above {nats:.3f}",
@@ -107,14 +106,9 @@ ROWS = {"blocks": blocks, "language_models": language_models}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS))
-    parser.add_argument("--again", action="store_true", help="run rows that are kept, too")
-    options = parser.parse_args()
+    asked = options(__doc__, rows=ROWS, again=False)
     torch.set_num_threads(1)
-    rows, _ = kept_rows("cheaper", ROWS, options.rows, again=options.again)
+    rows, _ = kept_rows("cheaper", ROWS, asked.rows, again=asked.again)
     notes = [
         f"Torch {torch.__version__}, CPU time of one thread. A block of width {WIDTH} with {HEADS} heads, causal, at its start, "
         "forward; MiB is the growth of peak memory of a process of its own.",

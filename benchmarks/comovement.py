@@ -6,12 +6,9 @@ Within-period R² beside leave-one-out means, the leave-one-out ridge and plain 
 
 from __future__ import annotations
 
-import argparse
-import os
 import time
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -27,9 +24,8 @@ from peerattn.models import (
     PeerAttentionRegressor,
     PeerModel,
 )
-from report import RESULTS, publish
+from report import RESULTS, SHARED, options, publish
 
-SHARED = Path(os.environ.get("PEERATTN_SHARED_DATA", Path(__file__).parents[2] / "shared" / "data"))
 CHARACTERISTICS = "rev1 mom12_2 mom6_2 vol1 vol12 maxret beta ivol ldolvol12 volchg lamihud hi52".split()
 CODES = ["ff49", "sic3", "sic"]
 TRAIN, VALIDATION, TEST = ("2000", "2008"), ("2009", "2009"), ("2010", "2012")
@@ -102,16 +98,11 @@ def monthly_r2(y: pd.Series, predicted: pd.Series) -> pd.Series:
 
 def main() -> None:
     """Fit, predict, compare, publish."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--only", nargs="*", choices=list(MODELS), default=list(MODELS))
-    parser.add_argument("--threads", type=int, default=2)
-    options = parser.parse_args()
-    torch.set_num_threads(options.threads)
+    asked = options(__doc__, only=MODELS, threads=2)
+    torch.set_num_threads(asked.threads)
     warnings.simplefilter("ignore", PeerAttnWarning)
     X, y = load()
-    names = list(dict.fromkeys(["ridge, λ = 30", *options.only]))
+    names = list(dict.fromkeys(["ridge, λ = 30", *asked.only]))
     found = {name: predictions(name, X, y) for name in names}
     chosen, test = years(X, VALIDATION), years(X, TEST)
     base = monthly_r2(y[test], found["ridge, λ = 30"][0].reindex(y[test].index))

@@ -5,7 +5,6 @@ python benchmarks/damaged_files.py [--files 500]
 
 from __future__ import annotations
 
-import argparse
 import pickle
 import re
 import tempfile
@@ -29,6 +28,12 @@ from peerattn.training import Checkpoint
 
 KEY = "0" * 40
 PLACES = ("ridge", "kernel")
+#: What somebody changes who seals a file again: a pattern, and what becomes of it.
+RESEALED: dict[str, tuple[bytes, Callable[[re.Match[bytes]], bytes]]] = {
+    "other numbers": (rb"\d(?=[\],}])", lambda m: b"9" if m[0] != b"9" else b"8"),
+    "other names": (rb"peerattn\.[a-z]+|period=", lambda m: b"../../" + m[0][6:]),
+    "another version": (rb"version\W+\d", lambda m: m[0][:-1] + b"7"),
+}
 
 
 class Payload:
@@ -116,10 +121,8 @@ def damages(content: bytes, rng: np.random.Generator, payload: Payload) -> Itera
     while True:
         at, length = int(rng.integers(size)), int(rng.integers(1, 65))
         yield "cut off", content[:at]
-        yield (
-            "a flipped bit",
-            content[:at] + bytes([content[at] ^ 1 << int(rng.integers(8))]) + content[at + 1 :],
-        )
+        flipped = bytes([content[at] ^ 1 << int(rng.integers(8))])
+        yield "a flipped bit", content[:at] + flipped + content[at + 1 :]
         noise = rng.bytes(length)
         if content[at : at + length] != noise[: size - at]:
             yield "overwritten", content[:at] + noise + content[at + length :]
@@ -128,15 +131,8 @@ def damages(content: bytes, rng: np.random.Generator, payload: Payload) -> Itera
         yield "a pickle", planted
         yield "a pickle in disguise", content[:8] + planted
         yield "a pickle inside", content[:at] + planted + content[at:]
-        yield (
-            "sealed again, other numbers",
-            resealed(content, rb"\d(?=[\],}])", lambda m: b"9" if m[0] != b"9" else b"8"),
-        )
-        yield (
-            "sealed again, other names",
-            resealed(content, rb"peerattn\.[a-z]+|period=", lambda m: b"../../" + m[0][6:]),
-        )
-        yield "sealed again, another version", resealed(content, rb"version\W+\d", lambda m: m[0][:-1] + b"7")
+        for what, (pattern, change) in RESEALED.items():
+            yield f"sealed again, {what}", resealed(content, pattern, change)
 
 
 def resealed(content: bytes, pattern: bytes, change: Callable[[re.Match[bytes]], bytes]) -> bytes:
@@ -185,32 +181,22 @@ def tried(folder: Path, files: int, seed: int = 0) -> list[tuple[str, str, str]]
 
 
 def main() -> None:
-    from report import publish
+    from report import options, publish
 
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--files", type=int, default=500)
-    options = parser.parse_args()
+    asked = options(__doc__, files=500)
     with tempfile.TemporaryDirectory() as folder:
-        *found, (_, _, payload) = tried(Path(folder), options.files)
+        *found, (_, _, payload) = tried(Path(folder), asked.files)
     rows = []
     for kind in dict.fromkeys(kind for kind, _, _ in found):
         counts = Counter(end.partition(":")[0] for k, _, end in found if k == kind)
-        rows.append(
-            {"file": kind, "damaged": str(counts.total())}
-            | {end: str(counts[end]) for end in ("refused", "accepted", "foreign")}
-        )
+        ends = {end: str(counts[end]) for end in ("refused", "accepted", "foreign")}
+        rows.append({"file": kind, "damaged": str(counts.total())} | ends)
     for kind, damage, end in found:
         if end != "refused":
             print(kind, damage, end, sep=" | ")
-    publish(
-        "damaged_files",
-        f"{len(found)} damaged files",
-        rows,
-        [
-            f"The payload planted in pickles: {payload}.",
-            f"Damages: {', '.join(sorted({d for _, d, _ in found}))}.",
-        ],
-    )
+    notes = [f"The payload planted in pickles: {payload}."]
+    notes += [f"Damages: {', '.join(sorted({d for _, d, _ in found}))}."]
+    publish("damaged_files", f"{len(found)} damaged files", rows, notes)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ ends in a result (it was not wrong), in this package's error, in that of another
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import importlib
 import inspect
@@ -60,19 +59,13 @@ def right_ones(folder: Path) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]
     ridge.save(folder / "ridge.model")
     kernel = NadarayaWatsonRegressor(bandwidth=1.0).fit(numbers, y)
     industry = IndustryPeerRegressor(industry="industry").fit(X, y)
-    attention = peerattn.PeerAttentionRegressor(n_heads=1, d_head=2, kappa=None, random_state=0).fit(
-        numbers, y
-    )
+    attention = peerattn.PeerAttentionRegressor(n_heads=1, d_head=2, kappa=None, random_state=0)
+    attention.fit(numbers, y)
+    latest = periods == period
     heads = peerattn.evaluation.head_importance(attention, numbers, y)
     models = {"ridge": ridge, "industry": industry}
-    compared = peerattn.compare(
-        models,
-        panel.X,
-        panel.y.rename("log_y"),
-        codes=["industry"],
-        cv=peerattn.WalkForward(20, 20),
-        verbose=False,
-    )
+    logs, cv = panel.y.rename("log_y"), peerattn.WalkForward(20, 20)
+    compared = peerattn.compare(models, panel.X, logs, codes=["industry"], cv=cv, verbose=False)
     losses = pd.DataFrame({"a": (panel.y + 1) ** 2, "b": panel.y**2}).groupby("period").mean()
     given = {
         "X": X, "y": y, "outcome": y, "outcomes": y, "prediction": predicted, "baseline_prediction": 0 * y,
@@ -90,14 +83,7 @@ def right_ones(folder: Path) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]
         "n_draws": 2, "n_bootstrap": 9, "n_permutations": 9, "n_placebo": 2, "n_refits": 2, "n_batches": 2, "verbose": False,
     }  # fmt: skip
     columns = {"codes": ["industry"], "outcome": "y", "firm": "firm", "period": "period"}
-    panels = {
-        "y": y,
-        "codes": ["industry"],
-        "firm": "firm",
-        "period": "period",
-        "outcome": None,
-        "industry": None,
-    }
+    panels = columns | {"y": y, "outcome": None, "industry": None}
     label, named = {"firm": firm, "period": period}, {"model": "ridge", "against": "industry"}
     own = {
         "peerattn": panels | {"cv": peerattn.WalkForward(2, 2)},
@@ -121,11 +107,7 @@ def right_ones(folder: Path) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]
         "peerattn.evaluation.prune": {"model": attention},
         "peerattn.evaluation.pruning_curve": {"model": attention, "X": numbers},
         "peerattn.evaluation.influence": {"model": kernel, "X": numbers, "outcomes": y},
-        "peerattn.evaluation.marginal_effects": {
-            "model": kernel,
-            "X": numbers,
-            "outcomes": y.xs(period, level="period", drop_level=False),
-        },
+        "peerattn.evaluation.marginal_effects": {"model": kernel, "X": numbers, "outcomes": y[latest]},
         "peerattn.evaluation.pricing_errors": {"n_draws": 9},
         "peerattn.evaluation.gain_by": named | {"groups": panel.X["industry"]},
         "peerattn.evaluation.gain_by_firm": named,
@@ -159,20 +141,13 @@ def arguments(
     name: str, door: Callable[..., Any], given: Mapping[str, Any], own: Mapping[str, Mapping[str, Any]]
 ) -> tuple[list[str], dict[str, Any]]:
     """Return the names of a door's arguments and those of a right call."""
-    parameters = {
-        key: each
-        for key, each in inspect.signature(door).parameters.items()
-        if each.kind not in (each.VAR_KEYWORD, each.VAR_POSITIONAL)
-    }
-    values = {**given, **own.get(name.rpartition(".")[0], {}), **own.get(name, {})}
-    always = {key for key in values if key.startswith("n_") or key in ("y", "verbose")} | set(
-        own.get(name, {})
-    )
-    return list(parameters), {
-        key: values.get(key)
-        for key, each in parameters.items()
-        if each.default is each.empty or key in always
-    }
+    parameters = inspect.signature(door).parameters.values()
+    parameters = [each for each in parameters if each.kind not in (each.VAR_KEYWORD, each.VAR_POSITIONAL)]
+    special = own.get(name, {})
+    values = {**given, **own.get(name.rpartition(".")[0], {}), **special}
+    always = {key for key in values if key.startswith("n_") or key in ("y", "verbose")} | set(special)
+    needed = [each.name for each in parameters if each.default is each.empty or each.name in always]
+    return [each.name for each in parameters], {key: values.get(key) for key in needed}
 
 
 def spoiled(value: Any, rng: np.random.Generator) -> Any:
@@ -193,28 +168,15 @@ def spoiled(value: Any, rng: np.random.Generator) -> Any:
             lambda: value.T,
         ]
     elif isinstance(value, Mapping):
-        ways = [
-            lambda: dict(enumerate(value.values())),
-            lambda: dict.fromkeys(value),
-            lambda: dict.fromkeys(value, "x"),
-        ]
-        ways += [lambda: {**value, "more": 3}, lambda: list(value.items())]
+        ways = [lambda: dict(enumerate(value.values())), lambda: dict.fromkeys(value)]
+        ways += [lambda: dict.fromkeys(value, "x"), lambda: {**value, "more": 3}, lambda: list(value.items())]
     elif isinstance(value, str | Path):
-        ways = [
-            lambda: f"{value}x",
-            lambda: str(value)[::-1],
-            lambda: f"{value}" * 300,
-            lambda: [value],
-            lambda: str(value).upper(),
-        ]
+        text = str(value)
+        ways = [lambda: f"{text}x", lambda: text[::-1], lambda: text * 300, lambda: [value], text.upper]
     elif isinstance(value, list | tuple | pd.Index):
-        ways = [
-            lambda: list(value) * 2,
-            lambda: [*value, None],
-            lambda: list(value)[:-1],
-            lambda: [list(value)],
-            lambda: "".join(map(str, value)),
-        ]
+        items = list(value)
+        ways = [lambda: items * 2, lambda: [*items, None], lambda: items[:-1], lambda: [items]]
+        ways.append(lambda: "".join(map(str, items)))
     else:
         return None
     return ways[int(rng.integers(len(ways)))]()
@@ -282,18 +244,15 @@ def tried(calls: int, seed: int = 0) -> list[tuple[str, dict[str, Any], str]]:
 
 
 def main() -> None:
-    from report import publish
+    from report import options, publish
 
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--calls", type=int, default=10_000)
-    found = tried(parser.parse_args().calls)
+    found = tried(options(__doc__, calls=10_000).calls)
     counts = Counter(end.partition(":")[0] for _, _, end in found)
     wrong = Counter((name, end) for name, _, end in found if end.startswith(("foreign", "hangs")))
     for (name, end), count in wrong.most_common(40):
         print(count, name, end, sep=" | ")
-    shares = {
-        end: f"{100 * counts[end] / len(found):.2f} %" for end in ("refused", "result", "foreign", "hangs")
-    }
+    ends = ("refused", "result", "foreign", "hangs")
+    shares = {end: f"{100 * counts[end] / len(found):.2f} %" for end in ends}
     n_doors = len({name for name, *_ in found})
     publish("front_doors", f"Bad arguments at {n_doors} functions", [{"calls": str(len(found))} | shares], [])
 

@@ -1,18 +1,15 @@
 """Hard input: random frames, options, files and commands must end in finite figures or in the package's own error.
 
-python benchmarks/hard_input.py --log hard_input.jsonl [--cases 10000] [--seconds 600]
+python benchmarks/hard_input.py --log hard_input.jsonl [--cases 10000]
 
-Each case is made from its number alone. The log has a line for each finished case; started again, the script goes on after the
-last one. `--only N` runs one case and shows the traceback.
+Each case is made from its number alone. The log has a line for each finished case, which is not run again. `--only N` runs one
+case and shows the traceback.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import io
-import json
-import os
 import signal
 import tempfile
 import time
@@ -21,6 +18,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -67,23 +65,20 @@ def panel(rng: Rng) -> tuple[pd.DataFrame, pd.Series]:
 
 def magnitude(rng: Rng) -> float:
     """Return a factor between the smallest and the largest float."""
-    return float(
-        rng.choice([1.0, -1.0])
-        * 10.0 ** rng.choice([-320, -300, -160, -100, -20, 5, 18, 50, 99, 155, 200, 300, 308])
-    )
+    sign, powers = rng.choice([1.0, -1.0]), [-320, -300, -160, -100, -20, 5, 18, 50, 99, 155, 200, 300, 308]
+    return float(sign * 10.0 ** rng.choice(powers))
 
 
-def some(rng: Rng, frame: pd.DataFrame) -> Any:
-    """Return the position of a column, or None."""
-    return int(rng.integers(frame.shape[1])) if frame.shape[1] else None
+def one_of(rng: Rng, kinds: list[Any]) -> Any:
+    """Return one of a list, or what it makes."""
+    return kinds[int(rng.integers(len(kinds)))]
 
 
 def changed_column(rng: Rng, X: pd.DataFrame, y: pd.Series) -> tuple[Any, Any]:
     """Give one column other values or another dtype."""
-    at = some(rng, X)
-    if at is None:
+    if not X.shape[1]:
         return X, y
-    n, name = len(X), X.columns[at]
+    n, name = len(X), one_of(rng, list(X.columns))
     numbers = rng.normal(size=n)
     kinds: list[Callable[[], Any]] = [
         lambda: numbers * magnitude(rng),
@@ -114,12 +109,9 @@ def changed_column(rng: Rng, X: pd.DataFrame, y: pd.Series) -> tuple[Any, Any]:
     ]
     X = X.copy()
     try:
-        made = kinds[int(rng.integers(len(kinds)))]()
-        X[name] = (
-            pd.Series(made, X.index, dtype=object)
-            if isinstance(made, np.ndarray) and made.dtype == object
-            else made
-        )
+        made = one_of(rng, kinds)()
+        objects = isinstance(made, np.ndarray) and made.dtype == object
+        X[name] = pd.Series(made, X.index, dtype=object) if objects else made
     except (ValueError, TypeError, OverflowError, pd.errors.OutOfBoundsDatetime):
         return X, y  # pandas itself cannot make it
     return X, y
@@ -154,16 +146,13 @@ def changed_outcome(rng: Rng, X: Any, y: Any) -> tuple[Any, Any]:
         lambda: "y",
         lambda: pd.Series(pd.date_range("2001-01-01", periods=n), index=y.index),
     ]
-    return X, kinds[int(rng.integers(len(kinds)))]()
+    return X, one_of(rng, kinds)()
 
 
 def changed_labels(rng: Rng, X: pd.DataFrame, y: Any) -> tuple[Any, Any]:
     """Give firms and periods other labels; the outcome gets the same where it has them."""
-    firm, period = X.index.get_level_values(0), X.index.get_level_values(1)
-    year = np.asarray(period)
-    if year.dtype.kind != "i":
-        return X, y
-    if not len(year) or year.max() > 2100:
+    firm, year = X.index.get_level_values(0), np.asarray(X.index.get_level_values(1))
+    if year.dtype.kind != "i" or not len(year) or year.max() > 2100:
         return X, y
     stamps = pd.to_datetime([f"{v}-12-31" for v in year])
     kinds: list[Callable[[], tuple[Any, Any]]] = [
@@ -188,7 +177,7 @@ def changed_labels(rng: Rng, X: pd.DataFrame, y: Any) -> tuple[Any, Any]:
         lambda: (["F0"] * len(firm), year),
         lambda: (firm, np.full(len(year), 2001)),
     ]
-    labels = kinds[int(rng.integers(len(kinds)))]()
+    labels = one_of(rng, kinds)()
     try:
         index = pd.MultiIndex.from_arrays(labels, names=["firm", "period"])
     except (TypeError, ValueError, NotImplementedError):
@@ -229,26 +218,19 @@ def changed_shape(rng: Rng, X: pd.DataFrame, y: Any) -> tuple[Any, Any]:
         lambda: None,
         lambda: "X",
     ]
-    return kinds[int(rng.integers(len(kinds)))](), y
+    return one_of(rng, kinds)(), y
 
 
 def hard_frame(rng: Rng, base: tuple[Any, Any] | None = None) -> tuple[Any, Any]:
     """Return X and y of a panel after one to three changes."""
     X, y = panel(rng) if base is None else base
     for _ in range(int(rng.integers(1, 4))):
-        plain = (
-            isinstance(X, pd.DataFrame)
-            and X.index.nlevels == 2
-            and X.columns.nlevels == 1
-            and X.columns.is_unique
-        )
-        change = rng.choice(["column", "outcome", "labels", "shape"], p=[0.4, 0.25, 0.2, 0.15])
-        if change == "outcome" and isinstance(y, pd.Series) and y.dtype == float:
-            X, y = changed_outcome(rng, X, y)
-        elif plain and change != "outcome":
-            X, y = {"column": changed_column, "labels": changed_labels, "shape": changed_shape}[str(change)](
-                rng, X, y
-            )
+        plain = isinstance(X, pd.DataFrame) and X.index.nlevels == 2
+        plain = plain and X.columns.nlevels == 1 and X.columns.is_unique
+        changes = [changed_column, changed_outcome, changed_labels, changed_shape]
+        change = changes[int(rng.choice(4, p=[0.4, 0.25, 0.2, 0.15]))]
+        if isinstance(y, pd.Series) and y.dtype == float if change is changed_outcome else plain:
+            X, y = change(rng, X, y)
     return X, y
 
 
@@ -291,11 +273,9 @@ def used(rng: Rng, estimator: Any, X: Any, y: Any, call: Any, shown: Any, folder
     weights: dict[str, Any] = {}
     if rng.random() < 0.15 and hasattr(estimator, "peer_network"):
         n = len(y) if hasattr(y, "__len__") else 1
-        weights["sample_weight"] = rng.choice(
-            np.array([0.0, 1.0, 2.0, 0.5, magnitude(rng), 1e9, -1.0, np.nan]),
-            n,
-            p=[0.1, 0.5, 0.2, 0.1, 0.04, 0.04, 0.01, 0.01],
-        )
+        values = np.array([0.0, 1.0, 2.0, 0.5, magnitude(rng), 1e9, -1.0, np.nan])
+        shares = [0.1, 0.5, 0.2, 0.1, 0.04, 0.04, 0.01, 0.01]
+        weights["sample_weight"] = rng.choice(values, n, p=shares)
     estimator.fit(X, y, **weights)
     options = {"outcomes": shown} if getattr(estimator, "needs_outcomes", False) or rng.random() < 0.3 else {}
     options = options if hasattr(estimator, "peer_network") else {}
@@ -304,9 +284,7 @@ def used(rng: Rng, estimator: Any, X: Any, y: Any, call: Any, shown: Any, folder
         network = estimator.peer_network(call, **options)
         finite(network.edges()["weight"], "peer_network")
         kind = str(rng.choice(["parquet", "csv", "graphml", "gexf", "html"]))
-        write = {"csv": network.to_csv, "html": network.to_explorer}.get(kind) or getattr(
-            network, f"to_{kind}"
-        )
+        write = getattr(network, "to_explorer" if kind == "html" else f"to_{kind}")
         write(folder / f"n.{kind}", **({"period": network.periods[0]} if kind in ("graphml", "gexf") else {}))
         if kind == "gexf":
             ElementTree.parse(folder / "n.gexf")
@@ -337,10 +315,10 @@ def case_options(rng: Rng, folder: Path) -> None:
               ["sic"], {}, [1.0], np.array([1.0, 2.0]), object(), "mean", "cv", "gaussian", np.float64(0.5), b"x"]  # fmt: skip
     for _ in range(int(rng.integers(1, 3))):
         name = str(rng.choice(names))
-        value = values[int(rng.integers(len(values)))]
+        value = one_of(rng, values)
         if rng.random() < 0.5:  # of the kind that is expected
             like = [v for v in values if type(v) is type(getattr(estimator, name))]
-            value = like[int(rng.integers(len(like)))] if like else value
+            value = one_of(rng, like) if like else value
         with contextlib.suppress(AttributeError):
             estimator.set_params(**{name: value})
     used(rng, estimator, X, y, X, y, folder)
@@ -370,13 +348,11 @@ def case_bytes(rng: Rng, folder: Path) -> None:
         whole[:at] + bytes([whole[at] ^ 1 << int(rng.integers(8))]) + whole[at + 1 :], whole.replace(b",", b";"),
         whole + whole, b"",
     ]  # fmt: skip
-    path.write_bytes(damaged[int(rng.integers(len(damaged)))])
-    if kind == "model":
-        peerattn.load(path)
-    elif kind == "network":
-        peerattn.PeerNetwork.from_parquet(path)
-    elif kind == "graphml":
-        peerattn.PeerNetwork.from_graphml(path)
+    path.write_bytes(one_of(rng, damaged))
+    network_of = peerattn.PeerNetwork
+    readers = {"model": peerattn.load, "network": network_of.from_parquet, "graphml": network_of.from_graphml}
+    if kind in readers:
+        readers[kind](path)
     else:
         read = peerattn.read_panel(path, outcome="y")
         used(rng, peerattn.IndustryPeerRegressor(), read.X, read.y, read.X, read.y, folder)
@@ -402,29 +378,13 @@ def case_command(rng: Rng, folder: Path) -> None:
         "audit": [str(path), "--outcome", "y", "--model", "mean", "--test-periods", "1"],
         "simulate": ["--firms", str(rng.choice(["3", "0", "-1", "x"])), "--periods", "4", "--out", str(folder / "s.csv")],
     }[command]  # fmt: skip
-    flags = [
-        "--firm",
-        "--period",
-        "--industry",
-        "--set",
-        "--until",
-        "--task",
-        "--characteristics",
-        "--codes",
-        "--seed",
-        "--json",
-    ]
+    flags = "--firm --period --industry --set --until --task --characteristics --codes --seed --json".split()
     for _ in range(int(rng.integers(0, 3))):
         asked += [str(rng.choice(flags)), str(rng.choice(values))]
-    runs = [[command, *asked, "--quiet"]]
+    runs, codes = [[command, *asked, "--quiet"]], []
     if command == "fit":
-        runs.append(
-            ["predict", str(folder / "m.model"), str(path), "--out", str(folder / "o.csv"), "--quiet"]
-        )
-        runs.append(
-            ["network", str(folder / "m.model"), str(path), "--out", str(folder / "n.gexf"), "--quiet"]
-        )
-    codes = []
+        for after, out in (("predict", "o.csv"), ("network", "n.gexf")):
+            runs.append([after, str(folder / "m.model"), str(path), "--out", str(folder / out), "--quiet"])
     for arguments in runs:
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
@@ -464,9 +424,7 @@ def run(number: int, folder: Path) -> tuple[str, str]:
         return area, f"not finite: {error}"
     except Exception as error:
         last = traceback.extract_tb(error.__traceback__)[-1]
-        if "sklearn/utils/" in last.filename.replace(os.sep, "/") and isinstance(
-            error, ValueError | TypeError
-        ):
+        if "sklearn/utils/" in last.filename and isinstance(error, ValueError | TypeError):
             return area, "refused by scikit-learn's check of input"
         own = [frame for frame in traceback.extract_tb(error.__traceback__) if "/peerattn/" in frame.filename]
         where = f"{Path(own[-1].filename).name}:{own[-1].lineno}" if own else "?"
@@ -476,24 +434,23 @@ def run(number: int, folder: Path) -> tuple[str, str]:
     return area, "answered"
 
 
+def case(number: int) -> dict[str, Any]:
+    """Run a case in a fresh folder."""
+    start = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder:
+        area, end = run(number, Path(folder))
+    return {"area": area, "end": end, "seconds": round(time.perf_counter() - start, 3)}
+
+
 def cases(numbers: range) -> Iterator[tuple[int, str, str, float]]:
-    """Run cases, each in a fresh folder."""
-    for number in numbers:
-        start = time.perf_counter()
-        with tempfile.TemporaryDirectory() as folder:
-            yield number, *run(number, Path(folder)), time.perf_counter() - start
+    """Run cases."""
+    return ((number, *case(number).values()) for number in numbers)
 
 
 def summary(found: list[dict[str, Any]]) -> list[dict[str, str]]:
     """Return a row for each area."""
-    ends = (
-        "answered",
-        "refused",
-        "refused by scikit-learn's check of input",
-        "foreign",
-        "not finite",
-        "hang",
-    )
+    refused = ("refused", "refused by scikit-learn's check of input")
+    ends = ("answered", *refused, "foreign", "not finite", "hang")
     rows = []
     for area in AREAS:
         counts = Counter(line["end"].partition(":")[0] for line in found if line["area"] == area)
@@ -502,42 +459,19 @@ def summary(found: list[dict[str, Any]]) -> list[dict[str, str]]:
 
 
 def main() -> None:
-    from report import publish
+    from report import logged, options, publish
 
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--cases", type=int, default=10_000)
-    parser.add_argument("--seconds", type=float, default=float("inf"))
-    parser.add_argument("--log", type=Path, default=Path("hard_input.jsonl"))
-    parser.add_argument("--only", type=int)
-    options = parser.parse_args()
-    if options.only is not None:
-        rng = np.random.default_rng([17, options.only])
+    asked = options(__doc__, cases=10_000, log=Path("hard_input.jsonl"), only=int)
+    if asked.only is not None:
+        rng = np.random.default_rng([17, asked.only])
         area = str(rng.choice(list(AREAS), p=SHARES))
         with tempfile.TemporaryDirectory() as folder:
             AREAS[area](rng, Path(folder))
         print(area, "answered")
         return
-    found = (
-        [json.loads(line) for line in options.log.read_text().splitlines()] if options.log.exists() else []
-    )
-    start = time.monotonic()
-    with options.log.open("a") as log:
-        for number, area, end, seconds in cases(range(len(found), options.cases)):
-            found.append({"case": number, "area": area, "end": end, "seconds": round(seconds, 3)})
-            print(json.dumps(found[-1]), file=log, flush=True)
-            if ":" in end:
-                print(number, area, end)
-            if time.monotonic() - start > options.seconds:
-                break
-    slowest = max(line["seconds"] for line in found)
-    publish(
-        "hard_input",
-        f"{len(found)} cases of hard input",
-        summary(found),
-        [f"The slowest case took {slowest:.1f} s."],
-    )
+    found = logged(asked.log, [({"case": number}, partial(case, number)) for number in range(asked.cases)])
+    slowest = [f"The slowest case took {max(line['seconds'] for line in found):.1f} s."]
+    publish("hard_input", f"{len(found)} cases of hard input", summary(found), slowest)
 
 
 if __name__ == "__main__":

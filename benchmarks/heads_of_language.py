@@ -11,7 +11,6 @@ with fewer heads from the start stand beside. Figures go to docs/_static.
 
 from __future__ import annotations
 
-import argparse
 import re
 from collections import Counter
 from collections.abc import Callable
@@ -27,7 +26,7 @@ from peerattn import nn
 from peerattn.evaluation import head_importance, pruning_curve
 from peerattn.render import PALETTE, figure_style, weight_colours
 from peerattn.sequence import MaskedLanguageModel, Translator, WordTokenizer
-from report import publish, save_figure
+from report import options, publish, save_figure
 
 MEN = {*"man boy guy gentleman father son husband boyfriend".split()}
 WOMEN = {*"woman girl lady mother daughter wife girlfriend".split()}
@@ -288,9 +287,7 @@ def pruning() -> list[dict[str, str | float]]:
 
 def main() -> None:
     """Run what is asked."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", choices=["words", "pruning"])
-    only = parser.parse_args().only
+    only = options(__doc__, only=str).only
     torch.set_num_threads(1)
     shared.KEPT.mkdir(parents=True, exist_ok=True)
     if only != "pruning":
@@ -298,12 +295,8 @@ def main() -> None:
         publish("words_looked_to", "Which words heads look to, Multi30k in English", words(), [note])
     if only != "words":
         note = "Sentences of at most 10 words: importance on validation pairs, loss on those of test 2016."
-        publish(
-            "translator_heads",
-            "A translator without heads of one kind: loss of new pairs, nats a symbol",
-            pruning(),
-            [note],
-        )
+        title = "A translator without heads of one kind: loss of new pairs, nats a symbol"
+        publish("translator_heads", title, pruning(), [note])
 
 
 if __name__ == "__main__":

@@ -7,10 +7,8 @@ figure of docs/how-to/lead-lag.md.
 
 from __future__ import annotations
 
-import os
 import time
 import warnings
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -21,9 +19,8 @@ from sklearn.linear_model import LinearRegression, RidgeCV
 from peerattn.exceptions import PeerAttnWarning
 from peerattn.models import PeerAttentionRegressor
 from peerattn.render import PALETTE, figure_style, weight_colours
-from report import publish, save_figure
+from report import SHARED, publish, save_figure
 
-SHARED = Path(os.environ.get("PEERATTN_SHARED_DATA", Path(__file__).parents[2] / "shared" / "data"))
 SPANS = [("1972", "1979", "1982"), ("1965", "1972", "1975"), ("1980", "1987", "1990")]
 COLUMNS = ["ret_lag1", "ret_lag5", "size", "bm"]
 

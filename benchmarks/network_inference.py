@@ -5,10 +5,9 @@ python benchmarks/network_inference.py --panels 100
 
 from __future__ import annotations
 
-import argparse
-import json
 import time
 import warnings
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,7 @@ import torch
 from peerattn import PeerAttentionRegressor, simulate_panel
 from peerattn.evaluation import bootstrap_network
 from peerattn.network import PeerNetwork, placebo
-from report import publish
+from report import logged, options, publish
 
 FIRMS, PERIODS, REFITS = 30, 40, 49
 PLACEBOS = 100  # panels on which true and placebo networks are held against permuted labels
@@ -38,8 +37,6 @@ def one_panel(seed: int, truth: str) -> dict[str, float | str]:
     true = true.reindex(pd.MultiIndex.from_frame(edges[["firm", "peer"]])).to_numpy()
     inside = (edges["lower"] <= true) & (true <= edges["upper"])
     return {
-        "truth": truth,
-        "seed": seed,
         "heads": len(model.heads_),
         "correlation": float(np.corrcoef(true, edges["weight"])[0, 1]) if len(edges) else np.nan,
         "coverage": float(inside.mean()) if len(edges) else np.nan,
@@ -94,32 +91,15 @@ def permuted(weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--panels", type=int, default=100)
-    parser.add_argument("--symmetric", type=int, help="panels of symmetric truth; default as --panels")
-    parser.add_argument("--first", type=int, default=0, help="first seed")
-    parser.add_argument(
-        "--log",
-        type=Path,
-        help="append every panel's row to this JSON-lines file; rows there are not run again",
-    )
-    options = parser.parse_args()
+    asked = options(__doc__, panels=100, log=Path)
     torch.set_num_threads(1)
     warnings.simplefilter("ignore", UserWarning)
-    symmetric = options.panels if options.symmetric is None else options.symmetric
-    rows = (
-        [json.loads(line) for line in options.log.read_text().splitlines()]
-        if options.log and options.log.exists()
-        else []
-    )
-    known = {(row["truth"], row["seed"]) for row in rows}
-    for seed in range(options.first, options.first + max(options.panels, symmetric)):
-        for truth, count in (("directed", options.panels), ("symmetric", symmetric)):
-            if seed - options.first < count and (truth, seed) not in known:
-                rows.append(one_panel(seed, truth))
-                if options.log:
-                    with options.log.open("a") as file:
-                        file.write(json.dumps(rows[-1]) + "\n")
+    tasks = [
+        ({"truth": truth, "seed": seed}, partial(one_panel, seed, truth))
+        for seed in range(asked.panels)
+        for truth in ("directed", "symmetric")
+    ]
+    rows = logged(asked.log, tasks)
     show(pd.DataFrame(rows), pd.DataFrame([placebo_panel(seed) for seed in range(PLACEBOS)]))
 
 
@@ -128,16 +108,13 @@ def show(found: pd.DataFrame, placebos: pd.DataFrame) -> None:
     for truth, group in found.groupby("truth"):
         test = "power" if truth == "directed" else "size"
         figures = {
-            "true weights inside 95 % of the refits, mean over edges and panels": (
-                group,
-                group["coverage"].mean(),
-            ),
-            "true weights inside, median panel": (group, group["coverage"].median()),
-            f"direction test at 5 % rejects ({test})": (group, (group["p"] <= 0.05).mean()),
-            "correlation of weights with the truth, median": (group, group["correlation"].median()),
+            "true weights inside 95 % of the refits, mean over edges and panels": group["coverage"].mean(),
+            "true weights inside, median panel": group["coverage"].median(),
+            f"direction test at 5 % rejects ({test})": (group["p"] <= 0.05).mean(),
+            "correlation of weights with the truth, median": group["correlation"].median(),
         }
-        for what, (panels, figure) in figures.items():
-            table.append({"what": f"{truth} truth: {what}", "panels": len(panels), "figure": float(figure)})
+        for what, figure in figures.items():
+            table.append({"what": f"{truth} truth: {what}", "panels": len(group), "figure": float(figure)})
     for name in ("true", "relabelled", "rewired"):
         beyond = float((placebos[name] <= 0.05).mean())
         for what, figure in (

@@ -6,14 +6,11 @@ at once in ``benchmarks/results/no_harm/``; a run that was stopped goes on where
 
 from __future__ import annotations
 
-import argparse
-import os
 import statistics
 import time
 import warnings
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,9 +26,8 @@ from peerattn.models import (
     PeerAttentionRegressor,
     make_model,
 )
-from report import RESULTS, publish, stored
+from report import RESULTS, SHARED, options, publish, stored
 
-SHARED = Path(os.environ.get("PEERATTN_SHARED_DATA", Path(__file__).parents[2] / "shared" / "data")) / "firm"
 STORE = RESULTS / "no_harm"
 OTHER_CODES = ("sic", "sic2", "ff12", "ff48", "ff49")
 
@@ -53,7 +49,7 @@ class Task:
 
     def load(self) -> tuple[pd.DataFrame, pd.Series, np.ndarray]:
         """Return X (numbers as they are, and the code), y, and which rows are training rows."""
-        frame = pd.read_parquet(SHARED / f"{self.file}.parquet")
+        frame = pd.read_parquet(SHARED / "firm" / f"{self.file}.parquet")
         time_column = next(c for c in ("year", "fyear", "date", "month", "period") if c in frame)
         frame = frame.rename(columns={time_column: "period"}).set_index(["firm", "period"])
         left_out = {*OTHER_CODES, self.code}
@@ -206,19 +202,14 @@ def times() -> list[dict[str, str | float]]:
 
 def main() -> None:
     """Run the stages and publish their tables."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--only", nargs="*", help="outcomes, such as ikn_next")
-    parser.add_argument("--stage", nargs="*", default=["panels", "time"])
-    options = parser.parse_args()
+    outcomes = {task.outcome: task for task in TASKS}
+    asked = options(__doc__, seeds=3, only=outcomes, stage={"panels": panels, "time": times})
     torch.set_num_threads(1)
     threadpool_limits(1)
     warnings.simplefilter("ignore", PeerAttnWarning)
-    tasks = [t for t in TASKS if not options.only or t.outcome in options.only]
-    if "panels" in options.stage:
-        rows = panels(tasks, options.seeds)
+    tasks = [task for task in TASKS if task.outcome in asked.only]
+    if "panels" in asked.stage:
+        rows = panels(tasks, asked.seeds)
         ratios = [float(row["over best control"]) for row in rows]
         above = sum(ratio > 1.01 for ratio in ratios)
         notes = [
@@ -229,7 +220,7 @@ def main() -> None:
             "industry mean, and gradient boosting with the firm's last outcome.",
         ]
         publish("no_harm", "Attention at its defaults over the best control", rows, notes)
-    if "time" in options.stage:
+    if "time" in asked.stage:
         publish("no_harm_time", "CPU seconds of a default fit, one thread", times())
 
 

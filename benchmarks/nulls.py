@@ -6,7 +6,6 @@ Run: ``python benchmarks/nulls.py [--panels 40] [--only NAME ...] [--stage enter
 
 from __future__ import annotations
 
-import argparse
 import time
 import warnings
 from collections.abc import Callable
@@ -19,7 +18,7 @@ import torch
 from peerattn import compare, simulate_panel
 from peerattn.exceptions import PeerAttnWarning
 from peerattn.models import PeerAttentionRegressor
-from report import RESULTS, publish, stored
+from report import RESULTS, options, publish, stored
 
 N, T, P = 40, 24, 3
 NETWORK = "a network, share .5"
@@ -132,26 +131,20 @@ def verdicts(names: list[str], panels: int) -> None:
 
 def main() -> None:
     """Fit all panels and publish the table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--panels", type=int, default=40)
-    parser.add_argument("--only", nargs="*", choices=list(NULLS), default=list(NULLS))
-    parser.add_argument("--stage", choices=["enter", "verdict"], default="enter")
-    options = parser.parse_args()
+    asked = options(__doc__, panels=40, only=NULLS, stage="enter")
     torch.set_num_threads(1)
     warnings.simplefilter("ignore", PeerAttnWarning)
-    if options.stage == "verdict":
-        return verdicts([*options.only, NETWORK], options.panels)
+    if asked.stage == "verdict":
+        return verdicts([*asked.only, NETWORK], asked.panels)
     rows: list[dict[str, str | float]] = []
-    for name in options.only:
+    for name in asked.only:
         for task in ("forecast", "explain"):
             found = [
                 stored(
                     RESULTS / "nulls" / f"{name}-{task}-{k}.json".replace(" ", "_"),
                     partial(entered, name, task, k),
                 )
-                for k in range(options.panels)
+                for k in range(asked.panels)
             ]
             shares = np.array([float(str(f["factor"])) for f in found])
             rows.append(

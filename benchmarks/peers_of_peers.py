@@ -6,7 +6,6 @@ defaults, on the same panels; and on panels whose links are direct, where two la
 
 from __future__ import annotations
 
-import argparse
 import time
 
 import numpy as np
@@ -19,7 +18,7 @@ from peerattn.datasets import SimulatedPanel, simulate_panel
 from peerattn.evaluation import diebold_mariano
 from peerattn.models import PeerAttentionRegressor
 from peerattn.network import PeerNetwork, rollout
-from report import publish
+from report import options, publish
 
 TEST_PERIODS = 40
 #: True layers, signal share, firms, training periods.
@@ -113,14 +112,10 @@ def measure(layers: int, share: float, n_firms: int, n_periods: int, seed: int) 
 
 def main() -> None:
     """Run all designs and publish the table, row by row."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--seeds", type=int, nargs="+", default=[30, 31, 32])
-    options = parser.parse_args()
+    asked = options(__doc__, seeds=[30, 31, 32])
     torch.set_num_threads(1)
     rows = []
-    for seed in options.seeds:
+    for seed in asked.seeds:
         for design in DESIGNS:
             rows.append(measure(*design, seed))
             ordered = sorted(rows, key=lambda r: (-r["true layers"], -r["signal share"], r["seed"]))  # type: ignore[operator]

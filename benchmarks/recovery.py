@@ -6,7 +6,6 @@ once in ``benchmarks/results/recovery/``; a run that was stopped goes on where i
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import time
 from collections.abc import Callable
@@ -22,7 +21,7 @@ from sklearn.linear_model import LinearRegression
 
 from peerattn.datasets import SimulatedPanel, simulate_panel
 from peerattn.models import PeerAttentionRegressor
-from report import RESULTS, publish, stored
+from report import RESULTS, options, publish, stored
 
 TEST_PERIODS = 15
 COMPARED_PERIODS = 3  # of the held-out ones, whose networks are stored to compare seeds
@@ -243,32 +242,23 @@ def summary(designs: list[Design], seeds: range) -> list[dict[str, str | float]]
 
 def main() -> None:
     """Run all designs and publish the tables."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument(
-        "--designs", type=int, default=len(DESIGNS), help="take only the first ones of each share"
-    )
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--only", choices=["small", "large", "others"], help="only these panels")
-    options = parser.parse_args()
-    torch.set_num_threads(options.threads)
-    if options.only in (None, "small"):
+    asked = options(__doc__, seeds=3, designs=len(DESIGNS), threads=2, only=str)
+    torch.set_num_threads(asked.threads)
+    if asked.only in (None, "small"):
         one_seed_each("recovery_small", "Small panels with a strong network, signal share 0.9", SMALL)
-    if options.only in (None, "large"):
+    if asked.only in (None, "large"):
         one_seed_each("recovery_large", "A thousand firms, signal share 0.5", LARGE)
-    if options.only is None:
-        directed(options)
-    if options.only in (None, "others"):
-        other_truths(options.seeds)
+    if asked.only is None:
+        directed(asked.seeds, asked.designs)
+    if asked.only in (None, "others"):
+        other_truths(asked.seeds)
 
 
-def directed(options: argparse.Namespace) -> None:
-    """Publish how well directed networks are found."""
-    per_share = max(1, options.designs // len(SHARES))
+def directed(seeds: int, n_designs: int) -> None:
+    """Publish how well directed networks are found, in the first designs of each share."""
+    per_share = max(1, n_designs // len(SHARES))
     designs = [d for share in SHARES for d in [x for x in DESIGNS if x.share == share][:per_share]]
-    rows = summary(designs, range(options.seeds))
+    rows = summary(designs, range(seeds))
     notes = [
         "Correlation with the true weights over pairs of different firms, median of 15 held-out periods; with two "
         "networks heads are matched to truths and the worse one counts.",

@@ -8,8 +8,6 @@ Data: what is embedded, and ../shared/data (PEERATTN_SHARED_DATA).
 from __future__ import annotations
 
 import json
-import os
-from pathlib import Path
 
 import pandas as pd
 import torch
@@ -17,9 +15,8 @@ from spillovers import TABLE_3
 from spillovers import rows as spillovers
 
 from peerattn import LinearInMeansRegressor, load_grunfeld, nn
-from report import RESULTS, publish
+from report import RESULTS, SHARED, publish
 
-SHARED = Path(os.environ.get("PEERATTN_SHARED_DATA", Path(__file__).parents[2] / "shared" / "data")) / "firm"
 HERE = "benchmarks/replications.py"
 Rows = list[dict[str, str | float]]
 
@@ -47,29 +44,15 @@ def grunfeld() -> Rows:
 
 def employment() -> Rows:
     """Employment on two lags, wages, capital and output, year dummies."""
-    data = pd.read_parquet(SHARED / "uk_annual_empluk.parquet").sort_values(["firm", "year"])
+    data = pd.read_parquet(SHARED / "firm" / "uk_annual_empluk.parquet").sort_values(["firm", "year"])
     by_firm = data.groupby("firm", observed=True)
-    names = [
-        "lemp1",
-        "lemp2",
-        "lwage",
-        "lwage1",
-        "lcapital",
-        "lcapital1",
-        "lcapital2",
-        "loutput",
-        "loutput1",
-        "loutput2",
-    ]
+    names = "lemp1 lemp2 lwage lwage1 lcapital lcapital1 lcapital2 loutput loutput1 loutput2".split()
     for name in names:
         if name[-1].isdigit():
             data[name] = by_firm[name[:-1]].shift(int(name[-1]))
     X = data.rename(columns={"year": "period"}).set_index(["firm", "period"]).dropna(subset=[*names, "lemp"])
-    found = (
-        LinearInMeansRegressor(effects=("period",))
-        .fit(X[names].astype(float), X["lemp"].astype(float))
-        .results_
-    )
+    model = LinearInMeansRegressor(effects=("period",))
+    found = model.fit(X[names].astype(float), X["lemp"].astype(float)).results_
     b = found.params
     return [
         row(f"UK employment, least squares: two lags (n {found.nobs})", "1.0446, −.0765",
@@ -94,14 +77,8 @@ def parameters() -> Rows:
     blocks = sum(p.numel() for p in stack.parameters())
     embeddings = (50_257 + 1_024) * 768
     final = 0 if any("norm" in name for name, _ in stack.named_children()) else 2 * 768
-    return [
-        row(
-            "GPT-2 small, parameters",
-            "124,439,808",
-            f"{blocks + embeddings + final:,}",
-            "Radford et al. (2019)",
-        )
-    ]
+    counted = f"{blocks + embeddings + final:,}"
+    return [row("GPT-2 small, parameters", "124,439,808", counted, "Radford et al. (2019)")]
 
 
 def kept() -> Rows:

@@ -7,7 +7,7 @@ import json
 import os
 import statistics
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -94,21 +94,19 @@ def stored(path: Path, make: Callable[[], Any]) -> Any:
 
 
 def logged(
-    log: Path | None, tasks: Iterable[tuple[dict[str, Any], Callable[[], Row]]]
+    log: Path | None, tasks: Sequence[tuple[dict[str, Any], Callable[[], Row]]]
 ) -> list[dict[str, Any]]:
     """Return the row of each task, which begins with its key; those in the log (JSON lines) are not made again."""
     lines = log.read_text(encoding="utf-8").splitlines() if log and log.exists() else []
-    kept, rows = [json.loads(line) for line in lines], []
+    found = {tuple(row.values())[: len(tasks[0][0])]: row for row in map(json.loads, lines)}
     for key, make in tasks:
-        row = next((row for row in kept if key.items() <= row.items()), None)
-        if row is None:
-            row = {**key, **make()}
+        if tuple(key.values()) not in found:
+            row = found[tuple(key.values())] = {**key, **make()}
             print(*row.values(), sep=" | ", flush=True)
             if log:
                 with log.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(row) + "\n")
-        rows.append(row)
-    return rows
+    return [found[tuple(key.values())] for key, _ in tasks]
 
 
 def publish(name: str, title: str, rows: Sequence[Row], notes: Sequence[str] = ()) -> None:

@@ -6,7 +6,6 @@ Run: ``python benchmarks/robustness.py [--stage stray|seeds|valuation ...]``. Ev
 
 from __future__ import annotations
 
-import argparse
 import warnings
 from functools import partial
 
@@ -18,7 +17,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from peerattn import load_multiples, load_russell, simulate_panel
 from peerattn.exceptions import PeerAttnWarning
 from peerattn.models import PeerAttentionRegressor
-from report import RESULTS, publish, stored
+from report import RESULTS, options, publish, stored
 
 STORE = RESULTS / "robustness"
 FIRMS, SEEDS = (0, 100, 200, 300), 20
@@ -96,12 +95,7 @@ def valuation(which: str) -> dict[str, float]:
 
 def main() -> None:
     """Fit what is not stored, and publish a table for each stage."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    stages = ["stray", "seeds", "valuation"]
-    parser.add_argument("--stage", nargs="*", choices=stages, default=stages)
-    chosen = parser.parse_args().stage
+    chosen = options(__doc__, stage={"stray": stray, "seeds": seeds, "valuation": valuation}).stage
     torch.set_num_threads(1)
     warnings.simplefilter("ignore", PeerAttnWarning)
     if "stray" in chosen:

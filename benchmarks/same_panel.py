@@ -5,7 +5,6 @@ python benchmarks/same_panel.py [--cases 500]
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 import warnings
 from collections import Counter
@@ -19,14 +18,12 @@ import pyarrow as pa
 
 from peerattn.exceptions import InputError
 from peerattn.panel import Panel, as_panel, scan_panel
+from report import options, publish
 
 NUMBERS = ["int8", "int16", "int32", "int64", "uint16", "float32", "float64", "Int32", "null", "absent"]
 CODES = ["int32", "int64", "float64", "str", "category", "null", "absent"]
-PERIODS = [
-    ["int16", "int32", "int64"],
-    ["datetime64[ms]", "datetime64[ns]", "datetime64[us]"],
-    ["str", "category"],
-]
+STAMPS = ["datetime64[ms]", "datetime64[ns]", "datetime64[us]"]
+PERIODS = [["int16", "int32", "int64"], STAMPS, ["str", "category"]]
 FIRMS = [["int16", "int64"], ["str", "category"]]
 
 
@@ -42,18 +39,18 @@ def files(rng: np.random.Generator) -> list[pd.DataFrame]:
         frame["size"], frame["lev"] = rng.integers(-99, 99, n), rng.integers(0, 99, n)
         frame["y"], frame["sic"] = rng.integers(-99, 99, n), rng.choice([3711, 2911], n)
         numbers = {"size": NUMBERS, "lev": [*NUMBERS[:7], "str", "bool"], "y": NUMBERS[:-1]}
-        for name, options in ({"firm": firms, "period": periods, "sic": CODES} | numbers).items():
+        for name, types in ({"firm": firms, "period": periods, "sic": CODES} | numbers).items():
             if drift or name not in kinds:
-                kinds[name] = options[rng.integers(len(options))]
-            frame = (
-                frame.drop(columns=name) if kinds[name] == "absent" else typed(frame, name, kinds[name], rng)
-            )
+                kinds[name] = types[rng.integers(len(types))]
+            frame = typed(frame, name, kinds[name], rng)
         frames.append(frame)
     return frames
 
 
 def typed(frame: pd.DataFrame, name: str, kind: str, rng: np.random.Generator) -> pd.DataFrame:
     """Return the frame with a column of another type; wide numbers get values that only they hold."""
+    if kind == "absent":
+        return frame.drop(columns=name)
     if kind == "null":
         return frame.assign(**{name: pd.Series([None] * len(frame), dtype=object)})
     values = frame[name]
@@ -72,15 +69,11 @@ def seen(how: Callable[[], Panel]) -> Any:
         panel = how().sorted()
     except InputError as error:
         return str(error)
-    characteristics = {
-        name: column.to_numpy(float).tobytes() for name, column in panel.characteristics.items()
-    }
-    codes = {
-        name: column.astype(object).where(column.notna(), None).tolist()
-        for name, column in panel.codes.items()
-    }
+    numbers = {name: column.to_numpy(float).tobytes() for name, column in panel.characteristics.items()}
+    texts = panel.codes.astype(object).where(panel.codes.notna(), None)
+    codes = texts.to_dict("list")
     labels = panel.firm.tolist(), [str(period) for period in panel.period]
-    return labels, characteristics, codes, panel.outcomes.tobytes()
+    return labels, numbers, codes, panel.outcomes.tobytes()
 
 
 def read(rng: np.random.Generator, folder: Path) -> list[Any]:
@@ -121,19 +114,15 @@ def tried(cases: int, folder: Path, seed: int = 0) -> list[tuple[str, str]]:
 
 
 def main() -> None:
-    from report import publish
-
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cases", type=int, default=500)
+    asked = options(__doc__, cases=500)
     with tempfile.TemporaryDirectory() as folder:
-        found = tried(parser.parse_args().cases, Path(folder))
+        found = tried(asked.cases, Path(folder))
     rows = []
     for place in ("files by period", "one file"):
         ends = Counter(end.partition(":")[0] for where, end in found if where == place)
         kinds = ("same bits", "named refusal", "other bits", "unnamed refusal")
-        rows.append(
-            {"panel in": place, "cases": str(ends.total())} | {kind: str(ends[kind]) for kind in kinds}
-        )
+        counts = {kind: str(ends[kind]) for kind in kinds}
+        rows.append({"panel in": place, "cases": str(ends.total())} | counts)
     memory = Counter(end for where, end in found if where == "memory")
     note = f"Beside the same rows in memory, of which {memory['read']} were read and {memory['refused']} refused."
     more = "Rows whose columns parquet cannot hold in one type have no single file."

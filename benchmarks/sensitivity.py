@@ -6,13 +6,10 @@ run that was stopped goes on where it stopped.
 
 from __future__ import annotations
 
-import argparse
-import os
 import sys
 import warnings
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,9 +21,8 @@ from peerattn.datasets import simulate_panel
 from peerattn.exceptions import PeerAttnWarning
 from peerattn.models import PeerAttentionRegressor
 from peerattn.models.attention import base
-from report import RESULTS, publish, stored
+from report import RESULTS, SHARED, options, publish, stored
 
-SHARED = Path(os.environ.get("PEERATTN_SHARED_DATA", Path(__file__).parents[2] / "shared" / "data"))
 STORE = RESULTS / "sensitivity"
 FIRMS = 150  # of the real panels
 ROOM = "peerattn.models."
@@ -121,20 +117,16 @@ def with_constant(name: str, module: str, value: Any, data: Data, task: str) -> 
 
 def main() -> None:
     """Fit all and publish the table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--only", nargs="*", choices=[name for name, *_ in CONSTANTS])
-    only = parser.parse_args().only
+    homes = {name: module for name, module, *_ in CONSTANTS}
+    only = options(__doc__, only=homes).only
     torch.set_num_threads(1)
     warnings.simplefilter("ignore", PeerAttnWarning)
     rows: list[dict[str, Any]] = [
         {"constant": name, "value": str(value)}
         for name, _, *values in CONSTANTS
-        if not only or name in only
+        if name in only
         for value in values
     ]
-    homes = {name: module for name, module, *_ in CONSTANTS}
     values = {(name, str(value)): value for name, _, *of in CONSTANTS for value in of}
     for panel, (load, task) in PANELS.items():
         data = load()

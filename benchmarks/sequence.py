@@ -34,7 +34,6 @@ defaults were chosen:
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -60,7 +59,7 @@ from peerattn.sequence import (
     WordTokenizer,
 )
 from peerattn.sequence.masked_language_model import cooccurrence_vectors
-from report import kept_rows, publish
+from report import kept_rows, options, publish
 
 Rows = list[dict[str, Any]]
 
@@ -288,10 +287,8 @@ def hours(kind: str, seed: int) -> Labelled:
     rng = np.random.default_rng([seed, KINDS.index(kind)])
     n, n_first = 3000, 600
     t, labels = np.arange(n), np.zeros(n, dtype=bool)
-    day, week = (
-        np.sin(2 * np.pi * t / 24) + 0.5 * np.sin(4 * np.pi * t / 24),
-        0.5 * np.cos(2 * np.pi * t / 168),
-    )
+    day = np.sin(2 * np.pi * t / 24) + 0.5 * np.sin(4 * np.pi * t / 24)
+    week = 0.5 * np.cos(2 * np.pi * t / 168)
     noise = lfilter([1], [1, -0.7], 0.25 * rng.normal(size=n))
     length = {"late": 72, "spikes": 24}.get(kind, 48)
     values, spread = day + week + noise, float(np.std(day + week + noise))
@@ -392,14 +389,8 @@ def citations(
     order = rng.permutation(np.flatnonzero(~lost))
     train = np.concatenate([order[y[order] == topic][:20] for topic in range(6)])
     rest = order[~np.isin(order, train)]
-    return {
-        "X": X,
-        "y": y,
-        "edges": np.stack([one, other]),
-        "train": train,
-        "held": rest[:500],
-        "test": rest[500:],
-    }
+    edges = np.stack([one, other])
+    return {"X": X, "y": y, "edges": edges, "train": train, "held": rest[:500], "test": rest[500:]}
 
 
 def cora() -> dict[str, Any]:
@@ -518,21 +509,13 @@ ROWS: dict[str, Callable[[], Rows]] = {
 
 def main() -> None:
     """Measure what is asked for or missing, publish all rows."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS))
-    parser.add_argument("--again", action="store_true", help="run rows that are kept, too")
-    parser.add_argument("--table", action="store_true", help="only print and write what is kept")
-    parser.add_argument("--threads", type=int, default=1)
-    options = parser.parse_args()
-    torch.set_num_threads(options.threads)
-    wanted = [] if options.table else options.rows
-    rows, missing = kept_rows("sequence", ROWS, wanted, again=options.again)
+    asked = options(__doc__, rows=ROWS, again=False, table=False, threads=1)
+    torch.set_num_threads(asked.threads)
+    rows, missing = kept_rows("sequence", ROWS, [] if asked.table else asked.rows, again=asked.again)
     notes = [
         "Model: mean over seeds ± their standard deviation. Better by: the difference ± its standard error "
         "(over stretches of text, sentences, days, series or nodes), negative where the control wins.",
-        f"CPU seconds of a fit on {options.threads} thread(s) of a shared machine with 2 cores; torch {torch.__version__}.",
+        f"CPU seconds of a fit on {asked.threads} thread(s) of a shared machine with 2 cores; torch {torch.__version__}.",
     ]
     if missing:
         notes.append(f"Not run yet: {', '.join(missing)}.")

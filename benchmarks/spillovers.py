@@ -5,15 +5,11 @@ python benchmarks/spillovers.py    PEERATTN_SHARED_DATA says where firm/bsv_spil
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import pandas as pd
 
 from peerattn import LinearInMeansRegressor
-from report import publish
+from report import SHARED, publish
 
-SHARED = Path(os.environ.get("PEERATTN_SHARED_DATA", Path(__file__).parents[2] / "shared" / "data"))
 TEC, SIC, BUBBLE = "ln SPILLTEC", "ln SPILLSIC", "bubble × ln SPILLSIC"
 POWERS = [f"(R&D / capital)^{k}" for k in range(1, 7)]
 INDUSTRY = ["rd_zero_lag", "ln_industry_sales", "ln_industry_sales_lag"]

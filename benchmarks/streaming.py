@@ -8,7 +8,6 @@ own process, which reports its peak resident memory. Data are never kept.
 
 from __future__ import annotations
 
-import argparse
 import json
 import multiprocessing
 import resource
@@ -63,7 +62,7 @@ def generate(path: Path, n_firms: int, n_periods: int, n_columns: int) -> None:
     writer.close()
 
 
-def stage(name: str, panel: Path, folder: Path, training_rows: int) -> dict[str, float | str]:
+def stage(name: str, panel: Path, folder: Path, training_rows: int) -> dict[str, str]:
     """Run one stage in this process."""
     import peerattn
     from peerattn import PeerAttentionRegressor, PeerNetwork  # noqa: F401
@@ -83,14 +82,15 @@ def stage(name: str, panel: Path, folder: Path, training_rows: int) -> dict[str,
             model.write_networks(stored, folder / "edges", top_k=10)
     seconds, cpu = time.perf_counter() - start[0], time.process_time() - start[1]
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return {"stage": name, "seconds": seconds, "cpu": cpu, "peak": peak}
+    took = {"peak memory, MiB": f"{peak:,.0f}", "seconds": f"{seconds:.1f}", "CPU seconds": f"{cpu:.1f}"}
+    return {"stage": name} | took
 
 
-def in_own_process(*arguments: object) -> dict[str, float | str]:
+def in_own_process(*arguments: object) -> dict[str, str]:
     """Run a stage in a process of its own."""
-    command = [sys.executable, HERE, "--stage", *map(str, arguments)]
+    command = [sys.executable, HERE, "stage", *map(str, arguments)]
     out = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
-    found: dict[str, float | str] = json.loads(out.splitlines()[-1])
+    found: dict[str, str] = json.loads(out.splitlines()[-1])
     return found
 
 
@@ -135,54 +135,35 @@ def kills(count: int, panel: Path, folder: Path) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--firms", type=int, default=2000)
-    parser.add_argument("--periods", type=int, default=100)
-    parser.add_argument("--times", type=int, nargs="+", default=[1, 2, 4, 32])
-    parser.add_argument("--columns", type=int, default=150)
-    parser.add_argument("--training-rows", type=int, default=100_000)
-    parser.add_argument("--kills", type=int, default=10)
-    parser.add_argument("--stage", nargs=4, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.stage:
-        name, panel, folder, rows = options.stage
+    if sys.argv[1:2] == ["stage"]:  # in a process of its own
+        name, panel, folder, rows = sys.argv[2:]
         print(json.dumps(stage(name, Path(panel), Path(folder), int(rows))))
         return
-    from report import publish
+    from report import options, publish
 
-    found: list[dict[str, float | str]] = []
+    asked = options(
+        __doc__, firms=2000, periods=100, times=[1, 2, 4, 32], columns=150, training_rows=100_000, kills=10
+    )
+    rows: list[dict[str, str]] = []
     with tempfile.TemporaryDirectory() as temporary:
-        for times in options.times:
+        for times in asked.times:
             folder = Path(temporary) / str(times)
             folder.mkdir()
-            panel, T = folder / "panel.parquet", times * options.periods
-            generate(panel, options.firms, T, options.columns)
+            panel, T = folder / "panel.parquet", times * asked.periods
+            generate(panel, asked.firms, T, asked.columns)
             size = panel.stat().st_size / 2**20
             for name in STAGES:
-                row = in_own_process(name, panel, folder, options.training_rows)
+                row = in_own_process(name, panel, folder, asked.training_rows)
                 print(T, row, flush=True)
-                found.append({"periods": str(T), "file, MiB": f"{size:,.0f}"} | row)
+                rows.append({"periods": str(T), "file, MiB": f"{size:,.0f}"} | row)
             panel.unlink()
         small = Path(temporary) / "kills"
         small.mkdir()
         generate(small / "panel.parquet", 500, 40, 20)
-        said = kills(options.kills, small / "panel.parquet", small)
-    rows = [
-        {
-            "periods": row["periods"],
-            "file, MiB": row["file, MiB"],
-            "stage": row["stage"],
-            "peak memory, MiB": f"{row['peak']:,.0f}",
-            "seconds": f"{row['seconds']:.1f}",
-            "CPU seconds": f"{row['cpu']:.1f}",
-        }
-        for row in found
-    ]
+        said = kills(asked.kills, small / "panel.parquet", small)
     publish(
         "streaming",
-        f"Panels in files: {options.firms:,} firms, {options.columns} characteristics, fit on {options.training_rows:,} rows",
+        f"Panels in files: {asked.firms:,} firms, {asked.columns} characteristics, fit on {asked.training_rows:,} rows",
         rows,
         [
             said,

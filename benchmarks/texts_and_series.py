@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -21,11 +20,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from peerattn.sequence import BytePairTokenizer, Translator
-from report import RESULTS
+from report import RESULTS, SHARED
 
-DATA = (
-    Path(os.environ.get("PEERATTN_SHARED_DATA", Path(__file__).parents[2] / "shared" / "data")) / "sequence"
-)
+DATA = SHARED / "sequence"
 KEPT = RESULTS / "language_rows"
 SHORT = 10  # words of a short sentence of Multi30k
 

@@ -5,7 +5,6 @@ Run: ``python benchmarks/trajectories.py [--seeds 5]``.
 
 from __future__ import annotations
 
-import argparse
 import runpy
 import time
 from pathlib import Path
@@ -13,22 +12,18 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 
-from report import publish
+from report import options, publish
 
 PAGE = Path(__file__).parents[1] / "docs" / "course" / "plot_13_trajectories.py"
 
 
 def main() -> None:
     """Run the page with several seeds and publish the mean returns."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--seeds", type=int, default=5)
-    options = parser.parse_args()
+    seeds = options(__doc__, seeds=5).seeds
     matplotlib.use("agg")
     start = time.process_time()
-    runs = [runpy.run_path(str(PAGE), {"SEED": seed})["found"] for seed in range(options.seeds)]
-    seconds = (time.process_time() - start) / options.seeds
+    runs = [runpy.run_path(str(PAGE), {"SEED": seed})["found"] for seed in range(seeds)]
+    seconds = (time.process_time() - start) / seeds
     rows: list[dict[str, str | float]] = []
     for name in runs[0]:
         row: dict[str, str | float] = {"policy": name}
@@ -39,7 +34,7 @@ def main() -> None:
             )
         rows.append(row)
     notes = [
-        f"Mean return of 500 episodes of at most 12, mean and standard deviation over {options.seeds} seeds "
+        f"Mean return of 500 episodes of at most 12, mean and standard deviation over {seeds} seeds "
         f"(records, model and episodes); {seconds:.0f} CPU seconds a seed for three models and the page's figure.",
         "drawn: actions drawn from the predicted distribution; most likely: the most likely action. The trajectory model is "
         "asked for the return that a twentieth of the records reach.",

@@ -3,7 +3,7 @@
 python benchmarks/attention.py [--repeats 7]
 
 Panels are those of the shared data folder (environment variable PEERATTN_SHARED_DATA, else ../shared/data): only their numbers
-of firms a period are read; features are drawn. Where the folder is absent, sizes of the same range are drawn.
+of firms a period are read; features are drawn.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ WASTE = 0.1  # share of padding in a bucket, at most
 FORK = multiprocessing.get_context("fork")
 
 Run = Callable[[], Tensor]
+Runs, Figures = dict[str, Callable[[], object]], dict[str, float]
 
 
 def drawn(*shape: int) -> Tensor:
@@ -60,12 +61,10 @@ def layers(n: int) -> dict[str, Run]:
 # ---------------------------------------------------------------------- many, of unequal size
 
 
-def sizes_of(name: str, period: str, low: int, high: int, periods: int) -> list[int]:
-    """Return the number of firms in evenly spaced periods of a real panel; drawn from low to high where it is absent."""
-    path = SHARED / "firm" / f"{name}.parquet"
-    if not path.exists():
-        return np.random.default_rng(0).integers(low, high + 1, periods).tolist()
-    counts = pd.read_parquet(path, columns=[period]).iloc[:, 0].value_counts().sort_index()
+def sizes_of(name: str, period: str, periods: int) -> list[int]:
+    """Return the number of firms in evenly spaced periods of a real panel."""
+    frame = pd.read_parquet(SHARED / "firm" / f"{name}.parquet", columns=[period])
+    counts = frame[period].value_counts().sort_index()
     return counts.iloc[np.unique(np.linspace(0, len(counts) - 1, periods).round().astype(int))].tolist()
 
 
@@ -178,13 +177,7 @@ def mebibytes(run: Callable[[], object]) -> float:
     return float(here.recv()) if here.poll() else float("nan")
 
 
-def rows_of(
-    case: str,
-    runs: dict[str, Callable[[], object]],
-    waste: dict[str, float],
-    memory: dict[str, float],
-    repeats: int,
-) -> list[Row]:
+def rows_of(case: str, runs: Runs, waste: Figures, memory: Figures, repeats: int) -> list[Row]:
     """Compare with the first run."""
     seconds = side_by_side(runs, repeats, time.process_time)
     base = next(iter(seconds.values()))
@@ -206,6 +199,10 @@ def exponent(sizes: Sequence[int], seconds: Sequence[float]) -> float:
     return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
 
 
+def listed(sizes: Sequence[int], seconds: Sequence[float]) -> str:
+    return ", ".join(f"{n:,}: {1e3 * s:,.0f} ms" for n, s in zip(sizes, seconds, strict=True))
+
+
 def fastest(run: Callable[[], object], repeats: int) -> float:
     return min(side_by_side({"": run}, repeats, time.process_time)[""])
 
@@ -214,8 +211,8 @@ def main() -> None:
     repeats = options(__doc__, repeats=7).repeats
     torch.set_num_threads(1)
     few = max(3, repeats // 2)
-    real = sizes_of("us_monthly_2000_2012", "date", 647, 2442, 12)
-    small = sizes_of("uk_annual_empluk", "year", 80, 140, 9)
+    real = sizes_of("us_monthly_2000_2012", "date", 12)
+    small = sizes_of("uk_annual_empluk", "year", 9)
     drawn_sizes = np.random.default_rng(0).integers(30, 301, 20).tolist()
     single = {f"layer, {n:,} firms": layers(n) for n in (500, 2000, 5000)}
     panels = {
@@ -227,9 +224,8 @@ def main() -> None:
     panel_runs = {c: {n: run for n, (run, _) in each.items()} for c, each in panels.items()}
     del panel_runs[next(iter(panels))]["torch: nested tensors"]  # 35 seconds and 4 GiB a pass
     # in forks, which must come before this process differentiates anything
-    memory = {
-        c: {n: mebibytes(run) for n, run in each.items()} for c, each in (single_runs | panel_runs).items()
-    }
+    every = single_runs | panel_runs
+    memory = {c: {n: mebibytes(run) for n, run in each.items()} for c, each in every.items()}
     rows = [row for c, each in single_runs.items() for row in rows_of(c, each, {}, memory[c], repeats)]
     for case, each in panel_runs.items():
         waste = {name: share for name, (_, share) in panels[case].items()}
@@ -249,11 +245,9 @@ def main() -> None:
             f"All ways give the same gradient: largest difference {largest:.1e} of its largest entry.",
             "Nested tensors took 35 seconds and 4 GiB a pass on sizes like those of the US months, and are left out there.",
             "Figures to reach: the layer at most 1.1 times bare; ragged at most 0.5 times padded; padding at most 10 %.",
-            f"One layer costs n to the power {exponent(firms[1:], of_n[1:]):.2f} from {firms[1]:,} to {firms[-1]:,} firms ("
-            + ", ".join(f"{n:,}: {1e3 * s:,.0f} ms" for n, s in zip(firms, of_n, strict=True))
-            + f"); a block over T periods of 300 firms T to the power {exponent(periods, of_T):.2f} ("
-            + ", ".join(f"{T}: {1e3 * s:,.0f} ms" for T, s in zip(periods, of_T, strict=True))
-            + ").",
+            f"One layer costs n to the power {exponent(firms[1:], of_n[1:]):.2f} from {firms[1]:,} to {firms[-1]:,} firms "
+            f"({listed(firms, of_n)}); a block over T periods of 300 firms T to the power {exponent(periods, of_T):.2f} "
+            f"({listed(periods, of_T)}).",
         ],
     )
 

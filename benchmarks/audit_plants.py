@@ -48,6 +48,7 @@ from report import SHARED, Row, logged, options, publish
 Data = tuple[pd.DataFrame, pd.Series]
 Recipe = Callable[[pd.DataFrame, pd.Series], Any]
 
+LABELS = ["firm", "period"]
 CODES = ("sector", "ff49", "ff12")
 R3000 = "sector ff49 size lsales turn lev cash_ta ppe_ta cogs_sales ebit_ta ni_ta roa sales"
 MONTHLY = "ff12 rev1 mom12_2 vol12 beta ivol ldolvol12 hi52"
@@ -74,7 +75,7 @@ def stored(panel: str, outcome: str) -> Data:
         frame = frame[frame["firm"].astype(str).isin(chosen)]
     frame = frame.rename(columns={period: "period"}).assign(firm=frame["firm"].astype(str))
     codes = [name for name in columns.split() if name in CODES]
-    frame = frame.astype(dict.fromkeys(codes, "string")).set_index(["firm", "period"]).sort_index()
+    frame = frame.astype(dict.fromkeys(codes, "string")).set_index(LABELS).sort_index()
     return frame[columns.split()], frame[outcome].astype(float).clip(*limits)
 
 
@@ -91,9 +92,7 @@ def quarters() -> Data:
         x[:, :, t] = 0.6 * x[:, :, t - 1] + 0.8 * x[:, :, t]
         roa[:, t] = 0.4 * roa[:, t - 1] + 0.6 * level + 0.3 * x[0, :, t - 1] + shock[industry, t]
         roa[:, t] += 0.5 * rng.normal(size=n)
-    index = pd.MultiIndex.from_product(
-        [[f"Q{k:02d}" for k in range(n)], range(1, periods)], names=["firm", "period"]
-    )
+    index = pd.MultiIndex.from_product([[f"Q{k:02d}" for k in range(n)], range(1, periods)], names=LABELS)
     X = pd.DataFrame({"margin": x[0, :, 1:].ravel(), "accruals": x[1, :, 1:].ravel()}, index)
     X["roa"] = roa[:, 1:].ravel()
     X["industry"] = pd.Series(np.repeat(industry, periods - 1).astype(str), index, dtype="string")
@@ -108,9 +107,7 @@ def half_years() -> Data:
     signal = rng.normal(size=(n, periods))
     ret = 0.02 * rng.normal(size=periods) + 0.08 * rng.normal(size=(n, periods))
     ret[:, 1:] += 0.02 * signal[:, :-1]
-    index = pd.MultiIndex.from_product(
-        [[f"H{k:02d}" for k in range(n)], range(1, periods + 1)], names=["firm", "period"]
-    )
+    index = pd.MultiIndex.from_product([[f"H{k:02d}" for k in range(n)], range(1, periods + 1)], names=LABELS)
     X = pd.DataFrame({"signal": signal.ravel(), "ret": ret.ravel()}, index)
     ahead = sum(X["ret"].groupby("firm").shift(-k) for k in (1, 2, 3))
     known = X.index.get_level_values("period") <= periods - 3
@@ -515,8 +512,7 @@ EARLIER: dict[tuple[str, str], Recipe] = {
         PrecomputedPeerRegressor(network=learned_on_all(X, y))
     ),
     ("quarters", "rows dropped because of their next outcome"): lambda X, y: {
-        "X": X[~(y < y.quantile(0.2))],
-        "y": y[~(y < y.quantile(0.2))],
+        name: part[~(y < y.quantile(0.2))] for name, part in (("X", X), ("y", y))
     },
 }
 

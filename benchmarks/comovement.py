@@ -116,14 +116,8 @@ def main() -> None:
             for label, at in (("2009", chosen), ("test", test))
         }
         t = float(gain.mean() / gain.std() * np.sqrt(len(gain))) if gain.std() > 0 else float("nan")
-        rows.append(
-            {
-                "model": name,
-                **{k: round(float(v), 4) for k, v in scores.items()},
-                "paired t": t,
-                "CPU seconds": seconds,
-            }
-        )
+        scores = {label: round(float(score), 4) for label, score in scores.items()}
+        rows.append({"model": name, **scores, "paired t": t, "CPU seconds": seconds})
     publish("comovement", "Within-period R² of same-month co-movement, test 2010-01 to 2012-11", rows,
             ["paired t: monthly R² less the ridge's, 35 months."])  # fmt: skip
 

@@ -38,6 +38,7 @@ AFTER_NOUN = {
     *". , in on is are with and at of to from while wearing standing sitting holding near through".split()
 }
 Cases = list[tuple[list[str], int, int]]  # words, the place that looks, the place that is meant
+Candidates = Callable[[list[str], int], list[int]]  # places that may be meant
 
 
 def pronouns(sentences: list[list[str]], *, both: bool) -> Cases:
@@ -62,11 +63,8 @@ def articles(sentences: list[list[str]]) -> Cases:
             noun = k + 1
             while noun < len(words) and words[noun] in ADJECTIVES:
                 noun += 1
-            if (
-                word in ("a", "the")
-                and 2 <= noun - k <= 3
-                and words[min(noun + 1, len(words) - 1)] in AFTER_NOUN
-            ):
+            after = words[min(noun + 1, len(words) - 1)]
+            if word in ("a", "the") and 2 <= noun - k <= 3 and after in AFTER_NOUN:
                 found.append((words, k, noun))
     return found
 
@@ -77,9 +75,7 @@ def weights_of(model: MaskedLanguageModel, words: list[str]) -> np.ndarray:
     return seen.reshape(-1, *seen.shape[2:])[:, 1:, 1:]
 
 
-def hits(
-    model: MaskedLanguageModel, cases: Cases, candidates: Callable[[list[str], int], list[int]]
-) -> np.ndarray:
+def hits(model: MaskedLanguageModel, cases: Cases, candidates: Candidates) -> np.ndarray:
     """Whether each head gives the word that is meant the largest weight of the candidates: (cases, heads)."""
     found = []
     for words, looks, meant in cases:
@@ -96,6 +92,10 @@ def others(words: list[str], looks: int) -> list[int]:
     return [k for k in range(len(words)) if k != looks]
 
 
+def next_three(words: list[str], looks: int) -> list[int]:
+    return list(range(looks + 1, min(looks + 4, len(words))))
+
+
 def told(model: MaskedLanguageModel, cases: Cases, silent: torch.Tensor | None) -> np.ndarray:
     """Whether *his* or *her* is told from the sentence without it, with the heads numbered ``silent`` gated off."""
     module = model._module()
@@ -104,10 +104,8 @@ def told(model: MaskedLanguageModel, cases: Cases, silent: torch.Tensor | None) 
     if silent is not None:
         gates[silent] = 0.0
     numbers, right = model.tokenizer_.numbers, []
-    with (
-        nn.head_gates(dict(zip(layers, gates.split(layers[0].n_heads), strict=True))),
-        torch.inference_mode(),
-    ):
+    of_layers = dict(zip(layers, gates.split(layers[0].n_heads), strict=True))
+    with nn.head_gates(of_layers), torch.inference_mode():
         for words, at, _ in cases:
             hidden = [*words[:at], "<mask>", *words[at + 1 :]]
             symbols = torch.tensor(model._read([" ".join(hidden)]))
@@ -147,19 +145,17 @@ def words() -> list[dict[str, str | float]]:
             "controls": "; ".join(f"{name} {rate(right)}" for name, right in controls.items())
         }
 
-    def by_control(
-        cases: Cases, choose: Callable[[list[int], list[str], int], int], candidates: Any
-    ) -> list[bool]:
-        return [choose(candidates(w, k), w, k) == meant for w, k, meant in cases]
+    def by_control(cases: Cases, candidates: Candidates, choose: Callable[..., int]) -> list[bool]:
+        return [choose(candidates(w, k), key=lambda j: counts[w[j]]) == meant for w, k, meant in cases]  # noqa: B023
 
     # From the pronoun to the person: the head is chosen where one person is named, and asked where two are.
     single = pronouns(train, both=False)[:400]
     head = int(hits(model, single, others).mean(0).argmax())
     asked = {
         "the head": hits(model, two, persons)[:, head],
-        "nearest person": by_control(two, lambda c, w, k: c[-1], persons),
-        "first person": by_control(two, lambda c, w, k: c[0], persons),
-        "more frequent word": by_control(two, lambda c, w, k: max(c, key=lambda j: counts[w[j]]), persons),
+        "nearest person": by_control(two, persons, lambda c, key: c[-1]),
+        "first person": by_control(two, persons, lambda c, key: c[0]),
+        "more frequent word": by_control(two, persons, max),
     }
     of_two = dict(asked)
     rows = [row("his, her: of a man and a woman, the one meant", len(two), of_two.pop("the head"), of_two)]
@@ -167,20 +163,14 @@ def words() -> list[dict[str, str | float]]:
     chosen, new_articles = articles(train)[:400], articles(new)
     noun_head = int(hits(model, chosen, others).mean(0).argmax())
     offsets = Counter(meant - k for _, k, meant in chosen).most_common(1)[0][0]
-    rows.append(
-        row("a, the: over adjectives to the noun", len(new_articles), hits(model, new_articles, others)[:, noun_head], {
-            f"always {offsets} on": [meant - k == offsets for _, k, meant in new_articles],
-            "next": [meant - k == 1 for _, k, meant in new_articles],
-            "most frequent of the next three": by_control(
-                new_articles, lambda c, w, k: max(c, key=lambda j: counts[w[j]]),
-                lambda w, k: list(range(k + 1, min(k + 4, len(w)))),
-            ),
-            "rarest of the next three": by_control(
-                new_articles, lambda c, w, k: min(c, key=lambda j: counts[w[j]]),
-                lambda w, k: list(range(k + 1, min(k + 4, len(w)))),
-            ),
-        })
-    )  # fmt: skip
+    asked_nouns = {
+        f"always {offsets} on": [meant - k == offsets for _, k, meant in new_articles],
+        "next": [meant - k == 1 for _, k, meant in new_articles],
+        "most frequent of the next three": by_control(new_articles, next_three, max),
+        "rarest of the next three": by_control(new_articles, next_three, min),
+    }
+    found = hits(model, new_articles, others)[:, noun_head]
+    rows.append(row("a, the: over adjectives to the noun", len(new_articles), found, asked_nouns))
     # Is it used? The pronoun is hidden; heads that look to persons are silenced, or as many others.
     hidden = pronouns(new, both=False) + two
     strength = hits(model, single, others).mean(0)
@@ -188,36 +178,30 @@ def words() -> list[dict[str, str | float]]:
     rng = np.random.default_rng(0)
     four, rest = torch.tensor(order[:4].copy()), order[4:]
     random = [told(model, hidden, torch.tensor(rng.choice(rest, 4, replace=False))).mean() for _ in range(20)]
-    rows.append(
-        row("his or her, hidden", len(hidden), told(model, hidden, None), {
-            "without the four heads above": told(model, hidden, four),
-            "always his": [w[k] == "his" for w, k, _ in hidden],
-        })
-    )  # fmt: skip
+    his = [w[k] == "his" for w, k, _ in hidden]
+    without = {"without the four heads above": told(model, hidden, four), "always his": his}
+    rows.append(row("his or her, hidden", len(hidden), told(model, hidden, None), without))
     rows[-1]["controls"] = f"without four other heads {np.mean(random):.2f}; {rows[-1]['controls']}"
 
     shown = sorted((c for c in two if len(c[0]) <= 14), key=lambda c: len(c[0]))
     pair = [next(c for c in shown if c[0][c[1]] == "his"), next(c for c in shown if c[0][c[1]] == "her")]
     with figure_style():
-        figure, axes = plt.subplots(
-            1, 3, figsize=(11.0, 4.4), layout="constrained", width_ratios=(1, 1, 1.15)
-        )
+        size: dict[str, Any] = {"figsize": (11.0, 4.4), "width_ratios": (1, 1, 1.15)}
+        figure, axes = plt.subplots(1, 3, layout="constrained", **size)
         for ax, (sentence, k, meant) in zip(axes, pair):
             seen = weights_of(model, sentence)[head]
             ax.imshow(seen, cmap=weight_colours(), vmin=0, vmax=1)
             ax.set_xticks(range(len(sentence)), sentence, rotation=90)
             ax.set_yticks(range(len(sentence)), sentence)
-            ax.add_patch(
-                plt.Rectangle((meant - 0.5, k - 0.5), 1, 1, fill=False, edgecolor=PALETTE[1], lw=1.6)
-            )
+            corner = meant - 0.5, k - 0.5
+            ax.add_patch(plt.Rectangle(corner, 1, 1, fill=False, edgecolor=PALETTE[1], lw=1.6))
             ax.set(title=f"“{sentence[k]}” → “{sentence[meant]}”", xlabel="looked to")
         axes[0].set_ylabel("looks")
         means = np.array([np.mean(right) for right in asked.values()])
         errors = np.sqrt(means * (1 - means) / len(two))
         axes[2].barh(range(4), means, xerr=errors, color=[PALETTE[0], *["#aab0b8"] * 3], error_kw={"lw": 1})
-        axes[2].set(
-            yticks=range(4), yticklabels=list(asked), xlim=(0, 1), xlabel="share that finds who is meant"
-        )
+        axes[2].set_yticks(range(4), list(asked))
+        axes[2].set(xlim=(0, 1), xlabel="share that finds who is meant")
         axes[2].set_title(f"A man and a woman, {len(two)} sentences")
         axes[2].axvline(0.5, color="#8b9096", lw=0.8, ls=":")
         axes[2].invert_yaxis()
@@ -225,11 +209,7 @@ def words() -> list[dict[str, str | float]]:
     return rows
 
 
-KINDS = {
-    "encoder": r"encoder.*\.attention$",
-    "decoder": r"decoder.*\.attention$",
-    "cross": r"decoder.*cross",
-}
+KINDS = {"encoder": r"encoder.*\.attention$", "decoder": r"decoder.*\.attention$", "cross": r"decoder.*cross"}
 
 
 def pruning() -> list[dict[str, str | float]]:
@@ -270,11 +250,8 @@ def pruning() -> list[dict[str, str | float]]:
         figure, (left, right) = plt.subplots(1, 2, figsize=(9.0, 3.4), layout="constrained", sharey=True)
         for name, curve in one_kind.items():
             left.plot(curve, marker="o", label=name)
-        left.set(
-            xlabel="heads left of eight",
-            ylabel="loss of new pairs (nats a symbol)",
-            title="One kind at a time",
-        )
+        left.set(xlabel="heads left of eight", title="One kind at a time")
+        left.set_ylabel("loss of new pairs (nats a symbol)")
         right.plot(every, marker=".", label="left out after training")
         right.plot([6], [few], "s", color=PALETTE[1], label="trained with so many")
         right.set(xlabel="heads left of 24", title="All kinds")

@@ -149,12 +149,12 @@ def panels(tasks: list[Task], seeds: int) -> list[dict[str, str | float]]:
                     name: mse(model, X, y, train, kind) for name, model in controls(kind, task.code).items()
                 } | of_own_lag(X, y, train, kind)
 
-            beside = stored(STORE / f"{task.name} {kind} controls.json".replace(" ", "_"), of_controls)
+            beside = stored(STORE / f"{task.name} {kind} controls.json", of_controls)
             best = min(beside, key=beside.__getitem__)
             for seed in range(seeds):
                 key = f"{task.name} {kind} seed {seed}"
                 fit = partial(measured, attention(kind, seed), X, y, train, kind)
-                ours = stored(STORE / f"{key}.json".replace(" ", "_"), fit)
+                ours = stored(STORE / f"{key}.json", fit)
                 rows.append(
                     {
                         "panel and outcome": task.name,
@@ -187,7 +187,7 @@ def times() -> list[dict[str, str | float]]:
                 boosting().fit(X, y)
                 return {"ours": between - start, "boosting": time.process_time() - between}
 
-            found = stored(STORE / f"seconds {n} x {T} x {p} {kind}.json".replace(" ", "_"), run)
+            found = stored(STORE / f"seconds {n} x {T} x {p} {kind}.json", run)
             rows.append(
                 {
                     "firms x periods x columns": f"{n} x {T} x {p}",
@@ -216,8 +216,7 @@ def main() -> None:
             f"Median {statistics.median(ratios):.4f}, largest {max(ratios):.4f}; above 1.01: {above} of {len(ratios)} cells.",
             "Defaults; mean squared error of the last periods after one fit.",
             "Best control: forecasts OLS, gradient boosting; explanations these, cross-sectional ridge, mean of all others, "
-            "shrunk "
-            "industry mean, and gradient boosting with the firm's last outcome.",
+            "shrunk industry mean, and gradient boosting with the firm's last outcome.",
         ]
         publish("no_harm", "Attention at its defaults over the best control", rows, notes)
     if "time" in asked.stage:

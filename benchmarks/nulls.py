@@ -113,7 +113,7 @@ def verdicts(names: list[str], panels: int) -> None:
         found = []
         for k in range(panels):
             task = "forecast" if name == NETWORK or k % 2 == 0 else "explain"
-            path = RESULTS / "nulls" / f"verdict-{name}-{task}-{k}.json".replace(" ", "_")
+            path = RESULTS / "nulls" / f"verdict-{name}-{task}-{k}.json"
             found.append(stored(path, partial(verdict, name, task, k)))
         answers = [str(f["answer"]) for f in found]
         rows.append(
@@ -140,10 +140,7 @@ def main() -> None:
     for name in asked.only:
         for task in ("forecast", "explain"):
             found = [
-                stored(
-                    RESULTS / "nulls" / f"{name}-{task}-{k}.json".replace(" ", "_"),
-                    partial(entered, name, task, k),
-                )
+                stored(RESULTS / "nulls" / f"{name}-{task}-{k}.json", partial(entered, name, task, k))
                 for k in range(asked.panels)
             ]
             shares = np.array([float(str(f["factor"])) for f in found])
@@ -158,12 +155,8 @@ def main() -> None:
                 }
             )
             print(rows[-1], flush=True)
-    publish(
-        "nulls",
-        "How often peers enter where there are none",
-        rows,
-        ["Defaults; the seed is the panel's number."],
-    )
+    notes = ["Defaults; the seed is the panel's number."]
+    publish("nulls", "How often peers enter where there are none", rows, notes)
 
 
 if __name__ == "__main__":

@@ -30,16 +30,13 @@ def grunfeld() -> Rows:
     panel = load_grunfeld()
     now = panel.X.loc[panel.X.index.get_level_values("firm") != "American Steel"]
     X, y = now[["value", "capital"]], now["invest"]
-    pooled, within = (
-        LinearInMeansRegressor(effects=effects).fit(X, y).results_.params for effects in ((), ("firm",))
-    )
+    pooled, within = (LinearInMeansRegressor(effects=e).fit(X, y).results_.params for e in ((), ("firm",)))
     source = "Grunfeld (1958); Kleiber and Zeileis (2010)"
+    both = {"pooled least squares": (".1156, .2307", pooled), "firm effects": (".1101, .3101", within)}
     return [
         row(f"Grunfeld, {name}: value, capital", published, f"{b['value']:.4f}, {b['capital']:.4f}", source)
-        for name, published, b in (
-            ("pooled least squares", ".1156, .2307", pooled), ("firm effects", ".1101, .3101", within),
-        )
-    ]  # fmt: skip
+        for name, (published, b) in both.items()
+    ]
 
 
 def employment() -> Rows:

@@ -24,9 +24,8 @@ Row = Mapping[str, str | float]
 
 def options(description: str, **defaults: Any) -> argparse.Namespace:
     """Read the command line: an option for each name, of its default's type; types have no default, mappings are choices."""
-    parser = argparse.ArgumentParser(
-        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    formatter = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=description, formatter_class=formatter)
     for name, value in defaults.items():
         kind: dict[str, Any] = {"type": type(value), "default": value}
         if isinstance(value, bool):
@@ -84,6 +83,7 @@ def kept_rows(
 
 def stored(path: Path, make: Callable[[], Any]) -> Any:
     """Return a result from its file; it is made and written where there is none, so that a run that was stopped goes on."""
+    path = path.with_name(path.name.replace(" ", "_"))
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_suffix(".part")

@@ -105,9 +105,7 @@ def main() -> None:
         publish("robustness_seeds", "One panel, twenty seeds", seeds())
     if "valuation" in chosen:
         tasks = ("firms never trained on", "last multiple given", "own characteristics")
-        found = {
-            task: stored(STORE / f"{task}.json".replace(" ", "_"), partial(valuation, task)) for task in tasks
-        }
+        found = {task: stored(STORE / f"{task}.json", partial(valuation, task)) for task in tasks}
         rows = [{"median absolute percentage error": task, **errors} for task, errors in found.items()]
         publish("robustness_valuation", "Price to book of S&P 500 firms, trained to 2014", rows)
 

@@ -130,17 +130,12 @@ def main() -> None:
     values = {(name, str(value)): value for name, _, *of in CONSTANTS for value in of}
     for panel, (load, task) in PANELS.items():
         data = load()
-        usual = stored(STORE / f"{panel} default.json".replace(" ", "_"), partial(error, data, task))
+        usual = stored(STORE / f"{panel} default.json", partial(error, data, task))
         for row in rows:
             name, value = row["constant"], values[row["constant"], row["value"]]
             key = f"{panel} {name} {row['value']}".replace("/", " of ")
-            row[panel] = (
-                stored(
-                    STORE / f"{key}.json".replace(" ", "_"),
-                    partial(with_constant, name, homes[name], value, data, task),
-                )
-                / usual
-            )
+            changed = partial(with_constant, name, homes[name], value, data, task)
+            row[panel] = stored(STORE / f"{key}.json", changed) / usual
     notes = [
         "Mean squared error of held-out periods over that with all constants at their defaults.",
         "simulated: a directed network of share .5, forecast. wages: next year's log wage of 150 men, forecast. log q: Tobin's q "

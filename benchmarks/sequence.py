@@ -62,6 +62,7 @@ from peerattn.sequence.masked_language_model import cooccurrence_vectors
 from report import kept_rows, options, publish
 
 Rows = list[dict[str, Any]]
+Graph = dict[str, Any]  # X, y and edges; places to train, to choose and to test by
 
 
 def row(
@@ -148,10 +149,8 @@ def pretraining() -> Rows:
     start = MaskedLanguageModel(words, **size, max_steps=1000, random_state=0)
     _, seconds = shared.timed(lambda: start.fit(X[rest]))
 
-    def right(
-        rows: np.ndarray, seed: int, pretrained: MaskedLanguageModel | None, **options: Any
-    ) -> np.ndarray:
-        model = TextClassifier(words, pretrained=pretrained, line=False, random_state=seed, **options)
+    def right(rows: np.ndarray, seed: int, pretrained: Any, **given: Any) -> np.ndarray:
+        model = TextClassifier(words, pretrained=pretrained, line=False, random_state=seed, **given)
         return np.asarray(model.fit(X[rows], y[rows]).predict(X_new) == y_new, dtype=float)
 
     rows = []
@@ -196,10 +195,8 @@ def short_translation() -> Rows:
     model.save(shared.KEPT / "short_translation.safetensors")
     memory = TfidfVectorizer(token_pattern=r"\S+", ngram_range=(1, 2)).fit(source)
     nearest = (memory.transform(asked) @ memory.transform(source).T).argmax(1)
-    written = {
-        "the most similar training pair": [target[k] for k in np.asarray(nearest).ravel()],
-        "the source copied": asked,
-    }
+    similar = [target[k] for k in np.asarray(nearest).ravel()]
+    written = {"the most similar training pair": similar, "the source copied": asked}
     ours = model.predict(asked)
     rows = []
     for name, lines in written.items():
@@ -219,10 +216,8 @@ def bleu_error(metric: Any, ours: list[str], others: list[str], wanted: list[str
     drawn = []
     for _ in range(n):
         at = rng.integers(0, len(wanted), len(wanted))
-        a, b = (
-            metric.corpus_score([one[k] for k in at], [[wanted[k] for k in at]]).score
-            for one in (ours, others)
-        )
+        lines = [[wanted[k] for k in at]]
+        a, b = (metric.corpus_score([one[k] for k in at], lines).score for one in (ours, others))
         drawn.append(a - b)
     return float(np.std(drawn, ddof=1))
 
@@ -269,10 +264,8 @@ def anomalies() -> Rows:
 
 def generated_anomalies() -> Rows:
     """Four series of each kind of anomaly: learned on the first 600 of 3,000 hours, scored on the rest."""
-    return detected(
-        "generated, 20 series, five kinds of anomaly",
-        [hours(kind, seed) for kind in KINDS for seed in range(4)],
-    )
+    series = [hours(kind, seed) for kind in KINDS for seed in range(4)]
+    return detected("generated, 20 series, five kinds of anomaly", series)
 
 
 KINDS = ("level", "flat", "late", "noise", "spikes")
@@ -330,13 +323,10 @@ def detected(task: str, series: Sequence[Labelled]) -> Rows:
         def area(x: np.ndarray) -> float:
             return float(roc_auc_score(labels[n_first:], x[n_first:]))  # noqa: B023
 
-        plain, long = (
-            np.mean([area(one) for one in each]) for each in (scores, [smooth(x, 96) for x in scores])
-        )
+        plain, long = np.mean([[area(x), area(smooth(x, 96))] for x in scores], axis=0)
         ours.append([plain, plain, long])
-        theirs.append(
-            [area(x) for x in (smooth(shared.rolling_z(values), 24), smooth(far, 24), smooth(far, 96))]
-        )
+        theirs_ = smooth(shared.rolling_z(values), 24), smooth(far, 24), smooth(far, 96)
+        theirs.append([area(x) for x in theirs_])
     rows = []
     for k, name in enumerate(names):
         model_, control = np.array(ours)[:, k], np.array(theirs)[:, k]
@@ -358,9 +348,7 @@ def smooth(scores: np.ndarray, n: int) -> np.ndarray:
 # ---------------------------------------------------------------------- graphs
 
 
-def citations(
-    n: int, n_edges: int, *, apart: float = 0.0, unlabelled: float = 0.0, seed: int = 0
-) -> dict[str, Any]:
+def citations(n: int, n_edges: int, apart: float = 0.0, unlabelled: float = 0.0, seed: int = 0) -> Graph:
     """Return a generated graph of papers: six topics, words and citations by topic.
 
     A paper draws 20 words, a fourth of them from the 40 words of its topic, the others from all 1,500 by Zipf's law. An edge's
@@ -387,21 +375,25 @@ def citations(
         weight = popularity * (y == topic) * ~lost
         other[at] = rng.choice(n, len(at), p=weight / weight.sum())
     order = rng.permutation(np.flatnonzero(~lost))
-    train = np.concatenate([order[y[order] == topic][:20] for topic in range(6)])
+    return {"X": X, "y": y, "edges": np.stack([one, other]), **places(y, order)}
+
+
+def places(y: np.ndarray, order: np.ndarray) -> Graph:
+    """Return 20 nodes a topic to learn from, 500 to choose by, the others to test."""
+    train = np.concatenate([order[y[order] == topic][:20] for topic in np.unique(y)])
     rest = order[~np.isin(order, train)]
-    edges = np.stack([one, other])
-    return {"X": X, "y": y, "edges": edges, "train": train, "held": rest[:500], "test": rest[500:]}
+    return {"train": train, "held": rest[:500], "test": rest[500:]}
 
 
-def cora() -> dict[str, Any]:
+def cora() -> Graph:
     stored = np.load(shared.DATA / "cora" / "cora.npz")
     parts = (stored["x_data"], stored["x_indices"], stored["x_indptr"])
     words = sparse.csr_array(parts, shape=tuple(stored["x_shape"]))
-    places = {"train": stored["train_idx"], "held": stored["val_idx"], "test": stored["test_idx"]}
-    return {"X": words, "y": stored["y"].astype(int), "edges": stored["edge_index"], **places}
+    split = {"train": stored["train_idx"], "held": stored["val_idx"], "test": stored["test_idx"]}
+    return {"X": words, "y": stored["y"].astype(int), "edges": stored["edge_index"], **split}
 
 
-def sparser(seed: int, words: float) -> dict[str, Any]:
+def sparser(seed: int, words: float) -> Graph:
     """Return Cora with 1.4 citations a paper (1.9 in the data), a share of its words, and another split: 20 a topic."""
     graph, rng = cora(), np.random.default_rng(seed)
     y, edges, X = graph["y"], graph["edges"], sparse.csr_array(graph["X"], dtype=float)
@@ -410,25 +402,20 @@ def sparser(seed: int, words: float) -> dict[str, Any]:
     if words < 1:
         X.data *= rng.random(X.nnz) < words
         X.eliminate_zeros()
-    order = rng.permutation(n)
-    train = np.concatenate([order[y[order] == topic][:20] for topic in range(7)])
-    rest = order[~np.isin(order, train)]
-    return {"X": X, "y": y, "edges": edges, "train": train, "held": rest[:500], "test": rest[500:]}
+    return {"X": X, "y": y, "edges": edges, **places(y, rng.permutation(n))}
 
 
-CHOSEN = ", 500 labels to choose by"
+CHOSEN, SPARSE = ", 500 labels to choose by", "Cora, 72 % of its citations"
 #: The graph of a seed. Each seed is another split of Cora's sparser forms; nothing was chosen on those of seeds 0 to 4.
-GRAPHS: dict[str, Callable[[int], dict[str, Any]]] = {
+GRAPHS: dict[str, Callable[[int], Graph]] = {
     "Cora, topic of a paper": lambda _: cora(),
     "Cora" + CHOSEN: lambda _: cora(),
-    "Cora, 72 % of its citations": lambda seed: sparser(seed, 1.0),
-    "Cora, 72 % of its citations" + CHOSEN: lambda seed: sparser(seed, 1.0),
-    "Cora, 72 % of its citations and a third of its words": lambda seed: sparser(seed, 1 / 3),
-    "Cora, 72 % of its citations and a third of its words" + CHOSEN: lambda seed: sparser(seed, 1 / 3),
+    SPARSE: lambda seed: sparser(seed, 1.0),
+    SPARSE + CHOSEN: lambda seed: sparser(seed, 1.0),
+    SPARSE + " and a third of its words": lambda seed: sparser(seed, 1 / 3),
+    SPARSE + " and a third of its words" + CHOSEN: lambda seed: sparser(seed, 1 / 3),
     "generated, 2,500 papers, all cited": lambda _: citations(2500, 5000),
-    "generated, 3,300 papers, 10 % apart, 5 % without topic": lambda _: citations(
-        3300, 4500, apart=0.1, unlabelled=0.05, seed=1
-    ),
+    "generated, 3,300 papers, 10 % apart, 5 % without topic": lambda _: citations(3300, 4500, 0.1, 0.05, 1),
 }
 
 
@@ -495,16 +482,8 @@ def two_steps(X: Any, edges: np.ndarray) -> Any:
     return step @ (step @ normalize(X, "l1"))
 
 
-ROWS: dict[str, Callable[[], Rows]] = {
-    "lm": lm,
-    "classifier": classifier,
-    "pretraining": pretraining,
-    "day_ahead": day_ahead,
-    "anomalies": anomalies,
-    "generated_anomalies": generated_anomalies,
-    "graphs": graphs,
-    "short_translation": short_translation,
-}
+TASKS = (lm, classifier, pretraining, day_ahead, anomalies, generated_anomalies, graphs, short_translation)
+ROWS: dict[str, Callable[[], Rows]] = {task.__name__: task for task in TASKS}
 
 
 def main() -> None:

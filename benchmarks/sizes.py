@@ -165,9 +165,7 @@ def of_wild_bootstrap(rng: Rng, effect: float, clusters: int, each: int = 15) ->
     return wild_cluster_p(effect * x + e, np.ones((len(group), 1)), x[:, None], group, n_draws=199)
 
 
-def of_absorbed(
-    rng: Rng, effect: float, effects: tuple[str, ...], n: int = 60, periods: int = 8
-) -> float | None:
+def of_absorbed(rng: Rng, effect: float, effects: tuple[str, ...], n: int = 60, periods: int = 8) -> float:
     """Firms' levels, and shocks of industries where these are absorbed, in both x and y."""
     index = pd.MultiIndex.from_product([range(n), range(periods)], names=["firm", "period"])
     sic = np.arange(n) % 6
@@ -198,7 +196,7 @@ SHARED = [
     (20, 0.5, 1),
     (60, 0.9, 1),
     (120, 0.9, 12),
-]  # what tests have in common is tested once
+]  # of Diebold and Mariano, who share the t test
 PAIRED = {
     "11 industries, alike": (11, 1),
     "11 industries, one with 10 times the sd": (11, 10),

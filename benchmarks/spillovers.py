@@ -36,9 +36,8 @@ def panel() -> pd.DataFrame:
     share = data["rd_stock_to_capital_lag"]
     powers = {name: share**k for k, name in enumerate(POWERS, start=1)}
     data = data.rename(columns={"ln_spilltec_lag": TEC, "ln_spillsic_lag": SIC}).assign(**powers)
-    return data.assign(
-        **{BUBBLE: data["bubble"] * data[SIC], "bubble × R&D / capital": data["bubble"] * share}
-    )
+    times = {BUBBLE: data[SIC], "bubble × R&D / capital": share}
+    return data.assign(**{name: data["bubble"] * column for name, column in times.items()})
 
 
 def rows() -> list[dict[str, str | float]]:

@@ -161,14 +161,12 @@ def main() -> None:
         small.mkdir()
         generate(small / "panel.parquet", 500, 40, 20)
         said = kills(asked.kills, small / "panel.parquet", small)
+    note = "Peak memory is of a process of its own; what imports take is in it. CPU seconds of one thread."
     publish(
         "streaming",
         f"Panels in files: {asked.firms:,} firms, {asked.columns} characteristics, fit on {asked.training_rows:,} rows",
         rows,
-        [
-            said,
-            "Peak memory is of a process of its own; what imports take is in it. CPU seconds of one thread.",
-        ],
+        [said, note],
     )
 
 

@@ -104,7 +104,6 @@ def n_gram_losses(training: str, text: str, order: int = 5) -> np.ndarray:
 
 def tf_idf(X: Sequence[str], y: np.ndarray, X_test: Sequence[str]) -> np.ndarray:
     """Classes by a logistic regression on tf-idf of words and pairs of words."""
-    model = make_pipeline(
-        TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True), LogisticRegression(C=10, max_iter=1000)
-    )
+    words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True)
+    model = make_pipeline(words, LogisticRegression(C=10, max_iter=1000))
     return np.asarray(model.fit(X, y).predict(X_test))

@@ -18,7 +18,7 @@ from peerattn import nn
 from peerattn.render import PALETTE, figure_style
 from peerattn.training import train
 
-SEED = globals().get("SEED", 0)  # benchmarks/trajectories.py runs this page with others
+SEED = globals().get("SEED", 0)  # benchmarks/course_pages.py runs this page with others
 generator = torch.Generator().manual_seed(SEED)
 
 # %%

@@ -18,7 +18,7 @@ from peerattn import nn
 from peerattn.render import PALETTE, figure_style
 from peerattn.training import train
 
-# benchmarks/size_and_data.py runs this page with more steps and sizes
+# benchmarks/course_pages.py runs this page with more steps and sizes
 STEPS, BATCH, BLOCK, RATE = globals().get("TRAINING", (120, 12, 48, 1e-2))
 WIDTHS, WIDTH = globals().get("WIDTHS", (8, 16, 32)), globals().get("WIDTH", 16)
 SHARES = globals().get("SHARES", (1 / 256, 1 / 64, 1 / 16, 1))
@@ -120,7 +120,7 @@ figure = drawn(by_size, by_data, frequency)
 # %%
 # In so few steps the recurrent network is far ahead: it reads in order, which a short context rewards, while attention has to
 # find out first that the characters just before matter. **With 2,000 steps**, larger networks and sixteen minutes of one core
-# (``python benchmarks/size_and_data.py``) the curves are those of the literature:
+# (``python benchmarks/course_pages.py --pages size``) the curves are those of the literature:
 #
 # .. image:: /_static/size_and_data.svg
 #    :alt: Loss on other text against parameters and against characters to learn from, for a transformer and a recurrent network

@@ -82,11 +82,8 @@ def language_models(steps: int = 200) -> list[Row]:
     for name, given in WAYS.items():
         asked = dict.fromkeys(("window", "keep", "n_features")) | given
         figures = {"read only": read(exact.set_params(**asked))}
-        if given:
-            model, spent = fitted(given)
-            figures["fitted, too"] = (read(model)[0], spent)
-        else:
-            figures["fitted, too"] = (nats, seconds)
+        model, spent = fitted(given) if given else (exact, seconds)
+        figures["fitted, too"] = read(model)[0], spent
         for how, (loss, spent) in figures.items():
             rows.append(
                 {

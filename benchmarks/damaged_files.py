@@ -28,6 +28,7 @@ from peerattn.training import Checkpoint
 
 KEY = "0" * 40
 PLACES = ("ridge", "kernel")
+Kinds = dict[str, tuple[Path, Callable[[], object]]]
 #: What somebody changes who seals a file again: a pattern, and what becomes of it.
 RESEALED: dict[str, tuple[bytes, Callable[[re.Match[bytes]], bytes]]] = {
     "other numbers": (rb"\d(?=[\],}])", lambda m: b"9" if m[0] != b"9" else b"8"),
@@ -46,7 +47,7 @@ class Payload:
         return (open, (self.path, "w"))
 
 
-def written(folder: Path) -> dict[str, tuple[Path, Callable[[], object]]]:
+def written(folder: Path) -> Kinds:
     """Write one file of each kind; return its path and how it is read."""
     panel = peerattn.simulate_panel(8, 6, 2, n_industries=2, random_state=0)
     X, y = panel.X.select_dtypes("number"), panel.y
@@ -95,9 +96,7 @@ def stages(folder: Path) -> list[Any]:
     return found
 
 
-def copies(
-    folder: Path, kinds: dict[str, tuple[Path, Callable[[], object]]]
-) -> Iterator[tuple[str, str, str]]:
+def copies(folder: Path, kinds: Kinds) -> Iterator[tuple[str, str, str]]:
     """Yield what comes of whole files that were copied over, or swapped with, others of the same kind."""
     pieces.FoldStore(folder / "fits", "digest").save("1" * 40, FoldResult("m", 1, np.arange(9.0)[::-1]))
     pairs = {

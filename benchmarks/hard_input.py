@@ -50,9 +50,8 @@ class NotFinite(Exception):
 def panel(rng: Rng) -> tuple[pd.DataFrame, pd.Series]:
     """Return a small ragged panel."""
     n, t = int(rng.choice([1, 2, 3, 8, 12])), int(rng.choice([1, 2, 4, 8]))
-    index = pd.MultiIndex.from_product(
-        [[f"F{i}" for i in range(n)], range(2001, 2001 + t)], names=["firm", "period"]
-    )
+    firms, names = [f"F{i}" for i in range(n)], ["firm", "period"]
+    index = pd.MultiIndex.from_product([firms, range(2001, 2001 + t)], names=names)
     if len(index) > 4:
         index = index[np.sort(rng.choice(len(index), max(4, int(0.9 * len(index))), replace=False))]
     p = int(rng.choice([0, 1, 2, 3], p=[0.05, 0.25, 0.4, 0.3]))

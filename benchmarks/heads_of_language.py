@@ -264,13 +264,13 @@ def pruning() -> list[dict[str, str | float]]:
 
 def main() -> None:
     """Run what is asked."""
-    only = options(__doc__, only=str).only
+    only = options(__doc__, only={"words": words, "pruning": pruning}).only
     torch.set_num_threads(1)
     shared.KEPT.mkdir(parents=True, exist_ok=True)
-    if only != "pruning":
+    if "words" in only:
         note = "± standard error. Controls choose among the same words."
         publish("words_looked_to", "Which words heads look to, Multi30k in English", words(), [note])
-    if only != "words":
+    if "pruning" in only:
         note = "Sentences of at most 10 words: importance on validation pairs, loss on those of test 2016."
         title = "A translator without heads of one kind: loss of new pairs, nats a symbol"
         publish("translator_heads", title, pruning(), [note])

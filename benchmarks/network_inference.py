@@ -116,12 +116,14 @@ def show(found: pd.DataFrame, placebos: pd.DataFrame) -> None:
         for what, figure in figures.items():
             table.append({"what": f"{truth} truth: {what}", "panels": len(group), "figure": float(figure)})
     for name in ("true", "relabelled", "rewired"):
-        beyond = float((placebos[name] <= 0.05).mean())
-        for what, figure in (
-            ("held-out gain beyond 95 % of its labels permuted", beyond),
-            ("mean held-out gain in R² within periods", float(placebos[f"{name}, gain"].mean())),
-        ):
-            table.append({"what": f"{name} network: {what}", "panels": len(placebos), "figure": figure})
+        figures = {
+            "held-out gain beyond 95 % of its labels permuted": (placebos[name] <= 0.05).mean(),
+            "mean held-out gain in R² within periods": placebos[f"{name}, gain"].mean(),
+        }
+        for what, figure in figures.items():
+            table.append(
+                {"what": f"{name} network: {what}", "panels": len(placebos), "figure": float(figure)}
+            )
     publish(
         "network_inference",
         f"Inference on learned networks, {FIRMS} firms × {PERIODS} periods, {REFITS} refits",

@@ -256,11 +256,9 @@ CASES = [
 ]
 
 
-def run(
-    replications: int, test: str, case: str, effect: float, cost: float, draw: Draw, given: tuple[Any, ...]
-) -> Row:
+def run(n: int, test: str, case: str, effect: float, cost: float, draw: Draw, given: tuple[Any, ...]) -> Row:
     """Rejections of one case, under the null and with an effect."""
-    count, start = max(int(replications / cost), 100), time.process_time()
+    count, start = max(int(n / cost), 100), time.process_time()
     child = np.random.SeedSequence(zlib.crc32(f"{test}|{case}".encode())).spawn(count + count // 3)
     p, other = (
         np.array([draw(np.random.default_rng(seed), size, *given) for seed in seeds], dtype=float)

@@ -11,6 +11,7 @@ import pandas as pd
 
 from peerattn.evaluation.claims import Judged
 from peerattn.evaluation.compared import Compared
+from peerattn.evaluation.measures.portfolios import QuantilePortfolios
 from peerattn.exceptions import InputError
 from peerattn.network import PeerNetwork, search_map, ties_plot
 from peerattn.network.measures.comparison import stability_sentence
@@ -50,13 +51,7 @@ def cumulative_gain(compared: Compared) -> Picture | None:
 
     def draw(ax: Axes) -> None:
         marker = "o" if len(lines) <= 20 else None
-        for name in map(str, lines):  # each in its own colour; models that use no peers are dashed
-            colour = PALETTE[compared.names.index(name) % len(PALETTE)]
-            dashes: Any = "-" if name in compared.peer_models else (0, (3, 2))
-            style: dict[str, Any] = {"color": colour, "linestyle": dashes, "marker": marker, "markersize": 4}
-            ax.plot(np.arange(len(lines)), lines[name], label=_short(name), **style)
-        place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1.0), "borderaxespad": 0.2}
-        ax.legend(ncols=2, frameon=False, fontsize=8.5, **place)
+        _draw(ax, lines, compared, np.arange(len(lines)), marker=marker, markersize=4)
         ax.axhline(0, color="#8b9096", linewidth=0.8)
         ax.set_ylabel("cumulative squared-error gain")
         at = np.arange(0, len(lines), -(-len(lines) // 8))
@@ -146,6 +141,31 @@ def profile_picture(matrix: pd.DataFrame, name: str) -> Picture:
         "Rows: the focal firm; columns: the peer.",
     )
     return picture(draw, 5.1, said, words + rest)
+
+
+def portfolios_picture(compared: Compared, sorted_by: dict[str, QuantilePortfolios]) -> Picture:
+    """Draw the mean outcome of each quantile of the prediction, a line for each model."""
+    means = pd.DataFrame({name: found.returns.mean() for name, found in sorted_by.items()})
+
+    def draw(ax: Axes) -> None:
+        _draw(ax, means, compared, list(means.index), marker="o")
+        ax.set_xlabel("quantile of the prediction, 1 = lowest")
+        ax.set_ylabel(f"mean {_short(compared.outcome)}")
+        ax.set_xticks(list(means.index))
+
+    ends = "; ".join(f"{name} spread {found.mean:.4g}" for name, found in sorted_by.items())
+    caption = f"A line that rises: firms with higher predictions have higher outcomes.{_DASHED}"
+    return picture(draw, 3.4, f"Mean outcome by quantile of the prediction: {ends}", caption)
+
+
+def _draw(ax: Axes, lines: pd.DataFrame, compared: Compared, at: Any, **style: Any) -> None:
+    """Draw one line per model, in its own colour in all pictures; models that use no peers are dashed."""
+    for name in map(str, lines):
+        colour = PALETTE[compared.names.index(name) % len(PALETTE)]
+        dashes: Any = "-" if name in compared.peer_models else (0, (3, 2))
+        ax.plot(at, lines[name], color=colour, linestyle=dashes, label=_short(name), **style)
+    place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1.0), "borderaxespad": 0.2}
+    ax.legend(ncols=2, frameon=False, fontsize=8.5, **place)
 
 
 def _short(name: Any) -> str:

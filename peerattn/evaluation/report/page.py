@@ -16,7 +16,7 @@ from peerattn.evaluation.inference.multiple_tests import model_confidence_set
 from peerattn.evaluation.measures.factors import periods_per_year
 from peerattn.evaluation.measures.portfolios import QuantilePortfolios, Weighting, portfolios_of
 from peerattn.evaluation.report import words as say
-from peerattn.evaluation.report.figures import cumulative_gain, opening_pictures
+from peerattn.evaluation.report.figures import cumulative_gain, opening_pictures, portfolios_picture
 from peerattn.evaluation.report.network import network_sections, peers_by_model_section
 from peerattn.evaluation.report.table import REPORTED, PathLike, as_table, laid_out, without_tests
 from peerattn.exceptions import InputError
@@ -263,7 +263,8 @@ def _portfolio(compared: Compared) -> list[Section]:
         "prediction. Shown are mean outcomes; the spread is highest minus lowest, "
         f"{critical_t(portfolios.test for portfolios in sorted_by.values())}.{_left_out(compared)}"
     )
-    blocks: list[Block] = [_portfolio_table("Mean outcome by group", sorted_by)]
+    table = _portfolio_table("Mean outcome by group", sorted_by)
+    blocks: list[Block] = [portfolios_picture(compared, sorted_by), table]
     if facts.is_return:
         per_year = periods_per_year(compared.periods)
         years = f"annual ({per_year:g} periods a year)" if per_year else "per period"

@@ -61,7 +61,7 @@ def trajectories(seeds: int) -> None:
     for name in runs[0]:
         row: dict[str, str | float] = {"policy": name}
         for how in ("drawn", "most likely"):
-            values = [one[name][how] for one in runs]
+            values = [one[name].get(how, np.nan) for one in runs]
             mean = f"{np.mean(values):.2f} ± {np.std(values, ddof=1):.2f}"
             row[how] = "" if np.isnan(values).any() else mean
         rows.append(row)

@@ -215,7 +215,7 @@ def test_without_a_kappa_heads_enter_in_full_and_unjudged():
     expected = np.concatenate(heads.predict(sections))[:, 0] * model.y_scale_ + model.y_center_
     labels = [(firm, s.period) for s in sections for firm in s.focal.label]
     np.testing.assert_allclose(model.predict(panel.X).loc[labels], expected, atol=1e-12)
-    with pytest.raises(InputError, match="kappa: expected standard errors, of at least 0, or None"):
+    with pytest.raises(InputError, match="kappa: expected a number or None, got 'none'"):
         model.set_params(kappa="none").fit(panel.X, panel.y)
 
 

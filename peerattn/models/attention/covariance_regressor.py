@@ -51,7 +51,7 @@ class CovariancePeerRegressor(PeerRegressor, StackModel):
 
     Notes
     -----
-    One shown outcome counts by at most the largest residual of the training rows. Costs O(n³) a period of n firms; beyond 2,000
+    One shown outcome counts by at most the largest residual of the training rows. Costs O(n³) a period of n firms; beyond 5,000
     through inducing firms. Weights are predictive relevance, not causal peer effects.
 
     References

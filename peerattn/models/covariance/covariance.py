@@ -15,7 +15,8 @@ from peerattn.models.own.history import History
 from peerattn.models.pools import NOBODY, Rows, Section
 
 BOUND = 4.0  # of a log variance that depends on characteristics
-INDUCING = 2000  # known firms beyond which all covariances go through so many of them
+EXACT = 5000  # known firms beyond which all covariances go through inducing firms
+INDUCING = 2000
 SPARE = 1e-4  # added to the diagonal, in variances of the outcome
 SLOPES = ("low_rank", "scale", "noise", "emphasis")  # parameters that are not logarithms
 
@@ -201,7 +202,7 @@ class _Inverse:
         each firm's own variance (Snelson and Ghahramani 2006).
         """
         own = noise(parameters, firms)[0]
-        if len(own) <= INDUCING:
+        if len(own) <= EXACT:
             P = inverse(shared(parameters, firms, firms)[0] + own.diag())
             return cls(P, own, own[:, None])
         chosen = own.argsort(stable=True)[torch.linspace(0, len(own) - 1, INDUCING).long()]

@@ -121,6 +121,7 @@ def test_inducing_firms_stand_for_many(fitted, monkeypatch, spared, tolerance):
     section = grouped(unknown(sections[5]))
     exact = predict(model, section)
     known = int(np.isfinite(section.peers.y).sum())
+    monkeypatch.setattr(covariance, "EXACT", 10)
     monkeypatch.setattr(covariance, "INDUCING", known - spared)
     predicted, W = predict(model, section), model.solved(section).weights()
     np.testing.assert_allclose(W @ np.nan_to_num(section.peers.y), predicted, atol=1e-12)

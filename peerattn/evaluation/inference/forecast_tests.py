@@ -45,7 +45,7 @@ class MeanTest:
 
     @property
     def cell(self) -> float | str:
-        """t, or why there is none in the width of a table's cell: ``n/a (T=3)``."""
+        """Return t, or why there is none in the width of a table's cell: ``n/a (T=3)``."""
         short = f"{self.reason.split(',')[0]})" if "," in self.cause else self.reason
         return short if self.t is None else self.t
 

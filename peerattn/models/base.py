@@ -58,15 +58,9 @@ class PeerModel(PanelModel):
     def _learn(self, training: Rows, panel: Panel) -> None:
         """Learn from the training rows (in the panel's order)."""
 
+    @abstractmethod
     def _attend(self, section: Section) -> tuple[np.ndarray, np.ndarray]:
         """Return predictions of the focal rows, and which of them had no admissible peer."""
-        predicted, isolated = np.full(len(section.focal), self.mean_), np.ones(len(section.focal), dtype=bool)
-        for rows in section.chunks() if len(section.peers) else ():
-            assert section.peers.y is not None
-            W = self._weights(section, rows)
-            predicted[rows] += W @ (section.peers.y - self.mean_)
-            isolated[rows] = np.asarray(abs(W).sum(axis=1)).ravel() == 0
-        return predicted, isolated
 
     @abstractmethod
     def _weights(self, section: Section, rows: slice) -> np.ndarray | sparse.sparray:
@@ -246,8 +240,12 @@ class PeerModel(PanelModel):
         InputError
             When the folder cannot be written, or holds files of other periods.
         """
-        network, calls = self._network_maker(**options), self._by_period(X, outcomes=outcomes)
-        write = lambda panel, call, path: network(call).to_parquet(path)  # noqa: E731
+        network = self._network_maker(**options)
+
+        def write(panel: Panel, call: Any, path: Path) -> None:
+            network(call).to_parquet(path)
+
+        calls = self._by_period(X, outcomes=outcomes)
         return written(self, out, calls, write, options | {"shown": outcomes})
 
     def _warn_of_lost_periods(self, panel: Panel) -> None:

@@ -132,12 +132,13 @@ class OwnHistoryRegressor(PanelForecaster):
         stack = fit_stack(sections, candidates, problem, kappa=0.0)
         self.gain_, self.stacks_ = stack.steps, []
         self._learn_rest(learning, sections, stack, problem)
-        for gap in gaps:  # later ones learn again what they read of the past
-            training = Training.of(sections, replace(problem, purge=gap - 1))
-            reading = [each for each in candidates if each.group == HISTORY and gap > gaps[0]]
-            again = {
-                n: part for each in reading for parts in each.fit(training, {}) for n, part in parts.items()
-            }
+        reading = [each for each in candidates if each.group == HISTORY]
+        for gap in gaps:
+            again = dict[str, Any]()
+            if gap > gaps[0]:  # what reads the past is learned again
+                training = Training.of(sections, replace(problem, purge=gap - 1))
+                for parts in (parts for each in reading for parts in each.fit(training, {})):
+                    again |= parts
             fitted = {n: _all_known(again.get(n, part)) for n, part in stack.fitted.items()}
             self.stacks_.append(replace(stack, fitted=fitted, trials={}))
 

@@ -189,7 +189,10 @@ class PanelModel(Saved, BaseEstimator):
         >>> found.shape
         (220, 3)
         """
-        write = lambda panel, call, path: write_frame(panel, self._predicted(panel, call), path)  # noqa: E731
+
+        def write(panel: Panel, call: Any, path: Path) -> None:
+            write_frame(panel, self._predicted(panel, call), path)
+
         return written(self, out, self._by_period(X, **options), write, options)
 
     def _scored(self, X: Any, y: Any, sample_weight: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:

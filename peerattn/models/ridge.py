@@ -173,15 +173,23 @@ class CrossSectionalRidge(PeerRegressor):
 
     @one_thread()
     def _attend(self, section: Section) -> tuple[np.ndarray, np.ndarray]:
-        if section.within:
-            return super()._attend(section)
-        predicted = self.mean_ + self._design(section.focal) @ self.coef_
-        return predicted, np.zeros(len(predicted), dtype=bool)
+        predicted, isolated = np.empty(len(section.focal)), np.zeros(len(section.focal), dtype=bool)
+        if not section.within:
+            return self.mean_ + self._design(section.focal) @ self.coef_, isolated
+        assert section.peers.y is not None
+        directions, y = self._directions(section), section.peers.y - self.mean_  # solved once for all rows
+        for rows in section.chunks():
+            predicted[rows] = self.mean_ + self._row_weights(section, rows, directions[rows]) @ y
+            isolated[rows] = ~section.admissible(rows).any(axis=1)
+        return predicted, isolated
 
     @one_thread()
     def _weights(self, section: Section, rows: slice) -> np.ndarray:
+        return self._row_weights(section, rows, self._directions(section)[rows])
+
+    def _row_weights(self, section: Section, rows: slice, directions: np.ndarray) -> np.ndarray:
         Z = self._design(section.peers) * section.peers.counts[:, None]
-        return np.where(section.admissible(rows), self._directions(section)[rows] @ Z.T, 0.0)
+        return np.where(section.admissible(rows), directions @ Z.T, 0.0)
 
     def _directions(self, section: Section) -> np.ndarray:
         """Return u_i such that an admissible peer j has weight ``u_i'z_j s_j``, (n_focal, q).

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from numbers import Real
 from typing import Any
 
 import torch
@@ -21,7 +20,7 @@ CHOICES: dict[str, tuple[Any, ...]] = {
 
 
 def check_options(estimator: Any) -> None:
-    """Raise for an option that is out of range, or a pair that does not go together (naming both)."""
+    """Raise for an option that is out of range, or a pair that does not go together (naming both); kinds are checked first."""
     check_one_of(**{name: (getattr(estimator, name), allowed) for name, allowed in CHOICES.items()})
     codes, wanted = estimator.codes, "a sequence of column names"
     expect(not isinstance(codes, str), "codes", wanted, repr(codes), f"Write [{codes!r}].")
@@ -30,17 +29,13 @@ def check_options(estimator: Any) -> None:
     estimator._check_kinds()
     _check_own(estimator)
     kappa, wanted = estimator.kappa, "standard errors, of at least 0, or None (heads enter in full)"
-    expect(kappa is None or (_number(kappa) and 0 <= kappa < math.inf), "kappa", wanted, repr(kappa))
+    expect(kappa is None or 0 <= kappa < math.inf, "kappa", wanted, repr(kappa))
     loss, classes = estimator.loss, is_classifier(estimator)
     losses = ("auto", "cross_entropy") if classes else ("auto", "squared_error", "huber")
-    if loss not in losses and (classes or not _number(loss) or not 0 < loss < 1):
+    if loss not in losses and (classes or isinstance(loss, str) or not 0 < loss < 1):
         more = "" if classes else ", or a number between 0 and 1 (the quantile of a pinball loss)"
         near = did_you_mean(loss, losses)
         raise InputError(f"loss must be one of {list(losses)}{more}, got {loss!r}.{near}")
-
-
-def _number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def check_device(device: Any) -> None:

@@ -17,7 +17,7 @@ from peerattn.models.own.training import Problem, Training
 from peerattn.models.pools import Section
 
 SHAPE, HISTORY, COMMON, PEERS = GROUPS = ("shape", "history", "common", "peers")
-OTHERS = 2  # times κ for what reads other firms, so that about 5 % of panels without peers let any in
+OTHERS = 2  # times κ for peers, so that about 5 % of panels without any let some in
 WHOLE, WITHIN, MEAN = "", " (within period)", " (period mean)"
 Column = tuple[str, str]  # name of a part, and what of its prediction (WHOLE, WITHIN or MEAN)
 
@@ -123,7 +123,7 @@ class Evidence:
                 held,
                 columns,
                 self.problem.loss,
-                self.kappa * (OTHERS if others else 1),
+                self.kappa * (OTHERS if group == PEERS else 1),
                 mutual=others and self.problem.dated and self.problem.outcomes,
                 kinds=[of for _, of in columns],
             )

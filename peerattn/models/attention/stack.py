@@ -30,6 +30,11 @@ class HeldOut:
         """The effective number of periods: one of few rows hardly counts."""
         return effective_number(np.bincount(self.period))
 
+    @property
+    def few_periods(self) -> bool:
+        """Whether periods are too few to cluster errors by them."""
+        return self.n_periods < FEW_PERIODS - 0.5
+
 
 def effective_number(sizes: Any) -> float:
     """Return ``(Σ_t n_t)² / Σ_t n_t²`` of groups of these sizes; 0 of none."""
@@ -77,8 +82,9 @@ def weigh(
     probability of κ under the normal distribution: a test. How far one that entered is shrunk is no test, and is κ's own.
     The period's mean of a difference and what it has beside that make up one prediction: they are of two kinds k (``kinds``,
     one a column; by default all are of one), and the weights of each sum to at most 1.
-    Where firms read each other's outcomes (``mutual``), what i learns from j and j from i may be one product: the variance is
-    at least twice that by firm.
+    Where firms read each other's outcomes (``mutual``), the hypothesis tested is that what the stack leaves is independent
+    between firms: errors are clustered by firm, and the variance is doubled, as what i learns from j and j from i may be one
+    product. A common shock is what is looked for there; its size, which differs from period to period, is no error.
     """
     if not columns or not len(held.y):
         return Stage(dict.fromkeys(columns, 0.0), float("nan"), 0.0)
@@ -88,7 +94,7 @@ def weigh(
     rows = np.einsum("nkm,nk->nm", D, slope) * weight[:, None]
     score, error = rows.sum(0), _errors(rows, held, mutual)
     t = np.divide(score, error, out=np.zeros_like(score), where=error > 0)
-    bar = kappa * _student(kappa, held)
+    bar = kappa * _student(kappa, held, mutual)
     open_ = t > bar
     penalty = np.where(open_, kappa**2 * error / np.maximum(t, 1e-12), np.inf)
     w = np.zeros(len(t))
@@ -146,11 +152,12 @@ def _errors(rows: np.ndarray, held: HeldOut, mutual: bool) -> np.ndarray:
     """Return clustered standard errors of the sums of columns, (M,): by firm, and by period where periods are enough."""
     of_rows = _variance(rows)
     by_firm = _variance(_sums(rows, held.firm))
-    floor = (2 if mutual else 1) * by_firm
-    if held.n_periods < FEW_PERIODS - 0.5:
-        return np.sqrt(np.maximum(floor, of_rows))
+    if mutual:
+        return np.sqrt(np.maximum(2 * by_firm, of_rows))
+    if held.few_periods:
+        return np.sqrt(np.maximum(by_firm, of_rows))
     by_period = _variance(_sums(rows, held.period))
-    return np.sqrt(np.maximum.reduce([by_firm + by_period - of_rows, floor, by_period]))
+    return np.sqrt(np.maximum.reduce([by_firm + by_period - of_rows, by_firm, by_period]))
 
 
 def _sums(rows: np.ndarray, keys: np.ndarray) -> np.ndarray:
@@ -163,9 +170,8 @@ def _variance(terms: np.ndarray) -> np.ndarray:
     return np.asarray(((terms - terms.mean(0)) ** 2).sum(0) * n / max(n - 1, 1))
 
 
-def _student(kappa: float, held: HeldOut) -> float:
+def _student(kappa: float, held: HeldOut, mutual: bool) -> float:
     """Return by what κ is multiplied where clusters are few."""
     firms = len(np.unique(held.firm))
-    enough = held.n_periods >= FEW_PERIODS - 0.5
-    df = max(min(firms, held.n_periods) if enough else firms, 2) - 1
+    df = max(firms if mutual or held.few_periods else min(firms, held.n_periods), 2) - 1
     return float(stats.t.isf(stats.norm.sf(kappa), df) / kappa) if kappa > 0 else 1.0

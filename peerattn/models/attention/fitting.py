@@ -13,6 +13,7 @@ from scipy.optimize import minimize
 
 from peerattn.models.attention.heads import Heads
 from peerattn.models.attention.judging import (
+    COMMON,
     GROUPS,
     HISTORY,
     MEAN,
@@ -25,7 +26,6 @@ from peerattn.models.attention.judging import (
     Parts,
     difference,
     evidence_of,
-    peers_unjudged,
     predictions,
     reads_peers,
 )
@@ -33,6 +33,7 @@ from peerattn.models.attention.origins import Origin, forward_origins, outcomes_
 from peerattn.models.attention.priors import NO_TERMS
 from peerattn.models.attention.stack import Stage
 from peerattn.models.attention.stages import remembered
+from peerattn.models.own.common import Common
 from peerattn.models.own.losses import loss_of, squared_error
 from peerattn.models.own.training import Problem, Training, View
 from peerattn.models.pools import Section
@@ -68,9 +69,9 @@ class Stack:
     fitted: dict[str, Any]
     stages: dict[str, Stage]
     newcomers: dict[str, Stage]
-    evidence: pd.DataFrame
-    steps: pd.DataFrame
-    level: np.ndarray
+    evidence: pd.DataFrame = field(default_factory=pd.DataFrame)
+    steps: pd.DataFrame = field(default_factory=pd.DataFrame)
+    level: np.ndarray = field(default_factory=lambda: np.zeros(1))
     trials: dict[str, list[Any]] = field(default_factory=dict, repr=False)
 
     def peers(self) -> dict[str, Any]:
@@ -109,13 +110,24 @@ class Stack:
 
     def predict(self, seen: Sequence[Section]) -> list[np.ndarray]:
         """Return predictions of the focal rows of cross-sections as candidates see them, (n_focal, K) each."""
-        found = predictions(self.fitted, seen)
+        common = {name: p for name, p in self.fitted.items() if isinstance(p, Common)}
+        found = predictions({name: p for name, p in self.fitted.items() if name not in common}, seen)
+        if common:
+            found |= predictions(common, self.left(seen))
         return [
             self._section(section, {name: p[k] for name, p in found.items()}) + self.level
             for k, section in enumerate(seen)
         ]
 
-    def _section(self, section: Section, found: dict[str, np.ndarray]) -> np.ndarray:
+    def left(self, seen: Sequence[Section]) -> list[Section]:
+        """Return cross-sections whose shown outcomes are what own shape and history leave of them."""
+        own = {n: p for n, p in self.fitted.items() if not (reads_peers(p) or isinstance(p, Common))}
+        pools = [replace(s.pool(), own=s.own and (s.own[1], s.own[1])) for s in seen]
+        found = replace(self, fitted=own, level=0 * self.level).predict(pools)
+        y = [s.peers.y + (s.own[1] - p)[:, 0] for s, p in zip(seen, found, strict=True) if s.own]
+        return [replace(s, peers=replace(s.peers, y=left)) for s, left in zip(seen, y, strict=True)]
+
+    def _section(self, section: Section, found: Parts) -> np.ndarray:
         assert section.own is not None
         base = self._weighed(section.own[0], found, self.stages)
         history = [found[name] for name, _ in self.stages[HISTORY].entered() if name in found]
@@ -123,14 +135,10 @@ class Stack:
             return base
         return np.where(spoken, base, self._weighed(section.own[0], found, self.newcomers))
 
-    def _weighed(
-        self, base: np.ndarray, found: dict[str, np.ndarray], stages: dict[str, Stage]
-    ) -> np.ndarray:
+    def _weighed(self, base: np.ndarray, found: Parts, stages: dict[str, Stage]) -> np.ndarray:
         for group, stage in stages.items():  # a part that could not be fitted to all periods adds nothing
-            entered = [(name, of) for name, of in stage.entered() if name in found]
-            base = base + sum(
-                stage.weights[n, of] * difference(found[n], base, group, of) for n, of in entered
-            )
+            w = {(n, of): stage.weights[n, of] for n, of in stage.entered() if n in found}
+            base = base + sum(w[n, of] * difference(found[n], base, group, of) for n, of in w)
         return base
 
 
@@ -187,25 +195,26 @@ def _tried(
     checkpoint: Checkpoint | None,
 ) -> tuple[list[Judged], list[dict[str, list[Any]]]]:
     """Fit every candidate that can be judged at each origin; return what they predict, and the fitted parts by name."""
-    judged, trials = list[Judged](), [dict[str, list[Any]]() for _ in candidates]
-    unjudged = peers_unjudged([section for origin in origins for section in origin.judged], problem)
-    for origin in origins:
-        training = Training.of(origin.training, problem)
-        now = Judged(origin, training.history.told(training.seen(origin.judged)), {g: {} for g in GROUPS})
-        for each, tried in zip(candidates, trials, strict=True):
-            if unjudged and each.group == PEERS:
-                continue
-            earlier = {name: parts[-1] for name, parts in tried.items()} if origin.forward else {}
+    trials = [dict[str, list[Any]]() for _ in candidates]
+    trainings = [Training.of(origin.training, problem) for origin in origins]
+    judged = [Judged.of(*each) for each in zip(origins, trainings, strict=True)]
+    for each, tried in zip(candidates, trials, strict=True):
+        if each.group == PEERS and evidence(judged).unjudged():
+            continue
+        if each.group == COMMON and judged and not judged[0].left:
+            weights = [evidence(judged).stages(without)[0] for without in ("", HISTORY)]
+            judged = [
+                replace(j, left=Stack(t.view, j.parts, *weights).left(j.seen))
+                for j, t in zip(judged, trainings)
+            ]
+        for now, training in zip(judged, trainings, strict=True):
+            earlier = {name: parts[-1] for name, parts in tried.items()} if now.origin.forward else {}
             fit = partial(_in_rounds, each, training, earlier, now, lambda now: evidence([now]))
-            parts = (
-                fit() if each.group == SHAPE else remembered(checkpoint, fit)
-            )  # own models are fitted again
-            said = now.found[each.group]
-            new = {name: part for name, part in parts.items() if name not in said}
-            said.update(predictions(new, now.seen, problem.dtype))
+            # own models are fitted again
+            parts = fit() if each.group == SHAPE else remembered(checkpoint, fit)
+            now.say(each.group, {n: p for n, p in parts.items() if n not in now.parts}, problem.dtype)
             for name, part in parts.items():
                 tried.setdefault(name, []).append(part)
-        judged.append(now)
     return judged, trials
 
 
@@ -213,27 +222,25 @@ def _in_rounds(
     candidate: Candidate, training: Training, earlier: Parts, now: Judged, evidence: Any
 ) -> dict[str, Any]:
     """Fit a candidate at one origin: as many rounds as at the one before, and more as long as what was fitted promises."""
-    found, said = dict[str, Any](), now.found[candidate.group]
+    found = dict[str, Any]()
     for k, parts in enumerate(candidate.fit(training, earlier)):
         found |= parts
-        said.update(predictions(parts, now.seen, training.problem.dtype))
+        now.say(candidate.group, parts, training.problem.dtype)
         known = earlier.keys() <= found.keys()
         if candidate.in_rounds and known and not evidence(now).promises(candidate.group, found, k == 0):
             break
     return found
 
 
-def _refitted(
-    candidate: Candidate, training: Training, wanted: Parts, checkpoint: Checkpoint | None
-) -> dict[str, Any]:
+def _refitted(each: Candidate, training: Training, wanted: Parts, checkpoint: Checkpoint | None) -> Parts:
     """Fit a candidate's parts to all periods, from where they stood."""
 
     def fit() -> dict[str, Any]:
-        if wanted and candidate.refit is not None:
-            return dict(candidate.refit(training, wanted))
-        return {name: part for parts in candidate.fit(training, wanted) for name, part in parts.items()}
+        if wanted and each.refit is not None:
+            return dict(each.refit(training, wanted))
+        return {name: part for parts in each.fit(training, wanted) for name, part in parts.items()}
 
-    return fit() if candidate.group == SHAPE else remembered(checkpoint, fit)
+    return fit() if each.group == SHAPE else remembered(checkpoint, fit)
 
 
 def _level(stack: Stack, training: Training) -> np.ndarray:

@@ -77,23 +77,30 @@ def difference(predicted: np.ndarray, base: np.ndarray, group: str, of: str) -> 
     return mean if of == MEAN else D - mean
 
 
-def peers_unjudged(judged: Sequence[Section], problem: Problem) -> str:
-    """Return why peers cannot be judged on these held-out cross-sections, or nothing."""
-    if not judged:
-        return "fewer than 50 known outcomes, or one period to learn from and to judge by"
-    n = effective_number([len(section.focal) for section in judged])
-    if problem.dated and not problem.outcomes and n < FEW_PERIODS - 0.5:
-        return f"{n:.1f} periods to judge by, where a forecast needs {FEW_PERIODS}"
-    return ""
-
-
 @dataclass(frozen=True)
 class Judged:
-    """One origin: the later cross-sections as seen, and what every part predicts for them, by group and name."""
+    """One origin: the later cross-sections as seen, the parts fitted before them, and what these predict, by group and name.
+
+    ``left`` are these cross-sections with what the stack of own shape and history leaves of shown outcomes, which is what
+    candidates of common shocks read.
+    """
 
     origin: Origin
     seen: list[Section]
     found: dict[str, dict[str, list[np.ndarray]]]
+    parts: dict[str, Any]
+    left: Sequence[Section] = ()
+
+    @classmethod
+    def of(cls, origin: Origin, training: Training) -> Judged:
+        """Return an origin at which nothing has been fitted."""
+        seen = training.history.told(training.seen(origin.judged))
+        return cls(origin, seen, {group: {} for group in GROUPS}, {})
+
+    def say(self, group: str, parts: Parts, dtype: torch.dtype) -> None:
+        """Add fitted parts and what they predict."""
+        self.parts.update(parts)
+        self.found[group].update(predictions(parts, self.left if group == COMMON else self.seen, dtype))
 
 
 @dataclass(frozen=True)
@@ -118,15 +125,9 @@ class Evidence:
             left_out = group == without or (group == PEERS and self.unjudged())
             held = replace(held, base=bases[-1])
             columns = {} if left_out else self._columns(group, held)
-            others = group in (COMMON, PEERS)  # groups that read other firms
-            stages[group] = weigh(
-                held,
-                columns,
-                self.problem.loss,
-                self.kappa * (OTHERS if group == PEERS else 1),
-                mutual=others and self.problem.dated and self.problem.outcomes,
-                kinds=[of for _, of in columns],
-            )
+            shown = group in (COMMON, PEERS) and self.problem.dated and self.problem.outcomes
+            kappa, kinds = self.kappa * (OTHERS if group == PEERS else 1), [of for _, of in columns]
+            stages[group] = weigh(held, columns, self.problem.loss, kappa, mutual=shown, kinds=kinds)
             bases.append(held.base + sum(w * columns[c] for c, w in stages[group].weights.items() if w > 0))
         return stages, bases
 
@@ -136,8 +137,14 @@ class Evidence:
         return any(name in names for name, _ in judge.stages()[0][group].entered())
 
     def unjudged(self) -> str:
-        """Return why peers cannot be judged, or nothing."""
-        return peers_unjudged([s for each in self.judged for s in each.origin.judged], self.problem)
+        """Return why peers cannot be judged on the held-out cross-sections, or nothing."""
+        judged = [section for each in self.judged for section in each.origin.judged]
+        if not judged:
+            return "fewer than 50 known outcomes, or one period to learn from and to judge by"
+        n = effective_number([len(section.focal) for section in judged])
+        if self.problem.dated and not self.problem.outcomes and n < FEW_PERIODS - 0.5:
+            return f"{n:.1f} periods to judge by, where a forecast needs {FEW_PERIODS}"
+        return ""
 
     def _held_out(self) -> HeldOut | None:
         sections = [section for each in self.judged for section in each.origin.judged]
@@ -159,12 +166,9 @@ class Evidence:
             for each in self.judged:
                 said += each.found.get(group, {}).get(name, [None] * len(each.seen))
             for of in (WITHIN, MEAN) if self.split and group == PEERS else (WHOLE,):
-                columns[name, of] = np.concatenate(
-                    [
-                        np.zeros_like(b) if p is None else difference(p, b, group, of)
-                        for p, b in zip(said, base, strict=True)
-                    ]
-                )
+                pairs = zip(said, base, strict=True)
+                D = [np.zeros_like(b) if p is None else difference(p, b, group, of) for p, b in pairs]
+                columns[name, of] = np.concatenate(D)
         return {column: D for column, D in columns.items() if D.any()}
 
     def tables(

@@ -14,7 +14,7 @@ from peerattn.models.pools import Section, means_of_others
 
 @dataclass(frozen=True)
 class Common:
-    r"""A candidate that adds the mean of what own lines leave of other firms' outcomes: of all, or of those of one code.
+    r"""A candidate that adds the mean of what own shape and history leave of other firms' outcomes: of all, or of one code.
 
     A code's mean is what it has beyond all firms', shrunk by ``n / (n + λ)`` with n other firms known and
     :math:`\lambda = \sigma^2_{within} / \sigma^2_{between}`. The own outcome is left out, by identity.
@@ -22,7 +22,6 @@ class Common:
 
     code: int | None
     shrink: float = 0.0
-    adds = True
 
     def predict(self, sections: Sequence[Section]) -> list[np.ndarray]:
         """Return what is added to every focal row of cross-sections as peers are learned from, (n_focal, 1)."""

@@ -61,16 +61,22 @@ def everything():
 
 
 def test_the_prediction_is_the_equation(everything):
-    """Group after group, B + Σ w (P − B); what is common is added as it is."""
+    """Group after group, B + Σ w (P − B); what is common is the mean of what the stack before it leaves, added as it is."""
     model, X, y = everything
     stack = model.stack_
     assert {name for name in GROUPS if stack.stages[name].entered()} == set(GROUPS)
     sections = list(model._gate_call(X, y)[1])
     seen = [model._as_seen(replace(s, focal=replace(s.focal, y=None))) for s in sections]
     k = 6
-    found = predictions(stack.fitted, [seen[k]])
+    common = {name: stack.fitted[name] for name, _ in stack.stages["common"].entered()}
+    left = stack.left([seen[k]])
+    found = predictions(stack.fitted, [seen[k]]) | predictions(common, left)
     B = stack.view.lines.predict(seen[k].focal)
     for group in GROUPS:
+        if group == "common":  # shown outcomes less the stack so far, of all firms as peers
+            of_peers = pd.Series(B[:, 0] - seen[k].own[0][:, 0], seen[k].focal.label)
+            told = seen[k].peers.y - of_peers[seen[k].peers.label].to_numpy()
+            np.testing.assert_allclose(left[0].peers.y, told, atol=1e-10)
         entered = stack.stages[group].entered()
         weights = [(found[name][0], stack.stages[group].weights[name, of]) for name, of in entered]
         B = B + sum(w * (p if group == "common" else p - B) for p, w in weights)
@@ -281,7 +287,9 @@ def test_networks_of_parts_and_of_the_whole(everything):
         model.stack_.stages.update(stages)
     with pytest.raises(InputError, match="part must be one of .*'heads', 'covariance', 'ridge'.*got 'trees'"):
         model.peer_network(call, outcomes=told, part="trees")
-    with pytest.raises(InputError, match="part: expected .heads., to which head= and layer= belong, got 'ridge'"):
+    with pytest.raises(
+        InputError, match="part: expected .heads., to which head= and layer= belong, got 'ridge'"
+    ):
         model.peer_network(call, outcomes=told, part="ridge", layer=0)
 
 

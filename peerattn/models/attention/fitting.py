@@ -121,9 +121,9 @@ class Stack:
 
     def left(self, seen: Sequence[Section]) -> list[Section]:
         """Return cross-sections whose shown outcomes are what own shape and history leave of them."""
-        own = {n: p for n, p in self.fitted.items() if not (reads_peers(p) or isinstance(p, Common))}
+        own = _entered(self.stages, self.newcomers, groups=(SHAPE, HISTORY)) & self.fitted.keys()
         pools = [replace(s.pool(), own=s.own and (s.own[1], s.own[1])) for s in seen]
-        found = replace(self, fitted=own, level=0 * self.level).predict(pools)
+        found = replace(self, fitted={name: self.fitted[name] for name in own}).predict(pools)
         y = [s.peers.y + (s.own[1] - p)[:, 0] for s, p in zip(seen, found, strict=True) if s.own]
         return [replace(s, peers=replace(s.peers, y=left)) for s, left in zip(seen, y, strict=True)]
 
@@ -169,10 +169,9 @@ def fit_stack(
         newcomers, table, steps = stages, evidence_of(stages), pd.DataFrame()
     else:
         of_all = evidence(judged)
-        stages, bases = of_all.stages()
+        stages, newcomers, bases = of_all.weights()
         table, steps = of_all.tables({each.group for each in candidates}, stages, bases)
-        newcomers = of_all.stages(without=HISTORY)[0] if stages[HISTORY].entered() else stages
-    entered = {name for of in (stages, newcomers) for stage in of.values() for name, _ in stage.entered()}
+    entered = _entered(stages, newcomers)
     fitted = dict[str, Any]()
     for each, tried in zip(candidates, trials, strict=True):
         wanted = {name: parts[-1] for name, parts in tried.items() if name in entered}
@@ -202,11 +201,9 @@ def _tried(
         if each.group == PEERS and evidence(judged).unjudged():
             continue
         if each.group == COMMON and judged and not judged[0].left:
-            weights = [evidence(judged).stages(without)[0] for without in ("", HISTORY)]
-            judged = [
-                replace(j, left=Stack(t.view, j.parts, *weights).left(j.seen))
-                for j, t in zip(judged, trainings)
-            ]
+            weights = evidence(judged).weights()[:2]
+            stacks = [Stack(t.view, j.parts, *weights) for t, j in zip(trainings, judged, strict=True)]
+            judged = [replace(j, left=s.left(j.seen)) for j, s in zip(judged, stacks, strict=True)]
         for now, training in zip(judged, trainings, strict=True):
             earlier = {name: parts[-1] for name, parts in tried.items()} if now.origin.forward else {}
             fit = partial(_in_rounds, each, training, earlier, now, lambda now: evidence([now]))
@@ -241,6 +238,11 @@ def _refitted(each: Candidate, training: Training, wanted: Parts, checkpoint: Ch
         return {name: part for parts in each.fit(training, wanted) for name, part in parts.items()}
 
     return fit() if each.group == SHAPE else remembered(checkpoint, fit)
+
+
+def _entered(*weights: dict[str, Stage], groups: Sequence[str] = GROUPS) -> set[str]:
+    """Return the names of parts of positive weight."""
+    return {name for stages in weights for group in groups for name, _ in stages[group].entered()}
 
 
 def _level(stack: Stack, training: Training) -> np.ndarray:

@@ -11,7 +11,7 @@ import pandas as pd
 import torch
 
 from peerattn.models.attention.origins import Origin, outcomes_of
-from peerattn.models.attention.stack import FEW_PERIODS, HeldOut, Stage, effective_number, weigh
+from peerattn.models.attention.stack import FEW_PERIODS, HeldOut, Stage, effective_number, too_few, weigh
 from peerattn.models.own.losses import loss_of
 from peerattn.models.own.training import Problem, Training
 from peerattn.models.pools import Section
@@ -131,6 +131,11 @@ class Evidence:
             bases.append(held.base + sum(w * columns[c] for c, w in stages[group].weights.items() if w > 0))
         return stages, bases
 
+    def weights(self) -> tuple[dict[str, Stage], dict[str, Stage], list[np.ndarray]]:
+        """Return the weights of each group, those of firms without a past, and the stack before and after each group."""
+        stages, bases = self.stages()
+        return stages, self.stages(without=HISTORY)[0] if stages[HISTORY].entered() else stages, bases
+
     def promises(self, group: str, names: Iterable[str], unfinished: bool) -> bool:
         """Tell whether one of these parts enters (at half of κ where it is unfinished), beside the others of its group."""
         judge = replace(self, kappa=self.kappa / OTHERS) if unfinished else self
@@ -142,7 +147,7 @@ class Evidence:
         if not judged:
             return "fewer than 50 known outcomes, or one period to learn from and to judge by"
         n = effective_number([len(section.focal) for section in judged])
-        if self.problem.dated and not self.problem.outcomes and n < FEW_PERIODS - 0.5:
+        if self.problem.dated and not self.problem.outcomes and too_few(n):
             return f"{n:.1f} periods to judge by, where a forecast needs {FEW_PERIODS}"
         return ""
 

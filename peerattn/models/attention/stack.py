@@ -30,16 +30,16 @@ class HeldOut:
         """The effective number of periods: one of few rows hardly counts."""
         return effective_number(np.bincount(self.period))
 
-    @property
-    def few_periods(self) -> bool:
-        """Whether periods are too few to cluster errors by them."""
-        return self.n_periods < FEW_PERIODS - 0.5
-
 
 def effective_number(sizes: Any) -> float:
     """Return ``(Σ_t n_t)² / Σ_t n_t²`` of groups of these sizes; 0 of none."""
     size = np.asarray(sizes, dtype=float)
     return float(size.sum() ** 2 / max((size**2).sum(), 1))
+
+
+def too_few(n_periods: float) -> bool:
+    """Whether this effective number of periods is too small to judge by periods."""
+    return n_periods < FEW_PERIODS - 0.5
 
 
 @dataclass(frozen=True)
@@ -149,12 +149,12 @@ def _period_losses(held: HeldOut, loss: Loss) -> np.ndarray:
 
 
 def _errors(rows: np.ndarray, held: HeldOut, mutual: bool) -> np.ndarray:
-    """Return clustered standard errors of the sums of columns, (M,): by firm, and by period where periods are enough."""
+    """Return clustered standard errors of the sums of columns, (M,): by firm; unless ``mutual`` by period, too, where enough."""
     of_rows = _variance(rows)
     by_firm = _variance(_sums(rows, held.firm))
     if mutual:
         return np.sqrt(np.maximum(2 * by_firm, of_rows))
-    if held.few_periods:
+    if too_few(held.n_periods):
         return np.sqrt(np.maximum(by_firm, of_rows))
     by_period = _variance(_sums(rows, held.period))
     return np.sqrt(np.maximum.reduce([by_firm + by_period - of_rows, by_firm, by_period]))
@@ -173,5 +173,5 @@ def _variance(terms: np.ndarray) -> np.ndarray:
 def _student(kappa: float, held: HeldOut, mutual: bool) -> float:
     """Return by what κ is multiplied where clusters are few."""
     firms = len(np.unique(held.firm))
-    df = max(firms if mutual or held.few_periods else min(firms, held.n_periods), 2) - 1
+    df = max(firms if mutual or too_few(held.n_periods) else min(firms, held.n_periods), 2) - 1
     return float(stats.t.isf(stats.norm.sf(kappa), df) / kappa) if kappa > 0 else 1.0

@@ -287,9 +287,7 @@ def test_networks_of_parts_and_of_the_whole(everything):
         model.stack_.stages.update(stages)
     with pytest.raises(InputError, match="part must be one of .*'heads', 'covariance', 'ridge'.*got 'trees'"):
         model.peer_network(call, outcomes=told, part="trees")
-    with pytest.raises(
-        InputError, match="part: expected .heads., to which head= and layer= belong, got 'ridge'"
-    ):
+    with pytest.raises(InputError, match="part: expected .heads., to which head= and layer= belong, got 'ridge'"):
         model.peer_network(call, outcomes=told, part="ridge", layer=0)
 
 

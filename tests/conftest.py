@@ -15,6 +15,7 @@ SHORT: dict[str, object] = {
     "attention.starts.KEPT": 2,
     "attention.starts.TURNS": 1,
     "own.shape.TREES": 15,
+    "own.shape.FOREST": 15,
 }
 #: Where only the way through matters: ``pytestmark = pytest.mark.usefixtures("fewest_steps")``.
 FEWEST: dict[str, object] = {
@@ -25,6 +26,7 @@ FEWEST: dict[str, object] = {
     "attention.starts.KEPT": 1,
     "attention.starts.TURNS": 0,
     "own.shape.TREES": 3,
+    "own.shape.FOREST": 3,
 }
 ROOM = "peerattn.models."
 

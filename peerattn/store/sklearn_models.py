@@ -5,20 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.dummy import DummyRegressor
-from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.linear_model import ElasticNet, ElasticNetCV, Lasso, LassoCV, LinearRegression, Ridge, RidgeCV
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, refuse
 
 _LINEAR = (ElasticNet, ElasticNetCV, Lasso, LassoCV, LinearRegression, Ridge, RidgeCV)
 _OTHERS = (DummyRegressor, HistGradientBoostingRegressor, KNeighborsRegressor, Pipeline, StandardScaler)
+_FORESTS = (ExtraTreesRegressor, RandomForestRegressor)
 #: By name. Their methods are scikit-learn's own; a file gives them numbers.
-KNOWN: dict[str, Any] = {kind.__name__: kind for kind in (*_LINEAR, *_OTHERS)}
+KNOWN: dict[str, Any] = {kind.__name__: kind for kind in (*_LINEAR, *_OTHERS, *_FORESTS)}
+_OUTSIDE = "path: the trees of the file point outside themselves."
 _TREES = "HistGradientBoostingRegressor"
+_OF_NODES = "left_child right_child feature threshold missing_go_to_left".split()
 _NEEDED = "n_features_in_ feature_names_in_ n_trees_per_iteration_ _n_features _baseline_prediction".split()
 
 
@@ -31,6 +35,8 @@ def state_of(estimator: Any) -> dict[str, Any]:
         For gradient boosting with categories or a loss other than the squared error.
     """
     held = {name: value for name, value in vars(estimator).items() if name not in ("_tree", "memory")}
+    if type(estimator) in _FORESTS and "estimators_" in held:
+        return estimator.get_params() | _state_of_forest(held)
     if type(estimator).__name__ != _TREES or "_predictors" not in held:
         return held
     if held["is_categorical_"] is not None or estimator.loss != "squared_error":
@@ -62,7 +68,9 @@ def from_state(name: str, held: dict[str, Any]) -> Any:
     if name == "KNeighborsRegressor" and "_fit_X" in held:  # its tree is made again of the training rows
         estimator.fit(held["_fit_X"], held["_y"])
         vars(estimator).update(held)
-    if trees is not None:
+    if trees is not None and "values" in trees:
+        _plant_forest(estimator, **trees)
+    elif trees is not None:
         _plant(estimator, trees["sizes"], trees["nodes"])
     return estimator
 
@@ -92,13 +100,9 @@ def _plant(estimator: Any, sizes: np.ndarray, fields: dict[str, np.ndarray]) -> 
     nodes = np.zeros(int(sizes.sum()), PREDICTOR_RECORD_DTYPE)
     for name, values in fields.items():
         nodes[name] = values
-    own = np.arange(len(nodes)) - np.repeat(np.cumsum(sizes) - sizes, sizes)  # place of a node in its tree
-    inner, size = nodes["is_leaf"] == 0, np.repeat(sizes, sizes)
-    sides = [(nodes[side] > own) & (nodes[side] < size) for side in ("left", "right")]
-    inside = (nodes["feature_idx"] >= 0) & (nodes["feature_idx"] < estimator._n_features)
-    right = (~inner | (sides[0] & sides[1] & inside)) & (nodes["is_categorical"] == 0)
-    if not right.all() or (sizes < 1).any() or estimator.n_features_in_ != estimator._n_features:
-        raise InputError("path: the trees of the file point outside themselves.")
+    refuse(estimator.n_features_in_ != estimator._n_features or nodes["is_categorical"].any(), _OUTSIDE)
+    inner = nodes["is_leaf"] == 0
+    _check_nodes(sizes, inner, nodes["left"], nodes["right"], nodes["feature_idx"], estimator._n_features)
     none = np.zeros((0, 8), dtype=np.uint32)
     trees = [TreePredictor(part, none, none) for part in np.split(nodes, np.cumsum(sizes)[:-1])]
     estimator._predictors = [[tree] for tree in trees]
@@ -107,3 +111,53 @@ def _plant(estimator: Any, sizes: np.ndarray, fields: dict[str, np.ndarray]) -> 
     estimator._bin_mapper.bin_thresholds_ = []
     estimator._preprocessor = estimator.is_categorical_ = estimator._is_categorical_remapped = None
     estimator._loss = estimator._get_loss(sample_weight=None)
+
+
+def _state_of_forest(held: dict[str, Any]) -> dict[str, Any]:
+    trees = [tree.tree_ for tree in held["estimators_"]]
+    nodes = np.concatenate([tree.__getstate__()["nodes"] for tree in trees])
+    fields = {
+        name: nodes[name].astype(np.int32) if "child" in name else nodes[name].copy() for name in _OF_NODES
+    }
+    kept = {
+        name: held[name] for name in ("n_features_in_", "feature_names_in_", "n_outputs_") if name in held
+    }
+    values = np.concatenate([tree.value for tree in trees])
+    return kept | {
+        "trees": {"sizes": np.array([tree.node_count for tree in trees]), "nodes": fields, "values": values}
+    }
+
+
+def _plant_forest(
+    estimator: Any, sizes: np.ndarray, nodes: dict[str, np.ndarray], values: np.ndarray
+) -> None:
+    """Give a forest its trees; what they were learned from (impurities, numbers of rows) is not stored."""
+    from sklearn.tree._tree import NODE_DTYPE, Tree
+
+    p, n_outputs = estimator.n_features_in_, estimator.n_outputs_
+    table = np.zeros(int(sizes.sum()), NODE_DTYPE)
+    for name, column in nodes.items():
+        table[name] = column
+    inner = table["left_child"] >= 0
+    _check_nodes(sizes, inner, table["left_child"], table["right_child"], table["feature"], p)
+    refuse(values.shape != (len(table), n_outputs, 1), _OUTSIDE)
+    vars(estimator).update(vars(type(estimator)()) | vars(estimator))  # and what is no parameter
+    estimator.estimators_ = []
+    for at in np.split(np.arange(len(table)), np.cumsum(sizes)[:-1]):
+        tree = Tree(p, np.ones(n_outputs, dtype=np.intp), n_outputs)
+        tree.__setstate__(
+            {"max_depth": len(at), "node_count": len(at), "nodes": table[at], "values": values[at]}
+        )
+        one = clone(estimator.estimator)
+        one.tree_, one.n_features_in_, one.n_outputs_ = tree, p, n_outputs
+        estimator.estimators_.append(one)
+
+
+def _check_nodes(
+    sizes: np.ndarray, inner: np.ndarray, left: np.ndarray, right: np.ndarray, feature: np.ndarray, p: int
+) -> None:
+    """Raise where an inner node points to no later node of its own tree, or reads no column."""
+    own = np.arange(len(inner)) - np.repeat(np.cumsum(sizes) - sizes, sizes)  # place of a node in its tree
+    size = np.repeat(sizes, sizes)
+    inside = (left > own) & (left < size) & (right > own) & (right < size) & (feature >= 0) & (feature < p)
+    refuse(bool((inner & ~inside).any() or (sizes < 1).any()), _OUTSIDE)

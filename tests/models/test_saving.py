@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -29,6 +30,7 @@ from peerattn.models import (
 from peerattn.sequence.tokenizers import WordTokenizer
 from peerattn.store.objects import save_estimator
 from peerattn.store.sealed import read_state, write_state
+from peerattn.store.sklearn_models import from_state, state_of
 
 pytestmark = pytest.mark.usefixtures("fewest_steps")  # what is found is beside the point
 
@@ -117,6 +119,35 @@ def test_an_own_model_of_scikit_learn(panel, tmp_path):
     model = PeerAttentionRegressor(own=make_pipeline(StandardScaler(), Ridge()), n_heads=0)
     model.fit(panel.X, panel.y).save(tmp_path / "a.model")
     np.testing.assert_array_equal(load(tmp_path / "a.model").predict(panel.X), model.predict(panel.X))
+
+
+@pytest.mark.parametrize("kind", [ExtraTreesRegressor, RandomForestRegressor])
+def test_forests(panel, kind, tmp_path):
+    X, y = panel.X.select_dtypes("number").to_numpy(copy=True), panel.y.to_numpy()
+    X[::5, 0] = np.nan
+    model = kind(7, min_samples_leaf=3, random_state=0).fit(X, np.column_stack([y, -2 * y]))
+    save_estimator(model, tmp_path / "a.model")
+    again = load(tmp_path / "a.model")
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    assert repr(again) == repr(model)
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        lambda trees: trees["nodes"]["left_child"].__setitem__(0, 0),
+        lambda trees: trees["nodes"]["right_child"].__setitem__(0, 10**6),
+        lambda trees: trees["nodes"]["feature"].__setitem__(0, 99),
+        lambda trees: trees.update(values=trees["values"][:-1]),
+        lambda trees: trees["sizes"].__setitem__(0, 0),
+    ],
+)
+def test_a_forest_that_points_outside_itself_is_refused(harm):
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    state = state_of(ExtraTreesRegressor(3, random_state=0).fit(X, X[:, 0]))
+    harm(state["trees"])
+    with pytest.raises((InputError, ValueError)):
+        from_state("ExtraTreesRegressor", state)
 
 
 def test_an_estimator_that_is_not_in_the_list_is_refused(panel, tmp_path):

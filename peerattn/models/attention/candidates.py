@@ -20,7 +20,7 @@ from peerattn.models.covariance.ridge import fit_ridge_covariance
 from peerattn.models.own.common import fit_common
 from peerattn.models.own.losses import loss_of, squared_error
 from peerattn.models.own.past import fit_history
-from peerattn.models.own.shape import fit_curves, fit_estimator
+from peerattn.models.own.shape import fit_curves, fit_estimator, fit_forest, fit_trees
 from peerattn.models.own.training import Problem, Training
 
 D_CODE = 4  # width of a code's embedding
@@ -52,9 +52,9 @@ def own_candidates(problem: Problem, own: Any = "flexible") -> list[Candidate]:
         found.append(candidate("estimator", SHAPE, lambda t, _: fit_estimator(t, own)))
     elif flexible:
         found += [
-            candidate("curves", SHAPE, lambda t, _: fit_curves(t, products=False)),
-            candidate("products", SHAPE, lambda t, _: fit_curves(t, products=True)),
-            candidate("trees", SHAPE, lambda t, _: fit_estimator(t)),
+            candidate("curves", SHAPE, lambda t, _: fit_curves(t)),
+            candidate("trees", SHAPE, lambda t, _: fit_trees(t)),
+            candidate("forest", SHAPE, lambda t, _: fit_forest(t)),
         ]
     if squared and problem.dated and problem.own:
         found.append(candidate("firm effect", HISTORY, lambda t, _: fit_history(t, lag=False)))

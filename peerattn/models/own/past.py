@@ -10,7 +10,7 @@ import numpy as np
 
 from peerattn.models.own.history import History
 from peerattn.models.own.lines import by_section, stacked_rows
-from peerattn.models.own.shape import Estimated, fit_estimator
+from peerattn.models.own.shape import Estimated, fit_trees
 from peerattn.models.own.training import FEW_ROWS, Training
 from peerattn.models.own.variance_components import variance_components
 from peerattn.models.pools import Section
@@ -74,7 +74,7 @@ def fit_history(training: Training, *, lag: bool, trees: bool = False) -> OwnHis
         return None
     columns, _ = past_columns(past, training.sections, shrink, purge)
     if trees:
-        return OwnHistory(**made, slope=np.zeros(2), trees=fit_estimator(training, more=columns))
+        return OwnHistory(**made, slope=np.zeros(2), trees=fit_trees(training, columns))
     y = np.concatenate([section.focal.y for section in training.residuals])[known]
     low, high = np.quantile(columns[known, 1], [0.01, 0.99])
     last = columns[known, 1].clip(low, high)

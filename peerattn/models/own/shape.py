@@ -1,4 +1,4 @@
-"""Own shape: curves, products and trees of the firm's own characteristics, so that no interaction passes for a peer."""
+"""Own shape: curves, products, trees and a forest of the firm's own characteristics, so that no interaction passes for a peer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone, is_classifier
-from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
 from sklearn.utils.validation import has_fit_parameter
 
 from peerattn.exceptions import InputError
@@ -18,6 +18,7 @@ from peerattn.models.pools import Rows, Section
 
 KNOTS = 5  # of a curve, at quantiles: it is linear between them and constant beyond
 TREES = 150  # of gradient boosting
+FOREST, ROWS_OF_TREE = 100, 4000  # trees of a forest, and the rows that each is drawn at most
 MOST_COLUMNS = 600  # of curves and products; with more characteristics products are left out
 
 
@@ -53,13 +54,14 @@ class Curves:
         return np.concatenate(parts, axis=1)
 
 
-def fit_curves(training: Training, products: bool) -> Curves | None:
-    """Fit curves (and products) to the focal rows; None where there are too many products."""
+def fit_curves(training: Training) -> Curves | None:
+    """Fit curves, and products where these are not too many, to the focal rows; None without characteristics."""
     rows = stacked_rows(training.sections)
     p, weight = rows.x.shape[1], rows.loss_weights
     assert rows.y is not None
-    if not p or (products and (p < 2 or p * (p - 1) // 2 + p * KNOTS > MOST_COLUMNS)):
+    if not p:
         return None
+    products = p * (p - 1) // 2 + p * KNOTS <= MOST_COLUMNS
     quantiles = np.linspace(0, 1, KNOTS) * 0.98 + 0.01
     knots = [np.unique(np.quantile(column, quantiles)) for column in rows.x.T]
     bounded = _bounded(rows.x, knots)
@@ -102,6 +104,21 @@ def trees() -> HistGradientBoostingRegressor:
     """Return gradient boosting without early stopping, which would hold out random rows of a panel."""
     return HistGradientBoostingRegressor(
         learning_rate=0.05, max_iter=TREES, max_leaf_nodes=15, early_stopping=False, random_state=0
+    )
+
+
+def forest(n_rows: int, n_periods: int) -> ExtraTreesRegressor:
+    """Return extremely randomised trees (Geurts, Ernst and Wehenkel 2006), each of rows that are drawn with replacement.
+
+    A leaf holds more rows than a firm has periods (from 5 to 20), so that it is not one firm alone: a forest that knows firms by
+    their characteristics says nothing about others.
+    """
+    return ExtraTreesRegressor(
+        FOREST,
+        min_samples_leaf=min(max(n_periods + 1, 5), 20),
+        bootstrap=True,
+        max_samples=min(1.0, ROWS_OF_TREE / n_rows),
+        random_state=0,
     )
 
 
@@ -148,13 +165,26 @@ class Estimated:
         return log[:, 1:] - log[:, :1] if self.n_outputs == 1 else log
 
 
-def fit_estimator(training: Training, given: Any = None, more: np.ndarray | None = None) -> Estimated:
-    """Fit gradient boosting, or the estimator that was given, to the focal rows (and further columns of them)."""
+def fit_trees(training: Training, more: np.ndarray | None = None) -> Estimated:
+    """Fit gradient boosting to the focal rows (and further columns of them)."""
+    return fit_estimator(training, trees(), more, by_place=True)
+
+
+def fit_forest(training: Training) -> Estimated:
+    """Fit a forest to the focal rows."""
+    n_rows = sum(len(section.focal) for section in training.sections)
+    return fit_estimator(training, forest(n_rows, len(training.sections)), by_place=True)
+
+
+def fit_estimator(
+    training: Training, given: Any, more: np.ndarray | None = None, *, by_place: bool = False
+) -> Estimated:
+    """Fit an estimator to the focal rows (and further columns of them); it reads codes as one column a level, or ``by_place``."""
     rows, levels = stacked_rows(training.sections), training.problem.code_levels
     assert rows.y is not None
-    estimator = trees() if given is None else clone(given)
-    places = tuple(_places(rows.codes[:, c], rows.y, n) for c, n in enumerate(levels) if given is None)
-    found = Estimated(estimator, levels, training.problem.n_outputs, places if given is None else None)
+    estimator = clone(given)
+    places = tuple(_places(rows.codes[:, c], rows.y, n) for c, n in enumerate(levels) if by_place)
+    found = Estimated(estimator, levels, training.problem.n_outputs, places if by_place else None)
     weighted = rows.loss_weight is not None
     if weighted and not has_fit_parameter(estimator, "sample_weight"):
         raise InputError(

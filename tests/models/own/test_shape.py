@@ -10,7 +10,7 @@ from sklearn.linear_model import Ridge, RidgeCV
 from peerattn import PeerAttentionRegressor
 from peerattn.exceptions import InputError
 from peerattn.models.own.losses import squared_error
-from peerattn.models.own.shape import fit_curves, fit_estimator, ridge
+from peerattn.models.own.shape import fit_curves, fit_estimator, fit_forest, fit_trees, forest, ridge
 from peerattn.models.own.training import Problem, Training
 from peerattn.models.pools import Rows, Section
 
@@ -35,18 +35,36 @@ def share(model, given):
 
 
 @pytest.mark.full_search
-def test_products_and_trees_explain_an_interaction_and_curves_do_not():
+def test_products_and_trees_explain_an_interaction_and_curves_alone_do_not(monkeypatch):
     product = lambda x, _: x[:, 0] * x[:, 1]  # noqa: E731
     fit, later = training(product), training(product, seed=1)
-    assert share(fit_curves(fit, products=True), later) > 0.6
-    assert share(fit_estimator(fit), later) > 0.4
-    assert share(fit_curves(fit, products=False), later) < 0.1
+    assert share(fit_curves(fit), later) > 0.6
+    assert share(fit_trees(fit), later) > 0.4
+    assert share(fit_forest(fit), later) > 0.3
+    monkeypatch.setattr("peerattn.models.own.shape.MOST_COLUMNS", 3)
+    assert share(fit_curves(fit), later) < 0.1
+
+
+def test_a_leaf_of_the_forest_is_larger_than_one_firm():
+    assert [forest(1000, n).min_samples_leaf for n in (1, 7, 300)] == [5, 8, 20]
+    assert forest(1000, 7).max_samples == 1.0
+    assert forest(400_000, 7).max_samples == 0.01
+    rng = np.random.default_rng(0)
+    effects, firms = 3 * rng.normal(size=60), rng.normal(size=(60, 3))
+
+    def panel(firm):  # characteristics that never change tell firms apart, and nothing else
+        given = training(lambda x, _: effects)
+        for section in given.sections:
+            section.focal.x[:] = firm
+        return given
+
+    assert share(fit_forest(panel(firms)), panel(firms)) < 0.7
 
 
 def test_curves_explain_a_square():
     square = lambda x, _: x[:, 0] ** 2  # noqa: E731
     fit, later = training(square), training(square, seed=1)
-    assert share(fit_curves(fit, products=False), later) > 0.75
+    assert share(fit_curves(fit), later) > 0.75
 
 
 def test_ridge_is_that_of_scikit_learn_at_the_penalty_of_least_generalised_error():
@@ -79,27 +97,27 @@ def test_weights_are_repetitions_of_rows():
     np.testing.assert_allclose(
         ridge(Z, y, weight.astype(float)), ridge(np.repeat(Z, weight, 0), np.repeat(y, weight), np.ones(weight.sum())), rtol=1e-9
     )  # fmt: skip
-    assert np.isfinite(share(fit_curves(given, products=False), given))
+    assert np.isfinite(share(fit_curves(given), given))
 
 
 @pytest.mark.full_search
 def test_levels_of_a_code_are_in_the_order_of_their_mean_outcome():
     effect = np.array([0.0, 2.0, -1.0, 5.0])
     given = training(lambda _, codes: effect[codes[:, 0]], n_codes=1)
-    (places,) = fit_estimator(given).places
+    (places,) = fit_trees(given).places
     assert np.isnan(places[0])
     assert list(np.argsort(places[1:])) == list(np.argsort(effect[1:]))
     later = training(lambda _, codes: effect[codes[:, 0]], n_codes=1, seed=1)
-    assert share(fit_estimator(given), later) > 0.8
+    assert share(fit_trees(given), later) > 0.8
 
 
 def test_odd_inputs_have_no_curve_or_finite_ones():
-    assert fit_curves(training(lambda x, _: x[:, 0], p=1), products=True) is None
-    assert fit_curves(training(lambda x, _: 0.0, p=0), products=False) is None
+    assert share(fit_curves(one := training(lambda x, _: x[:, 0], p=1)), one) > 0.5
+    assert fit_curves(training(lambda x, _: 0.0, p=0)) is None
     given = training(lambda x, _: x[:, 0])
     for s in given.sections:
         s.focal.x[:, 1], s.focal.x[:, 2] = 3.0, s.focal.x[:, 2] > 1.5
-    model = fit_curves(given, products=True)
+    model = fit_curves(given)
     rows = given.sections[0].focal.take(slice(0, 3))
     rows.x[:, 0] = 1e9
     (far,) = model.predict([replace(given.sections[0], focal=rows)])

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import check_at_least, expect
@@ -32,8 +33,8 @@ class OwnHistoryRegressor(PanelForecaster):
     .. math:: \hat y_{it} = l(x_{it}) + \sum_m w_m \big( f_m(x_{it}, h_{it}) - l(x_{it}) \big), \qquad w \ge 0,\ \sum_m w_m \le 1
 
     l is linear in the characteristics. The other candidates are those of :class:`~peerattn.PeerAttentionRegressor` that read the
-    firm alone: curves, products and gradient boosting of its characteristics, an empirical-Bayes firm effect of its past
-    outcomes, an autoregression, and boosting of characteristics and past. They are weighed by the same problem on the same
+    firm alone: curves with products, gradient boosting and a forest of its characteristics, an empirical-Bayes firm effect of its
+    past outcomes, an autoregression, and boosting of characteristics and past. They are weighed by the same problem on the same
     forward origins, without its penalty (κ = 0).
 
     It is what a peer model is to be compared with: the same rows, the same characteristics and the same past, without peers.
@@ -43,8 +44,8 @@ class OwnHistoryRegressor(PanelForecaster):
     gaps : sequence of int, default (1,)
         Periods between a row and the last outcome that is known when it is predicted. Of several, what reads the past is learned
         once for each, and a row is predicted by the nearest; the candidates are weighed at the smallest.
-    random_state : int, default 0
-        Not used: nothing is drawn.
+    random_state : int, RandomState or None, default 0
+        Seed of the forest.
     firm, period : str
         Names of the index levels (or columns) with the labels.
 
@@ -80,7 +81,7 @@ class OwnHistoryRegressor(PanelForecaster):
     """
 
     gaps: Sequence[int] = (1,)
-    random_state: int = 0
+    random_state: Any = 0
 
     def predict(self, X: Any, *, outcomes: Any = None) -> np.ndarray | pd.Series:
         """Predict each row.
@@ -127,8 +128,8 @@ class OwnHistoryRegressor(PanelForecaster):
         levels = () if self.design_ is None else tuple(len(each) for each in self.design_.levels.values())
         gaps = sorted(set(self.gaps))
         problem = Problem(squared_error, 1, levels, True, panel.dated, purge=gaps[0] - 1)
-        learning, candidates = panel.take(known), own_candidates(problem)
-        sections = list(self._sections(learning))
+        learning, seed = panel.take(known), int(check_random_state(self.random_state).randint(2**31 - 1))
+        sections, candidates = list(self._sections(learning)), own_candidates(problem, seed)
         stack = fit_stack(sections, candidates, problem, kappa=0.0)
         self.gain_, self.stacks_ = stack.steps, []
         self._learn_rest(learning, sections, stack, problem)

@@ -48,7 +48,7 @@ class StackModel(AttentionNetworks):
 
     @abstractmethod
     def _candidates(self, problem: Problem, settings: Settings, draws: np.ndarray) -> list[Candidate]:
-        """Return the candidates, in the order of what they read; ``draws`` are two seeds."""
+        """Return the candidates, in the order of what they read; ``draws`` are three seeds."""
 
     def _n_outputs(self) -> int:
         return 1
@@ -65,7 +65,7 @@ class StackModel(AttentionNetworks):
         sections = self._training_sections(training, panel)
         self.training_rows_ = None if panel.dated or self.attention == "cross" else sections[0].peers
         problem = self._problem(panel.dated, training.weight is not None)
-        draws = from_first(check_random_state(self.random_state).randint(2**31 - 1, size=2))
+        draws = from_first(check_random_state(self.random_state).randint(2**31 - 1, size=3))
         stack = fit_stack(
             sections,
             self._candidates(problem, Settings(self.pair_terms_, problem.dtype, device), draws),

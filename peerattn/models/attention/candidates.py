@@ -33,7 +33,7 @@ def candidates_of(model: Any, problem: Problem, settings: Settings, draws: np.nd
     if model.kappa is None:
         return heads
     squared = problem.loss is squared_error
-    found = own_candidates(problem, model.own)
+    found = own_candidates(problem, int(draws[2]), model.own)
     if squared and problem.dated and problem.own and problem.outcomes and model.attention == "self":
         codes = {f"{name} x period": c for c, name in enumerate(model.design_.levels)}
         for name, code in ({"period": None} | codes).items():
@@ -44,7 +44,7 @@ def candidates_of(model: Any, problem: Problem, settings: Settings, draws: np.nd
     return found + heads
 
 
-def own_candidates(problem: Problem, own: Any = "flexible") -> list[Candidate]:
+def own_candidates(problem: Problem, seed: int, own: Any = "flexible") -> list[Candidate]:
     """Return what reads the firm itself alone: shapes of its characteristics, and its own past outcomes."""
     squared, found = problem.loss is squared_error, list[Candidate]()
     flexible = isinstance(own, str) and own == "flexible" and squared
@@ -54,7 +54,7 @@ def own_candidates(problem: Problem, own: Any = "flexible") -> list[Candidate]:
         found += [
             candidate("curves", SHAPE, lambda t, _: fit_curves(t)),
             candidate("trees", SHAPE, lambda t, _: fit_trees(t)),
-            candidate("forest", SHAPE, lambda t, _: fit_forest(t)),
+            candidate("forest", SHAPE, lambda t, _: fit_forest(t, seed)),
         ]
     if squared and problem.dated and problem.own:
         found.append(candidate("firm effect", HISTORY, lambda t, _: fit_history(t, lag=False)))

@@ -107,7 +107,7 @@ def trees() -> HistGradientBoostingRegressor:
     )
 
 
-def forest(n_rows: int, n_periods: int) -> ExtraTreesRegressor:
+def forest(n_rows: int, n_periods: int, seed: int) -> ExtraTreesRegressor:
     """Return extremely randomised trees (Geurts, Ernst and Wehenkel 2006), each of rows that are drawn with replacement.
 
     A leaf holds more rows than a firm has periods (from 5 to 20), so that it is not one firm alone: a forest that knows firms by
@@ -118,7 +118,7 @@ def forest(n_rows: int, n_periods: int) -> ExtraTreesRegressor:
         min_samples_leaf=min(max(n_periods + 1, 5), 20),
         bootstrap=True,
         max_samples=min(1.0, ROWS_OF_TREE / n_rows),
-        random_state=0,
+        random_state=seed,
     )
 
 
@@ -170,10 +170,10 @@ def fit_trees(training: Training, more: np.ndarray | None = None) -> Estimated:
     return fit_estimator(training, trees(), more, by_place=True)
 
 
-def fit_forest(training: Training) -> Estimated:
+def fit_forest(training: Training, seed: int) -> Estimated:
     """Fit a forest to the focal rows."""
     n_rows = sum(len(section.focal) for section in training.sections)
-    return fit_estimator(training, forest(n_rows, len(training.sections)), by_place=True)
+    return fit_estimator(training, forest(n_rows, len(training.sections), seed), by_place=True)
 
 
 def fit_estimator(

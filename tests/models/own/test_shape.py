@@ -40,15 +40,15 @@ def test_products_and_trees_explain_an_interaction_and_curves_alone_do_not(monke
     fit, later = training(product), training(product, seed=1)
     assert share(fit_curves(fit), later) > 0.6
     assert share(fit_trees(fit), later) > 0.4
-    assert share(fit_forest(fit), later) > 0.3
+    assert share(fit_forest(fit, 0), later) > 0.3
     monkeypatch.setattr("peerattn.models.own.shape.MOST_COLUMNS", 3)
     assert share(fit_curves(fit), later) < 0.1
 
 
 def test_a_leaf_of_the_forest_is_larger_than_one_firm():
-    assert [forest(1000, n).min_samples_leaf for n in (1, 7, 300)] == [5, 8, 20]
-    assert forest(1000, 7).max_samples == 1.0
-    assert forest(400_000, 7).max_samples == 0.01
+    assert [forest(1000, n, 0).min_samples_leaf for n in (1, 7, 300)] == [5, 8, 20]
+    assert forest(1000, 7, 0).max_samples == 1.0
+    assert forest(400_000, 7, 0).max_samples == 0.01
     rng = np.random.default_rng(0)
     effects, firms = 3 * rng.normal(size=60), rng.normal(size=(60, 3))
 
@@ -58,7 +58,7 @@ def test_a_leaf_of_the_forest_is_larger_than_one_firm():
             section.focal.x[:] = firm
         return given
 
-    assert share(fit_forest(panel(firms)), panel(firms)) < 0.7
+    assert share(fit_forest(panel(firms), 0), panel(firms)) < 0.7
 
 
 def test_curves_explain_a_square():

@@ -8,10 +8,8 @@ import numpy as np
 import pandas as pd
 
 from peerattn.models.attention.fitting import Stack
-from peerattn.models.attention.origins import forward_origins
-from peerattn.models.own.training import Problem, Training
 from peerattn.models.own_history import OwnHistoryRegressor
-from peerattn.models.pools import Section, sums_of_others
+from peerattn.models.pools import sums_of_others
 from peerattn.panel.panel import Panel
 
 
@@ -60,8 +58,8 @@ class CommonShocksRegressor(OwnHistoryRegressor):
 
     industry: str | None = None
 
-    def _learn_rest(self, panel: Panel, sections: list[Section], stack: Stack, problem: Problem) -> None:
-        held = held_out(stack, sections, problem)
+    def _learn_rest(self, panel: Panel, stack: Stack) -> None:
+        held = held_out(stack)
         self.variances_ = {"period": 0.0, "industry": 0.0, "firm": 1.0}
         if held:
             rows, left = (
@@ -92,18 +90,14 @@ def _codes(labels: pd.Index | None) -> np.ndarray:
     return pd.factorize(labels, sort=False)[0]
 
 
-def held_out(
-    stack: Stack, sections: list[Section], problem: Problem
-) -> list[tuple[np.ndarray | slice, np.ndarray]]:
+def held_out(stack: Stack) -> list[tuple[np.ndarray | slice, np.ndarray]]:
     """Return the positions of rows later than an origin, and what the stack fitted at that origin leaves of their outcomes."""
-    origins = [o for o in forward_origins(sections, problem.purge, problem.dated) if o.forward]
     held = []
-    for k, origin in enumerate(origins, -len(origins)):
-        training = Training.of(origin.training, problem)
-        parts = {n: tried[k] for n, tried in stack.trials.items() if n in stack.fitted and len(tried) >= -k}
-        seen = training.history.told(training.seen(origin.judged))
-        found = replace(stack, fitted=parts, view=training.view).predict(seen)
-        held += [(s.at, s.focal.y - p[:, 0]) for s, p in zip(origin.judged, found, strict=True)]
+    for judged in stack.judged:
+        if judged.origin.forward:
+            parts = {name: part for name, part in judged.parts.items() if name in stack.fitted}
+            found = replace(stack, fitted=parts).predict(judged.seen)
+            held += [(s.at, s.focal.y - p[:, 0]) for s, p in zip(judged.origin.judged, found, strict=True)]
     return held
 
 

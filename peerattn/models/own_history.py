@@ -132,7 +132,7 @@ class OwnHistoryRegressor(PanelForecaster):
         sections, candidates = list(self._sections(learning)), own_candidates(problem, seed)
         stack = fit_stack(sections, candidates, problem, kappa=0.0)
         self.gain_, self.stacks_ = stack.steps, []
-        self._learn_rest(learning, sections, stack, problem)
+        self._learn_rest(learning, stack)
         reading = [each for each in candidates if each.group == HISTORY]
         for gap in gaps:
             again = dict[str, Any]()
@@ -141,9 +141,9 @@ class OwnHistoryRegressor(PanelForecaster):
                 for parts in (parts for each in reading for parts in each.fit(training, {})):
                     again |= parts
             fitted = {n: _all_known(again.get(n, part)) for n, part in stack.fitted.items()}
-            self.stacks_.append(replace(stack, fitted=fitted, trials={}))
+            self.stacks_.append(replace(stack, fitted=fitted, judged=()))
 
-    def _learn_rest(self, panel: Panel, sections: list[Section], stack: Stack, problem: Problem) -> None:
+    def _learn_rest(self, panel: Panel, stack: Stack) -> None:
         """Learn what a subclass adds, from what the stacks fitted at earlier origins leave of later rows."""
 
     def _predict(self, panel: Panel) -> np.ndarray:

@@ -77,7 +77,7 @@ class StackModel(AttentionNetworks):
         )
         self.stack_, self.evidence_, self.gain_ = stack, stack.evidence, stack.steps
         self.stability_ = stability(stack, [self._as_seen(s) for s in sections[-SECTIONS:]])
-        self.stack_ = replace(stack, trials={})
+        self.stack_ = replace(stack, judged=())
         self._tell_of_heads()
         embedded = [f"{name}[{k}]" for name in names for k in range(D_CODE)]
         self.feature_names_ = [*self.design_.number_names, *embedded]

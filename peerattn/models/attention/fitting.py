@@ -61,8 +61,8 @@ class Stack:
     level : ndarray (K,)
         Added at the end: the constant of least loss in training where that is not the squared error, whose level candidates keep
         (a quantile comes nearer to the median as more is explained).
-    trials : dict
-        The parts fitted at each origin, by name: what the reported stability compares.
+    judged : sequence of Judged
+        The origins, with the parts fitted at each: what the reported stability compares.
     """
 
     view: View
@@ -72,7 +72,7 @@ class Stack:
     evidence: pd.DataFrame = field(default_factory=pd.DataFrame)
     steps: pd.DataFrame = field(default_factory=pd.DataFrame)
     level: np.ndarray = field(default_factory=lambda: np.zeros(1))
-    trials: dict[str, list[Any]] = field(default_factory=dict, repr=False)
+    judged: Sequence[Judged] = field(default=(), repr=False)
 
     def peers(self) -> dict[str, Any]:
         """Return the parts that read peers and entered."""
@@ -160,7 +160,7 @@ def fit_stack(
     judges = kappa is not None and bool(candidates)
     origins = forward_origins(sections, problem.purge, problem.dated) if judges else []
     evidence = partial(Evidence, problem=problem, kappa=kappa or 0.0, split=split)
-    judged, trials = _tried(origins, candidates, evidence, problem, checkpoint)
+    judged, tried = _tried(origins, candidates, evidence, problem, checkpoint)
     training = Training.of(sections, problem)
     if kappa is None:
         stages = {group: Stage({}, float("nan"), 0.0) for group in GROUPS}
@@ -173,14 +173,13 @@ def fit_stack(
         table, steps = of_all.tables({each.group for each in candidates}, stages, bases)
     entered = _entered(stages, newcomers)
     fitted = dict[str, Any]()
-    for each, tried in zip(candidates, trials, strict=True):
-        wanted = {name: parts[-1] for name, parts in tried.items() if name in entered}
+    for each, latest in zip(candidates, tried, strict=True):
+        wanted = {name: part for name, part in latest.items() if name in entered}
         if wanted or kappa is None:
             parts = _refitted(each, training, wanted, checkpoint)
             fitted |= {name: part for name, part in parts.items() if name in entered}
-    by_name = {name: parts for tried in trials for name, parts in tried.items()}
     none = np.zeros(problem.n_outputs)
-    stack = Stack(training.view, fitted, stages, newcomers, table, steps, none, by_name)
+    stack = Stack(training.view, fitted, stages, newcomers, table, steps, none, judged)
     if problem.loss is squared_error or not fitted:
         return stack
     return replace(stack, level=_level(stack, training))
@@ -192,12 +191,12 @@ def _tried(
     evidence: Any,
     problem: Problem,
     checkpoint: Checkpoint | None,
-) -> tuple[list[Judged], list[dict[str, list[Any]]]]:
-    """Fit every candidate that can be judged at each origin; return what they predict, and the fitted parts by name."""
-    trials = [dict[str, list[Any]]() for _ in candidates]
+) -> tuple[list[Judged], list[dict[str, Any]]]:
+    """Fit every candidate that can be judged at each origin; return what they predict, and each one's latest parts by name."""
+    tried = [dict[str, Any]() for _ in candidates]
     trainings = [Training.of(origin.training, problem) for origin in origins]
     judged = [Judged.of(*each) for each in zip(origins, trainings, strict=True)]
-    for each, tried in zip(candidates, trials, strict=True):
+    for each, latest in zip(candidates, tried, strict=True):
         if each.group == PEERS and evidence(judged).unjudged():
             continue
         if each.group == COMMON and judged and not judged[0].left:
@@ -205,14 +204,13 @@ def _tried(
             stacks = [Stack(t.view, j.parts, *weights) for t, j in zip(trainings, judged, strict=True)]
             judged = [replace(j, left=s.left(j.seen)) for j, s in zip(judged, stacks, strict=True)]
         for now, training in zip(judged, trainings, strict=True):
-            earlier = {name: parts[-1] for name, parts in tried.items()} if now.origin.forward else {}
+            earlier = dict(latest) if now.origin.forward else {}
             fit = partial(_in_rounds, each, training, earlier, now, lambda now: evidence([now]))
             # own models are fitted again
             parts = fit() if each.group == SHAPE else remembered(checkpoint, fit)
             now.say(each.group, {n: p for n, p in parts.items() if n not in now.parts}, problem.dtype)
-            for name, part in parts.items():
-                tried.setdefault(name, []).append(part)
-    return judged, trials
+            latest |= parts
+    return judged, tried
 
 
 def _in_rounds(

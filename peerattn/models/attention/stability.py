@@ -30,7 +30,7 @@ def stability(stack: Stack, seen: Sequence[Section]) -> pd.DataFrame:
     rows = []
     for name, part in stack.peers().items():
         own = _network(part, few)
-        for other in (_network(trial, few) for trial in stack.trials.get(name, [])):
+        for other in (_network(each.parts[name], few) for each in stack.judged if name in each.parts):
             correlation = np.nan_to_num(network_correlation(own, other))
             rows.append((name, "folds", float(correlation), common_peers(own, other)))
     return pd.DataFrame(rows, columns=["part", "comparison", "correlation", "common_top5"])

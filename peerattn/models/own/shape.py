@@ -19,6 +19,7 @@ from peerattn.models.pools import Rows, Section
 KNOTS = 5  # of a curve, at quantiles: it is linear between them and constant beyond
 TREES = 150  # of gradient boosting
 FOREST, ROWS_OF_TREE = 100, 4000  # trees of a forest, and the rows that each is drawn at most
+LEAF = 5, 20  # rows of a leaf of these, at least and at most
 MOST_COLUMNS = 600  # of curves and products; with more characteristics products are left out
 
 
@@ -110,12 +111,12 @@ def trees() -> HistGradientBoostingRegressor:
 def forest(n_rows: int, n_periods: int, seed: int) -> ExtraTreesRegressor:
     """Return extremely randomised trees (Geurts, Ernst and Wehenkel 2006), each of rows that are drawn with replacement.
 
-    A leaf holds more rows than a firm has periods (from 5 to 20), so that it is not one firm alone: a forest that knows firms by
-    their characteristics says nothing about others.
+    A leaf holds more rows than a firm has periods (5 to 20), so that it is not one firm: a forest that knows firms by their
+    characteristics says nothing of others.
     """
     return ExtraTreesRegressor(
         FOREST,
-        min_samples_leaf=min(max(n_periods + 1, 5), 20),
+        min_samples_leaf=int(np.clip(n_periods + 1, *LEAF)),
         bootstrap=True,
         max_samples=min(1.0, ROWS_OF_TREE / n_rows),
         random_state=seed,

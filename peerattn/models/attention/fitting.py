@@ -178,8 +178,7 @@ def fit_stack(
         if wanted or kappa is None:
             parts = _refitted(each, training, wanted, checkpoint)
             fitted |= {name: part for name, part in parts.items() if name in entered}
-    none = np.zeros(problem.n_outputs)
-    stack = Stack(training.view, fitted, stages, newcomers, table, steps, none, judged)
+    stack = Stack(training.view, fitted, stages, newcomers, table, steps, np.zeros(problem.n_outputs), judged)
     if problem.loss is squared_error or not fitted:
         return stack
     return replace(stack, level=_level(stack, training))

@@ -137,8 +137,11 @@ class Evidence:
         return stages, self.stages(without=HISTORY)[0] if stages[HISTORY].entered() else stages, bases
 
     def promises(self, group: str, names: Iterable[str], unfinished: bool) -> bool:
-        """Tell whether one of these parts enters (at half of κ where it is unfinished), beside the others of its group."""
-        judge = replace(self, kappa=self.kappa / OTHERS) if unfinished else self
+        """Tell whether one of these parts enters beside the others; where unfinished, at half of κ and without own shape."""
+        judge, beside = self, (COMMON, PEERS)  # a forest says part of what peers do, and more than half-learned heads
+        if unfinished:
+            judged = [replace(j, found={g: j.found[g] for g in beside}) for j in self.judged]
+            judge = replace(self, kappa=self.kappa / OTHERS, judged=judged)
         return any(name in names for name, _ in judge.stages()[0][group].entered())
 
     def unjudged(self) -> str:

@@ -8,7 +8,18 @@ from pathlib import Path
 import pytest
 
 EXTRAS = "typer rich jinja2 tomli_w linearmodels pyhdfe openpyxl libpysal polars distributed dask arch spreg".split()
-BLOCKED = f"import sys; sys.modules |= dict.fromkeys({EXTRAS!r}); "
+BLOCKED = f"""
+import sys
+
+
+class Absent:
+    def find_spec(name, path=None, target=None):
+        if name.partition(".")[0] in {EXTRAS!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+
+sys.meta_path.insert(0, Absent)
+"""
 WORK = """
 import peerattn
 from peerattn.evaluation import WalkForward

@@ -116,6 +116,7 @@ def forest(n_rows: int, n_periods: int, seed: int) -> ExtraTreesRegressor:
     """
     return ExtraTreesRegressor(
         FOREST,
+        n_jobs=1,  # sums of trees in one order, whatever backend a caller has chosen
         min_samples_leaf=int(np.clip(n_periods + 1, *LEAF)),
         bootstrap=True,
         max_samples=min(1.0, ROWS_OF_TREE / n_rows),

@@ -142,9 +142,10 @@ def claims_of(compared: Compared) -> Claims:
     shown = [name for name in peers if name in compared.networks]
     network = str(rmse[shown].idxmin()) if shown else None
     rest: dict[str, Any] = {"peer": best, "control": control, "empty": empty, "network": network}
-    if best is None or control is None:
-        why = "no model weighs chosen peers" if best is None else "there is no model without peers"
-        return Claims(steps, UNJUDGED, why, **rest)
+    if best is None:
+        return Claims(steps, UNJUDGED, "no model weighs chosen peers", **rest)
+    if control is None:
+        return Claims(steps, UNJUDGED, "there is no model without peers", **rest)
     gain = gain_of(compared, best, control)
     steps = (*steps, Step(PEERS, best, gain.r2, gain))
     found = None if gain.gain <= 0 else concentration_of(compared, gain)

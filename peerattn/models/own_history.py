@@ -61,7 +61,7 @@ class OwnHistoryRegressor(PanelForecaster):
     Notes
     -----
     With fewer than 50 rows of known outcome there is nothing to weigh candidates on: least squares on the characteristics. On
-    arrays there is no history. O(n) memory; about nine boosted fits of 150 small trees.
+    arrays there is no history. O(n) memory; about nine boosted fits of 150 small trees and three forests of 100.
 
     References
     ----------

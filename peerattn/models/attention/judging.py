@@ -138,9 +138,9 @@ class Evidence:
 
     def promises(self, group: str, names: Iterable[str], unfinished: bool) -> bool:
         """Tell whether one of these parts enters beside the others; where unfinished, at half of κ and without own shape."""
-        judge, beside = self, (COMMON, PEERS)  # a forest says part of what peers do, and more than half-learned heads
-        if unfinished:
-            judged = [replace(j, found={g: j.found[g] for g in beside}) for j in self.judged]
+        judge = self
+        if unfinished:  # a forest says part of what peers do, and more than half-learned heads
+            judged = [replace(j, found={g: j.found[g] for g in (COMMON, PEERS)}) for j in self.judged]
             judge = replace(self, kappa=self.kappa / OTHERS, judged=judged)
         return any(name in names for name, _ in judge.stages()[0][group].entered())
 

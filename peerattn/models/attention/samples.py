@@ -16,7 +16,8 @@ from peerattn.models.own.variance_components import common_variance
 from peerattn.models.pools import Rows, Section
 from peerattn.processes import n_processes, process
 
-PAIRS = 2**21  # of focal row and peer, times heads, in a step at most
+PAIRS = 2**21  # of focal row and peer, times heads, in a step at most; in a first rung ETA times as many
+ETA = 4  # of so many starts of a first rung one goes on, with so many times the steps
 ROWS = 2048  # focal rows of a step; in the second rung twice as many, where large samples finish four times
 #: Focal firms of a period drawn in a step, at most; of large pools a first rung has as many rows a step, later ones four times.
 QUERIES = 256
@@ -86,17 +87,17 @@ class Sample:
     def drawn(self, generator: torch.Generator, times: int, n_heads: int) -> Iterator[Batch]:
         """Yield batches of about so many times ROWS focal rows without end, fewer where pairs times heads would be too many.
 
-        Keys are always the full pool, so that the gradient is unbiased and no firm loses its peers.
+        Keys are always the full pool, so that the gradient is unbiased and no firm loses its peers. A first rung reads as many
+        rows a step as the second, which has fewer heads: a weak network does not show in fewer.
         """
-        cells = PAIRS // max(1, n_heads)
+        cells = PAIRS // max(1, n_heads // ETA if times == 1 else n_heads)
         if self.n_rows <= 1.5 * times * ROWS and self.n_cells <= 1.5 * cells:
             everyone = self.batch(range(len(self.sections)))
             while True:
                 yield everyone
-        least = QUERIES * (1 if times == 1 else 4)
-        rows = max(least, min(times * ROWS, round(cells / _of_a_row(self.n_peers))))
-        n_focal = self.n_focal.clip(max=QUERIES)
-        per_step = max(1, min(round(rows / _of_a_row(n_focal)), len(self.sections)))
+        rows = min(times * ROWS, round(cells / _of_a_row(self.n_peers)))
+        rows = max(rows, QUERIES if times == 1 else 4 * QUERIES)
+        per_step = max(1, min(round(rows / _of_a_row(self.n_focal.clip(max=QUERIES))), len(self.sections)))
         every_firm = bool((self.n_focal <= QUERIES).all())
         while True:
             order = torch.randperm(len(self.sections), generator=generator).tolist()

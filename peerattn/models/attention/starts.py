@@ -10,10 +10,9 @@ import torch
 from peerattn.models.attention.descent import FINE_RATE, descend, finish
 from peerattn.models.attention.peer_module import PeerModule, PeerSpec
 from peerattn.models.attention.projection import errors
-from peerattn.models.attention.samples import Sample
+from peerattn.models.attention.samples import ETA, Sample
 
-# heads that start in a bracket; of ETA one goes on to its second rung, with ETA times the steps
-STARTS, ETA = 24, 4
+STARTS = 24  # heads that start in a bracket; of ETA one goes on to its second rung, with ETA times the steps
 KEPT = 3  # starts that are kept
 RATE = 0.5  # peak learning rate of Adam in a bracket: at small rates starts stay where they are
 TURNS = 3  # how often, at most, all layers of a chain and each by itself are drawn anew ...

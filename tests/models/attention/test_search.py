@@ -346,6 +346,15 @@ def test_large_samples_are_thinned_to_rank_starts(panel, monkeypatch):
     assert rows == [1200, 300]  # 24,000 pairs: every fourth focal row
 
 
+def test_both_rungs_of_a_bracket_read_as_many_rows_a_step(panel, monkeypatch):
+    """24 heads at first, a quarter of them in the second rung; 10 of 20 firms of a period are drawn."""
+    sample = Sample(sections_of(panel), SETTINGS)
+    monkeypatch.setattr(samples, "QUERIES", 10)
+    monkeypatch.setattr(samples, "PAIRS", 6 * 20 * 120)
+    rungs = [next(sample.drawn(torch.Generator().manual_seed(0), *rung)) for rung in ((1, 24), (2, 6))]
+    assert [int((batch.weight > 0).sum()) for batch in rungs] == [120, 120]
+
+
 @pytest.mark.parametrize("tau", [0.0, 0.5, 4.0])
 def test_the_share_of_common_shocks_is_estimated(tau):
     rng = np.random.default_rng(0)

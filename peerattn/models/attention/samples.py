@@ -87,8 +87,8 @@ class Sample:
     def drawn(self, generator: torch.Generator, times: int, n_heads: int) -> Iterator[Batch]:
         """Yield batches of about so many times ROWS focal rows without end, fewer where pairs times heads would be too many.
 
-        Keys are always the full pool, so that the gradient is unbiased and no firm loses its peers. A first rung reads as many
-        rows a step as the second, which has fewer heads: a weak network does not show in fewer.
+        Keys are always the full pool, so that the gradient is unbiased and no firm loses its peers. In a first rung only the
+        heads that go on count, so that it may read as many rows a step as the second: a weak network does not show in few.
         """
         cells = PAIRS // max(1, n_heads // ETA if times == 1 else n_heads)
         if self.n_rows <= 1.5 * times * ROWS and self.n_cells <= 1.5 * cells:

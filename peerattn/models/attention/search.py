@@ -44,8 +44,8 @@ def find_heads(
     out.
 
     A bracket of ``STARTS`` random heads is optimised at once, and the best quarter goes on with four times the steps, so that
-    both rungs cost the same (successive halving); heads found on earlier periods (``warm``) compete, and so does one head for
-    each code, which starts from the firms of its own level. Heads are ranked by what is minimised, the penalty included.
+    both rungs cost about the same (successive halving); heads found on earlier periods (``warm``) compete, and so does one head
+    for each code, which starts from the firms of its own level. Heads are ranked by what is minimised, the penalty included.
     A set of ``spec.n_heads`` heads starts from the best one. A further head is drawn beside those found: the best candidates
     are each optimised together with them, and the best set goes on.
 

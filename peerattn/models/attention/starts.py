@@ -12,7 +12,7 @@ from peerattn.models.attention.peer_module import PeerModule, PeerSpec
 from peerattn.models.attention.projection import errors
 from peerattn.models.attention.samples import ETA, Sample
 
-STARTS = 24  # heads that start in a bracket; of ETA one goes on to its second rung, with ETA times the steps
+STARTS = 24  # heads that start in a bracket
 KEPT = 3  # starts that are kept
 RATE = 0.5  # peak learning rate of Adam in a bracket: at small rates starts stay where they are
 TURNS = 3  # how often, at most, all layers of a chain and each by itself are drawn anew ...

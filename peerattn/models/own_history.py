@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import check_at_least, expect
 from peerattn.models.attention.candidates import own_candidates
-from peerattn.models.attention.fitting import Stack, fit_stack
-from peerattn.models.attention.judging import HISTORY
+from peerattn.models.attention.fitting import fit_stack
+from peerattn.models.attention.judging import HISTORY, Candidate
 from peerattn.models.learned import bounds_of, clipped
 from peerattn.models.own.losses import squared_error
 from peerattn.models.own.past import OwnHistory
@@ -129,10 +129,9 @@ class OwnHistoryRegressor(PanelForecaster):
         gaps = sorted(set(self.gaps))
         problem = Problem(squared_error, 1, levels, True, panel.dated, purge=gaps[0] - 1)
         learning, seed = panel.take(known), int(check_random_state(self.random_state).randint(2**31 - 1))
-        sections, candidates = list(self._sections(learning)), own_candidates(problem, seed)
+        sections, candidates = list(self._sections(learning)), self._candidates(problem, seed)
         stack = fit_stack(sections, candidates, problem, kappa=0.0)
         self.gain_, self.stacks_ = stack.steps, []
-        self._learn_rest(learning, stack)
         reading = [each for each in candidates if each.group == HISTORY]
         for gap in gaps:
             again = dict[str, Any]()
@@ -143,8 +142,8 @@ class OwnHistoryRegressor(PanelForecaster):
             fitted = {n: _all_known(again.get(n, part)) for n, part in stack.fitted.items()}
             self.stacks_.append(replace(stack, fitted=fitted, judged=()))
 
-    def _learn_rest(self, panel: Panel, stack: Stack) -> None:
-        """Learn what a subclass adds, from what the stacks fitted at earlier origins leave of later rows."""
+    def _candidates(self, problem: Problem, seed: int) -> list[Candidate]:
+        return own_candidates(problem, seed)
 
     def _predict(self, panel: Panel) -> np.ndarray:
         view, since = self.stacks_[0].view, np.ones(len(panel), dtype=int)

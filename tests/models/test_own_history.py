@@ -1,13 +1,11 @@
 import numpy as np
 import pandas as pd
 import pytest
-import statsmodels.formula.api as smf
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import LinearRegression
 
 from peerattn.exceptions import InputError
 from peerattn.models import CommonShocksRegressor, OwnHistoryRegressor
-from peerattn.models.common_shocks import best_linear_predictor, variance_components
 
 N, T = 40, 20
 
@@ -115,44 +113,27 @@ def test_common_shocks_are_read_from_the_other_firms():
     own.iloc[7] += 50.0  # the firm's own outcome moves the others, not itself
     moved = model.predict(X1, outcomes=own)
     assert moved.iloc[7] == pytest.approx(shown.iloc[7])
-    none = CommonShocksRegressor(industry="industry").fit(*split(*panel())[:2])
-    assert none.variances_["period"] < 0.05 and none.variances_["industry"] < 0.05
 
 
-def test_variances_and_the_predictor_are_those_of_the_mixed_model():
-    rng = np.random.default_rng(0)
-    period = np.repeat(np.arange(60), 24)
-    industry = np.tile(np.arange(24) % 4, 60)
-    left = (
-        rng.normal(size=60)[period]
-        + 0.7 * rng.normal(size=(60, 4))[period, industry]
-        + rng.normal(size=len(period))
-    )
-    found = variance_components(left, period, industry)
-    frame = pd.DataFrame({"left": left, "period": period, "industry": industry})
-    mixed = smf.mixedlm(
-        "left ~ 1", frame, groups="period", vc_formula={"industry": "0 + C(industry)"}, re_formula="1"
-    ).fit()
-    assert found["period"] == pytest.approx(float(mixed.cov_re.iloc[0, 0]), rel=0.35)
-    assert found["industry"] == pytest.approx(float(mixed.vcomp[0]), rel=0.35)
-    # the predictor of one row is the conditional mean of a multivariate normal, by brute force
-    at = 5
-    here = np.flatnonzero(period == 0)
-    others = here[here != at]
-    same = industry[others][:, None] == industry[others][None, :]
-    cov = found["period"] + found["industry"] * same + found["firm"] * np.eye(len(others))
-    with_me = found["period"] + found["industry"] * (industry[others] == industry[at])
-    expected = with_me @ np.linalg.solve(cov, left[others])
-    got = best_linear_predictor(left, period, industry, found)
-    assert got[at] == pytest.approx(expected)
-    left[3] = np.nan  # unknown: no information, but predicted
-    kept = others[others != 3]
-    same = industry[kept][:, None] == industry[kept][None, :]
-    cov = found["period"] + found["industry"] * same + found["firm"] * np.eye(len(kept))
-    with_me = found["period"] + found["industry"] * (industry[kept] == industry[at])
-    assert best_linear_predictor(left, period, industry, found)[at] == pytest.approx(
-        with_me @ np.linalg.solve(cov, left[kept])
-    )
+def test_what_is_added_is_the_weighted_mean_of_the_other_firms_and_of_those_of_the_industry():
+    X, y = panel(common=2.0)
+    X0, y0, X1, y1 = split(X, y, 2019)  # one period: no outcome that is shown is the own past of another row
+    model = CommonShocksRegressor(industry="industry").fit(X0, y0)
+    (stack,), own = model.stacks_, model.predict(X1)
+    weights = {name: w for (name, _), w in stack.stages["common"].weights.items()}
+    assert sum(weights.values()) == pytest.approx(1, abs=0.1)
+    left = y1 - own
+
+    def of_others(keys):
+        total, n = left.groupby(keys).transform("sum") - left, left.groupby(keys).transform("size") - 1
+        return total / n, n
+
+    period = X1.index.get_level_values("period")
+    mean, _ = of_others([period])
+    of_industry, n = of_others([period, X1["industry"].to_numpy()])
+    shrink = n / (n + stack.fitted["industry x period"].shrink)
+    expected = own + weights["period"] * mean + weights["industry x period"] * (mean + shrink * (of_industry - mean))
+    np.testing.assert_allclose(model.predict(X1, outcomes=y1), expected, atol=1e-8)
 
 
 @pytest.mark.filterwarnings("ignore::peerattn.exceptions.UnitWarning")

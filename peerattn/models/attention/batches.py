@@ -53,6 +53,12 @@ class RowTensors:
             one(present if answering is None else answering, torch.bool),
         )
 
+    @property
+    def outcomes(self) -> Tensor:
+        """Outcomes, (B, n, K)."""
+        assert self.y is not None
+        return self.y if self.y.dim() == 3 else self.y[..., None]
+
     def at(self, places: Tensor) -> RowTensors:
         """Return the rows (of the one cross-section that this is) at these places, (B, n); −1 is padding."""
         there, at = places >= 0, places.clamp(min=0)
@@ -130,8 +136,7 @@ class Batch:
     @property
     def y(self) -> Tensor:
         """Targets, (B, n_focal, K)."""
-        assert self.focal.y is not None
-        return self.focal.y if self.focal.y.ndim == 3 else self.focal.y[..., None]
+        return self.focal.outcomes
 
     @cached_property
     def bars(self) -> Tensor:

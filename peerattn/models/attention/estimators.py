@@ -91,7 +91,8 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
         a number between 0 and 1 is the quantile of a pinball loss. For other losses than the squared error own lines and heads
         are the candidates; heads are learned on minus the gradient of the loss (Friedman 2001).
     kappa : float or None, default 1.0
-        Standard errors that a candidate pays, a peer candidate twice as many. None: heads enter in full, unjudged.
+        Standard errors that a candidate pays, a peer candidate twice as many, what is common to a period none. None: heads enter
+        in full, unjudged.
     purge : int, default 0
         Periods before each held-out block that are not learned from. With outcomes over h periods, h − 1.
     firm, period : str

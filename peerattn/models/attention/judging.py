@@ -17,7 +17,9 @@ from peerattn.models.own.training import Problem, Training
 from peerattn.models.pools import Section
 
 SHAPE, HISTORY, COMMON, PEERS = GROUPS = ("shape", "history", "common", "peers")
-OTHERS = 2  # times κ for peers, so that about 5 % of panels without any let some in
+#: κ counts twice for peers, so that about 5 % of panels without any let some in, and not for what is common: means of many firms,
+#: which variance components shrink.
+TIMES = {COMMON: 0, PEERS: 2}
 WHOLE, WITHIN, MEAN = "", " (within period)", " (period mean)"
 Column = tuple[str, str]  # name of a part, and what of its prediction (WHOLE, WITHIN or MEAN)
 
@@ -126,7 +128,7 @@ class Evidence:
             held = replace(held, base=bases[-1])
             columns = {} if left_out else self._columns(group, held)
             shown = group in (COMMON, PEERS) and self.problem.dated and self.problem.outcomes
-            kappa, kinds = self.kappa * (OTHERS if group == PEERS else 1), [of for _, of in columns]
+            kappa, kinds = self.kappa * TIMES.get(group, 1), [of for _, of in columns]
             stages[group] = weigh(held, columns, self.problem.loss, kappa, mutual=shown, kinds=kinds)
             bases.append(held.base + sum(w * columns[c] for c, w in stages[group].weights.items() if w > 0))
         return stages, bases
@@ -141,7 +143,7 @@ class Evidence:
         judge = self
         if unfinished:  # a forest says part of what peers do, and more than half-learned heads
             judged = [replace(j, found={g: j.found[g] for g in (COMMON, PEERS)}) for j in self.judged]
-            judge = replace(self, kappa=self.kappa / OTHERS, judged=judged)
+            judge = replace(self, kappa=self.kappa / TIMES[PEERS], judged=judged)
         return any(name in names for name, _ in judge.stages()[0][group].entered())
 
     def unjudged(self) -> str:

@@ -245,9 +245,7 @@ class PeerModule(Layer):
         """Return the information of the peers, (B, H, n_peers, K): ``V'x_j``, or slope times outcome."""
         if self.spec.values == "characteristics":
             return projected(shown, self.value)
-        assert peers.y is not None
-        outcome = peers.y[..., None] if peers.y.dim() == 2 else peers.y
-        return outcome[:, None] * self.value[:, None]
+        return peers.outcomes[:, None] * self.value[:, None]
 
     def columns(self, batch: Batch) -> Tensor:
         """Return the columns in which each head's contribution is linear, (B, n_focal, H, width)."""
@@ -256,9 +254,7 @@ class PeerModule(Layer):
         looking, shown = self.features(batch)
         value = None
         if self.spec.values == "outcomes":
-            assert batch.peers.y is not None
-            y = batch.peers.y if batch.peers.y.dim() == 3 else batch.peers.y[..., None]
-            value = self.per_head_features(y)
+            value = self.per_head_features(batch.peers.outcomes)
         return self.mean(looking, shown, batch.bars, batch.pairs, value).transpose(1, 2)
 
     # ------------------------------------------------------------------ prediction and weights

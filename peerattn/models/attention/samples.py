@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 import torch
@@ -19,8 +21,10 @@ from peerattn.processes import n_processes, process
 PAIRS = 2**21  # of focal row and peer, times heads, in a step at most; in a first rung ETA times as many
 ETA = 4  # of so many starts of a first rung one goes on, with so many times the steps
 ROWS = 2048  # focal rows of a step; in the second rung twice as many, where large samples finish four times
-#: Focal firms of a period drawn in a step, at most; of large pools a first rung has as many rows a step, later ones four times.
+#: Focal firms of a period drawn in a step, at most. Of large pools a first rung has as many rows a step, and ETA times as many
+#: peers; later ones ETA times as many rows, and all peers.
 QUERIES = 256
+Picked = Sequence[np.ndarray]  # positions in each of some cross-sections
 
 
 class Sample:
@@ -44,32 +48,30 @@ class Sample:
         known = np.concatenate(answering) if answering else None
         return RowTensors.of(Rows.stacked(rows), known, self.settings.dtype, self.settings.device)
 
-    def batch(self, group: Sequence[int], chosen: Sequence[np.ndarray] | None = None) -> Batch:
-        """Return some of the cross-sections, padded; ``chosen`` picks focal rows of each.
+    def batch(self, group: Sequence[int], focal: Picked | None = None, pool: Picked | None = None) -> Batch:
+        """Return some of the cross-sections, padded: these ``focal`` rows of each and these peers, by default all.
 
         Of several processes each has its share of them; where it has none, a cross-section without a focal row.
         """
+        rows = [np.arange(self.n_focal[k]) for k in group] if focal is None else focal
+        pools = [np.arange(self.n_peers[k]) for k in group] if pool is None else pool
         if n_processes() > 1:
-            mine = [at for at, k in enumerate(group) if k % n_processes() == process()]
-            chosen = [np.arange(self.n_focal[k]) for k in group] if chosen is None else chosen
-            chosen = [chosen[at] for at in mine] or [np.zeros(0, dtype=int)]
-            group = [group[at] for at in mine] or [0]
+            mine = [z for z in zip(group, rows, pools, strict=True) if z[0] % n_processes() == process()]
+            group, rows, pools = zip(*(mine or [(group[0], rows[0][:0], pools[0])]), strict=True)
         settings, sections = self.settings, [self.sections[k] for k in group]
-        of_pool = [np.arange(self.n_peers[k]) for k in group]
-        of_focal = [np.arange(self.n_focal[k]) for k in group] if chosen is None else chosen
-        at = _places(self.n_focal, group, of_focal, settings.device)
+        if pool is not None:
+            sections = [section.take(slice(None), at) for section, at in zip(sections, pools, strict=True)]
+        at = _places(self.n_focal, group, rows, settings.device)
         weight = torch.where(at >= 0, self.weight[at.clamp(min=0)], 0.0)
-        pairs = PairTensors.of(sections, of_focal, settings.terms, settings.dtype, settings.device)
-        peers = self.peers.at(_places(self.n_peers, group, of_pool, settings.device))
+        pairs = PairTensors.of(sections, rows, settings.terms, settings.dtype, settings.device)
+        peers = self.peers.at(_places(self.n_peers, group, pools, settings.device))
         return Batch(self.focal.at(at), peers, weight, pairs)
 
     def whole(self, most: float = math.inf) -> Iterator[Batch]:
         """Yield all sections, in batches; where they have more than ``most`` pairs, with every k-th focal row only."""
-        if self.n_cells > min(most, 2 * PAIRS):
-            yield from self._batches(max(1, math.ceil(self.n_cells / most)))
-            return
-        self._whole = self._whole or list(self._batches(1))
-        yield from self._whole
+        few = self.n_cells <= min(most, 2 * PAIRS)
+        self._whole = self._whole or (list(self._batches(1)) if few else [])  # kept for the next pass
+        yield from self._whole if few else self._batches(max(1, math.ceil(self.n_cells / most)))
 
     def _batches(self, every: int) -> Iterator[Batch]:
         group, longest = list[int](), 0
@@ -87,26 +89,27 @@ class Sample:
     def drawn(self, generator: torch.Generator, times: int, n_heads: int) -> Iterator[Batch]:
         """Yield batches of about so many times ROWS focal rows without end, fewer where pairs times heads would be too many.
 
-        Keys are always the full pool, so that the gradient is unbiased and no firm loses its peers. In a first rung only the
-        heads that go on count, so that it may read as many rows a step as the second: a weak network does not show in few.
+        Keys are the full pool, so that the gradient is unbiased and no firm loses its peers; in a first rung, which only has to
+        show where to search, of a pool of more than a thousand firms a thousand, drawn anew in every step. In a first rung only
+        the heads that go on count, so that it may read as many rows a step as the second: a weak network does not show in few.
         """
         cells = PAIRS // max(1, n_heads // ETA if times == 1 else n_heads)
         if self.n_rows <= 1.5 * times * ROWS and self.n_cells <= 1.5 * cells:
-            everyone = self.batch(range(len(self.sections)))
-            while True:
-                yield everyone
-        rows = min(times * ROWS, round(cells / _of_a_row(self.n_peers)))
-        rows = max(rows, QUERIES if times == 1 else 4 * QUERIES)
+            yield from itertools.repeat(self.batch(range(len(self.sections))))
+        fewest, most = (QUERIES, ETA * QUERIES) if times == 1 else (ETA * QUERIES, int(self.n_peers.max()))
+        rows = max(fewest, min(times * ROWS, round(cells / _of_a_row(self.n_peers.clip(max=most)))))
         per_step = max(1, min(round(rows / _of_a_row(self.n_focal.clip(max=QUERIES))), len(self.sections)))
-        every_firm = bool((self.n_focal <= QUERIES).all())
+        randperm = partial(torch.randperm, generator=generator)
+
+        def some(sizes: np.ndarray, most: int) -> Picked | None:
+            large = bool((sizes > most).any())
+            return [randperm(int(sizes[k]))[:most].numpy() for k in group if large] or None
+
         while True:
-            order = torch.randperm(len(self.sections), generator=generator).tolist()
+            order = randperm(len(self.sections)).tolist()
             for start in range(0, len(order) - per_step + 1, per_step):
                 group = order[start : start + per_step]
-                draws = [
-                    torch.randperm(int(self.n_focal[k]), generator=generator) for k in group if not every_firm
-                ]
-                yield self.batch(group, [draw[:QUERIES].numpy() for draw in draws] or None)
+                yield self.batch(group, some(self.n_focal, QUERIES), some(self.n_peers, most))
 
 
 def _places(sizes: np.ndarray, group: Sequence[int], rows: Sequence[np.ndarray], device: str) -> Tensor:

@@ -1,5 +1,6 @@
 """The search finds a known network, its loss is least squares given the weights, and every option of a module is searched."""
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -353,6 +354,24 @@ def test_both_rungs_of_a_bracket_read_as_many_rows_a_step(panel, monkeypatch):
     monkeypatch.setattr(samples, "PAIRS", 6 * 20 * 120)
     rungs = [next(sample.drawn(torch.Generator().manual_seed(0), *rung)) for rung in ((1, 24), (2, 6))]
     assert [int((batch.weight > 0).sum()) for batch in rungs] == [120, 120]
+
+
+def test_a_first_rung_draws_peers_of_large_pools_with_their_pair_terms(monkeypatch):
+    """12 of 20 peers, other ones in every step; a drawn pool is the pool of these firms alone."""
+    sections = sections_of(simulate_panel(20, 6, 4, n_industries=5, random_state=5), codes=True)
+    settings = replace(SETTINGS, terms=PairTerms((Prior("industry"),), {"industry": 0}))
+    sample = Sample(sections, settings)
+    monkeypatch.setattr(samples, "QUERIES", 3)
+    monkeypatch.setattr(samples, "PAIRS", 1)
+    first, again = itertools.islice(sample.drawn(torch.Generator().manual_seed(0), 1, 24), 2)
+    second = next(sample.drawn(torch.Generator().manual_seed(0), 2, 6))
+    assert [batch.peers.x.shape[1] for batch in (first, again, second)] == [12, 12, 20]
+    assert first.peers.identity.tolist() != again.peers.identity.tolist()
+    chosen = np.arange(1, 20, 2)
+    module = PeerModule(spec_of(sections, n_priors=1), torch.Generator().manual_seed(0), settings.dtype)
+    alone = Sample([section.take(slice(None), chosen) for section in sections], settings)
+    few = sample.batch(range(6), None, [chosen] * 6)
+    torch.testing.assert_close(module.columns(few), module.columns(alone.batch(range(6))))
 
 
 @pytest.mark.parametrize("tau", [0.0, 0.5, 4.0])

@@ -238,6 +238,15 @@ class _Inverse:
         P[torch.arange(len(P)), at] += self.precision[at]
         return P
 
+    def leave_one_out(self, y: Tensor) -> Tensor:
+        """Return what the others say of each firm, ``y_i − (P y)_i / P_ii``, (n,); its own outcome is not even read."""
+        assert self.P is not None
+        own = self.P.diagonal().clone()
+        self.P.fill_diagonal_(0.0)
+        others = self.P @ y
+        self.P.diagonal().copy_(own)
+        return -others / own
+
     def times(self, u: Tensor) -> Tensor:
         """Return ``u P``."""
         return u @ self.P if self.P is not None else u * self.precision - (u @ self.E) @ self.E.mT
@@ -269,6 +278,8 @@ class Solved:
     def predict(self) -> np.ndarray:
         """Return the prediction of every focal firm, (n_focal,)."""
         y = torch.as_tensor(self.section.peers.y[self.known], dtype=self.focal.x.dtype)  # type: ignore[index]
+        if self.inverse.P is not None and self._is_pool():
+            return self.inverse.leave_one_out(y).double().numpy()
         found = [(self._among_known(rows) @ y).double() for rows in self.section.chunks()]
         return np.concatenate([np.zeros(0), *found])
 
@@ -303,6 +314,20 @@ class Solved:
             P = self.inverse.rows(B)
             u[i] -= torch.linalg.solve(P[:, B], u[i, B]) @ P
         return u.masked_fill_(own_rows, 0.0)
+
+    def _is_pool(self) -> bool:
+        """Whether the focal firms are the known peers, in their order, and of one identity each."""
+        mine, theirs = self.section.focal.identity, self.section.peers.identity[self.known]
+        alone = len(np.unique(mine)) == len(mine) and (mine != NOBODY).all()
+        same = np.array_equal(mine, theirs) and self.section.focal.label.equals(
+            self.section.peers.label[self.known]
+        )
+        return (
+            alone
+            and same
+            and torch.equal(self.focal.x, self.firms.x)
+            and torch.equal(self.focal.codes, self.firms.codes)
+        )
 
     def _own_row(self, rows: slice, own: np.ndarray) -> np.ndarray:
         """Return the position of each focal firm's own row among the known peers, −1 where it is not one of them."""

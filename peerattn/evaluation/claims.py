@@ -145,7 +145,7 @@ def claims_of(compared: Compared) -> Claims:
     if best is None:
         return Claims(steps, UNJUDGED, "no model weighs chosen peers", **rest)
     if control is None:
-        return Claims(steps, UNJUDGED, "there is no model without peers", **rest)
+        return Claims(steps, UNJUDGED, "no model without peers was compared", **rest)
     gain = gain_of(compared, best, control)
     steps = (*steps, Step(PEERS, best, gain.r2, gain))
     found = None if gain.gain <= 0 else concentration_of(compared, gain)

@@ -48,6 +48,7 @@ class CommonShocksRegressor(OwnHistoryRegressor):
 
     Examples
     --------
+    >>> import pandas as pd
     >>> index = pd.MultiIndex.from_product([range(20), range(2001, 2013)], names=["firm", "period"])
     >>> rng = np.random.default_rng(0)
     >>> X = pd.DataFrame({"size": rng.normal(size=240)}, index=index)

@@ -62,10 +62,9 @@ class CommonShocksRegressor(OwnHistoryRegressor):
     industry: str | None = None
 
     def _candidates(self, problem: Problem, seed: int) -> list[Candidate]:
-        names = [] if self.design_ is None else list(self.design_.levels)
-        of_industry = [name if name == self.industry else None for name in names]
-        shared = common_candidates(of_industry) if problem.dated else []
-        return super()._candidates(problem, seed) + shared
+        names = () if self.design_ is None else self.design_.levels
+        industry = {name: c for c, name in enumerate(names) if name == self.industry}
+        return super()._candidates(problem, seed) + (common_candidates(industry) if problem.dated else [])
 
     def _predict(self, panel: Panel) -> np.ndarray:
         unknown = np.full(len(panel), np.nan)

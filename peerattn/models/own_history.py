@@ -143,6 +143,7 @@ class OwnHistoryRegressor(PanelForecaster):
             self.stacks_.append(replace(stack, fitted=fitted, judged=()))
 
     def _candidates(self, problem: Problem, seed: int) -> list[Candidate]:
+        """Return what is weighed; a subclass adds to it."""
         return own_candidates(problem, seed)
 
     def _predict(self, panel: Panel) -> np.ndarray:

@@ -113,6 +113,10 @@ def test_common_shocks_are_read_from_the_other_firms():
     own.iloc[7] += 50.0  # the firm's own outcome moves the others, not itself
     moved = model.predict(X1, outcomes=own)
     assert moved.iloc[7] == pytest.approx(shown.iloc[7])
+    X, y = panel()
+    X0, y0, X1, y1 = split(X, y, 2019)
+    none = CommonShocksRegressor(industry="industry").fit(X0, y0)
+    assert np.abs(none.predict(X1, outcomes=y1) - none.predict(X1)).max() < 0.2
 
 
 def test_what_is_added_is_the_weighted_mean_of_the_other_firms_and_of_those_of_the_industry():

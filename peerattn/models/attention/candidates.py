@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,7 @@ def candidates_of(model: Any, problem: Problem, settings: Settings, draws: np.nd
     squared = problem.loss is squared_error
     found = own_candidates(problem, int(draws[2]), model.own)
     if squared and problem.dated and problem.own and problem.outcomes and model.attention == "self":
-        found += common_candidates(list(model.design_.levels))
+        found += common_candidates({name: c for c, name in enumerate(model.design_.levels)})
     restricted = settings.terms.priors or model.similarity != "scaled_dot_product" or model.n_layers > 1
     if problem.outcomes and squared and not restricted and not problem.weighed and model.n_heads:
         found += covariance_candidates(settings, int(draws[0]))
@@ -62,13 +62,13 @@ def own_candidates(problem: Problem, seed: int, own: Any = "flexible") -> list[C
     return found
 
 
-def common_candidates(codes: Sequence[str | None]) -> list[Candidate]:
-    """Return what the firms of a period have in common, and those of each of these codes (None: of that none)."""
+def common_candidates(codes: Mapping[str, int]) -> list[Candidate]:
+    """Return what the firms of a period have in common, and those of each of these codes (by name, its position)."""
 
     def of(name: str, code: int | None) -> Candidate:
         return candidate(name, COMMON, lambda t, _: fit_common(t, code))
 
-    return [of("period", None), *(of(f"{name} x period", c) for c, name in enumerate(codes) if name)]
+    return [of("period", None), *(of(f"{name} x period", c) for name, c in codes.items())]
 
 
 def covariance_candidates(settings: Settings, seed: int, *, past: bool = True) -> list[Candidate]:

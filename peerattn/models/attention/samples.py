@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from functools import partial
 
 import numpy as np
 import torch
@@ -68,10 +67,11 @@ class Sample:
         return Batch(self.focal.at(at), peers, weight, pairs)
 
     def whole(self, most: float = math.inf) -> Iterator[Batch]:
-        """Yield all sections, in batches; where they have more than ``most`` pairs, with every k-th focal row only."""
-        few = self.n_cells <= min(most, 2 * PAIRS)
-        self._whole = self._whole or (list(self._batches(1)) if few else [])  # kept for the next pass
-        yield from self._whole if few else self._batches(max(1, math.ceil(self.n_cells / most)))
+        """Return all sections, in batches; where they have more than ``most`` pairs, with every k-th focal row only."""
+        if self.n_cells > min(most, 2 * PAIRS):
+            return self._batches(max(1, math.ceil(self.n_cells / most)))
+        self._whole = self._whole or list(self._batches(1))
+        return iter(self._whole)
 
     def _batches(self, every: int) -> Iterator[Batch]:
         group, longest = list[int](), 0
@@ -89,9 +89,9 @@ class Sample:
     def drawn(self, generator: torch.Generator, times: int, n_heads: int) -> Iterator[Batch]:
         """Yield batches of about so many times ROWS focal rows without end, fewer where pairs times heads would be too many.
 
-        Keys are the full pool, so that the gradient is unbiased and no firm loses its peers; in a first rung, which only has to
-        show where to search, of a pool of more than a thousand firms a thousand, drawn anew in every step. In a first rung only
-        the heads that go on count, so that it may read as many rows a step as the second: a weak network does not show in few.
+        Keys are the full pool, so that the gradient is unbiased and no firm loses its peers. A first rung only has to show where
+        to search: of more than ETA times QUERIES peers so many are drawn anew in every step, and only the heads that go on count,
+        so that it may read as many rows a step as the second: a weak network does not show in few.
         """
         cells = PAIRS // max(1, n_heads // ETA if times == 1 else n_heads)
         if self.n_rows <= 1.5 * times * ROWS and self.n_cells <= 1.5 * cells:
@@ -99,17 +99,19 @@ class Sample:
         fewest, most = (QUERIES, ETA * QUERIES) if times == 1 else (ETA * QUERIES, int(self.n_peers.max()))
         rows = max(fewest, min(times * ROWS, round(cells / _of_a_row(self.n_peers.clip(max=most)))))
         per_step = max(1, min(round(rows / _of_a_row(self.n_focal.clip(max=QUERIES))), len(self.sections)))
-        randperm = partial(torch.randperm, generator=generator)
-
-        def some(sizes: np.ndarray, most: int) -> Picked | None:
-            large = bool((sizes > most).any())
-            return [randperm(int(sizes[k]))[:most].numpy() for k in group if large] or None
-
+        limits = (self.n_focal, QUERIES), (self.n_peers, most)
         while True:
-            order = randperm(len(self.sections)).tolist()
+            order = torch.randperm(len(self.sections), generator=generator).tolist()
             for start in range(0, len(order) - per_step + 1, per_step):
                 group = order[start : start + per_step]
-                yield self.batch(group, some(self.n_focal, QUERIES), some(self.n_peers, most))
+                yield self.batch(group, *(_picked(*limit, group, generator) for limit in limits))
+
+
+def _picked(sizes: np.ndarray, most: int, group: Sequence[int], generator: torch.Generator) -> Picked | None:
+    """Return at most so many positions of each of these cross-sections, at random; None (all) where none is larger."""
+    if (sizes <= most).all():
+        return None
+    return [torch.randperm(int(sizes[k]), generator=generator)[:most].numpy() for k in group]
 
 
 def _places(sizes: np.ndarray, group: Sequence[int], rows: Sequence[np.ndarray], device: str) -> Tensor:

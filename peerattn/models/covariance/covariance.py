@@ -239,10 +239,10 @@ class _Inverse:
         return P
 
     def leave_one_out(self, y: Tensor) -> Tensor:
-        """Return what the others say of each firm, ``y_i − (P y)_i / P_ii``, (n,); its own outcome is not even read."""
+        """Return what the others say of each firm, ``y_i − (P y)_i / P_ii``, (n,); times zero, its own outcome changes no bit."""
         assert self.P is not None
         own = self.P.diagonal().clone()
-        self.P.fill_diagonal_(0.0)
+        self.P.fill_diagonal_(0.0)  # and back: a copy would be as large as P
         others = self.P @ y
         self.P.diagonal().copy_(own)
         return -others / own
@@ -318,24 +318,20 @@ class Solved:
     def _is_pool(self) -> bool:
         """Whether the focal firms are the known peers, in their order, and of one identity each."""
         mine, theirs = self.section.focal.identity, self.section.peers.identity[self.known]
-        alone = len(np.unique(mine)) == len(mine) and (mine != NOBODY).all()
-        same = np.array_equal(mine, theirs) and self.section.focal.label.equals(
-            self.section.peers.label[self.known]
-        )
-        return (
-            alone
-            and same
-            and torch.equal(self.focal.x, self.firms.x)
-            and torch.equal(self.focal.codes, self.firms.codes)
-        )
+        alone = np.array_equal(mine, theirs) and len(np.unique(mine)) == len(mine) and NOBODY not in mine
+        return alone and bool(self._is_row(slice(None), np.arange(len(mine))).all())
 
     def _own_row(self, rows: slice, own: np.ndarray) -> np.ndarray:
         """Return the position of each focal firm's own row among the known peers, −1 where it is not one of them."""
-        at, focal, firms = own.argmax(1), self.focal.take(rows), self.firms.take(own.argmax(1))
+        at = own.argmax(1)
+        return np.where(own.any(1) & self._is_row(rows, at), at, -1)
+
+    def _is_row(self, rows: slice, at: np.ndarray) -> np.ndarray:
+        """Return whether each focal firm is, to the covariance, the known peer at this position."""
+        focal, firms = self.focal.take(rows), self.firms.take(at)
         label = self.section.peers.label.to_numpy()[self.known][at]
-        same = own.any(1) & (self.section.focal.label.to_numpy()[rows] == label)
-        same &= (focal.x == firms.x)[0].all(-1).numpy() & (focal.codes == firms.codes)[0].all(-1).numpy()
-        return np.where(same, at, -1)
+        same: np.ndarray = self.section.focal.label.to_numpy()[rows] == label
+        return same & ((focal.x == firms.x).all(-1) & (focal.codes == firms.codes).all(-1))[0].numpy()
 
 
 def with_outcomes(section: Section) -> Section:

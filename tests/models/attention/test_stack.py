@@ -186,19 +186,23 @@ def test_a_shock_of_one_period_does_not_decide():
 
 
 @pytest.mark.parametrize("task", ["forecast", "explain"])
-def test_of_an_infinite_bar_nothing_but_least_squares_is_left(task):
+def test_of_an_infinite_bar_least_squares_and_common_shocks_are_left(task):
     panel = simulate_panel(20, 8, 2, random_state=0)
     model = PeerAttentionRegressor(task=task, kappa=1e6, n_heads=1, own="linear", random_state=0)
     model.fit(panel.X, panel.y)
     design = np.c_[np.ones(len(panel.X)), panel.X]
     expected = design @ np.linalg.lstsq(design, panel.y, rcond=None)[0]
     shown = {"outcomes": panel.y} if task == "explain" else {}
-    if task == "forecast":
-        np.testing.assert_allclose(model.predict(panel.X), expected, atol=1e-10)
-    assert model.stack_.fitted.keys() <= {"period"}  # a mean of all firms is not put to the test
-    assert (model.evidence_["factor"].drop("common") == 0).all()
+    if task == "explain":  # a mean of all other firms is not put to the test
+        left = panel.y - expected
+        others = (left.groupby("period").transform("sum") - left) / 19
+        expected = expected + model.evidence_.loc["common", "factor"] * others
+    np.testing.assert_allclose(model.predict(panel.X, **shown), expected, atol=1e-10)
+    assert model.stack_.fitted.keys() == ({"period"} if task == "explain" else set())
+    assert (model.evidence_["factor"].drop(["common"] if task == "explain" else []) == 0).all()
     assert len(model.peer_network(panel.X, **shown).isolates) == len(panel.X)
     steps = model.explain_gain()
     assert list(steps.index) == ["own lines", "shape", "history", "common", "peers"]
-    np.testing.assert_allclose(steps["gain"].drop(["own lines", "common"]), 0, atol=1e-12)
+    untested = ["own lines", "common"] if task == "explain" else ["own lines"]
+    np.testing.assert_allclose(steps["gain"].drop(untested), 0, atol=1e-12)
     assert isinstance(steps, pd.DataFrame) and np.isfinite(steps["r2"]).all()

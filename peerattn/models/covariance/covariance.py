@@ -71,13 +71,27 @@ def shared(parameters: Parameters, a: Features, b: Features) -> Tensor:
     if "past" in v:
         together = (a.past * (v["emphasis"] * a.strength).exp()) @ b.past.mT
         K = torch.addcmul(K, v["past"] + v["past_squared"] * together, together)
-    for c in range(a.codes.shape[-1]):
-        same = (a.codes[..., :, None, c] == b.codes[..., None, :, c]) & (a.codes[..., :, None, c] > 0)
-        alike = v["code"][c] + v["near_in_code"][c] * near
-        if together is not None:
-            alike = torch.addcmul(alike, v["past_in_code"][c], together)
-        K = torch.addcmul(K, alike, same.to(K.dtype))
+    c, at = _same_code(a, b)
+    alike = v["code"][c] + v["near_in_code"][c] * near[at]
+    if together is not None:
+        alike = alike + v["past_in_code"][c] * together[at]
+    K = K.index_put(at, alike, accumulate=True)
     return _volatility(v, a)[..., :, None] * K * _volatility(v, b)[..., None, :]
+
+
+def _same_code(a: Features, b: Features) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
+    """Return the pairs of firms of one level of a code, few of all: its code, and (cross-section, i, j)."""
+    ours, theirs = (codes.mT for codes in (a.codes, b.codes))  # (B, c, n)
+    levels = 1 + max(int(codes.max()) if codes.numel() else 0 for codes in (ours, theirs))
+    key = levels * torch.arange(ours.shape[:2].numel(), device=ours.device).view(*ours.shape[:2], 1)
+    ordered, order = (key + theirs).flatten().sort(stable=True)
+    mine = (key + ours).flatten()
+    first, end = (torch.searchsorted(ordered, mine, right=right) for right in (False, True))
+    count = torch.where(ours.flatten() > 0, end - first, 0)
+    left = torch.arange(len(mine), device=mine.device).repeat_interleave(count)
+    right = order[torch.arange(len(left), device=mine.device) + (first - count.cumsum(0) + count)[left]]
+    row = left // ours.shape[-1]
+    return row % ours.shape[-2], (row // ours.shape[-2], left % ours.shape[-1], right % theirs.shape[-1])
 
 
 def _column(value: Tensor, a: Features) -> Tensor:

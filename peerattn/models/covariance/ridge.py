@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,6 +16,7 @@ from peerattn.models.ridge import ALPHAS, leave_one_out_errors
 
 # log variances: of a kernel that is absent, and of the level of a period, which is not penalised
 NONE, FLAT = -60.0, 7.0
+ROWS = 30_000  # that choose the penalty: of more, every k-th period
 
 
 def fit_ridge_covariance(sections: Sequence[Section], code_levels: Sequence[int]) -> Covariance:
@@ -23,7 +25,8 @@ def fit_ridge_covariance(sections: Sequence[Section], code_levels: Sequence[int]
     .. math:: K_{ij} = s + \lambda^{-1} \bigl(z_i'z_j + \textstyle\sum_c 1[c_i = c_j]\bigr) + 1[i = j]
 
     with a flat level s. Its leave-one-out predictions are those of :class:`~peerattn.CrossSectionalRidge`, and λ is the penalty
-    of least leave-one-out error over the training periods. Nothing else is learned, so that it depends on no seed.
+    of least leave-one-out error over the training periods (of more than 30,000 rows, over every k-th). Nothing else is learned,
+    so that it depends on no seed.
 
     Parameters
     ----------
@@ -33,7 +36,8 @@ def fit_ridge_covariance(sections: Sequence[Section], code_levels: Sequence[int]
         Number of levels of each code.
     """
     total, size = np.zeros(len(ALPHAS)), 0.0
-    for section in map(with_outcomes, sections):
+    every = math.ceil(sum(len(section.focal) for section in sections) / ROWS) or 1
+    for section in map(with_outcomes, sections[::every]):
         focal = section.focal
         if len(focal) > 1 and focal.y is not None:
             errors, n = leave_one_out_errors(with_levels(focal, code_levels), focal.y, focal.loss_weight)

@@ -152,6 +152,25 @@ def test_the_ridge_is_solved_by_its_columns(alpha):
     torch.testing.assert_close(low_rank, exact, atol=1e-9, rtol=0)
 
 
+@pytest.mark.parametrize(("n", "m", "c"), [(7, 9, 2), (5, 5, 1), (0, 4, 2), (4, 0, 2), (3, 3, 0)])
+def test_pairs_of_one_code_are_those_of_brute_force(n, m, c):
+    generator = torch.Generator().manual_seed(n)
+    ours, theirs = (torch.randint(0, 3, (2, k, c), generator=generator) for k in (n, m))
+    x = [torch.zeros(2, k, 1) for k in (n, m)]
+    a, b = (covariance.Features(z, z, codes, z, z[:, :1]) for z, codes in zip(x, (ours, theirs)))
+    code, (at, i, j) = covariance._same_code(a, b)
+    found = set(zip(at.tolist(), code.tolist(), i.tolist(), j.tolist(), strict=True))
+    assert len(found) == len(code)
+    assert found == {
+        (s, k, i, j)
+        for s in range(2)
+        for k in range(c)
+        for i in range(n)
+        for j in range(m)
+        if ours[s, i, k] == theirs[s, j, k] > 0
+    }
+
+
 def test_a_step_draws_one_row_of_each_identity():
     section = grouped(panel(T=1)[0])
     period = fit._Period.of(section, None, torch.float32)

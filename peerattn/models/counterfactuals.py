@@ -271,7 +271,7 @@ def shock(
     >>> given = np.kron(np.linalg.inv(np.eye(4) - 0.5 * W.to_numpy()), np.eye(50))
     >>> y = pd.Series(given @ X["size"].to_numpy() + 0.01 * rng.normal(size=200), index)
     >>> model = LinearInMeansRegressor(network=W, effects=()).fit(X, y)
-    >>> shock(model, X, {"size": 1.0}, firms=["D"])["effect"].round(2).tolist()
+    >>> shock(model, X, {"size": 1.0}, firms=["D"], n_draws=99)["effect"].round(2).tolist()
     [0.13, 0.27, 0.53, 1.07]
     """
     panel = as_panel(X, firm=model.firm, period=model.period)

@@ -131,15 +131,15 @@ def test_draws_without_an_equilibrium_are_told_of():
     for call, options in ((impacts, []), (shock, [{"size": 1.0}])):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            call(model, X, *options, n_draws=200)
+            call(model, X, *options, n_draws=60)
         moved = copy(model)
         moved.coef_ = model.coef_.copy()
         moved.coef_["peers' outcome"] = 0.995
-        with pytest.warns(PeerAttnWarning, match="of 200 draws of the peers' effect β have"):
-            call(moved, X, *options, n_draws=200)
+        with pytest.warns(PeerAttnWarning, match="of 60 draws of the peers' effect β have"):
+            call(moved, X, *options, n_draws=60)
         moved.coef_["peers' outcome"] = 3.0
-        with pytest.raises(InputError, match="200 of 200 draws .* no equilibrium: there are no intervals"):
-            call(moved, X, *options, n_draws=200)
+        with pytest.raises(InputError, match="60 of 60 draws .* no equilibrium: there are no intervals"):
+            call(moved, X, *options, n_draws=60)
 
 
 def test_intervals_cover_the_truth():

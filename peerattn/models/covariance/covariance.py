@@ -71,27 +71,33 @@ def shared(parameters: Parameters, a: Features, b: Features) -> Tensor:
     if "past" in v:
         together = (a.past * (v["emphasis"] * a.strength).exp()) @ b.past.mT
         K = torch.addcmul(K, v["past"] + v["past_squared"] * together, together)
-    c, at = _same_code(a, b)
-    alike = v["code"][c] + v["near_in_code"][c] * near[at]
+    code, at = _same_code(a, b)
+    alike = v["code"][code] + v["near_in_code"][code] * near.flatten().index_select(0, at)
     if together is not None:
-        alike = alike + v["past_in_code"][c] * together[at]
-    K = K.index_put(at, alike, accumulate=True)
+        alike = torch.addcmul(alike, v["past_in_code"][code], together.flatten().index_select(0, at))
+    K = K.flatten().index_add(0, at, alike).view(K.shape)
     return _volatility(v, a)[..., :, None] * K * _volatility(v, b)[..., None, :]
 
 
-def _same_code(a: Features, b: Features) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
-    """Return the pairs of firms of one level of a code, few of all: its code, and (cross-section, i, j)."""
+def _same_code(a: Features, b: Features) -> tuple[Tensor, Tensor]:
+    """Return the pairs of firms of one level of a code: which code, and the place of the pair among all (B, n_a, n_b).
+
+    They are joined by sorting, as they are few of all pairs.
+    """
     ours, theirs = (codes.mT for codes in (a.codes, b.codes))  # (B, c, n)
+    (B, c, n), m = ours.shape, theirs.shape[-1]
     levels = 1 + max(int(codes.max()) if codes.numel() else 0 for codes in (ours, theirs))
-    key = levels * torch.arange(ours.shape[:2].numel(), device=ours.device).view(*ours.shape[:2], 1)
-    ordered, order = (key + theirs).flatten().sort(stable=True)
-    mine = (key + ours).flatten()
+    row = torch.arange(B * c, device=ours.device).view(B, c, 1)
+    ordered, order = (levels * row + theirs).flatten().sort(stable=True)
+    mine = (levels * row + ours).flatten()
     first, end = (torch.searchsorted(ordered, mine, right=right) for right in (False, True))
     count = torch.where(ours.flatten() > 0, end - first, 0)
-    left = torch.arange(len(mine), device=mine.device).repeat_interleave(count)
-    right = order[torch.arange(len(left), device=mine.device) + (first - count.cumsum(0) + count)[left]]
-    row = left // ours.shape[-1]
-    return row % ours.shape[-2], (row // ours.shape[-2], left % ours.shape[-1], right % theirs.shape[-1])
+    of_first = torch.arange(n, device=row.device) * m + row // max(c, 1) * (n * m)  # pairs with b's first firm
+    shift = first - count.cumsum(0) + count
+    left = torch.arange(len(mine), device=row.device).repeat_interleave(count)
+    right = (order % max(m, 1))[torch.arange(len(left), device=row.device) + shift[left]]
+    code = (row % max(c, 1)).expand_as(ours)
+    return code.flatten()[left], of_first.flatten()[left] + right
 
 
 def _column(value: Tensor, a: Features) -> Tensor:

@@ -158,11 +158,11 @@ def test_pairs_of_one_code_are_those_of_brute_force(n, m, c):
     ours, theirs = (torch.randint(0, 3, (2, k, c), generator=generator) for k in (n, m))
     x = [torch.zeros(2, k, 1) for k in (n, m)]
     a, b = (covariance.Features(z, z, codes, z, z[:, :1]) for z, codes in zip(x, (ours, theirs)))
-    code, (at, i, j) = covariance._same_code(a, b)
-    found = set(zip(at.tolist(), code.tolist(), i.tolist(), j.tolist(), strict=True))
+    code, place = covariance._same_code(a, b)
+    found = set(zip(code.tolist(), place.tolist(), strict=True))
     assert len(found) == len(code)
     assert found == {
-        (s, k, i, j)
+        (k, (s * n + i) * m + j)
         for s in range(2)
         for k in range(c)
         for i in range(n)

@@ -92,12 +92,12 @@ def _same_code(a: Features, b: Features) -> tuple[Tensor, Tensor]:
     mine = (levels * row + ours).flatten()
     first, end = (torch.searchsorted(ordered, mine, right=right) for right in (False, True))
     count = torch.where(ours.flatten() > 0, end - first, 0)
-    of_first = torch.arange(n, device=row.device) * m + row // max(c, 1) * (n * m)  # pairs with b's first firm
+    start = n * m * (row // max(c, 1)) + m * torch.arange(n, device=row.device)  # pair with b's first
     shift = first - count.cumsum(0) + count
     left = torch.arange(len(mine), device=row.device).repeat_interleave(count)
     right = (order % max(m, 1))[torch.arange(len(left), device=row.device) + shift[left]]
     code = (row % max(c, 1)).expand_as(ours)
-    return code.flatten()[left], of_first.flatten()[left] + right
+    return code.flatten()[left], start.flatten()[left] + right
 
 
 def _column(value: Tensor, a: Features) -> Tensor:

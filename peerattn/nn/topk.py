@@ -85,7 +85,7 @@ def top_k_weights(
     step = max(1, block_size // max(n_keys, 1))
     for start in range(0, n_queries, step):
         block = slice(start, start + step)
-        own = None if ids is None or known is None else _equal(ids[block], *known)
+        own = None if ids is None or known is None else equal_ids(ids[block], *known)
         mean = torch.zeros((), dtype=dtype, device=query.device)
         for head, part in enumerate(share.tolist()):
             scores = query[head, block] @ columns[head]  # (b, Nk, to whole chunks); changed in place
@@ -115,7 +115,7 @@ def _top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     return best, chosen.gather(1, place // _CHUNK) * _CHUNK + place % _CHUNK
 
 
-def _equal(ids: Tensor, sorted_ids: Tensor, order: Tensor) -> tuple[Tensor, Tensor]:
+def equal_ids(ids: Tensor, sorted_ids: Tensor, order: Tensor) -> tuple[Tensor, Tensor]:
     """Return the rows and keys of equal ids, in time linear in their number."""
     first, last = (torch.searchsorted(sorted_ids, ids, right=right) for right in (False, True))
     rows = torch.arange(len(ids), device=ids.device).repeat_interleave(last - first)

@@ -13,6 +13,7 @@ from torch import Tensor
 from peerattn.models.own.bounds import Bounds
 from peerattn.models.own.history import History
 from peerattn.models.pools import NOBODY, Rows, Section
+from peerattn.nn.topk import equal_ids
 
 BOUND = 4.0  # of a log variance that depends on characteristics
 EXACT = 5000  # known firms beyond which all covariances go through inducing firms
@@ -87,17 +88,13 @@ def _same_code(a: Features, b: Features) -> tuple[Tensor, Tensor]:
     ours, theirs = (codes.mT for codes in (a.codes, b.codes))  # (B, c, n)
     (B, c, n), m = ours.shape, theirs.shape[-1]
     levels = 1 + max(int(codes.max()) if codes.numel() else 0 for codes in (ours, theirs))
-    row = torch.arange(B * c, device=ours.device).view(B, c, 1)
-    ordered, order = (levels * row + theirs).flatten().sort(stable=True)
-    mine = (levels * row + ours).flatten()
-    first, end = (torch.searchsorted(ordered, mine, right=right) for right in (False, True))
-    count = torch.where(ours.flatten() > 0, end - first, 0)
-    start = n * m * (row // max(c, 1)) + m * torch.arange(n, device=row.device)  # pair with b's first
-    shift = first - count.cumsum(0) + count
-    left = torch.arange(len(mine), device=row.device).repeat_interleave(count)
-    right = (order % max(m, 1))[torch.arange(len(left), device=row.device) + shift[left]]
-    code = (row % max(c, 1)).expand_as(ours)
-    return code.flatten()[left], start.flatten()[left] + right
+    key = levels * torch.arange(B * c, device=ours.device).view(B, c, 1)
+    sorted_ids, order = (key + theirs).flatten().sort(stable=True)
+    mine = (key + ours).masked_fill(ours == 0, -1).flatten()
+    left, right = equal_ids(mine, sorted_ids, order % m)
+    row = torch.arange(len(mine), device=ours.device)
+    start = (row // (c * n) * n + row % n) * m  # place of the pair with b's first firm
+    return (row // n % c)[left], start[left] + right
 
 
 def _column(value: Tensor, a: Features) -> Tensor:

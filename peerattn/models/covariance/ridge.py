@@ -35,13 +35,12 @@ def fit_ridge_covariance(sections: Sequence[Section], code_levels: Sequence[int]
     code_levels : sequence of int
         Number of levels of each code.
     """
-    total, size = np.zeros(len(ALPHAS)), 0.0
+    total = np.zeros(len(ALPHAS))
     every = math.ceil(sum(len(section.focal) for section in sections) / ROWS) or 1
     for section in map(with_outcomes, sections[::every]):
         focal = section.focal
         if len(focal) > 1 and focal.y is not None:
-            errors, n = leave_one_out_errors(with_levels(focal, code_levels), focal.y, focal.loss_weight)
-            total, size = total + errors, size + n
+            total += leave_one_out_errors(with_levels(focal, code_levels), focal.y, focal.loss_weight)[0]
     alpha = float(ALPHAS[int(np.argmin(total))])
     p, c = sections[0].peers.x.shape[1], len(code_levels)
     start = start_parameters(p, c, past=False)

@@ -14,6 +14,7 @@ SHORT: dict[str, object] = {
     "attention.starts.STARTS": 4,
     "attention.starts.KEPT": 2,
     "attention.starts.TURNS": 1,
+    "covariance.fit.FEWEST_STEPS": 12,
     "own.shape.TREES": 15,
     "own.shape.FOREST": 15,
 }

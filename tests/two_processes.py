@@ -22,6 +22,7 @@ from peerattn import (
 )
 from peerattn.models.attention import descent, samples, starts
 from peerattn.models.attention.base import AttentionModel
+from peerattn.models.covariance import fit as covariance_fit
 from peerattn.panel import scan_panel
 from peerattn.processes import data_parallel, process, share
 from peerattn.training import train
@@ -34,6 +35,7 @@ SHORT = [
     (descent, "LBFGS_STEPS", 4),
     (starts, "STARTS", 4),
     (starts, "KEPT", 2),
+    (covariance_fit, "FEWEST_STEPS", 6),
     (AttentionModel, "_dtype", lambda model, dated: torch.float64),
 ]
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.polynomial.polynomial import polyval
-from scipy import stats
+from scipy import sparse, stats
+from scipy.sparse.linalg import spsolve
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -189,16 +189,20 @@ def _rows_in(panel: Panel, period: Any) -> np.ndarray:
     return np.flatnonzero(panel.period == when)
 
 
+def _coefficients(model: LinearInMeansRegressor, draws: pd.DataFrame) -> np.ndarray:
+    """Return the coefficients of peers' outcome, of own characteristics and of peers', (n_draws, 1 + 2 p)."""
+    names = model.feature_names_
+    columns = [PEERS_OUTCOME, *names, *describe(names, "peers'")]
+    return draws.reindex(columns=columns, fill_value=0.0).to_numpy(dtype=float)
+
+
 def _effects(model: LinearInMeansRegressor, draws: pd.DataFrame, W: Any) -> np.ndarray:
     """Return direct, indirect and total effects of each characteristic, (n_draws, p, 3).
 
     They are averages over ``M = (I − βW)⁻¹`` and ``MW``: of the diagonal, by the eigenvalues of W, and of the row sums, by powers
     of W; NaN where ``|β| ≥ 1``, which has no equilibrium.
     """
-    names = model.feature_names_
-    columns = [PEERS_OUTCOME, *names, *describe(names, "peers'")]
-    values = draws.reindex(columns=columns, fill_value=0.0).to_numpy(dtype=float)
-    beta, own, peers = np.split(values, [1, 1 + len(names)], axis=1)
+    beta, own, peers = np.split(_coefficients(model, draws), [1, 1 + len(model.feature_names_)], axis=1)
     stable = np.abs(beta) < _STABLE
     beta = np.where(stable, beta, 0.0)
     most = np.abs(beta).max(initial=1e-300)
@@ -290,18 +294,45 @@ def shock(
     def effect(one: PeerModel) -> np.ndarray:
         return np.asarray(one.predict(frame, **shown)) - np.asarray(one.predict(plain, **shown))
 
+    def drawn(one: PeerModel, values: pd.DataFrame) -> np.ndarray:
+        if not isinstance(one, LinearInMeansRegressor):
+            return effect(one)[None]
+        return _shocked(one, values, plain, frame, held=bool(shown))
+
     models = [model, *others]
     model.predict(frame, **shown)  # which warns of firms without peers
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", IsolateWarning)
         found = np.mean([effect(one) for one in models], axis=0)
-        draws = [effect(one) for one in _drawn(models, n_draws, check_random_state(random_state))]
+        each = zip(models, _draws(models, n_draws, check_random_state(random_state)))
+        draws = np.concatenate([drawn(one, values) for one, values in each])
     if any(isinstance(one, LinearInMeansRegressor) for one in models):
         _warn_of_unstable(n_draws - len(draws), n_draws)
     ends = [(1 - level) / 2, (1 + level) / 2]
     low, high = np.quantile(draws, ends, axis=0) if len(draws) > 1 else (np.nan, np.nan)
     columns = {"effect": found, "lower": low, "upper": high, "shocked": chosen}
     return pd.DataFrame(columns, index=rows.firm.rename("firm"))
+
+
+def _shocked(
+    model: LinearInMeansRegressor,
+    draws: pd.DataFrame,
+    before: pd.DataFrame,
+    after: pd.DataFrame,
+    *,
+    held: bool,
+) -> np.ndarray:
+    """Return the effect on every row's prediction under each draw of the coefficients, (n_draws, n); ``held``: outcomes are."""
+    panel, rows = model._gate_rows(before)
+    W = model._square(panel.period[0] if panel.dated else None, rows)
+    change = model._gate_rows(after)[1].x - rows.x
+    beta, slopes = np.split(_coefficients(model, draws), [1], axis=1)
+    moved = slopes @ np.hstack([change, W @ change]).T
+    if held or not beta.any():
+        return moved
+    one = sparse.eye_array(len(rows), format="csc")
+    solved = [spsolve(one - b * W.tocsc(), row) for (b,), row in zip(beta, moved)]
+    return np.reshape(solved, moved.shape)
 
 
 def _chosen(rows: Panel, firms: Any) -> np.ndarray:
@@ -341,14 +372,3 @@ def _draws(models: Sequence[PeerModel], n_draws: int, rng: np.random.RandomState
         values = rng.multivariate_normal(one.coef_, one.results_.cov, size=len(share))
         drawn = pd.DataFrame(values, columns=one.coef_.index)
         yield drawn[drawn.get(PEERS_OUTCOME, 0.0 * drawn.iloc[:, 0]).abs() < _STABLE]
-
-
-def _drawn(models: Sequence[PeerModel], n_draws: int, rng: np.random.RandomState) -> Iterator[PeerModel]:
-    """Yield models with drawn coefficients; those without coefficients as they are."""
-    for one, draws in zip(models, _draws(models, n_draws, rng)):
-        if not len(draws.columns):
-            yield one
-        for _, values in draws.iterrows():
-            drawn = copy(one)
-            drawn.coef_ = values
-            yield drawn

@@ -65,20 +65,25 @@ def canonical_codes(column: pd.Series, scheme: str | None = None) -> pd.Series:
     ['0100', '3711', nan, nan]
     """
     scheme = scheme or code_scheme(column.name)
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        spelled = canonical_codes(pd.Series(column.cat.categories, name=column.name), scheme)
-        return spelled.reindex(column.cat.codes).set_axis(column.index)  # -1 is missing
-    if pd.api.types.is_bool_dtype(column.dtype) or not pd.api.types.is_numeric_dtype(column.dtype):
-        text = column.astype("str").str.strip().str.replace(r"^(\d+)\.0$", r"\1", regex=True)
-        text = text.mask(column.isna() | text.str.lower().isin(_UNKNOWN_TEXT))
+    kept = isinstance(column.dtype, pd.CategoricalDtype)
+    place, levels = (column.cat.codes.to_numpy(), column.cat.categories) if kept else pd.factorize(column)
+    spelled = _spelled(pd.Series(levels, name=column.name), scheme)
+    return spelled.reindex(place).set_axis(column.index)  # -1 is missing
+
+
+def _spelled(levels: pd.Series, scheme: str) -> pd.Series:
+    """Return the spelling of each level, NA where it stands for an unknown code."""
+    if pd.api.types.is_bool_dtype(levels.dtype) or not pd.api.types.is_numeric_dtype(levels.dtype):
+        text = levels.astype("str").str.strip().str.replace(r"^(\d+)\.0$", r"\1", regex=True)
+        text = text.mask(levels.isna() | text.str.lower().isin(_UNKNOWN_TEXT))
     else:
-        numbers = column.to_numpy(dtype=float, na_value=np.nan)
+        numbers = levels.to_numpy(dtype=float, na_value=np.nan)
         broken = numbers[(np.abs(numbers) > 2**62) | (np.isfinite(numbers) & (np.round(numbers) != numbers))]
         for value in broken:
-            held = f"column {column.name!r} is declared as a code but holds {'infinity' if np.isinf(value) else value}: "
+            held = f"column {levels.name!r} is declared as a code but holds {'infinity' if np.isinf(value) else value}: "
             remedy = "codes are whole numbers or text, NaN where unknown. Drop it from codes= to use it as a characteristic."
             raise InputError(held + remedy)
-        text = pd.Series(numbers, column.index, name=column.name).astype("Int64").astype("string")
+        text = pd.Series(numbers, name=levels.name).astype("Int64").astype("string")
     if scheme == "sic":
         text = text.where(~text.str.fullmatch(r"\d{1,3}").fillna(False).astype(bool), text.str.zfill(4))
         text = text.mask(text.isin(["0000", "9999"]))

@@ -89,6 +89,21 @@ def test_a_shock_is_the_column_of_the_multiplier(fitted):
     ).mean() > 0.9
 
 
+@pytest.mark.parametrize("held", [False, True])
+def test_intervals_are_those_of_predictions_under_drawn_coefficients(fitted, held):
+    _, X, y, model = fitted
+    shown = {"outcomes": y} if held else {}
+    found = shock(model, X, {"size": 2.0}, firms=["F003"], n_draws=20, level=1 - 1e-12, **shown)
+    changed, effects = X.assign(size=X["size"] + 2.0 * (X.index.get_level_values("firm") == "F003")), []
+    for values in np.random.RandomState(0).multivariate_normal(model.coef_, model.results_.cov, size=20):
+        drawn = copy(model)
+        drawn.coef_ = pd.Series(values, model.coef_.index)
+        if abs(drawn.coef_["peers' outcome"]) < 1:
+            effects.append(drawn.predict(changed, **shown) - drawn.predict(X, **shown))
+    np.testing.assert_allclose(found["lower"], np.min(effects, axis=0), atol=1e-9)
+    np.testing.assert_allclose(found["upper"], np.max(effects, axis=0), atol=1e-9)
+
+
 def test_an_industry_and_models_without_coefficients():
     rng = np.random.default_rng(0)
     index = pd.MultiIndex.from_product([range(20), [2001, 2002]], names=["firm", "period"])

@@ -29,7 +29,7 @@ from peerattn.training.adam import minimise
 RANK = 6  # columns of A, the learned low-rank part
 FIRMS_TOGETHER = 500  # at most: larger periods are split at random, anew in every step
 ROWS_OF_STEP = 4000  # firms of all periods drawn in a step
-FEWEST_STEPS, MOST_STEPS = 30, 90
+FEWEST_STEPS, MOST_STEPS = 30, 60
 LEARNING_RATE = (
     0.06  # at the top of the cycle, in logarithms of variances: few slow steps stay near the start
 )
@@ -93,7 +93,7 @@ def fit_covariance(
 ) -> Covariance:
     """Learn a covariance by its leave-one-out errors, each divided by a power of the variance it is predicted to have.
 
-    By Adam on a one-cycle learning rate: 30 steps and as many as draw every training row twice, at most 90. A step draws periods
+    By Adam on a one-cycle learning rate: 30 steps and as many as draw every training row twice, at most 60. A step draws periods
     of 4,000 rows in all and splits those of more than 500 firms at random.
 
     Parameters

@@ -18,6 +18,8 @@ OPTIONS = {"task": "explain", "n_heads": 1, "own": "linear", "random_state": 0}
 SCRIPT = """
 import sys, peerattn
 from peerattn.models.attention import descent, starts
+from peerattn.models.covariance import fit
+fit.FEWEST_STEPS = 12
 descent.STEPS, descent.LBFGS_STEPS, starts.STARTS, starts.KEPT = 6, 5, 4, 2
 panel = peerattn.simulate_panel(20, 8, 2, random_state=0)
 model = peerattn.PeerAttentionRegressor(task="explain", n_heads=1, own="linear", random_state=0)

@@ -66,7 +66,8 @@ def test_code_runs_and_prints_what_the_page_shows(page, tmp_path, monkeypatch, c
     found = blocks(page, "python")
     shows = any(shown_output(page))
     if shows:
-        monkeypatch.setattr(shape, "TREES", 150)  # controls print what readers will see
+        for trees, n in (("TREES", 150), ("FOREST", 100)):  # controls print what readers will see
+            monkeypatch.setattr(shape, trees, n)
     assert found
     with nullcontext() if shows else fewest(), monkeypatch.context() as patch:
         if page.name in BOOTSTRAPS:

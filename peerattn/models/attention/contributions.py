@@ -65,9 +65,8 @@ def contributions(model: Any, X: Any, *, outcomes: Any = None, reference: Any = 
         contributed = model.stack_.summed(seen, _of_part)
         blocks = [contributed(rows) @ group for rows in section.chunks()]
         matrices[section.period] = (section.focal.label, labels, np.concatenate(blocks) * model.y_scale_)
-    return PeerNetwork.from_matrices(
-        matrices, name=f"contributions in {type(model).__name__}", row_normalized=False
-    )
+    name = f"contributions in {type(model).__name__}"
+    return PeerNetwork.from_matrices(matrices, name=name, row_normalized=False)
 
 
 def _of_part(part: Heads | Covariance, seen: Section) -> Callable[[slice], np.ndarray]:

@@ -29,7 +29,7 @@ from peerattn.models.attention.judging import (
     predictions,
     reads_peers,
 )
-from peerattn.models.attention.origins import Origin, forward_origins, outcomes_of
+from peerattn.models.attention.origins import Origin, forward_origins, outcomes_of, share_learned
 from peerattn.models.attention.priors import NO_TERMS
 from peerattn.models.attention.stack import Stage
 from peerattn.models.attention.stages import remembered
@@ -88,8 +88,7 @@ class Stack:
 
     def weight(self, part: str) -> float:
         """Return the weight of a part that reads peers (of differences within a period, where it has two)."""
-        weights = self.stages[PEERS].weights.items()
-        return float(sum(w for (name, of), w in weights if name == part and of != MEAN))
+        return float(sum(w for (n, of), w in self.stages[PEERS].weights.items() if n == part and of != MEAN))
 
     def summed(self, seen: Section, of: Any, part: str | None = None) -> Callable[[slice], np.ndarray]:
         """Return the sum over parts that read peers of what ``of(part, seen)`` gives for focal rows, (n_rows, n_peers).
@@ -163,13 +162,15 @@ def fit_stack(
     judged, tried = _tried(origins, candidates, evidence, problem, checkpoint)
     training = Training.of(sections, problem)
     if kappa is None:
-        stages = {group: Stage({}, float("nan"), 0.0) for group in GROUPS}
-        if candidates:
-            stages[PEERS] = replace(stages[PEERS], weights={(in_full, WHOLE): 1.0})
+        weights = {PEERS: {(in_full, WHOLE): 1.0}} if candidates else {}
+        stages = {group: Stage(weights.get(group, {}), float("nan"), 0.0) for group in GROUPS}
         newcomers, table, steps = stages, evidence_of(stages), pd.DataFrame()
     else:
         of_all = evidence(judged)
         stages, newcomers, bases = of_all.weights()
+        share = share_learned(origins, sections) if origins else 1.0
+        grown = lambda of: {g: s if g == COMMON else s.of_all_rows(share) for g, s in of.items()}  # noqa: E731
+        stages, newcomers = grown(stages), grown(newcomers)
         table, steps = of_all.tables({each.group for each in candidates}, stages, bases)
     entered = _entered(stages, newcomers)
     fitted = dict[str, Any]()

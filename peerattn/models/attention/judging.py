@@ -172,9 +172,8 @@ class Evidence:
         base = np.split(held.base, np.flatnonzero(np.diff(held.period)) + 1)
         columns = {}
         for name in names:
-            said: list[Any] = []
-            for each in self.judged:
-                said += each.found.get(group, {}).get(name, [None] * len(each.seen))
+            of_each = ((each.found.get(group, {}).get(name), len(each.seen)) for each in self.judged)
+            said: list[Any] = [p for found, n in of_each for p in found or np.full(n, None)]
             for of in (WITHIN, MEAN) if self.split and group == PEERS else (WHOLE,):
                 pairs = zip(said, base, strict=True)
                 D = [np.zeros_like(b) if p is None else difference(p, b, group, of) for p, b in pairs]

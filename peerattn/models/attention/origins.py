@@ -35,6 +35,12 @@ def count_rows(sections: Sequence[Section]) -> float:
     return float(sum(s.focal.loss_weights.sum() if copies else len(s.focal) for s in sections))
 
 
+def share_learned(origins: Sequence[Origin], sections: Sequence[Section]) -> float:
+    """Return the share of all rows that origins learn from, the average over what they judge."""
+    n = [(count_rows(origin.training), count_rows(origin.judged)) for origin in origins]
+    return sum(learned * judged for learned, judged in n) / sum(m for _, m in n) / count_rows(sections)
+
+
 def forward_origins(sections: Sequence[Section], purge: int, dated: bool) -> list[Origin]:
     """Return forward-chained origins nearest to two thirds and five sixths of the rows; of one cross-section, folds.
 

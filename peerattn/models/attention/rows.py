@@ -117,12 +117,8 @@ class AttentionRows(PeerModel):
             expect(panel.dated, name, "a panel", "arrays", "They take sample_weight=.")
             beside = "A frequency weight is both: pass one of them."
             expect(sample_weight is None, name, "no sample_weight= beside it", "both", beside)
-        read = {name: row_weights(panel, weight, name) for name, weight in given.items()}
-        return replace(
-            training,
-            loss_weight=read.get("loss_weight", training.loss_weight),
-            weight=read.get("peer_weight", training.weight),
-        )
+        read = {name.removeprefix("peer_"): row_weights(panel, w, name) for name, w in given.items()}
+        return replace(training, **dict[str, Any](read))
 
     # ------------------------------------------------------------------ pools
 

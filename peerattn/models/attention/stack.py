@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -56,6 +56,16 @@ class Stage:
     def entered(self) -> list[Any]:
         """Return the columns of positive weight."""
         return [column for column, weight in self.weights.items() if weight > 0]
+
+    def of_all_rows(self, share: float) -> Stage:
+        r"""Return the weights of candidates learned from all rows, where those that were weighed learned from a share r of them.
+
+        The best weight of a prediction with error is :math:`S = v / (v + e)`, v the variance of what it says and e that of its
+        error, which falls as one over the rows: :math:`S / (S + r (1 - S))`, S the sum of a kind's weights.
+        """
+        S = {kind: sum(w for (_, of), w in self.weights.items() if of == kind) for _, kind in self.weights}
+        more = {c: w / (S[c[1]] + share * (1 - S[c[1]])) if w > 0 else w for c, w in self.weights.items()}
+        return replace(self, weights=more)
 
 
 def weigh(

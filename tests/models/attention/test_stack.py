@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 
 from peerattn import PeerAttentionRegressor, simulate_panel
 from peerattn.models.attention import stack
-from peerattn.models.attention.stack import HeldOut, weigh
+from peerattn.models.attention.stack import HeldOut, Stage, weigh
 from peerattn.models.own.losses import Pinball, huber, squared_error
 
 
@@ -206,3 +206,29 @@ def test_of_an_infinite_bar_least_squares_and_common_shocks_are_left(task):
     untested = ["own lines", "common"] if task == "explain" else ["own lines"]
     np.testing.assert_allclose(steps["gain"].drop(untested), 0, atol=1e-12)
     assert isinstance(steps, pd.DataFrame) and np.isfinite(steps["r2"]).all()
+
+
+def test_weights_of_all_rows_are_those_of_predictions_with_less_error():
+    """Means of groups learned from n rows of noise σ² have the best weight v / (v + σ²/n)."""
+    n, N, sigma = np.array([20.0, 30.0]), 80.0, 4.0
+    best = lambda rows: 1 / (1 + sigma**2 / rows)  # noqa: E731
+    weights = {("a", ""): best(n[0]) / 4, ("b", ""): 3 * best(n[0]) / 4, ("c", ""): 0.0}
+    grown = Stage(weights, 5.0, 0.1).of_all_rows(n[0] / N)
+    assert sum(grown.weights.values()) == pytest.approx(best(N))
+    assert grown.weights["b", ""] == pytest.approx(3 * grown.weights["a", ""]) and grown.weights["c", ""] == 0
+    kinds = {("a", " (within period)"): 1.0, ("a", " (period mean)"): best(n[1])}
+    assert list(Stage(kinds, 5.0, 0.1).of_all_rows(n[1] / N).weights.values()) == pytest.approx([1, best(N)])
+
+
+def test_the_fitted_stack_has_weights_of_all_rows(monkeypatch):
+    """The share learned from is that of the rows before the origins, by what each origin judges."""
+    panel, shares = simulate_panel(40, 20, 2, n_industries=2, random_state=0), []
+    y = panel.y + panel.X["x1"] ** 2
+    fit = lambda: PeerAttentionRegressor(n_heads=0, random_state=0).fit(panel.X, y).evidence_["factor"]  # noqa: E731
+    after = fit()
+    monkeypatch.setattr(Stage, "of_all_rows", lambda stage, share: shares.append(share) or stage)
+    before = fit()["shape"]
+    assert 0 < before < 1
+    share = np.average([13 / 20, 17 / 20], weights=[4, 3])
+    assert shares == [pytest.approx(share)] * len(shares)
+    assert after["shape"] == pytest.approx(before / (before + share * (1 - before)))

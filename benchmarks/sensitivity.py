@@ -49,7 +49,7 @@ CONSTANTS: list[tuple[str, str, Any, Any]] = [
     ("WINDOW", "own.history", 4, 192),
     ("RANK", "covariance.fit", 3, 12),
     ("POWER", "covariance.fit", 0.25, 1.0),
-    ("MOST_STEPS", "covariance.fit", 45, 180),
+    ("MOST_STEPS", "covariance.fit", 30, 120),
     ("LEARNING_RATE", "covariance.fit", 0.03, 0.12),
 ]
 

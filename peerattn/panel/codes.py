@@ -18,6 +18,7 @@ _SCHEMES = {
 }
 _LOOKS_LIKE_CODE = re.compile(r"^(h?sic|naics|gics|ff\d|permno|permco|gvkey|cik)", re.IGNORECASE)
 _UNKNOWN_TEXT = {"", "nan", "none", "<na>"}
+_UNKNOWN = {"sic": ("0000", "9999"), "plain": ()}  # "0" in other schemes
 
 
 @checked
@@ -67,26 +68,29 @@ def canonical_codes(column: pd.Series, scheme: str | None = None) -> pd.Series:
     scheme = scheme or code_scheme(column.name)
     kept = isinstance(column.dtype, pd.CategoricalDtype)
     place, levels = (column.cat.codes.to_numpy(), column.cat.categories) if kept else pd.factorize(column)
-    spelled = _spelled(pd.Series(levels, name=column.name), scheme)
+    texts = _texts(pd.Series(levels, name=column.name))
+    spelled = pd.Series([_spelled(text, scheme) for text in texts], dtype="str", name=column.name)
     return spelled.reindex(place).set_axis(column.index)  # -1 is missing
 
 
-def _spelled(levels: pd.Series, scheme: str) -> pd.Series:
-    """Return the spelling of each level, NA where it stands for an unknown code."""
+def _texts(levels: pd.Series) -> pd.Series:
+    """Return each level as text; numbers that are not whole are refused."""
     if pd.api.types.is_bool_dtype(levels.dtype) or not pd.api.types.is_numeric_dtype(levels.dtype):
-        text = levels.astype("str").str.strip().str.replace(r"^(\d+)\.0$", r"\1", regex=True)
-        text = text.mask(levels.isna() | text.str.lower().isin(_UNKNOWN_TEXT))
-    else:
-        numbers = levels.to_numpy(dtype=float, na_value=np.nan)
-        broken = numbers[(np.abs(numbers) > 2**62) | (np.isfinite(numbers) & (np.round(numbers) != numbers))]
-        for value in broken:
-            held = f"column {levels.name!r} is declared as a code but holds {'infinity' if np.isinf(value) else value}: "
-            remedy = "codes are whole numbers or text, NaN where unknown. Drop it from codes= to use it as a characteristic."
-            raise InputError(held + remedy)
-        text = pd.Series(numbers, name=levels.name).astype("Int64").astype("string")
-    if scheme == "sic":
-        text = text.where(~text.str.fullmatch(r"\d{1,3}").fillna(False).astype(bool), text.str.zfill(4))
-        text = text.mask(text.isin(["0000", "9999"]))
-    elif scheme != "plain":
-        text = text.mask(text == "0")
-    return text.astype("str").where(text.notna())
+        return levels.astype("str")
+    numbers = levels.to_numpy(dtype=float, na_value=np.nan)
+    broken = numbers[(np.abs(numbers) > 2**62) | (np.isfinite(numbers) & (np.round(numbers) != numbers))]
+    for value in broken:
+        held = f"column {levels.name!r} is declared as a code but holds {'infinity' if np.isinf(value) else value}: "
+        remedy = "codes are whole numbers or text, NaN where unknown. Drop it from codes= to use it as a characteristic."
+        raise InputError(held + remedy)
+    return pd.Series(numbers).astype("Int64").astype("str")
+
+
+def _spelled(text: str, scheme: str) -> str | None:
+    """Return the one spelling of a code, None where it stands for an unknown one."""
+    code = text.strip()
+    if code.endswith(".0") and code[:-2].isdigit():
+        code = code[:-2]
+    if scheme == "sic" and code.isdigit():
+        code = code.zfill(4)
+    return None if code.lower() in _UNKNOWN_TEXT or code in _UNKNOWN.get(scheme, ("0",)) else code

@@ -158,9 +158,8 @@ def r2_within_period(outcome: Any, prediction: Any, period: Any) -> float:
     """
     codes, _ = sorted_periods(period)
     y, forecast, group = scored_rows(outcome, prediction, codes)
-    errors = pd.DataFrame({"miss": y - forecast, "deviation": y})
-    squares = (errors - errors.groupby(group).transform("mean")) ** 2
-    return _share_saved(*squares.sum())
+    error, total = (float((_within(value, group.astype(int)) ** 2).sum()) for value in (y - forecast, y))
+    return _share_saved(error, total)
 
 
 def moments_within(outcome: Any, prediction: Any, period: Any, *, ranks: bool = False) -> pd.DataFrame:
@@ -170,13 +169,18 @@ def moments_within(outcome: Any, prediction: Any, period: Any, *, ranks: bool = 
     """
     codes, periods = sorted_periods(period)
     y, forecast, group = scored_rows(outcome, prediction, codes)
-    raw = pd.DataFrame({"x": forecast, "y": y})
-    raw = raw.groupby(group).rank() if ranks else raw
-    x, y = ((column - column.groupby(group).transform("mean")).to_numpy() for _, column in raw.items())
-    terms = {"n": 1, "xx": x * x, "xy": x * y, "yy": y * y, "size": raw["x"] ** 2}
-    sums = pd.DataFrame(terms).groupby(group).sum()
-    sums["xx"] *= sums["xx"] > 1e-24 * sums.pop("size")
-    return sums.set_axis(periods[sums.index.astype(int)])
+    group = group.astype(int)
+    if ranks:
+        forecast, y = pd.DataFrame({"x": forecast, "y": y}).groupby(group).rank().to_numpy().T
+    n, x, y = np.bincount(group), _within(forecast, group), _within(y, group)
+    xx, xy, yy, size = (np.bincount(group, terms) for terms in (x * x, x * y, y * y, forecast**2))
+    sums = pd.DataFrame({"n": n, "xx": xx * (xx > 1e-24 * size), "xy": xy, "yy": yy}, index=periods[: len(n)])
+    return sums[n > 0]
+
+
+def _within(value: np.ndarray, group: np.ndarray) -> np.ndarray:
+    """Return deviations from the mean of the own group."""
+    return value - (np.bincount(group, value) / np.maximum(np.bincount(group), 1))[group]
 
 
 def _share_saved(error: float, total: float) -> float:

@@ -103,9 +103,9 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
     Attributes
     ----------
     evidence_ : DataFrame
-        One row a group (shape, history, common, peers): ``factor``, the sum of its weights in the fitted stack; ``t`` of the score of
-        what it adds; ``gain``, the relative fall of the held-out loss; the effective number of judged ``periods``; ``judged`` or not
-        and the ``reason``; what ``entered``.
+        One row a group (shape, history, common, peers): ``factor``, the sum of its weights in the fitted stack; ``t`` of the
+        score of what it adds; ``gain``, the relative fall of the held-out loss; the effective number of judged ``periods``;
+        ``judged`` or not and the ``reason``; what ``entered``.
     gain_ : DataFrame
         See :meth:`explain_gain`.
     stability_ : DataFrame

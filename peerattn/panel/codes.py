@@ -66,6 +66,8 @@ def canonical_codes(column: pd.Series, scheme: str | None = None) -> pd.Series:
     ['0100', '3711', nan, nan]
     """
     scheme = scheme or code_scheme(column.name)
+    if column.dtype == object:  # of which True and 1 would be one level
+        column = column.astype("str")
     kept = isinstance(column.dtype, pd.CategoricalDtype)
     place, levels = (column.cat.codes.to_numpy(), column.cat.categories) if kept else pd.factorize(column)
     texts = _texts(pd.Series(levels, name=column.name))

@@ -158,7 +158,7 @@ def r2_within_period(outcome: Any, prediction: Any, period: Any) -> float:
     """
     codes, _ = sorted_periods(period)
     y, forecast, group = scored_rows(outcome, prediction, codes)
-    error, total = (float((_within(value, group.astype(int)) ** 2).sum()) for value in (y - forecast, y))
+    error, total = (np.nansum(_within(value, group.astype(int)) ** 2) for value in (y - forecast, y))
     return _share_saved(error, total)
 
 
@@ -173,14 +173,19 @@ def moments_within(outcome: Any, prediction: Any, period: Any, *, ranks: bool = 
     if ranks:
         forecast, y = pd.DataFrame({"x": forecast, "y": y}).groupby(group).rank().to_numpy().T
     n, x, y = np.bincount(group), _within(forecast, group), _within(y, group)
-    xx, xy, yy, size = (np.bincount(group, terms) for terms in (x * x, x * y, y * y, forecast**2))
+    xx, xy, yy, size = (_sums(terms, group) for terms in (x * x, x * y, y * y, forecast**2))
     sums = pd.DataFrame({"n": n, "xx": xx * (xx > 1e-24 * size), "xy": xy, "yy": yy}, index=periods[: len(n)])
     return sums[n > 0]
 
 
 def _within(value: np.ndarray, group: np.ndarray) -> np.ndarray:
-    """Return deviations from the mean of the own group."""
-    return value - (np.bincount(group, value) / np.maximum(np.bincount(group), 1))[group]
+    """Return deviations from the mean of the own group's known values."""
+    return value - (_sums(value, group) / np.maximum(_sums(~np.isnan(value), group), 1))[group]
+
+
+def _sums(value: np.ndarray, group: np.ndarray) -> np.ndarray:
+    """Return the sum of the known values of each group."""
+    return np.bincount(group, np.where(np.isnan(value), 0.0, value))
 
 
 def _share_saved(error: float, total: float) -> float:

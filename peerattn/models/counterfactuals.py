@@ -330,8 +330,8 @@ def _shocked(
     moved = slopes @ np.hstack([change, W @ change]).T
     if held or not beta.any():
         return moved
-    identity = sparse.eye_array(len(rows), format="csc")
-    solved = [spsolve(identity - b * W.tocsc(), row) for (b,), row in zip(beta, moved)]
+    identity, W = sparse.eye_array(len(rows), format="csc"), W.tocsc()
+    solved = [spsolve(identity - b * W, row) for (b,), row in zip(beta, moved)]
     return np.reshape(solved, moved.shape)
 
 

@@ -64,7 +64,7 @@ class Stage:
         error, which falls as one over the rows: :math:`S / (S + r (1 - S))`, S the sum of a kind's weights.
         """
         S = {kind: sum(w for (_, of), w in self.weights.items() if of == kind) for _, kind in self.weights}
-        more = {c: w / (S[c[1]] + share * (1 - S[c[1]])) if w > 0 else w for c, w in self.weights.items()}
+        more = {c: w / (S[c[1]] + share * (1 - S[c[1]])) for c, w in self.weights.items()}
         return replace(self, weights=more)
 
 

@@ -19,7 +19,7 @@ from peerattn.models.covariance.ridge import fit_ridge_covariance
 from peerattn.models.own.common import fit_common
 from peerattn.models.own.losses import loss_of, squared_error
 from peerattn.models.own.past import fit_history
-from peerattn.models.own.shape import fit_curves, fit_estimator, fit_forest, fit_trees
+from peerattn.models.own.shape import fit_curves, fit_estimator, fit_forest, fit_line_and_forest, fit_trees
 from peerattn.models.own.training import Problem, Training
 
 D_CODE = 4  # width of a code's embedding
@@ -52,13 +52,13 @@ def own_candidates(problem: Problem, seed: int, own: Any = "flexible") -> list[C
             candidate("curves", SHAPE, lambda t, _: fit_curves(t)),
             candidate("trees", SHAPE, lambda t, _: fit_trees(t)),
             candidate("forest", SHAPE, lambda t, _: fit_forest(t, seed)),
+            candidate("line and forest", SHAPE, lambda t, _: fit_line_and_forest(t, seed)),
         ]
     if squared and problem.dated and problem.own:
         found.append(candidate("firm effect", HISTORY, lambda t, _: fit_history(t, lag=False)))
         found.append(candidate("autoregression", HISTORY, lambda t, _: fit_history(t, lag=True)))
         if flexible:
-            trees = candidate("trees with past", HISTORY, lambda t, _: fit_history(t, lag=True, trees=True))
-            found.append(trees)
+            found.append(candidate("trees with past", HISTORY, lambda t, _: fit_history(t, lag=True, trees=True)))
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import minimize
@@ -66,6 +66,20 @@ def fit_lines(sections: Sequence[Section], loss: Loss, n_outputs: int, *, none: 
     else:
         found = _convex(z, rows.y, weight, loss, n_outputs)
     return Lines(bounds, center, spread, found[1:], found[0])
+
+
+def fit_best_line(sections: Sequence[Section]) -> Lines | None:
+    """Return the line on the one characteristic that says most of the outcome of the focal rows; None without characteristics."""
+    rows, none = stacked_rows(sections), fit_lines(sections, squared_error, 1, none=True)
+    assert rows.y is not None
+    if not rows.x.shape[1]:
+        return None
+    weight = rows.loss_weights / rows.loss_weights.sum()
+    level = float(weight @ rows.y)
+    z = (rows.x - none.center) / none.spread  # of unit variance, so that the steepest line says most
+    slope = z.T @ (weight * (rows.y - level))
+    slope[np.arange(len(slope)) != np.abs(slope).argmax()] = 0
+    return replace(none, slope=slope[:, None], intercept=np.array([level]))
 
 
 def _convex(z: np.ndarray, y: np.ndarray, weight: np.ndarray, loss: Loss, n_outputs: int) -> np.ndarray:

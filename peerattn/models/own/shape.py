@@ -1,4 +1,4 @@
-"""Own shape: curves, products, trees and a forest of the firm's own characteristics, so that no interaction passes for a peer."""
+"""Own shape: curves, products, trees and forests of the firm's own characteristics, so that no interaction passes for a peer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
 from sklearn.utils.validation import has_fit_parameter
 
 from peerattn.exceptions import InputError
-from peerattn.models.own.lines import by_section, stacked_rows
+from peerattn.models.own.lines import Lines, by_section, fit_best_line, stacked_rows
 from peerattn.models.own.training import Training
 from peerattn.models.pools import Rows, Section
 
@@ -136,12 +136,14 @@ class Estimated:
 
     It reads codes as one column a level; or, with ``places``, as numbers: for each code the place of every level in the order of
     its mean outcome in training (Fisher 1958), in which a tree finds the best split of a code's levels; NaN where it is unknown.
+    ``beside``: a line that it adds to, as it was fitted to what that leaves.
     """
 
     estimator: Any
     levels: tuple[int, ...]
     n_outputs: int
     places: tuple[np.ndarray, ...] | None = None
+    beside: Lines | None = None
 
     def inputs(self, rows: Rows, more: np.ndarray | None = None) -> np.ndarray:
         """Return the columns that the estimator reads of these rows, and further ones."""
@@ -160,7 +162,8 @@ class Estimated:
         if not len(inputs):
             return np.zeros((0, self.n_outputs))
         if not is_classifier(self.estimator):
-            return np.asarray(self.estimator.predict(inputs), dtype=float).reshape(len(inputs), -1)
+            line = 0.0 if self.beside is None else self.beside.predict(rows)
+            return line + np.asarray(self.estimator.predict(inputs), dtype=float).reshape(len(inputs), -1)
         probability = np.zeros((len(inputs), max(self.n_outputs, 2)))  # a fold may lack a class
         probability[:, self.estimator.classes_.astype(int)] = self.estimator.predict_proba(inputs)
         log = np.log(np.clip(probability, 1e-6, None))
@@ -172,28 +175,43 @@ def fit_trees(training: Training, more: np.ndarray | None = None) -> Estimated:
     return fit_estimator(training, trees(), more, by_place=True)
 
 
-def fit_forest(training: Training, seed: int) -> Estimated:
-    """Fit a forest to the focal rows."""
+def fit_forest(training: Training, seed: int, beside: Lines | None = None) -> Estimated:
+    """Fit a forest to the focal rows, or to what a line leaves of them."""
     n_rows = sum(len(section.focal) for section in training.sections)
-    return fit_estimator(training, forest(n_rows, len(training.sections), seed), by_place=True)
+    return fit_estimator(training, forest(n_rows, len(training.sections), seed), by_place=True, beside=beside)
+
+
+def fit_line_and_forest(training: Training, seed: int) -> Estimated | None:
+    """Fit the best line of one characteristic, and a forest to what it leaves (Zhang, Nettleton and Zhu 2019).
+
+    Leaves are constant: where an outcome follows its own last value one for one, a line says more than many of them.
+    """
+    line = fit_best_line(training.sections)
+    return None if line is None else fit_forest(training, seed, line)
 
 
 def fit_estimator(
-    training: Training, given: Any, more: np.ndarray | None = None, *, by_place: bool = False
+    training: Training,
+    given: Any,
+    more: np.ndarray | None = None,
+    *,
+    by_place: bool = False,
+    beside: Lines | None = None,
 ) -> Estimated:
     """Fit an estimator to the focal rows (and further columns of them); it reads codes as one column a level, or ``by_place``."""
     rows, levels = stacked_rows(training.sections), training.problem.code_levels
     assert rows.y is not None
     estimator = clone(given)
-    places = tuple(_places(rows.codes[:, c], rows.y, n) for c, n in enumerate(levels) if by_place)
-    found = Estimated(estimator, levels, training.problem.n_outputs, places if by_place else None)
+    y = rows.y if beside is None else rows.y - beside.predict(rows)[:, 0]
+    places = tuple(_places(rows.codes[:, c], y, n) for c, n in enumerate(levels) if by_place)
+    found = Estimated(estimator, levels, training.problem.n_outputs, places if by_place else None, beside)
     weighted = rows.loss_weight is not None
     if weighted and not has_fit_parameter(estimator, "sample_weight"):
         raise InputError(
             f"own: {type(estimator).__name__} takes no sample_weight, but weights were given: use one that does."
         )
     weight = {"sample_weight": rows.loss_weight} if weighted else {}
-    estimator.fit(found.inputs(rows, more), rows.y, **weight)
+    estimator.fit(found.inputs(rows, more), y, **weight)
     return found
 
 

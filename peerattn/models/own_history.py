@@ -33,7 +33,7 @@ class OwnHistoryRegressor(PanelForecaster):
     .. math:: \hat y_{it} = l(x_{it}) + \sum_m w_m \big( f_m(x_{it}, h_{it}) - l(x_{it}) \big), \qquad w \ge 0,\ \sum_m w_m \le 1
 
     l is linear in the characteristics. The other candidates are those of :class:`~peerattn.PeerAttentionRegressor` that read the
-    firm alone: curves with products, gradient boosting and a forest of its characteristics, an empirical-Bayes firm effect of its
+    firm alone: curves with products, gradient boosting and forests of its characteristics, an empirical-Bayes firm effect of its
     past outcomes, an autoregression, and boosting of characteristics and past. They are weighed by the same problem on the same
     forward origins, without its penalty (κ = 0).
 
@@ -45,7 +45,7 @@ class OwnHistoryRegressor(PanelForecaster):
         Periods between a row and the last outcome that is known when it is predicted. Of several, what reads the past is learned
         once for each, and a row is predicted by the nearest; the candidates are weighed at the smallest.
     random_state : int, RandomState or None, default 0
-        Seed of the forest.
+        Seed of the forests.
     firm, period : str
         Names of the index levels (or columns) with the labels.
 
@@ -61,7 +61,7 @@ class OwnHistoryRegressor(PanelForecaster):
     Notes
     -----
     With fewer than 50 rows of known outcome there is nothing to weigh candidates on: least squares on the characteristics. On
-    arrays there is no history. O(n) memory; about nine boosted fits of 150 small trees and three forests of 100.
+    arrays there is no history. O(n) memory; about nine boosted fits of 150 small trees and six forests of 100.
 
     References
     ----------

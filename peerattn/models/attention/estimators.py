@@ -31,8 +31,8 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
 
     .. math:: \hat y_i = \text{ols}_i + \sum_m w_m (P_{mi} - \text{ols}_i), \qquad w \ge 0, \; \sum_m w_m \le 1
 
-    Candidates :math:`P_m` stand in groups, in the order of what they read: own shape (curves with products, gradient boosting, a
-    forest), own history (past outcomes, an empirical-Bayes firm effect), what is common to the period (its mean and that of each
+    Candidates :math:`P_m` stand in groups, in the order of what they read: own shape (curves with products, gradient boosting,
+    forests), own history (past outcomes, an empirical-Bayes firm effect), what is common to the period (its mean and that of each
     code, where outcomes are shown), peers (a learned covariance, the ridge across firms, attention heads). Each group is given
     weights by what it adds to the stack of the groups before it, over held-out later periods of forward origins:
 
@@ -68,7 +68,7 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
         ``λ_h g_ij`` to the scores, with λ learned (``prior_strength_``). ``"only"``, or ``Prior(..., only=True)``: firms look to
         related firms only. ``Prior(column, exclude=True)``: rows of one group (share classes of one company) are never peers.
     own : {"flexible", "linear", "none"} or scikit-learn estimator, default "flexible"
-        Own candidates. "flexible": curves with products, gradient boosting and a forest of characteristics and codes; "linear":
+        Own candidates. "flexible": curves with products, gradient boosting and forests of characteristics and codes; "linear":
         least squares alone; "none": predictions start from zero. An estimator takes the place of the own shape; it gets
         characteristics, missing-indicators and one column a level of each code.
     n_layers : int, default 1

@@ -222,8 +222,8 @@ def test_weights_of_all_rows_are_those_of_predictions_with_less_error():
 
 def test_the_fitted_stack_has_weights_of_all_rows(monkeypatch):
     """The share learned from is that of the rows before the origins, by what each origin judges."""
-    panel, shares = simulate_panel(40, 20, 2, n_industries=2, random_state=0), []
-    y = panel.y + panel.X["x1"] ** 2 / 4
+    panel, shares = simulate_panel(40, 20, 3, n_industries=2, random_state=0), []
+    y = panel.y + panel.X["x1"] ** 2 / 2
     fit = lambda: PeerAttentionRegressor(n_heads=0, random_state=0).fit(panel.X, y).evidence_["factor"]  # noqa: E731
     after = fit()
     monkeypatch.setattr(Stage, "of_all_rows", lambda stage, share: shares.append(share) or stage)

@@ -1,12 +1,14 @@
 """Own lines are least squares; what a shown outcome may say is bounded by what training rows said."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
 
 from peerattn import PeerAttentionRegressor, simulate_panel
-from peerattn.models.own.lines import fit_lines
+from peerattn.models.own.lines import fit_best_line, fit_lines
 from peerattn.models.own.losses import Pinball, huber, squared_error
 from peerattn.models.own.training import Problem, Training
 from peerattn.models.pools import Rows, Section
@@ -37,6 +39,21 @@ def test_lines_are_those_of_statsmodels(weighted):
     np.testing.assert_allclose(found, expected, rtol=1e-10)
     largest = np.abs(y - expected).max()
     assert Training.of(given, PROBLEM).limit == pytest.approx(largest)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_best_line_is_the_one_regression_of_highest_r2(weighted):
+    given = sections(weighted=weighted)
+    x, y = (np.concatenate([getattr(s.focal, name) for s in given]) for name in ("x", "y"))
+    weight = np.concatenate([s.focal.loss_weight for s in given]) if weighted else 1.0
+    fits = [sm.WLS(y, sm.add_constant(x[:, k]), weights=weight).fit() for k in range(3)]
+    best = max(fits, key=lambda fit: fit.rsquared)
+    assert best is not fits[0]
+    line = fit_best_line(given)
+    found = np.concatenate([line.predict(s.focal) for s in given])[:, 0]
+    np.testing.assert_allclose(found, best.fittedvalues, rtol=1e-9)
+    rows = replace(given[0].focal, x=given[0].focal.x[:, :0])
+    assert fit_best_line([replace(given[0], focal=rows, peers=rows)]) is None
 
 
 def test_median_and_huber_lines_are_those_of_statsmodels():

@@ -9,8 +9,17 @@ from sklearn.linear_model import Ridge, RidgeCV
 
 from peerattn import PeerAttentionRegressor
 from peerattn.exceptions import InputError
+from peerattn.models.own.lines import fit_best_line, stacked_rows
 from peerattn.models.own.losses import squared_error
-from peerattn.models.own.shape import fit_curves, fit_estimator, fit_forest, fit_trees, forest, ridge
+from peerattn.models.own.shape import (
+    fit_curves,
+    fit_estimator,
+    fit_forest,
+    fit_line_and_forest,
+    fit_trees,
+    forest,
+    ridge,
+)
 from peerattn.models.own.training import Problem, Training
 from peerattn.models.pools import Rows, Section
 
@@ -59,6 +68,18 @@ def test_a_leaf_of_the_forest_is_larger_than_one_firm():
         return given
 
     assert share(fit_forest(panel(firms), 0), panel(firms)) < 0.7
+
+
+@pytest.mark.full_search
+def test_a_line_and_forest_follow_a_persistent_outcome_and_find_an_interaction_beside_it():
+    persistent = lambda x, _: 5 * x[:, 0] + x[:, 1] * x[:, 2]  # noqa: E731
+    fit, later = training(persistent, n=200), training(persistent, n=200, seed=1)
+    assert share(fit_line_and_forest(fit, 0), later) > 0.98
+    assert share(fit_forest(fit, 0), later) < 0.96
+    line = fit_best_line(fit.sections).predict(stacked_rows(later.sections))  # at best 25 of 26.09
+    y = np.concatenate([s.focal.y for s in later.sections])
+    assert np.corrcoef(line[:, 0], y)[0, 1] ** 2 < 0.97
+    assert fit_line_and_forest(training(lambda x, _: np.zeros(len(x)), p=0), 0) is None
 
 
 def test_curves_explain_a_square():

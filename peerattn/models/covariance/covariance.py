@@ -256,8 +256,15 @@ class _Inverse:
         return P
 
     def leave_one_out(self, y: Tensor) -> Tensor:
-        """Return what the others say of each firm, ``y_i − (P y)_i / P_ii``, (n,); times zero, its own outcome changes no bit."""
-        assert self.P is not None
+        """Return what the others say of each firm, ``y_i − (P y)_i / P_ii``, (n,); its own outcome changes no bit.
+
+        It is multiplied by zero, or is in neither of the sums over the firms before and after it.
+        """
+        if self.P is None:
+            said, others = self.E * y[:, None], torch.zeros_like(self.E)
+            others[1:] += said.cumsum(0)[:-1]
+            others[:-1] += said.flip(0).cumsum(0).flip(0)[1:]
+            return (self.E * others).sum(1) / (self.precision - (self.E**2).sum(1))
         own = self.P.diagonal().clone()
         self.P.fill_diagonal_(0.0)  # and back: a copy would be as large as P
         others = self.P @ y
@@ -295,7 +302,7 @@ class Solved:
     def predict(self) -> np.ndarray:
         """Return the prediction of every focal firm, (n_focal,)."""
         y = torch.as_tensor(self.section.peers.y[self.known], dtype=self.focal.x.dtype)  # type: ignore[index]
-        if self.inverse.P is not None and self._is_pool():
+        if self._is_pool():
             return self.inverse.leave_one_out(y).double().numpy()
         found = [(self._among_known(rows) @ y).double() for rows in self.section.chunks()]
         return np.concatenate([np.zeros(0), *found])

@@ -145,11 +145,14 @@ def test_the_ridge_is_solved_by_its_columns(alpha):
     }
     parameters["constant"] = torch.tensor(7.0, dtype=wide)
     parameters |= {name: torch.full_like(parameters[name], -np.log(alpha)) for name in ("slope", "code")}
-    at = np.arange(40)
-    exact, low_rank = (
-        of(parameters, firms).rows(at) for of in (covariance._Inverse.of, covariance._Inverse.linear)
-    )
-    torch.testing.assert_close(low_rank, exact, atol=1e-9, rtol=0)
+    at, y = np.arange(40), torch.randn(40, generator=generator, dtype=wide)
+    exact, low_rank = (of(parameters, firms) for of in (covariance._Inverse.of, covariance._Inverse.linear))
+    torch.testing.assert_close(low_rank.rows(at), exact.rows(at), atol=1e-9, rtol=0)
+    said = low_rank.leave_one_out(y)
+    torch.testing.assert_close(said, exact.leave_one_out(y), atol=1e-9, rtol=1e-9)
+    for i in (0, 17, 39):
+        moved = low_rank.leave_one_out(y.index_fill(0, torch.tensor([i]), 1e12))
+        assert moved[i] == said[i] and (moved != said).sum() == 39
 
 
 @pytest.mark.parametrize(("n", "m", "c"), [(7, 9, 2), (5, 5, 1), (0, 4, 2), (4, 0, 2), (3, 3, 0)])

@@ -261,10 +261,13 @@ class _Inverse:
         It is multiplied by zero, or is in neither of the sums over the firms before and after it.
         """
         if self.P is None:
-            said, others = self.E * y[:, None], torch.zeros_like(self.E)
-            others[1:] += said.cumsum(0)[:-1]
-            others[:-1] += said.flip(0).cumsum(0).flip(0)[1:]
-            return (self.E * others).sum(1) / (self.precision - (self.E**2).sum(1))
+            found = torch.zeros_like(y)
+            for E in self.E.split(64, dim=1):  # no second matrix of the size of E
+                said, others = E * y[:, None], torch.zeros_like(E)
+                others[1:] += said.cumsum(0)[:-1]
+                others[:-1] += said.flip(0).cumsum(0).flip(0)[1:]
+                found += (E * others).sum(1)
+            return found / (self.precision - torch.linalg.vector_norm(self.E, dim=1) ** 2)
         own = self.P.diagonal().clone()
         self.P.fill_diagonal_(0.0)  # and back: a copy would be as large as P
         others = self.P @ y

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from peerattn.models.own.bounds import Bounds
 from peerattn.models.own.history import History
-from peerattn.models.pools import NOBODY, Rows, Section
+from peerattn.models.pools import NOBODY, Rows, Section, sums_of_others
 from peerattn.nn.topk import equal_ids
 
 BOUND = 4.0  # of a log variance that depends on characteristics
@@ -258,14 +258,12 @@ class _Inverse:
     def leave_one_out(self, y: Tensor) -> Tensor:
         """Return what the others say of each firm, ``y_i − (P y)_i / P_ii``, (n,); its own outcome changes no bit.
 
-        It is multiplied by zero, or is in neither of the sums over the firms before and after it.
+        It is multiplied by zero, or is not in the sum over the others.
         """
         if self.P is None:
-            found = torch.zeros_like(y)
+            found, together = torch.zeros_like(y), np.zeros(len(y), dtype=int)
             for E in self.E.split(64, dim=1):  # no second matrix of the size of E
-                said, others = E * y[:, None], torch.zeros_like(E)
-                others[1:] += said.cumsum(0)[:-1]
-                others[:-1] += said.flip(0).cumsum(0).flip(0)[1:]
+                others = torch.as_tensor(sums_of_others((E * y[:, None]).numpy(), together))
                 found += (E * others).sum(1)
             return found / (self.precision - torch.linalg.vector_norm(self.E, dim=1) ** 2)
         own = self.P.diagonal().clone()

@@ -10,7 +10,6 @@ import pytest
 
 SHORT: dict[str, object] = {
     "attention.descent.STEPS": 6,
-    "attention.descent.LBFGS_STEPS": 5,
     "attention.starts.STARTS": 4,
     "attention.starts.KEPT": 2,
     "attention.starts.TURNS": 1,
@@ -21,7 +20,6 @@ SHORT: dict[str, object] = {
 #: Where only the way through matters: ``pytestmark = pytest.mark.usefixtures("fewest_steps")``.
 FEWEST: dict[str, object] = {
     "attention.descent.STEPS": 2,
-    "attention.descent.LBFGS_STEPS": 1,
     "covariance.fit.FEWEST_STEPS": 3,
     "attention.starts.STARTS": 4,
     "attention.starts.KEPT": 1,

@@ -32,7 +32,6 @@ JOINT = {**FEW, "kappa": None, "own": "linear"}
 #: Few steps, in which what two sums differ by in the last bit does not grow.
 SHORT = [
     (descent, "STEPS", 4),
-    (descent, "LBFGS_STEPS", 4),
     (starts, "STARTS", 4),
     (starts, "KEPT", 2),
     (covariance_fit, "FEWEST_STEPS", 6),

@@ -71,7 +71,7 @@ def test_code_runs_and_prints_what_the_page_shows(page, tmp_path, monkeypatch, c
     assert found
     with nullcontext() if shows else fewest(), monkeypatch.context() as patch:
         if page.name in BOOTSTRAPS:
-            patch.setattr(descent, "LBFGS_STEPS", 25)
+            patch.setattr(descent, "STEPS", 25)
         for (line, text), shown in zip(found, shown_output(page), strict=True):
             capsys.readouterr()
             exec(compile("\n" * line + text, str(page), "exec"), names)

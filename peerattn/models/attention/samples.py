@@ -17,9 +17,10 @@ from peerattn.models.own.variance_components import common_variance
 from peerattn.models.pools import Rows, Section
 from peerattn.processes import n_processes, process
 
-PAIRS = 2**21  # of focal row and peer, times heads, in a step at most; in a first rung ETA times as many
+PAIRS = 2**21  # of focal row and peer, times heads, in a step at most ...
+FIRST = 6  # ... and so many times as many in a first rung, so that a weak network shows among hundreds of firms
 ETA = 4  # of so many starts of a first rung one goes on, with so many times the steps
-ROWS = 2048  # focal rows of a step; in the second rung twice as many, where large samples finish four times
+ROWS = 2048  # focal rows of a step of Adam; in the second rung twice as many, where large samples finish four times
 #: Focal firms of a period drawn in a step, at most. Of large pools a first rung has as many rows a step, and ETA times as many
 #: peers; later ones ETA times as many rows, and all peers.
 QUERIES = 256
@@ -66,6 +67,10 @@ class Sample:
         peers = self.peers.at(_places(self.n_peers, group, pools, settings.device))
         return Batch(self.focal.at(at), peers, weight, pairs)
 
+    def at_once(self, n_heads: int) -> bool:
+        """Whether L-BFGS can read all rows: no more of them, and of pairs, times heads than four steps of Adam on six heads."""
+        return n_heads * max(self.n_rows / (12 * ROWS), self.n_cells / PAIRS) <= ETA
+
     def whole(self, most: float = math.inf) -> Iterator[Batch]:
         """Return all sections, in batches; where they have more than ``most`` pairs, with every k-th focal row only."""
         if self.n_cells > min(most, 2 * PAIRS):
@@ -93,7 +98,7 @@ class Sample:
         to search: of more than ETA times QUERIES peers so many are drawn anew in every step, and only the heads that go on count,
         so that it may read as many rows a step as the second: a weak network does not show in few.
         """
-        cells = PAIRS // max(1, n_heads // ETA if times == 1 else n_heads)
+        cells = PAIRS // max(1, n_heads // FIRST if times == 1 else n_heads)
         if self.n_rows <= 1.5 * times * ROWS and self.n_cells <= 1.5 * cells:
             yield from itertools.repeat(self.batch(range(len(self.sections))))
         fewest, most = (QUERIES, ETA * QUERIES) if times == 1 else (ETA * QUERIES, int(self.n_peers.max()))

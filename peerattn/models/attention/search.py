@@ -43,9 +43,10 @@ def find_heads(
     firms of a period look to alike shows in its mean alone, and counts by what that says. With ``own="none"`` nothing is taken
     out.
 
-    A bracket of ``STARTS`` random heads is optimised at once, and the best quarter goes on with four times the steps, so that
-    both rungs cost about the same (successive halving); heads found on earlier periods (``warm``) compete, and so does one head
-    for each code, which starts from the firms of its own level. Heads are ranked by what is minimised, the penalty included.
+    A bracket of ``STARTS`` random heads is optimised at once, and the best quarter goes on (successive halving): by L-BFGS where
+    it can read all rows, else with four times the steps and at a lower rate. Heads found on earlier periods (``warm``) compete,
+    and so does one head for each code, which starts from the firms of its own level. Heads are ranked by what is minimised, the
+    penalty included.
     A set of ``spec.n_heads`` heads starts from the best one. A further head is drawn beside those found: the best candidates
     are each optimised together with them, and the best set goes on.
 
@@ -71,6 +72,7 @@ def find_heads(
     ----------
     Golub and Pereyra (1973), SIAM Journal on Numerical Analysis 10.
     Jamieson and Talwalkar (2016), Non-stochastic best arm identification, AISTATS.
+    Liu and Nocedal (1989), On the limited memory BFGS method for large scale optimization, Mathematical Programming 45.
     Lourenço, Martin and Stützle (2003), Iterated local search, in: Handbook of Metaheuristics.
     Wallace and Hussain (1969), The use of error components models, Econometrica 37: θ.
     """

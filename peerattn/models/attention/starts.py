@@ -77,7 +77,7 @@ class Bracket:
         self, starts: PeerModule, rivals: PeerModule | None, found: PeerModule | None = None
     ) -> tuple[PeerModule, float]:
         """Return starts after their second rung, and their rivals, best first beside heads found before; and the least error."""
-        descend(starts, found, self.sample, self.generator, 2, RATE, cycles=ETA)
+        descend(starts, found, self.sample, self.generator, 2, FINE_RATE, cycles=ETA)
         every = starts if rivals is None else rivals.beside(starts)
         return self.ranked(every, found, every.spec.n_heads)
 

@@ -42,6 +42,11 @@ class Features:
         """Return these firms."""
         return Features(self.x[:, at], self.z[:, at], self.codes[:, at], self.past[:, at], self.strength)
 
+    def alone(self) -> Features:
+        """Return each firm of a cross-section as one of its own, (n, 1, ...)."""
+        x, z, codes, past = (each.transpose(0, 1) for each in (self.x, self.z, self.codes, self.past))
+        return Features(x, z, codes, past, self.strength)
+
 
 def ranked(x: np.ndarray, pool: np.ndarray) -> np.ndarray:
     """Return the mid-rank of each value among the pool's, from −1 to 1; a constant column is zero.
@@ -226,8 +231,8 @@ class _Inverse:
         K = shared(parameters, firms, firms.take(chosen))[0]
         core = torch.linalg.cholesky(K[chosen] + SPARE * torch.eye(INDUCING, dtype=K.dtype))
         U = torch.linalg.solve_triangular(core, K.mT, upper=False).mT
-        blocks = [firms.take(rows) for rows in torch.arange(len(own)).split(1000)]
-        D = own + torch.cat([shared(parameters, some, some)[0].diagonal() for some in blocks])
+        alone = firms.alone()
+        D = own + shared(parameters, alone, alone).flatten()
         return cls.low_rank(U, torch.maximum(D - (U**2).sum(1), own))
 
     @classmethod

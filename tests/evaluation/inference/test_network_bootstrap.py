@@ -90,7 +90,7 @@ def test_the_length_of_a_round_does_not_decide(panel, model, monkeypatch):
     last = panel.X[panel.X.index.get_level_values("period") == panel.network.periods[-1]]
     found = []
     for steps in (10, 40):
-        monkeypatch.setattr(descent, "LBFGS_STEPS", steps)
+        monkeypatch.setattr(descent, "STEPS", steps)
         found.append(bootstrap_network(model, panel.X, panel.y, at=last, n_draws=9, top_k=3).draws)
     spread = [draws.std(axis=0).mean() for draws in found]
     assert spread[0] == pytest.approx(spread[1], rel=0.25)

@@ -20,7 +20,7 @@ import sys, peerattn
 from peerattn.models.attention import descent, starts
 from peerattn.models.covariance import fit
 fit.FEWEST_STEPS = 12
-descent.STEPS, descent.LBFGS_STEPS, starts.STARTS, starts.KEPT = 6, 5, 4, 2
+descent.STEPS, starts.STARTS, starts.KEPT = 6, 4, 2
 panel = peerattn.simulate_panel(20, 8, 2, random_state=0)
 model = peerattn.PeerAttentionRegressor(task="explain", n_heads=1, own="linear", random_state=0)
 model.fit(panel.X, panel.y, checkpoint=sys.argv[1]).save(sys.argv[2])

@@ -58,7 +58,6 @@ def panel():
 def quick(monkeypatch):
     monkeypatch.setattr(starts, "STARTS", 8)
     monkeypatch.setattr(descent, "STEPS", 8)
-    monkeypatch.setattr(descent, "LBFGS_STEPS", 3)
 
 
 def weights(module, sample):
@@ -347,13 +346,27 @@ def test_large_samples_are_thinned_to_rank_starts(panel, monkeypatch):
     assert rows == [1200, 300]  # 24,000 pairs: every fourth focal row
 
 
-def test_both_rungs_of_a_bracket_read_as_many_rows_a_step(panel, monkeypatch):
+def test_a_first_rung_reads_half_as_many_rows_again(panel, monkeypatch):
     """24 heads at first, a quarter of them in the second rung; 10 of 20 firms of a period are drawn."""
     sample = Sample(sections_of(panel), SETTINGS)
     monkeypatch.setattr(samples, "QUERIES", 10)
     monkeypatch.setattr(samples, "PAIRS", 6 * 20 * 120)
     rungs = [next(sample.drawn(torch.Generator().manual_seed(0), *rung)) for rung in ((1, 24), (2, 6))]
-    assert [int((batch.weight > 0).sum()) for batch in rungs] == [120, 120]
+    assert [int((batch.weight > 0).sum()) for batch in rungs] == [180, 120]
+
+
+def test_after_a_first_rung_all_rows_are_read_where_they_can_be(panel, monkeypatch):
+    """24,000 pairs of 1,200 rows; where these are too many, or in a first rung, rows are drawn for Adam."""
+    sample, seen = Sample(sections_of(panel), SETTINGS), list[str]()
+    monkeypatch.setattr(descent, "minimise", lambda *_: seen.append("Adam"))
+    monkeypatch.setattr(descent, "minimise_by_lbfgs", lambda *_: seen.append("L-BFGS"))
+    generator = torch.Generator().manual_seed(0)
+    module = PeerModule(spec_of(sample.sections, n_heads=6), generator, SETTINGS.dtype)
+    for pairs, rows, times in ((36_000, 2048, 2), (35_999, 2048, 2), (36_000, 149, 2), (36_000, 2048, 1)):
+        monkeypatch.setattr(samples, "PAIRS", pairs)
+        monkeypatch.setattr(samples, "ROWS", rows)
+        descent.descend(module, None, sample, generator, times, 0.1)
+    assert seen == ["L-BFGS", "Adam", "Adam", "Adam"]
 
 
 def test_a_first_rung_draws_peers_of_large_pools_with_their_pair_terms(monkeypatch):

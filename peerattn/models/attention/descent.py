@@ -11,8 +11,8 @@ from peerattn.models.attention.samples import Sample
 from peerattn.training.adam import minimise
 from peerattn.training.lbfgs import minimise_by_lbfgs
 
-STEPS = 40
-FINE_RATE = 0.15  # peak learning rate of Adam for heads that were found
+STEPS = 40  # of Adam in a first rung, of L-BFGS
+FINE_RATE = 0.15  # peak learning rate of Adam after a first rung: at high rates what was found is lost in the noise of rows
 
 
 def descend(

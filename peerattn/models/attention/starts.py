@@ -14,7 +14,7 @@ from peerattn.models.attention.samples import ETA, Sample
 
 STARTS = 24  # heads that start in a bracket
 KEPT = 3  # starts that are kept
-RATE = 0.5  # peak learning rate of Adam in a bracket: at small rates starts stay where they are
+RATE = 0.5  # peak learning rate of Adam in a first rung: at small rates starts stay where they are
 TURNS = 3  # how often, at most, all layers of a chain and each by itself are drawn anew ...
 GAIN = 0.02  # ... as long as a bracket lowers the squared error by this share
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 
 from peerattn.models.attention.batches import Batch
@@ -12,7 +14,16 @@ from peerattn.training.adam import minimise
 from peerattn.training.lbfgs import minimise_by_lbfgs
 
 STEPS = 40  # of Adam in a first rung, of L-BFGS
-FINE_RATE = 0.15  # peak learning rate of Adam after a first rung: at high rates what was found is lost in the noise of rows
+RATE = 0.5  # peak learning rate of Adam in a first rung: at small rates starts stay where they are
+FINE_RATE = 0.15  # after it: at high rates what was found is lost in the noise of drawn rows
+
+
+def explore(module: PeerModule, found: PeerModule | None, sample: Sample, generator: torch.Generator) -> None:
+    """Optimise the scores of every head by itself, from random starts, by Adam at high rates on drawn rows."""
+    batches = sample.drawn(generator, module.spec.n_heads, first=True)
+    minimise(
+        module.score_parameters().values(), partial(_loss, module, found, 1, sample), batches, STEPS, RATE
+    )
 
 
 def descend(
@@ -20,29 +31,31 @@ def descend(
     found: PeerModule | None,
     sample: Sample,
     generator: torch.Generator,
-    times: int,
-    rate: float,
     size: int = 1,
+    times: int = 2,
     cycles: int = 1,
 ) -> None:
-    """Optimise the scores of every ``size`` heads jointly.
+    """Optimise the scores of every ``size`` heads jointly, from where they stand.
 
-    A first rung (``times`` 1) explores, by STEPS steps of Adam at high rates. Whatever follows takes as many of L-BFGS where it
-    can read all rows at once, and comes as far as Adam in four times as many; else Adam with so many times ROWS a step.
+    By STEPS steps of L-BFGS where it can read all rows at once, which comes as far as Adam in four times as many; else by
+    ``cycles`` times STEPS of Adam on so many times ROWS.
     """
     scores, n_heads = module.score_parameters().values(), module.spec.n_heads
-
-    def loss(batch: Batch) -> torch.Tensor:
-        return projected_loss(module, found, batch, size, sample).sum()
-
-    if times > 1 and sample.at_once(n_heads):
+    loss = partial(_loss, module, found, size, sample)
+    if sample.at_once(n_heads):
         batch = sample.batch(range(len(sample.sections)))
         return minimise_by_lbfgs(scores, lambda: loss(batch), STEPS)
-    minimise(scores, loss, sample.drawn(generator, times, n_heads), cycles * STEPS, rate)
+    minimise(scores, loss, sample.drawn(generator, n_heads, times), cycles * STEPS, FINE_RATE)
 
 
 def finish(module: PeerModule, sample: Sample, generator: torch.Generator) -> None:
     """Optimise the scores of all heads jointly, and what heads share."""
     if module.spec.n_heads:
         module.requires_grad_(True)
-        descend(module, None, sample, generator, 4, FINE_RATE, module.spec.n_heads)
+        descend(module, None, sample, generator, module.spec.n_heads, times=4)
+
+
+def _loss(
+    module: PeerModule, found: PeerModule | None, size: int, sample: Sample, batch: Batch
+) -> torch.Tensor:
+    return projected_loss(module, found, batch, size, sample).sum()

@@ -18,7 +18,9 @@ from peerattn.models.pools import Rows, Section
 from peerattn.processes import n_processes, process
 
 PAIRS = 2**21  # of focal row and peer, times heads, in a step at most ...
-FIRST = 6  # ... and so many times as many in a first rung, so that a weak network shows among hundreds of firms
+FIRST = (
+    6  # ... and so many times as many in a first rung, so that a weak network shows among hundreds of firms
+)
 ETA = 4  # of so many starts of a first rung one goes on, with so many times the steps
 ROWS = 2048  # focal rows of a step of Adam; in the second rung twice as many, where large samples finish four times
 #: Focal firms of a period drawn in a step, at most. Of large pools a first rung has as many rows a step, and ETA times as many
@@ -91,17 +93,19 @@ class Sample:
     def _thinned(self, group: Sequence[int], every: int) -> Batch:
         return self.batch(group, [np.arange(0, self.n_focal[k], every) for k in group])
 
-    def drawn(self, generator: torch.Generator, times: int, n_heads: int) -> Iterator[Batch]:
+    def drawn(
+        self, generator: torch.Generator, n_heads: int, times: int = 1, *, first: bool = False
+    ) -> Iterator[Batch]:
         """Yield batches of about so many times ROWS focal rows without end, fewer where pairs times heads would be too many.
 
-        Keys are the full pool, so that the gradient is unbiased and no firm loses its peers. A first rung only has to show where
-        to search: of more than ETA times QUERIES peers so many are drawn anew in every step, and only the heads that go on count,
-        so that it may read as many rows a step as the second: a weak network does not show in few.
+        Keys are the full pool, so that the gradient is unbiased and no firm loses its peers. A ``first`` rung only has to show
+        where to search: of more than ETA times QUERIES peers so many are drawn anew in every step, and FIRST times as many
+        pairs are read: a weak network does not show in few rows.
         """
-        cells = PAIRS // max(1, n_heads // FIRST if times == 1 else n_heads)
+        cells = PAIRS // max(1, n_heads // FIRST if first else n_heads)
         if self.n_rows <= 1.5 * times * ROWS and self.n_cells <= 1.5 * cells:
             yield from itertools.repeat(self.batch(range(len(self.sections))))
-        fewest, most = (QUERIES, ETA * QUERIES) if times == 1 else (ETA * QUERIES, int(self.n_peers.max()))
+        fewest, most = (QUERIES, ETA * QUERIES) if first else (ETA * QUERIES, int(self.n_peers.max()))
         rows = max(fewest, min(times * ROWS, round(cells / _of_a_row(self.n_peers.clip(max=most)))))
         per_step = max(1, min(round(rows / _of_a_row(self.n_focal.clip(max=QUERIES))), len(self.sections)))
         limits = (self.n_focal, QUERIES), (self.n_peers, most)

@@ -7,14 +7,13 @@ from dataclasses import replace
 
 import torch
 
-from peerattn.models.attention.descent import FINE_RATE, descend, finish
+from peerattn.models.attention.descent import descend, explore, finish
 from peerattn.models.attention.peer_module import PeerModule, PeerSpec
 from peerattn.models.attention.projection import errors
 from peerattn.models.attention.samples import ETA, Sample
 
 STARTS = 24  # heads that start in a bracket
 KEPT = 3  # starts that are kept
-RATE = 0.5  # peak learning rate of Adam in a first rung: at small rates starts stay where they are
 TURNS = 3  # how often, at most, all layers of a chain and each by itself are drawn anew ...
 GAIN = 0.02  # ... as long as a bracket lowers the squared error by this share
 
@@ -44,7 +43,7 @@ class Bracket:
             within = self.random(len(self.spec.code_levels), known)
             for code in range(len(self.spec.code_levels)):
                 within.look_within(code, code)
-            descend(within, None, self.sample, self.generator, 2, FINE_RATE)
+            descend(within, None, self.sample, self.generator)
             known = within if known is None else known.beside(within)
         return self.rung(self.random(STARTS, known), None), known
 
@@ -63,21 +62,21 @@ class Bracket:
             if rival is not None and size == self.spec.n_heads:
                 competing = rival.beside(competing)
             competing.requires_grad_(True)
-            descend(competing, None, self.sample, self.generator, 2, FINE_RATE, size)
+            descend(competing, None, self.sample, self.generator, size)
             found = self.ranked(competing, None, 1, size)[0]
             finish(found, self.sample, self.generator)
         return found
 
     def rung(self, starts: PeerModule, found: PeerModule | None) -> PeerModule:
         """Return the best quarter of starts after the first rung, best first beside heads found before."""
-        descend(starts, found, self.sample, self.generator, 1, RATE)
+        explore(starts, found, self.sample, self.generator)
         return self.ranked(starts, found, starts.spec.n_heads // ETA)[0]
 
     def further(
         self, starts: PeerModule, rivals: PeerModule | None, found: PeerModule | None = None
     ) -> tuple[PeerModule, float]:
         """Return starts after their second rung, and their rivals, best first beside heads found before; and the least error."""
-        descend(starts, found, self.sample, self.generator, 2, FINE_RATE, cycles=ETA)
+        descend(starts, found, self.sample, self.generator, cycles=ETA)
         every = starts if rivals is None else rivals.beside(starts)
         return self.ranked(every, found, every.spec.n_heads)
 

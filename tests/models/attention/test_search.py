@@ -351,21 +351,23 @@ def test_a_first_rung_reads_half_as_many_rows_again(panel, monkeypatch):
     sample = Sample(sections_of(panel), SETTINGS)
     monkeypatch.setattr(samples, "QUERIES", 10)
     monkeypatch.setattr(samples, "PAIRS", 6 * 20 * 120)
-    rungs = [next(sample.drawn(torch.Generator().manual_seed(0), *rung)) for rung in ((1, 24), (2, 6))]
-    assert [int((batch.weight > 0).sum()) for batch in rungs] == [180, 120]
+    first = next(sample.drawn(torch.Generator().manual_seed(0), 24, first=True))
+    second = next(sample.drawn(torch.Generator().manual_seed(0), 6, 2))
+    assert [int((batch.weight > 0).sum()) for batch in (first, second)] == [180, 120]
 
 
 def test_after_a_first_rung_all_rows_are_read_where_they_can_be(panel, monkeypatch):
-    """24,000 pairs of 1,200 rows; where these are too many, or in a first rung, rows are drawn for Adam."""
+    """24,000 pairs of 1,200 rows; where these are too many, and in a first rung, rows are drawn for Adam."""
     sample, seen = Sample(sections_of(panel), SETTINGS), list[str]()
     monkeypatch.setattr(descent, "minimise", lambda *_: seen.append("Adam"))
     monkeypatch.setattr(descent, "minimise_by_lbfgs", lambda *_: seen.append("L-BFGS"))
     generator = torch.Generator().manual_seed(0)
     module = PeerModule(spec_of(sample.sections, n_heads=6), generator, SETTINGS.dtype)
-    for pairs, rows, times in ((36_000, 2048, 2), (35_999, 2048, 2), (36_000, 149, 2), (36_000, 2048, 1)):
+    for pairs, rows in ((36_000, 2048), (35_999, 2048), (36_000, 149)):
         monkeypatch.setattr(samples, "PAIRS", pairs)
         monkeypatch.setattr(samples, "ROWS", rows)
-        descent.descend(module, None, sample, generator, times, 0.1)
+        descent.descend(module, None, sample, generator)
+    descent.explore(module, None, sample, generator)
     assert seen == ["L-BFGS", "Adam", "Adam", "Adam"]
 
 
@@ -376,8 +378,8 @@ def test_a_first_rung_draws_peers_of_large_pools_with_their_pair_terms(monkeypat
     sample = Sample(sections, settings)
     monkeypatch.setattr(samples, "QUERIES", 3)
     monkeypatch.setattr(samples, "PAIRS", 1)
-    first, again = itertools.islice(sample.drawn(torch.Generator().manual_seed(0), 1, 24), 2)
-    second = next(sample.drawn(torch.Generator().manual_seed(0), 2, 6))
+    first, again = itertools.islice(sample.drawn(torch.Generator().manual_seed(0), 24, first=True), 2)
+    second = next(sample.drawn(torch.Generator().manual_seed(0), 6, 2))
     assert [batch.peers.x.shape[1] for batch in (first, again, second)] == [12, 12, 20]
     assert first.peers.identity.tolist() != again.peers.identity.tolist()
     chosen = np.arange(1, 20, 2)

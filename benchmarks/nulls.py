@@ -21,7 +21,7 @@ from peerattn.models import PeerAttentionRegressor
 from report import RESULTS, options, publish, stored
 
 N, T, P = 40, 24, 3
-NETWORK = "a network, share .5"
+NETWORK, MOVING = "a network, share .5", "common shocks"
 VERDICT_NOTES = [
     "compare() at its defaults: attention beside the controls that it adds, forecasts and explanations in turn; the network is "
     "simulate_panel's, forecast.",
@@ -62,6 +62,11 @@ def factor(rng: np.random.Generator, x: np.ndarray) -> np.ndarray:
     return x[..., 0] + x[..., 1] * rng.normal(size=(1, T)) + rng.normal(size=x.shape[:2])
 
 
+def shocks(rng: np.random.Generator, x: np.ndarray) -> np.ndarray:
+    """Return a shock that all firms of a period share; their characteristics move together, too (``MOVING``)."""
+    return x[..., 0] + rng.normal(size=(1, T)) + rng.normal(size=x.shape[:2])
+
+
 NULLS: dict[str, Callable[[np.random.Generator, np.ndarray], np.ndarray]] = {
     "independent": independent,
     "square": square,
@@ -69,6 +74,7 @@ NULLS: dict[str, Callable[[np.random.Generator, np.ndarray], np.ndarray]] = {
     "firm effect": firm_effect,
     "AR(.9)": autoregression,
     "factor": factor,
+    MOVING: shocks,
 }
 
 
@@ -76,6 +82,8 @@ def panel(name: str, seed: int) -> tuple[pd.DataFrame, pd.Series]:
     """Return characteristics, half persistent, and the outcome."""
     rng = np.random.default_rng([seed, list(NULLS).index(name)])
     x = (rng.normal(size=(N, 1, P)) + rng.normal(size=(N, T, P))) / np.sqrt(2)
+    if name == MOVING:
+        x = x + rng.normal(size=(1, T, P)) / 2
     index = pd.MultiIndex.from_product([range(N), range(2000, 2000 + T)], names=["firm", "period"])
     X = pd.DataFrame(x.reshape(-1, P), index, columns=[f"x{k + 1}" for k in range(P)])
     return X, pd.Series(NULLS[name](rng, x).ravel(), index, name="y")

@@ -190,12 +190,15 @@ def test_constant_and_missing_columns(panel, name):
 
 
 @pytest.mark.parametrize("name", ["attention", "outcomes"])
-def test_codes_never_seen_in_fit_count_as_unknown(fitted, panel, name):
+def test_codes_never_seen_in_fit_count_as_unknown(panel, name):
     X, y = panel
-    for call in modes(fitted[name], y):
-        unseen = fitted[name].predict(X.assign(sic="7372"), **call)
-        np.testing.assert_array_equal(unseen, fitted[name].predict(X.assign(sic=None), **call))
-        assert (unseen != fitted[name].predict(X, **call)).any()
+    cells = pd.MultiIndex.from_arrays([X["sic"], X.index.get_level_values("period")])
+    y = y + 3 * np.random.default_rng(1).normal(size=24)[pd.factorize(cells)[0]]  # what firms of a code share
+    model = clone(MODELS[name]).fit(X, y)
+    for call in modes(model, y):
+        unseen = model.predict(X.assign(sic="7372"), **call)
+        np.testing.assert_array_equal(unseen, model.predict(X.assign(sic=None), **call))
+        assert (unseen != model.predict(X, **call)).any()
 
 
 def test_no_outcome_at_all_is_an_error(panel):

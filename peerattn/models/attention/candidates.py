@@ -21,6 +21,7 @@ from peerattn.models.own.losses import loss_of, squared_error
 from peerattn.models.own.past import fit_history
 from peerattn.models.own.shape import fit_curves, fit_estimator, fit_forest, fit_line_and_forest, fit_trees
 from peerattn.models.own.training import Problem, Training
+from peerattn.models.own.within import fit_within_lines
 
 D_CODE = 4  # width of a code's embedding
 COVARIANCE, RIDGE = "covariance", "ridge"
@@ -33,8 +34,10 @@ def candidates_of(model: Any, problem: Problem, settings: Settings, draws: np.nd
         return heads
     squared = problem.loss is squared_error
     found = own_candidates(problem, int(draws[2]), model.own)
-    if squared and problem.dated and problem.own and problem.outcomes and model.attention == "self":
-        found += common_candidates({name: c for c, name in enumerate(model.design_.levels)})
+    if squared and problem.dated and problem.own and model.attention == "self":
+        within = [candidate("lines within periods", COMMON, lambda t, _: fit_within_lines(t))]
+        codes = {name: c for c, name in enumerate(model.design_.levels)}
+        found += common_candidates(codes) if problem.outcomes else within
     restricted = settings.terms.priors or model.similarity != "scaled_dot_product" or model.n_layers > 1
     if problem.outcomes and squared and not restricted and not problem.weighed and model.n_heads:
         found += covariance_candidates(settings, int(draws[0]))

@@ -20,10 +20,8 @@ FINE_RATE = 0.15  # after it: at high rates what was found is lost in the noise 
 
 def explore(module: PeerModule, found: PeerModule | None, sample: Sample, generator: torch.Generator) -> None:
     """Optimise the scores of every head by itself, from random starts, by Adam at high rates on drawn rows."""
-    batches = sample.drawn(generator, module.spec.n_heads, first=True)
-    minimise(
-        module.score_parameters().values(), partial(_loss, module, found, 1, sample), batches, STEPS, RATE
-    )
+    scores, loss = module.score_parameters().values(), partial(_loss, module, found, 1, sample)
+    minimise(scores, loss, sample.drawn(generator, module.spec.n_heads, first=True), STEPS, RATE)
 
 
 def descend(

@@ -197,9 +197,9 @@ def _tried(
     trainings = [Training.of(origin.training, problem) for origin in origins]
     judged = [Judged.of(*each) for each in zip(origins, trainings, strict=True)]
     for each, latest in zip(candidates, tried, strict=True):
-        if each.group == PEERS and evidence(judged).unjudged():
+        if evidence(judged).unjudged(each.group):
             continue
-        if each.group == COMMON and judged and not judged[0].left:
+        if each.group == COMMON and problem.outcomes and judged and not judged[0].left:
             weights = evidence(judged).weights()[:2]
             stacks = [Stack(t.view, j.parts, *weights) for t, j in zip(trainings, judged, strict=True)]
             judged = [replace(j, left=s.left(j.seen)) for j, s in zip(judged, stacks, strict=True)]

@@ -17,9 +17,9 @@ from peerattn.models.own.training import Problem, Training
 from peerattn.models.pools import Section
 
 SHAPE, HISTORY, COMMON, PEERS = GROUPS = ("shape", "history", "common", "peers")
-#: κ counts twice for peers, so that about 5 % of panels without any let some in, and not for what is common: means of many firms,
-#: which variance components shrink.
-TIMES = {COMMON: 0, PEERS: 2}
+#: κ counts twice for peers, so that about 5 % of panels without any let some in; and not for means of shown outcomes, which
+#: variance components shrink.
+TIMES = {PEERS: 2}
 WHOLE, WITHIN, MEAN = "", " (within period)", " (period mean)"
 Column = tuple[str, str]  # name of a part, and what of its prediction (WHOLE, WITHIN or MEAN)
 
@@ -102,7 +102,7 @@ class Judged:
     def say(self, group: str, parts: Parts, dtype: torch.dtype) -> None:
         """Add fitted parts and what they predict."""
         self.parts.update(parts)
-        self.found[group].update(predictions(parts, self.left if group == COMMON else self.seen, dtype))
+        self.found[group].update(predictions(parts, (group == COMMON and self.left) or self.seen, dtype))
 
 
 @dataclass(frozen=True)
@@ -124,11 +124,12 @@ class Evidence:
             return {group: Stage({}, float("nan"), 0.0) for group in GROUPS}, []
         stages, bases = {}, [held.base]
         for group in GROUPS:
-            left_out = group == without or (group == PEERS and self.unjudged())
+            left_out = group == without or self.unjudged(group)
             held = replace(held, base=bases[-1])
             columns = {} if left_out else self._columns(group, held)
             shown = group in (COMMON, PEERS) and self.problem.dated and self.problem.outcomes
-            kappa, kinds = self.kappa * TIMES.get(group, 1), [of for _, of in columns]
+            times = 0 if shown and group == COMMON else TIMES.get(group, 1)
+            kappa, kinds = self.kappa * times, [of for _, of in columns]
             stages[group] = weigh(held, columns, self.problem.loss, kappa, mutual=shown, kinds=kinds)
             bases.append(held.base + sum(w * columns[c] for c, w in stages[group].weights.items() if w > 0))
         return stages, bases
@@ -146,13 +147,13 @@ class Evidence:
             judge = replace(self, kappa=self.kappa / TIMES[PEERS], judged=judged)
         return any(name in names for name, _ in judge.stages()[0][group].entered())
 
-    def unjudged(self) -> str:
-        """Return why peers cannot be judged on the held-out cross-sections, or nothing."""
+    def unjudged(self, group: str) -> str:
+        """Return why a group cannot be judged on the held-out cross-sections, or nothing."""
         judged = [section for each in self.judged for section in each.origin.judged]
         if not judged:
             return "fewer than 50 known outcomes, or one period to learn from and to judge by"
         n = effective_number([len(section.focal) for section in judged])
-        if self.problem.dated and not self.problem.outcomes and too_few(n):
+        if group in (COMMON, PEERS) and self.problem.dated and not self.problem.outcomes and too_few(n):
             return f"{n:.1f} periods to judge by, where a forecast needs {FEW_PERIODS}"
         return ""
 
@@ -186,8 +187,7 @@ class Evidence:
         """Return the evidence on every group of which candidates were tried, and held-out R² step by step."""
         table, held = evidence_of(stages), self._held_out()
         for group in GROUPS:
-            unjudged = self.unjudged() if group == PEERS or held is None else ""
-            reason = unjudged if group in tried else "not tried"
+            reason = self.unjudged(group) if group in tried else "not tried"
             table.loc[group, "judged"], table.loc[group, "reason"] = not reason, reason
         if held is None:
             return table, pd.DataFrame(columns=["r2", "gain"])

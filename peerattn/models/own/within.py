@@ -1,0 +1,51 @@
+"""Own lines within periods: slopes that common shocks do not move, in forecasts of whole cross-sections."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from peerattn.models.own.lines import Lines, stacked_rows
+from peerattn.models.own.training import Training
+from peerattn.models.own.variance_components import common_variance
+from peerattn.models.pools import Section
+
+
+@dataclass(frozen=True)
+class WithinLines:
+    r"""A candidate that adds ``δ'(z_i − z̄_t)`` to what own shape and history say, z̄ the mean of the period's firms.
+
+    δ is by how much slopes of generalised least squares with random effects of periods (Wallace and Hussain 1969) differ from
+    those of least squares, which a few periods' shocks move wherever characteristics move together. Heads are learned beside
+    such slopes: without this candidate what these say would count as the peers'.
+    """
+
+    lines: Lines  # of slope δ
+
+    def predict(self, sections: Sequence[Section]) -> list[np.ndarray]:
+        """Return what is added to every focal row of each cross-section, (n_focal, 1)."""
+        return [self.lines.predict(s.focal) - self.lines.predict(s.peers).mean(axis=0) for s in sections]
+
+
+def fit_within_lines(training: Training) -> WithinLines | None:
+    r"""Fit slopes to what own lines leave of the focal rows; None without characteristics, or variance between periods.
+
+    A share :math:`\theta_t = 1 - (1 + n_t \tau)^{-1/2}` of the period's mean is taken out of all columns, τ the variance between
+    periods over that of a row.
+    """
+    lines, residuals = training.lines, training.residuals
+    rows, tau = stacked_rows(residuals), common_variance(residuals)
+    if tau == 0 or not rows.x.shape[1]:
+        return None
+    assert rows.y is not None
+    columns = np.column_stack([np.ones(len(rows)), (rows.x - lines.center) / lines.spread, rows.y])
+    period = np.repeat(np.arange(len(residuals)), [len(section.focal) for section in residuals])
+    total = np.bincount(period, rows.loss_weights)
+    sums = np.stack([np.bincount(period, rows.loss_weights * column) for column in columns.T], axis=1)
+    share = (1 - 1 / np.sqrt(1 + tau * total)) / np.maximum(total, 1e-12)  # θ over n
+    net = columns - share[period, None] * sums[period]
+    moments = (net.T * rows.loss_weights) @ net
+    slope = np.linalg.pinv(moments[:-1, :-1], rcond=1e-10, hermitian=True)[1:] @ moments[:-1, -1:]
+    return WithinLines(replace(lines, slope=slope, intercept=np.zeros(1)))

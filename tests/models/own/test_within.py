@@ -1,0 +1,82 @@
+"""Slopes net of common shocks: generalised least squares by hand, and no peers where only shocks are common."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from peerattn import PeerAttentionRegressor
+from peerattn.models.attention import candidates
+from peerattn.models.own.losses import squared_error
+from peerattn.models.own.training import Problem, Training
+from peerattn.models.own.variance_components import common_variance
+from peerattn.models.own.within import fit_within_lines
+from peerattn.models.pools import Rows, Section
+
+
+def arrays(seed, n_periods, n_firms, shock=1.0):
+    """Characteristics that move together, and an outcome with a shock of every period."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n_periods, n_firms, 2)) + 0.5 * rng.normal(size=(n_periods, 1, 2))
+    y = x[..., 0] + rng.normal(size=x.shape[:2]) + shock * rng.normal(size=(n_periods, 1))
+    return x, y
+
+
+def sections(x, y, sizes=None):
+    found = []
+    for t in range(len(x)):
+        n = x.shape[1] if sizes is None else sizes[t]
+        label = pd.Index(range(n))
+        rows = Rows(x[t, :n], np.zeros((n, 0), int), y[t, :n], None, np.arange(n), label, label)
+        found.append(Section(t, np.arange(n), rows, rows, within=True))
+    return found
+
+
+PROBLEM = Problem(squared_error, 1, (), outcomes=False, dated=True)
+
+
+def test_slopes_are_those_of_generalised_least_squares():
+    """With the covariance I + τ 11' of every period written out, periods of different sizes."""
+    x, y = arrays(0, 6, 30)
+    training = Training.of(sections(x, y, sizes=[30, 12, 25, 30, 7, 18]), PROBLEM)
+    tau = common_variance(training.residuals)
+    A, b = np.zeros((3, 3)), np.zeros(3)
+    for section in training.residuals:
+        Z = np.column_stack([np.ones(len(section.focal)), section.focal.x])
+        V = np.linalg.inv(np.eye(len(Z)) + tau)
+        A, b = A + Z.T @ V @ Z, b + Z.T @ V @ section.focal.y
+    found = fit_within_lines(training)
+    assert tau > 0.2
+    np.testing.assert_allclose(found.lines.slope[:, 0] / found.lines.spread, np.linalg.solve(A, b)[1:])
+
+
+def test_it_adds_differences_from_the_periods_mean():
+    x, y = arrays(1, 6, 30)
+    training = Training.of(sections(x, y), PROBLEM)
+    found, seen = fit_within_lines(training), training.seen(sections(x, y)[:2])
+    added = found.predict(seen)
+    z = (x[0] - x[0].mean(0)) / found.lines.spread
+    np.testing.assert_allclose(added[0], z @ found.lines.slope, atol=1e-12)
+    assert np.abs(added[1]).max() > 0 and abs(added[1].mean()) < 1e-12
+
+
+def test_without_shocks_or_characteristics_there_is_none():
+    x, y = arrays(2, 6, 30)
+    assert fit_within_lines(Training.of(sections(x[..., :0], y), PROBLEM)) is None
+    even = Training.of(sections(x, np.tile([1.0, -1.0], (6, 15))), PROBLEM)
+    assert common_variance(even.residuals) == 0 and fit_within_lines(even) is None
+
+
+@pytest.mark.full_search
+@pytest.mark.parametrize("seed", [2, 3])
+def test_common_shocks_do_not_pass_for_peers(seed, monkeypatch):
+    """Shocks of twenty-four periods move the slopes of least squares; heads would add those within periods as theirs."""
+    x, y = arrays(seed, 24, 40)
+    index = pd.MultiIndex.from_product([range(24), range(40)], names=["period", "firm"]).swaplevel()
+    X = pd.DataFrame(x.reshape(-1, 2), index, columns=["size", "lev"])
+    entered = []
+    for fit in (fit_within_lines, lambda training: None):
+        monkeypatch.setattr(candidates, "fit_within_lines", fit)
+        model = PeerAttentionRegressor(own="linear", n_heads=1, random_state=0)
+        entered.append(model.fit(X, pd.Series(y.ravel(), index)).evidence_["entered"])
+    assert "lines within periods" in entered[0]["common"] and not entered[0]["peers"]
+    assert "heads" in entered[1]["peers"]

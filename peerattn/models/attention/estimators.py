@@ -33,8 +33,9 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
 
     Candidates :math:`P_m` stand in groups, in the order of what they read: own shape (curves with products, gradient boosting,
     forests), own history (past outcomes, an empirical-Bayes firm effect), what is common to the period (its mean and that of each
-    code, where outcomes are shown), peers (a learned covariance, the ridge across firms, attention heads). Each group is given
-    weights by what it adds to the stack of the groups before it, over held-out later periods of forward origins:
+    code, where outcomes are shown; in forecasts own lines within periods), peers (a learned covariance, the ridge across firms,
+    attention heads). Each group is given weights by what it adds to the stack of the groups before it, over held-out later
+    periods of forward origins:
 
     .. math:: w = \arg\min_{w \ge 0, \sum w \le 1} \sum_t L_t^{-1} \sum_i \Big(y_i - B_i - \sum_m w_m (P_{mi} - B_i)\Big)^2
               + 2 \kappa^2 \sum_m w_m \frac{se_m}{t_m}
@@ -91,8 +92,8 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
         a number between 0 and 1 is the quantile of a pinball loss. For other losses than the squared error own lines and heads
         are the candidates; heads are learned on minus the gradient of the loss (Friedman 2001).
     kappa : float or None, default 1.0
-        Standard errors that a candidate pays, a peer candidate twice as many, what is common to a period none. None: heads enter
-        in full, unjudged.
+        Standard errors that a candidate pays, a peer candidate twice as many, means of shown outcomes none. None: heads enter in
+        full, unjudged.
     purge : int, default 0
         Periods before each held-out block that are not learned from. With outcomes over h periods, h − 1.
     firm, period : str

@@ -147,24 +147,27 @@ print(attention.evidence_[["factor", "t", "gain", "entered"]].round(2).to_string
 print(cross.evidence_[["factor", "t", "gain", "entered"]].round(2).to_string())
 
 # %%
-# **Which characteristic looks for which?** On page 4 a startup and its matrix were invented. Here is the matrix
-# of cross-attention's first head, in scores per standard deviation of each (codes are left out). A row is what the private firm
-# has, a column what it then looks for among the listed.
+# **Which characteristic looks for which?** On page 4 a startup and its matrix were invented. Beside trees of own
+# characteristics no head of cross-attention enters; with ``kappa=None`` heads enter in full, unjudged. Here is the matrix of the
+# first one, in scores per standard deviation of each (codes are left out). A row is what the private firm has, a column what it
+# then looks for among the listed.
 
+unjudged = PeerAttentionRegressor(attention="cross", task="explain", kappa=None, random_state=0)
+unjudged.fit(X[train], y[train], reference=universe[0])
 ratios = list(X.columns[:6])
-profile = cross.search_profile().matrices[0].loc[ratios, ratios]
+profile = unjudged.search_profile().matrices[0].loc[ratios, ratios]
 with figure_style():
     figure, ax = plt.subplots(figsize=(5.4, 4.0))
     search_map(profile, ax=ax, title="What firms look for")
 
 # %%
 # The profitable look for the large. Most other cells should not be read: with other random starts several had another sign,
-# and predictions were as good. A matrix of one head is a description, no law; scores are made of the codes, too. What it
+# and no prediction was better for them. A matrix of one head is a description, no law; scores are made of the codes, too. What it
 # implies is easier to read in the network: whom private firms look to, and how much more often to firms of their own code
 # than a draw at random would.
 
 quarter = np.asarray(period == period[later].max())
-network = cross.peer_network(
+network = unjudged.peer_network(
     X[quarter & private], reference=Reference(X[quarter & ~private], y[quarter & ~private])
 )
 edges = network.edges()

@@ -221,6 +221,11 @@ def _codes(values: list[Any]) -> np.ndarray:
     return pd.factorize(pd.Index(values, dtype=object, tupleize_cols=False))[0]
 
 
+def group_sums(rows: np.ndarray, group: np.ndarray) -> np.ndarray:
+    """Return the sums of rows (n, m) by group, numbered from 0, (n_groups, m)."""
+    return np.stack([np.bincount(group, column) for column in rows.T], axis=1)
+
+
 def sums_of_others(values: np.ndarray, group: np.ndarray) -> np.ndarray:
     """Return for each row the sum over the other rows of its group, (n, k): what comes before it plus what comes after it.
 

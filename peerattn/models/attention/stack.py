@@ -11,6 +11,7 @@ from scipy import stats
 from scipy.optimize import LinearConstraint, minimize
 
 from peerattn.models.own.losses import Loss, gradient, loss_of
+from peerattn.models.pools import group_sums
 
 FEW_PERIODS = 3  # judged periods (effective number) from which errors are clustered by period
 
@@ -161,17 +162,13 @@ def _period_losses(held: HeldOut, loss: Loss) -> np.ndarray:
 def _errors(rows: np.ndarray, held: HeldOut, mutual: bool) -> np.ndarray:
     """Return clustered standard errors of the sums of columns, (M,): by firm; unless ``mutual`` by period, too, where enough."""
     of_rows = _variance(rows)
-    by_firm = _variance(_sums(rows, held.firm))
+    by_firm = _variance(group_sums(rows, held.firm))
     if mutual:
         return np.sqrt(np.maximum(2 * by_firm, of_rows))
     if too_few(held.n_periods):
         return np.sqrt(np.maximum(by_firm, of_rows))
-    by_period = _variance(_sums(rows, held.period))
+    by_period = _variance(group_sums(rows, held.period))
     return np.sqrt(np.maximum.reduce([by_firm + by_period - of_rows, by_firm, by_period]))
-
-
-def _sums(rows: np.ndarray, keys: np.ndarray) -> np.ndarray:
-    return np.stack([np.bincount(keys, column) for column in rows.T], axis=1)
 
 
 def _variance(terms: np.ndarray) -> np.ndarray:

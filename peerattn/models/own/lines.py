@@ -61,11 +61,16 @@ def fit_lines(sections: Sequence[Section], loss: Loss, n_outputs: int, *, none: 
     z = np.column_stack([np.ones(len(rows)), (rows.x - center) / spread])
     assert rows.y is not None
     if loss is squared_error:
-        gram = np.linalg.pinv((z.T * weight) @ z, rcond=1e-10, hermitian=True)
-        found = (gram @ ((z.T * weight) @ rows.y))[:, None]
+        found = least_squares(z, rows.y, weight)[:, None]
     else:
         found = _convex(z, rows.y, weight, loss, n_outputs)
     return Lines(bounds, center, spread, found[1:], found[0])
+
+
+def least_squares(z: np.ndarray, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Return coefficients of least weighted squares (p,), the shortest where columns are collinear."""
+    inverse = np.linalg.pinv((z.T * weight) @ z, rcond=1e-10, hermitian=True)
+    return np.asarray(inverse @ ((z.T * weight) @ y))
 
 
 def fit_best_line(sections: Sequence[Section]) -> Lines | None:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from peerattn.models.own.lines import Lines, stacked_rows
+from peerattn.models.own.lines import Lines, least_squares, stacked_rows
 from peerattn.models.own.training import Training
 from peerattn.models.own.variance_components import common_variance
-from peerattn.models.pools import Section
+from peerattn.models.pools import Section, group_sums
 
 
 @dataclass(frozen=True)
@@ -40,12 +40,11 @@ def fit_within_lines(training: Training) -> WithinLines | None:
     if tau == 0 or not rows.x.shape[1]:
         return None
     assert rows.y is not None
+    weight = rows.loss_weights
     columns = np.column_stack([np.ones(len(rows)), (rows.x - lines.center) / lines.spread, rows.y])
     period = np.repeat(np.arange(len(residuals)), [len(section.focal) for section in residuals])
-    total = np.bincount(period, rows.loss_weights)
-    sums = np.stack([np.bincount(period, rows.loss_weights * column) for column in columns.T], axis=1)
+    total, sums = np.bincount(period, weight), group_sums(columns * weight[:, None], period)
     share = (1 - 1 / np.sqrt(1 + tau * total)) / np.maximum(total, 1e-12)  # θ over n
     net = columns - share[period, None] * sums[period]
-    moments = (net.T * rows.loss_weights) @ net
-    slope = np.linalg.pinv(moments[:-1, :-1], rcond=1e-10, hermitian=True)[1:] @ moments[:-1, -1:]
+    slope = least_squares(net[:, :-1], net[:, -1], weight)[1:, None]
     return WithinLines(replace(lines, slope=slope, intercept=np.zeros(1)))

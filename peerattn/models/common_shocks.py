@@ -17,14 +17,15 @@ from peerattn.panel.panel import Panel
 class CommonShocksRegressor(OwnHistoryRegressor):
     r"""A firm from its own characteristics and past, and from the shocks that all firms of a period or industry share.
 
-    .. math:: \hat y_{it} = o_{it} + w_p \bar r_{-i,t} + w_g \Big( \bar r_{-i,t}
+    .. math:: \hat y_{it} = o_{it} + w_l \delta' (z_{it} - \bar z_t) + w_p \bar r_{-i,t} + w_g \Big( \bar r_{-i,t}
               + \frac{n_{kt}}{n_{kt} + \lambda} (\bar r_{-i,kt} - \bar r_{-i,t}) \Big), \qquad r_{it} = y_{it} - o_{it}
 
-    o is :class:`OwnHistoryRegressor`, :math:`\bar r_{-i,t}` the mean residual of the period's *other* firms and
-    :math:`\bar r_{-i,kt}` that of the others of the industry k, n of them, shrunk by the variances within and between
+    o is :class:`OwnHistoryRegressor`, δ by how much slopes of random effects of periods, which shocks do not move, differ from
+    those of least squares, :math:`\bar z_t` the period's mean, :math:`\bar r_{-i,t}` the mean residual of the period's *other*
+    firms and :math:`\bar r_{-i,kt}` that of the others of the industry k, n of them, shrunk by the variances within and between
     industries (:math:`\lambda = \sigma^2_{within} / \sigma^2_{between}`). Peers are not chosen: every firm of the period counts
-    alike, and every firm of the industry. The weights, at least 0 and of sum at most 1, are those of least squares on the same
-    later periods as the weights in o.
+    alike, and every firm of the industry. The weights, at least 0, :math:`w_l` and :math:`w_p + w_g` at most 1, are those of
+    least squares on the same later periods as the weights in o.
 
     Parameters
     ----------
@@ -40,7 +41,7 @@ class CommonShocksRegressor(OwnHistoryRegressor):
 
     Notes
     -----
-    ``predict(X)`` without outcomes is the prediction from the own firm alone.
+    ``predict(X)`` without outcomes is the prediction from the own firm and the period's characteristics.
 
     References
     ----------
@@ -64,7 +65,8 @@ class CommonShocksRegressor(OwnHistoryRegressor):
     def _candidates(self, problem: Problem, seed: int) -> list[Candidate]:
         names = () if self.design_ is None else self.design_.levels
         industry = {name: c for c, name in enumerate(names) if name == self.industry}
-        return super()._candidates(problem, seed) + (common_candidates(industry) if problem.dated else [])
+        common = common_candidates(problem, industry) if problem.dated else []
+        return super()._candidates(problem, seed) + common
 
     def _predict(self, panel: Panel) -> np.ndarray:
         unknown = np.full(len(panel), np.nan)

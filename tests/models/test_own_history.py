@@ -123,10 +123,12 @@ def test_what_is_added_is_the_weighted_mean_of_the_other_firms_and_of_those_of_t
     X, y = panel(common=2.0)
     X0, y0, X1, y1 = split(X, y, 2019)  # one period: no outcome that is shown is the own past of another row
     model = CommonShocksRegressor(industry="industry").fit(X0, y0)
-    (stack,), own = model.stacks_, model.predict(X1)
+    (stack,), own = model.stacks_, OwnHistoryRegressor().fit(X0, y0).predict(X1)
     weights = {name: w for (name, _), w in stack.stages["common"].weights.items()}
-    assert sum(weights.values()) == pytest.approx(1, abs=0.1)
-    left = y1 - own
+    assert weights["period"] + weights["industry x period"] == pytest.approx(1, abs=0.1)
+    left, within = y1 - own, model.predict(X1) - own  # lines within the period, x bounded
+    assert within.abs().max() > 1e-3 and abs(within.mean()) < 1e-8
+    assert abs(np.corrcoef(within, X1["x"])[0, 1]) > 0.999
 
     def of_others(keys):
         total, n = left.groupby(keys).transform("sum") - left, left.groupby(keys).transform("size") - 1
@@ -136,7 +138,7 @@ def test_what_is_added_is_the_weighted_mean_of_the_other_firms_and_of_those_of_t
     mean, _ = of_others([period])
     of_industry, n = of_others([period, X1["industry"].to_numpy()])
     shrink = n / (n + stack.fitted["industry x period"].shrink)
-    expected = own + weights["period"] * mean + weights["industry x period"] * (mean + shrink * (of_industry - mean))
+    expected = own + within + weights["period"] * mean + weights["industry x period"] * (mean + shrink * (of_industry - mean))
     np.testing.assert_allclose(model.predict(X1, outcomes=y1), expected, atol=1e-8)
 
 

@@ -21,7 +21,7 @@ from peerattn.models.own.losses import loss_of, squared_error
 from peerattn.models.own.past import fit_history
 from peerattn.models.own.shape import fit_curves, fit_estimator, fit_forest, fit_line_and_forest, fit_trees
 from peerattn.models.own.training import Problem, Training
-from peerattn.models.own.within import fit_within_lines
+from peerattn.models.own.within import LINES, fit_within_lines
 
 D_CODE = 4  # width of a code's embedding
 COVARIANCE, RIDGE = "covariance", "ridge"
@@ -35,9 +35,7 @@ def candidates_of(model: Any, problem: Problem, settings: Settings, draws: np.nd
     squared = problem.loss is squared_error
     found = own_candidates(problem, int(draws[2]), model.own)
     if squared and problem.dated and problem.own and model.attention == "self":
-        within = [candidate("lines within periods", COMMON, lambda t, _: fit_within_lines(t))]
-        codes = {name: c for c, name in enumerate(model.design_.levels)}
-        found += common_candidates(codes) if problem.outcomes else within
+        found += common_candidates(problem, {name: c for c, name in enumerate(model.design_.levels)})
     restricted = settings.terms.priors or model.similarity != "scaled_dot_product" or model.n_layers > 1
     if problem.outcomes and squared and not restricted and not problem.weighed and model.n_heads:
         found += covariance_candidates(settings, int(draws[0]))
@@ -65,13 +63,14 @@ def own_candidates(problem: Problem, seed: int, own: Any = "flexible") -> list[C
     return found
 
 
-def common_candidates(codes: Mapping[str, int]) -> list[Candidate]:
-    """Return what the firms of a period have in common, and those of each of these codes (by name, its position)."""
+def common_candidates(problem: Problem, codes: Mapping[str, int]) -> list[Candidate]:
+    """Return own lines within periods; and of shown outcomes what all have in common, and those of each code (by position)."""
 
     def of(name: str, code: int | None) -> Candidate:
         return candidate(name, COMMON, lambda t, _: fit_common(t, code))
 
-    return [of("period", None), *(of(f"{name} x period", c) for name, c in codes.items())]
+    means = [of("period", None), *(of(f"{name} x period", c) for name, c in codes.items())]
+    return [candidate(LINES, COMMON, lambda t, _: fit_within_lines(t)), *(means if problem.outcomes else [])]
 
 
 def covariance_candidates(settings: Settings, seed: int, *, past: bool = True) -> list[Candidate]:

@@ -14,11 +14,12 @@ from peerattn.models.attention.origins import Origin, outcomes_of
 from peerattn.models.attention.stack import FEW_PERIODS, HeldOut, Stage, effective_number, too_few, weigh
 from peerattn.models.own.losses import loss_of
 from peerattn.models.own.training import Problem, Training
+from peerattn.models.own.within import LINES
 from peerattn.models.pools import Section
 
 SHAPE, HISTORY, COMMON, PEERS = GROUPS = ("shape", "history", "common", "peers")
 #: κ counts twice for peers, so that about 5 % of panels without any let some in; and not for means of shown outcomes, which
-#: variance components shrink.
+#: variance components shrink (for lines within periods it does).
 TIMES = {PEERS: 2}
 WHOLE, WITHIN, MEAN = "", " (within period)", " (period mean)"
 Column = tuple[str, str]  # name of a part, and what of its prediction (WHOLE, WITHIN or MEAN)
@@ -73,7 +74,7 @@ def difference(predicted: np.ndarray, base: np.ndarray, group: str, of: str) -> 
     What is common to a period adds to the base: it is what others leave, not a prediction of its own.
     """
     D = predicted if group == COMMON else np.where(np.isfinite(predicted), predicted - base, 0.0)
-    if of == WHOLE or not len(D):
+    if of == WHOLE or group == COMMON or not len(D):
         return D
     mean = np.broadcast_to(D.mean(axis=0), D.shape)
     return mean if of == MEAN else D - mean
@@ -128,8 +129,8 @@ class Evidence:
             held = replace(held, base=bases[-1])
             columns = {} if left_out else self._columns(group, held)
             shown = group in (COMMON, PEERS) and self.problem.dated and self.problem.outcomes
-            times = 0 if shown and group == COMMON else TIMES.get(group, 1)
-            kappa, kinds = self.kappa * times, [of for _, of in columns]
+            times = [0 if group == COMMON and name != LINES else TIMES.get(group, 1) for name, _ in columns]
+            kappa, kinds = self.kappa * np.array(times), [of for _, of in columns]
             stages[group] = weigh(held, columns, self.problem.loss, kappa, mutual=shown, kinds=kinds)
             bases.append(held.base + sum(w * columns[c] for c, w in stages[group].weights.items() if w > 0))
         return stages, bases
@@ -175,7 +176,8 @@ class Evidence:
         for name in names:
             of_each = ((each.found.get(group, {}).get(name), len(each.seen)) for each in self.judged)
             said: list[Any] = [p for found, n in of_each for p in found or np.full(n, None)]
-            for of in (WITHIN, MEAN) if self.split and group == PEERS else (WHOLE,):
+            split = (WITHIN, MEAN) if self.split and group == PEERS else (WHOLE,)
+            for of in (WITHIN,) if name == LINES else split:
                 pairs = zip(said, base, strict=True)
                 D = [np.zeros_like(b) if p is None else difference(p, b, group, of) for p, b in pairs]
                 columns[name, of] = np.concatenate(D)
@@ -202,7 +204,7 @@ def evidence_of(stages: dict[str, Stage]) -> pd.DataFrame:
     """Return what the stages say of every group, as if unjudged."""
     rows = {
         group: {
-            "factor": float(sum(w for (_, of), w in stage.weights.items() if of != MEAN)),
+            "factor": max(stage.sums(without=MEAN).values(), default=0.0),
             "t": stage.t,
             "gain": stage.gain,
             "periods": 0.0,

@@ -58,13 +58,18 @@ class Stage:
         """Return the columns of positive weight."""
         return [column for column, weight in self.weights.items() if weight > 0]
 
+    def sums(self, without: Any = None) -> dict[Any, float]:
+        """Return the sum of the weights of each kind of column, but of one."""
+        kinds = {kind for _, kind in self.weights} - {without}
+        return {kind: float(sum(w for (_, of), w in self.weights.items() if of == kind)) for kind in kinds}
+
     def of_all_rows(self, share: float) -> Stage:
         r"""Return the weights of candidates learned from all rows, where those that were weighed learned from a share r of them.
 
         The best weight of a prediction with error is :math:`S = v / (v + e)`, v the variance of what it says and e that of its
         error, which falls as one over the rows: :math:`S / (S + r (1 - S))`, S the sum of a kind's weights.
         """
-        S = {kind: sum(w for (_, of), w in self.weights.items() if of == kind) for _, kind in self.weights}
+        S = self.sums()
         more = {c: w / (S[c[1]] + share * (1 - S[c[1]])) for c, w in self.weights.items()}
         return replace(self, weights=more)
 
@@ -73,7 +78,7 @@ def weigh(
     held: HeldOut,
     columns: Mapping[Any, np.ndarray],
     loss: Loss,
-    kappa: float,
+    kappa: float | np.ndarray,
     *,
     mutual: bool,
     kinds: Sequence[Any] = (),
@@ -92,7 +97,7 @@ def weigh(
     A candidate enters where t exceeds the quantile of Student's t with G − 1 degrees of freedom, of G clusters, that has the
     probability of κ under the normal distribution: a test. How far one that entered is shrunk is no test, and is κ's own.
     The period's mean of a difference and what it has beside that make up one prediction: they are of two kinds k (``kinds``,
-    one a column; by default all are of one), and the weights of each sum to at most 1.
+    one a column; by default all are of one), and the weights of each sum to at most 1. κ may differ between columns, (M,).
     Where firms read each other's outcomes (``mutual``), the hypothesis tested is that what the stack leaves is independent
     between firms: errors are clustered by firm, and the variance is doubled, as what i learns from j and j from i may be one
     product. A common shock is what is looked for there; its size, which differs from period to period, is no error.
@@ -105,9 +110,9 @@ def weigh(
     rows = np.einsum("nkm,nk->nm", D, slope) * weight[:, None]
     score, error = rows.sum(0), _errors(rows, held, mutual)
     t = np.divide(score, error, out=np.zeros_like(score), where=error > 0)
-    bar = kappa * _student(kappa, held, mutual)
+    bar = _bar(kappa, held, mutual)
     open_ = t > bar
-    penalty = np.where(open_, kappa**2 * error / np.maximum(t, 1e-12), np.inf)
+    penalty = np.where(open_, np.square(kappa) * error / np.maximum(t, 1e-12), np.inf)
     w = np.zeros(len(t))
     if open_.any():
         w[open_] = _minimum(
@@ -177,8 +182,8 @@ def _variance(terms: np.ndarray) -> np.ndarray:
     return np.asarray(((terms - terms.mean(0)) ** 2).sum(0) * n / max(n - 1, 1))
 
 
-def _student(kappa: float, held: HeldOut, mutual: bool) -> float:
-    """Return by what κ is multiplied where clusters are few."""
+def _bar(kappa: float | np.ndarray, held: HeldOut, mutual: bool) -> np.ndarray:
+    """Return the quantile of Student's t that has the probability of κ under the normal distribution."""
     firms = len(np.unique(held.firm))
     df = max(firms if mutual or too_few(held.n_periods) else min(firms, held.n_periods), 2) - 1
-    return float(stats.t.isf(stats.norm.sf(kappa), df) / kappa) if kappa > 0 else 1.0
+    return np.asarray(stats.t.isf(stats.norm.sf(kappa), df))

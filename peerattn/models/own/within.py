@@ -1,4 +1,4 @@
-"""Own lines within periods: slopes that common shocks do not move, in forecasts of whole cross-sections."""
+"""Own lines within periods: slopes that common shocks do not move."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from peerattn.models.own.training import Training
 from peerattn.models.own.variance_components import common_variance
 from peerattn.models.pools import Section, group_sums
 
+LINES = "lines"  # what tables call them
+
 
 @dataclass(frozen=True)
 class WithinLines:
@@ -19,7 +21,7 @@ class WithinLines:
 
     δ is by how much slopes of generalised least squares with random effects of periods (Wallace and Hussain 1969) differ from
     those of least squares, which a few periods' shocks move wherever characteristics move together. Heads are learned beside
-    such slopes: without this candidate what these say would count as the peers'.
+    such slopes, and others' outcomes tell them: without this candidate what they say would count as the peers'.
     """
 
     lines: Lines  # of slope δ

@@ -78,5 +78,5 @@ def test_common_shocks_do_not_pass_for_peers(seed, monkeypatch):
         monkeypatch.setattr(candidates, "fit_within_lines", fit)
         model = PeerAttentionRegressor(own="linear", n_heads=1, random_state=0)
         entered.append(model.fit(X, pd.Series(y.ravel(), index)).evidence_["entered"])
-    assert "lines within periods" in entered[0]["common"] and not entered[0]["peers"]
+    assert "lines (within period)" in entered[0]["common"] and not entered[0]["peers"]
     assert "heads" in entered[1]["peers"]

@@ -37,8 +37,8 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
     heads). Each group is given weights by what it adds to the stack of the groups before it, over held-out later periods of
     forward origins:
 
-    .. math:: w = \arg\min_{w \ge 0, \sum w \le 1} \sum_t L_t^{-1} \sum_i \Big(y_i - B_i - \sum_m w_m (P_{mi} - B_i)\Big)^2
-              + 2 \kappa^2 \sum_m w_m \frac{se_m}{t_m}
+    .. math:: w = \arg\min \sum_t L_t^{-1} \sum_i \Big(y_i - B_i - \sum_m w_m (P_{mi} - B_i)\Big)^2
+              + 2 \kappa^2 \sum_m w_m \frac{se_m}{t_m}, \qquad 0 \le w_m \le 1 - \frac{\kappa^2}{t_m^2}, \; \sum_m w_m \le 1
 
     with B the stack so far, :math:`L_t` the mean loss of period t, se the standard error of a candidate's score by firm and
     period, t its ratio to the score (:func:`~peerattn.models.attention.stack.weigh`). In forecasts of whole cross-sections peers

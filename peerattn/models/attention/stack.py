@@ -85,7 +85,7 @@ def weigh(
 ) -> Stage:
     r"""Return the weights of one group's candidates, given the stack of the groups before it.
 
-    .. math:: w = \arg\min_{w \ge 0,\, \sum_{m \in k} w_m \le 1}
+    .. math:: w = \arg\min_{0 \le w_m \le 1 - \kappa^2 / t_m^2,\, \sum_{m \in k} w_m \le 1}
               \sum_t L_t^{-1} \sum_{i} \ell(B_i + \textstyle\sum_m w_m D_{mi}, y_i)
               + 2 \kappa^2 \sum_m w_m \frac{se_m}{t_m}, \qquad t_m = s_m / se_m
 
@@ -93,7 +93,8 @@ def weigh(
     :math:`s_m = \sum_i D_{mi} e_i / L_t` the score of candidate m at w = 0 (the encompassing test of Harvey, Leybourne and
     Newbold 1998) and se its standard error, clustered by firm and period (Cameron, Gelbach and Miller 2011). A penalty that
     falls with t is the adaptive lasso's (Zou 2006), with the sign constraint the non-negative garrote (Breiman 1995): one
-    candidate alone gets :math:`w_{LS} (1 - \kappa^2 / t^2)_+`, nothing below κ standard errors, nearly all of it far above.
+    candidate alone gets :math:`\min(1, w_{LS}) (1 - \kappa^2 / t^2)_+`, nothing below κ standard errors, nearly all of it far
+    above. The bound shrinks what least squares would make larger than it is by as much as all else.
     A candidate enters where t exceeds the quantile of Student's t with G − 1 degrees of freedom, of G clusters, that has the
     probability of κ under the normal distribution: a test. How far one that entered is shrunk is no test, and is κ's own.
     The period's mean of a difference and what it has beside that make up one prediction: they are of two kinds k (``kinds``,
@@ -105,21 +106,20 @@ def weigh(
     if not columns or not len(held.y):
         return Stage(dict.fromkeys(columns, 0.0), float("nan"), 0.0)
     D = np.stack(list(columns.values()), axis=-1)  # (n, K, M)
-    weight = held.weight / _period_losses(held, loss)
+    held = replace(held, weight=held.weight / _period_losses(held, loss))
     slope = -gradient(loss, held.base, held.y) / 2  # (n, K): y − ŷ of squared errors
-    rows = np.einsum("nkm,nk->nm", D, slope) * weight[:, None]
+    rows = np.einsum("nkm,nk->nm", D, slope) * held.weight[:, None]
     score, error = rows.sum(0), _errors(rows, held, mutual)
     t = np.divide(score, error, out=np.zeros_like(score), where=error > 0)
-    bar = _bar(kappa, held, mutual)
-    open_ = t > bar
-    penalty = np.where(open_, np.square(kappa) * error / np.maximum(t, 1e-12), np.inf)
+    open_ = t > _bar(kappa, held, mutual)
+    most = 1 - np.square(kappa / np.where(open_, t, np.inf))
+    penalty = score * (1 - most)
     w = np.zeros(len(t))
     if open_.any():
-        w[open_] = _minimum(
-            D[..., open_], held, weight, penalty[open_], loss, _members(kinds, len(t))[:, open_]
-        )
+        members = _members(kinds, len(t))[:, open_]
+        w[open_] = _minimum(D[..., open_], held, penalty[open_], most[open_], loss, members)
     added = held.base + D @ w
-    before, after = (float((loss_of(loss, p, held.y) * weight).sum()) for p in (held.base, added))
+    before, after = (float(loss_of(loss, p, held.y) @ held.weight) for p in (held.base, added))
     together = rows @ w if w.any() else rows[:, [int(np.argmax(t))]].sum(1)
     se = _errors(together[:, None], held, mutual)[0]
     return Stage(
@@ -136,20 +136,20 @@ def _members(kinds: Sequence[Any], M: int) -> np.ndarray:
 
 
 def _minimum(
-    D: np.ndarray, held: HeldOut, weight: np.ndarray, penalty: np.ndarray, loss: Loss, members: np.ndarray
+    D: np.ndarray, held: HeldOut, penalty: np.ndarray, most: np.ndarray, loss: Loss, members: np.ndarray
 ) -> np.ndarray:
-    """Return the weights of least penalised loss, non-negative, those of a kind of sum at most 1."""
-    size = float((loss_of(loss, held.base, held.y) * weight).sum()) or 1.0
+    """Return the weights of least penalised loss, from 0 to the ``most`` of each, those of a kind of sum at most 1."""
+    size = float(loss_of(loss, held.base, held.y) @ held.weight) or 1.0
 
     def value(w: np.ndarray) -> tuple[float, np.ndarray]:
         at = held.base + D @ w
-        slope = np.einsum("nkm,nk,n->m", D, gradient(loss, at, held.y), weight)
-        total = (loss_of(loss, at, held.y) * weight).sum()
+        slope = np.einsum("nkm,nk,n->m", D, gradient(loss, at, held.y), held.weight)
+        total = loss_of(loss, at, held.y) @ held.weight
         return float(total + 2 * penalty @ w) / size, (slope + 2 * penalty) / size
 
     sums = LinearConstraint(members.astype(float), -np.inf, 1.0)
     start, options = np.zeros(D.shape[-1]), {"ftol": 1e-14, "maxiter": 500}
-    bounds = [(0.0, 1.0)] * len(start)
+    bounds = [(0.0, each) for each in most]
     w = minimize(value, start, jac=True, method="SLSQP", bounds=bounds, constraints=sums, options=options).x
     return np.where(w > 1e-9, w, 0.0)
 

@@ -78,12 +78,13 @@ def test_the_weights_solve_the_quadratic_programme(kappa, mutual, scale, kinds):
 
     best = minimize(
         objective, np.zeros(3), method="SLSQP", options={"ftol": 1e-14, "maxiter": 500},
-        bounds=[(0, 1 if o else 0) for o in open_], constraints={"type": "ineq", "fun": lambda w: 1 - members @ w},
+        bounds=[(0, each) for each in np.where(open_, 1 - (kappa / t) ** 2, 0)],
+        constraints={"type": "ineq", "fun": lambda w: 1 - members @ w},
     ).x  # fmt: skip
     np.testing.assert_allclose(found, best, atol=2e-4)
-    assert objective(found) <= objective(best) * (1 + 1e-9)
+    assert objective(found) <= objective(best) * (1 + 1e-8)
     assert (found >= 0).all() and (members @ found <= 1 + 1e-6).all()
-    if scale < 1 and kappa < 1:
+    if scale < 1 and kappa == 0:
         assert (members @ found).max() == pytest.approx(1, abs=1e-6)
 
 
@@ -103,14 +104,16 @@ def test_a_prediction_in_two_parts_counts_in_full(loss):
 
 @pytest.mark.parametrize("kappa", [0.5, 1.0, 3.0, 50.0])
 @pytest.mark.parametrize("name", "abc")
-def test_one_candidate_alone_is_the_garrote(name, kappa):
+@pytest.mark.parametrize("scale", [1.0, 0.2], ids=["as it is", "too small"])
+def test_one_candidate_alone_is_the_garrote(name, kappa, scale):
+    """Whatever least squares would make larger than it is counts as it is, and is shrunk by as much."""
     held, columns = held_out()
-    alone = {name: columns[name]}
+    alone = {name: scale * columns[name]}
     score, error, weight, bar = penalised(held, alone, kappa)
     (found,) = weigh(held, alone, squared_error, kappa, mutual=False).weights.values()
     t = score[0] / error[0]
     least_squares = score[0] / (weight @ alone[name][:, 0] ** 2)
-    expected = least_squares * (1 - kappa**2 / t**2) if t > bar else 0.0
+    expected = min(1, least_squares) * (1 - kappa**2 / t**2) if t > bar else 0.0
     assert found == pytest.approx(expected, abs=1e-8)
     assert kappa < 50 or found == 0.0
 

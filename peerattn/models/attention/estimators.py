@@ -38,7 +38,7 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
     forward origins:
 
     .. math:: w = \arg\min \sum_t L_t^{-1} \sum_i \Big(y_i - B_i - \sum_m w_m (P_{mi} - B_i)\Big)^2
-              + 2 \kappa^2 \sum_m w_m \frac{se_m}{t_m}, \qquad 0 \le w_m \le 1 - \frac{\kappa^2}{t_m^2}, \; \sum_m w_m \le 1
+              + 2 \kappa^2 \sum_m w_m \frac{se_m}{t_m}, \qquad w \ge 0, \; \sum_m w_m \le 1 - \frac{\kappa^2}{\max_m t_m^2}
 
     with B the stack so far, :math:`L_t` the mean loss of period t, se the standard error of a candidate's score by firm and
     period, t its ratio to the score (:func:`~peerattn.models.attention.stack.weigh`). In forecasts of whole cross-sections peers

@@ -85,7 +85,7 @@ def weigh(
 ) -> Stage:
     r"""Return the weights of one group's candidates, given the stack of the groups before it.
 
-    .. math:: w = \arg\min_{0 \le w_m \le 1 - \kappa^2 / t_m^2,\, \sum_{m \in k} w_m \le 1}
+    .. math:: w = \arg\min_{w \ge 0,\, \sum_{m \in k} w_m \le 1 - \kappa^2 / \max_{m \in k} t_m^2}
               \sum_t L_t^{-1} \sum_{i} \ell(B_i + \textstyle\sum_m w_m D_{mi}, y_i)
               + 2 \kappa^2 \sum_m w_m \frac{se_m}{t_m}, \qquad t_m = s_m / se_m
 
@@ -94,11 +94,11 @@ def weigh(
     Newbold 1998) and se its standard error, clustered by firm and period (Cameron, Gelbach and Miller 2011). A penalty that
     falls with t is the adaptive lasso's (Zou 2006), with the sign constraint the non-negative garrote (Breiman 1995): one
     candidate alone gets :math:`\min(1, w_{LS}) (1 - \kappa^2 / t^2)_+`, nothing below κ standard errors, nearly all of it far
-    above. The bound shrinks what least squares would make larger than it is by as much as all else.
+    above. The bound of a sum shrinks what least squares would make larger than it is by as much as all else.
     A candidate enters where t exceeds the quantile of Student's t with G − 1 degrees of freedom, of G clusters, that has the
     probability of κ under the normal distribution: a test. How far one that entered is shrunk is no test, and is κ's own.
     The period's mean of a difference and what it has beside that make up one prediction: they are of two kinds k (``kinds``,
-    one a column; by default all are of one), and the weights of each sum to at most 1. κ may differ between columns, (M,).
+    one a column; by default all are of one), and the weights of each have a sum of their own. κ may differ between columns, (M,).
     Where firms read each other's outcomes (``mutual``), the hypothesis tested is that what the stack leaves is independent
     between firms: errors are clustered by firm, and the variance is doubled, as what i learns from j and j from i may be one
     product. A common shock is what is looked for there; its size, which differs from period to period, is no error.
@@ -138,7 +138,7 @@ def _members(kinds: Sequence[Any], M: int) -> np.ndarray:
 def _minimum(
     D: np.ndarray, held: HeldOut, penalty: np.ndarray, most: np.ndarray, loss: Loss, members: np.ndarray
 ) -> np.ndarray:
-    """Return the weights of least penalised loss, from 0 to the ``most`` of each, those of a kind of sum at most 1."""
+    """Return the weights of least penalised loss, non-negative, those of a kind of sum at most the ``most`` of its columns."""
     size = float(loss_of(loss, held.base, held.y) @ held.weight) or 1.0
 
     def value(w: np.ndarray) -> tuple[float, np.ndarray]:
@@ -147,9 +147,9 @@ def _minimum(
         total = loss_of(loss, at, held.y) @ held.weight
         return float(total + 2 * penalty @ w) / size, (slope + 2 * penalty) / size
 
-    sums = LinearConstraint(members.astype(float), -np.inf, 1.0)
+    sums = LinearConstraint(members.astype(float), -np.inf, (members * most).max(axis=1))
     start, options = np.zeros(D.shape[-1]), {"ftol": 1e-14, "maxiter": 500}
-    bounds = [(0.0, each) for each in most]
+    bounds = [(0.0, 1.0)] * len(start)
     w = minimize(value, start, jac=True, method="SLSQP", bounds=bounds, constraints=sums, options=options).x
     return np.where(w > 1e-9, w, 0.0)
 

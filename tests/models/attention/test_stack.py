@@ -71,6 +71,7 @@ def test_the_weights_solve_the_quadratic_programme(kappa, mutual, scale, kinds):
     score, error, weight, bar = penalised(held, columns, kappa, mutual)
     t = score / error
     open_ = t > bar
+    most = (members * np.where(open_, 1 - (kappa / t) ** 2, 0)).max(1)
     Z, e = np.stack([c[:, 0] for c in columns.values()], axis=1), held.y - held.base[:, 0]
 
     def objective(w):
@@ -78,14 +79,13 @@ def test_the_weights_solve_the_quadratic_programme(kappa, mutual, scale, kinds):
 
     best = minimize(
         objective, np.zeros(3), method="SLSQP", options={"ftol": 1e-14, "maxiter": 500},
-        bounds=[(0, each) for each in np.where(open_, 1 - (kappa / t) ** 2, 0)],
-        constraints={"type": "ineq", "fun": lambda w: 1 - members @ w},
+        bounds=[(0, 1 if o else 0) for o in open_], constraints={"type": "ineq", "fun": lambda w: most - members @ w},
     ).x  # fmt: skip
     np.testing.assert_allclose(found, best, atol=2e-4)
     assert objective(found) <= objective(best) * (1 + 1e-8)
-    assert (found >= 0).all() and (members @ found <= 1 + 1e-6).all()
-    if scale < 1 and kappa == 0:
-        assert (members @ found).max() == pytest.approx(1, abs=1e-6)
+    assert (found >= 0).all() and (members @ found <= most + 1e-6).all()
+    if scale < 1 and kappa < 1:
+        assert (most - members @ found).min() == pytest.approx(0, abs=1e-6)
 
 
 @pytest.mark.parametrize("loss", [squared_error, huber], ids=["squares", "Huber"])

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from peerattn import PeerAttentionRegressor
-from peerattn.models.attention import candidates
+from peerattn.models.attention import candidates, judging
 from peerattn.models.own.losses import squared_error
 from peerattn.models.own.training import Problem, Training
 from peerattn.models.own.variance_components import common_variance
@@ -80,3 +80,23 @@ def test_common_shocks_do_not_pass_for_peers(seed, monkeypatch):
         entered.append(model.fit(X, pd.Series(y.ravel(), index)).evidence_["entered"])
     assert "lines (within period)" in entered[0]["common"] and not entered[0]["peers"]
     assert "heads" in entered[1]["peers"]
+
+
+@pytest.mark.parametrize("task", ["forecast", "explain"])
+def test_lines_pay_kappa_with_a_sum_of_their_own(task, monkeypatch):
+    """The means of shown outcomes pay nothing."""
+    x, y = arrays(2, 24, 40)
+    index = pd.MultiIndex.from_product([range(24), range(40)], names=["period", "firm"]).swaplevel()
+    X = pd.DataFrame(x.reshape(-1, 2), index, columns=["size", "lev"])
+    paid, weigh = [], judging.weigh
+
+    def told(held, columns, loss, kappa, *, kinds, **options):
+        paid.extend((c[0], k, kind) for c, k, kind in zip(columns, kappa, kinds, strict=True))
+        return weigh(held, columns, loss, kappa, kinds=kinds, **options)
+
+    monkeypatch.setattr(judging, "weigh", told)
+    model = PeerAttentionRegressor(task=task, own="linear", n_heads=0, kappa=0.5, random_state=0)
+    entered = model.fit(X, pd.Series(y.ravel(), index)).evidence_.loc["common"]
+    assert "lines (within period)" in entered["entered"] and 0 < entered["factor"] <= 1
+    common = {("lines", 0.5, judging.WITHIN), *({("period", 0.0, judging.WHOLE)} if task == "explain" else set())}
+    assert common <= set(paid) and not {name for name, _, _ in paid} - {"lines", "period", "firm effect", "autoregression"}

@@ -67,6 +67,11 @@ def shocks(rng: np.random.Generator, x: np.ndarray) -> np.ndarray:
     return x[..., 0] + rng.normal(size=(1, T)) + rng.normal(size=x.shape[:2])
 
 
+def trend(rng: np.random.Generator, x: np.ndarray) -> np.ndarray:
+    """Return a level that rises from period to period, for all firms alike."""
+    return x[..., 0] + np.arange(T) / 10 + rng.normal(size=x.shape[:2])
+
+
 NULLS: dict[str, Callable[[np.random.Generator, np.ndarray], np.ndarray]] = {
     "independent": independent,
     "square": square,
@@ -75,6 +80,7 @@ NULLS: dict[str, Callable[[np.random.Generator, np.ndarray], np.ndarray]] = {
     "AR(.9)": autoregression,
     "factor": factor,
     MOVING: shocks,
+    "trend": trend,
 }
 
 

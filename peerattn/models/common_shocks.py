@@ -17,15 +17,16 @@ from peerattn.panel.panel import Panel
 class CommonShocksRegressor(OwnHistoryRegressor):
     r"""A firm from its own characteristics and past, and from the shocks that all firms of a period or industry share.
 
-    .. math:: \hat y_{it} = o_{it} + w_l \delta' (z_{it} - \bar z_t) + w_p \bar r_{-i,t} + w_g \Big( \bar r_{-i,t}
-              + \frac{n_{kt}}{n_{kt} + \lambda} (\bar r_{-i,kt} - \bar r_{-i,t}) \Big), \qquad r_{it} = y_{it} - o_{it}
+    .. math:: \hat y_{it} = o_{it} + w_l \delta' (z_{it} - \bar z_t) - w_b (h_{it} - \bar h_t) + w_p \bar r_{-i,t}
+              + w_g \Big( \bar r_{-i,t} + \frac{n_{kt}}{n_{kt} + \lambda} (\bar r_{-i,kt} - \bar r_{-i,t}) \Big),
+              \qquad r_{it} = y_{it} - o_{it}
 
     o is :class:`OwnHistoryRegressor`, δ by how much slopes of random effects of periods, which shocks do not move, differ from
-    those of least squares, :math:`\bar z_t` the period's mean, :math:`\bar r_{-i,t}` the mean residual of the period's *other*
-    firms and :math:`\bar r_{-i,kt}` that of the others of the industry k, n of them, shrunk by the variances within and between
-    industries (:math:`\lambda = \sigma^2_{within} / \sigma^2_{between}`). Peers are not chosen: every firm of the period counts
-    alike, and every firm of the industry. The weights, at least 0, :math:`w_l` and :math:`w_p + w_g` at most 1, are those of
-    least squares on the same later periods as the weights in o.
+    those of least squares, h what own history adds to o, bars over z and h the period's mean, :math:`\bar r_{-i,t}` the mean
+    residual of the period's *other* firms and :math:`\bar r_{-i,kt}` that of the others of the industry k, n of them, shrunk by
+    the variances within and between industries (:math:`\lambda = \sigma^2_{within} / \sigma^2_{between}`). Peers are not chosen:
+    every firm of the period counts alike, and every firm of the industry. The weights, at least 0, :math:`w_l`, :math:`w_b` and
+    :math:`w_p + w_g` at most 1, are those of least squares on the same later periods as the weights in o.
 
     Parameters
     ----------

@@ -226,6 +226,12 @@ def group_sums(rows: np.ndarray, group: np.ndarray) -> np.ndarray:
     return np.stack([np.bincount(group, column) for column in rows.T], axis=1)
 
 
+def effective_number(sizes: Any) -> float:
+    """Return ``(Σ_t n_t)² / Σ_t n_t²`` of groups of these sizes; 0 of none."""
+    size = np.asarray(sizes, dtype=float)
+    return float(size.sum() ** 2 / max((size**2).sum(), 1))
+
+
 def sums_of_others(values: np.ndarray, group: np.ndarray) -> np.ndarray:
     """Return for each row the sum over the other rows of its group, (n, k): what comes before it plus what comes after it.
 

@@ -32,10 +32,10 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
     .. math:: \hat y_i = \text{ols}_i + \sum_m w_m (P_{mi} - \text{ols}_i), \qquad w \ge 0, \; \sum_m w_m \le 1
 
     Candidates :math:`P_m` stand in groups, in the order of what they read: own shape (curves with products, gradient boosting,
-    forests), own history (past outcomes, an empirical-Bayes firm effect), what is common to the period (own lines within it;
-    where outcomes are shown its mean and that of each code), peers (a learned covariance, the ridge across firms, attention
-    heads). Each group is given weights by what it adds to the stack of the groups before it, over held-out later periods of
-    forward origins:
+    forests), own history (past outcomes, an empirical-Bayes firm effect), what is common to the period (own lines within it,
+    history taken back within it; where outcomes are shown its mean and that of each code), peers (a learned covariance, the
+    ridge across firms, attention heads). Each group is given weights by what it adds to the stack of the groups before it, over
+    held-out later periods of forward origins:
 
     .. math:: w = \arg\min \sum_t L_t^{-1} \sum_i \Big(y_i - B_i - \sum_m w_m (P_{mi} - B_i)\Big)^2
               + 2 \kappa^2 \sum_m w_m \frac{se_m}{t_m}, \qquad w \ge 0, \; \sum_m w_m \le 1 - \frac{\kappa^2}{\max_m t_m^2}
@@ -104,8 +104,8 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
     Attributes
     ----------
     evidence_ : DataFrame
-        One row a group (shape, history, common, peers): ``factor``, the sum of its weights in the fitted stack (of lines within
-        periods or of means, the larger; of peers that of differences within periods); ``t`` of the score of what it adds;
+        One row a group (shape, history, common, peers): ``factor``, the sum of its weights in the fitted stack (where there
+        are several sums, the largest; of peers that of differences within periods); ``t`` of the score of what it adds;
         ``gain``, the relative fall of the held-out loss; the effective number of judged ``periods``; ``judged`` or not and the
         ``reason``; what ``entered``.
     gain_ : DataFrame

@@ -36,6 +36,7 @@ from peerattn.models.attention.stages import remembered
 from peerattn.models.own.common import Common
 from peerattn.models.own.losses import loss_of, squared_error
 from peerattn.models.own.training import Problem, Training, View
+from peerattn.models.own.within import taken_back
 from peerattn.models.pools import Section
 from peerattn.training import Checkpoint
 
@@ -120,9 +121,10 @@ class Stack:
 
     def left(self, seen: Sequence[Section]) -> list[Section]:
         """Return cross-sections whose shown outcomes are what own shape and history leave of them."""
-        own = _entered(self.stages, self.newcomers, groups=(SHAPE, HISTORY)) & self.fitted.keys()
+        known, new = ({g: of[g] for g in (SHAPE, HISTORY)} for of in (self.stages, self.newcomers))
+        own = {name: self.fitted[name] for name in _entered(known, new) & self.fitted.keys()}
         pools = [replace(s.pool(), own=s.own and (s.own[1], s.own[1])) for s in seen]
-        found = replace(self, fitted={name: self.fitted[name] for name in own}).predict(pools)
+        found = replace(self, fitted=own, stages=known, newcomers=new).predict(pools)
         y = [s.peers.y + (s.own[1] - p)[:, 0] for s, p in zip(seen, found, strict=True) if s.own]
         return [replace(s, peers=replace(s.peers, y=left)) for s, left in zip(seen, y, strict=True)]
 
@@ -135,10 +137,14 @@ class Stack:
         return np.where(spoken, base, self._weighed(section.own[0], found, self.newcomers))
 
     def _weighed(self, base: np.ndarray, found: Parts, stages: dict[str, Stage]) -> np.ndarray:
+        steps = [base]
         for group, stage in stages.items():  # a part that could not be fitted to all periods adds nothing
+            if group == COMMON:
+                found = {**found, HISTORY: taken_back(steps[1], steps[2], np.zeros(len(base), dtype=int))}
             w = {(n, of): stage.weights[n, of] for n, of in stage.entered() if n in found}
-            base = base + sum(w[n, of] * difference(found[n], base, group, of) for n, of in w)
-        return base
+            B = steps[-1]
+            steps.append(B + sum(w[n, of] * difference(found[n], B, group, of) for n, of in w))
+        return steps[-1]
 
 
 def fit_stack(
@@ -172,8 +178,7 @@ def fit_stack(
         grown = lambda of: {g: s if g == COMMON else s.of_all_rows(share) for g, s in of.items()}  # noqa: E731
         stages, newcomers = grown(stages), grown(newcomers)
         table, steps = of_all.tables({each.group for each in candidates}, stages, bases)
-    entered = _entered(stages, newcomers)
-    fitted = dict[str, Any]()
+    entered, fitted = _entered(stages, newcomers), dict[str, Any]()
     for each, latest in zip(candidates, tried, strict=True):
         wanted = {name: part for name, part in latest.items() if name in entered}
         if wanted or kappa is None:
@@ -238,9 +243,9 @@ def _refitted(each: Candidate, training: Training, wanted: Parts, checkpoint: Ch
     return fit() if each.group == SHAPE else remembered(checkpoint, fit)
 
 
-def _entered(*weights: dict[str, Stage], groups: Sequence[str] = GROUPS) -> set[str]:
+def _entered(*weights: dict[str, Stage]) -> set[str]:
     """Return the names of parts of positive weight."""
-    return {name for stages in weights for group in groups for name, _ in stages[group].entered()}
+    return {name for stages in weights for stage in stages.values() for name, _ in stage.entered()}
 
 
 def _level(stack: Stack, training: Training) -> np.ndarray:

@@ -11,18 +11,18 @@ import pandas as pd
 import torch
 
 from peerattn.models.attention.origins import Origin, outcomes_of
-from peerattn.models.attention.stack import FEW_PERIODS, HeldOut, Stage, effective_number, too_few, weigh
+from peerattn.models.attention.stack import FEW_PERIODS, HeldOut, Stage, too_few, weigh
 from peerattn.models.own.losses import loss_of
 from peerattn.models.own.training import Problem, Training
-from peerattn.models.own.within import LINES
-from peerattn.models.pools import Section
+from peerattn.models.own.within import BACK, LINES, taken_back
+from peerattn.models.pools import Section, effective_number
 
 SHAPE, HISTORY, COMMON, PEERS = GROUPS = ("shape", "history", "common", "peers")
 #: κ counts twice for peers, so that about 5 % of panels without any let some in; and not for means of shown outcomes, which
-#: variance components shrink (for lines within periods it does).
+#: variance components shrink.
 TIMES = {PEERS: 2}
 WHOLE, WITHIN, MEAN = "", " (within period)", " (period mean)"
-Column = tuple[str, str]  # name of a part, and what of its prediction (WHOLE, WITHIN or MEAN)
+Column = tuple[str, str]  # name of a part, and what of its prediction (WHOLE, WITHIN or MEAN); or HISTORY and BACK
 
 
 #: Fitted parts of a candidate by name. ``part.predict(sections)`` is the prediction of every focal row of each cross-section as
@@ -97,8 +97,7 @@ class Judged:
     @classmethod
     def of(cls, origin: Origin, training: Training) -> Judged:
         """Return an origin at which nothing has been fitted."""
-        seen = training.history.told(training.seen(origin.judged))
-        return cls(origin, seen, {group: {} for group in GROUPS}, {})
+        return cls(origin, training.history.told(training.seen(origin.judged)), {g: {} for g in GROUPS}, {})
 
     def say(self, group: str, parts: Parts, dtype: torch.dtype) -> None:
         """Add fitted parts and what they predict."""
@@ -125,11 +124,12 @@ class Evidence:
             return {group: Stage({}, float("nan"), 0.0) for group in GROUPS}, []
         stages, bases = {}, [held.base]
         for group in GROUPS:
-            left_out = group == without or self.unjudged(group)
             held = replace(held, base=bases[-1])
-            columns = {} if left_out else self._columns(group, held)
+            columns = {} if group == without or self.unjudged(group) else self._columns(group, held)
+            if group == COMMON and columns and (bases[1] != bases[2]).any():
+                columns[HISTORY, BACK] = taken_back(bases[1], bases[2], held.period)
             shown = group in (COMMON, PEERS) and self.problem.dated and self.problem.outcomes
-            times = [0 if group == COMMON and name != LINES else TIMES.get(group, 1) for name, _ in columns]
+            times = [0 if group == COMMON and of == WHOLE else TIMES.get(group, 1) for _, of in columns]
             kappa, kinds = self.kappa * np.array(times), [of for _, of in columns]
             stages[group] = weigh(held, columns, self.problem.loss, kappa, mutual=shown, kinds=kinds)
             bases.append(held.base + sum(w * columns[c] for c, w in stages[group].weights.items() if w > 0))
@@ -170,10 +170,9 @@ class Evidence:
 
     def _columns(self, group: str, held: HeldOut) -> dict[Column, np.ndarray]:
         """Return the problem's columns, (n, K); zero at an origin where a part was not fitted."""
-        names = dict.fromkeys(name for each in self.judged for name in each.found.get(group, {}))
         base = np.split(held.base, np.flatnonzero(np.diff(held.period)) + 1)
         columns = {}
-        for name in names:
+        for name in dict.fromkeys(name for each in self.judged for name in each.found.get(group, {})):
             of_each = ((each.found.get(group, {}).get(name), len(each.seen)) for each in self.judged)
             said: list[Any] = [p for found, n in of_each for p in found or np.full(n, None)]
             split = (WITHIN, MEAN) if self.split and group == PEERS else (WHOLE,)

@@ -11,7 +11,7 @@ from scipy import stats
 from scipy.optimize import LinearConstraint, minimize
 
 from peerattn.models.own.losses import Loss, gradient, loss_of
-from peerattn.models.pools import group_sums
+from peerattn.models.pools import effective_number, group_sums
 
 FEW_PERIODS = 3  # judged periods (effective number) from which errors are clustered by period
 
@@ -30,12 +30,6 @@ class HeldOut:
     def n_periods(self) -> float:
         """The effective number of periods: one of few rows hardly counts."""
         return effective_number(np.bincount(self.period))
-
-
-def effective_number(sizes: Any) -> float:
-    """Return ``(Σ_t n_t)² / Σ_t n_t²`` of groups of these sizes; 0 of none."""
-    size = np.asarray(sizes, dtype=float)
-    return float(size.sum() ** 2 / max((size**2).sum(), 1))
 
 
 def too_few(n_periods: float) -> bool:

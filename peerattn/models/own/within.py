@@ -1,4 +1,4 @@
-"""Own lines within periods: slopes that common shocks do not move."""
+"""What is the own firm's within periods: slopes that common shocks do not move, and history taken back."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from peerattn.models.own.variance_components import common_variance
 from peerattn.models.pools import Section, group_sums
 
 LINES = "lines"  # what tables call them
+BACK = ", taken back within periods"
 
 
 @dataclass(frozen=True)
@@ -50,3 +51,14 @@ def fit_within_lines(training: Training) -> WithinLines | None:
     net = columns - share[period, None] * sums[period]
     slope = least_squares(net[:, :-1], net[:, -1], weight)[1:, None]
     return WithinLines(replace(lines, slope=slope, intercept=np.zeros(1)))
+
+
+def taken_back(before: np.ndarray, after: np.ndarray, period: np.ndarray) -> np.ndarray:
+    """Return what takes back the differences within periods that a step of predictions added, (n, K).
+
+    Boosting with a firm's past may enter for the level of a period that it knows; the noise of its differences comes with it, and
+    peers would enter by taking that back.
+    """
+    added = after - before
+    mean = group_sums(added, period) / np.maximum(np.bincount(period), 1)[:, None]
+    return np.asarray(mean[period] - added)

@@ -1,15 +1,15 @@
-"""Slopes net of common shocks: generalised least squares by hand, and no peers where only shocks are common."""
+"""Slopes net of common shocks, and history taken back: by hand, and no peers where only a level is common."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from peerattn import PeerAttentionRegressor
-from peerattn.models.attention import candidates, judging
+from peerattn.models.attention import candidates, fitting, judging
 from peerattn.models.own.losses import squared_error
 from peerattn.models.own.training import Problem, Training
 from peerattn.models.own.variance_components import common_variance
-from peerattn.models.own.within import fit_within_lines
+from peerattn.models.own.within import fit_within_lines, taken_back
 from peerattn.models.pools import Rows, Section
 
 
@@ -100,3 +100,34 @@ def test_lines_pay_kappa_with_a_sum_of_their_own(task, monkeypatch):
     assert "lines (within period)" in entered["entered"] and 0 < entered["factor"] <= 1
     common = {("lines", 0.5, judging.WITHIN), *({("period", 0.0, judging.WHOLE)} if task == "explain" else set())}
     assert common <= set(paid) and not {name for name, _, _ in paid} - {"lines", "period", "firm effect", "autoregression"}
+
+
+def test_what_is_taken_back_are_the_differences_within_periods():
+    rng = np.random.default_rng(0)
+    before, after, period = rng.normal(size=(9, 1)), rng.normal(size=(9, 1)), np.repeat([0, 2], [4, 5])
+    back, added = taken_back(before, after, period)[:, 0], (after - before)[:, 0]
+    for t in (0, 2):
+        here = period == t
+        np.testing.assert_allclose((added + back)[here], added[here].mean())
+
+
+@pytest.mark.full_search
+@pytest.mark.parametrize("task", ["forecast", "explain"])
+def test_the_noise_of_a_history_that_knows_the_level_does_not_pass_for_peers(task, monkeypatch):
+    """A trend: boosting with the firm's past enters for the level, and its differences within periods are noise."""
+    x, y = arrays(0, 24, 40, shock=0.0)
+    index = pd.MultiIndex.from_product([range(24), range(40)], names=["period", "firm"]).swaplevel()
+    X = pd.DataFrame(x.reshape(-1, 2), index, columns=["size", "lev"])
+    trending = pd.Series((y + np.arange(24)[:, None] / 10).ravel(), index)
+    train = X.index.get_level_values("period") < 20
+    found, error = [], []
+    for back in (taken_back, lambda before, after, period: np.zeros_like(after)):
+        monkeypatch.setattr(judging, "taken_back", back)
+        monkeypatch.setattr(fitting, "taken_back", back)
+        model = PeerAttentionRegressor(task=task, n_heads=1, random_state=0).fit(X[train], trending[train])
+        found.append(model.evidence_["entered"])
+        shown = {"outcomes": trending[~train]} if task == "explain" else {}
+        error.append(((trending[~train] - model.predict(X[~train], **shown)) ** 2).mean())
+    assert "trees with past" in found[0]["history"] and "history, taken back within periods" in found[0]["common"]
+    assert not found[0]["peers"] and found[1]["peers"]
+    assert error[0] < 1.02 * error[1]

@@ -21,6 +21,13 @@ def arrays(seed, n_periods, n_firms, shock=1.0):
     return x, y
 
 
+def panel(seed, shock=1.0):
+    """The same as frames, of 40 firms and 24 periods."""
+    x, y = arrays(seed, 24, 40, shock)
+    index = pd.MultiIndex.from_product([range(24), range(40)], names=["period", "firm"]).swaplevel()
+    return pd.DataFrame(x.reshape(-1, 2), index, columns=["size", "lev"]), pd.Series(y.ravel(), index)
+
+
 def sections(x, y, sizes=None):
     found = []
     for t in range(len(x)):
@@ -70,14 +77,12 @@ def test_without_shocks_or_characteristics_there_is_none():
 @pytest.mark.parametrize("seed", [2, 3])
 def test_common_shocks_do_not_pass_for_peers(seed, monkeypatch):
     """Shocks of twenty-four periods move the slopes of least squares; heads would add those within periods as theirs."""
-    x, y = arrays(seed, 24, 40)
-    index = pd.MultiIndex.from_product([range(24), range(40)], names=["period", "firm"]).swaplevel()
-    X = pd.DataFrame(x.reshape(-1, 2), index, columns=["size", "lev"])
+    X, y = panel(seed)
     entered = []
     for fit in (fit_within_lines, lambda training: None):
         monkeypatch.setattr(candidates, "fit_within_lines", fit)
         model = PeerAttentionRegressor(own="linear", n_heads=1, random_state=0)
-        entered.append(model.fit(X, pd.Series(y.ravel(), index)).evidence_["entered"])
+        entered.append(model.fit(X, y).evidence_["entered"])
     assert "lines (within period)" in entered[0]["common"] and not entered[0]["peers"]
     assert "heads" in entered[1]["peers"]
 
@@ -85,9 +90,7 @@ def test_common_shocks_do_not_pass_for_peers(seed, monkeypatch):
 @pytest.mark.parametrize("task", ["forecast", "explain"])
 def test_lines_pay_kappa_with_a_sum_of_their_own(task, monkeypatch):
     """The means of shown outcomes pay nothing."""
-    x, y = arrays(2, 24, 40)
-    index = pd.MultiIndex.from_product([range(24), range(40)], names=["period", "firm"]).swaplevel()
-    X = pd.DataFrame(x.reshape(-1, 2), index, columns=["size", "lev"])
+    X, y = panel(2)
     paid, weigh = [], judging.weigh
 
     def told(held, columns, loss, kappa, *, kinds, **options):
@@ -96,7 +99,7 @@ def test_lines_pay_kappa_with_a_sum_of_their_own(task, monkeypatch):
 
     monkeypatch.setattr(judging, "weigh", told)
     model = PeerAttentionRegressor(task=task, own="linear", n_heads=0, kappa=0.5, random_state=0)
-    entered = model.fit(X, pd.Series(y.ravel(), index)).evidence_.loc["common"]
+    entered = model.fit(X, y).evidence_.loc["common"]
     assert "lines (within period)" in entered["entered"] and 0 < entered["factor"] <= 1
     common = {("lines", 0.5, judging.WITHIN), *({("period", 0.0, judging.WHOLE)} if task == "explain" else set())}
     assert common <= set(paid) and not {name for name, _, _ in paid} - {"lines", "period", "firm effect", "autoregression"}
@@ -115,10 +118,8 @@ def test_what_is_taken_back_are_the_differences_within_periods():
 @pytest.mark.parametrize("task", ["forecast", "explain"])
 def test_the_noise_of_a_history_that_knows_the_level_does_not_pass_for_peers(task, monkeypatch):
     """A trend: boosting with the firm's past enters for the level, and its differences within periods are noise."""
-    x, y = arrays(0, 24, 40, shock=0.0)
-    index = pd.MultiIndex.from_product([range(24), range(40)], names=["period", "firm"]).swaplevel()
-    X = pd.DataFrame(x.reshape(-1, 2), index, columns=["size", "lev"])
-    trending = pd.Series((y + np.arange(24)[:, None] / 10).ravel(), index)
+    X, y = panel(0, shock=0.0)
+    trending = y + X.index.get_level_values("period") / 10
     train = X.index.get_level_values("period") < 20
     found, error = [], []
     for back in (taken_back, lambda before, after, period: np.zeros_like(after)):

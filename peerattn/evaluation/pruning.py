@@ -126,7 +126,7 @@ def pruning_curve(model: Any, importance: pd.Series, X: Any, y: Any = None) -> p
 
 def _heads(model: Any) -> set[tuple[Any, int]]:
     if isinstance(model, AttentionModel):
-        return {(k, head) for k, member in enumerate(model.members_) for head in member.kept}
+        return {(k, head) for k, member in enumerate(model.members_) for head in range(member.spec.n_heads)}
     return {(name, head) for name, n in model.n_heads_by_layer().items() for head in range(n)}
 
 

@@ -11,6 +11,8 @@ from torch import Tensor
 
 from peerattn.exceptions import expect
 
+NARROW = 16  # columns below which the fast kernel of a CPU is slower than at so many
+
 
 def attention_weights(
     query: Tensor,
@@ -117,9 +119,9 @@ def attention(
     Notes
     -----
     Without weights this is `torch.nn.functional.scaled_dot_product_attention`, whose fast kernel (FlashAttention: Dao et al.
-    2022, NeurIPS) takes O(n) memory. On a CPU it needs 4-D inputs of one width, so inputs are reshaped and the narrower of keys
-    and values is padded with zeros. A bias that needs a gradient leaves the fast kernel: put it into extra
-    columns of query and key if it can be written as an inner product.
+    2022, NeurIPS) takes O(n) memory. On a CPU it needs 4-D inputs of one width, and is slower below 16 columns than at 16: inputs
+    are reshaped, and what is narrower is padded with zeros. A bias that needs a gradient leaves the fast kernel: put it into
+    extra columns of query and key if it can be written as an inner product.
 
     Examples
     --------
@@ -136,7 +138,7 @@ def attention(
 
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     lead, d_value = _leading(query, key, value), value.shape[-1]
-    width = max(query.shape[-1], d_value)
+    width = max(query.shape[-1], d_value, NARROW)
     query, key, value = (_as_4d(_pad(x, width), lead) for x in (query, key, value))
     allowed = _combine(mask, bias, query.dtype)
     if allowed is not None:

@@ -57,11 +57,6 @@ class Member:
         share = importance / total if total > 0 else np.full(len(importance), 1 / max(1, len(importance)))
         return cls(module.spec, state, importance, share)
 
-    @property
-    def kept(self) -> tuple[int, ...]:
-        """Numbers of the heads."""
-        return tuple(range(self.spec.n_heads))
-
     def module(self) -> PeerModule:
         """Rebuild the module, in float64."""
         module = PeerModule(self.spec)
@@ -125,7 +120,7 @@ class Heads:
         batch = Batch.of(section, self.terms, rows=rows)
         W = np.zeros((batch.focal.x.shape[1], len(section.peers)))
         for member, share in zip(self.members, self.mix, strict=True):
-            if len(member.kept) and (layer is None or layer < member.spec.n_layers - 1):
+            if member.spec.n_heads and (layer is None or layer < member.spec.n_layers - 1):
                 weights = member.module().weights(batch, layer)[0].numpy()
                 W += share * np.tensordot(member.share, weights, axes=1)
         return W
@@ -162,7 +157,7 @@ def heads_table(members: Sequence[Member], scale: float) -> pd.DataFrame:
     rows = [
         (k, head, member.importance[head] * scale, member.share[head])
         for k, member in enumerate(members)
-        for head in member.kept
+        for head in range(member.spec.n_heads)
     ]
     return pd.DataFrame(rows, columns=["start", "head", "importance", "share"])
 
@@ -172,7 +167,7 @@ def prior_strengths(members: Sequence[Member], priors: Sequence[Prior]) -> pd.Da
     rows = [
         (k, head, prior.name, member.state["prior_strength"][head, c])
         for k, member in enumerate(members)
-        for head in member.kept
+        for head in range(member.spec.n_heads)
         for c, prior in enumerate(priors)
     ]
     return pd.DataFrame(rows, columns=["start", "head", "prior", "strength"])

@@ -140,12 +140,15 @@ class Evidence:
         stages, bases = self.stages()
         return stages, self.stages(without=HISTORY)[0] if stages[HISTORY].entered() else stages, bases
 
-    def promises(self, group: str, names: Iterable[str], unfinished: bool) -> bool:
-        """Tell whether one of these parts enters beside the others; where unfinished, at half of κ and without own shape."""
+    def promises(self, group: str, names: Iterable[str], share: float) -> bool:
+        """Tell whether one of these parts enters beside the others at this share of κ; below one, they are unfinished.
+
+        A forest says part of what peers do, and more than half-learned heads: unfinished parts are judged without own shape.
+        """
         judge = self
-        if unfinished:  # a forest says part of what peers do, and more than half-learned heads
+        if share < 1:
             judged = [replace(j, found={g: j.found[g] for g in (COMMON, PEERS)}) for j in self.judged]
-            judge = replace(self, kappa=self.kappa / TIMES[PEERS], judged=judged)
+            judge = replace(self, kappa=self.kappa * share, judged=judged)
         return any(name in names for name, _ in judge.stages()[0][group].entered())
 
     def unjudged(self, group: str) -> str:

@@ -44,6 +44,11 @@ class PeerSpec:
         return self.n_characteristics + self.d_code * len(self.code_levels)
 
     @property
+    def n_targets(self) -> int:
+        """Number of targets of a regression on heads: a slope on outcomes is one for all of them."""
+        return 1 if self.values == "outcomes" else self.n_outputs
+
+    @property
     def width(self) -> int:
         """Number of features that the last layer sees: inputs, and what each layer before it adds."""
         return self.n_inputs * self.n_layers
@@ -112,7 +117,8 @@ class Layer(torch.nn.Module):
         self, looking: Tensor, shown: Tensor, bars: Tensor, pairs: PairTensors, value: Tensor | None = None
     ) -> Tensor:
         """Return every head's weighted mean (B, H, n_focal, ...) of values, by default of what the peers show."""
-        value = self.per_head_features(shown) if value is None else value
+        value = shown if value is None else value
+        value = value if value.dim() == 4 else value[:, None]  # the same of all heads
         scores = self.scores(looking, shown, pairs)
         if self.spec.nobody:  # its information is zero
             value = F.pad(value, (0, 0, 0, 1))
@@ -120,10 +126,6 @@ class Layer(torch.nn.Module):
             bars = bars[..., :-1]
         bias = bars[:, None] if scores["bias"] is None else bars[:, None] + scores["bias"]
         return nn.attention(value=value, **scores | {"bias": bias})
-
-    def per_head_features(self, features: Tensor) -> Tensor:
-        """Return features as (B, H, n, width)."""
-        return features if features.dim() == 4 else features[:, None].expand(-1, len(self.query), -1, -1)
 
 
 def projected(features: Tensor, weight: Tensor) -> Tensor:
@@ -230,6 +232,7 @@ class PeerModule(Layer):
             return own, pool
         among = PairTensors() if batch.pairs.among is None else batch.pairs.among
         looking = replace(peers, identity=torch.full_like(peers.identity, NOBODY)) if among.copies else peers
+        own, pool = (rows[:, None].expand(-1, len(self.query), -1, -1) for rows in (own, pool))
         alike = ((focal.identity, peers.identity), (focal.x, peers.x), (focal.codes, peers.codes))
         same = not among.copies and all(torch.equal(mine, theirs) for mine, theirs in alike)
         of_pool = barred(others(looking, peers), pool.dtype)
@@ -237,8 +240,8 @@ class PeerModule(Layer):
         for layer in layers:
             seen = layer.mean(h_pool, h_pool, of_pool, among)
             h_own = seen if same else layer.mean(h_focal, h_pool, of_focal, batch.pairs)
-            h_focal = torch.cat([layer.per_head_features(own), h_own], dim=-1)
-            h_pool = h_focal if same else torch.cat([layer.per_head_features(pool), seen], dim=-1)
+            h_focal = torch.cat([own, h_own], dim=-1)
+            h_pool = h_focal if same else torch.cat([pool, seen], dim=-1)
         return h_focal, h_pool
 
     def information(self, shown: Tensor, peers: RowTensors) -> Tensor:
@@ -252,9 +255,7 @@ class PeerModule(Layer):
         if not len(self.query):
             return batch.y.new_zeros(*batch.y.shape[:2], 0, self.value.shape[1])
         looking, shown = self.features(batch)
-        value = None
-        if self.spec.values == "outcomes":
-            value = self.per_head_features(batch.peers.outcomes)
+        value = batch.peers.outcomes if self.spec.values == "outcomes" else None
         return self.mean(looking, shown, batch.bars, batch.pairs, value).transpose(1, 2)
 
     # ------------------------------------------------------------------ prediction and weights

@@ -18,9 +18,9 @@ RIDGE = 1.0  # on each coefficient, in rows of unit variance
 def regression(
     module: PeerModule, heads: Tensor, known: Tensor, batch: Batch, size: int, common: float
 ) -> tuple[Tensor, Tensor]:
-    """Return the columns (G, N, q) and targets (N, K) of G regressions: each of own inputs and the columns of ``size`` heads.
+    """Return the columns of G regressions: of ``size`` heads each, (G, N, q), and those of all, the targets last, (N, c + K).
 
-    ``heads`` are the columns of the module's heads, ``known`` those of heads found before, which all regressions have; both
+    All have own inputs and the columns ``known`` of heads found before; ``heads`` are the columns of the module's heads, both
     (B, n, H, width). With an own term, all are net of θ times their period's mean, generalised least squares with random effects
     of periods whose variance is ``common`` times that of a row; for outcomes as values, only a constant is partialled out. Rows
     are multiplied by the root of their weight. A head has one slope on outcomes for all K targets, which then make up N K rows.
@@ -44,8 +44,7 @@ def regression(
             z = z - theta * (z * weight).sum(-2, keepdim=True) / total
         return (z * weight.sqrt()).flatten(-3, -2)
 
-    mixed, before = net(mixed), net(torch.cat([own, known.flatten(2)], dim=-1))
-    return torch.cat([before.expand(len(mixed), -1, -1), mixed], dim=-1), net(y)
+    return net(mixed), net(torch.cat([own, known.flatten(2), y], dim=-1))
 
 
 def of_batch(
@@ -58,17 +57,20 @@ def of_batch(
     return regression(module, heads, known, batch, size, common)
 
 
-def gram_of(Z: Tensor, y: Tensor) -> Tensor:
-    """Return products of columns and targets over rows, the targets last, (G, c, c)."""
-    rows = torch.cat([Z, y.expand(len(Z), *y.shape)], dim=-1)
-    return rows.mT @ rows
+def gram_of(mixed: Tensor, of_all: Tensor) -> Tensor:
+    """Return products over rows of the columns of each regression, those of all last, (G, q + c + K, q + c + K)."""
+    mixed, of_all = mixed.double(), of_all.double()
+    across = mixed.mT @ of_all
+    same = (of_all.mT @ of_all).expand(len(mixed), -1, -1)
+    return torch.cat([torch.cat([mixed.mT @ mixed, across], 2), torch.cat([across.mT, same], 2)], 1)
 
 
 def ridge_solution(gram: Tensor, n_targets: int, ridge: float) -> Tensor:
-    """Return ridge coefficients (..., columns, K), given products of columns and targets, the targets last."""
+    """Return ridge coefficients (G, columns, K) and, as rows of the targets, minus one: products with them are what is left."""
     n = gram.shape[-1] - n_targets
-    identity = torch.eye(n, dtype=gram.dtype, device=gram.device)
-    return torch.linalg.solve(gram[..., :n, :n] + ridge * identity, gram[..., :n, n:])
+    identity, targets = (torch.eye(k, dtype=gram.dtype, device=gram.device) for k in (n, n_targets))
+    b = torch.linalg.solve(gram[..., :n, :n] + ridge * identity, gram[..., :n, n:])
+    return torch.cat([b, -targets.expand(len(b), -1, -1)], dim=1)
 
 
 def penalty(module: PeerModule, sample: Sample) -> Tensor:
@@ -88,12 +90,14 @@ def projected_loss(
 
     At the solution the coefficients' own derivative vanishes, so that they count as constants.
     """
-    Z, y = (z.double() for z in of_batch(module, found, batch, size, sample.common))
+    mixed, of_all = (z.double() for z in of_batch(module, found, batch, size, sample.common))
+    q, K = mixed.shape[-1], module.spec.n_targets
     with torch.no_grad():
         ridge = RIDGE * all_sum(float(batch.weight.sum())) / sample.n_rows
-        b = ridge_solution(all_sum(gram_of(Z, y)), y.shape[-1], ridge)
-    squares = all_sum((y - Z @ b).square().sum((1, 2))) + ridge * b.square().sum((1, 2))
-    total = all_sum(y.square().sum()).clamp(min=1e-30)
+        b = ridge_solution(all_sum(gram_of(mixed, of_all)), K, ridge)
+    left = mixed @ b[:, :q] + of_all @ b[:, q:]
+    squares = all_sum(left.square().sum((1, 2))) + ridge * b[:, :-K].square().sum((1, 2))
+    total = all_sum(of_all[:, -K:].square().sum()).clamp(min=1e-30)
     return (squares / total).clamp(min=1e-12).log() + penalty(module, sample).view(len(squares), -1).sum(1)
 
 
@@ -103,14 +107,12 @@ def errors(module: PeerModule, found: PeerModule | None, sample: Sample, size: i
 
     Of large samples every k-th row counts.
     """
-    gram, n_targets = torch.zeros(()), 1
+    gram = torch.zeros(())
     for batch in sample.whole(16 * PAIRS / max(1, module.spec.n_heads)):
-        Z, y = of_batch(module, found, batch, size, sample.common)
-        gram, n_targets = gram + gram_of(Z.double(), y.double()).cpu(), y.shape[-1]
+        gram = gram + gram_of(*of_batch(module, found, batch, size, sample.common)).cpu()
     gram = all_sum(gram)
-    b = ridge_solution(gram, n_targets, RIDGE)
-    full = torch.cat([b, -torch.eye(n_targets, dtype=b.dtype).expand(len(b), -1, -1)], dim=1)
-    squares = (full * (gram @ full)).sum((1, 2))
+    b = ridge_solution(gram, module.spec.n_targets, RIDGE)
+    squares = (b * (gram @ b)).sum((1, 2))
     return squares * penalty(module, sample).double().cpu().view(len(squares), -1).sum(1).exp()
 
 
@@ -124,11 +126,11 @@ def solve(modules: Sequence[PeerModule], sample: Sample) -> None:
     for module, of in zip(modules, zip(*found, strict=True), strict=True):
         spec = module.double().spec
         gram, totals = (all_sum(torch.stack(each).sum(0)) for each in zip(*of, strict=True))
-        b = ridge_solution(gram, 1 if spec.values == "outcomes" else spec.n_outputs, RIDGE)
-        n_own = len(b) - spec.n_heads * (1 if spec.values == "outcomes" else spec.width)
-        module.value.copy_(b[n_own:].reshape(module.value.shape))
+        b = ridge_solution(gram, spec.n_targets, RIDGE)[0, : -spec.n_targets]
+        n_heads = module.value.numel() // b.shape[1]
+        module.value.copy_(b[:n_heads].reshape(module.value.shape))
         if spec.own == "linear":
-            module.own_slope.copy_(b[:n_own].reshape(spec.n_inputs + 1, -1)[:-1])
+            module.own_slope.copy_(b[n_heads:].reshape(spec.n_inputs + 1, -1)[:-1])
             n, y, inputs, heads = totals.tensor_split(
                 [1, 1 + spec.n_outputs, 1 + spec.n_outputs + spec.n_inputs]
             )
@@ -143,11 +145,11 @@ def _added(module: PeerModule, totals: Tensor) -> Tensor:
 
 
 def _moments(module: PeerModule, batch: Batch, common: float) -> tuple[Tensor, Tensor]:
-    """Return products of own columns, heads' columns and targets (c, c), and totals of 1, targets, inputs and heads' columns."""
+    """Return products of columns of heads, own ones and targets (1, c, c), and totals of 1, targets, inputs, columns of heads."""
     heads = module.columns(batch)
-    Z, y = regression(module, heads, heads[:, :, :0], batch, max(module.spec.n_heads, 1), common)
+    columns = regression(module, heads, heads[:, :, :0], batch, max(module.spec.n_heads, 1), common)
     weight = batch.weight[..., None]
     plain = torch.cat(
         [torch.ones_like(weight), batch.y, module.inputs(batch.focal), heads.flatten(2)], dim=-1
     )
-    return gram_of(Z.double(), y.double())[0], (plain * weight).double().sum((0, 1))
+    return gram_of(*columns), (plain * weight).double().sum((0, 1))

@@ -30,9 +30,9 @@ def panel_head_importance(
         raise InputError(unknown)
     target = (truth - model.y_center_) / model.y_scale_
     without = {
-        (start, head): panel_with_heads(model, {start: [k for k in member.kept if k != head]})
+        (start, head): panel_with_heads(model, {start: [k for k in range(member.spec.n_heads) if k != head]})
         for start, member in enumerate(model.members_)
-        for head in member.kept
+        for head in range(member.spec.n_heads)
     }
     found = []
     for section in sections:  # of the panel's rows, in its order
@@ -54,7 +54,7 @@ def panel_with_heads(model: AttentionModel, keep: Mapping[int, Sequence[int]]) -
     fitted = dict(model.stack_.fitted)
     for name, part in sorted(fitted.items()):  # starts are numbered in this order
         if isinstance(part, Heads):
-            kept = [m.take(keep.get(start + k, m.kept)) for k, m in enumerate(part.members)]
+            kept = [m.take(keep.get(start + k, range(m.spec.n_heads))) for k, m in enumerate(part.members)]
             fitted[name], start = replace(part, members=tuple(kept)), start + len(kept)
     pruned.stack_ = replace(model.stack_, fitted=fitted)
     pruned._tell_of_heads()

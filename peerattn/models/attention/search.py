@@ -97,12 +97,11 @@ def find_heads(
             yield {ALONE: _alone(starts, sample)} | ({SHORTER: together} if together else {})
         rival = next((m for m in earlier if m.spec.n_heads == spec.n_heads > 1), None)
         together = [bracket.jointly(starts, rival)]
-    _solved(together, sample)
-    yield {TOGETHER: together}
+    yield {TOGETHER: _solved(together, sample)}
 
 
 def refit_heads(
-    heads: Sequence[PeerModule], sections: Sequence[Section], settings: Settings, seed: int
+    heads: list[PeerModule], sections: Sequence[Section], settings: Settings, seed: int
 ) -> None:
     """Optimise heads further on other cross-sections, each set from where it stands, in place; what is linear is solved."""
     generator = torch.Generator().manual_seed(seed)
@@ -114,12 +113,12 @@ def refit_heads(
 
 def _alone(starts: PeerModule, sample: Sample) -> list[PeerModule]:
     """Return the best starts, one head each."""
-    heads = [starts.take([k]) for k in range(min(KEPT, starts.spec.n_heads))]
-    _solved(heads, sample)
-    return heads
+    return _solved([starts.take([k]) for k in range(min(KEPT, starts.spec.n_heads))], sample)
 
 
-def _solved(heads: Sequence[PeerModule], sample: Sample) -> None:
+def _solved(heads: list[PeerModule], sample: Sample) -> list[PeerModule]:
+    """Return heads as they are reported: what is linear solved, in place."""
     for module in heads:
         average_unseen_codes(module, sample.sections)
     solve(heads, sample)
+    return heads

@@ -57,7 +57,7 @@ class SearchProfile:
             module, scaled = member.module(), member.spec.similarity == "scaled_dot_product"
             keys = (module.query if member.spec.symmetric else module.key).mT
             keys = keys / np.sqrt(member.spec.d_head) if scaled else keys
-            for head in member.kept:
+            for head in range(member.spec.n_heads):
                 M, popularity = module.query[head] @ keys[head], module.offset[head, 0] @ keys[head]
                 matrices.append(pd.DataFrame(M.numpy(), index=names, columns=names))
                 key_terms.append(pd.Series(popularity.numpy(), index=names))

@@ -18,11 +18,11 @@ def strongest_peers(section: Section, heads: Heads, top_k: int) -> sparse.csr_ar
     None where scores are not inner products alone (priors, peer weights, or peers that may not answer), and of several heads
     with a null peer.
     """
-    used = [(m, share) for m, share in zip(heads.members, heads.mix, strict=True) if len(m.kept)]
+    used = [(m, share) for m, share in zip(heads.members, heads.mix, strict=True) if m.spec.n_heads]
     plain = section.answering is None and not section.own_copies and section.peers.weight is None
     if not (used and plain) or heads.terms.priors or any(m.spec.similarity == "additive" for m, _ in used):
         return None
-    if sum(len(m.kept) for m, _ in used) > 1 and any(m.spec.nobody for m, _ in used):
+    if sum(m.spec.n_heads for m, _ in used) > 1 and any(m.spec.nobody for m, _ in used):
         return None  # heads leave different shares to the null peer: their weights are divided after they are added up
     batch = Batch.of(section, heads.terms)
     modules = [member.module() for member, _ in used]

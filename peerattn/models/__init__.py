@@ -1,7 +1,6 @@
 """Every panel estimator, learned or fixed, behind the same calls."""
 
 from peerattn.models.attention import (
-    CovariancePeerRegressor,
     PeerAttentionClassifier,
     PeerAttentionRegressor,
     Prior,
@@ -12,6 +11,7 @@ from peerattn.models.attention import (
 from peerattn.models.base import PeerModel, PeerRegressor
 from peerattn.models.common_shocks import CommonShocksRegressor
 from peerattn.models.counterfactuals import Impacts, impacts, shock
+from peerattn.models.covariance_regressor import CovariancePeerRegressor
 from peerattn.models.forecasters import make_model, model_names
 from peerattn.models.identification import Identification
 from peerattn.models.industry import IndustryPeerRegressor

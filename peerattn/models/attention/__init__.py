@@ -1,14 +1,12 @@
 """Learned peers: the attention estimators, and what they stand on."""
 
 from peerattn.models.attention.contributions import contributions
-from peerattn.models.attention.covariance_regressor import CovariancePeerRegressor
 from peerattn.models.attention.estimators import PeerAttentionClassifier, PeerAttentionRegressor
 from peerattn.models.attention.priors import Prior
 from peerattn.models.attention.search_profile import SearchProfile
 from peerattn.models.reference import Reference
 
 __all__ = [
-    "CovariancePeerRegressor",
     "PeerAttentionClassifier",
     "PeerAttentionRegressor",
     "Prior",

@@ -58,11 +58,11 @@ def contributions(model: Any, X: Any, *, outcomes: Any = None, reference: Any = 
     wanted = "a fitted attention model of softmax weights or a covariance"
     expect(isinstance(model, AttentionModel), "model", wanted, type(model).__name__)
     _, sections = model._gate_call(X, outcomes, reference)
-    matrices = {}
+    matrices, stack = {}, model.stack_
     for section in sections:
         labels, group = model._peer_columns(section)
         seen = model._as_seen(section)
-        contributed = model.stack_.summed(seen, _of_part)
+        contributed = stack.summed(seen, lambda name, seen: _of_part(stack.fitted[name], stack.read(name, seen)))
         blocks = [contributed(rows) @ group for rows in section.chunks()]
         matrices[section.period] = (section.focal.label, labels, np.concatenate(blocks) * model.y_scale_)
     name = f"contributions in {type(model).__name__}"

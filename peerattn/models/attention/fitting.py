@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -16,10 +16,8 @@ from peerattn.models.attention.judging import (
     COMMON,
     GROUPS,
     HISTORY,
-    MEAN,
     PEERS,
     SHAPE,
-    WHOLE,
     Candidate,
     Evidence,
     Judged,
@@ -28,10 +26,11 @@ from peerattn.models.attention.judging import (
     evidence_of,
     predictions,
     reads_peers,
+    source,
 )
 from peerattn.models.attention.origins import Origin, forward_origins, outcomes_of, share_learned
 from peerattn.models.attention.priors import NO_TERMS
-from peerattn.models.attention.stack import Stage
+from peerattn.models.attention.stack import BESIDE, MEAN, WHOLE, Column, Stage
 from peerattn.models.attention.stages import remembered
 from peerattn.models.own.common import Common
 from peerattn.models.own.losses import loss_of, squared_error
@@ -91,15 +90,22 @@ class Stack:
         """Return the weight of a part that reads peers (of differences within a period, where it has two)."""
         return float(sum(w for (n, of), w in self.stages[PEERS].weights.items() if n == part and of != MEAN))
 
+    def read(self, part: str, seen: Section) -> Section:
+        """Return a cross-section with what a part reads of shown outcomes, beside own candidates by the share of that weight."""
+        beside = self.stages[PEERS].weights.get((part, BESIDE), 0.0)
+        if not beside:
+            return seen
+        share, left = beside / self.weight(part), self.left([seen])[0].peers
+        assert seen.peers.y is not None and left.y is not None
+        return replace(seen, peers=replace(left, y=(1 - share) * seen.peers.y + share * left.y))
+
     def summed(self, seen: Section, of: Any, part: str | None = None) -> Callable[[slice], np.ndarray]:
-        """Return the sum over parts that read peers of what ``of(part, seen)`` gives for focal rows, (n_rows, n_peers).
+        """Return the sum over parts that read peers of what ``of(name, seen)`` gives for focal rows, (n_rows, n_peers).
 
         Each counts by its weight; one part alone, where it is named, as it is.
         """
         each = [
-            (1.0 if part else self.weight(name), of(fitted, seen))
-            for name, fitted in self.peers().items()
-            if part in (None, name)
+            (1.0 if part else self.weight(name), of(name, seen)) for name in self.peers() if part in (None, name)
         ]
 
         def total(rows: slice) -> np.ndarray:
@@ -110,12 +116,11 @@ class Stack:
 
     def predict(self, seen: Sequence[Section]) -> list[np.ndarray]:
         """Return predictions of the focal rows of cross-sections as candidates see them, (n_focal, K) each."""
-        common = {name: p for name, p in self.fitted.items() if isinstance(p, Common)}
-        found = predictions({name: p for name, p in self.fitted.items() if name not in common}, seen)
-        if common:
-            found |= predictions(common, self.left(seen))
+        entered = [of for stages in (self.stages, self.newcomers) for s in stages.values() for _, of in s.entered()]
+        reads_left = BESIDE in entered or any(isinstance(part, Common) for part in self.fitted.values())
+        found = predictions(self.fitted, seen, self.left(seen) if reads_left else ())
         return [
-            self._section(section, {name: p[k] for name, p in found.items()}) + self.level
+            self._section(section, {column: p[k] for column, p in found.items()}) + self.level
             for k, section in enumerate(seen)
         ]
 
@@ -123,27 +128,32 @@ class Stack:
         """Return cross-sections whose shown outcomes are what own shape and history leave of them."""
         known, new = ({g: of[g] for g in (SHAPE, HISTORY)} for of in (self.stages, self.newcomers))
         own = {name: self.fitted[name] for name in _entered(known, new) & self.fitted.keys()}
+        if not own:
+            return list(seen)
         pools = [replace(s.pool(), own=s.own and (s.own[1], s.own[1])) for s in seen]
         found = replace(self, fitted=own, stages=known, newcomers=new).predict(pools)
         y = [s.peers.y + (s.own[1] - p)[:, 0] for s, p in zip(seen, found, strict=True) if s.own]
         return [replace(s, peers=replace(s.peers, y=left)) for s, left in zip(seen, y, strict=True)]
 
-    def _section(self, section: Section, found: Parts) -> np.ndarray:
+    def _section(self, section: Section, found: Mapping[Column, np.ndarray]) -> np.ndarray:
         assert section.own is not None
         base = self._weighed(section.own[0], found, self.stages)
-        history = [found[name] for name, _ in self.stages[HISTORY].entered() if name in found]
+        history = [found[column] for column in self.stages[HISTORY].entered() if column in found]
         if not history or (spoken := np.isfinite(history[0][:, :1])).all():
             return base
         return np.where(spoken, base, self._weighed(section.own[0], found, self.newcomers))
 
-    def _weighed(self, base: np.ndarray, found: Parts, stages: dict[str, Stage]) -> np.ndarray:
+    def _weighed(
+        self, base: np.ndarray, found: Mapping[Column, np.ndarray], stages: dict[str, Stage]
+    ) -> np.ndarray:
         steps = [base]
         for group, stage in stages.items():  # a part that could not be fitted to all periods adds nothing
             if group == COMMON:
-                found = {**found, HISTORY: taken_back(steps[1], steps[2], np.zeros(len(base), dtype=int))}
-            w = {(n, of): stage.weights[n, of] for n, of in stage.entered() if n in found}
+                back = taken_back(steps[1], steps[2], np.zeros(len(base), dtype=int))
+                found = {**found, (HISTORY, WHOLE): back}
+            w = {c: stage.weights[c] for c in stage.entered() if source(c) in found}
             B = steps[-1]
-            steps.append(B + sum(w[n, of] * difference(found[n], B, group, of) for n, of in w))
+            steps.append(B + sum(w[c] * difference(found[source(c)], B, group, c[1]) for c in w))
         return steps[-1]
 
 
@@ -185,9 +195,8 @@ def fit_stack(
             parts = _refitted(each, training, wanted, checkpoint)
             fitted |= {name: part for name, part in parts.items() if name in entered}
     stack = Stack(training.view, fitted, stages, newcomers, table, steps, np.zeros(problem.n_outputs), judged)
-    if problem.loss is squared_error or not fitted:
-        return stack
-    return replace(stack, level=_level(stack, training))
+    keeps_level = problem.loss is squared_error or not fitted
+    return stack if keeps_level else replace(stack, level=_level(stack, training))
 
 
 def _tried(
@@ -233,7 +242,7 @@ def _in_rounds(
         found |= parts
         now.say(candidate.group, parts, training.problem.dtype)
         known = earlier.keys() <= found.keys()
-        if candidate.in_rounds and known and not evidence(now).promises(candidate.group, found, 1 if k else 1 / 2):
+        if candidate.group == PEERS and known and not evidence(now).promises(PEERS, found, 1 if k else 1 / 2):
             break
     return found
 

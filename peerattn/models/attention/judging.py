@@ -11,7 +11,20 @@ import pandas as pd
 import torch
 
 from peerattn.models.attention.origins import Origin, outcomes_of
-from peerattn.models.attention.stack import FEW_PERIODS, HeldOut, Stage, too_few, weigh
+from peerattn.models.attention.stack import (
+    BESIDE,
+    FEW_PERIODS,
+    MEAN,
+    WHOLE,
+    WITHIN,
+    Column,
+    HeldOut,
+    Stage,
+    kind,
+    too_few,
+    weigh,
+)
+from peerattn.models.own.common import Common
 from peerattn.models.own.losses import loss_of
 from peerattn.models.own.training import Problem, Training
 from peerattn.models.own.within import BACK, LINES, taken_back
@@ -21,13 +34,11 @@ SHAPE, HISTORY, COMMON, PEERS = GROUPS = ("shape", "history", "common", "peers")
 #: κ counts twice for peers, so that about 5 % of panels without any let some in; and not for means of shown outcomes, which
 #: variance components shrink.
 TIMES = {PEERS: 2}
-WHOLE, WITHIN, MEAN = "", " (within period)", " (period mean)"
-Column = tuple[str, str]  # name of a part, and what of its prediction (WHOLE, WITHIN or MEAN); or HISTORY and BACK
-
 
 #: Fitted parts of a candidate by name. ``part.predict(sections)`` is the prediction of every focal row of each cross-section as
 #: candidates see it (its ``past`` set), (n_focal, K), NaN without one; a part that reads peers has a ``derivative`` by their
-#: outcomes, too, and its ``predict`` takes the ``dtype`` to compute in.
+#: outcomes, its ``predict`` takes the ``dtype`` to compute in, and ``predict_both`` the same cross-sections twice, with other
+#: outcomes shown.
 Parts = Mapping[str, Any]
 
 
@@ -35,15 +46,14 @@ Parts = Mapping[str, Any]
 class Candidate:
     """One way to predict: its group, and how it is fitted.
 
-    ``fit(training, earlier)`` yields fitted parts by name, each with a prediction of its own; with ``in_rounds`` more of them are
-    asked for only where a part of the rounds so far enters (after the first round at half of κ). ``earlier`` are the parts of
-    the origin before. ``refit`` fits parts that entered to all periods from where they stood; without it, ``fit`` does.
+    ``fit(training, earlier)`` yields fitted parts by name, each with a prediction of its own; those of peers in rounds, the
+    next of which is asked for only where a part of those so far enters (after the first round at half of κ). ``earlier`` are the
+    parts of the origin before. ``refit`` fits parts that entered to all periods from where they stood; without it, ``fit`` does.
     """
 
     group: str
     fit: Callable[[Training, Parts], Iterable[Parts]]
     refit: Callable[[Training, Parts], Parts] | None = None
-    in_rounds: bool = False
 
 
 def candidate(name: str, group: str, make: Callable[[Training, Any], Any]) -> Candidate:
@@ -62,19 +72,41 @@ def reads_peers(part: Any) -> bool:
 
 
 def predictions(
-    parts: Mapping[str, Any], seen: Sequence[Section], dtype: torch.dtype = torch.float64
-) -> dict[str, list[np.ndarray]]:
-    """Return what parts predict for each cross-section."""
-    return {n: p.predict(seen, dtype) if reads_peers(p) else p.predict(seen) for n, p in parts.items()}
+    parts: Mapping[str, Any],
+    seen: Sequence[Section],
+    left: Sequence[Section] = (),
+    dtype: torch.dtype = torch.float64,
+) -> dict[Column, list[np.ndarray]]:
+    """Return what parts predict for each cross-section (WHOLE), and what those that read peers add to own candidates (BESIDE).
+
+    ``left`` are the cross-sections with what own candidates leave of shown outcomes, if any do: what is common reads these alone.
+    """
+    found = dict[Column, list[np.ndarray]]()
+    for name, part in parts.items():
+        if not reads_peers(part):
+            found[name, WHOLE] = part.predict(left or seen if isinstance(part, Common) else seen)
+        elif not left or left[0] is seen[0]:  # where no own candidate entered both are one
+            found[name, WHOLE] = part.predict(seen, dtype)
+        else:
+            found[name, WHOLE], both = part.predict_both(seen, left, dtype)
+            found[name, BESIDE] = [p - s.own[0] for p, s in zip(both, left, strict=True) if s.own]
+    return found
+
+
+def source(column: Column) -> Column:
+    """Return which of the ``predictions`` a column is made of."""
+    return column[0], BESIDE if column[1] == BESIDE else WHOLE
 
 
 def difference(predicted: np.ndarray, base: np.ndarray, group: str, of: str) -> np.ndarray:
     """Return ``P − B`` in one cross-section (n_focal, K), its mean, or what it has beside that; zero without a prediction.
 
-    What is common to a period adds to the base: it is what others leave, not a prediction of its own.
+    What is common to a period, and what peers say beside own candidates, adds to the base: it is of what others leave.
     """
-    D = predicted if group == COMMON else np.where(np.isfinite(predicted), predicted - base, 0.0)
-    if of == WHOLE or group == COMMON or not len(D):
+    if group == COMMON or of == BESIDE:
+        return predicted
+    D = np.where(np.isfinite(predicted), predicted - base, 0.0)
+    if of == WHOLE or not len(D):
         return D
     mean = np.broadcast_to(D.mean(axis=0), D.shape)
     return mean if of == MEAN else D - mean
@@ -82,15 +114,14 @@ def difference(predicted: np.ndarray, base: np.ndarray, group: str, of: str) -> 
 
 @dataclass(frozen=True)
 class Judged:
-    """One origin: the later cross-sections as seen, the parts fitted before them, and what these predict, by group and name.
+    """One origin: the later cross-sections as seen, the parts fitted before them, and what these predict, by group.
 
-    ``left`` are these cross-sections with what the stack of own shape and history leaves of shown outcomes, which is what
-    candidates of common shocks read.
+    ``left`` are these cross-sections with what the stack of own shape and history leaves of shown outcomes.
     """
 
     origin: Origin
     seen: list[Section]
-    found: dict[str, dict[str, list[np.ndarray]]]
+    found: dict[str, dict[Column, list[np.ndarray]]]
     parts: dict[str, Any]
     left: Sequence[Section] = ()
 
@@ -102,7 +133,7 @@ class Judged:
     def say(self, group: str, parts: Parts, dtype: torch.dtype) -> None:
         """Add fitted parts and what they predict."""
         self.parts.update(parts)
-        self.found[group].update(predictions(parts, (group == COMMON and self.left) or self.seen, dtype))
+        self.found[group].update(predictions(parts, self.seen, self.left, dtype))
 
 
 @dataclass(frozen=True)
@@ -130,7 +161,7 @@ class Evidence:
                 columns[HISTORY, BACK] = taken_back(bases[1], bases[2], held.period)
             shown = group in (COMMON, PEERS) and self.problem.dated and self.problem.outcomes
             times = [0 if group == COMMON and of == WHOLE else TIMES.get(group, 1) for _, of in columns]
-            kappa, kinds = self.kappa * np.array(times), [of for _, of in columns]
+            kappa, kinds = self.kappa * np.array(times), list(map(kind, columns))
             stages[group] = weigh(held, columns, self.problem.loss, kappa, mutual=shown, kinds=kinds)
             bases.append(held.base + sum(w * columns[c] for c, w in stages[group].weights.items() if w > 0))
         return stages, bases
@@ -175,10 +206,10 @@ class Evidence:
         """Return the problem's columns, (n, K); zero at an origin where a part was not fitted."""
         base = np.split(held.base, np.flatnonzero(np.diff(held.period)) + 1)
         columns = {}
-        for name in dict.fromkeys(name for each in self.judged for name in each.found.get(group, {})):
-            of_each = ((each.found.get(group, {}).get(name), len(each.seen)) for each in self.judged)
+        for name, what in dict.fromkeys(c for each in self.judged for c in each.found.get(group, {})):
+            of_each = ((each.found.get(group, {}).get((name, what)), len(each.seen)) for each in self.judged)
             said: list[Any] = [p for found, n in of_each for p in found or np.full(n, None)]
-            split = (WITHIN, MEAN) if self.split and group == PEERS else (WHOLE,)
+            split = (WITHIN, MEAN) if self.split and group == PEERS else (what,)
             for of in (WITHIN,) if name == LINES else split:
                 pairs = zip(said, base, strict=True)
                 D = [np.zeros_like(b) if p is None else difference(p, b, group, of) for p, b in pairs]

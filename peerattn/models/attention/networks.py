@@ -108,7 +108,7 @@ class AttentionNetworks(AttentionRows):
 
     def _derivative(self, seen: Section, part: str | None = None) -> Callable[[slice], np.ndarray]:
         """Return what gives the derivative of predictions by the peers' outcomes: of the whole prediction, or of one part."""
-        return self.stack_.summed(seen, lambda of, seen: of.derivative(seen), part)
+        return self.stack_.summed(seen, lambda name, seen: self.stack_.fitted[name].derivative(seen), part)
 
     def _selected(self, head: int | None) -> Heads:
         """Return the heads, or one of them."""

@@ -13,6 +13,9 @@ from scipy.optimize import LinearConstraint, minimize
 from peerattn.models.own.losses import Loss, gradient, loss_of
 from peerattn.models.pools import effective_number, group_sums
 
+WHOLE, WITHIN, MEAN, BESIDE = "", " (within period)", " (period mean)", " (beside own)"
+#: Name of a part, and what of it: its prediction, or that within periods or their mean, or what it adds beside own candidates.
+Column = tuple[str, str]
 FEW_PERIODS = 3  # judged periods (effective number) from which errors are clustered by period
 
 
@@ -54,8 +57,8 @@ class Stage:
 
     def sums(self, without: Any = None) -> dict[Any, float]:
         """Return the sum of the weights of each kind of column, but of one."""
-        kinds = {kind for _, kind in self.weights} - {without}
-        return {kind: float(sum(w for (_, of), w in self.weights.items() if of == kind)) for kind in kinds}
+        kinds = set(map(kind, self.weights)) - {without}
+        return {each: float(sum(w for c, w in self.weights.items() if kind(c) == each)) for each in kinds}
 
     def of_all_rows(self, share: float) -> Stage:
         r"""Return the weights of candidates learned from all rows, where those that were weighed learned from a share r of them.
@@ -64,8 +67,13 @@ class Stage:
         error, which falls as one over the rows: :math:`S / (S + r (1 - S))`, S the sum of a kind's weights.
         """
         S = self.sums()
-        more = {c: w / (S[c[1]] + share * (1 - S[c[1]])) for c, w in self.weights.items()}
+        more = {c: w / (S[kind(c)] + share * (1 - S[kind(c)])) for c, w in self.weights.items()}
         return replace(self, weights=more)
+
+
+def kind(column: Column) -> str:
+    """Return whose sum a weight belongs to: what peers add beside own candidates has one with what they say instead."""
+    return WHOLE if column[1] == BESIDE else column[1]
 
 
 def weigh(

@@ -55,7 +55,7 @@ class Bracket:
         found = starts.take([0])
         finish(found, self.sample, self.generator)
         for size in range(2, self.spec.n_heads + 1):
-            more = self.halved(self.random(STARTS, found), starts, found)[0]
+            more = self.further(self.rung(self.random(STARTS, found), found), starts, found)[0]
             n_more = min(KEPT, more.spec.n_heads)
             sets = [h for k in range(n_more) for h in (*range(size - 1), size - 1 + k)]
             competing = found.beside(more).take(sets)
@@ -80,12 +80,6 @@ class Bracket:
         every = starts if rivals is None else rivals.beside(starts)
         return self.ranked(every, found, every.spec.n_heads)
 
-    def halved(
-        self, starts: PeerModule, rivals: PeerModule | None, found: PeerModule | None = None
-    ) -> tuple[PeerModule, float]:
-        """Return starts after both rungs."""
-        return self.further(self.rung(starts, found), rivals, found)
-
     def ranked(
         self, starts: PeerModule, found: PeerModule | None, n_kept: int, size: int = 1
     ) -> tuple[PeerModule, float]:
@@ -103,7 +97,7 @@ class Bracket:
         ) -> tuple[PeerModule, float]:
             starts = self.random(STARTS * n, known or shorter)
             put(chains.take(range(min(KEPT, chains.spec.n_heads))), starts, places)
-            return self.halved(starts, rivals)
+            return self.further(self.rung(starts, None), rivals)
 
         best, error = bracket(shorter, {k: k + 1 for k in range(n - 1)}, known)
         if known is not None:

@@ -193,11 +193,23 @@ class Covariance:
 
     def predict(self, sections: Sequence[Section], dtype: torch.dtype = torch.float64) -> list[np.ndarray]:
         """Return the prediction of every focal firm, (n_focal, 1) a cross-section: own lines and what the others add."""
+        return [self._of_one_inverse([section], dtype)[0] for section in sections]
+
+    def predict_both(
+        self, sections: Sequence[Section], others: Sequence[Section], dtype: torch.dtype = torch.float64
+    ) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """Return ``predict`` of cross-sections, and of the same with other outcomes shown, of one inverse each."""
+        found = [self._of_one_inverse(pair, dtype) for pair in zip(sections, others, strict=True)]
+        return [one for one, _ in found], [other for _, other in found]
+
+    def _of_one_inverse(self, alike: Sequence[Section], dtype: torch.dtype) -> list[np.ndarray]:
+        """Return the predictions of cross-sections that differ in the outcomes shown alone."""
         dtype = torch.float64 if self.of_outcomes else dtype  # a flat level is too large beside the noise
-        found = [self.solved(self.shown(section), dtype).predict()[:, None] for section in sections]
+        solved, shown = self.solved(alike[0], dtype), map(self.shown, alike)
+        found = [solved.predict(section.peers.y)[:, None] for section in shown]
         if self.of_outcomes:
             return found
-        return [section.own[0] + added for section, added in zip(sections, found, strict=True) if section.own]
+        return [section.own[0] + added for section, added in zip(alike, found, strict=True) if section.own]
 
     def shown(self, section: Section) -> Section:
         """Return what the covariance reads: outcomes, or what own models leave of them."""
@@ -305,9 +317,9 @@ class Solved:
         invert = _Inverse.linear if linear else _Inverse.of
         return cls(parameters, section, focal, known, firms, invert(parameters, firms))
 
-    def predict(self) -> np.ndarray:
-        """Return the prediction of every focal firm, (n_focal,)."""
-        y = torch.as_tensor(self.section.peers.y[self.known], dtype=self.focal.x.dtype)  # type: ignore[index]
+    def predict(self, shown: np.ndarray | None) -> np.ndarray:
+        """Return the prediction of every focal firm, (n_focal,), from outcomes of the peers, (n_peers,)."""
+        y = torch.as_tensor(shown[self.known], dtype=self.focal.x.dtype)  # type: ignore[index]
         if self._is_pool():
             return self.inverse.leave_one_out(y).double().numpy()
         found = [(self._among_known(rows) @ y).double() for rows in self.section.chunks()]

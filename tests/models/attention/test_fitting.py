@@ -9,9 +9,10 @@ import pytest
 from peerattn import PeerAttentionRegressor, simulate_panel
 from peerattn.exceptions import InputError
 from peerattn.models.attention import candidates
-from peerattn.models.attention.judging import PEERS, Candidate, predictions
-from peerattn.models.attention.stack import Stage
+from peerattn.models.attention.judging import PEERS, Candidate
+from peerattn.models.attention.stack import BESIDE, Stage
 from peerattn.models.attention.starts import Bracket
+from peerattn.models.own.common import Common
 
 FIRMS, PERIODS = 30, 9
 GROUPS = ["shape", "history", "common", "peers"]
@@ -61,16 +62,17 @@ def everything():
 
 
 def test_the_prediction_is_the_equation(everything):
-    """Group after group, B + Σ w (P − B); what is common is the mean of what the stack before it leaves, added as it is."""
+    """Group after group, B + Σ w (P − B); what is common, or beside own, is of what the stack of own leaves, added as it is."""
     model, X, y = everything
     stack = model.stack_
     assert {name for name in GROUPS if stack.stages[name].entered()} == set(GROUPS)
     sections = list(model._gate_call(X, y)[1])
     seen = [model._as_seen(replace(s, focal=replace(s.focal, y=None))) for s in sections]
     k = 6
-    common = {name: stack.fitted[name] for name, _ in stack.stages["common"].entered()}
     left = stack.left([seen[k]])
-    found = predictions(stack.fitted, [seen[k]]) | predictions(common, left)
+    alone = {name: part.predict(left if isinstance(part, Common) else [seen[k]])[0] for name, part in stack.fitted.items()}
+    beside = {name: part.predict(left)[0] - left[0].own[0] for name, part in stack.peers().items()}
+    assert any(of == BESIDE for _, of in stack.stages["peers"].entered())
     B = stack.view.lines.predict(seen[k].focal)
     for group in GROUPS:
         if group == "common":  # shown outcomes less the stack so far, of all firms as peers
@@ -78,8 +80,11 @@ def test_the_prediction_is_the_equation(everything):
             told = seen[k].peers.y - of_peers[seen[k].peers.label].to_numpy()
             np.testing.assert_allclose(left[0].peers.y, told, atol=1e-10)
         entered = stack.stages[group].entered()
-        weights = [(found[name][0], stack.stages[group].weights[name, of]) for name, of in entered]
-        B = B + sum(w * (p if group == "common" else p - B) for p, w in weights)
+        added = B
+        for name, of in entered:
+            D = beside[name] if of == BESIDE else alone[name] if group == "common" else alone[name] - B
+            added = added + stack.stages[group].weights[name, of] * D
+        B = added
     predicted = model.predict(X, outcomes=y).xs(sections[k].period, level="period").loc[seen[k].focal.label]
     np.testing.assert_allclose(predicted, B[:, 0] * model.y_scale_ + model.y_center_, atol=1e-10)
 
@@ -265,7 +270,7 @@ def test_what_promises_nothing_at_an_origin_is_not_fitted_at_the_next(times, n_f
         fits.append(len(training.sections))
         yield {"heads": Product(times)}
 
-    monkeypatch.setattr(candidates, "heads_candidate", lambda *_: Candidate(PEERS, fit, in_rounds=True))
+    monkeypatch.setattr(candidates, "heads_candidate", lambda *_: Candidate(PEERS, fit))
     X = pd.DataFrame(np.random.default_rng(0).normal(size=(600, 2)), pd.MultiIndex.from_product(
         [range(30), range(20)], names=["firm", "period"]), columns=["size", "lev"])  # fmt: skip
     model = PeerAttentionRegressor(own="linear", n_heads=1, random_state=0).fit(X, X["size"] + X["size"] * X["lev"])

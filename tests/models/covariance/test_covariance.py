@@ -51,7 +51,7 @@ def fitted():
 
 
 def predict(model, section, past=None):
-    return model.solved(section if past is None else replace(section, past=past)).predict()
+    return model.solved(section if past is None else replace(section, past=past)).predict(section.peers.y)
 
 
 def by_deletion(model, section, i, past=None):

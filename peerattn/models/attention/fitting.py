@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -22,6 +22,7 @@ from peerattn.models.attention.judging import (
     Evidence,
     Judged,
     Parts,
+    Said,
     difference,
     evidence_of,
     predictions,
@@ -30,7 +31,7 @@ from peerattn.models.attention.judging import (
 )
 from peerattn.models.attention.origins import Origin, forward_origins, outcomes_of, share_learned
 from peerattn.models.attention.priors import NO_TERMS
-from peerattn.models.attention.stack import BESIDE, MEAN, WHOLE, Column, Stage
+from peerattn.models.attention.stack import ADDED, MEAN, WHOLE, Stage
 from peerattn.models.attention.stages import remembered
 from peerattn.models.own.common import Common
 from peerattn.models.own.losses import loss_of, squared_error
@@ -92,7 +93,7 @@ class Stack:
 
     def read(self, part: str, seen: Section) -> Section:
         """Return a cross-section with what a part reads of shown outcomes, beside own candidates by the share of that weight."""
-        beside = self.stages[PEERS].weights.get((part, BESIDE), 0.0)
+        beside = self.stages[PEERS].weights.get((part, ADDED), 0.0)
         if not beside:
             return seen
         share, left = beside / self.weight(part), self.left([seen])[0].peers
@@ -116,9 +117,9 @@ class Stack:
 
     def predict(self, seen: Sequence[Section]) -> list[np.ndarray]:
         """Return predictions of the focal rows of cross-sections as candidates see them, (n_focal, K) each."""
-        entered = [of for stages in (self.stages, self.newcomers) for s in stages.values() for _, of in s.entered()]
-        reads_left = BESIDE in entered or any(isinstance(part, Common) for part in self.fitted.values())
-        found = predictions(self.fitted, seen, self.left(seen) if reads_left else ())
+        of = [column for stages in (self.stages, self.newcomers) for s in stages.values() for column in s.entered()]
+        reading = [p for n, p in self.fitted.items() if isinstance(p, Common) or (reads_peers(p) and (n, ADDED) in of)]
+        found = predictions(self.fitted, seen, self.left(seen) if reading else ())
         return [
             self._section(section, {column: p[k] for column, p in found.items()}) + self.level
             for k, section in enumerate(seen)
@@ -135,17 +136,15 @@ class Stack:
         y = [s.peers.y + (s.own[1] - p)[:, 0] for s, p in zip(seen, found, strict=True) if s.own]
         return [replace(s, peers=replace(s.peers, y=left)) for s, left in zip(seen, y, strict=True)]
 
-    def _section(self, section: Section, found: Mapping[Column, np.ndarray]) -> np.ndarray:
+    def _section(self, section: Section, found: Said) -> np.ndarray:
         assert section.own is not None
         base = self._weighed(section.own[0], found, self.stages)
-        history = [found[column] for column in self.stages[HISTORY].entered() if column in found]
+        history = [found[source(c)] for c in self.stages[HISTORY].entered() if source(c) in found]
         if not history or (spoken := np.isfinite(history[0][:, :1])).all():
             return base
         return np.where(spoken, base, self._weighed(section.own[0], found, self.newcomers))
 
-    def _weighed(
-        self, base: np.ndarray, found: Mapping[Column, np.ndarray], stages: dict[str, Stage]
-    ) -> np.ndarray:
+    def _weighed(self, base: np.ndarray, found: Said, stages: dict[str, Stage]) -> np.ndarray:
         steps = [base]
         for group, stage in stages.items():  # a part that could not be fitted to all periods adds nothing
             if group == COMMON:

@@ -12,7 +12,7 @@ import torch
 
 from peerattn.models.attention.origins import Origin, outcomes_of
 from peerattn.models.attention.stack import (
-    BESIDE,
+    ADDED,
     FEW_PERIODS,
     MEAN,
     WHOLE,
@@ -26,6 +26,7 @@ from peerattn.models.attention.stack import (
 )
 from peerattn.models.own.common import Common
 from peerattn.models.own.losses import loss_of
+from peerattn.models.own.past import OwnHistory
 from peerattn.models.own.training import Problem, Training
 from peerattn.models.own.within import BACK, LINES, taken_back
 from peerattn.models.pools import Section, effective_number
@@ -40,6 +41,7 @@ TIMES = {PEERS: 2}
 #: outcomes, its ``predict`` takes the ``dtype`` to compute in, and ``predict_both`` the same cross-sections twice, with other
 #: outcomes shown.
 Parts = Mapping[str, Any]
+Said = Mapping[Column, np.ndarray]  # predictions for the focal rows of one cross-section
 
 
 @dataclass(frozen=True)
@@ -72,39 +74,40 @@ def reads_peers(part: Any) -> bool:
 
 
 def predictions(
-    parts: Mapping[str, Any],
-    seen: Sequence[Section],
-    left: Sequence[Section] = (),
-    dtype: torch.dtype = torch.float64,
+    parts: Parts, seen: Sequence[Section], left: Sequence[Section], dtype: torch.dtype = torch.float64
 ) -> dict[Column, list[np.ndarray]]:
-    """Return what parts predict for each cross-section (WHOLE), and what those that read peers add to own candidates (BESIDE).
+    """Return what parts predict for each cross-section (WHOLE), and what histories and peers add to own lines (ADDED).
 
-    ``left`` are the cross-sections with what own candidates leave of shown outcomes, if any do: what is common reads these alone.
+    ``left`` are the cross-sections with what own candidates leave of shown outcomes, which is all that what is common reads, and
+    what peers add is of. What a history adds is of what own lines leave.
     """
     found = dict[Column, list[np.ndarray]]()
     for name, part in parts.items():
+        added = None
         if not reads_peers(part):
             found[name, WHOLE] = part.predict(left or seen if isinstance(part, Common) else seen)
-        elif not left or left[0] is seen[0]:  # where no own candidate entered both are one
-            found[name, WHOLE] = part.predict(seen, dtype)
+            added = found[name, WHOLE] if isinstance(part, OwnHistory) else None
+        elif left and left[0] is not seen[0]:
+            found[name, WHOLE], added = part.predict_both(seen, left, dtype)
         else:
-            found[name, WHOLE], both = part.predict_both(seen, left, dtype)
-            found[name, BESIDE] = [p - s.own[0] for p, s in zip(both, left, strict=True) if s.own]
+            found[name, WHOLE] = part.predict(seen, dtype)
+        if added is not None:
+            found[name, ADDED] = [p - s.own[0] for p, s in zip(added, seen, strict=True) if s.own]
     return found
 
 
 def source(column: Column) -> Column:
     """Return which of the ``predictions`` a column is made of."""
-    return column[0], BESIDE if column[1] == BESIDE else WHOLE
+    return column[0], ADDED if column[1] == ADDED else WHOLE
 
 
 def difference(predicted: np.ndarray, base: np.ndarray, group: str, of: str) -> np.ndarray:
     """Return ``P − B`` in one cross-section (n_focal, K), its mean, or what it has beside that; zero without a prediction.
 
-    What is common to a period, and what peers say beside own candidates, adds to the base: it is of what others leave.
+    What is common to a period, and what a part adds to own lines, adds to the base as it is.
     """
-    if group == COMMON or of == BESIDE:
-        return predicted
+    if group == COMMON or of == ADDED:
+        return np.nan_to_num(predicted)
     D = np.where(np.isfinite(predicted), predicted - base, 0.0)
     if of == WHOLE or not len(D):
         return D
@@ -214,7 +217,8 @@ class Evidence:
                 pairs = zip(said, base, strict=True)
                 D = [np.zeros_like(b) if p is None else difference(p, b, group, of) for p, b in pairs]
                 columns[name, of] = np.concatenate(D)
-        return {column: D for column, D in columns.items() if D.any()}
+        same = {c for c in columns if c[1] == ADDED and np.array_equal(columns[c], columns[c[0], WHOLE])}
+        return {c: D for c, D in columns.items() if D.any() and c not in same}
 
     def tables(
         self, tried: Iterable[str], stages: dict[str, Stage], bases: list[np.ndarray]

@@ -13,8 +13,8 @@ from scipy.optimize import LinearConstraint, minimize
 from peerattn.models.own.losses import Loss, gradient, loss_of
 from peerattn.models.pools import effective_number, group_sums
 
-WHOLE, WITHIN, MEAN, BESIDE = "", " (within period)", " (period mean)", " (beside own)"
-#: Name of a part, and what of it: its prediction, or that within periods or their mean, or what it adds beside own candidates.
+WHOLE, WITHIN, MEAN, ADDED = "", " (within period)", " (period mean)", " (added)"
+#: Name of a part, and what of it: its prediction, what of that is within periods or their mean, or what it adds to own lines.
 Column = tuple[str, str]
 FEW_PERIODS = 3  # judged periods (effective number) from which errors are clustered by period
 
@@ -72,8 +72,8 @@ class Stage:
 
 
 def kind(column: Column) -> str:
-    """Return whose sum a weight belongs to: what peers add beside own candidates has one with what they say instead."""
-    return WHOLE if column[1] == BESIDE else column[1]
+    """Return whose sum a weight belongs to: what a part adds has one with what it says instead."""
+    return WHOLE if column[1] == ADDED else column[1]
 
 
 def weigh(

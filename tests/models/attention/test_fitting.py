@@ -10,9 +10,9 @@ from peerattn import PeerAttentionRegressor, simulate_panel
 from peerattn.exceptions import InputError
 from peerattn.models.attention import candidates
 from peerattn.models.attention.judging import PEERS, Candidate
-from peerattn.models.attention.stack import BESIDE, Stage
+from peerattn.models.attention.stack import ADDED, Stage
 from peerattn.models.attention.starts import Bracket
-from peerattn.models.own.common import Common
+from peerattn.models.own.within import taken_back
 
 FIRMS, PERIODS = 30, 9
 GROUPS = ["shape", "history", "common", "peers"]
@@ -62,31 +62,35 @@ def everything():
 
 
 def test_the_prediction_is_the_equation(everything):
-    """Group after group, B + Σ w (P − B); what is common, or beside own, is of what the stack of own leaves, added as it is."""
+    """Group after group, B + Σ w (P − B), or plus w (P − ols) of what is added; what is common is added as it is.
+
+    What is common, and what peers add, is of what the stack of own shape and history leaves of shown outcomes.
+    """
     model, X, y = everything
     stack = model.stack_
     assert {name for name in GROUPS if stack.stages[name].entered()} == set(GROUPS)
     sections = list(model._gate_call(X, y)[1])
-    seen = [model._as_seen(replace(s, focal=replace(s.focal, y=None))) for s in sections]
     k = 6
-    left = stack.left([seen[k]])
-    alone = {name: part.predict(left if isinstance(part, Common) else [seen[k]])[0] for name, part in stack.fitted.items()}
-    beside = {name: part.predict(left)[0] - left[0].own[0] for name, part in stack.peers().items()}
-    assert any(of == BESIDE for _, of in stack.stages["peers"].entered())
-    B = stack.view.lines.predict(seen[k].focal)
+    seen = model._as_seen(replace(sections[k], focal=replace(sections[k].focal, y=None)))
+    ols = stack.view.lines.predict(seen.focal)
+    steps, told = [ols], seen
+
+    def difference(group, name, of):
+        part, base = stack.fitted.get(name), steps[-1]
+        if group == "common":
+            return taken_back(*steps[1:3], np.zeros(len(ols), int)) if part is None else part.predict([told])[0]
+        return part.predict([told if of == ADDED else seen])[0] - (ols if of == ADDED else base)
+
     for group in GROUPS:
-        if group == "common":  # shown outcomes less the stack so far, of all firms as peers
-            of_peers = pd.Series(B[:, 0] - seen[k].own[0][:, 0], seen[k].focal.label)
-            told = seen[k].peers.y - of_peers[seen[k].peers.label].to_numpy()
-            np.testing.assert_allclose(left[0].peers.y, told, atol=1e-10)
-        entered = stack.stages[group].entered()
-        added = B
-        for name, of in entered:
-            D = beside[name] if of == BESIDE else alone[name] if group == "common" else alone[name] - B
-            added = added + stack.stages[group].weights[name, of] * D
-        B = added
-    predicted = model.predict(X, outcomes=y).xs(sections[k].period, level="period").loc[seen[k].focal.label]
-    np.testing.assert_allclose(predicted, B[:, 0] * model.y_scale_ + model.y_center_, atol=1e-10)
+        if group == "common":  # of all firms as peers, less the stack so far
+            known = pd.Series(steps[-1][:, 0] - seen.own[0][:, 0], seen.focal.label)
+            told = replace(seen, peers=replace(seen.peers, y=seen.peers.y - known[seen.peers.label].to_numpy()))
+            np.testing.assert_allclose(stack.left([seen])[0].peers.y, told.peers.y, atol=1e-10)
+        stage = stack.stages[group]
+        steps.append(steps[-1] + sum(stage.weights[c] * difference(group, *c) for c in stage.entered()))
+    assert {group for group in GROUPS if any(of == ADDED for _, of in stack.stages[group].entered())} >= {"history", "peers"}
+    predicted = model.predict(X, outcomes=y).xs(sections[k].period, level="period").loc[seen.focal.label]
+    np.testing.assert_allclose(predicted, steps[-1][:, 0] * model.y_scale_ + model.y_center_, atol=1e-10)
 
 
 def test_evidence_and_steps_say_what_entered(everything):
@@ -297,7 +301,8 @@ def test_networks_of_parts_and_of_the_whole(everything):
     model, X, y = everything
     period = X.index.get_level_values("period") == PERIODS - 1
     call, told = X[period], y[period]
-    names = [n for n in ("covariance", "ridge", "heads") if n in model.stack_.fitted]
+    names = [n for n in ("covariance", "ridge") if n in model.stack_.fitted]
+    names += ["heads"] if model.stack_.heads().members else []
     assert set(names) & {"covariance", "ridge"}
     parts = {n: model.peer_network(call, outcomes=told, part=n).matrix(PERIODS - 1).to_numpy() for n in names}
     whole = model.peer_network(call, outcomes=told).matrix(PERIODS - 1).to_numpy()

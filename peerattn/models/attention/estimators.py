@@ -107,7 +107,7 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
         One row a group (shape, history, common, peers): ``factor``, the sum of its weights in the fitted stack (where there
         are several sums, the largest; of peers that of differences within periods); ``t`` of the score of what it adds;
         ``gain``, the relative fall of the held-out loss; the effective number of judged ``periods``; ``judged`` or not and the
-        ``reason``; what ``entered``.
+        ``reason``; what ``entered``, with its weight: instead of the stack so far, or "(added)" to it.
     gain_ : DataFrame
         See :meth:`explain_gain`.
     stability_ : DataFrame

@@ -31,7 +31,7 @@ from peerattn.models.attention.judging import (
 )
 from peerattn.models.attention.origins import Origin, forward_origins, outcomes_of, share_learned
 from peerattn.models.attention.priors import NO_TERMS
-from peerattn.models.attention.stack import ADDED, MEAN, WHOLE, Stage
+from peerattn.models.attention.stack import ADDED, MEAN, WHOLE, Column, Stage
 from peerattn.models.attention.stages import remembered
 from peerattn.models.own.common import Common
 from peerattn.models.own.losses import loss_of, squared_error
@@ -46,8 +46,8 @@ class Stack:
     r"""``ŷ = ols + Σ_m w_m (P_m − ols)``: own lines, fitted candidates, and the weights of each group given those before it.
 
     Group after group :math:`B_g = B_{g-1} + \sum_{m \in g} w_m (P_m - B_{g-1})` from :math:`B_0 = ols`, which is the sum above
-    with each weight times one less those of later groups. A firm without a past has no prediction from history: it gets the stack
-    that was weighed without that group.
+    with each weight times one less those of later groups. A part that is added (``ADDED``) has :math:`P_m = B_{g-1} + P - ols`.
+    A firm without a past has no prediction from history: it gets the stack that was weighed without that group.
 
     Attributes
     ----------
@@ -117,7 +117,7 @@ class Stack:
 
     def predict(self, seen: Sequence[Section]) -> list[np.ndarray]:
         """Return predictions of the focal rows of cross-sections as candidates see them, (n_focal, K) each."""
-        of = [column for stages in (self.stages, self.newcomers) for s in stages.values() for column in s.entered()]
+        of = _entered(self.stages, self.newcomers)
         reading = [p for n, p in self.fitted.items() if isinstance(p, Common) or (reads_peers(p) and (n, ADDED) in of)]
         found = predictions(self.fitted, seen, self.left(seen) if reading else ())
         return [
@@ -128,7 +128,7 @@ class Stack:
     def left(self, seen: Sequence[Section]) -> list[Section]:
         """Return cross-sections whose shown outcomes are what own shape and history leave of them."""
         known, new = ({g: of[g] for g in (SHAPE, HISTORY)} for of in (self.stages, self.newcomers))
-        own = {name: self.fitted[name] for name in _entered(known, new) & self.fitted.keys()}
+        own = {name: self.fitted[name] for name, _ in _entered(known, new) if name in self.fitted}
         if not own:
             return list(seen)
         pools = [replace(s.pool(), own=s.own and (s.own[1], s.own[1])) for s in seen]
@@ -184,10 +184,9 @@ def fit_stack(
         of_all = evidence(judged)
         stages, newcomers, bases = of_all.weights()
         share = share_learned(origins, sections) if origins else 1.0
-        grown = lambda of: {g: s if g == COMMON else s.of_all_rows(share) for g, s in of.items()}  # noqa: E731
-        stages, newcomers = grown(stages), grown(newcomers)
+        stages, newcomers = ({g: s if g == COMMON else s.of_all_rows(share) for g, s in z.items()} for z in (stages, newcomers))
         table, steps = of_all.tables({each.group for each in candidates}, stages, bases)
-    entered, fitted = _entered(stages, newcomers), dict[str, Any]()
+    entered, fitted = {name for name, _ in _entered(stages, newcomers)}, dict[str, Any]()
     for each, latest in zip(candidates, tried, strict=True):
         wanted = {name: part for name, part in latest.items() if name in entered}
         if wanted or kappa is None:
@@ -257,9 +256,9 @@ def _refitted(each: Candidate, training: Training, wanted: Parts, checkpoint: Ch
     return fit() if each.group == SHAPE else remembered(checkpoint, fit)
 
 
-def _entered(*weights: dict[str, Stage]) -> set[str]:
-    """Return the names of parts of positive weight."""
-    return {name for stages in weights for stage in stages.values() for name, _ in stage.entered()}
+def _entered(*weights: dict[str, Stage]) -> set[Column]:
+    """Return the columns of positive weight."""
+    return {column for stages in weights for stage in stages.values() for column in stage.entered()}
 
 
 def _level(stack: Stack, training: Training) -> np.ndarray:

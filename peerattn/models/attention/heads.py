@@ -91,12 +91,6 @@ class Heads:
         modules = [module.to(dtype) for module in self.modules()]
         return [section.own[0] + self._added(section, modules, dtype) for section in sections]  # type: ignore[index]
 
-    def predict_both(
-        self, sections: Sequence[Section], others: Sequence[Section], dtype: torch.dtype = torch.float64
-    ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        """Return ``predict`` of cross-sections, and of the same with other outcomes shown."""
-        return self.predict(sections, dtype), self.predict(others, dtype)
-
     def _added(self, section: Section, modules: Sequence[PeerModule], dtype: torch.dtype) -> np.ndarray:
         blocks = [np.zeros((0, self.members[0].spec.n_outputs if self.members else 1))]
         for rows in section.chunks():

@@ -24,6 +24,7 @@ from peerattn.models.attention.stack import (
     too_few,
     weigh,
 )
+from peerattn.models.covariance.covariance import Covariance
 from peerattn.models.own.common import Common
 from peerattn.models.own.losses import loss_of
 from peerattn.models.own.past import OwnHistory
@@ -76,10 +77,10 @@ def reads_peers(part: Any) -> bool:
 def predictions(
     parts: Parts, seen: Sequence[Section], left: Sequence[Section], dtype: torch.dtype = torch.float64
 ) -> dict[Column, list[np.ndarray]]:
-    """Return what parts predict for each cross-section (WHOLE), and what histories and peers add to own lines (ADDED).
+    """Return what parts predict for each cross-section (WHOLE), and what histories and covariances add to own lines (ADDED).
 
     ``left`` are the cross-sections with what own candidates leave of shown outcomes, which is all that what is common reads, and
-    what peers add is of. What a history adds is of what own lines leave.
+    what a covariance adds is of. What a history adds is of what own lines leave.
     """
     found = dict[Column, list[np.ndarray]]()
     for name, part in parts.items():
@@ -87,7 +88,7 @@ def predictions(
         if not reads_peers(part):
             found[name, WHOLE] = part.predict(left or seen if isinstance(part, Common) else seen)
             added = found[name, WHOLE] if isinstance(part, OwnHistory) else None
-        elif left and left[0] is not seen[0]:
+        elif isinstance(part, Covariance) and left and left[0] is not seen[0]:
             found[name, WHOLE], added = part.predict_both(seen, left, dtype)
         else:
             found[name, WHOLE] = part.predict(seen, dtype)

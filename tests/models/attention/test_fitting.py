@@ -64,7 +64,7 @@ def everything():
 def test_the_prediction_is_the_equation(everything):
     """Group after group, B + Σ w (P − B), or plus w (P − ols) of what is added; what is common is added as it is.
 
-    What is common, and what peers add, is of what the stack of own shape and history leaves of shown outcomes.
+    What is common, and what a covariance adds, is of what the stack of own shape and history leaves of shown outcomes.
     """
     model, X, y = everything
     stack = model.stack_

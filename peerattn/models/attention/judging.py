@@ -39,8 +39,7 @@ TIMES = {PEERS: 2}
 
 #: Fitted parts of a candidate by name. ``part.predict(sections)`` is the prediction of every focal row of each cross-section as
 #: candidates see it (its ``past`` set), (n_focal, K), NaN without one; a part that reads peers has a ``derivative`` by their
-#: outcomes, its ``predict`` takes the ``dtype`` to compute in, and ``predict_both`` the same cross-sections twice, with other
-#: outcomes shown.
+#: outcomes, too, and its ``predict`` takes the ``dtype`` to compute in.
 Parts = Mapping[str, Any]
 Said = Mapping[Column, np.ndarray]  # predictions for the focal rows of one cross-section
 

@@ -8,6 +8,7 @@ import pytest
 
 from peerattn import PeerAttentionRegressor, simulate_panel
 from peerattn.exceptions import InputError
+from peerattn.models import contributions
 from peerattn.models.attention import candidates
 from peerattn.models.attention.judging import PEERS, Candidate
 from peerattn.models.attention.stack import ADDED, Stage
@@ -91,6 +92,22 @@ def test_the_prediction_is_the_equation(everything):
     assert {group for group in GROUPS if any(of == ADDED for _, of in stack.stages[group].entered())} >= {"history", "peers"}
     predicted = model.predict(X, outcomes=y).xs(sections[k].period, level="period").loc[seen.focal.label]
     np.testing.assert_allclose(predicted, steps[-1][:, 0] * model.y_scale_ + model.y_center_, atol=1e-10)
+
+
+def test_contributions_are_of_the_outcomes_that_a_part_reads(everything):
+    """What a covariance says instead and what it adds are both linear in outcomes: together of a mixture of both readings."""
+    model, X, y = everything
+    stack = model.stack_
+    added = [name for name, of in stack.stages["peers"].entered() if of == ADDED]
+    assert added
+    seen = model._as_seen(list(model._gate_call(X, y)[1])[7])
+    ols, left = stack.view.lines.predict(seen.focal), stack.left([seen])[0]
+    for name in added:
+        weight, part = (lambda of, name=name: stack.stages["peers"].weights.get((name, of), 0.0)), stack.fitted[name]
+        apart = sum(weight(of) * (part.predict([s])[0] - ols) for of, s in (("", seen), (ADDED, left)))
+        together = stack.weight(name) * (part.predict([stack.read(name, seen)])[0] - ols)
+        np.testing.assert_allclose(together, apart, atol=1e-9)
+    assert (contributions(model, X, outcomes=y).matrix(PERIODS - 1).to_numpy() >= 0).all()
 
 
 def test_evidence_and_steps_say_what_entered(everything):

@@ -204,11 +204,7 @@ def _tried(
     problem: Problem,
     checkpoint: Checkpoint | None,
 ) -> tuple[list[Judged], list[dict[str, Any]]]:
-    """Fit every candidate that can be judged at each origin; return what they predict, and each one's latest parts by name.
-
-    One that reads peers is fitted at a further origin only where a part of it would enter at a quarter of κ at the one before:
-    without peers, much of the work is not done, and of panels with some hardly one is lost.
-    """
+    """Fit every candidate that can be judged at each origin; return what they predict, and each one's latest parts by name."""
     tried = [dict[str, Any]() for _ in candidates]
     trainings = [Training.of(origin.training, problem) for origin in origins]
     judged = [Judged.of(*each) for each in zip(origins, trainings, strict=True)]
@@ -226,8 +222,6 @@ def _tried(
             parts = fit() if each.group == SHAPE else remembered(checkpoint, fit)
             now.say(each.group, {n: p for n, p in parts.items() if n not in now.parts}, problem.dtype)
             latest |= parts
-            if each.group == PEERS and not evidence([now]).promises(PEERS, latest, 1 / 4):
-                break
     return judged, tried
 
 

@@ -12,7 +12,6 @@ import pytest
 
 from peerattn import PeerAttentionClassifier, PeerAttentionRegressor, simulate_panel
 from peerattn.exceptions import InputError
-from peerattn.models.attention.judging import Evidence
 from peerattn.training import checkpoint as checkpoints
 
 OPTIONS = {"task": "explain", "n_heads": 1, "own": "linear", "random_state": 0}
@@ -83,7 +82,6 @@ def test_killed_by_a_signal_at_random_moments(panel, tmp_path):
     ],
 )
 def test_stopped_between_any_two_writes(tmp_path, monkeypatch, kind, options, writes):
-    monkeypatch.setattr(Evidence, "promises", lambda *_: True)  # every stage there can be
     panel = simulate_panel(20, 9, 2, n_industries=3, random_state=1)
     X = panel.X if "codes" in options else panel.X.select_dtypes("number")
     y = panel.y if kind is PeerAttentionRegressor else panel.y > 0

@@ -1,6 +1,6 @@
 """The stack: the one equation, shares of firms without a past, and no leak with every group entering."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -10,7 +10,6 @@ from peerattn import PeerAttentionRegressor, simulate_panel
 from peerattn.exceptions import InputError
 from peerattn.models import contributions
 from peerattn.models.attention import candidates
-from peerattn.models.attention.judging import PEERS, Candidate
 from peerattn.models.attention.stack import ADDED, Stage
 from peerattn.models.attention.starts import Bracket
 from peerattn.models.own.within import taken_back
@@ -267,36 +266,6 @@ def test_a_second_head_is_searched_only_where_the_first_enters(monkeypatch):
     noise = pd.Series(np.random.default_rng(0).normal(size=len(panel.y)), panel.y.index)
     PeerAttentionRegressor(own="linear", random_state=0).fit(panel.X, noise)
     assert len(searched) == 2
-
-
-@dataclass
-class Product:
-    """Says that peers add so many times the product of the own two characteristics."""
-
-    times: float
-
-    def predict(self, sections, dtype=None):
-        return [s.own[0] + self.times * s.focal.x.prod(1, keepdims=True) for s in sections]
-
-    def derivative(self, section):
-        return lambda rows: np.zeros((rows.stop - rows.start, len(section.peers)))
-
-
-@pytest.mark.parametrize(("times", "n_fits"), [(1.0, 3), (-1.0, 1)])
-def test_what_promises_nothing_at_an_origin_is_not_fitted_at_the_next(times, n_fits, monkeypatch):
-    """Else it is fitted at both, and to all periods."""
-    fits = []
-
-    def fit(training, earlier):
-        fits.append(len(training.sections))
-        yield {"heads": Product(times)}
-
-    monkeypatch.setattr(candidates, "heads_candidate", lambda *_: Candidate(PEERS, fit))
-    X = pd.DataFrame(np.random.default_rng(0).normal(size=(600, 2)), pd.MultiIndex.from_product(
-        [range(30), range(20)], names=["firm", "period"]), columns=["size", "lev"])  # fmt: skip
-    model = PeerAttentionRegressor(own="linear", n_heads=1, random_state=0).fit(X, X["size"] + X["size"] * X["lev"])
-    assert len(fits) == n_fits and fits == sorted(set(fits))
-    assert (model.evidence_.loc["peers", "factor"] > 0.5) == (times > 0)
 
 
 def test_what_cannot_be_judged_says_why_and_is_not_searched(monkeypatch):

@@ -121,7 +121,6 @@ def test_the_noise_of_a_history_that_knows_the_level_does_not_pass_for_peers(tas
     X, y = panel(0, shock=0.0)
     trending = y + X.index.get_level_values("period") / 10
     train = X.index.get_level_values("period") < 20
-    monkeypatch.setattr(judging.Evidence, "promises", lambda *_: True)  # heads are judged whatever they promise
     found, error = [], []
     for back in (taken_back, lambda before, after, period: np.zeros_like(after)):
         monkeypatch.setattr(judging, "taken_back", back)

@@ -35,7 +35,8 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
     forests), own history (past outcomes, an empirical-Bayes firm effect), what is common to the period (own lines within it,
     history taken back within it; where outcomes are shown its mean and that of each code), peers (a learned covariance, the
     ridge across firms, attention heads). Each group is given weights by what it adds to the stack of the groups before it, over
-    held-out later periods of forward origins:
+    held-out later periods of forward origins (histories, and of shown outcomes the covariance and the ridge, stand there twice:
+    instead of that stack B, and added to it, :math:`B + P - \text{ols}`):
 
     .. math:: w = \arg\min \sum_t L_t^{-1} \sum_i \Big(y_i - B_i - \sum_m w_m (P_{mi} - B_i)\Big)^2
               + 2 \kappa^2 \sum_m w_m \frac{se_m}{t_m}, \qquad w \ge 0, \; \sum_m w_m \le 1 - \frac{\kappa^2}{\max_m t_m^2}

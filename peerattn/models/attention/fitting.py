@@ -117,9 +117,9 @@ class Stack:
 
     def predict(self, seen: Sequence[Section]) -> list[np.ndarray]:
         """Return predictions of the focal rows of cross-sections as candidates see them, (n_focal, K) each."""
-        of = _entered(self.stages, self.newcomers)
-        reading = [p for n, p in self.fitted.items() if isinstance(p, Common) or (reads_peers(p) and (n, ADDED) in of)]
-        found = predictions(self.fitted, seen, self.left(seen) if reading else ())
+        entered = _entered(self.stages, self.newcomers)
+        of_left = [isinstance(p, Common) or (reads_peers(p) and (n, ADDED) in entered) for n, p in self.fitted.items()]
+        found = predictions(self.fitted, seen, self.left(seen) if any(of_left) else ())
         return [
             self._section(section, {column: p[k] for column, p in found.items()}) + self.level
             for k, section in enumerate(seen)

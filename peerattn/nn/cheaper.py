@@ -13,7 +13,7 @@ from torch import Generator, Tensor
 from torch.utils.checkpoint import checkpoint
 
 from peerattn.exceptions import check_at_least, expect, refuse
-from peerattn.nn.attention import attention, attention_weights
+from peerattn.nn.attention import attention, attention_weights, leading
 
 STRETCH = 128  # rows per step
 
@@ -129,7 +129,7 @@ def sparse_attention(
         return (weights @ value.to(weights.dtype)).to(value.dtype)
 
     # Filled in place: rows kept apart would lie between the freed arrays of all keys, and hold their memory.
-    lead = torch.broadcast_shapes(*(x.shape[:-2] for x in (query, key, value)))
+    lead = leading(query, key, value)
     found = value.new_empty(*lead, n, value.shape[-1])
     for start in range(0, n, STRETCH):
         rows = slice(start, start + STRETCH)

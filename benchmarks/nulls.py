@@ -163,7 +163,7 @@ def main() -> None:
                     "no peers, but": name,
                     "task": task,
                     "panels": len(found),
-                    "peers enter": float((shares > 0).mean()),
+                    "peers enter": float(np.mean([bool(f["entered"]) for f in found])),  # in a period's mean, too
                     "largest weight": float(shares.max()),
                     "CPU seconds, median": float(np.median([float(str(f["seconds"])) for f in found])),
                 }

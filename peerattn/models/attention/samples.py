@@ -18,7 +18,7 @@ from peerattn.models.pools import Rows, Section
 from peerattn.processes import n_processes, process
 
 PAIRS = 2**21  # of focal row and peer, times heads, in a step at most ...
-FIRST = 6  # ... and times as many in a first rung: a weak network does not show in few rows
+FIRST = 8  # ... and times as many in a first rung: a weak network does not show in few rows
 ETA = 4  # of so many starts of a first rung one goes on, with so many times the steps
 ROWS = 2048  # focal rows of a step of Adam; in the second rung twice as many, where large samples finish four times
 #: Focal firms of a period drawn in a step, at most. Of large pools a first rung has as many rows a step, and ETA times as many

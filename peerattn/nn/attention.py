@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
+from itertools import zip_longest
 from typing import Any
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -152,7 +152,8 @@ def attention(
 
 def leading(*tensors: Tensor) -> torch.Size:
     """Return the common dimensions before rows and columns (torch's broadcast_shapes imports sympy, a third of a second)."""
-    return torch.Size(np.broadcast_shapes(*(x.shape[:-2] for x in tensors)))
+    sizes = zip_longest(*(x.shape[-3::-1] for x in tensors), fillvalue=1)
+    return torch.Size([next((n for n in each if n != 1), 1) for each in sizes][::-1])
 
 
 def _pad(x: Tensor, width: int) -> Tensor:

@@ -346,14 +346,14 @@ def test_large_samples_are_thinned_to_rank_starts(panel, monkeypatch):
     assert rows == [1200, 300]  # 24,000 pairs: every fourth focal row
 
 
-def test_a_first_rung_reads_half_as_many_rows_again(panel, monkeypatch):
+def test_a_first_rung_reads_twice_as_many_rows(panel, monkeypatch):
     """24 heads at first, a quarter of them in the second rung; 10 of 20 firms of a period are drawn."""
     sample = Sample(sections_of(panel), SETTINGS)
     monkeypatch.setattr(samples, "QUERIES", 10)
     monkeypatch.setattr(samples, "PAIRS", 6 * 20 * 120)
     first = next(sample.drawn(torch.Generator().manual_seed(0), 24, first=True))
     second = next(sample.drawn(torch.Generator().manual_seed(0), 6, 2))
-    assert [int((batch.weight > 0).sum()) for batch in (first, second)] == [180, 120]
+    assert [int((batch.weight > 0).sum()) for batch in (first, second)] == [240, 120]
 
 
 def test_after_a_first_rung_all_rows_are_read_where_they_can_be(panel, monkeypatch):

@@ -108,7 +108,7 @@ def heads_candidate(spec: PeerSpec, settings: Settings, seed: int) -> Candidate:
                 stretch(module, training, settings)
         return Heads.of(modules, training.residuals, settings)
 
-    return Candidate(PEERS, fit, refit)
+    return Candidate(PEERS, fit, refit, in_rounds=True)
 
 
 def stretch(module: PeerModule, training: Training, settings: Settings) -> None:

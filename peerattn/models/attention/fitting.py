@@ -234,7 +234,7 @@ def _in_rounds(
         found |= parts
         now.say(candidate.group, parts, training.problem.dtype)
         known = earlier.keys() <= found.keys()
-        if candidate.group == PEERS and known and not evidence(now).promises(PEERS, found, 1 if k else 1 / 2):
+        if candidate.in_rounds and known and not evidence(now).promises(candidate.group, found, 1 if k else 1 / 2):
             break
     return found
 

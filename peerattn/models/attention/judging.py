@@ -48,14 +48,15 @@ Said = Mapping[Column, np.ndarray]  # predictions for the focal rows of one cros
 class Candidate:
     """One way to predict: its group, and how it is fitted.
 
-    ``fit(training, earlier)`` yields fitted parts by name, each with a prediction of its own; those of peers in rounds, the
-    next of which is asked for only where a part of those so far enters (after the first round at half of κ). ``earlier`` are the
-    parts of the origin before. ``refit`` fits parts that entered to all periods from where they stood; without it, ``fit`` does.
+    ``fit(training, earlier)`` yields fitted parts by name, each with a prediction of its own; with ``in_rounds`` more of them are
+    asked for only where a part of the rounds so far enters (after the first round at half of κ). ``earlier`` are the parts of the
+    origin before. ``refit`` fits parts that entered to all periods from where they stood; without it, ``fit`` does.
     """
 
     group: str
     fit: Callable[[Training, Parts], Iterable[Parts]]
     refit: Callable[[Training, Parts], Parts] | None = None
+    in_rounds: bool = False
 
 
 def candidate(name: str, group: str, make: Callable[[Training, Any], Any]) -> Candidate:

@@ -66,23 +66,26 @@ def ranked(x: np.ndarray, pool: np.ndarray) -> np.ndarray:
 def shared(parameters: Parameters, a: Features, b: Features) -> Tensor:
     """Return the covariance of firms a and b without noise, (B, n_a, n_b)."""
     v = {name: value if name in SLOPES else value.exp() for name, value in parameters.items()}
-    theirs = torch.cat([b.x, b.z, b.x @ v["low_rank"], _column(torch.tensor(1.0), b)], dim=-1)
-    ours = torch.cat(
-        [a.x * v["linear"], a.z * v["slope"], a.x @ v["low_rank"], _column(v["constant"], a)], dim=-1
-    )
-    K = ours @ theirs.mT
+    theirs = torch.cat([b.x, b.z, b.x @ v["low_rank"]], dim=-1)
+    ours = torch.cat([a.x * v["linear"], a.z * v["slope"], a.x @ v["low_rank"]], dim=-1)
     near = _gaussian(a.x * v["inverse_length"], b.x * v["inverse_length"])
-    K = torch.addcmul(K, v["gaussian"], near)
-    together: Tensor | None = None
-    if "past" in v:
-        together = (a.past * (v["emphasis"] * a.strength).exp()) @ b.past.mT
-        K = torch.addcmul(K, v["past"] + v["past_squared"] * together, together)
+    together = (a.past * (v["emphasis"] * a.strength).exp()) @ b.past.mT if "past" in v else None
+    linear = ours @ theirs.mT
+    K = linear + _products(v, 0, near, together)
     code, at = _same_code(a, b)
-    alike = v["code"][code] + v["near_in_code"][code] * near.flatten().index_select(0, at)
-    if together is not None:
-        alike = torch.addcmul(alike, v["past_in_code"][code], together.flatten().index_select(0, at))
-    K = K.flatten().index_add(0, at, alike).view(K.shape)
+    if len(at):
+        alike, *same = (None if z is None else z.flatten().index_select(0, at) for z in (linear, near, together))
+        K = K.flatten().index_add(0, at, v["line"][code] * alike + _products(v, 1 + code, *same)).view(K.shape)
     return _volatility(v, a)[..., :, None] * K * _volatility(v, b)[..., None, :]
+
+
+def _products(v: Parameters, code: int | Tensor, near: Tensor, together: Tensor | None) -> Tensor:
+    """Return what firms of one level of a code share by it, by how near they are, by their past, and by products of these."""
+    found = torch.addcmul(v["level"][code], v["near"][code], near)
+    if together is None:
+        return found
+    of_past = torch.addcmul(v["past"][code], v["past_near"][code], near)
+    return torch.addcmul(found, torch.addcmul(of_past, v["past_squared"][code], together), together)
 
 
 def _same_code(a: Features, b: Features) -> tuple[Tensor, Tensor]:
@@ -102,16 +105,12 @@ def _same_code(a: Features, b: Features) -> tuple[Tensor, Tensor]:
     return (row // n % c)[left], start[left] + right
 
 
-def _column(value: Tensor, a: Features) -> Tensor:
-    return value.to(a.z).expand(*a.z.shape[:-1], 1)
-
-
 def _gaussian(a: Tensor, b: Tensor) -> Tensor:
     """Return ``exp(−½ |a_i − b_j|²)``, the exponent by one product."""
     ours, theirs = (-0.5 * (z**2).sum(-1, keepdim=True) for z in (a, b))
     one, other = torch.ones_like(ours), torch.ones_like(theirs)
     exponent = torch.cat([a, ours, one], dim=-1) @ torch.cat([b, other, theirs], dim=-1).mT
-    return exponent.clamp(max=0).exp()
+    return exponent.exp()
 
 
 def _bounded(log_variance: Tensor) -> Tensor:
@@ -149,11 +148,13 @@ class Covariance:
 
     .. math::
 
-        K_{ij} &= e^{(x_i + x_j)'\beta} \bigl[s + x_i' (\Lambda + A A') x_j + r g_{ij} + h\, m_{ij} + h_2 m_{ij}^2
-        + \textstyle\sum_c 1[c_i = c_j] (v_c + w_c g_{ij} + u_c m_{ij})\bigr] + 1[i = j] e^{x_i' \gamma}
+        K_{ij} &= e^{(x_i + x_j)'\beta} \Bigl[\sum_{c=0}^C 1[c_i = c_j] \bigl(v_c + f_c l_{ij} + w_c g_{ij} + u_c m_{ij}
+        + q_c g_{ij} m_{ij} + h_c m_{ij}^2\bigr)\Bigr] + 1[i = j] e^{x_i' \gamma}
 
-    x are the characteristics' ranks in the pool, g a Gaussian kernel with a length for each characteristic,
-    :math:`m_{ij} = \sum_k \lambda_k^\delta h_{ik} h_{jk}` compares the firms' own past outcomes in their principal components
+    x are the characteristics' ranks in the pool, c the codes (c = 0: one level that all firms have, :math:`f_0 = 1`). Firms are
+    compared by characteristics, :math:`l_{ij} = x_i' (\Lambda + A A') x_j` (in Λ also of their values) and a Gaussian
+    kernel g with a length for each, and by their own past outcomes in their principal components,
+    :math:`m_{ij} = \sum_k \lambda_k^\delta h_{ik} h_{jk}`
     (:class:`~peerattn.models.own.history.History`). All variances are at least zero: a part that does not help
     vanishes. Firm i is predicted from the others, :math:`\hat y_i = y_i - (K^{-1} y)_i / (K^{-1})_{ii}`. With
     :math:`P = K^{-1}` its weights are the partial correlations :math:`-P_{ij} / P_{ii}`: signed, and directed by the division
@@ -162,8 +163,8 @@ class Covariance:
     Attributes
     ----------
     parameters : dict of ndarray
-        Logarithms of variances and of inverse lengths; ``low_rank`` A (p, 6), ``scale`` β (p,), ``noise`` γ (p,), and
-        ``emphasis`` δ.
+        Logarithms of variances and of inverse lengths (``level`` v, ``near`` w, ``past`` u, ``past_near`` q, ``past_squared`` h
+        (1 + C,), ``line`` f (C,)); ``low_rank`` A (p, 6), ``scale`` β (p,), ``noise`` γ (p,), and ``emphasis`` δ.
     bounds : Bounds
         How far the linear kernel is extrapolated.
     reads_past : bool
@@ -250,11 +251,11 @@ class _Inverse:
     @classmethod
     def linear(cls, parameters: Parameters, firms: Features) -> _Inverse:
         """A level, characteristics and codes alone: U has a column for each (a ridge regression's)."""
-        v = {name: parameters[name].exp() for name in ("constant", "slope", "code")}
-        columns = [_column(v["constant"].sqrt(), firms)[0], firms.z[0] * v["slope"].sqrt()]
-        for c, codes in enumerate(firms.codes[0].unbind(-1)):
+        of_level, slope = (parameters[name].exp().sqrt() for name in ("level", "slope"))
+        columns = [of_level[0].expand(len(firms.z[0]), 1), firms.z[0] * slope]
+        for root, codes in zip(of_level[1:], firms.codes[0].unbind(-1), strict=True):
             levels = codes.unique()
-            columns.append((codes[:, None] == levels[levels > 0]) * v["code"][c].sqrt())
+            columns.append((codes[:, None] == levels[levels > 0]) * root)
         return cls.low_rank(torch.cat(columns, dim=1), noise(parameters, firms)[0])
 
     @classmethod

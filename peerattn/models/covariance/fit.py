@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ FEWEST_STEPS, MOST_STEPS = 30, 60
 LEARNING_RATE = (
     0.06  # at the top of the cycle, in logarithms of variances: few slow steps stay near the start
 )
+NOTHING = 1e12  # variance of what says nothing
 POWER = 0.5  # errors count by their predicted variance to minus this power
 
 
@@ -51,8 +53,8 @@ class _LeaveOneOut(torch.autograd.Function):
         P, solved, diagonal = ctx.saved_tensors
         of_solved = (P @ (of_error / diagonal)[..., None])[..., 0]
         of_diagonal = -(of_error * solved + of_variance) / diagonal**2
-        of_K = -(P * of_diagonal[..., None, :]) @ P - of_solved[..., :, None] * solved[..., None, :]
-        return of_K, of_solved
+        outer = -of_solved[..., :, None] * solved[..., None, :]
+        return torch.baddbmm(outer, P * -of_diagonal[..., None, :], P), of_solved
 
 
 @dataclass(frozen=True)
@@ -142,23 +144,22 @@ def fit_covariance(
 
 
 def start_parameters(p: int, c: int, past: bool) -> Parameters:
-    """Return parameters in which noise is the larger part and every kernel has a small one."""
+    """Return parameters in which noise is the larger part, every kernel has a small one, and their products less."""
     every, generator = max(p, 1), torch.Generator().manual_seed(0)
+    small, smaller = (partial(torch.full, (1 + c,), size) for size in (-3.0, -3.5))
     start = {
-        "constant": torch.tensor(0.0),
+        "level": torch.cat([torch.zeros(1), small()[1:]]),
+        "line": small()[1:],
+        "near": small(),
         "linear": torch.full((p,), math.log(0.3 / every)),
         "slope": torch.full((p,), math.log(0.1 / every)),
         "low_rank": 0.2 / math.sqrt(every) * torch.randn(p, RANK, generator=generator),
         "inverse_length": torch.full((p,), 0.5 * math.log(4.5 / every)),
-        "gaussian": torch.tensor(-3.0),
-        "code": torch.full((c,), -3.5),
-        "near_in_code": torch.full((c,), -3.5),
         "scale": torch.zeros(p),
         "noise": torch.zeros(p),
     }
     if past:
-        start |= {name: torch.tensor(-3.0) for name in ("past", "past_squared")}
-        start |= {"past_in_code": torch.full((c,), -3.0), "emphasis": torch.tensor(0.5)}
+        start |= {"past": small(), "past_near": smaller(), "past_squared": smaller(), "emphasis": torch.tensor(0.5)}
     return start
 
 
@@ -187,9 +188,8 @@ def _padded(
 
 def _losses(parameters: Parameters, firms: Features, y: Tensor, weight: Tensor, present: Tensor) -> Tensor:
     """Return the leave-one-out errors of each period over its outcomes, both weighed alike, (B,)."""
-    pairs = present[:, :, None] & present[:, None, :]
-    K = shared(parameters, firms, firms) * pairs
-    diagonal = torch.where(present, noise(parameters, firms), 1.0)
+    K = shared(parameters, firms, firms)
+    diagonal = torch.where(present, noise(parameters, firms), NOTHING)  # padding says nothing
     error, variance = _LeaveOneOut.apply(K + diagonal.diag_embed(), y)
     precise = (weight * present) * variance.detach() ** -POWER
     return (precise * error**2).sum(-1) / (precise * y**2).sum(-1).clamp(min=1e-12)

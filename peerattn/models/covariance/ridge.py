@@ -45,8 +45,7 @@ def fit_ridge_covariance(sections: Sequence[Section], code_levels: Sequence[int]
     p, c = sections[0].peers.x.shape[1], len(code_levels)
     start = start_parameters(p, c, past=False)
     parameters = {name: np.full(v.shape, 0.0 if name in SLOPES else NONE) for name, v in start.items()}
-    parameters |= {"constant": np.array(FLAT)} | {
-        name: np.full_like(parameters[name], -np.log(alpha)) for name in ("slope", "code")
-    }
+    parameters |= {name: np.full_like(parameters[name], -np.log(alpha)) for name in ("slope", "level")}
+    parameters["level"][0] = FLAT
     bounds = Bounds.of(section.peers.x for section in sections)
     return Covariance(parameters, bounds, of_outcomes=True)

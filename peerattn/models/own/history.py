@@ -110,12 +110,14 @@ class History:
 
         Each firm's past is first divided by its length (by √6 where it is shorter, so that few observations count less). The
         coordinates (n, window) come with ``log(λ_k / mean λ)`` (window,), λ the eigenvalues of ``H'H`` over all firms of the
-        table; a rotation changes no inner product, and the strengths let those that many firms share count more.
+        table; a rotation changes no inner product, and the strengths let those that many firms share count more. Of a shorter
+        table there are as many components as periods: the others are zero.
         """
-        everyone = _of_length_one(self.before(period, self.table.index, window))
+        n = min(window, self.table.shape[1])
+        everyone = _of_length_one(self.before(period, self.table.index, n))
         moments, axes = np.linalg.eigh(everyone.T @ everyone)
-        strength = np.log((moments / max(moments.mean(), 1e-12)).clip(1e-3))
-        return _of_length_one(self.before(period, firms, window)) @ axes, strength
+        strength = np.log((moments / max(moments.sum() / window, 1e-12)).clip(1e-3))
+        return _of_length_one(self.before(period, firms, n)) @ axes, strength
 
 
 def _in_order(earlier: pd.DataFrame, later: pd.DataFrame) -> pd.DataFrame:

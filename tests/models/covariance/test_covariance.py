@@ -131,6 +131,34 @@ def test_inducing_firms_stand_for_many(fitted, monkeypatch, spared, tolerance):
         np.testing.assert_allclose(predicted, exact, atol=tolerance)
 
 
+@pytest.mark.parametrize("past", [True, False])
+def test_the_covariance_is_that_of_its_equation(past):
+    """Pair by pair, in float64: code 0 is one level that all firms have, an unknown level (0) is nobody's."""
+    generator, wide = torch.Generator().manual_seed(3), torch.float64
+    n, p, c, L = 7, 3, 2, 4
+    draw = lambda *shape: torch.randn(shape, generator=generator, dtype=wide)  # noqa: E731
+    codes = torch.randint(0, 3, (1, n, c), generator=generator)
+    none = draw(1, n, 0)
+    firms = covariance.Features(draw(1, n, p), draw(1, n, p), codes, draw(1, n, L) if past else none,
+                                draw(1, 1, L) if past else none[:, :1])  # fmt: skip
+    theta = {name: draw(*v.shape) / 2 for name, v in fit.start_parameters(p, c, past).items()}
+    v = {name: (z if name in covariance.SLOPES else z.exp()).numpy() for name, z in theta.items()}
+    x, z, h, s = (each[0].numpy() for each in (firms.x, firms.z, firms.past, firms.strength))
+    A, volatility = v["low_rank"], np.exp(4 * np.tanh(x @ v["scale"] / 4))
+    expected = np.zeros((n, n))
+    for i in range(n):
+        for j in range(n):
+            linear = v["linear"] @ (x[i] * x[j]) + v["slope"] @ (z[i] * z[j]) + (x[i] @ A) @ (x[j] @ A)
+            g = np.exp(-0.5 * (((x[i] - x[j]) * v["inverse_length"]) ** 2).sum())
+            m = (h[i] * np.exp(v["emphasis"] * s[0])) @ h[j] if past else 0.0
+            for k, same in enumerate([True, *(codes[0, i] == codes[0, j]) & (codes[0, i] > 0)]):
+                of_past = (v["past"][k] + v["past_near"][k] * g + v["past_squared"][k] * m) * m if past else 0
+                f = v["line"][k - 1] if k else 1.0
+                expected[i, j] += bool(same) * (v["level"][k] + f * linear + v["near"][k] * g + of_past)
+            expected[i, j] *= volatility[i] * volatility[j]
+    np.testing.assert_allclose(shared(theta, firms, firms)[0].numpy(), expected, rtol=1e-10)
+
+
 @pytest.mark.parametrize("alpha", [1e-3, 1.0, 1e4])
 def test_the_ridge_is_solved_by_its_columns(alpha):
     """The same inverse as that of the whole covariance, of which every other part is absent."""
@@ -143,8 +171,8 @@ def test_the_ridge_is_solved_by_its_columns(alpha):
         name: torch.full(v.shape, 0.0 if name in covariance.SLOPES else -60.0, dtype=wide)
         for name, v in fit.start_parameters(3, 2, past=False).items()
     }
-    parameters["constant"] = torch.tensor(7.0, dtype=wide)
-    parameters |= {name: torch.full_like(parameters[name], -np.log(alpha)) for name in ("slope", "code")}
+    parameters |= {name: torch.full_like(parameters[name], -np.log(alpha)) for name in ("slope", "level")}
+    parameters["level"][0] = 7.0
     at, y = np.arange(40), torch.randn(40, generator=generator, dtype=wide)
     exact, low_rank = (of(parameters, firms) for of in (covariance._Inverse.of, covariance._Inverse.linear))
     torch.testing.assert_close(low_rank.rows(at), exact.rows(at), atol=1e-9, rtol=0)

@@ -70,22 +70,20 @@ def shared(parameters: Parameters, a: Features, b: Features) -> Tensor:
     ours = torch.cat([a.x * v["linear"], a.z * v["slope"], a.x @ v["low_rank"]], dim=-1)
     near = _gaussian(a.x * v["inverse_length"], b.x * v["inverse_length"])
     together = (a.past * (v["emphasis"] * a.strength).exp()) @ b.past.mT if "past" in v else None
-    linear = ours @ theirs.mT
-    K = linear + _products(v, 0, near, together)
+    K = ours @ theirs.mT + _alike(v, 0, near, together)
+    if together is not None:
+        K = torch.addcmul(K, v["past_near"] * near + v["past_squared"] * together, together)
     code, at = _same_code(a, b)
     if len(at):
-        alike, *same = (None if z is None else z.flatten().index_select(0, at) for z in (linear, near, together))
-        K = K.flatten().index_add(0, at, v["line"][code] * alike + _products(v, 1 + code, *same)).view(K.shape)
+        same = (None if pairs is None else pairs.flatten().index_select(0, at) for pairs in (near, together))
+        K = K.flatten().index_add(0, at, _alike(v, 1 + code, *same)).view(K.shape)
     return _volatility(v, a)[..., :, None] * K * _volatility(v, b)[..., None, :]
 
 
-def _products(v: Parameters, code: int | Tensor, near: Tensor, together: Tensor | None) -> Tensor:
-    """Return what firms of one level of a code share by it, by how near they are, by their past, and by products of these."""
+def _alike(v: Parameters, code: int | Tensor, near: Tensor, together: Tensor | None) -> Tensor:
+    """Return what firms of one level of a code share by it, by how near they are, and by their past."""
     found = torch.addcmul(v["level"][code], v["near"][code], near)
-    if together is None:
-        return found
-    of_past = torch.addcmul(v["past"][code], v["past_near"][code], near)
-    return torch.addcmul(found, torch.addcmul(of_past, v["past_squared"][code], together), together)
+    return found if together is None else torch.addcmul(found, v["past"][code], together)
 
 
 def _same_code(a: Features, b: Features) -> tuple[Tensor, Tensor]:
@@ -148,13 +146,12 @@ class Covariance:
 
     .. math::
 
-        K_{ij} &= e^{(x_i + x_j)'\beta} \Bigl[\sum_{c=0}^C 1[c_i = c_j] \bigl(v_c + f_c l_{ij} + w_c g_{ij} + u_c m_{ij}
-        + q_c g_{ij} m_{ij} + h_c m_{ij}^2\bigr)\Bigr] + 1[i = j] e^{x_i' \gamma}
+        K_{ij} &= e^{(x_i + x_j)'\beta} \bigl[x_i' (\Lambda + A A') x_j + \textstyle\sum_{c=0}^C 1[c_i = c_j]
+        (v_c + w_c g_{ij} + u_c m_{ij}) + q\, g_{ij} m_{ij} + h\, m_{ij}^2\bigr] + 1[i = j] e^{x_i' \gamma}
 
-    x are the characteristics' ranks in the pool, c the codes (c = 0: one level that all firms have, :math:`f_0 = 1`). Firms are
-    compared by characteristics, :math:`l_{ij} = x_i' (\Lambda + A A') x_j` (in Λ also of their values) and a Gaussian
-    kernel g with a length for each, and by their own past outcomes in their principal components,
-    :math:`m_{ij} = \sum_k \lambda_k^\delta h_{ik} h_{jk}`
+    x are the characteristics' ranks in the pool (in Λ their values, too), c the codes (c = 0: one level that all firms have), g a
+    Gaussian kernel with a length for each characteristic; :math:`m_{ij} = \sum_k \lambda_k^\delta h_{ik} h_{jk}` compares the
+    firms' own past outcomes in their principal components
     (:class:`~peerattn.models.own.history.History`). All variances are at least zero: a part that does not help
     vanishes. Firm i is predicted from the others, :math:`\hat y_i = y_i - (K^{-1} y)_i / (K^{-1})_{ii}`. With
     :math:`P = K^{-1}` its weights are the partial correlations :math:`-P_{ij} / P_{ii}`: signed, and directed by the division
@@ -163,8 +160,8 @@ class Covariance:
     Attributes
     ----------
     parameters : dict of ndarray
-        Logarithms of variances and of inverse lengths (``level`` v, ``near`` w, ``past`` u, ``past_near`` q, ``past_squared`` h
-        (1 + C,), ``line`` f (C,)); ``low_rank`` A (p, 6), ``scale`` β (p,), ``noise`` γ (p,), and ``emphasis`` δ.
+        Logarithms of variances and of inverse lengths (``level`` v, ``near`` w and ``past`` u (1 + C,), ``past_near`` q,
+        ``past_squared`` h); ``low_rank`` A (p, 6), ``scale`` β (p,), ``noise`` γ (p,), and ``emphasis`` δ.
     bounds : Bounds
         How far the linear kernel is extrapolated.
     reads_past : bool

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -144,13 +143,11 @@ def fit_covariance(
 
 
 def start_parameters(p: int, c: int, past: bool) -> Parameters:
-    """Return parameters in which noise is the larger part, every kernel has a small one, and their products less."""
-    every, generator = max(p, 1), torch.Generator().manual_seed(0)
-    small, smaller = (partial(torch.full, (1 + c,), size) for size in (-3.0, -3.5))
+    """Return parameters in which noise is the larger part, every kernel has a small one, and the product of two less."""
+    every, generator, small = max(p, 1), torch.Generator().manual_seed(0), -3.0
     start = {
-        "level": torch.cat([torch.zeros(1), small()[1:]]),
-        "line": small()[1:],
-        "near": small(),
+        "level": torch.tensor([0.0, *[small] * c]),
+        "near": torch.full((1 + c,), small),
         "linear": torch.full((p,), math.log(0.3 / every)),
         "slope": torch.full((p,), math.log(0.1 / every)),
         "low_rank": 0.2 / math.sqrt(every) * torch.randn(p, RANK, generator=generator),
@@ -159,7 +156,8 @@ def start_parameters(p: int, c: int, past: bool) -> Parameters:
         "noise": torch.zeros(p),
     }
     if past:
-        start |= {"past": small(), "past_near": smaller(), "past_squared": smaller(), "emphasis": torch.tensor(0.5)}
+        start |= {"past": torch.full((1 + c,), small), "past_squared": torch.tensor(small)}
+        start |= {"past_near": torch.tensor(small - 0.5), "emphasis": torch.tensor(0.5)}
     return start
 
 

@@ -152,10 +152,10 @@ def test_the_covariance_is_that_of_its_equation(past):
             g = np.exp(-0.5 * (((x[i] - x[j]) * v["inverse_length"]) ** 2).sum())
             m = (h[i] * np.exp(v["emphasis"] * s[0])) @ h[j] if past else 0.0
             for k, same in enumerate([True, *(codes[0, i] == codes[0, j]) & (codes[0, i] > 0)]):
-                of_past = (v["past"][k] + v["past_near"][k] * g + v["past_squared"][k] * m) * m if past else 0
-                f = v["line"][k - 1] if k else 1.0
-                expected[i, j] += bool(same) * (v["level"][k] + f * linear + v["near"][k] * g + of_past)
-            expected[i, j] *= volatility[i] * volatility[j]
+                alike = v["level"][k] + v["near"][k] * g + (v["past"][k] * m if past else 0.0)
+                expected[i, j] += bool(same) * alike
+            products = v["past_near"] * g * m + v["past_squared"] * m**2 if past else 0.0
+            expected[i, j] = (expected[i, j] + linear + products) * volatility[i] * volatility[j]
     np.testing.assert_allclose(shared(theta, firms, firms)[0].numpy(), expected, rtol=1e-10)
 
 

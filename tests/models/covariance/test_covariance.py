@@ -159,6 +159,27 @@ def test_the_covariance_is_that_of_its_equation(past):
     np.testing.assert_allclose(shared(theta, firms, firms)[0].numpy(), expected, rtol=1e-10)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_padding_says_nothing(dtype):
+    """Losses and gradients of periods of different sizes in one batch are those of each period by itself."""
+    whole = panel(n=24, T=3)
+    sections = [replace(s, focal=s.focal.take(slice(k)), peers=s.peers.take(slice(k)))
+                for s, k in zip(whole, (5, 24, 11))]  # fmt: skip
+    periods = [fit._Period.of(section, History.of(sections), dtype) for section in sections]
+    parameters = {n: v.to(dtype).requires_grad_() for n, v in fit.start_parameters(3, 1, True).items()}
+
+    def found(some):
+        parts = [(q.firms, q.y, q.weight, torch.arange(len(q.y))) for q in some]
+        losses = fit._losses(parameters, *fit._padded(parts, "cpu"))
+        return losses, torch.autograd.grad(losses.sum(), list(parameters.values()))
+
+    together, alone = found(periods), [found([q]) for q in periods]
+    torch.testing.assert_close(together[0], torch.cat([losses for losses, _ in alone]), rtol=1e-5, atol=1e-6)
+    for k, gradient in enumerate(together[1]):
+        expected = sum(gradients[k] for _, gradients in alone)
+        torch.testing.assert_close(gradient, expected, rtol=1e-3, atol=1e-5)
+
+
 @pytest.mark.parametrize("alpha", [1e-3, 1.0, 1e4])
 def test_the_ridge_is_solved_by_its_columns(alpha):
     """The same inverse as that of the whole covariance, of which every other part is absent."""

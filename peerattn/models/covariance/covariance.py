@@ -75,12 +75,12 @@ def shared(parameters: Parameters, a: Features, b: Features) -> Tensor:
         K = torch.addcmul(K, v["past_near"] * near + v["past_squared"] * together, together)
     code, at = _same_code(a, b)
     if len(at):
-        same = (None if pairs is None else pairs.flatten().index_select(0, at) for pairs in (near, together))
+        same = [pairs.flatten().index_select(0, at) for pairs in (near, together) if pairs is not None]
         K = K.flatten().index_add(0, at, _alike(v, 1 + code, *same)).view(K.shape)
     return _volatility(v, a)[..., :, None] * K * _volatility(v, b)[..., None, :]
 
 
-def _alike(v: Parameters, code: int | Tensor, near: Tensor, together: Tensor | None) -> Tensor:
+def _alike(v: Parameters, code: int | Tensor, near: Tensor, together: Tensor | None = None) -> Tensor:
     """Return what firms of one level of a code share by it, by how near they are, and by their past."""
     found = torch.addcmul(v["level"][code], v["near"][code], near)
     return found if together is None else torch.addcmul(found, v["past"][code], together)

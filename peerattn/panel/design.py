@@ -138,7 +138,7 @@ class Design:
         )
         if scale != "standard" or not p:
             return design
-        x = design.filled(panel)
+        x = design.filled(panel).astype(float, copy=False)  # sums of float32 columns lose digits
         center = np.average(x, axis=0, weights=weight)
         spread = np.sqrt(np.average((x - center) ** 2, axis=0, weights=weight))
         constant = spread <= ROUNDING * np.abs(center)  # whatever the unit

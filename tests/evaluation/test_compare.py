@@ -565,8 +565,7 @@ def test_a_panel_in_files_gives_the_same_comparison(tmp_path):
         compare(models, stored, **options),
         compare(models, (f for _, f in frame.groupby("period")), **columns, **options),
     ):
-        same = {"check_column_type": False, "rtol": 1e-5, "atol": 1e-7}  # weights are found to a tolerance
-        pd.testing.assert_frame_equal(inside.predictions, outside.predictions, **same)
+        pd.testing.assert_frame_equal(inside.predictions, outside.predictions, check_column_type=False)
         assert inside.settings == outside.settings
         assert str(inside.panel.description) == str(outside.panel.description)
     with pytest.raises(InputError, match="y: X is read from files, so the outcome is a column"):

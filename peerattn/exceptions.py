@@ -87,13 +87,13 @@ def warn_user(message: Warning | str) -> None:
 
 
 def unknown_name(argument: str, what: str, name: object, options: Iterable[object]) -> InputError:
-    """Return the error for a name that is not among the options: it shows the nearest, and the first twelve.
+    """Return the error for a name that is not among the options: it shows the nearest, and the first 24.
 
     >>> unknown_name("codes", "column", "sics", ["sic", "lev"])
     InputError("codes: no column is named 'sics'. Near matches: 'sic'. Known: sic, lev.")
     """
     known = [str(option) for option in options]
-    shown = ", ".join(known[:12]) + (", ..." if len(known) > 12 else "") if known else "none"
+    shown = ", ".join(known[:24]) + (", ..." if len(known) > 24 else "") if known else "none"
     return InputError(f"{argument}: no {what} is named {name!r}.{did_you_mean(name, known)} Known: {shown}.")
 
 

@@ -141,7 +141,7 @@ class CompareOptions(SplitOptions):
     Attributes
     ----------
     models : A,B,...
-        Of industry, industry_shrunk, industry_median, kernel, cross_sectional_ridge, cross_attention, attention,
+        Of industry, industry_shrunk, industry_median, kernel, cross_sectional_ridge, covariance, cross_attention, attention,
         stacked_attention; zero, mean, firm_mean, last_value, ols, ridge, elastic_net, fama_macbeth, boosting, neighbors,
         industry_characteristics. To run one twice, give the second a name of your own: linear=attention, with --set
         linear.similarity=linear. OLS, boosting and means always run. [default: industry (if given), kernel, cross_attention
@@ -206,7 +206,7 @@ class ModelOptions(Settings):
     Attributes
     ----------
     model : NAME
-        Of industry, industry_shrunk, industry_median, kernel, cross_sectional_ridge, cross_attention, attention,
+        Of industry, industry_shrunk, industry_median, kernel, cross_sectional_ridge, covariance, cross_attention, attention,
         stacked_attention; zero, mean, firm_mean, last_value, ols, ridge, elastic_net, fama_macbeth, boosting, neighbors,
         industry_characteristics.
     task

@@ -116,6 +116,7 @@ def take_models(
     seed: int,
     settings: dict[str, dict[str, Any]],
     reference: bool = False,
+    argument: str = "--models",
 ) -> dict[str, Any]:
     """Return the requested models, by the name they are shown under, with their settings.
 
@@ -132,7 +133,7 @@ def take_models(
     check_names("--set", "model of this call", settings, ready)
     made = {}
     for own, name in ready.items():
-        with naming("--models"):
+        with naming(argument):
             lacks = needs_industry(name) and panel.industry is None
             refuse(lacks, f"{name!r} needs --industry, the column with the industry's code.")
             model = make_model(name, task=task, industry=panel.industry, random_state=seed)
@@ -145,7 +146,7 @@ def take_models(
 def take_model(options: Any, panel: Panel) -> tuple[str, Any]:
     """Return the one model of ``fit`` and ``audit``, by the name it is shown under."""
     task, settings = options.task or "forecast", read_settings(options.settings)
-    [found] = take_models([options.model], panel, task, options.seed or 0, settings).items()
+    [found] = take_models([options.model], panel, task, options.seed or 0, settings, argument="--model").items()
     return found
 
 

@@ -16,6 +16,7 @@ from sklearn.neighbors import KNeighborsRegressor
 from peerattn.exceptions import InputError, unknown_name
 from peerattn.models.attention import PeerAttentionRegressor
 from peerattn.models.common_shocks import CommonShocksRegressor
+from peerattn.models.covariance_regressor import CovariancePeerRegressor
 from peerattn.models.industry import IndustryPeerRegressor
 from peerattn.models.industry_median import IndustryMedianRegressor
 from peerattn.models.kernel import NadarayaWatsonRegressor
@@ -52,6 +53,7 @@ RECIPES: dict[str, tuple[str, type, dict[str, Any]]] = {
     "industry_shrunk": ("{industry} peers, shrunk", IndustryPeerRegressor, {"shrinkage": "leave_one_out"}),
     "industry_median": ("{industry} median", IndustryMedianRegressor, {}),
     "kernel": ("Kernel regression", NadarayaWatsonRegressor, {}),
+    "covariance": ("Peer covariance", CovariancePeerRegressor, {}),
     "cross_sectional_ridge": ("Cross-sectional ridge", CrossSectionalRidge, {"scale": "rank"}),
     "cross_attention": ("Cross-attention", PeerAttentionRegressor, {"attention": "cross"}),
     "attention": ("Peer attention", PeerAttentionRegressor, {}),
@@ -96,8 +98,8 @@ def make_model(
         ``"own_history"`` (own characteristics and past outcomes),
         ``"common_shocks"`` (those, and the shocks that all firms of a period or industry share);
         ``"industry_characteristics"`` (own and industry means); the peer models ``"industry"``, ``"industry_shrunk"``,
-        ``"industry_median"``, ``"kernel"``, ``"cross_sectional_ridge"``, ``"cross_attention"`` (searches a ``reference``),
-        ``"attention"``, ``"stacked_attention"``.
+        ``"industry_median"``, ``"kernel"``, ``"cross_sectional_ridge"``, ``"covariance"`` (both explain only),
+        ``"cross_attention"`` (searches a ``reference``), ``"attention"``, ``"stacked_attention"``.
     task : {"forecast", "explain"}, default "forecast"
         What it is for: to explain, attention reads peers' outcomes.
     industry : str, optional

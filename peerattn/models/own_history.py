@@ -17,7 +17,6 @@ from peerattn.models.attention.fitting import fit_stack
 from peerattn.models.attention.judging import HISTORY, Candidate
 from peerattn.models.learned import bounds_of, clipped
 from peerattn.models.own.losses import squared_error
-from peerattn.models.own.past import OwnHistory
 from peerattn.models.own.training import Problem, Training
 from peerattn.models.panel_forecasters import PanelForecaster, period_ranks
 from peerattn.models.pools import Rows, Section, refuse_other_kinds
@@ -140,7 +139,7 @@ class OwnHistoryRegressor(PanelForecaster):
                 training = Training.of(sections, replace(problem, purge=gap - 1))
                 for parts in (parts for each in reading for parts in each.fit(training, {})):
                     again |= parts
-            fitted = {n: _all_known(again.get(n, part)) for n, part in stack.fitted.items()}
+            fitted = {name: again.get(name, part) for name, part in stack.fitted.items()}
             self.stacks_.append(replace(stack, fitted=fitted, judged=()))
 
     def _candidates(self, problem: Problem, seed: int) -> list[Candidate]:
@@ -156,10 +155,6 @@ class OwnHistoryRegressor(PanelForecaster):
             known = np.union1d([-1, *then], shown)
             since = now - known[np.searchsorted(known, now) - 1]
         nearest = np.abs(since[:, None] - sorted(set(self.gaps))).argmin(axis=1)
-        told = view.history.told([view.seen(section) for section in self._sections(panel)])
+        history = replace(view.history, purge=0)  # what is not known by then is not shown
+        told = history.told([view.seen(section) for section in self._sections(panel)])
         return np.concatenate([self.stacks_[nearest[s.at][0]].predict([s])[0][:, 0] for s in told])
-
-
-def _all_known(part: Any) -> Any:
-    """Return a part that reads all that a call shows: what is not known by then is not shown."""
-    return replace(part, purge=0) if isinstance(part, OwnHistory) else part

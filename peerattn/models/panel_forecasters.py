@@ -19,6 +19,7 @@ from peerattn.models.pools import others_mean, refuse_other_kinds
 from peerattn.models.two_stage import independent_columns
 from peerattn.panel.design import Design
 from peerattn.panel.panel import Panel
+from peerattn.panel.time_order import refuse_other_periods
 
 ALPHAS = np.logspace(-2, 5, 15)
 
@@ -261,11 +262,6 @@ class IndustryMeansRegressor(PanelForecaster):
 
 def period_ranks(asked: pd.Index, known: pd.Index) -> tuple[np.ndarray, np.ndarray]:
     """Return common integer ranks of two sets of period labels."""
-    try:
-        ranks = pd.factorize(asked.append(known), sort=True)[0]
-    except TypeError as error:
-        raise InputError(
-            f"periods of X such as {asked[0]!r} ({asked.dtype}) cannot be compared with those of fit, such as {known[0]!r} "
-            f"({known.dtype}): give them one type."
-        ) from error
+    refuse_other_periods(asked, known)
+    ranks = pd.factorize(asked.append(known), sort=True)[0]
     return ranks[: len(asked)], ranks[len(asked) :]

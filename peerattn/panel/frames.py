@@ -75,7 +75,8 @@ def read_frame(source: Any) -> pd.DataFrame:
 def _read_file(path: Path) -> pd.DataFrame:
     kind, read = _READERS.get(path.suffix.lower(), ("", ""))
     known = ", ".join(sorted(_READERS))
-    refuse(not kind, f"{path}: unknown kind of file {path.suffix!r}; known are {known}.")
+    named = bool(path.suffix) or path.exists()
+    refuse(named and not kind, f"{path}: unknown kind of file {path.suffix!r}; known are {known}.")
     refuse(not path.is_file(), f"{path}: no such file.")
     tool: Any = pd
     if kind == "statistical":  # codes stay codes, dates are dates, missing values of every letter are NaN

@@ -26,12 +26,13 @@ def refusing() -> Iterator[None]:
         yield
     except Exception as error:
         arrow, said = type(error).__module__ == "pyarrow.lib", str(error)
-        if isinstance(error, InputError) or not (arrow or isinstance(error, ValueError | OverflowError)):
+        number = isinstance(error, ValueError | OverflowError) or said.startswith("float() argument")
+        if isinstance(error, InputError) or not (arrow or number):
             raise
         if arrow or isinstance(error, UnicodeError):
             said = f"X holds text that is no valid Unicode: replace or drop such characters ({ascii(said)[:200]})."
-        elif said.startswith("could not convert"):
-            said = f"X and y must hold numbers: {said}"
+        elif said.startswith(("could not convert", "float() argument")):
+            said = f"X and y must hold numbers (of a frame, X may hold codes as text, too): {said}"
         raise InputError(said) from error
 
 

@@ -117,3 +117,22 @@ def span_of(label: object) -> pd.Period | None:
     except (ValueError, TypeError):
         return None
     return None if span is pd.NaT or span.year < 1000 else span  # "01-03" is no day of year 1
+
+
+def kind_of(labels: pd.Index) -> str:
+    """Return of which kind period labels are: those of two kinds cannot be compared."""
+    if isinstance(labels, pd.PeriodIndex):
+        return f"period of frequency {labels.freqstr}"
+    if isinstance(labels, pd.DatetimeIndex):
+        return f"timestamp {'without' if labels.tz is None else 'with'} time zone"
+    whole = pd.api.types.is_integer_dtype(labels.dtype)
+    return "yyyymm" if whole and labels.min() >= 100_000 else labels.inferred_type
+
+
+def refuse_other_periods(asked: pd.Index, known: pd.Index) -> None:
+    """Raise where the periods of a call are of another kind than those of fit."""
+    if len(asked) and len(known) and kind_of(asked) != kind_of(known):
+        ours, theirs = (f"{each.tolist()[0]!r} ({kind_of(each)})" for each in (known, asked))
+        raise InputError(
+            f"periods of X such as {theirs} cannot be compared with those of fit, such as {ours}: give them one type."
+        )

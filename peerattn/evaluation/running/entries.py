@@ -167,9 +167,21 @@ class Entry:
         return model.fit(X[known], y[known] if reads_rows(model) else y[known].to_numpy())
 
     def predict(self, model: Any, fold: FoldRows) -> np.ndarray:
-        """Return one finite prediction for each test row, or raise naming this model."""
-        X, y = self._read(fold, fold.call)
-        return self._checked(_fitted(model).predict(X, **self._outcomes(y)), fold)
+        """Return one finite prediction for each test row, or raise naming this model.
+
+        Where outcomes have dates of their own, an explanation is shown those of its own period alone: earlier ones are not surely
+        known by then.
+        """
+        if not (fold.dated and self.shown_outcomes):
+            X, y = self._read(fold, fold.call)
+            return self._checked(_fitted(model).predict(X, **self._outcomes(y)), fold)
+        every, predicted = fold.call.X.index.get_level_values(1), np.empty(len(fold.call.y))
+        for period in every.unique():
+            at = np.flatnonzero(every == period)
+            now = fold.asking(fold.call.X.iloc[at], fold.call.y.iloc[at])
+            X, y = self._read(now, now.call)
+            predicted[at] = _fitted(model).predict(X, **self._outcomes(y))
+        return self._checked(predicted, fold)
 
     def network(self, model: Any, fold: FoldRows, at: np.ndarray) -> PeerNetwork | None:
         """Return the peers of some rows of the call; None for a model that has none.

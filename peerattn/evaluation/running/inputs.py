@@ -84,7 +84,7 @@ class FoldRows:
     """Training and test rows of one fold, as every model gets them: ``train`` and ``call``.
 
     Models are called with all rows of the tested periods, so that no firm loses a peer; ``scored`` are the positions of the test
-    rows among them.
+    rows among them. ``dated``: whether outcomes have dates at which they are known.
     """
 
     train: Panel | Frames
@@ -98,7 +98,7 @@ class FoldRows:
             self.train, self.call = plain.take(train), plain.take(call)
         else:
             self.train, self.call = (Frames(panel.X.iloc[rows], panel.y.iloc[rows]) for rows in (train, call))
-        self.scored = np.searchsorted(call, test)
+        self.scored, self.dated = np.searchsorted(call, test), panel.known_at is not None
         self._encoder: PanelEncoder | None = None
         self._encoded: dict[bool, pd.DataFrame] = {}
 

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from peerattn.exceptions import InputError, refuse
-from peerattn.panel.time_order import in_time
+from peerattn.panel.time_order import in_time, kind_of
 from peerattn.render import show_label
 
 
@@ -28,10 +28,10 @@ def first_known(given: pd.Index, periods: pd.Index) -> np.ndarray:
     """Return the first period by which each row's outcome is known, as a position; beyond the last: never."""
     at, known = np.full(len(given), len(periods)), ~np.asarray(given.isna())
     labels = in_time(given[known].infer_objects(), "known_at", check=False)
-    if len(labels) and _kind(labels) != _kind(periods):
+    if len(labels) and kind_of(labels) != kind_of(periods):
         raise InputError(
-            f"known_at must hold period labels of the type of X's (such as {periods[0]}, {_kind(periods)}); got "
-            f"{labels.tolist()[0]!r}, {_kind(labels)}. Convert it: labels of different types cannot be compared."
+            f"known_at must hold period labels of the type of X's (such as {periods[0]}, {kind_of(periods)}); got "
+            f"{labels.tolist()[0]!r}, {kind_of(labels)}. Convert it: labels of different types cannot be compared."
         )
     at[known] = periods.searchsorted(labels)
     return at
@@ -51,12 +51,3 @@ def too_late(fold: Any, time: tuple[np.ndarray, pd.Index], known: np.ndarray | N
     late = 0 if known is None else int((known[train] > origin).sum())
     said = f"whose outcome is not yet known (known_at) in {show_label(periods[origin])}, which it predicts"
     return f"learns from {late:,} rows {said}: outcomes that are known after the origin" if late else ""
-
-
-def _kind(labels: pd.Index) -> str:
-    if isinstance(labels, pd.PeriodIndex):
-        return f"period of frequency {labels.freqstr}"
-    if isinstance(labels, pd.DatetimeIndex):
-        return f"timestamp {'without' if labels.tz is None else 'with'} time zone"
-    whole = pd.api.types.is_integer_dtype(labels.dtype)
-    return "yyyymm" if whole and labels.min() >= 100_000 else labels.inferred_type

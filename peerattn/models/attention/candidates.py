@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
+from sklearn.dummy import DummyRegressor
 
 from peerattn.models.attention.heads import Heads, Member, Settings
 from peerattn.models.attention.judging import COMMON, HISTORY, PEERS, SHAPE, Candidate, Parts, candidate
@@ -50,6 +51,7 @@ def own_candidates(problem: Problem, seed: int, own: Any = "flexible") -> list[C
         found.append(candidate("estimator", SHAPE, lambda t, _: fit_estimator(t, own)))
     elif flexible:
         found += [
+            candidate("mean", SHAPE, lambda t, _: fit_estimator(t, DummyRegressor(), by_place=True)),
             candidate("curves", SHAPE, lambda t, _: fit_curves(t)),
             candidate("trees", SHAPE, lambda t, _: fit_trees(t)),
             candidate("forest", SHAPE, lambda t, _: fit_forest(t, seed)),

@@ -96,7 +96,8 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
         Standard errors that a candidate pays, a peer candidate twice as many, means of shown outcomes none. None: heads enter in
         full, unjudged.
     purge : int, default 0
-        Periods before each held-out block that are not learned from. With outcomes over h periods, h − 1.
+        Periods before each held-out block that are not learned from, and before each period of which no past outcome is read.
+        With outcomes over h periods, h − 1.
     firm, period : str
         Names of the index levels (or columns) with the labels.
     random_state : int, RandomState or None
@@ -161,8 +162,9 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
             A panel's rows look to the other rows of their period *in this call*; arrays look to the training rows. Files are
             read one period at a time.
         outcomes : Series or array-like (n,), or str (the column, of files), optional
-            Outcomes of the rows of ``X``, for ``task="explain"``: each firm is predicted from those of the others, never its
-            own; NaN = unknown.
+            Outcomes of the rows of ``X``, for ``task="explain"``: each firm is predicted from those of the others of its period,
+            never its own of that period or a later one; those of earlier periods are its past, so that a call of several
+            periods knows more of it than calls of one each. NaN = unknown.
         reference : Reference, frame, or pair (X_ref, y_ref), optional
             Cross-attention: the universe to search instead of fit's. Self-attention on a panel: further firms to search.
         peer_weight : Series or array-like (n,), optional

@@ -190,7 +190,7 @@ class Evidence:
         """Return why a group cannot be judged on the held-out cross-sections, or nothing."""
         judged = [section for each in self.judged for section in each.origin.judged]
         if not judged:
-            return "fewer than 50 known outcomes, or one period to learn from and to judge by"
+            return "fewer than 50 known outcomes, or one period (but for those that are purged)"
         n = effective_number([len(section.focal) for section in judged])
         if group in (COMMON, PEERS) and self.problem.dated and not self.problem.outcomes and too_few(n):
             return f"{n:.1f} periods to judge by, where a forecast needs {FEW_PERIODS}"
@@ -228,12 +228,14 @@ class Evidence:
         table, held = evidence_of(stages), self._held_out()
         for group in GROUPS:
             reason = self.unjudged(group) if group in tried else "not tried"
-            table.loc[group, "judged"], table.loc[group, "reason"] = not reason, reason
+            stage = stages[group]
+            below = "" if stage.entered() or not stage.bar > 0 else f"none entered: t must exceed {stage.bar:.2f}"
+            table.loc[group, "judged"], table.loc[group, "reason"] = not reason, reason or below
         if held is None:
             return table, pd.DataFrame(columns=["r2", "gain"])
         table["periods"] = round(held.n_periods, 1)
         losses = [loss_of(self.problem.loss, b, held.y) @ held.weight for b in (0 * bases[0], *bases)]
-        r2 = [1 - float(each / losses[0]) for each in losses[1:]]
+        r2 = [1 - float(each / (losses[0] or np.nan)) for each in losses[1:]]
         steps = pd.DataFrame({"r2": r2, "gain": np.diff(r2, prepend=0.0)}, index=["own lines", *GROUPS])
         return table, steps.rename_axis("step")
 

@@ -44,12 +44,14 @@ def too_few(n_periods: float) -> bool:
 class Stage:
     """What one group of candidates adds to the groups before it.
 
-    ``weights`` by column of the problem; ``t`` of their sum's score, ``gain`` the relative fall of the held-out loss.
+    ``weights`` by column of the problem; ``t`` of their sum's score, ``gain`` the relative fall of the held-out loss; ``bar``
+    what the t of a column must exceed.
     """
 
     weights: dict[Any, float]
     t: float
     gain: float
+    bar: float = float("nan")
 
     def entered(self) -> list[Any]:
         """Return the columns of positive weight."""
@@ -87,20 +89,18 @@ def weigh(
 ) -> Stage:
     r"""Return the weights of one group's candidates, given the stack of the groups before it.
 
-    .. math:: w = \arg\min_{w \ge 0,\, \sum_{m \in k} w_m \le 1 - \kappa^2 / \max_{m \in k} t_m^2}
-              \sum_t L_t^{-1} \sum_{i} \ell(B_i + \textstyle\sum_m w_m D_{mi}, y_i)
-              + 2 \kappa^2 \sum_m w_m \frac{se_m}{t_m}, \qquad t_m = s_m / se_m
+    .. math:: w = \Bigl(1 - \frac{\kappa^2}{\max_m t_m^2}\Bigr)
+              \arg\min_{u \ge 0,\, \sum_m u_m \le 1}
+              \sum_t L_t^{-1} \sum_{i} \ell(B_i + \textstyle\sum_m u_m D_{mi}, y_i), \qquad t_m = s_m / se_m
 
     with B the stack so far, :math:`D_m = P_m - B`, :math:`L_t` the period's mean loss (generalised least squares),
     :math:`s_m = \sum_i D_{mi} e_i / L_t` the score of candidate m at w = 0 (the encompassing test of Harvey, Leybourne and
-    Newbold 1998) and se its standard error, clustered by firm and period (Cameron, Gelbach and Miller 2011). A penalty that
-    falls with t is the adaptive lasso's (Zou 2006), with the sign constraint the non-negative garrote (Breiman 1995): one
-    candidate alone gets :math:`\min(1, w_{LS}) (1 - \kappa^2 / t^2)_+`, nothing below κ standard errors, nearly all of it far
-    above. The bound of a sum shrinks what least squares would make larger than it is by as much as all else.
-    A candidate enters where t exceeds the quantile of Student's t with G − 1 degrees of freedom, of G clusters, that has the
-    probability of κ under the normal distribution: a test. How far one that entered is shrunk is no test, and is κ's own.
-    The period's mean of a difference and what it has beside that make up one prediction: they are of two kinds k (``kinds``,
-    one a column; by default all are of one), and the weights of each have a sum of their own. κ may differ between columns, (M,).
+    Newbold 1998) and se its standard error, clustered by firm and period (Cameron, Gelbach and Miller 2011). A candidate enters
+    where t exceeds the quantile of Student's t with G − 1 degrees of freedom, of G clusters, that has the probability of κ under
+    the normal distribution: a test. The group is then shrunk as a whole, by the factor that the non-negative garrote (Breiman
+    1995; of groups, Yuan and Lin 2006) has for the clearest of them alone: nothing at κ standard errors, hardly far above.
+    The period's mean of a difference and what it has beside that make up one prediction: they are of two kinds (``kinds``,
+    one a column; by default all are of one), each with a sum and a factor of its own. κ may differ between columns, (M,).
     Where firms read each other's outcomes (``mutual``), the hypothesis tested is that what the stack leaves is independent
     between firms: errors are clustered by firm, and the variance is doubled, as what i learns from j and j from i may be one
     product. A common shock is what is looked for there; its size, which differs from period to period, is no error.
@@ -113,13 +113,13 @@ def weigh(
     rows = np.einsum("nkm,nk->nm", D, slope) * held.weight[:, None]
     score, error = rows.sum(0), _errors(rows, held, mutual)
     t = np.divide(score, error, out=np.zeros_like(score), where=error > 0)
-    open_ = t > _bar(kappa, held, mutual)
-    most = 1 - np.square(kappa / np.where(open_, t, np.inf))
-    penalty = score * (1 - most)
+    bar = _bar(kappa, held, mutual)
+    open_ = t > bar
     w = np.zeros(len(t))
     if open_.any():
         members = _members(kinds, len(t))[:, open_]
-        w[open_] = _minimum(D[..., open_], held, penalty[open_], most[open_], loss, members)
+        factor = (members * (1 - np.square(kappa / np.where(open_, t, 1)))[open_]).max(axis=1)
+        w[open_] = _minimum(D[..., open_], held, loss, members) * (factor @ members)
     added = held.base + D @ w
     before, after = (float(loss_of(loss, p, held.y) @ held.weight) for p in (held.base, added))
     together = rows @ w if w.any() else rows[:, [int(np.argmax(t))]].sum(1)
@@ -128,6 +128,7 @@ def weigh(
         dict(zip(columns, w.tolist(), strict=True)),
         float(together.sum() / se) if se > 0 else float("nan"),
         1 - after / before if before > 0 else 0.0,
+        float(bar.min()),
     )
 
 
@@ -137,19 +138,16 @@ def _members(kinds: Sequence[Any], M: int) -> np.ndarray:
     return np.asarray(np.arange(numbers.max() + 1)[:, None] == numbers)
 
 
-def _minimum(
-    D: np.ndarray, held: HeldOut, penalty: np.ndarray, most: np.ndarray, loss: Loss, members: np.ndarray
-) -> np.ndarray:
-    """Return the weights of least penalised loss, non-negative, those of a kind of sum at most the ``most`` of its columns."""
+def _minimum(D: np.ndarray, held: HeldOut, loss: Loss, members: np.ndarray) -> np.ndarray:
+    """Return the weights of least loss, non-negative, those of a kind of sum at most one."""
     size = float(loss_of(loss, held.base, held.y) @ held.weight) or 1.0
 
     def value(w: np.ndarray) -> tuple[float, np.ndarray]:
         at = held.base + D @ w
         slope = np.einsum("nkm,nk,n->m", D, gradient(loss, at, held.y), held.weight)
-        total = loss_of(loss, at, held.y) @ held.weight
-        return float(total + 2 * penalty @ w) / size, (slope + 2 * penalty) / size
+        return float(loss_of(loss, at, held.y) @ held.weight) / size, slope / size
 
-    sums = LinearConstraint(members.astype(float), -np.inf, (members * most).max(axis=1))
+    sums = LinearConstraint(members.astype(float), -np.inf, 1.0)
     start, options = np.zeros(D.shape[-1]), {"ftol": 1e-14, "maxiter": 500}
     bounds = [(0.0, 1.0)] * len(start)
     w = minimize(value, start, jac=True, method="SLSQP", bounds=bounds, constraints=sums, options=options).x

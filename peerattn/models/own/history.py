@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 
 from peerattn.models.own.bounds import CLIP
-from peerattn.models.pools import Section
+from peerattn.models.pools import Section, refuse_other_kinds
+from peerattn.panel.time_order import refuse_other_periods
 
 WINDOW = 96  # past periods that a firm's history reaches back
 FEW = 6.0  # squared length below which a firm's past counts less
@@ -21,6 +22,8 @@ FEW = 6.0  # squared length below which a firm's past counts less
 class History:
     """Outcomes of firms (rows) and periods (columns, increasing); NaN where unknown.
 
+    Those of the last ``purge`` periods before one are not known by then: nothing reads them.
+
     Examples
     --------
     >>> table = pd.DataFrame([[1.0, 5.0], [3.0, 3.0]], ["A", "B"], [2001, 2002])
@@ -29,9 +32,10 @@ class History:
     """
 
     table: pd.DataFrame
+    purge: int = 0
 
     @classmethod
-    def of(cls, sections: Iterable[Section]) -> History:
+    def of(cls, sections: Iterable[Section], purge: int = 0) -> History:
         """Return the known outcomes of dated cross-sections: of the peers, and of focal firms that are not among them."""
         known = [
             pd.Series(rows.y[there], rows.label[there], name=section.period)
@@ -43,24 +47,32 @@ class History:
             if there.any()
         ]
         if not known:
-            return cls(pd.DataFrame(np.zeros((0, 0))))
+            return cls(pd.DataFrame(np.zeros((0, 0))), purge)
         firm, firms = pd.factorize(known[0].index.append([each.index for each in known[1:]]), sort=True)
         period, periods = pd.factorize(pd.Index([each.name for each in known]), sort=True)
         raw = np.full((len(firms), len(periods)), np.nan)
         raw[firm, period.repeat([len(each) for each in known])] = np.concatenate(known)
-        return cls(pd.DataFrame(raw, firms, periods))
+        return cls(pd.DataFrame(raw, firms, periods), purge)
 
     def told(self, seen: Sequence[Section]) -> list[Section]:
         """Return cross-sections with what is known of the firms' past: this history, and the outcomes that they show."""
+        self._refuse_other_labels(seen)
         later = History.of([section.unknown() for section in seen]).table
         new = later.loc[:, ~later.columns.isin(self.table.columns)]
-        past = self if new.empty else History(_in_order(self.table, new))
+        past = self if new.empty else History(_in_order(self.table, new), self.purge)
         return [replace(section, past=past) for section in seen]
+
+    def _refuse_other_labels(self, sections: Sequence[Section]) -> None:
+        """Raise where firms or periods are of another type than these: no firm would be known by its past."""
+        dated = [section for section in sections if section.period is not None]
+        refuse_other_periods(pd.Index([section.period for section in dated]), self.table.columns)
+        for section in dated[:1]:
+            refuse_other_kinds(self.table.index, section.focal.label)
 
     def since(self, period: Any) -> History:
         """Return what periods after this one may still read: it, and those of the window before it."""
-        start = max(0, int(self.table.columns.searchsorted(period, side="right")) - WINDOW)
-        return History(self.table.iloc[:, start:].dropna(how="all"))
+        start = max(0, int(self.table.columns.searchsorted(period, side="right")) - WINDOW - self.purge)
+        return History(self.table.iloc[:, start:].dropna(how="all"), self.purge)
 
     @cached_property
     def standardised(self) -> np.ndarray:
@@ -71,24 +83,23 @@ class History:
         return np.nan_to_num(np.clip(scaled, -CLIP, CLIP)).astype(np.float32)
 
     def before(self, period: Any, firms: pd.Index, window: int = WINDOW) -> np.ndarray:
-        """Return the last ``window`` standardised outcomes strictly before a period, (n, window), the latest last."""
+        """Return the last ``window`` standardised outcomes known before a period, (n, window), the latest last."""
         past = np.zeros((len(firms), window))
-        end = 0 if period is None else int(self.table.columns.searchsorted(period))
+        end = 0 if period is None else int(self.table.columns.searchsorted(period)) - self.purge
         start = max(0, end - window)
         if end > start:
             at = self.table.index.get_indexer(firms)
             past[at >= 0, window - (end - start) :] = self.standardised[at[at >= 0], start:end]
         return past
 
-    def own_past(
-        self, sections: Sequence[Section], purge: int = 0
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def own_past(self, sections: Sequence[Section]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return each focal firm's last known outcome in the window before its period, their mean, and their number, (n,) each.
 
-        Outcomes of the last ``purge`` periods before it are not known by then. Zero where there is none.
+        Zero where there is none.
         """
+        self._refuse_other_labels(sections)
         firms, periods = self.table.index, self.table.columns
-        ends = [0 if s.period is None else int(periods.searchsorted(s.period)) - purge for s in sections]
+        ends = [0 if s.period is None else int(periods.searchsorted(s.period)) - self.purge for s in sections]
         end = np.repeat(np.maximum(ends, 0), [len(section.focal) for section in sections])
         labels = [section.focal.label for section in sections]
         at, start = firms.get_indexer(labels[0].append(labels[1:])), np.maximum(end - WINDOW, 0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -26,7 +25,6 @@ class OwnHistory:
     characteristics of curves do); or, with ``trees``, gradient boosting on characteristics, codes and these.
     """
 
-    purge: int
     shrink: float  # λ; infinite where firms do not differ
     slope: np.ndarray  # (2,) of the effect and of the last residual
     bounds: tuple[float, float] = (-np.inf, np.inf)  # of the last residual
@@ -35,7 +33,7 @@ class OwnHistory:
     def predict(self, sections: Sequence[Section]) -> list[np.ndarray]:
         """Return the prediction of every focal row of each cross-section, (n_focal, 1); NaN without a past."""
         # all see one table, of which each reads what lies before it
-        columns, known = past_columns(sections[0].past, sections, self.shrink, self.purge)
+        columns, known = past_columns(sections[0].past, sections, self.shrink)
         if self.trees is not None:
             found = self.trees.of(stacked_rows(sections), columns)
         else:
@@ -46,10 +44,10 @@ class OwnHistory:
 
 
 def past_columns(
-    past: History, sections: Sequence[Section], shrink: float, purge: int
+    past: History, sections: Sequence[Section], shrink: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return each focal firm's effect, last residual and number of past ones, (n, 3), and who has a past."""
-    last, mean, n = past.own_past(sections, purge)
+    last, mean, n = past.own_past(sections)
     effect = mean * n / np.maximum(n + shrink, 1e-12) if np.isfinite(shrink) else np.zeros(len(n))
     return np.column_stack([effect, last, n]), n > 0
 
@@ -60,23 +58,22 @@ def fit_history(training: Training, *, lag: bool, trees: bool = False) -> OwnHis
     With fewer than 50 training rows that have a past a firm effect is the mean of the past as it is (λ = 0), which the
     candidates' problem shrinks; nothing else can be fitted then.
     """
-    past, purge = training.history, training.problem.purge
+    past = training.history
     if not (training.problem.dated and training.problem.reads_past):
         return None
-    _, known = past_columns(past, training.sections, 0.0, purge)
+    _, known = past_columns(past, training.sections, 0.0)
     few = known.sum() < FEW_ROWS
     within, between = (0.0, 1.0) if few else variance_components(past.table.to_numpy(float))
     shrink = within / between if between > 0 else np.inf
-    made: dict[str, Any] = {"purge": purge, "shrink": shrink}
     if not (lag or trees):
-        return OwnHistory(**made, slope=np.array([1.0, 0.0])) if between > 0 else None
+        return OwnHistory(shrink, slope=np.array([1.0, 0.0])) if between > 0 else None
     if few:
         return None
-    columns, _ = past_columns(past, training.sections, shrink, purge)
+    columns, _ = past_columns(past, training.sections, shrink)
     if trees:
-        return OwnHistory(**made, slope=np.zeros(2), trees=fit_trees(training, columns))
+        return OwnHistory(shrink, slope=np.zeros(2), trees=fit_trees(training, columns))
     y = np.concatenate([section.focal.y for section in training.residuals])[known]
     low, high = np.quantile(columns[known, 1], [0.01, 0.99])
     last = columns[known, 1].clip(low, high)
     slope = last @ y / max(float(last @ last), 1e-300)
-    return OwnHistory(**made, slope=np.array([0.0, slope]), bounds=(float(low), float(high)))
+    return OwnHistory(shrink, slope=np.array([0.0, slope]), bounds=(float(low), float(high)))

@@ -86,7 +86,7 @@ class Training:
     @cached_property
     def history(self) -> History:
         """What own lines leave of the firms' outcomes, by period."""
-        return History.of(self.residuals)
+        return History.of(self.residuals, self.problem.purge)
 
     @property
     def view(self) -> View:

@@ -21,7 +21,8 @@ from peerattn.evaluation.running.entries import (
 )
 from peerattn.evaluation.running.store import DamagedPieceWarning
 from peerattn.exceptions import InputError
-from peerattn.models import IndustryPeerRegressor, PeerAttentionRegressor
+from peerattn.models import CovariancePeerRegressor, IndustryPeerRegressor, PeerAttentionRegressor
+from peerattn.panel import read_panel
 
 CV = WalkForward(test_periods=4, refit_every=2)
 
@@ -292,3 +293,29 @@ def test_audits_are_kept(panel, tmp_path):
     assert list(run(panel, models, cv=cv, audit=True).audit) == ["Peers"]
     with pytest.raises(InputError, match="audit: no model is named 'Ridg'"):
         run(panel, models, audit=["Ridg"])
+
+
+def test_an_explanation_reads_no_past_that_is_known_later():
+    """An outcome that becomes known in 2040 moves no later explanation, of its own firm or another; one known at once does."""
+    rng = np.random.default_rng(0)
+    index = pd.MultiIndex.from_product([range(30), range(2000, 2016)], names=["firm", "period"])
+    firm, period = (index.get_level_values(level) for level in index.names)
+    y = rng.normal(size=(30, 16)).cumsum(axis=1).ravel()
+    frame = pd.DataFrame({"x": rng.normal(size=480), "y": y, "known": period + 1}, index)
+    at = (firm == 3) & (period == 2012)
+    models = {"covariance": CovariancePeerRegressor(random_state=0)}
+
+    def explained(frame, **dates):
+        panel = read_panel(frame.reset_index(), outcome="y", **dates)
+        cv, options = WalkForward(5, 5), {"task": "explain", "verbose": False}
+        found = compare(models, panel, cv=cv, **options).predictions.set_index(["firm", "period"])
+        return found[["covariance", OWN_HISTORY]]
+
+    frame.loc[at, "known"] = 2040
+    moved = frame.assign(y=frame["y"] + 5.0 * at)
+    later = [(3, t) for t in range(2013, 2016)]
+    pd.testing.assert_frame_equal(
+        explained(frame, known_at="known").loc[later], explained(moved, known_at="known").loc[later]
+    )
+    now = [explained(each.drop(columns="known")).loc[later] for each in (frame, moved)]
+    assert ((now[0] - now[1]).abs().max() > 0).all()

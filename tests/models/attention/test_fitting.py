@@ -204,6 +204,47 @@ def test_purged_outcomes_are_not_read():
     assert free.predict(call, outcomes=told).equals(before), "the purge is of the fit"
 
 
+def test_peers_read_no_purged_outcomes_either():
+    """The covariance of firms' past does not read the last two periods' outcomes; that of the third before, it does."""
+    X, y = data()
+    model = PeerAttentionRegressor(task="explain", n_heads=1, own="linear", purge=2, kappa=0.0, random_state=0).fit(X, y)
+    assert "covariance" in model.stack_.fitted
+    entering(model, {"shape": {}, "history": {}, "common": {}, "peers": {"covariance": 1.0}})
+    call, told = (
+        z[z.index.get_level_values("period") >= PERIODS - 4].rename(index=lambda t: t + 10, level="period") for z in (X, y)
+    )
+    before, moved = model.predict(call, outcomes=told), told.copy()
+    moved[call.index.get_level_values("period") == PERIODS + 6] += np.random.default_rng(0).normal(
+        size=(call.index.get_level_values("period") == PERIODS + 6).sum()
+    )
+    move = (model.predict(call, outcomes=moved) - before).abs().groupby("period").max()
+    assert list(move > 0) == [True, False, False, True]
+
+
+@pytest.mark.parametrize("task", ["forecast", "explain"])
+@pytest.mark.parametrize(
+    ("firm", "period", "match"),
+    [
+        (str, int, "firm labels are integers .such as 0. in one place, text"),
+        (int, str, r"periods of X such as '20\d\d' .string. cannot be compared with those of fit, such as 20\d\d .integer."),
+        (int, lambda t: 100 * t + 12, r"periods of X such as 20\d\d12 .yyyymm."),
+    ],
+)
+def test_a_past_under_labels_of_another_type_is_refused(task, firm, period, match):
+    panel = simulate_panel(40, 10, 2, random_state=0)
+    firms, periods = (panel.X.index.get_level_values(level).factorize()[0] for level in ("firm", "period"))
+    labels = [firms, periods + 2000]
+    index = pd.MultiIndex.from_arrays(labels, names=["firm", "period"])
+    X, effect = panel.X.set_axis(index), 3 * np.random.default_rng(0).normal(size=40)
+    y = pd.Series(panel.y.to_numpy() + effect[labels[0]], index)
+    model = PeerAttentionRegressor(task=task, n_heads=0, own="linear", random_state=0).fit(X, y)
+    assert model.stack_.stages["history"].entered()
+    other = pd.MultiIndex.from_tuples([(firm(i), period(t)) for i, t in index], names=["firm", "period"])
+    shown = {"outcomes": y.set_axis(other)} if task == "explain" else {}
+    with pytest.raises(InputError, match=match):
+        model.predict(X.set_axis(other), **shown)
+
+
 def test_a_firm_without_a_past_gets_the_stack_that_was_weighed_without_history():
     """By hand, beside firms with a past in the same period."""
     X, y = data()

@@ -28,7 +28,7 @@ def held_out(n=40, T=8, seed=0, K=1):
     return held, {name: D[:, :, k] for k, name in enumerate("abc")}
 
 
-def penalised(held, columns, kappa, mutual=False):
+def scores_of(held, columns, kappa, mutual=False):
     """Return scores, standard errors, weights of rows and κ by plain loops over firms and periods."""
     e = held.y - held.base[:, 0]
     losses = {
@@ -68,24 +68,25 @@ def test_the_weights_solve_the_quadratic_programme(kappa, mutual, scale, kinds):
     options = {"mutual": mutual, "kinds": kinds}
     found = np.array(list(weigh(held, columns, squared_error, kappa, **options).weights.values()))
     members = np.array([[kind == k for kind in kinds or "www"] for k in set(kinds or "w")])
-    score, error, weight, bar = penalised(held, columns, kappa, mutual)
+    score, error, weight, bar = scores_of(held, columns, kappa, mutual)
     t = score / error
     open_ = t > bar
-    most = (members * np.where(open_, 1 - (kappa / t) ** 2, 0)).max(1)
+    factor = (members * np.where(open_, 1 - (kappa / t) ** 2, 0)).max(1) @ members
     Z, e = np.stack([c[:, 0] for c in columns.values()], axis=1), held.y - held.base[:, 0]
 
     def objective(w):
-        return weight @ (e - Z @ w) ** 2 + 2 * (kappa**2 * error / np.where(open_, t, 1)) @ w
+        return weight @ (e - Z @ w) ** 2
 
     best = minimize(
         objective, np.zeros(3), method="SLSQP", options={"ftol": 1e-14, "maxiter": 500},
-        bounds=[(0, 1 if o else 0) for o in open_], constraints={"type": "ineq", "fun": lambda w: most - members @ w},
+        bounds=[(0, 1 if o else 0) for o in open_], constraints={"type": "ineq", "fun": lambda w: 1 - members @ w},
     ).x  # fmt: skip
-    np.testing.assert_allclose(found, best, atol=2e-4)
-    assert objective(found) <= objective(best) * (1 + 1e-8)
-    assert (found >= 0).all() and (members @ found <= most + 1e-6).all()
+    np.testing.assert_allclose(found, factor * best, atol=2e-4)
+    least = found / np.where(factor > 0, factor, 1)
+    assert objective(least) <= objective(best) * (1 + 1e-8)
+    assert (found >= 0).all() and (members @ least <= 1 + 1e-6).all()
     if scale < 1 and kappa < 1:
-        assert (most - members @ found).min() == pytest.approx(0, abs=1e-6)
+        assert (members @ least).max() == pytest.approx(1, abs=1e-6)
 
 
 @pytest.mark.parametrize("loss", [squared_error, huber], ids=["squares", "Huber"])
@@ -109,7 +110,7 @@ def test_one_candidate_alone_is_the_garrote(name, kappa, scale):
     """Whatever least squares would make larger than it is counts as it is, and is shrunk by as much."""
     held, columns = held_out()
     alone = {name: scale * columns[name]}
-    score, error, weight, bar = penalised(held, alone, kappa)
+    score, error, weight, bar = scores_of(held, alone, kappa)
     (found,) = weigh(held, alone, squared_error, kappa, mutual=False).weights.values()
     t = score[0] / error[0]
     least_squares = score[0] / (weight @ alone[name][:, 0] ** 2)
@@ -124,8 +125,8 @@ def test_kappa_is_read_as_students_quantile_of_the_clusters(n_periods):
     held, columns = held_out(n=12, T=n_periods)
     df = (12 if n_periods < stack.FEW_PERIODS else 4) - 1
     expected = stats.t.isf(stats.norm.sf(2.0), df)
-    assert penalised(held, columns, 2.0)[3] == pytest.approx(expected)
-    score, error, *_ = penalised(held, columns, 2.0)
+    assert scores_of(held, columns, 2.0)[3] == pytest.approx(expected)
+    score, error, *_ = scores_of(held, columns, 2.0)
     bar = score[1] / error[1]
     at = stats.norm.isf(stats.t.sf(bar, df))  # the κ at which this candidate stands exactly at the bar
     alone = {"b": columns["b"]}

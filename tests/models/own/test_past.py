@@ -65,7 +65,7 @@ def test_past_columns_are_those_of_plain_loops(purge):
         ]
     )
     for section in training.sections:
-        found, has = past_columns(training.history, [section], 3.0, purge)
+        found, has = past_columns(training.history, [section], 3.0)
         for i, firm in enumerate(section.focal.label):
             before = known[
                 [k for k in known.index if k[0] == firm and k[1] < section.period - purge]
@@ -150,7 +150,7 @@ def autoregression(X, y):
     training = Training.of(given, problem())
     model = fit_history(training, lag=True)
     found = model.predict([told(training, last)])[0] - training.lines.predict(last.focal)
-    return model, found[:, 0], past_columns(training.history, [last], 0.0, 0)[0][:, 1]
+    return model, found[:, 0], past_columns(training.history, [last], 0.0)[0][:, 1]
 
 
 def test_the_last_residual_of_an_autoregression_is_bounded():

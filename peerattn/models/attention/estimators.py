@@ -133,7 +133,8 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
     ----------
     Vaswani et al. (2017), Attention is all you need, NeurIPS.
     Breiman, L. (1996), Stacked regressions, Machine Learning 24(1); (1995), Better subset regression using the nonnegative
-    garrote, Technometrics 37(4); Zou, H. (2006), The adaptive lasso and its oracle properties, JASA 101(476): the weights.
+    garrote, Technometrics 37(4); Yuan, M. and Lin, Y. (2006), Model selection and estimation in regression with grouped
+    variables, JRSS B 68(1): the weights.
     Harvey, Leybourne and Newbold (1998), Tests for forecast encompassing, JBES 16(2).
     Manski (1993), Identification of endogenous social effects, Review of Economic Studies 60(3).
 

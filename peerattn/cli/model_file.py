@@ -99,13 +99,16 @@ class SavedModel:
     def predict(self, panel: Panel) -> pd.Series:
         """Return a prediction for each row; to explain, the outcomes of the panel's peers are shown."""
         shown = self.shown(panel.y)
-        peers = f"PANEL: the model predicts {self.outcome!r} from its peers' values, and the file holds none; add the column."
-        refuse(shown and not panel.y.notna().any(), peers)
         return pd.Series(self.model.predict(panel.X, **shown), index=panel.X.index, name="prediction")
 
     def shown(self, outcomes: Any) -> dict[str, Any]:
-        """Return the outcomes of peers as an argument, where the model is shown them."""
-        return {"outcomes": outcomes} if self.task == "explain" and is_peer_model(self.model) else {}
+        """Return the outcomes of peers (or the name of their column) as an argument, where the model is shown them."""
+        if self.task != "explain" or not is_peer_model(self.model):
+            return {}
+        none = isinstance(outcomes, pd.Series) and not outcomes.notna().any()
+        needs = f"PANEL: the model predicts {self.outcome!r} from its peers' values, and"
+        refuse(none, f"{needs} the file holds none; add the column.")
+        return {"outcomes": outcomes}
 
 
 def load_model(path: Path) -> SavedModel:

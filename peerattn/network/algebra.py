@@ -128,7 +128,7 @@ def positive(network: Net) -> Net:
 
 
 def peer_average(network: Network, values: Values) -> Values:
-    """Return each focal firm's weighted sum of its peers' values, ``W @ x``: ``Σ_j w_ij x_j``, by label."""
+    """Return each focal firm's weighted sum of its peers' values, ``Σ_j w_ij x_j``, by label; NaN where one is missing."""
     known, kind = isinstance(values, pd.Series | pd.DataFrame), type(values).__name__
     expect(known, "W @ x", "a Series or frame labelled by firm", kind)
     frame = values.to_frame() if isinstance(values, pd.Series) else values

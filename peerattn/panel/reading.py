@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, checked, refuse
+from peerattn.exceptions import InputError, WrongType, checked, refuse
 from peerattn.panel.codes import canonical_codes
 from peerattn.panel.columns import ColumnChoice, all_columns, choose_columns, is_number, refuse_unknown
 from peerattn.panel.frames import as_pandas, read_frame
@@ -33,7 +33,7 @@ def refusing() -> Iterator[None]:
             said = f"X holds text that is no valid Unicode: replace or drop such characters ({ascii(said)[:200]})."
         elif said.startswith(("could not convert", "float() argument")):
             said = f"X and y must hold numbers (of a frame, X may hold codes as text, too): {said}"
-        raise InputError(said) from error
+        raise (WrongType if isinstance(error, TypeError) else InputError)(said) from error
 
 
 @checked

@@ -337,7 +337,8 @@ def _entry(name: Any, model: Any, task: Task, reference: Reference | None) -> En
 
 def _advice(model: Any, task: Task) -> str:
     if task == "forecast":
-        return "it reads the outcomes of the period it predicts. Set task='forecast', or compare with task='explain'."
+        own = "Set task='forecast', or compare" if "task" in last_step(model).get_params() else "Compare"
+        return f"it reads the outcomes of the period it predicts. {own} with task='explain'."
     if any(search.scoring is not explain_score for search in searches(model)):
         return "its search scores without peers' outcomes. Set scoring=explain_score, or use task='forecast'."
     return "it does not read peers' outcomes. Set task='explain', or compare with task='forecast'."

@@ -130,8 +130,12 @@ def kind_of(labels: pd.Index) -> str:
 
 
 def refuse_other_periods(asked: pd.Index, known: pd.Index) -> None:
-    """Raise where the periods of a call are of another kind than those of fit."""
-    if len(asked) and len(known) and kind_of(asked) != kind_of(known):
+    """Raise where the periods of a call are of another kind than those of fit; whole numbers above 10,000 are counters."""
+    if not (len(asked) and len(known)):
+        return
+    kinds = {kind_of(asked), kind_of(known)}
+    counters = kinds == {"integer", "yyyymm"} and min(asked.max(), known.max()) > 10_000
+    if len(kinds) > 1 and not counters:
         ours, theirs = (f"{each.tolist()[0]!r} ({kind_of(each)})" for each in (known, asked))
         raise InputError(
             f"periods of X such as {theirs} cannot be compared with those of fit, such as {ours}: give them one type."

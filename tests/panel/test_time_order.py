@@ -1,5 +1,7 @@
 """Periods are in the order of time wherever they go: models, splits, networks, files."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -17,6 +19,7 @@ from peerattn.models.own.history import History
 from peerattn.models.pools import Rows, Section
 from peerattn.network import PeerNetwork
 from peerattn.panel import as_panel, scan_panel
+from peerattn.panel.time_order import refuse_other_periods
 
 QUARTERS = [f"Q{quarter} {year}" for year in (2002, 2003) for quarter in (1, 2, 3, 4)]
 ORDERED = pd.CategoricalDtype(QUARTERS, ordered=True)
@@ -148,3 +151,21 @@ def test_text_that_names_no_date_is_refused(labels):
         as_panel(X)
     whole = X.assign(period=[f"FY{2001 + k}" for k in range(len(labels))])
     assert as_panel(whole).period.tolist() == whole["period"].tolist()
+
+
+@pytest.mark.parametrize(
+    ("asked", "known", "refused"),
+    [
+        ([200112], [2000, 2001], True),
+        (["2001"], [2000], True),
+        (pd.period_range("2001", periods=1, freq="Y"), pd.period_range("2000-01", periods=1, freq="M"), True),
+        (pd.to_datetime(["2001"]).tz_localize("UTC"), pd.to_datetime(["2000"]), True),
+        ([150_000], [90_000, 110_000], False),  # hours since some day
+        ([200112], [199901], False),
+        ([2002], [2000, 2001], False),
+        ([], ["2001"], False),
+    ],
+)
+def test_periods_of_another_kind_than_those_of_fit_are_refused(asked, known, refused):
+    with pytest.raises(InputError, match="cannot be compared with those of fit") if refused else nullcontext():
+        refuse_other_periods(pd.Index(asked), pd.Index(known))

@@ -19,7 +19,7 @@ from peerattn.models.learned import bounds_of, clipped
 from peerattn.models.own.losses import squared_error
 from peerattn.models.own.training import Problem, Training
 from peerattn.models.panel_forecasters import PanelForecaster, period_ranks
-from peerattn.models.pools import Rows, Section, refuse_other_kinds
+from peerattn.models.pools import Rows, Section
 from peerattn.panel.design import Design
 from peerattn.panel.panel import Panel
 from peerattn.training import one_thread
@@ -149,7 +149,6 @@ class OwnHistoryRegressor(PanelForecaster):
     def _predict(self, panel: Panel) -> np.ndarray:
         view, since = self.stacks_[0].view, np.ones(len(panel), dtype=int)
         if panel.dated and panel.firm is not None:
-            refuse_other_kinds(view.history.table.index, panel.firm)
             now, then = period_ranks(panel.period, view.history.table.columns)
             shown = [] if panel.outcomes is None else now[np.isfinite(panel.outcomes)]
             known = np.union1d([-1, *then], shown)

@@ -19,7 +19,7 @@ from peerattn.models.pools import others_mean, refuse_other_kinds
 from peerattn.models.two_stage import independent_columns
 from peerattn.panel.design import Design
 from peerattn.panel.panel import Panel
-from peerattn.panel.time_order import refuse_other_periods
+from peerattn.panel.time_order import refuse_incomparable
 
 ALPHAS = np.logspace(-2, 5, 15)
 
@@ -262,6 +262,6 @@ class IndustryMeansRegressor(PanelForecaster):
 
 def period_ranks(asked: pd.Index, known: pd.Index) -> tuple[np.ndarray, np.ndarray]:
     """Return common integer ranks of two sets of period labels."""
-    refuse_other_periods(asked, known)
+    refuse_incomparable(asked, known)
     ranks = pd.factorize(asked.append(known), sort=True)[0]
     return ranks[: len(asked)], ranks[len(asked) :]

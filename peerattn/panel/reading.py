@@ -26,12 +26,12 @@ def refusing() -> Iterator[None]:
         yield
     except Exception as error:
         arrow, said = type(error).__module__ == "pyarrow.lib", str(error)
-        number = isinstance(error, ValueError | OverflowError) or said.startswith("float() argument")
-        if isinstance(error, InputError) or not (arrow or number):
+        no_number = said.startswith(("could not convert", "float() argument"))
+        if isinstance(error, InputError) or not (arrow or no_number or isinstance(error, ValueError | OverflowError)):
             raise
         if arrow or isinstance(error, UnicodeError):
             said = f"X holds text that is no valid Unicode: replace or drop such characters ({ascii(said)[:200]})."
-        elif said.startswith(("could not convert", "float() argument")):
+        elif no_number:
             said = f"X and y must hold numbers (of a frame, X may hold codes as text, too): {said}"
         raise (WrongType if isinstance(error, TypeError) else InputError)(said) from error
 

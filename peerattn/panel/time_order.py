@@ -129,7 +129,7 @@ def kind_of(labels: pd.Index) -> str:
     return "yyyymm" if whole and labels.min() >= 100_000 else labels.inferred_type
 
 
-def refuse_other_periods(asked: pd.Index, known: pd.Index) -> None:
+def refuse_incomparable(asked: pd.Index, known: pd.Index) -> None:
     """Raise where the periods of a call are of another kind than those of fit; whole numbers above 10,000 are counters."""
     if not (len(asked) and len(known)):
         return

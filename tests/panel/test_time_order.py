@@ -19,7 +19,7 @@ from peerattn.models.own.history import History
 from peerattn.models.pools import Rows, Section
 from peerattn.network import PeerNetwork
 from peerattn.panel import as_panel, scan_panel
-from peerattn.panel.time_order import refuse_other_periods
+from peerattn.panel.time_order import refuse_incomparable
 
 QUARTERS = [f"Q{quarter} {year}" for year in (2002, 2003) for quarter in (1, 2, 3, 4)]
 ORDERED = pd.CategoricalDtype(QUARTERS, ordered=True)
@@ -168,4 +168,4 @@ def test_text_that_names_no_date_is_refused(labels):
 )
 def test_periods_of_another_kind_than_those_of_fit_are_refused(asked, known, refused):
     with pytest.raises(InputError, match="cannot be compared with those of fit") if refused else nullcontext():
-        refuse_other_periods(pd.Index(asked), pd.Index(known))
+        refuse_incomparable(pd.Index(asked), pd.Index(known))

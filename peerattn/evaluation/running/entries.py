@@ -172,16 +172,15 @@ class Entry:
         Where outcomes have dates of their own, an explanation is shown those of its own period alone: earlier ones are not surely
         known by then.
         """
-        if not (fold.dated and self.shown_outcomes):
+        every = fold.call.X.index.get_level_values(LABELS[1])
+        if not (fold.dated and self.shown_outcomes and every.nunique() > 1):
             X, y = self._read(fold, fold.call)
             return self._checked(_fitted(model).predict(X, **self._outcomes(y)), fold)
-        every, predicted = fold.call.X.index.get_level_values(1), np.empty(len(fold.call.y))
+        predicted = np.empty(len(every))
         for period in every.unique():
             at = np.flatnonzero(every == period)
-            now = fold.asking(fold.call.X.iloc[at], fold.call.y.iloc[at])
-            X, y = self._read(now, now.call)
-            predicted[at] = _fitted(model).predict(X, **self._outcomes(y))
-        return self._checked(predicted, fold)
+            predicted[at] = self.predict(model, fold.asking(fold.call.X.iloc[at], fold.call.y.iloc[at]))
+        return predicted[fold.scored]
 
     def network(self, model: Any, fold: FoldRows, at: np.ndarray) -> PeerNetwork | None:
         """Return the peers of some rows of the call; None for a model that has none.

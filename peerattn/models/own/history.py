@@ -12,7 +12,7 @@ import pandas as pd
 
 from peerattn.models.own.bounds import CLIP
 from peerattn.models.pools import Section, refuse_other_kinds
-from peerattn.panel.time_order import refuse_other_periods
+from peerattn.panel.time_order import refuse_incomparable
 
 WINDOW = 96  # past periods that a firm's history reaches back
 FEW = 6.0  # squared length below which a firm's past counts less
@@ -59,20 +59,19 @@ class History:
         self._refuse_other_labels(seen)
         later = History.of([section.unknown() for section in seen]).table
         new = later.loc[:, ~later.columns.isin(self.table.columns)]
-        past = self if new.empty else History(_in_order(self.table, new), self.purge)
+        past = self if new.empty else replace(self, table=_in_order(self.table, new))
         return [replace(section, past=past) for section in seen]
 
     def _refuse_other_labels(self, sections: Sequence[Section]) -> None:
         """Raise where firms or periods are of another type than these: no firm would be known by its past."""
         dated = [section for section in sections if section.period is not None]
-        refuse_other_periods(pd.Index([section.period for section in dated]), self.table.columns)
-        for section in dated[:1]:
-            refuse_other_kinds(self.table.index, section.focal.label)
+        refuse_incomparable(pd.Index([section.period for section in dated]), self.table.columns)
+        refuse_other_kinds(self.table.index, *(section.focal.label for section in dated))
 
     def since(self, period: Any) -> History:
         """Return what periods after this one may still read: it, and those of the window before it."""
         start = max(0, int(self.table.columns.searchsorted(period, side="right")) - WINDOW - self.purge)
-        return History(self.table.iloc[:, start:].dropna(how="all"), self.purge)
+        return replace(self, table=self.table.iloc[:, start:].dropna(how="all"))
 
     @cached_property
     def standardised(self) -> np.ndarray:

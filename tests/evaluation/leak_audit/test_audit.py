@@ -646,6 +646,14 @@ def test_a_panel_says_when_outcomes_are_known(panel):
         assert ("'last' is the outcome of 1 periods before, in " in str(found)) == leaks
 
 
+def test_an_explanation_of_dated_outcomes_depends_on_no_order_of_index_levels(panel):
+    X, y = panel
+    frame = X.assign(roa=y, filed=X.index.get_level_values("period") + 1).reset_index()
+    read = read_panel(frame, outcome="roa", codes=["sic"], known_at="filed")
+    found = audit(IndustryPeerRegressor(industry="sic"), read, cv=WalkForward(4, 4), task="explain", n_placebo=1)
+    assert found.passed, str(found)
+
+
 def test_dates_of_another_kind_are_refused_and_missing_ones_are_never(panel):
     X, y = panel
     with pytest.raises(InputError, match="known_at must hold period labels of the type of X's"):

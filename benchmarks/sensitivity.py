@@ -42,7 +42,7 @@ CONSTANTS: list[tuple[str, str, Any, Any]] = [
     ("STEPS", "attention.descent", 20, 80),
     ("RATE", "attention.descent", 0.25, 1.0),
     ("FINE_RATE", "attention.descent", 0.075, 0.3),
-    ("SHARP", "attention.peer_module", 1.25, 5.0),
+    ("SHARP", "learners.heads.peer_module", 1.25, 5.0),
     ("KNOTS", "own.shape", 3, 10),
     ("TREES", "own.shape", 75, 300),
     ("FOREST", "own.shape", 50, 200),

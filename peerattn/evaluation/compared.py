@@ -15,7 +15,7 @@ from peerattn.evaluation.running.fitting import Failure
 from peerattn.evaluation.running.information import COMMON, PEERS
 from peerattn.evaluation.sample import PanelFacts
 from peerattn.exceptions import check_names, checked
-from peerattn.models.attention.search_profile import SearchProfile
+from peerattn.models.learners.heads.search_profile import SearchProfile
 from peerattn.network import PeerNetwork
 from peerattn.render import show_label
 

@@ -10,10 +10,10 @@ import numpy as np
 
 from peerattn.models.attention.base import StackModel
 from peerattn.models.attention.candidates import COVARIANCE, covariance_candidates
-from peerattn.models.attention.heads import Settings
 from peerattn.models.attention.judging import Candidate
 from peerattn.models.base import PeerRegressor
 from peerattn.models.covariance.covariance import Covariance
+from peerattn.models.learners.heads.heads import Settings
 from peerattn.models.own.losses import Loss, squared_error
 from peerattn.models.own.training import Problem
 from peerattn.models.pools import Rows

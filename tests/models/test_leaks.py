@@ -9,8 +9,8 @@ from sklearn.base import clone
 from peerattn import IndustryPeerRegressor, NadarayaWatsonRegressor, PeerAttentionRegressor
 from peerattn.exceptions import InputError
 from peerattn.models import CovariancePeerRegressor
-from peerattn.models.attention.batches import Batch, RowTensors
-from peerattn.models.attention.peer_module import PeerModule, PeerSpec
+from peerattn.models.learners.heads.batches import Batch, RowTensors
+from peerattn.models.learners.heads.peer_module import PeerModule, PeerSpec
 from peerattn.models.pools import Rows
 
 pytestmark = pytest.mark.filterwarnings(

@@ -2,8 +2,8 @@
 
 from peerattn.models.attention.contributions import contributions
 from peerattn.models.attention.estimators import PeerAttentionClassifier, PeerAttentionRegressor
-from peerattn.models.attention.priors import Prior
-from peerattn.models.attention.search_profile import SearchProfile
+from peerattn.models.learners.heads.priors import Prior
+from peerattn.models.learners.heads.search_profile import SearchProfile
 from peerattn.models.reference import Reference
 
 __all__ = [

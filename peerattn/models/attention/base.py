@@ -17,16 +17,16 @@ from sklearn.utils.validation import check_is_fitted
 from peerattn.exceptions import refuse
 from peerattn.models.attention.candidates import D_CODE, candidates_of
 from peerattn.models.attention.fitting import fit_stack
-from peerattn.models.attention.heads import Settings, heads_table, prior_strengths
 from peerattn.models.attention.judging import Candidate
 from peerattn.models.attention.networks import AttentionNetworks
 from peerattn.models.attention.options import check_device, check_options
-from peerattn.models.attention.priors import PairTerms, read_priors
 from peerattn.models.attention.rows import OF_ARRAYS
 from peerattn.models.attention.search import TOGETHER
 from peerattn.models.attention.stability import SECTIONS, stability
 from peerattn.models.attention.stages import made_from
 from peerattn.models.by_period import of_all_processes, refuse_beside_files
+from peerattn.models.learners.heads.heads import Settings, heads_table, prior_strengths
+from peerattn.models.learners.heads.priors import PairTerms, read_priors
 from peerattn.models.own.training import Problem
 from peerattn.models.pools import Rows, Section
 from peerattn.models.reference import Reference, refuse_other_periods

@@ -9,14 +9,14 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from sklearn.dummy import DummyRegressor
 
-from peerattn.models.attention.heads import Heads, Member, Settings
 from peerattn.models.attention.judging import COMMON, HISTORY, PEERS, SHAPE, Candidate, Parts, candidate
 from peerattn.models.attention.origins import outcomes_of
-from peerattn.models.attention.peer_module import PeerModule, PeerSpec
 from peerattn.models.attention.search import find_heads, refit_heads
 from peerattn.models.covariance.covariance import Covariance
 from peerattn.models.covariance.fit import fit_covariance
 from peerattn.models.covariance.ridge import fit_ridge_covariance
+from peerattn.models.learners.heads.heads import Heads, Member, Settings
+from peerattn.models.learners.heads.peer_module import PeerModule, PeerSpec
 from peerattn.models.own.common import fit_common
 from peerattn.models.own.losses import loss_of, squared_error
 from peerattn.models.own.past import fit_history

@@ -9,9 +9,9 @@ import numpy as np
 
 from peerattn.exceptions import expect
 from peerattn.models.attention.base import AttentionModel
-from peerattn.models.attention.batches import Batch
-from peerattn.models.attention.heads import Heads, Member
 from peerattn.models.covariance.covariance import Covariance
+from peerattn.models.learners.heads.batches import Batch
+from peerattn.models.learners.heads.heads import Heads, Member
 from peerattn.models.pools import Section
 from peerattn.network import PeerNetwork
 

@@ -6,10 +6,10 @@ from functools import partial
 
 import torch
 
-from peerattn.models.attention.batches import Batch
-from peerattn.models.attention.peer_module import PeerModule
 from peerattn.models.attention.projection import projected_loss
 from peerattn.models.attention.samples import Sample
+from peerattn.models.learners.heads.batches import Batch
+from peerattn.models.learners.heads.peer_module import PeerModule
 from peerattn.training.adam import minimise
 from peerattn.training.lbfgs import minimise_by_lbfgs
 

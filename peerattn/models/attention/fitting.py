@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import minimize
 
-from peerattn.models.attention.heads import Heads
 from peerattn.models.attention.judging import (
     COMMON,
     GROUPS,
@@ -30,9 +29,10 @@ from peerattn.models.attention.judging import (
     source,
 )
 from peerattn.models.attention.origins import Origin, forward_origins, outcomes_of, share_learned
-from peerattn.models.attention.priors import NO_TERMS
 from peerattn.models.attention.stack import ADDED, MEAN, WHOLE, Column, Stage
 from peerattn.models.attention.stages import remembered
+from peerattn.models.learners.heads.heads import Heads
+from peerattn.models.learners.heads.priors import NO_TERMS
 from peerattn.models.own.common import Common
 from peerattn.models.own.losses import loss_of, squared_error
 from peerattn.models.own.training import Problem, Training, View

@@ -12,10 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError, check_at_least, check_one_of, expect
 from peerattn.models.attention.candidates import COVARIANCE, RIDGE
-from peerattn.models.attention.heads import Heads
 from peerattn.models.attention.rows import AttentionRows
-from peerattn.models.attention.search_profile import SearchProfile
-from peerattn.models.attention.strongest_peers import strongest_peers
+from peerattn.models.learners.heads.heads import Heads
+from peerattn.models.learners.heads.search_profile import SearchProfile
+from peerattn.models.learners.heads.strongest_peers import strongest_peers
 from peerattn.models.pools import Section
 from peerattn.network import PeerNetwork
 from peerattn.training import one_thread

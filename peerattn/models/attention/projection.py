@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from peerattn.models.attention.batches import Batch
-from peerattn.models.attention.peer_module import PeerModule
 from peerattn.models.attention.samples import PAIRS, Sample
+from peerattn.models.learners.heads.batches import Batch
+from peerattn.models.learners.heads.peer_module import PeerModule
 from peerattn.processes import all_sum
 
 RIDGE = 1.0  # on each coefficient, in rows of unit variance

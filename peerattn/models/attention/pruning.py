@@ -12,7 +12,7 @@ import pandas as pd
 
 from peerattn.exceptions import InputError, refuse
 from peerattn.models.attention.base import AttentionModel
-from peerattn.models.attention.heads import Heads
+from peerattn.models.learners.heads.heads import Heads
 from peerattn.models.own.losses import gradient
 
 

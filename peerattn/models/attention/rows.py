@@ -13,9 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError, expect, refuse
 from peerattn.models.attention.fitting import Stack
-from peerattn.models.attention.priors import PairTerms, excluded_group
 from peerattn.models.base import PeerModel
 from peerattn.models.by_period import periods_of, refuse_beside_files
+from peerattn.models.learners.heads.priors import PairTerms, excluded_group
 from peerattn.models.own.history import History
 from peerattn.models.own.losses import Loss
 from peerattn.models.pools import Rows, Section

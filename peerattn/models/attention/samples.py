@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from peerattn.models.attention.batches import Batch, PairTensors, RowTensors
-from peerattn.models.attention.heads import Settings
+from peerattn.models.learners.heads.batches import Batch, PairTensors, RowTensors
+from peerattn.models.learners.heads.heads import Settings
 from peerattn.models.own.variance_components import common_variance
 from peerattn.models.pools import Rows, Section
 from peerattn.processes import n_processes, process

@@ -10,11 +10,11 @@ from functools import reduce
 import torch
 
 from peerattn.models.attention.descent import finish
-from peerattn.models.attention.heads import Settings, average_unseen_codes
-from peerattn.models.attention.peer_module import PeerModule, PeerSpec
 from peerattn.models.attention.projection import solve
 from peerattn.models.attention.samples import Sample
 from peerattn.models.attention.starts import KEPT, Bracket
+from peerattn.models.learners.heads.heads import Settings, average_unseen_codes
+from peerattn.models.learners.heads.peer_module import PeerModule, PeerSpec
 from peerattn.models.pools import Section
 
 TOGETHER, ALONE, SHORTER = "heads", "heads, mean of starts", "heads, one layer less"

@@ -8,9 +8,9 @@ from dataclasses import replace
 import torch
 
 from peerattn.models.attention.descent import descend, explore, finish
-from peerattn.models.attention.peer_module import PeerModule, PeerSpec
 from peerattn.models.attention.projection import errors
 from peerattn.models.attention.samples import ETA, Sample
+from peerattn.models.learners.heads.peer_module import PeerModule, PeerSpec
 
 STARTS = 24  # heads that start in a bracket
 KEPT = 3  # starts that are kept

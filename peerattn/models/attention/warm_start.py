@@ -10,8 +10,8 @@ import torch
 
 from peerattn.exceptions import expect, refuse
 from peerattn.models.attention.base import AttentionModel
-from peerattn.models.attention.heads import Heads, Member, Settings
 from peerattn.models.attention.search import refit_heads
+from peerattn.models.learners.heads.heads import Heads, Member, Settings
 from peerattn.models.own.training import Training
 
 

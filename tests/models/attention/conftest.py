@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from peerattn.models.attention.heads import Heads, Member
-from peerattn.models.attention.peer_module import PeerModule
+from peerattn.models.learners.heads.heads import Heads, Member
+from peerattn.models.learners.heads.peer_module import PeerModule
 
 
 @pytest.fixture(scope="session")

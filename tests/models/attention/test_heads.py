@@ -8,8 +8,8 @@ import torch
 
 from peerattn.datasets import simulate_panel
 from peerattn.models import PeerAttentionRegressor
-from peerattn.models.attention.heads import Heads, Settings, contribution_spreads
-from peerattn.models.attention.peer_module import PeerModule, PeerSpec
+from peerattn.models.learners.heads.heads import Heads, Settings, contribution_spreads
+from peerattn.models.learners.heads.peer_module import PeerModule, PeerSpec
 
 QUICK = {"kappa": None, "random_state": 0}
 

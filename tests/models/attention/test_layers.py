@@ -9,8 +9,8 @@ import torch
 from peerattn import PeerAttentionRegressor, simulate_panel
 from peerattn.exceptions import InputError
 from peerattn.models import Prior
-from peerattn.models.attention.batches import Batch, RowTensors
-from peerattn.models.attention.peer_module import PeerModule, PeerSpec
+from peerattn.models.learners.heads.batches import Batch, RowTensors
+from peerattn.models.learners.heads.peer_module import PeerModule, PeerSpec
 from peerattn.network import rollout
 
 

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from peerattn import PeerAttentionRegressor, simulate_panel
-from peerattn.models.attention.batches import Batch, RowTensors
-from peerattn.models.attention.peer_module import PeerModule, PeerSpec
+from peerattn.models.learners.heads.batches import Batch, RowTensors
+from peerattn.models.learners.heads.peer_module import PeerModule, PeerSpec
 
 N = 8
 

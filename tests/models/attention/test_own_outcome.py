@@ -5,8 +5,8 @@ import itertools
 import pytest
 import torch
 
-from peerattn.models.attention.batches import Batch, RowTensors
-from peerattn.models.attention.peer_module import PeerModule, PeerSpec
+from peerattn.models.learners.heads.batches import Batch, RowTensors
+from peerattn.models.learners.heads.peer_module import PeerModule, PeerSpec
 
 N, P = 9, 3
 SIMILARITIES = ("scaled_dot_product", "dot_product", "additive", "gaussian")

@@ -10,12 +10,12 @@ import torch
 
 from peerattn.datasets import simulate_panel
 from peerattn.models.attention import descent, samples, starts
-from peerattn.models.attention.heads import Settings
-from peerattn.models.attention.peer_module import PeerModule, PeerSpec
-from peerattn.models.attention.priors import PairTerms, Prior
 from peerattn.models.attention.projection import RIDGE, errors, of_batch, penalty, projected_loss
 from peerattn.models.attention.samples import Sample
 from peerattn.models.attention.search import ALONE, SHORTER, TOGETHER, find_heads
+from peerattn.models.learners.heads.heads import Settings
+from peerattn.models.learners.heads.peer_module import PeerModule, PeerSpec
+from peerattn.models.learners.heads.priors import PairTerms, Prior
 from peerattn.models.own.variance_components import common_variance
 from peerattn.models.pools import NOBODY, Rows, Section
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from peerattn.models.attention.peer_module import PeerModule, PeerSpec
+from peerattn.models.learners.heads.peer_module import PeerModule, PeerSpec
 
 
 def test_a_head_that_looks_within_a_code_prefers_firms_of_the_same_level_to_all_others():

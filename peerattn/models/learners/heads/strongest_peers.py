@@ -7,8 +7,8 @@ import torch
 from scipy import sparse
 
 from peerattn import nn
-from peerattn.models.attention.batches import Batch
-from peerattn.models.attention.heads import Heads
+from peerattn.models.learners.heads.batches import Batch
+from peerattn.models.learners.heads.heads import Heads
 from peerattn.models.pools import Section
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from peerattn import nn
-from peerattn.models.attention.batches import Batch, PairTensors, RowTensors, admissible, barred, others
+from peerattn.models.learners.heads.batches import Batch, PairTensors, RowTensors, admissible, barred, others
 from peerattn.models.pools import NOBODY
 
 SHARP = 2.5  # size of the first queries and keys: from flatter weights fewer heads find a network

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from peerattn.models.attention.priors import PairTerms
+from peerattn.models.learners.heads.priors import PairTerms
 from peerattn.models.own.bounds import CLIP
 from peerattn.models.pools import NOBODY, Rows, Section
 

@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 import torch
 
-from peerattn.models.attention.batches import Batch
-from peerattn.models.attention.peer_module import PeerModule, PeerSpec
-from peerattn.models.attention.priors import PairTerms, Prior
+from peerattn.models.learners.heads.batches import Batch
+from peerattn.models.learners.heads.peer_module import PeerModule, PeerSpec
+from peerattn.models.learners.heads.priors import PairTerms, Prior
 from peerattn.models.pools import Section
 
 SPREAD_SECTIONS = 24  # cross-sections over which contributions are measured

@@ -1,0 +1,1 @@
+"""Learners: each predicts from cross-sections, and is fitted to them."""

@@ -1,0 +1,1 @@
+"""Attention heads: the module, its training, and fitted heads."""

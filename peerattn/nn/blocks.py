@@ -18,11 +18,12 @@ from peerattn.nn.multihead import MultiheadAttention
 from peerattn.nn.recording import recorded_weights
 
 Norm = Literal["pre", "post", "residual-post", "normalised-residual"]
-Activation = Literal["relu", "gelu", "gelu_tanh"]
-_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "gelu": F.gelu,
     "gelu_tanh": partial(F.gelu, approximate="tanh"),
+    "silu": F.silu,
 }
 
 
@@ -37,7 +38,7 @@ class FeedForward(nn.Module):
         Width of input and output.
     d_hidden : int
         Width in between.
-    activation : {"relu", "gelu", "gelu_tanh"}, default "gelu"
+    activation : {"relu", "gelu", "gelu_tanh", "silu"}, default "gelu"
         :math:`\sigma`; "gelu" is the exact one (by the normal distribution function), "gelu_tanh" GPT-2's approximation.
     generator : torch.Generator, default None
         Draws the initial weights; None: a new generator with torch's fixed default seed.
@@ -71,7 +72,7 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map rows of shape (..., d_model) to the same shape."""
-        return self.output(_ACTIVATIONS[self.activation](self.hidden(x)))
+        return self.output(ACTIVATIONS[self.activation](self.hidden(x)))
 
 
 class TransformerBlock(nn.Module):
@@ -94,7 +95,7 @@ class TransformerBlock(nn.Module):
         Hidden width of the feed-forward network; None: ``4 * d_model``.
     norm : {"pre", "post", "residual-post", "normalised-residual"}, default "pre"
         Position of the normalisation. "pre" trains more stably in deep stacks.
-    activation : {"relu", "gelu", "gelu_tanh"}, default "gelu"
+    activation : {"relu", "gelu", "gelu_tanh", "silu"}, default "gelu"
         Of the feed-forward network.
     cross_attention : bool, default False
         Whether there is a step that attends to ``context``.

@@ -7,7 +7,8 @@ from peerattn.sequence.forecasting import AttentionForecaster
 from peerattn.sequence.graph import GraphAttentionClassifier
 from peerattn.sequence.language_model import LanguageModel
 from peerattn.sequence.masked_language_model import MaskedLanguageModel
-from peerattn.sequence.published import ByteLevelTokenizer, WordPieceTokenizer, load_bert, load_gpt2
+from peerattn.sequence.published import load_bert, load_gpt2
+from peerattn.sequence.published_tokenizers import ByteLevelTokenizer, WordPieceTokenizer
 from peerattn.sequence.text_classifier import TextClassifier
 from peerattn.sequence.tokenizers import (
     BytePairTokenizer,

@@ -27,14 +27,19 @@ _EVALUATED = 2**14  # symbols at once in `loss`
 
 
 class LanguageModule(TextEncoder):
-    """Embedding, a stack that looks back only, and the embedding again as output."""
+    """Embedding, a stack that looks back only, and the embedding again as output, or vectors of the output's own."""
+
+    def __init__(self, embedding: nn.InputEmbedding, stack: nn.Encoder, head: nn.TokenEmbedding | None = None):
+        super().__init__(embedding, stack)
+        self.head = head
 
     def forward(self, symbols: Tensor, cache: Any = None) -> Tensor:
         """Return the logits (B, n, n_symbols) of the symbols after each of (B, n)."""
         start = 0 if cache is None else cache.length
         mask = mask_of_past(self.stack, symbols.shape[-1], start, symbols.device)
         rows = self.stack(self.embedding(symbols, start=start), mask=mask, cache=cache)
-        return self.embedding.tokens.logits(rows)
+        output = self.embedding.tokens if self.head is None else self.head
+        return output.logits(rows)
 
 
 class CausalReader:
@@ -287,9 +292,8 @@ class LanguageModel(TextEstimator):
         sizes = (self.n_symbols_, self.d_model, self.block_size)
         options: dict[str, Any] = {"positions": self.positions, "std": 0.02, "dropout": self.dropout}
         embedding = nn.InputEmbedding(*sizes, **options, generator=generator)
-        activation = "gelu_tanh" if hasattr(self, "published_") else "gelu"
-        options = {"rotary": self.positions == "rotary", "activation": activation}
-        return LanguageModule(embedding, self._stack(generator, causal=True, **options))
+        stack = self._stack(generator, True, rotary=self.positions == "rotary", **self._block_options())
+        return self._as_published(LanguageModule(embedding, stack, self._own_output(self.n_symbols_)))
 
     def _read(self, X: Any, name: str = "X", at_least: int = 1) -> Tensor:
         """Return text, texts or numbers as numbers."""

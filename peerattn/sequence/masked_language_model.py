@@ -15,6 +15,7 @@ from torch import Generator, Tensor
 
 from peerattn import nn
 from peerattn.exceptions import expect
+from peerattn.nn.blocks import ACTIVATIONS, Activation
 from peerattn.sequence.text_encoder import EncodedTexts, TextEncoder, Texts, pad
 from peerattn.sequence.tokenizers import MASK, SPECIAL, check_texts
 
@@ -24,10 +25,18 @@ _SMOOTHING = 0.75  # power of the frequencies of the context, so that rare symbo
 
 
 class MaskedLanguageModule(torch.nn.Module):
-    """A text encoder, and symbols as its output."""
+    """A text encoder, and symbols as its output: by the vectors of the input, or by vectors of the output's own."""
 
-    def __init__(self, encoder: TextEncoder, generator: Generator):
+    def __init__(
+        self,
+        encoder: TextEncoder,
+        generator: Generator,
+        activation: Activation = "gelu",
+        head: nn.TokenEmbedding | None = None,
+    ):
         super().__init__()
+        self.activation = activation
+        self.head = head
         n_symbols, d_model = encoder.embedding.tokens.weight.shape
         self.encoder = encoder
         self.transform = nn.linear(d_model, d_model, generator=generator)
@@ -37,8 +46,9 @@ class MaskedLanguageModule(torch.nn.Module):
     def forward(self, symbols: Tensor, lengths: Tensor, places: Tensor) -> Tensor:
         """Return the logits (n_places, n_symbols) at the places (B, n) that are True."""
         rows = self.encoder(symbols, lengths)[places]
-        rows = self.norm(F.gelu(self.transform(rows)))
-        return self.encoder.embedding.tokens.logits(rows) + self.popularity
+        rows = self.norm(ACTIVATIONS[self.activation](self.transform(rows)))
+        output = self.encoder.embedding.tokens if self.head is None else self.head
+        return output.logits(rows) + self.popularity
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -161,7 +171,9 @@ class MaskedLanguageModel(EncodedTexts):
         return torch.stack(self._each(self._module().encoder.mean, sequences)).cpu().numpy()
 
     def _build(self, generator: Generator) -> MaskedLanguageModule:
-        return self._as_published(MaskedLanguageModule(self._encoder(generator), generator))
+        activation: Activation = "gelu" if self._published is None else self._published["activation"]
+        head = self._own_output(len(self.tokenizer_.symbols_))
+        return self._as_published(MaskedLanguageModule(self._encoder(generator), generator, activation, head))
 
     def _batch(self, generator: Generator, sequences: Texts) -> Any:
         """Return corrupted symbols, lengths, places to fill in and the true symbols there."""

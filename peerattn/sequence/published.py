@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import json
 import os
-import re
-import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache, cached_property
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, TypeVar
 
 import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from peerattn.exceptions import InputError, expect
+from peerattn.exceptions import InputError
 from peerattn.sequence.language_model import LanguageModel
 from peerattn.sequence.masked_language_model import MaskedLanguageModel
-from peerattn.sequence.tokenizers import SPECIAL, Tokenizer, merged
+from peerattn.sequence.published_configuration import BERT, GPT2, Configuration
+from peerattn.sequence.published_tokenizers import (
+    BERT_SPECIAL,
+    END_OF_TEXT,
+    ByteLevelTokenizer,
+    WordPieceTokenizer,
+    byte_symbols,
+)
 
-_BERT_SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")  # in the order of SPECIAL
-_MARK = re.compile(r"<mask>|\[MASK\]")
-# Letters, digits, and other marks, each with the space before it, as GPT-2 cuts texts.
-_GPT2_WORDS = re.compile(r"'(?:s|t|re|ve|m|ll|d)| ?[^\W\d_]+| ?\d+| ?(?:[^\s\w]|_)+|\s+(?!\S)|\s+")
+__all__ = ["byte_symbols", "load_bert", "load_gpt2"]
+
+Model = TypeVar("Model", LanguageModel, MaskedLanguageModel)
 #: Our parts of a block, and BERT's and GPT-2's.
 _BLOCK = {
     "attention.query": ("attention.self.query", "attn.c_attn.0"),  # the first of three parts
@@ -43,137 +45,15 @@ _BERT = {
 }
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
-class WordPieceTokenizer(Tokenizer):
-    """Words in pieces of BERT's vocabulary, the longest first; ``##`` marks a piece that continues a word.
-
-    Parameters
-    ----------
-    lowercase : bool, default True
-        Also removes accents, as the "uncased" vocabularies require.
-
-    References
-    ----------
-    Devlin et al. (2019), BERT. Wu et al. (2016), Google's neural machine translation system (word pieces).
-
-    Examples
-    --------
-    >>> tokenizer = WordPieceTokenizer().from_symbols(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "play", "##ing", "!"])
-    >>> tokenizer.tokenize("Playing!")
-    ['play', '##ing', '!']
-    >>> tokenizer.decode(tokenizer.encode("playing"))
-    'playing'
-    """
-
-    lowercase: bool = True
-    closes = True  # a text is read with its end
-
-    def from_symbols(self, symbols: Sequence[str]) -> Self:
-        """Take a published vocabulary; the special symbols come first, as `Tokenizer` has them."""
-        missing = [symbol for symbol in _BERT_SPECIAL if symbol not in symbols]
-        expect(not missing, "symbols", "a vocabulary of BERT", f"one without {missing}")
-        self.symbols_ = [*SPECIAL, *(symbol for symbol in symbols if symbol not in _BERT_SPECIAL)]
-        return self
-
-    def tokenize(self, text: str) -> list[str]:
-        """Return the pieces of a text's words."""
-        parts = ([piece for w in self._words(p) for piece in self._pieces(w)] for p in _MARK.split(text))
-        return [symbol for part in parts for symbol in ("<mask>", *part)][1:]
-
-    def join(self, symbols: Sequence[str]) -> str:
-        """Return words of pieces, with spaces between them."""
-        return " ".join(symbols).replace(" ##", "")
-
-    def _words(self, text: str) -> list[str]:
-        if self.lowercase:
-            apart = unicodedata.normalize("NFD", text.lower())
-            text = "".join(c for c in apart if unicodedata.category(c) != "Mn")
-        return "".join(f" {c} " if _stands_alone(c) else c for c in text).split()
-
-    def _pieces(self, word: str) -> list[str]:
-        found, start, numbers = [], 0, self.numbers
-        while start < len(word):
-            mark, stops = "##" if start else "", range(len(word), start, -1)
-            end = next((k for k in stops if mark + word[start:k] in numbers), None)
-            if end is None or len(word) > 100:
-                return ["<unknown>"]
-            found.append(mark + word[start:end])
-            start = end
-        return found
-
-
-class ByteLevelTokenizer(Tokenizer):
-    """GPT-2's byte pairs: every byte has a symbol, so that no text has an unknown one.
-
-    Attributes
-    ----------
-    symbols_ : list of str
-        In the published order; bytes are written as printable characters.
-    merges_ : list of (str, str)
-
-    Notes
-    -----
-    Numbers other than digits (², ½) are cut as letters are, which the published pattern does not.
-
-    References
-    ----------
-    Radford et al. (2019), Language models are unsupervised multitask learners, section 2.2.
-
-    Examples
-    --------
-    >>> symbols = [*byte_symbols().values(), "he", "<|endoftext|>"]
-    >>> tokenizer = ByteLevelTokenizer().from_symbols(symbols, [("h", "e")])
-    >>> tokenizer.tokenize("he hé")
-    ['he', 'Ġ', 'h', 'Ã', '©']
-    >>> tokenizer.decode(tokenizer.encode("he hé"))
-    'he hé'
-    """
-
-    never = ()
-
-    def from_symbols(self, symbols: Sequence[str], merges: Iterable[Sequence[str]]) -> Self:
-        """Take a published vocabulary and its merges, in order."""
-        lacks, last = sorted(set(byte_symbols().values()) - set(symbols)), symbols[-1:]
-        whole = not lacks and last == ["<|endoftext|>"]
-        expect(whole, "symbols", "all bytes, and <|endoftext|> last", f"{last} last, without {lacks[:3]}")
-        self.symbols_, self.merges_ = list(symbols), [(first, second) for first, second in merges]
-        self.__dict__.pop("_ranks", None)  # of the merges before
-        return self
-
-    @cached_property
-    def _ranks(self) -> dict[tuple[str, str], int]:
-        return {pair: rank for rank, pair in enumerate(self.merges_)}
-
-    @property
-    def end(self) -> int:
-        """The number that ends a text."""
-        return len(self.symbols_) - 1
-
-    def tokenize(self, text: str) -> list[str]:
-        """Return the pieces of a text, spaces with the word that follows."""
-        letters = byte_symbols()
-        words = ["".join(letters[byte] for byte in word.encode()) for word in _GPT2_WORDS.findall(text)]
-        known = {word: merged(list(word), self._ranks) for word in set(words)}
-        return [piece for word in words for piece in known[word]]
-
-    def join(self, symbols: Sequence[str]) -> str:
-        """Return the text that the pieces' bytes are."""
-        back = {letter: byte for byte, letter in byte_symbols().items()}
-        return bytes(back[letter] for letter in "".join(symbols)).decode(errors="replace")
-
-    def decode(self, numbers: Iterable[int]) -> str:
-        """Return the text of these numbers, without the end."""
-        return self.join([self.symbols_[k] for k in numbers if k != self.end])
-
-
 def load_bert(folder: str | os.PathLike[str]) -> MaskedLanguageModel:
     """Return BERT as a fitted :class:`MaskedLanguageModel`, which may start a ``TextClassifier(pretrained=...)``.
 
     Parameters
     ----------
     folder : path-like
-        Holds ``model.safetensors`` or ``pytorch_model.bin`` (the state dict of ``BertForMaskedLM``), ``vocab.txt``, and
-        ``config.json`` for the number of heads; without it heads are 64 wide.
+        Holds ``model.safetensors`` or ``pytorch_model.bin`` (the state dict of ``BertForMaskedLM``), ``vocab.txt``, and, where
+        they were published, ``config.json`` and ``tokenizer_config.json``. Without a configuration heads are 64 wide; where no
+        file says whether texts are in lower case, they are exactly where no piece of the vocabulary has a capital letter.
 
     Returns
     -------
@@ -183,29 +63,60 @@ def load_bert(folder: str | os.PathLike[str]) -> MaskedLanguageModel:
     Raises
     ------
     InputError
-        When a file or a parameter is missing, or shapes do not fit.
+        When a file or a parameter is missing, shapes do not fit, or the configuration names what is not built here: relative
+        positions, a decoder, another activation. The message names the field.
+    MissingExtraError
+        When the package ``tokenizers``, of the extra ``text``, is not installed.
+
+    Notes
+    -----
+    What a configuration names is taken over: activation, constant of the normalisations, hidden width, an output of its own.
 
     References
     ----------
     Devlin et al. (2019), BERT: pre-training of deep bidirectional transformers for language understanding, NAACL.
     """
-    state, config = _files(folder, prefix="bert.")
-    symbols = (Path(folder) / "vocab.txt").read_text(encoding="utf-8").splitlines()
-    uncased = config.get("do_lower_case", "[unused0]" not in symbols or "the" in symbols)
-    tokenizer = WordPieceTokenizer(lowercase=uncased).from_symbols(symbols)
-    rows = sorted(range(len(symbols)), key=lambda k: (*_BERT_SPECIAL, symbols[k]).index(symbols[k]))
+    root = Path(folder)
+    state = _state(root, prefix="bert.")
+    symbols = _lines(root / "vocab.txt")
+    words = state["embeddings.word_embeddings.weight"]
     positions = state["embeddings.position_embeddings.weight"]
-    positions = positions + state["embeddings.token_type_embeddings.weight"][0]
-    ours = {
-        "encoder.embedding.tokens.weight": state["embeddings.word_embeddings.weight"][rows],
-        "encoder.embedding.learned.weight": positions,
-        "popularity": state["cls.predictions.bias"][rows],
-    }
-    n_positions, d_model = positions.shape
-    sizes = {"n_heads": config.get("num_attention_heads", d_model // 64), "d_model": d_model}
+    segments = state["embeddings.token_type_embeddings.weight"]
+    _check_vocabulary("vocab.txt", symbols, words)
     blocks = _blocks(state, "encoder.stack.blocks", "encoder.layer", 0)
     n_layers = len(blocks) // len(_BLOCK)
-    model = MaskedLanguageModel(tokenizer, n_layers=n_layers, n_positions=n_positions, **sizes)
+    wide = len(state["encoder.layer.0.intermediate.dense.weight"])
+    config = Configuration(root / "config.json", BERT)
+    config.check_sizes(
+        vocab_size=len(words),
+        hidden_size=words.shape[1],
+        num_hidden_layers=n_layers,
+        intermediate_size=wide,
+        max_position_embeddings=len(positions),
+        type_vocab_size=len(segments),
+    )
+    tokenizer = _word_pieces(Configuration(root / "tokenizer_config.json", None), symbols)
+    # the special symbols first, as our tokenizer numbers them
+    rows = sorted(range(len(symbols)), key=lambda k: (*BERT_SPECIAL, symbols[k]).index(symbols[k]))
+    bias = state["cls.predictions.bias"]
+    ours = {
+        "encoder.embedding.tokens.weight": words[rows],
+        "encoder.embedding.learned.weight": positions + segments[0],
+        "popularity": bias[rows],
+    }
+    published = config.published(wide)
+    if not published["tied"]:
+        ours["head.weight"] = state["cls.predictions.decoder.weight"][rows]
+    if not torch.equal(state.get("cls.predictions.decoder.bias", bias), bias):
+        raise InputError("folder: cls.predictions.bias and cls.predictions.decoder.bias differ: expected one constant.")
+    model = MaskedLanguageModel(
+        tokenizer,
+        n_layers=n_layers,
+        n_heads=config.n_heads(words.shape[1]),
+        d_model=words.shape[1],
+        n_positions=len(positions),
+    )
+    model.published_ = published
     return _with_weights(model, ours | _renamed(state, _BERT | blocks))
 
 
@@ -215,57 +126,95 @@ def load_gpt2(folder: str | os.PathLike[str]) -> LanguageModel:
     Parameters
     ----------
     folder : path-like
-        Holds ``model.safetensors`` or ``pytorch_model.bin``, ``vocab.json``, ``merges.txt``, and ``config.json`` for the number
-        of heads; without it heads are 64 wide.
+        Holds ``model.safetensors`` or ``pytorch_model.bin``, ``vocab.json``, ``merges.txt``, and, where they were published,
+        ``config.json`` and ``tokenizer_config.json``. Without a configuration heads are 64 wide.
 
     Raises
     ------
     InputError
-        When a file or a parameter is missing, or shapes do not fit.
+        When a file or a parameter is missing, shapes do not fit, or the configuration names what is not built here. The message
+        names the field.
+    MissingExtraError
+        When the package ``tokenizers``, of the extra ``text``, is not installed.
+
+    Notes
+    -----
+    What a configuration names is taken over: activation, constant of the normalisations, hidden width, scales of the scores,
+    an output of its own.
 
     References
     ----------
     Radford et al. (2019), Language models are unsupervised multitask learners.
     """
-    state, config = _files(folder, prefix="transformer.")
-    numbers = json.loads((Path(folder) / "vocab.json").read_text(encoding="utf-8"))
-    lines = (Path(folder) / "merges.txt").read_text(encoding="utf-8").splitlines()
-    merges = [line.split() for line in lines if line and not line.startswith("#version")]
-    tokenizer = ByteLevelTokenizer().from_symbols(sorted(numbers, key=numbers.__getitem__), merges)
-    ours = {"embedding.tokens.weight": state["wte.weight"], "embedding.learned.weight": state["wpe.weight"]}
-    block_size, d_model = ours["embedding.learned.weight"].shape
-    for name in [name for name in state if name.startswith("h.")]:  # whose matrices are stored as (in, out)
+    root = Path(folder)
+    state = _state(root, prefix="transformer.")
+    numbers = _json(root / "vocab.json")
+    symbols = sorted(numbers, key=numbers.__getitem__)
+    if [numbers[symbol] for symbol in symbols] != list(range(len(symbols))):
+        raise InputError("folder: expected vocab.json to number its symbols 0, 1, 2, ..., got gaps or repeated numbers.")
+    merges = [line.split() for line in _lines(root / "merges.txt") if line and not line.startswith("#version")]
+    words = state["wte.weight"]
+    positions = state["wpe.weight"]
+    _check_vocabulary("vocab.json", symbols, words)
+    ours = {"embedding.tokens.weight": words, "embedding.learned.weight": positions}
+    for name in [name for name in state if name.startswith("h.")]:
+        # matrices are stored as (in, out)
         state[name] = state[name].mT if state[name].ndim == 2 else state[name]
         if (packed := ".attn.c_attn.") in name:
             for k, part in enumerate(state[name].chunk(3)):
                 state[name.replace(packed, f"{packed}{k}.")] = part
-    sizes = {"n_heads": config.get("n_head", d_model // 64), "d_model": d_model, "block_size": block_size}
     blocks = _blocks(state, "stack.blocks", "h", 1)
-    model = LanguageModel(tokenizer, n_layers=len(blocks) // len(_BLOCK), positions="learned", **sizes)
-    model.n_symbols_, model.ends_ = len(tokenizer.symbols_), True
-    return _with_weights(model, ours | _renamed(state, {"stack.final_norm": "ln_f"} | blocks))
+    n_layers = len(blocks) // len(_BLOCK)
+    wide = len(state["h.0.mlp.c_fc.bias"])
+    config = Configuration(root / "config.json", GPT2)
+    config.check_sizes(
+        vocab_size=len(words), n_positions=len(positions), n_embd=words.shape[1], n_layer=n_layers, n_inner=wide
+    )
+    n_heads = config.n_heads(words.shape[1])
+    ours |= _renamed(state, {"stack.final_norm": "ln_f"} | blocks)
+    for k in range(n_layers):
+        # our scores are divided by the root of a head's width: other scales go into the queries
+        factor = 1.0 if config.field("scale_attn_weights", True) else (words.shape[1] / n_heads) ** 0.5
+        factor /= k + 1 if config.field("scale_attn_by_inverse_layer_idx", False) else 1
+        for kind in ("weight", "bias"):
+            ours[f"stack.blocks.{k}.attention.query.{kind}"] *= factor
+    published = config.published(wide)
+    if not published["tied"]:
+        ours["head.weight"] = state["lm_head.weight"]
+    tokenizer = _byte_pairs(Configuration(root / "tokenizer_config.json", None), symbols, merges)
+    config.check_one("eos_token_id", tokenizer.end)
+    model = LanguageModel(
+        tokenizer,
+        n_layers=n_layers,
+        n_heads=n_heads,
+        d_model=words.shape[1],
+        block_size=len(positions),
+        positions="learned",
+    )
+    model.n_symbols_ = len(symbols)
+    model.ends_ = True
+    model.published_ = published
+    return _with_weights(model, ours)
 
 
-@cache
-def byte_symbols() -> dict[int, str]:
-    """Return the printable character by which GPT-2 writes each byte.
+def _word_pieces(config: Configuration, symbols: list[str]) -> WordPieceTokenizer:
+    config.check_one("do_basic_tokenize", True)
+    config.check_absent("never_split")
+    config.check_special(dict(zip(("pad", "unk", "cls", "sep", "mask"), BERT_SPECIAL, strict=True)))
+    capitals = any(s != s.lower() for s in symbols if not (s.startswith("[") and s.endswith("]")))
+    tokenizer = WordPieceTokenizer(
+        lowercase=config.field("do_lower_case", not capitals),
+        strip_accents=config.field("strip_accents", None, bool),
+        split_chinese=config.field("tokenize_chinese_chars", True),
+    )
+    return tokenizer.from_symbols(symbols)
 
-    Examples
-    --------
-    >>> byte_symbols()[ord("a")], byte_symbols()[ord(" ")]
-    ('a', 'Ġ')
-    """
-    shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    others = [byte for byte in range(256) if byte not in shown]
-    return {byte: chr(byte) for byte in shown} | {byte: chr(256 + k) for k, byte in enumerate(others)}
 
-
-def _stands_alone(character: str) -> bool:
-    """Whether BERT takes a character for a word: marks, and Chinese characters."""
-    code = ord(character)
-    ascii_mark = 33 <= code <= 126 and not character.isalnum()
-    chinese = 0x4E00 <= code <= 0x9FFF or 0x3400 <= code <= 0x4DBF or 0x20000 <= code <= 0x2FA1F
-    return ascii_mark or chinese or unicodedata.category(character).startswith("P")
+def _byte_pairs(config: Configuration, symbols: list[str], merges: list[list[str]]) -> ByteLevelTokenizer:
+    config.check_absent("add_bos_token")
+    config.check_special({"eos": END_OF_TEXT})
+    tokenizer = ByteLevelTokenizer(add_prefix_space=config.field("add_prefix_space", False))
+    return tokenizer.from_symbols(symbols, merges)
 
 
 class _State(dict[str, Tensor]):
@@ -275,18 +224,47 @@ class _State(dict[str, Tensor]):
         raise InputError(f"folder: the state dict lacks {name!r}; it has {sorted(self)[:3]} and others.")
 
 
-def _files(folder: str | os.PathLike[str], prefix: str) -> tuple[_State, dict[str, Any]]:
-    """Return the state dict, its names without the prefix and in today's spelling, and the configuration, if there is one."""
-    root = Path(folder)
-    sealed, old, config = (root / name for name in ("model.safetensors", "pytorch_model.bin", "config.json"))
-    found = sealed.exists() or old.exists()
-    expect(found, "folder", f"model.safetensors or pytorch_model.bin in {str(root)!r}", "neither")
-    given = load_file(sealed) if sealed.exists() else torch.load(old, map_location="cpu", weights_only=True)
+def _state(root: Path, prefix: str) -> _State:
+    """Return the state dict, its names without the prefix and in today's spelling."""
+    sealed = root / "model.safetensors"
+    old = root / "pytorch_model.bin"
+    if sealed.exists():
+        given = load_file(sealed)
+    elif old.exists():
+        given = torch.load(old, map_location="cpu", weights_only=True)
+    else:
+        raise InputError(f"folder: expected model.safetensors or pytorch_model.bin in {str(root)!r}, got neither.")
     state = _State()
     for name, value in given.items():
         today = name.replace(".gamma", ".weight").replace(".beta", ".bias")
         state[today.removeprefix(prefix)] = value.float()
-    return state, json.loads(config.read_text(encoding="utf-8")) if config.exists() else {}
+    return state
+
+
+def _lines(path: Path) -> list[str]:
+    """Return the lines of a file: only a line feed ends one, not the other separators that a vocabulary has as symbols."""
+    _check_there(path)
+    with path.open(encoding="utf-8") as file:
+        return [line.removesuffix("\n") for line in file]
+
+
+def _json(path: Path) -> dict[str, Any]:
+    _check_there(path)
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+def _check_there(path: Path) -> None:
+    if not path.exists():
+        raise InputError(f"folder: expected {path.name} in {str(path.parent)!r}, got none.")
+
+
+def _check_vocabulary(name: str, symbols: list[str], words: Tensor) -> None:
+    if len(symbols) != len(words):
+        raise InputError(
+            f"folder: expected one symbol of {name} for each of the {len(words)} vectors of the state dict, got "
+            f"{len(symbols)}. Add the missing symbols to the file, in their order."
+        )
 
 
 def _blocks(state: _State, ours: str, theirs: str, kind: int) -> dict[str, str]:
@@ -300,9 +278,9 @@ def _renamed(state: _State, names: Mapping[str, str]) -> dict[str, Tensor]:
     return {f"{a}.{kind}": state[f"{b}.{kind}"] for a, b in names.items() for kind in ("weight", "bias")}
 
 
-def _with_weights(model: Any, state: Mapping[str, Tensor]) -> Any:
+def _with_weights(model: Model, state: Mapping[str, Tensor]) -> Model:
     """Return the model with these parameters, once they fit its module."""
-    model.published_, model.tokenizer_ = True, model.tokenizer
+    model.tokenizer_ = model.tokenizer
     model.state_ = {name: value.contiguous().numpy() for name, value in state.items()}
     try:
         model._module()

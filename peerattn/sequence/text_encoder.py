@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import torch
@@ -14,12 +14,23 @@ from torch.nn.utils.rnn import pad_sequence
 
 from peerattn import nn
 from peerattn.exceptions import check_at_least
+from peerattn.nn.blocks import Activation
 from peerattn.sequence.attention_map import AttentionMap
 from peerattn.sequence.base import StackEstimator
 from peerattn.sequence.tokenizers import PAD, START, Tokenizer, check_texts, find_tokenizer
 
-BERT_EPS = 1e-12  # of its normalisations
 Texts = Sequence[list[int]]  # as numbers of symbols
+
+
+class Published(TypedDict):
+    """What the configuration of published weights sets beyond the sizes of a model."""
+
+    activation: Activation
+    epsilon: float
+    """Of the normalisations."""
+    d_feedforward: int
+    tied: bool
+    """Whether the symbols' vectors are the output, too."""
 
 
 class TextEncoder(torch.nn.Module):
@@ -44,6 +55,30 @@ class TextEstimator(StackEstimator):
     """What all models of texts share: a tokenizer, batches of texts of similar length, and a score."""
 
     tokenizer: str | Tokenizer = "words"
+
+    @property
+    def _published(self) -> Published | None:
+        """What published weights need; None where the model was trained here."""
+        return getattr(self, "published_", None)
+
+    def _block_options(self) -> dict[str, Any]:
+        """Return the options of the blocks that published weights need."""
+        if self._published is None:
+            return {}
+        return {name: self._published[name] for name in ("activation", "d_feedforward")}
+
+    def _as_published(self, module: Any) -> Any:
+        """Return the module, with the constant of its normalisations that published weights need."""
+        for part in module.modules():
+            if self._published is not None and isinstance(part, torch.nn.LayerNorm):
+                part.eps = self._published["epsilon"]
+        return module
+
+    def _own_output(self, n_symbols: int) -> nn.TokenEmbedding | None:
+        """Return the vectors of the output, where they are not those of the input."""
+        if self._published is None or self._published["tied"]:
+            return None
+        return nn.TokenEmbedding(n_symbols, self.d_model)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return minus the loss: larger is better."""
@@ -111,18 +146,16 @@ class EncodedTexts(TextEstimator):
 
     def _encoder(self, generator: Generator) -> TextEncoder:
         """Return the encoder at its random start."""
-        size, bert = self._sizes(), hasattr(self._sizes(), "published_")
+        size = self._sizes()
+        bert = self._published is not None
         options: dict[str, Any] = {"dropout": self.dropout, "generator": generator}
         counts = (len(self.tokenizer_.symbols_), size.d_model, size.n_positions)
         embedding = nn.InputEmbedding(*counts, std=0.02, norm=bert, **options)
-        return TextEncoder(embedding, size._stack(**options, norm="post" if bert else "pre"))
+        return TextEncoder(embedding, size._stack(**options, **self._block_options(), norm="post" if bert else "pre"))
 
-    def _as_published(self, module: Any) -> Any:
-        """Return the module, with the constant of its normalisations that published weights need."""
-        for part in module.modules():
-            if hasattr(self._sizes(), "published_") and isinstance(part, torch.nn.LayerNorm):
-                part.eps = BERT_EPS
-        return module
+    @property
+    def _published(self) -> Published | None:
+        return getattr(self._sizes(), "published_", None)
 
     def _read(self, texts: list[str]) -> list[list[int]]:
         """Return the numbers of each text, ``<start>`` first, cut to the positions."""

@@ -8,198 +8,254 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from safetensors.torch import save_file
 
 from peerattn.exceptions import InputError
 from peerattn.sequence import LanguageModel, MaskedLanguageModel, TextClassifier, load_bert, load_gpt2
-from peerattn.sequence.published import byte_symbols
 
-D, HEADS, LAYERS, POSITIONS = 16, 4, 2, 24
-PIECES = [
-    "[PAD]",
-    "[unused0]",
-    "[UNK]",
-    "[CLS]",
-    "[SEP]",
-    "[MASK]",
-    "the",
-    "cafe",
-    "play",
-    "##ing",
-    "##s",
-    ".",
-    "cat",
-]
+D, HEADS, LAYERS, POSITIONS = 16, 4, 3, 24  # as in conftest.py
+ACTIVATIONS = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "gelu_new": lambda x: F.gelu(x, approximate="tanh"),
+    "swish": F.silu,
+}
 
 
-def drawn(shapes):
-    generator = torch.Generator().manual_seed(0)
-    return {name: 0.3 * torch.randn(*shape, generator=generator) for name, shape in shapes.items()}
-
-
-def with_bias(names):
-    """Weights of these shapes, and a bias as long as the last dimension."""
-    weights = {f"{name}.weight": shape for name, shape in names.items()}
-    return weights | {f"{name}.bias": shape[-1:] for name, shape in names.items()}
-
-
-def bert_state():
-    shapes = {
-        "bert.embeddings.word_embeddings.weight": (len(PIECES), D),
-        "cls.predictions.bias": (len(PIECES),),
-    }
-    shapes |= {
-        "bert.embeddings.position_embeddings.weight": (POSITIONS, D),
-        "bert.embeddings.token_type_embeddings.weight": (2, D),
-    }
-    names = {
-        "bert.embeddings.LayerNorm": (D,),
-        "cls.predictions.transform.dense": (D, D),
-        "cls.predictions.transform.LayerNorm": (D,),
-    }
-    for k in range(LAYERS):
-        at = f"bert.encoder.layer.{k}."
-        names |= {f"{at}attention.self.{n}": (D, D) for n in ("query", "key", "value")}
-        names |= {
-            f"{at}attention.output.dense": (D, D),
-            f"{at}attention.output.LayerNorm": (D,),
-            f"{at}output.LayerNorm": (D,),
-        }
-        shapes |= {f"{at}intermediate.dense.weight": (4 * D, D), f"{at}intermediate.dense.bias": (4 * D,)}
-        shapes |= {f"{at}output.dense.weight": (D, 4 * D), f"{at}output.dense.bias": (D,)}
-    return drawn(shapes | with_bias(names))
-
-
-def attended(q, k, v, causal):
+def attended(q, k, v, scale, causal):
     q, k, v = (x.view(len(x), HEADS, -1).transpose(0, 1) for x in (q, k, v))
-    scores = q @ k.mT / (D // HEADS) ** 0.5
-    scores = (
-        scores.masked_fill(torch.ones(scores.shape[-2:]).triu(1).bool(), -torch.inf) if causal else scores
-    )
+    scores = scale * q @ k.mT
+    if causal:
+        scores = scores.masked_fill(torch.ones(scores.shape[-2:]).triu(1).bool(), -torch.inf)
     return (scores.softmax(-1) @ v).transpose(0, 1).flatten(1)
 
 
-def bert_logits(s, numbers):
+def bert_logits(s, numbers, config):
     """The logits of BertForMaskedLM, as published."""
+    act = ACTIVATIONS[config.get("hidden_act", "gelu")]
 
     def lin(name, x):
         return x @ s[f"{name}.weight"].T + s[f"{name}.bias"]
 
     def norm(name, x):
-        return F.layer_norm(x, (D,), s[f"{name}.weight"], s[f"{name}.bias"], 1e-12)
+        return F.layer_norm(
+            x, (D,), s[f"{name}.weight"], s[f"{name}.bias"], config.get("layer_norm_eps", 1e-12)
+        )
 
     e = "bert.embeddings."
     x = s[e + "word_embeddings.weight"][numbers] + s[e + "position_embeddings.weight"][: len(numbers)]
     x = norm(e + "LayerNorm", x + s[e + "token_type_embeddings.weight"][0])
     for k in range(LAYERS):
         at = f"bert.encoder.layer.{k}."
-        a = attended(*(lin(f"{at}attention.self.{n}", x) for n in ("query", "key", "value")), causal=False)
+        parts = (lin(f"{at}attention.self.{n}", x) for n in ("query", "key", "value"))
+        a = attended(*parts, (D // HEADS) ** -0.5, causal=False)
         x = norm(f"{at}attention.output.LayerNorm", x + lin(f"{at}attention.output.dense", a))
         x = norm(
-            f"{at}output.LayerNorm", x + lin(f"{at}output.dense", F.gelu(lin(f"{at}intermediate.dense", x)))
+            f"{at}output.LayerNorm", x + lin(f"{at}output.dense", act(lin(f"{at}intermediate.dense", x)))
         )
-    x = norm("cls.predictions.transform.LayerNorm", F.gelu(lin("cls.predictions.transform.dense", x)))
-    return x @ s[e + "word_embeddings.weight"].T + s["cls.predictions.bias"]
+    x = norm("cls.predictions.transform.LayerNorm", act(lin("cls.predictions.transform.dense", x)))
+    tied = config.get("tie_word_embeddings", True)
+    output = e + "word_embeddings.weight" if tied else "cls.predictions.decoder.weight"
+    return x @ s[output].T + s["cls.predictions.bias"]
 
 
-def gpt2_state(n_symbols):
-    shapes = {"wte.weight": (n_symbols, D), "wpe.weight": (POSITIONS, D)}
-    names = {"ln_f": (D,)}
-    for k in range(LAYERS):
-        names |= {
-            f"h.{k}.ln_1": (D,),
-            f"h.{k}.ln_2": (D,),
-            f"h.{k}.attn.c_attn": (D, 3 * D),
-            f"h.{k}.attn.c_proj": (D, D),
-        }
-        names |= {f"h.{k}.mlp.c_fc": (D, 4 * D), f"h.{k}.mlp.c_proj": (4 * D, D)}
-    return drawn(shapes | with_bias(names))
+def gpt2_logits(s, numbers, config):
+    """The logits of GPT2LMHeadModel, as published."""
+    act = ACTIVATIONS[config.get("activation_function", "gelu_new")]
 
-
-def gpt2_logits(s, numbers):
     def lin(name, x):
         return x @ s[f"{name}.weight"] + s[f"{name}.bias"]
 
     def norm(name, x):
-        return F.layer_norm(x, (D,), s[f"{name}.weight"], s[f"{name}.bias"], 1e-5)
+        return F.layer_norm(
+            x, (D,), s[f"{name}.weight"], s[f"{name}.bias"], config.get("layer_norm_epsilon", 1e-5)
+        )
 
     x = s["wte.weight"][numbers] + s["wpe.weight"][: len(numbers)]
     for k in range(LAYERS):
-        q, key, v = lin(f"h.{k}.attn.c_attn", norm(f"h.{k}.ln_1", x)).chunk(3, -1)
-        x = x + lin(f"h.{k}.attn.c_proj", attended(q, key, v, causal=True))
-        x = x + lin(
-            f"h.{k}.mlp.c_proj", F.gelu(lin(f"h.{k}.mlp.c_fc", norm(f"h.{k}.ln_2", x)), approximate="tanh")
-        )
-    return norm("ln_f", x) @ s["wte.weight"].T
+        scale = (D // HEADS) ** -0.5 if config.get("scale_attn_weights", True) else 1.0
+        scale /= k + 1 if config.get("scale_attn_by_inverse_layer_idx", False) else 1
+        parts = lin(f"h.{k}.attn.c_attn", norm(f"h.{k}.ln_1", x)).chunk(3, -1)
+        x = x + lin(f"h.{k}.attn.c_proj", attended(*parts, scale, causal=True))
+        x = x + lin(f"h.{k}.mlp.c_proj", act(lin(f"h.{k}.mlp.c_fc", norm(f"h.{k}.ln_2", x))))
+    return (
+        norm("ln_f", x) @ s["wte.weight" if config.get("tie_word_embeddings", True) else "lm_head.weight"].T
+    )
 
 
-@pytest.fixture
-def bert(tmp_path):
-    state = bert_state()
-    torch.save(state, tmp_path / "pytorch_model.bin")
-    (tmp_path / "vocab.txt").write_text("\n".join(PIECES) + "\n", encoding="utf-8")
-    (tmp_path / "config.json").write_text(json.dumps({"num_attention_heads": HEADS}))
-    return state, tmp_path
+COMMON = [
+    {},
+    {"tie_word_embeddings": False},
+    {"hidden_dropout_prob": 0.3, "resid_pdrop": 0.3, "use_cache": False},
+]
 
 
-def test_bert_fills_in_what_its_published_equations_say(bert, tmp_path):
-    state, folder = bert
-    model = load_bert(folder)
-    names = ["[CLS]", "the", "[MASK]", "##s", ".", "[SEP]"]
-    assert model.tokenizer_.tokenize("The <mask>s.") == [
-        "the",
-        "<mask>",
-        "<unknown>",
-        ".",
-    ]  # s alone is no word
-    assert model.tokenizer_.tokenize("Café playings xyz") == ["cafe", "play", "##ing", "##s", "<unknown>"]
-    numbers = torch.tensor([PIECES.index(name) for name in names])
-    wanted = bert_logits({n: v.double() for n, v in state.items()}, numbers)[2]
+@pytest.mark.parametrize(
+    "config",
+    [
+        *COMMON,
+        {"hidden_act": "relu"},
+        {"hidden_act": "gelu_new"},
+        {"hidden_act": "swish"},
+        {"layer_norm_eps": 0.01},
+        {"layer_norm_eps": 1},
+        {"intermediate_size": 24},
+        {"chunk_size_feed_forward": 2, "position_embedding_type": "absolute", "model_type": "bert"},
+    ],
+    ids=str,
+)
+def test_bert_fills_in_what_its_published_equations_say(config, published, tmp_path):
+    state = published.bert_state(config.get("intermediate_size", 4 * D))
+    model = load_bert(published.bert_folder(tmp_path, config, state=state))
+    numbers = torch.tensor(
+        [published.PIECES.index(name) for name in ["[CLS]", "the", "[MASK]", "##s", ".", "[SEP]"]]
+    )
+    wanted = bert_logits({n: v.double() for n, v in state.items()}, numbers, config)[2]
     ours = model.tokenizer_.numbers
     read = torch.tensor([[2, ours["the"], 4, ours["##s"], ours["."], 3]])
     found = model._module().double()(read, torch.tensor([6]), read == 4)[0]
-    order = [PIECES.index(s) for s in ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")]
-    order += [k for k, s in enumerate(PIECES) if not (s.startswith("[") and s != "[unused0]")]
+    order = [published.PIECES.index(s) for s in published.SPECIAL] + [
+        k for k, s in enumerate(published.PIECES) if s not in published.SPECIAL
+    ]
     torch.testing.assert_close(found, wanted[order], rtol=1e-6, atol=1e-6)
-    assert model._read(["the cat"]) == [[2, ours["the"], ours["cat"], 3]]
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        *COMMON,
+        {"activation_function": "relu"},
+        {"activation_function": "gelu"},
+        {"activation_function": "swish"},
+        {"layer_norm_epsilon": 0.01},
+        {"n_inner": 24},
+        {"n_inner": None, "model_type": "gpt2", "reorder_and_upcast_attn": True},
+        {"scale_attn_weights": False},
+        {"scale_attn_by_inverse_layer_idx": True},
+        {"scale_attn_weights": False, "scale_attn_by_inverse_layer_idx": True},
+        {"max_position_embeddings": POSITIONS, "hidden_size": D, "num_hidden_layers": LAYERS},
+    ],
+    ids=str,
+)
+def test_gpt2_goes_on_as_its_published_equations_say(config, published, tmp_path):
+    state = published.gpt2_state(config.get("n_inner") or 4 * D)
+    model = load_gpt2(published.gpt2_folder(tmp_path, config, state=state))
+    text = "he's in the café"
+    numbers = model.tokenizer_.encode(text)
+    wanted = gpt2_logits({n: v.double() for n, v in state.items()}, torch.tensor(numbers), config).softmax(-1)
+    np.testing.assert_allclose(model.predict_proba([text])[0], wanted[-1].numpy(), rtol=2e-4, atol=1e-6)
+
+
+BERT_ERRORS = [
+    {"hidden_act": "quick_gelu"},
+    {"hidden_act": 3},
+    {"position_embedding_type": "relative_key"},
+    {"position_embedding_type": "relative_key_query"},
+    {"is_decoder": True},
+    {"add_cross_attention": True},
+    {"pruned_heads": {"0": [1]}},
+    {"model_type": "roberta"},
+    {"num_hidden_layers": 2},
+    {"vocab_size": 99},
+    {"hidden_size": 8},
+    {"intermediate_size": 8},
+    {"max_position_embeddings": 512},
+    {"type_vocab_size": 3},
+    {"layer_norm_eps": "1e-5"},
+    {"tie_word_embeddings": "no"},
+    {"num_attention_heads": None},
+]
+GPT2_ERRORS = [
+    {"activation_function": "quick_gelu"},
+    {"add_cross_attention": True},
+    {"pruned_heads": {"0": [1]}},
+    {"quantization_config": {"bits": 4}},
+    {"model_type": "gpt_neo"},
+    {"n_layer": 2},
+    {"num_hidden_layers": 2},
+    {"n_positions": 512},
+    {"n_embd": 8},
+    {"n_inner": 8},
+    {"vocab_size": 50257},
+    {"eos_token_id": 3},
+    {"scale_attn_weights": "false"},
+    {"scale_attn_by_inverse_layer_idx": 1},
+    {"layer_norm_epsilon": True},
+    {"n_head": True},
+    {"n_head": None},
+]
+
+
+@pytest.mark.parametrize("config", BERT_ERRORS, ids=str)
+def test_what_of_berts_configuration_cannot_be_used_is_named(config, published, tmp_path):
+    with pytest.raises(InputError, match=f"config.json: {next(iter(config))}: expected"):
+        load_bert(published.bert_folder(tmp_path, config))
+
+
+@pytest.mark.parametrize("config", GPT2_ERRORS, ids=str)
+def test_what_of_gpt2s_configuration_cannot_be_used_is_named(config, published, tmp_path):
+    (name,) = config
+    name = "n_layer" if name == "num_hidden_layers" else name
+    with pytest.raises(InputError, match=f"config.json: {name}: expected"):
+        load_gpt2(published.gpt2_folder(tmp_path, config))
+
+
+def test_two_constants_of_the_output_are_an_error(published, tmp_path):
+    state = published.bert_state()
+    state["cls.predictions.decoder.bias"] = state["cls.predictions.bias"] + 1
+    with pytest.raises(InputError, match="decoder.bias differ"):
+        load_bert(published.bert_folder(tmp_path, state=state))
+
+
+def test_models_go_into_files_and_start_classifiers(published, tmp_path):
+    config = {"hidden_act": "relu", "tie_word_embeddings": False, "layer_norm_eps": 0.1}
+    model = load_bert(published.bert_folder(tmp_path, config))
     model.save(tmp_path / "bert.safetensors")
     loaded = MaskedLanguageModel.load(tmp_path / "bert.safetensors")
+    np.testing.assert_array_equal(loaded.transform(["the cat"]), model.transform(["the cat"]))
     assert loaded.predict(["the <mask> ."]) == model.predict(["the <mask> ."])
     judge = TextClassifier(pretrained=model, n_epochs=1, line=False, random_state=0)
     judge.fit(["the cat", "playing"] * 4, [0, 1] * 4)
     assert judge.predict(["the cat"]).shape == (1,)
+    norms = [part.eps for part in judge._module().encoder.modules() if isinstance(part, torch.nn.LayerNorm)]
+    assert set(norms) == {0.1}
+    config = {"scale_attn_weights": False, "activation_function": "relu", "tie_word_embeddings": False}
+    other = load_gpt2(published.gpt2_folder(tmp_path, config))
+    other.save(tmp_path / "gpt2.safetensors")
+    assert LanguageModel.load(tmp_path / "gpt2.safetensors").loss("he the") == other.loss("he the")
+    assert isinstance(other.generate("he the", 3, temperature=0), str)
 
 
-def test_gpt2_goes_on_as_its_published_equations_say(tmp_path):
-    symbols = [*byte_symbols().values(), "he", "Ġt", "Ġthe", "<|endoftext|>"]
-    state = gpt2_state(len(symbols))
-    save_file({f"transformer.{name}": value for name, value in state.items()}, tmp_path / "model.safetensors")
-    (tmp_path / "vocab.json").write_text(json.dumps({s: k for k, s in enumerate(symbols)}), encoding="utf-8")
-    (tmp_path / "merges.txt").write_text("#version: 0.2\nh e\nĠ t\nĠt he\n", encoding="utf-8")
-    (tmp_path / "config.json").write_text(json.dumps({"n_head": HEADS}))
-    model = load_gpt2(tmp_path)
-    text = "he's in the café"
-    assert model.tokenizer_.tokenize("he in the the") == ["he", "Ġ", "i", "n", "Ġthe", "Ġthe"]
-    numbers = model.tokenizer_.encode(text)
-    assert model.tokenizer_.decode(numbers) == text
-    wanted = gpt2_logits({n: v.double() for n, v in state.items()}, torch.tensor(numbers)).softmax(-1)
-    np.testing.assert_allclose(model.predict_proba([text])[0], wanted[-1].numpy(), rtol=1e-4, atol=1e-6)
-    assert len(model.tokenizer_.encode(model.generate(text, 3, temperature=0))) <= 3
-    model.save(tmp_path / "gpt2.safetensors")
-    assert LanguageModel.load(tmp_path / "gpt2.safetensors").loss(text) == model.loss(text)
-
-
-def test_what_is_missing_is_named(bert, tmp_path):
-    _, folder = bert
-    with pytest.raises(InputError, match="wte.weight"):
-        (folder / "vocab.json").write_text(
-            json.dumps({s: k for k, s in enumerate([*byte_symbols().values(), "<|endoftext|>"])})
-        )
-        (folder / "merges.txt").write_text("")
-        load_gpt2(folder)
-    (folder / "empty").mkdir()
+def test_what_is_missing_is_named(published, tmp_path):
+    bert, gpt2, empty = (tmp_path / name for name in ("bert", "gpt2", "empty"))
+    for folder in (bert, gpt2, empty):
+        folder.mkdir()
     with pytest.raises(InputError, match="model.safetensors"):
-        load_bert(folder / "empty")
-    (folder / "config.json").write_text(json.dumps({"num_attention_heads": 3}))
+        load_bert(empty)
+    published.bert_folder(bert)
+    (bert / "config.json").write_text(json.dumps({"num_attention_heads": 3}))
     with pytest.raises(InputError, match="n_heads"):
-        load_bert(folder)
+        load_bert(bert)
+    (bert / "vocab.txt").unlink()
+    with pytest.raises(InputError, match="vocab.txt"):
+        load_bert(bert)
+    published.gpt2_folder(
+        gpt2, state={name: v for name, v in published.gpt2_state().items() if name != "ln_f.bias"}
+    )
+    with pytest.raises(InputError, match="ln_f.bias"):
+        load_gpt2(gpt2)
+    published.gpt2_folder(
+        gpt2,
+        {"tie_word_embeddings": False},
+        state={k: v for k, v in published.gpt2_state().items() if k[:2] != "lm"},
+    )
+    with pytest.raises(InputError, match="lm_head.weight"):
+        load_gpt2(gpt2)
+
+
+def test_symbols_and_vectors_are_counted(published, tmp_path):
+    with pytest.raises(InputError, match="one symbol of vocab.txt for each of the 14 vectors"):
+        load_bert(published.bert_folder(tmp_path, pieces=published.PIECES[:-1]))
+    published.gpt2_folder(tmp_path)
+    (tmp_path / "vocab.json").write_text(json.dumps({s: 2 * k for k, s in enumerate(published.SYMBOLS)}))
+    with pytest.raises(InputError, match="gaps"):
+        load_gpt2(tmp_path)

@@ -15,7 +15,8 @@ from peerattn import nn
 from peerattn.exceptions import check_at_least, check_share, expect
 from peerattn.sequence.attention_map import AttentionMap
 from peerattn.sequence.base import BesideLine, centre_and_spread, gain_in_blocks
-from peerattn.sequence.series import PatchEncoder, WindowedEstimator, check_series, later_index, windows_of
+from peerattn.sequence.series import PatchEncoder, WindowedEstimator, check_series, windows_of
+from peerattn.sequence.time_index import frequency_of, later_labels
 
 SAMPLE = 400  # windows, at most, that stop training: evenly spaced
 
@@ -157,11 +158,14 @@ class AttentionForecaster(BesideLine, WindowedEstimator):
         are the line's alone.
     mean_, scale_ : ndarray, shape (n_columns,)
         Of the training rows; inside, columns are standardised.
+    frequency_ : str or None
+        Of the dates of ``fit``, where these label the rows.
 
     Raises
     ------
     InputError
-        When the series has gaps or is too short for lookback and horizon.
+        When the series has gaps, by its values or its labels, is not in the order of time, is several series below each other,
+        or is too short for lookback and horizon.
 
     References
     ----------
@@ -201,7 +205,7 @@ class AttentionForecaster(BesideLine, WindowedEstimator):
         Parameters
         ----------
         X : DataFrame, Series or array-like, shape (n_rows, n_columns)
-            One column per series, rows equally spaced in time.
+            One column per series, rows equally spaced in time, oldest first, as their labels must say.
         y : ignored
 
         Returns
@@ -211,7 +215,10 @@ class AttentionForecaster(BesideLine, WindowedEstimator):
         counts = ("horizon", "lookback", "patch", "batch_size")
         check_at_least(1, **{name: getattr(self, name) for name in counts})
         check_share(validation_share=self.validation_share)
-        size, values = self.lookback + self.horizon, check_series(self, X, reset=True)
+        values = check_series(self, X, reset=True)
+        size = self.lookback + self.horizon
+        labelled = isinstance(X, pd.DataFrame | pd.Series)
+        self.frequency_ = frequency_of(X.index) if labelled else None
         n_train = len(values) - round(self.validation_share * len(values))
         enough = n_train >= size and len(values) - n_train >= self.horizon
         of = f"lookback={self.lookback}, horizon={self.horizon}, validation_share={self.validation_share}"
@@ -279,9 +286,14 @@ class AttentionForecaster(BesideLine, WindowedEstimator):
         Returns
         -------
         DataFrame, Series or ndarray, shape (horizon, n_columns)
-            Like X, under the labels that follow if those of X have an even step.
+            Like X, under the labels that follow: dates, periods, numbers, or text as pandas writes periods.
+
+        Raises
+        ------
+        InputError
+            When labels of X are repeated, not in order, or have no even step.
         """
-        return _like(X, self._forecast(self._scaled(X)[-self.lookback :])[0])
+        return self._like(X, self._forecast(self._scaled(X)[-self.lookback :])[0])
 
     def predict_windows(self, X: Any) -> np.ndarray:
         """Forecast from every row that has ``lookback`` rows up to it, the last ones too.
@@ -321,11 +333,11 @@ class AttentionForecaster(BesideLine, WindowedEstimator):
         found = self._in_parts(lambda part: module(self._tensor(part)), windows)
         return found.transpose(0, 2, 1) * self.scale_ + self.mean_
 
-
-def _like(X: Any, values: np.ndarray) -> Any:
-    """Return forecasts, (horizon, n_columns), as what X is."""
-    if isinstance(X, pd.DataFrame):
-        return pd.DataFrame(values, later_index(X.index, len(values)), X.columns)
-    if isinstance(X, pd.Series):
-        return pd.Series(values[:, 0], later_index(X.index, len(values)), name=X.name)
-    return values
+    def _like(self, X: Any, values: np.ndarray) -> Any:
+        """Return forecasts, (horizon, n_columns), as what X is."""
+        if not isinstance(X, pd.DataFrame | pd.Series):
+            return values
+        labels = later_labels(X.index, len(values), self.frequency_)
+        if isinstance(X, pd.DataFrame):
+            return pd.DataFrame(values, labels, X.columns)
+        return pd.Series(values[:, 0], labels, name=X.name)

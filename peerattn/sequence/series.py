@@ -1,4 +1,4 @@
-"""What models of series share: windows encoded as patches; series checked and standardised; labels of the rows that follow."""
+"""What models of series share: windows encoded as patches; series checked and standardised."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Generator, Tensor
 
 from peerattn import nn
-from peerattn.exceptions import expect
+from peerattn.exceptions import InputError, expect
 from peerattn.sequence.attention_map import AttentionMap
 from peerattn.sequence.base import StackEstimator
+from peerattn.sequence.time_index import times_of
 
 
 class PatchEncoder(torch.nn.Module):
@@ -137,9 +138,15 @@ def check_series(estimator: Any, X: Any, *, reset: bool, shortest: int = 1, why:
     Raises
     ------
     InputError
-        When numbers are missing, or rows too few; the message names where.
+        When numbers are missing, rows too few, or labels of rows repeated or not in the order of time; the message names where.
     """
     frame = X.to_frame() if isinstance(X, pd.Series) else X
+    if isinstance(frame, pd.DataFrame):
+        times_of(frame.index)
+        for name, kind in frame.dtypes.items():
+            if kind.kind == "M" or isinstance(kind, pd.PeriodDtype):
+                remedy = f"Make them the index: X.set_index({name!r})."
+                raise InputError(f"X: expected numbers in each column, got dates in {name!r}. {remedy}")
     options = {"dtype": np.float64, "ensure_all_finite": False, "ensure_min_samples": 2 if reset else 1}
     values: np.ndarray = validate_data(estimator, frame, reset=reset, **options)
     bad = np.argwhere(~np.isfinite(values))
@@ -152,27 +159,6 @@ def check_series(estimator: Any, X: Any, *, reset: bool, shortest: int = 1, why:
         expect(False, "X", "numbers without gaps", where, remedy)
     expect(len(values) >= shortest, "X", f"at least {shortest} rows ({why})", f"n_samples={len(values)}")
     return values
-
-
-def later_index(index: pd.Index, n: int) -> pd.Index:
-    """Return the next n labels of an index that has an even step; 1, 2, ..., n where it has none.
-
-    Examples
-    --------
-    >>> later_index(pd.date_range("2024-01-01", periods=3, freq="D"), 2)[-1]
-    Timestamp('2024-01-05 00:00:00')
-    >>> later_index(pd.RangeIndex(10), 2).tolist()
-    [10, 11]
-    """
-    if isinstance(index, pd.DatetimeIndex | pd.PeriodIndex) and len(index) > 2:
-        dates: Any = index
-        freq = dates.freq or pd.infer_freq(dates)
-        if freq is not None:
-            make: Any = pd.period_range if isinstance(index, pd.PeriodIndex) else pd.date_range
-            return make(dates[-1], periods=n + 1, freq=freq, name=index.name)[1:]
-    if isinstance(index, pd.RangeIndex):
-        return pd.RangeIndex(index.stop, index.stop + n * index.step, index.step, name=index.name)
-    return pd.RangeIndex(1, n + 1, name="step")
 
 
 def column_number(estimator: Any, column: Any) -> int:

@@ -306,7 +306,7 @@ class WithOwn:
     """Peers' mean in which the own outcome is counted, by a rule of its own."""
 
     def predict(self, X, *, outcomes=None):
-        without = super().predict(X, outcomes=outcomes)
+        without = pd.Series(super().predict(X, outcomes=outcomes), X.index)
         if outcomes is None:
             return without
         return self.counted(X, pd.Series(np.asarray(outcomes, dtype=float), X.index), without)

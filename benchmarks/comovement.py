@@ -82,7 +82,7 @@ def predictions(name: str, X: pd.DataFrame, y: pd.Series) -> tuple[pd.Series, fl
     start = time.process_time()
     model = make()
     model.fit(inputs[rows], y[rows])
-    predicted = model.predict(inputs[later], outcomes=y[later])
+    predicted = pd.Series(model.predict(inputs[later], outcomes=y[later]), y[later].index)
     seconds = time.process_time() - start
     pd.DataFrame({"predicted": predicted, "seconds": seconds}).to_parquet(store)
     return predicted, seconds

@@ -42,7 +42,7 @@ def stray(firm: int | None) -> dict[str, float | str]:
     past = X.index.get_level_values("period") < 2016
     model = PeerAttentionRegressor(task="explain", random_state=0).fit(X[past], y[past])
     now = y[~past].dropna()
-    error = now - model.predict(X[~past], outcomes=y[~past])[now.index]
+    error = (y[~past] - model.predict(X[~past], outcomes=y[~past]))[now.index]
     return {"five rows of": name, "R² of 2016": float(1 - (error**2).sum() / ((now - now.mean()) ** 2).sum())}
 
 
@@ -87,7 +87,9 @@ def valuation(which: str) -> dict[str, float]:
     asked = quarters if new else [tested]  # one by one: no past of new firms is seen
     predicted = {
         "boosting": pd.Series(trees.fit(coded[learned], y[learned]).predict(coded[tested]), y[tested].index),
-        "attention": pd.concat([model.predict(X[rows], outcomes=y[rows]) for rows in asked]),
+        "attention": pd.concat(
+            [pd.Series(model.predict(X[rows], outcomes=y[rows]), y[rows].index) for rows in asked]
+        ),
     }
     rows = y[scored].index
     return {name: float(np.expm1(p[rows] - y[rows]).abs().median()) for name, p in predicted.items()}

@@ -100,7 +100,7 @@ class PeerModel(PanelModel):
         self._learn(training, panel)
         return self
 
-    def predict(self, X: Any, *, outcomes: Any = None) -> np.ndarray | pd.Series:
+    def predict(self, X: Any, *, outcomes: Any = None) -> np.ndarray:
         """Predict the outcome of each row.
 
         Parameters
@@ -114,7 +114,7 @@ class PeerModel(PanelModel):
 
         Returns
         -------
-        Series on ``X``'s index when ``X`` carries firm and period, else ndarray (n,); never NaN.
+        ndarray (n,), in the order of ``X``'s rows; never NaN.
         """
         return self._predictions(X, outcomes=outcomes)
 
@@ -207,7 +207,7 @@ class PeerModel(PanelModel):
             return panel, self._within(panel, call)
         return panel, self._against_training(panel, call)
 
-    def _predicted(self, panel: Panel, call: Any) -> Any:
+    def _predicted(self, panel: Panel, call: Any) -> np.ndarray:
         return self._predict_sections(panel, call)
 
     def _network_maker(self) -> NetworkMaker:
@@ -298,16 +298,15 @@ class PeerModel(PanelModel):
         for period, at in panel.cross_sections():
             yield Section(period if panel.dated else None, at, call.take(at), self.training_rows_)
 
-    _classes: Any = None  # of which a prediction has a column each
-
-    def _predict_sections(self, panel: Panel, sections: Iterator[Section]) -> Any:
-        predicted = np.empty((len(panel), *np.shape(self._classes)))
+    def _predict_sections(self, panel: Panel, sections: Iterator[Section]) -> np.ndarray:
+        columns = [len(self._classes)] if self._classes else []
+        predicted = np.empty((len(panel), *columns))
         isolated = np.zeros(len(panel), dtype=bool)
         for section in sections:
             predicted[section.at], isolated[section.at] = self._attend(section)
         self._warn_of_isolates(panel, isolated)
         self._warn_of_shared_periods(panel)
-        return panel.restore(predicted, self._classes)
+        return panel.restore(predicted)
 
     def _warn_of_isolates(self, panel: Panel, isolated: np.ndarray) -> None:
         if isolated.any():

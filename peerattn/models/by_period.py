@@ -33,7 +33,7 @@ _FINISHED = "_finished.jsonl"
 
 def training_panel(model: Any, X: Any, y: Any) -> Panel:
     """Return what ``fit`` reads of a panel in files; ``y`` names the outcome's column, unless :func:`scan_panel` named it."""
-    stored = _stored(model, X, "y", y, codes=model._code_columns())
+    stored = stored_panel(model, X, "y", y, codes=model._code_columns())
     if stored.outcome is None:
         raise InputError("y: the stored panel has no outcome; name its column, y= or scan_panel(outcome=).")
     return stored.sample()
@@ -57,7 +57,7 @@ def _one_after_another(values: Sequence[Any]) -> Any:
     return pd.concat(values, ignore_index=not isinstance(values[0].index, pd.MultiIndex))
 
 
-def _stored(model: Any, X: Any, name: str, column: Any, **columns: Any) -> StoredPanel:
+def stored_panel(model: Any, X: Any, name: str, column: Any, **columns: Any) -> StoredPanel:
     """Return the panel in files; ``column`` is the argument that names its outcome."""
     if not isinstance(column, str | None):
         raise InputError(
@@ -77,14 +77,20 @@ def refuse_beside_files(X: Any, **given: Any) -> None:
             raise InputError(f"{name}: not used with a panel read from files; pass a frame or a Panel.")
 
 
-def periods_of(model: Any, X: Any, outcomes: Any) -> Iterator[tuple[Panel, Panel | None]]:
-    """Yield each period's panel, and again as the outcomes to be shown where ``outcomes`` names their column."""
+def stored_call(model: Any, X: Any, outcomes: Any) -> StoredPanel:
+    """Return the panel in files that a fitted model is called with; ``outcomes`` names their column."""
     check_is_fitted(model)
     names, codes = model.column_names_, model.code_columns_
     if names is None:
         raise InputError("X: the model was fitted on an array, without names; files are read by name.")
     wanted = [name for name in names if name not in codes]
-    for panel in _stored(model, X, "outcomes", outcomes, characteristics=wanted, codes=codes):
+    return stored_panel(model, X, "outcomes", outcomes, characteristics=wanted, codes=codes)
+
+
+def periods_of(model: Any, X: Any, outcomes: Any) -> Iterator[tuple[Panel, Panel | None]]:
+    """Yield each period's panel, and again as the outcomes to be shown where ``outcomes`` names their column."""
+    names = model.column_names_
+    for panel in stored_call(model, X, outcomes):
         if set(names) == set(panel.columns):
             panel = replace(panel, columns=names)  # in the order of fit
         yield panel, panel if outcomes is not None else None
@@ -103,11 +109,11 @@ def told_once() -> Iterator[None]:
         warn_user(category(f"{first.message}{more}"))
 
 
-def write_frame(panel: Panel, predicted: pd.Series | pd.DataFrame, path: Path) -> None:
-    """Write firm, period and the predictions of one period."""
-    frame = predicted.to_frame("prediction") if isinstance(predicted, pd.Series) else predicted
+def write_frame(panel: Panel, predicted: np.ndarray, names: Sequence[str], path: Path) -> None:
+    """Write firm, period and the predictions of one period, sorted by firm; ``names`` are those of their columns."""
     labels = dict(zip(panel.names, (panel.firm, panel.period)))
-    written = pd.DataFrame(labels | {str(name): frame[name].to_numpy() for name in frame})
+    columns = predicted.reshape(len(panel), len(names))[panel.order].T
+    written = pd.DataFrame(labels | dict(zip(names, columns, strict=True)))
     with atomic_path(path) as temporary:
         written.to_parquet(temporary, index=False)
 
@@ -135,7 +141,7 @@ def written(
         known, lines = {*(folder / _FINISHED).read_text("utf-8", "replace").splitlines()}, dict[str, str]()
         state = joblib.hash((__version__, type(model).__name__, vars(model), sorted(options.items())))
         for panel, call in calls:
-            state = hashlib.sha256(f"{state} {panel_digest(panel)}".encode()).hexdigest()
+            state = hashlib.sha256(f"{state} {panel_digest(panel.sorted())}".encode()).hexdigest()
             name = _file_name(show_label(panel.period[0]))
             if name in lines:
                 raise InputError(f"out: two periods have the same text, {name!r}, and would share a file.")

@@ -94,8 +94,8 @@ class IndustryPeerRegressor(PeerRegressor):
     _isolates_get = "the mean of all other firms"
     _learns_network = False
 
-    def peer_levels(self, X: Any, *, outcomes: Any = None) -> np.ndarray | pd.Series:
-        """Return how many digits of the code each row's finest group shares (0 = all firms, −1 = unknown code)."""
+    def peer_levels(self, X: Any, *, outcomes: Any = None) -> np.ndarray:
+        """Return how many digits of the code each row's finest group shares (0 = all firms, −1 = unknown code), (n,)."""
         check_is_fitted(self)
         panel, sections = self._gate_call(X, outcomes)
         levels = np.empty(len(panel))

@@ -83,7 +83,7 @@ class OwnHistoryRegressor(PanelForecaster):
     gaps: Sequence[int] = (1,)
     random_state: Any = 0
 
-    def predict(self, X: Any, *, outcomes: Any = None) -> np.ndarray | pd.Series:
+    def predict(self, X: Any, *, outcomes: Any = None) -> np.ndarray:
         """Predict each row.
 
         Parameters
@@ -95,7 +95,7 @@ class OwnHistoryRegressor(PanelForecaster):
 
         Returns
         -------
-        Series on ``X``'s index when ``X`` carries firm and period, else ndarray (n,).
+        ndarray (n,), in the order of ``X``'s rows.
         """
         return self._predictions(X, outcomes=outcomes)
 

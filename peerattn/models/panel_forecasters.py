@@ -46,8 +46,8 @@ class PanelForecaster(PanelRegressor):
         self._learn(panel, known, panel.outcomes[known])
         return self
 
-    def predict(self, X: Any) -> np.ndarray | pd.Series:
-        """Predict each row: a Series on ``X``'s index when ``X`` carries firm and period, else an ndarray (n,)."""
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict the outcome of each row: an ndarray (n,), in the order of ``X``'s rows."""
         return self._predictions(X)
 
     def _gate_call(self, X: Any, outcomes: Any) -> tuple[Panel, None]:
@@ -56,7 +56,7 @@ class PanelForecaster(PanelRegressor):
         check_is_fitted(self)
         return self._check(X, fitting=False), None
 
-    def _predicted(self, panel: Panel, call: None) -> np.ndarray | pd.Series:
+    def _predicted(self, panel: Panel, call: None) -> np.ndarray:
         predicted = self._predict(panel)
         self._warn_of_shared_periods(panel)
         return panel.restore(predicted)

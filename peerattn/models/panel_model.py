@@ -16,7 +16,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError, UnknownArgument, check_kinds, did_you_mean
-from peerattn.models.by_period import periods_of, told_once, training_panel, write_frame, written
+from peerattn.models.by_period import periods_of, stored_call, told_once, training_panel, write_frame, written
 from peerattn.models.learned import rows_of, warn_of_shared_periods
 from peerattn.panel.gate import check_panel
 from peerattn.panel.panel import Panel
@@ -130,13 +130,18 @@ class PanelModel(Saved, BaseEstimator):
     def _warn_of_shared_periods(self, panel: Panel) -> None:
         warn_of_shared_periods(panel, getattr(self, "learned_rows_", None))
 
+    @property
+    def _classes(self) -> tuple[Any, ...]:
+        """Classes, of which ``_predicted`` gives a column each; empty for one column of predictions."""
+        return ()
+
     @abstractmethod
     def _gate_call(self, X: Any, outcomes: Any) -> tuple[Panel, Any]:
         """Return the checked rows of a call, and what is needed to predict them."""
 
     @abstractmethod
-    def _predicted(self, panel: Panel, call: Any) -> Any:
-        """Return what is predicted of the rows of a call."""
+    def _predicted(self, panel: Panel, call: Any) -> np.ndarray:
+        """Return what is predicted of the rows of a call, in the order they came in."""
 
     def _by_period(self, X: Any, outcomes: Any = None, **options: Any) -> Iterator[tuple[Panel, Any]]:
         """Yield :meth:`_gate_call` of each period of a panel in files."""
@@ -144,11 +149,16 @@ class PanelModel(Saved, BaseEstimator):
             yield self._gate_call(panel, shown, **options)
 
     @told_once()
-    def _predict_periods(self, X: Any, **options: Any) -> Any:
-        """Return the predictions of all periods of a panel in files."""
-        return pd.concat([self._predicted(*call) for call in self._by_period(X, **options)])
+    def _predict_periods(self, X: Any, outcomes: Any = None, **options: Any) -> np.ndarray:
+        """Return the predictions of all periods of a panel in files, in the order of the files' rows."""
+        stored = stored_call(self, X, outcomes)
+        calls = self._by_period(stored, outcomes=outcomes, **options)
+        predicted = np.concatenate([self._predicted(*call) for call in calls])
+        found = np.empty_like(predicted)
+        found[stored.order] = predicted
+        return found
 
-    def _predictions(self, X: Any, outcomes: Any = None, **options: Any) -> Any:
+    def _predictions(self, X: Any, outcomes: Any = None, **options: Any) -> np.ndarray:
         """Return the predictions of rows in memory or in files."""
         if is_stored(X):
             return self._predict_periods(X, outcomes=outcomes, **options)
@@ -191,8 +201,9 @@ class PanelModel(Saved, BaseEstimator):
         """
 
         def write(panel: Panel, call: Any, path: Path) -> None:
-            write_frame(panel, self._predicted(panel, call), path)
+            write_frame(panel, self._predicted(panel, call), names, path)
 
+        names = [str(name) for name in self._classes] or ["prediction"]
         return written(self, out, self._by_period(X, **options), write, options)
 
     def _scored(self, X: Any, y: Any, sample_weight: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:

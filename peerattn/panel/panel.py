@@ -41,8 +41,6 @@ class Panel:
         ``order[k]`` is the position, in what came in, of the panel's row k.
     index : Index (n,)
         Of the frame that came in.
-    returns_series : bool
-        Whether predictions are Series on ``index``: a pandas frame with firm and period came in.
     columns : tuple
         Names of the characteristics and codes, in the order they came in.
     names : (str, str)
@@ -73,7 +71,6 @@ class Panel:
     dated: bool
     order: np.ndarray
     index: pd.Index
-    returns_series: bool
     columns: tuple[Any, ...]
     names: tuple[str, str]
     choice: ColumnChoice
@@ -118,16 +115,11 @@ class Panel:
         for start, stop in zip(starts, [*starts[1:], len(self)], strict=True):
             yield self.period[start], slice(start, stop)
 
-    def restore(self, values: np.ndarray, name: Any = None) -> Any:
-        """Put values of rows into the order the rows came in: a Series when a pandas frame carried firm and period.
-
-        Of several columns, whose names are ``name``, a DataFrame.
-        """
+    def restore(self, values: np.ndarray) -> np.ndarray:
+        """Put values of rows, (n,) or (n, k), into the order the rows came in."""
         out = np.empty_like(values)
         out[self.order] = values
-        if not self.returns_series:
-            return out
-        return pd.Series(out, self.index, name=name) if out.ndim == 1 else pd.DataFrame(out, self.index, name)
+        return out
 
     def take(self, at: np.ndarray) -> Panel:
         """Return some rows, in the panel's order; their order is then the one they came in."""
@@ -141,7 +133,6 @@ class Panel:
             codes=self.codes.iloc[at].reset_index(drop=True),
             order=np.arange(len(index)),
             index=index.remove_unused_levels() if isinstance(index, pd.MultiIndex) else index,
-            returns_series=self.dated,
             weights={name: values[at] for name, values in self.weights.items()},
             **picked,
         )
@@ -149,7 +140,7 @@ class Panel:
     def sorted(self) -> Panel:
         """Return the panel as if its rows had come in sorted by period and firm."""
         names = list(self.index.names)
-        if (self.order[1:] > self.order[:-1]).all() and names == ["firm", "period"] and self.returns_series:
+        if (self.order[1:] > self.order[:-1]).all() and names == ["firm", "period"]:
             return self
         return self.take(np.ones(len(self), dtype=bool))
 

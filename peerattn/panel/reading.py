@@ -244,7 +244,6 @@ def panel_of(
         dated=labels is not None and labels.dated,
         order=order,
         index=frame.index,
-        returns_series=labels is not None and labels.dated and isinstance(X, pd.DataFrame),
         columns=tuple(frame.columns),
         names=(firm, period),
         choice=choice,

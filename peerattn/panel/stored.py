@@ -62,7 +62,7 @@ class StoredPanel:
         return int(self.sizes.sum())
 
     def __iter__(self) -> Iterator[Panel]:
-        """Yield each period's panel, in order of time; rows are sorted by firm."""
+        """Yield each period's panel, in order of time."""
         return self.read(range(len(self.periods)))
 
     def read(self, at: Iterable[int]) -> Iterator[Panel]:
@@ -81,7 +81,14 @@ class StoredPanel:
                     del readers[run.file]
             frame = frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
             panel = as_panel(frame, outcome=self.outcome, characteristics=taken, codes=codes, **self.options)
-            yield replace(panel.sorted(), choice=self.choice)
+            yield replace(panel, index=panel.X.index, choice=self.choice)
+
+    @property
+    def order(self) -> np.ndarray:
+        """Place among all rows of the files, one file after another, of each row in the order of ``read``."""
+        before = np.cumsum([0, *(file.count_rows() for file in self.files)])
+        runs = [run for several in self.runs for run in several]
+        return np.concatenate([before[run.file] + np.arange(run.start, run.stop) for run in runs])
 
     def sample(self) -> Panel:
         """Return what ``fit`` reads, in memory: all periods, or evenly spaced ones of ``training_rows`` rows at most.

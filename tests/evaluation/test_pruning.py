@@ -62,7 +62,7 @@ def test_importance_is_the_derivative_of_the_loss_by_a_factor_on_the_head(panel,
         kept = state[scaled].copy()
         state[scaled][head] *= size  # one output: a row a head
         if kind == "classes":
-            p = model.predict_proba(panel.X)[1]
+            p = model.predict_proba(panel.X)[:, 1]
             loss = -np.where(y == 1, np.log(p), np.log(1 - p))
         else:
             loss = ((y - model.predict(panel.X, **told)) / model.y_scale_) ** 2

@@ -39,7 +39,7 @@ def folder(tmp_path_factory):
 
 
 def in_memory(folder):
-    return read_panel(folder / "one.parquet", outcome="y_next", codes=["industry"]).sorted()
+    return read_panel(folder / "one.parquet", outcome="y_next", codes=["industry"])
 
 
 MODELS = {
@@ -68,7 +68,7 @@ def test_figures_are_those_in_memory(folder, name):
     inside = model.fit(panel).predict(panel, **({"outcomes": panel.y} if shown else {}))
     called = {"outcomes": "y_next"} if shown else {}
     outside = model.fit(stored).predict(stored, **called)
-    pd.testing.assert_series_equal(inside, outside, check_index_type=False, rtol=1e-12, check_names=False)
+    np.testing.assert_allclose(outside, inside, rtol=1e-12)  # in the order of the file's rows
     if hasattr(model, "peer_network"):
         inside = model.peer_network(panel, **({"outcomes": panel.y} if shown else {}))
         outside = model.peer_network(stored, **called)
@@ -88,9 +88,22 @@ def test_a_path_a_dataset_and_an_iterator_are_one_panel(folder):
         (section for _, section in frame.groupby(level="period")),
     ]
     for source in sources:
-        pd.testing.assert_series_equal(expected, model.predict(source), check_index_type=False)
+        np.testing.assert_allclose(model.predict(source), expected, rtol=1e-12)
     fitted = MODELS["industry"][0].fit(folder / "parts", "y_next")
-    pd.testing.assert_series_equal(expected, fitted.predict(folder / "parts"), check_index_type=False)
+    np.testing.assert_allclose(fitted.predict(folder / "parts"), expected, rtol=1e-12)
+
+
+def test_predictions_of_files_are_in_the_order_of_their_rows(folder, tmp_path):
+    """Whatever the order of periods among files, and of firms within a period."""
+    panel = in_memory(folder)
+    model = MODELS["kernel"][0].fit(panel)
+    frame = panel.X.reset_index()
+    given = [frame[frame["period"] == label] for label in frame["period"].unique()[[3, 0, 2]]]
+    expected = model.predict(pd.concat(given))
+    np.testing.assert_allclose(model.predict(iter(given)), expected, rtol=1e-12)
+    pd.concat(given).to_parquet(tmp_path / "a.parquet", index=False)
+    np.testing.assert_allclose(model.predict(tmp_path / "a.parquet"), expected, rtol=1e-12)
+    assert len(np.unique(expected)) == len(expected)
 
 
 def test_a_classifier_reads_files(folder, tmp_path):
@@ -99,16 +112,19 @@ def test_a_classifier_reads_files(folder, tmp_path):
     frame.drop(columns="y_next").to_parquet(tmp_path / "up.parquet", index=False)
     stored = scan_panel(tmp_path / "up.parquet", outcome="up", codes=["industry"])
     model = PeerAttentionClassifier(n_heads=0, codes=["industry"]).fit(stored)
-    panel = read_panel(tmp_path / "up.parquet", outcome="up", codes=["industry"]).sorted()
-    pd.testing.assert_frame_equal(
-        model.predict_proba(stored), model.predict_proba(panel), check_index_type=False
-    )
+    panel = read_panel(tmp_path / "up.parquet", outcome="up", codes=["industry"])
+    np.testing.assert_allclose(model.predict_proba(stored), model.predict_proba(panel), rtol=1e-12)
     assert model.predict(stored).tolist() == model.predict(panel).tolist()
-    written = pd.read_parquet(model.write_predictions(stored, tmp_path / "p"))
+    written = by_label(model.write_predictions(stored, tmp_path / "p"), panel)
     np.testing.assert_array_equal(written[["0.0", "1.0"]], model.predict_proba(panel))
 
 
 # ---------------------------------------------------------------- what is written
+
+
+def by_label(written, panel):
+    """Return what was written in the order of the panel's rows."""
+    return pd.read_parquet(written).set_index(["firm", "period"]).loc[panel.X.index]
 
 
 def contents(folder):
@@ -126,7 +142,7 @@ def test_predictions_go_on_where_they_were_killed(folder, tmp_path, monkeypatch,
     model.fit(stored)
     model.write_predictions(stored, tmp_path / "whole", outcomes="y_next")
     whole = contents(tmp_path / "whole")
-    written = pd.read_parquet(tmp_path / "whole")
+    written = by_label(tmp_path / "whole", in_memory(folder))
     np.testing.assert_array_equal(written["prediction"], model.predict(stored, outcomes="y_next"))
     attend, calls = type(model)._attend, []
 
@@ -160,7 +176,8 @@ def test_other_models_and_rows_are_predicted_again(folder, tmp_path):
     other = IndustryPeerRegressor(industry="industry", shrinkage=5.0).fit(stored)
     second = contents(other.write_predictions(stored, tmp_path / "out"))
     assert first.keys() == second.keys() and first != second
-    np.testing.assert_array_equal(pd.read_parquet(tmp_path / "out")["prediction"], other.predict(stored))
+    written = by_label(tmp_path / "out", in_memory(folder))
+    np.testing.assert_array_equal(written["prediction"], other.predict(stored))
 
 
 def test_networks_are_written_by_period(folder, tmp_path):

@@ -152,7 +152,7 @@ def test_kernel_equals_a_loop_within_periods(sample):
     predicted, everywhere = model.predict(frame, outcomes=outcome), model.predict(frame)
     for i, (firm, period) in list(enumerate(index))[::9]:
         log_kernel = -0.5 * (((X - X[i]) / h) ** 2).sum(axis=1)
-        for same_period, value in ((True, predicted.iloc[i]), (False, everywhere.iloc[i])):
+        for same_period, value in ((True, predicted[i]), (False, everywhere[i])):
             pool = outcome.notna().to_numpy().copy()
             if same_period:
                 pool &= (index.get_level_values("firm") != firm) & (

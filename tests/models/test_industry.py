@@ -142,7 +142,7 @@ def test_own_outcome_and_later_values_have_no_influence():
     shocked.iloc[3] += 1e3
     period = X.index.get_level_values("period")
     after = model.predict(X, outcomes=shocked)
-    assert after.iloc[3] == pytest.approx(before.iloc[3], abs=1e-11)
+    assert after[3] == pytest.approx(before[3], abs=1e-11)
     assert (after[period != period[3]] == before[period != period[3]]).all()
     changed = X.assign(sic=X["sic"].mask(period == 2003, "0100"))
     assert (model.predict(changed, outcomes=y)[period < 2003] == before[period < 2003]).all()

@@ -153,8 +153,9 @@ def test_effects_reach_predictions_and_are_the_mean_where_unknown():
     networks[2005] = networks[2004]
     again = LinearInMeansRegressor(network=networks, effects=("firm", "period")).fit(X, y)
     shown = y.xs(2004, level="period", drop_level=False).rename(index={2004: 2005}, level="period")
-    now = again.predict(X, outcomes=y).xs(2004, level="period") - again.effects_["period"][2004]
-    np.testing.assert_allclose(again.predict(later, outcomes=shown).droplevel("period"), now, atol=1e-10)
+    last = X.index.get_level_values("period") == 2004
+    now = again.predict(X, outcomes=y)[last] - again.effects_["period"][2004]
+    np.testing.assert_allclose(again.predict(later, outcomes=shown), now, atol=1e-10)
 
 
 def test_few_clusters_keep_their_size(monkeypatch):
@@ -228,7 +229,7 @@ def test_without_network_it_is_least_squares_on_own_characteristics():
 def test_predictions():
     X, y, networks = simulated()
     model = LinearInMeansRegressor(network=networks, effects=()).fit(X, y)
-    told, alone = model.predict(X, outcomes=y), model.predict(X)
+    told, alone = (pd.Series(model.predict(X, **call), X.index) for call in ({"outcomes": y}, {}))
     table = regressors(X, y, networks)
     np.testing.assert_allclose(told, table[list(model.coef_.index)] @ model.coef_, atol=1e-10)
     beta = model.coef_["peers' outcome"]
@@ -252,7 +253,7 @@ def test_unknown_outcomes_are_left_out_of_the_peers_mean():
     mean = (w * known).sum() / w[known.notna()].sum()
     table = regressors(X, y, networks).loc[(firm, period)].copy()
     table["peers' outcome"] = mean
-    assert predicted.iloc[1] == pytest.approx(float(table[list(model.coef_.index)] @ model.coef_))
+    assert predicted[1] == pytest.approx(float(table[list(model.coef_.index)] @ model.coef_))
 
 
 def test_own_outcome_and_later_values_have_no_influence():
@@ -262,7 +263,7 @@ def test_own_outcome_and_later_values_have_no_influence():
     shocked.iloc[4] += 5.0
     period = X.index.get_level_values("period")
     after = model.predict(X, outcomes=shocked)
-    assert after.iloc[4] == before.iloc[4]
+    assert after[4] == before[4]
     assert (after[period != period[4]] == before[period != period[4]]).all()
     changed = X.copy()
     changed.loc[period == 2004, "size"] = 9.0

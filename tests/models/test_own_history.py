@@ -112,7 +112,7 @@ def test_common_shocks_are_read_from_the_other_firms():
     own = y1.copy()
     own.iloc[7] += 50.0  # the firm's own outcome moves the others, not itself
     moved = model.predict(X1, outcomes=own)
-    assert moved.iloc[7] == pytest.approx(shown.iloc[7])
+    assert moved[7] == pytest.approx(shown[7])
     X, y = panel()
     X0, y0, X1, y1 = split(X, y, 2019)
     none = CommonShocksRegressor(industry="industry").fit(X0, y0)
@@ -127,7 +127,7 @@ def test_what_is_added_is_the_weighted_mean_of_the_other_firms_and_of_those_of_t
     weights = {name: w for (name, _), w in stack.stages["common"].weights.items()}
     assert weights["period"] + weights["industry x period"] == pytest.approx(1, abs=0.1)
     left, within = y1 - own, model.predict(X1) - own  # lines within the period, history taken back within it
-    assert within.abs().max() > 1e-3 and abs(within.mean()) < 1e-8
+    assert np.abs(within).max() > 1e-3 and abs(within.mean()) < 1e-8
     assert abs(np.corrcoef(within, X1["x"])[0, 1]) > 0.9
 
     def of_others(keys):

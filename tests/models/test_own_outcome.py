@@ -47,7 +47,7 @@ def test_a_large_own_outcome_moves_nothing(name, own):
     for at in (0, 61, 119):
         shown = y.copy()
         shown.iloc[at] = own
-        assert model.predict(X, outcomes=shown).iloc[at] == before.iloc[at]
+        assert model.predict(X, outcomes=shown)[at] == before[at]
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 17, 300])

@@ -105,7 +105,7 @@ def test_own_outcome_has_no_influence():
     model = PrecomputedPeerRegressor(network=weights() + np.eye(8)).fit(X, y)  # a diagonal does not count
     shocked = y.copy()
     shocked.iloc[2] += 1e6
-    assert model.predict(X, outcomes=shocked).iloc[2] == model.predict(X, outcomes=y).iloc[2]
+    assert model.predict(X, outcomes=shocked)[2] == model.predict(X, outcomes=y)[2]
 
 
 def test_firms_outside_the_network_get_the_mean_of_all_others():

@@ -147,14 +147,14 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
     >>> model = PeerAttentionRegressor(n_heads=1, random_state=0).fit(X, y)
     >>> float(model.evidence_.loc["peers", "factor"])  # no peers in these data
     0.0
-    >>> model.predict(X).index.equals(X.index)
-    True
+    >>> model.predict(X).shape  # in the order of X's rows
+    (200,)
     """
 
     @one_thread()
     def predict(
         self, X: Any, *, outcomes: Any = None, reference: Any = None, peer_weight: Any = None
-    ) -> np.ndarray | pd.Series:
+    ) -> np.ndarray:
         """Predict the outcome of each row.
 
         Parameters
@@ -173,7 +173,7 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
 
         Returns
         -------
-        Series on ``X``'s index when ``X`` carries firm and period, else ndarray (n,); never NaN.
+        ndarray (n,), in the order of ``X``'s rows; never NaN.
         """
         return self._predictions(X, outcomes=outcomes, reference=reference, peer_weight=peer_weight)
 
@@ -228,16 +228,16 @@ class PeerAttentionClassifier(ClassifierMixin, AttentionModel):
     @one_thread()
     def predict_proba(
         self, X: Any, *, outcomes: Any = None, reference: Any = None, peer_weight: Any = None
-    ) -> np.ndarray | pd.DataFrame:
-        """Return the probability of every class, (n, n_classes): a frame when ``X`` carries firm and period.
+    ) -> np.ndarray:
+        """Return the probability of every class, an ndarray (n, n_classes), its columns in the order of ``classes_``.
 
         Parameters are those of :meth:`PeerAttentionRegressor.predict`; ``outcomes`` are classes.
         """
         return self._predictions(X, outcomes=outcomes, reference=reference, peer_weight=peer_weight)
 
     @property
-    def _classes(self) -> np.ndarray:
-        return self.classes_
+    def _classes(self) -> tuple[Any, ...]:
+        return tuple(self.classes_)
 
     def _attend(self, section: Section) -> tuple[np.ndarray, np.ndarray]:
         outputs, isolated = self._outputs(section)
@@ -245,11 +245,10 @@ class PeerAttentionClassifier(ClassifierMixin, AttentionModel):
 
     def predict(
         self, X: Any, *, outcomes: Any = None, reference: Any = None, peer_weight: Any = None
-    ) -> np.ndarray | pd.Series:
+    ) -> np.ndarray:
         """Return the most probable class of each row; parameters as in :meth:`predict_proba`."""
         probability = self.predict_proba(X, outcomes=outcomes, reference=reference, peer_weight=peer_weight)
-        chosen = self.classes_[np.asarray(probability).argmax(axis=1)]
-        return pd.Series(chosen, index=probability.index) if isinstance(probability, pd.DataFrame) else chosen
+        return self.classes_[probability.argmax(axis=1)]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the accuracy of ``predict(X)`` over the rows whose class is known."""

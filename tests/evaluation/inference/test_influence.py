@@ -28,10 +28,11 @@ def by_hand(model, period, firm, peer, **options):
     """Drop the peer's row and predict again."""
     here = X.index.get_level_values("period") == period
     outcomes = {"outcomes": Y[here]} if options else {}
-    whole = model.predict(X[here], **outcomes)
+    whole = pd.Series(model.predict(X[here], **outcomes), X[here].index)
     rest = here & (X.index.get_level_values("firm") != peer)
     outcomes = {"outcomes": Y[rest]} if options else {}
-    return whole[(firm, period)] - model.predict(X[rest], **outcomes)[(firm, period)]
+    without = pd.Series(model.predict(X[rest], **outcomes), X[rest].index)
+    return whole[(firm, period)] - without[(firm, period)]
 
 
 @pytest.mark.parametrize("n_layers", [1, 2])
@@ -122,7 +123,7 @@ def test_contributions_of_a_covariance_add_up_to_the_prediction():
     W = model.peer_network(X, outcomes=Y).matrix(PERIOD).to_numpy()
     signed = W * (Y - own)[rows.index].to_numpy()
     np.testing.assert_allclose(
-        signed.sum(axis=1), (model.predict(X, outcomes=Y) - own)[rows.index], atol=1e-10
+        signed.sum(axis=1), (model.predict(X, outcomes=Y) - own)[X.index.isin(rows.index)], atol=1e-10
     )
     np.testing.assert_allclose(contributions(model, X, outcomes=Y).matrix(PERIOD), np.abs(signed), atol=1e-10)
 

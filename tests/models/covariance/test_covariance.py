@@ -254,7 +254,7 @@ def test_the_ridge_part_is_the_cross_sectional_ridge():
     X = pd.DataFrame(rng.normal(size=(120, 2)), index=index, columns=["size", "growth"])
     X["industry"] = pd.Categorical(rng.choice(list("abc"), size=120))
     y = X["size"] + (X["industry"] == "a") + 0.5 * pd.Series(rng.normal(size=120), index=index)
-    expected = CrossSectionalRidge().fit(X, y).predict(X, outcomes=y)
+    expected = pd.Series(CrossSectionalRidge().fit(X, y).predict(X, outcomes=y), X.index)
     model = PeerAttentionRegressor(task="explain", n_heads=0).fit(X, y)
     sections = [model._as_seen(section) for section in model._gate_call(X, y)[1]]
     ridge = fit_ridge_covariance([replace(s, focal=replace(s.focal, y=s.peers.y)) for s in sections], (3,))
@@ -288,7 +288,7 @@ def test_the_network_of_the_whole_prediction_is_its_derivative():
         moved.iloc[j] += 1.0
         after = model.predict(X[last], outcomes=moved)
         np.testing.assert_allclose(after - before, network[:, j], atol=1e-8)
-        assert after.iloc[j] == before.iloc[j]
+        assert after[j] == before[j]
     total = sum(model.stack_.stages["peers"].weights.values())
     assert 0 < total <= 1 + 1e-6
 

@@ -482,7 +482,10 @@ def test_json_is_one_object(capsys, sample):
         ("[compare]\naudit = 1", "audit: expected True or False, got 1"),
         ("[compare]\ntest_periods = true", "expected a whole number"),
         ("[compare]\nmodels = [1]", "expected a list of texts"),
-        ("[compare]\ndataset = 'x'", "dataset: expected 'grunfeld' or 'multiples' or 'russell' or 'simulated', got 'x'"),
+        (
+            "[compare]\ndataset = 'x'",
+            "dataset: expected 'grunfeld' or 'multiples' or 'russell' or 'simulated', got 'x'",
+        ),
         ("[compare]\ntask = 'x'", "task: expected 'forecast' or 'explain', got 'x'"),
         ("set = 3", "[set] must be a section"),
         ("[set]\nattention = 3", "[set.attention] must be a section"),

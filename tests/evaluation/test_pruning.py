@@ -69,7 +69,10 @@ def test_importance_is_the_derivative_of_the_loss_by_a_factor_on_the_head(panel,
         state[scaled][:] = kept
         return pd.Series(loss, index=y.index).groupby(level="period").mean()
 
-    assert list(found.index) == [(0, head) for head in range(model.members_[0].spec.n_heads)] and (found > 0).all()
+    assert (
+        list(found.index) == [(0, head) for head in range(model.members_[0].spec.n_heads)]
+        and (found > 0).all()
+    )
     for head in range(model.members_[0].spec.n_heads):
         slope = (losses(head, 1 + 1e-5) - losses(head, 1 - 1e-5)) / 2e-5
         assert found[(0, head)] == pytest.approx(slope.abs().mean(), rel=1e-4)

@@ -138,7 +138,12 @@ def test_what_is_added_is_the_weighted_mean_of_the_other_firms_and_of_those_of_t
     mean, _ = of_others([period])
     of_industry, n = of_others([period, X1["industry"].to_numpy()])
     shrink = n / (n + stack.fitted["industry x period"].shrink)
-    expected = own + within + weights["period"] * mean + weights["industry x period"] * (mean + shrink * (of_industry - mean))
+    expected = (
+        own
+        + within
+        + weights["period"] * mean
+        + weights["industry x period"] * (mean + shrink * (of_industry - mean))
+    )
     np.testing.assert_allclose(model.predict(X1, outcomes=y1), expected, atol=1e-8)
 
 

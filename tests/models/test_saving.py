@@ -190,7 +190,11 @@ PLANTED = {
     "a method of scikit-learn": {"~": "sklearn", "class": "Ridge", "attributes": {"predict": 1}},
     "no kind": {"~": "thing"},
     "nothing": {},
-    "positions outside": {"~": "csr", "parts": [{"~": "array", "name": part} for part in "dip"], "shape": [1, 2]},
+    "positions outside": {
+        "~": "csr",
+        "parts": [{"~": "array", "name": part} for part in "dip"],
+        "shape": [1, 2],
+    },
 }
 
 

@@ -294,5 +294,7 @@ def test_a_panel_is_examined_once(X):
     with pytest.warns(UnitWarning, match="'size': the same value in all rows"):
         examined = check_panel(Anything(), panel, fitting=True)
     part = examined.take(examined.period == 2001)  # as inner fits and folds do
-    assert check_panel(Anything(), part, fitting=True) is not None  # without a warning, which would be an error
+    assert (
+        check_panel(Anything(), part, fitting=True) is not None
+    )  # without a warning, which would be an error
     assert not panel.examined

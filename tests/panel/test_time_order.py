@@ -167,5 +167,7 @@ def test_text_that_names_no_date_is_refused(labels):
     ],
 )
 def test_periods_of_another_kind_than_those_of_fit_are_refused(asked, known, refused):
-    with pytest.raises(InputError, match="cannot be compared with those of fit") if refused else nullcontext():
+    with (
+        pytest.raises(InputError, match="cannot be compared with those of fit") if refused else nullcontext()
+    ):
         refuse_incomparable(pd.Index(asked), pd.Index(known))

@@ -650,7 +650,9 @@ def test_an_explanation_of_dated_outcomes_depends_on_no_order_of_index_levels(pa
     X, y = panel
     frame = X.assign(roa=y, filed=X.index.get_level_values("period") + 1).reset_index()
     read = read_panel(frame, outcome="roa", codes=["sic"], known_at="filed")
-    found = audit(IndustryPeerRegressor(industry="sic"), read, cv=WalkForward(4, 4), task="explain", n_placebo=1)
+    found = audit(
+        IndustryPeerRegressor(industry="sic"), read, cv=WalkForward(4, 4), task="explain", n_placebo=1
+    )
     assert found.passed, str(found)
 
 

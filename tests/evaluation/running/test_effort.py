@@ -17,7 +17,6 @@ def test_searches_count_for_each_of_their_fits():
     grid = GridSearchCV(Ridge(), {"alpha": [0.1, 1.0, 10.0], "solver": ["svd", "lsqr"]}, cv=4)
     assert expected_seconds(Entry("Grid", grid), panel, train) == pytest.approx(24 * alone)
     attention = [
-        expected_seconds(Entry("Attention", PeerAttentionRegressor(n_layers=k)), panel, train)
-        for k in (1, 2)
+        expected_seconds(Entry("Attention", PeerAttentionRegressor(n_layers=k)), panel, train) for k in (1, 2)
     ]
     assert attention[1] == 2 * attention[0] > 10 * alone

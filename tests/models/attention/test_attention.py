@@ -95,9 +95,11 @@ def test_self_pool_joins_a_reference(panel, reference):
         network = model.peer_network(X, reference=universe)
         assert looked_at(network, "A", 2002) == (set(FIRMS) | set("XYZ")) - {"A"}
     rest = model.predict(X.loc[list("ABCDEF")], reference=X.loc[list("GHIJKL")])
-    np.testing.assert_allclose(rest, model.predict(X)[X.index.isin("ABCDEF", level="firm")], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        rest, model.predict(X)[X.index.isin(list("ABCDEF"), level="firm")], rtol=0, atol=1e-12
+    )
     few = model.predict(X.loc[["A"]], reference=X)  # no warning of a small cross-section
-    np.testing.assert_allclose(few, model.predict(X)[X.index.isin("A", level="firm")], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(few, model.predict(X)[X.index.isin(["A"], level="firm")], rtol=0, atol=1e-12)
     fitted_with_it = quick().fit(X, y, reference=dated).peer_network(X)
     assert looked_at(fitted_with_it, "A", 2002) == (set(FIRMS) | set("XYZ")) - {"A"}
     with pytest.raises(InputError, match="reference: expected rows labelled by 'firm'"):
@@ -125,7 +127,9 @@ def test_self_outcomes_pool_joins_a_reference(panel, reference):
         outcomes=y.loc[list("ABCDEF")],
         reference=(X.loc[list("GHIJKL")], y.loc[list("GHIJKL")]),
     )
-    np.testing.assert_allclose(rest, model.predict(X, outcomes=y)[X.index.isin("ABCDEF", level="firm")], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        rest, model.predict(X, outcomes=y)[X.index.isin(list("ABCDEF"), level="firm")], rtol=0, atol=1e-12
+    )
 
 
 @pytest.mark.filterwarnings("ignore::peerattn.exceptions.IsolateWarning")
@@ -162,7 +166,9 @@ def test_cross_prediction_reads_no_other_row_of_the_call(panel, reference):
     ):
         model = quick(attention="cross", **options).fit(X, y, reference=given)
         alone = model.predict(X.loc[["D"]])
-        np.testing.assert_allclose(alone, model.predict(X)[X.index.isin("D", level="firm")], rtol=0, atol=1e-12)
+        np.testing.assert_allclose(
+            alone, model.predict(X)[X.index.isin(["D"], level="firm")], rtol=0, atol=1e-12
+        )
 
 
 def test_cross_outcomes(panel, reference):
@@ -175,7 +181,7 @@ def test_cross_outcomes(panel, reference):
     assert looked_at(model.peer_network(X), "A", 2002) == set("BCYZ")
     own = told.copy()
     own["A"] = 1e6  # A is in the reference, too: it never reads itself
-    same = X.index.isin("A", level="firm")
+    same = X.index.isin(["A"], level="firm")
     np.testing.assert_array_equal(
         model.predict(X, reference=(X_ref, own))[same], model.predict(X, reference=(X_ref, told))[same]
     )

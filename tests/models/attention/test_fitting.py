@@ -78,17 +78,24 @@ def test_the_prediction_is_the_equation(everything):
     def difference(group, name, of):
         part, base = stack.fitted.get(name), steps[-1]
         if group == "common":
-            return taken_back(*steps[1:3], np.zeros(len(ols), int)) if part is None else part.predict([told])[0]
+            return (
+                taken_back(*steps[1:3], np.zeros(len(ols), int)) if part is None else part.predict([told])[0]
+            )
         return part.predict([told if of == ADDED else seen])[0] - (ols if of == ADDED else base)
 
     for group in GROUPS:
         if group == "common":  # of all firms as peers, less the stack so far
             known = pd.Series(steps[-1][:, 0] - seen.own[0][:, 0], seen.focal.label)
-            told = replace(seen, peers=replace(seen.peers, y=seen.peers.y - known[seen.peers.label].to_numpy()))
+            told = replace(
+                seen, peers=replace(seen.peers, y=seen.peers.y - known[seen.peers.label].to_numpy())
+            )
             np.testing.assert_allclose(stack.left([seen])[0].peers.y, told.peers.y, atol=1e-10)
         stage = stack.stages[group]
         steps.append(steps[-1] + sum(stage.weights[c] * difference(group, *c) for c in stage.entered()))
-    assert {group for group in GROUPS if any(of == ADDED for _, of in stack.stages[group].entered())} >= {"history", "peers"}
+    assert {group for group in GROUPS if any(of == ADDED for _, of in stack.stages[group].entered())} >= {
+        "history",
+        "peers",
+    }
     every = pd.Series(model.predict(X, outcomes=y), X.index)
     predicted = every.xs(sections[k].period, level="period").loc[seen.focal.label]
     np.testing.assert_allclose(predicted, steps[-1][:, 0] * model.y_scale_ + model.y_center_, atol=1e-10)
@@ -103,7 +110,10 @@ def test_contributions_are_of_the_outcomes_that_a_part_reads(everything):
     seen = model._as_seen(list(model._gate_call(X, y)[1])[7])
     ols, left = stack.view.lines.predict(seen.focal), stack.left([seen])[0]
     for name in added:
-        weight, part = (lambda of, name=name: stack.stages["peers"].weights.get((name, of), 0.0)), stack.fitted[name]
+        weight, part = (
+            (lambda of, name=name: stack.stages["peers"].weights.get((name, of), 0.0)),
+            stack.fitted[name],
+        )
         apart = sum(weight(of) * (part.predict([s])[0] - ols) for of, s in (("", seen), (ADDED, left)))
         together = stack.weight(name) * (part.predict([stack.read(name, seen)])[0] - ols)
         np.testing.assert_allclose(together, apart, atol=1e-9)
@@ -207,11 +217,14 @@ def test_purged_outcomes_are_not_read():
 def test_peers_read_no_purged_outcomes_either():
     """The covariance of firms' past does not read the last two periods' outcomes; that of the third before, it does."""
     X, y = data()
-    model = PeerAttentionRegressor(task="explain", n_heads=1, own="linear", purge=2, kappa=0.0, random_state=0).fit(X, y)
+    model = PeerAttentionRegressor(
+        task="explain", n_heads=1, own="linear", purge=2, kappa=0.0, random_state=0
+    ).fit(X, y)
     assert "covariance" in model.stack_.fitted
     entering(model, {"shape": {}, "history": {}, "common": {}, "peers": {"covariance": 1.0}})
     call, told = (
-        z[z.index.get_level_values("period") >= PERIODS - 4].rename(index=lambda t: t + 10, level="period") for z in (X, y)
+        z[z.index.get_level_values("period") >= PERIODS - 4].rename(index=lambda t: t + 10, level="period")
+        for z in (X, y)
     )
     before, moved = model.predict(call, outcomes=told), told.copy()
     moved[call.index.get_level_values("period") == PERIODS + 6] += np.random.default_rng(0).normal(
@@ -226,7 +239,11 @@ def test_peers_read_no_purged_outcomes_either():
     ("firm", "period", "match"),
     [
         (str, int, "firm labels are integers .such as 0. in one place, text"),
-        (int, str, r"periods of X such as '20\d\d' .string. cannot be compared with those of fit, such as 20\d\d .integer."),
+        (
+            int,
+            str,
+            r"periods of X such as '20\d\d' .string. cannot be compared with those of fit, such as 20\d\d .integer.",
+        ),
         (int, lambda t: 100 * t + 12, r"periods of X such as 20\d\d12 .yyyymm."),
     ],
 )
@@ -356,7 +373,9 @@ def test_networks_of_parts_and_of_the_whole(everything):
         model.stack_.stages.update(stages)
     with pytest.raises(InputError, match="part must be one of .*'heads', 'covariance', 'ridge'.*got 'trees'"):
         model.peer_network(call, outcomes=told, part="trees")
-    with pytest.raises(InputError, match="part: expected .heads., to which head= and layer= belong, got 'ridge'"):
+    with pytest.raises(
+        InputError, match="part: expected .heads., to which head= and layer= belong, got 'ridge'"
+    ):
         model.peer_network(call, outcomes=told, part="ridge", layer=0)
 
 

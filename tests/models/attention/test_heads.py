@@ -84,7 +84,11 @@ def test_starts_are_mixed_by_their_weights(panel, pair):
     base = pair.stack_.view.lines.predict(seen.focal)
     added = [one.predict([seen])[0] - base for one in both]
     expected = (base + 0.2 * added[0] + 0.6 * added[1])[:, 0] * pair.y_scale_ + pair.y_center_
-    predicted = pd.Series(pair.predict(panel.X), panel.X.index).xs(section.period, level="period").loc[section.focal.label]
+    predicted = (
+        pd.Series(pair.predict(panel.X), panel.X.index)
+        .xs(section.period, level="period")
+        .loc[section.focal.label]
+    )
     np.testing.assert_allclose(predicted, expected, atol=1e-10)
 
 

@@ -67,7 +67,9 @@ def test_a_head_is_a_chain_of_layers(stacked):
     section = next(s for s in model._gate_call(panel.X, None)[1] if s.period == period)
     own = model.stack_.view.lines.predict(section.focal)[:, 0]
     expected = (own + added) * model.y_scale_ + model.y_center_
-    predicted = pd.Series(model.predict(panel.X), panel.X.index).xs(period, level="period").loc[section.focal.label]
+    predicted = (
+        pd.Series(model.predict(panel.X), panel.X.index).xs(period, level="period").loc[section.focal.label]
+    )
     np.testing.assert_allclose(predicted, expected, atol=1e-8)
 
 

@@ -47,6 +47,4 @@ def test_an_error_of_recording_does_not_decide(options):
     np.testing.assert_allclose(*predictions, rtol=1e-9)
     wild.iloc[0, 1] = 2.0
     if "own" in options:
-        assert abs(model.predict(wild, **shown)[0] - predictions[0][0]) > 1e-3, (
-            "inside, lines go on"
-        )
+        assert abs(model.predict(wild, **shown)[0] - predictions[0][0]) > 1e-3, "inside, lines go on"

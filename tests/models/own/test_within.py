@@ -101,8 +101,16 @@ def test_lines_pay_kappa_with_a_sum_of_their_own(task, monkeypatch):
     model = PeerAttentionRegressor(task=task, own="linear", n_heads=0, kappa=0.5, random_state=0)
     entered = model.fit(X, y).evidence_.loc["common"]
     assert "lines (within period)" in entered["entered"] and 0 < entered["factor"] <= 1
-    common = {("lines", 0.5, judging.WITHIN), *({("period", 0.0, judging.WHOLE)} if task == "explain" else set())}
-    assert common <= set(paid) and not {name for name, _, _ in paid} - {"lines", "period", "firm effect", "autoregression"}
+    common = {
+        ("lines", 0.5, judging.WITHIN),
+        *({("period", 0.0, judging.WHOLE)} if task == "explain" else set()),
+    }
+    assert common <= set(paid) and not {name for name, _, _ in paid} - {
+        "lines",
+        "period",
+        "firm effect",
+        "autoregression",
+    }
 
 
 def test_what_is_taken_back_are_the_differences_within_periods():
@@ -129,6 +137,9 @@ def test_the_noise_of_a_history_that_knows_the_level_does_not_pass_for_peers(tas
         found.append(model.evidence_["entered"])
         shown = {"outcomes": trending[~train]} if task == "explain" else {}
         error.append(((trending[~train] - model.predict(X[~train], **shown)) ** 2).mean())
-    assert "trees with past" in found[0]["history"] and "history, taken back within periods" in found[0]["common"]
+    assert (
+        "trees with past" in found[0]["history"]
+        and "history, taken back within periods" in found[0]["common"]
+    )
     assert not found[0]["peers"] and found[1]["peers"]
     assert error[0] < 1.02 * error[1]

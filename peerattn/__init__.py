@@ -15,7 +15,6 @@ Panel(220 rows, 11 firms, 20 periods, outcome='invest_next')
 from __future__ import annotations
 
 import importlib
-import warnings
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -61,19 +60,6 @@ _HOMES = _homes({
     "peerattn.render": "regression_table",
     "peerattn.store.objects": "load",
 })  # fmt: skip
-#: Names that were here before 0.2 and live one level down now; see "Names that move" in CONTRIBUTING.
-_MOVED = _homes({
-    "peerattn.datasets": "SimulatedPanel",
-    "peerattn.evaluation": "Comparison head_importance prune pruning_curve",
-    "peerattn.exceptions": "PeerAttnWarning",
-    "peerattn.models": "Prior make_model",
-    "peerattn.panel": "Panel PanelEncoder StoredPanel as_panel scan_panel sic_to_fama_french",
-    "peerattn.processes": "data_parallel",
-    "peerattn.sequence": (
-        "AttentionAnomalyDetector AttentionForecaster BytePairTokenizer GraphAttentionClassifier LanguageModel "
-        "MaskedLanguageModel TextClassifier Translator VisionTransformerClassifier"
-    ),
-})  # fmt: skip
 _SUBPACKAGES = ("datasets", "evaluation", "models", "network", "nn", "panel", "sequence")
 _LOADED_ON_USE = (*_SUBPACKAGES, "exceptions", "render", "training")
 
@@ -81,14 +67,7 @@ __all__ = [*_HOMES, "__version__"]  # noqa: PLE0604 - loaded by __getattr__
 
 
 def __getattr__(name: str) -> Any:
-    """Load a public name or a subpackage on first use (PEP 562); say where a name lives that has moved."""
-    if name in _MOVED:
-        warnings.warn(
-            f"peerattn.{name} has moved: write `from {_MOVED[name]} import {name}`. The old place goes in version 0.3.",
-            DeprecationWarning,
-            stacklevel=2,
-        )
-        return getattr(importlib.import_module(_MOVED[name]), name)
+    """Load a public name or a subpackage on first use (PEP 562)."""
     if name in _HOMES:
         value = getattr(importlib.import_module(_HOMES[name]), name)
     elif name in _LOADED_ON_USE:

@@ -76,12 +76,17 @@ class GeneratedRegressorWarning(PeerAttnWarning):
 
 def warn_user(message: Warning | str) -> None:
     """Warn at the line that called this package, however many functions are between."""
-    frame, level, caller, inside = sys._getframe(1), 2, 2, True
+    frame = sys._getframe(1)
+    level = 2
+    caller = 2
+    inside = True
     while frame.f_back:
         name = frame.f_globals.get("__name__", "")
         # a decorator made by contextlib comes between the caller and the decorated function
         ours = name.split(".")[0] == __package__ or (inside and name == "contextlib")
-        inside, frame, level = ours, frame.f_back, level + 1
+        inside = ours
+        frame = frame.f_back
+        level = level + 1
         caller = level if ours else caller
     warnings.warn(message, stacklevel=caller)
 
@@ -93,8 +98,8 @@ def unknown_name(argument: str, what: str, name: object, options: Iterable[objec
     InputError("codes: no column is named 'sics'. Near matches: 'sic'. Known: sic, lev.")
     """
     known = [str(option) for option in options]
-    shown = ", ".join(known[:24]) + (", ..." if len(known) > 24 else "") if known else "none"
-    return InputError(f"{argument}: no {what} is named {name!r}.{did_you_mean(name, known)} Known: {shown}.")
+    displayed = ", ".join(known[:24]) + (", ..." if len(known) > 24 else "") if known else "none"
+    return InputError(f"{argument}: no {what} is named {name!r}.{did_you_mean(name, known)} Known: {displayed}.")
 
 
 def check_names(argument: str, what: str, names: Iterable[object], options: Iterable[object]) -> None:
@@ -136,7 +141,8 @@ def expect(holds: bool, name: str, what: str, got: object, remedy: str = "") -> 
     Traceback (most recent call last):
     peerattn.exceptions.InputError: split: expected 'words' or 'spaces', got 'tabs'.
     """
-    refuse(not holds, f"{name}: expected {what}, got {got}. {remedy.strip()}".rstrip())
+    if not holds:
+        raise InputError(f"{name}: expected {what}, got {got}. {remedy.strip()}".rstrip())
 
 
 def check_at_least(least: int, **numbers: Any) -> None:
@@ -283,23 +289,25 @@ def check_kinds(door: Callable[..., Any], values: Mapping[str, Any]) -> None:
 
 def _check(name: str, value: Any, kind: Kind, default: Any) -> None:
     """Raise for a value of another kind, and for a count, share or seed outside its range."""
-    fits, said = kind
+    fits, wording = kind
     named = name in _COLUMNS and isinstance(value, str | int | tuple)  # columns need not be named by text
     if not named and not fits(value):
-        remedy = f": write [{value!r}]" if isinstance(value, str) and "list" in said else ""
-        raise InputError(f"{name}: expected {said}, got {_short(value)}{remedy}.")
+        remedy = f": write [{value!r}]" if isinstance(value, str) and "list" in wording else ""
+        raise InputError(f"{name}: expected {wording}, got {_short(value)}{remedy}.")
     if not isinstance(value, Real):
         return
     size = cast(float, value)
     counts = name.startswith("n_") or name in _COUNTS
-    least, most = min(1, default) if isinstance(default, int) else 1, MOST.get(name, _MILLION)
+    least = min(1, default) if isinstance(default, int) else 1
+    most = MOST.get(name, _MILLION)
     for wrong, wanted in (
         (counts and name != "n_jobs" and size < least, f"at least {least}"),
         (counts and not abs(size) <= most, f"at most {most:,}"),
         (name in _SHARES and not 0 < size < 1, "a number between 0 and 1"),
         (name == "random_state" and not 0 <= size < 2**32, f"a whole number from 0 to {2**32 - 1}"),
     ):
-        refuse(wrong, f"{name}: expected {wanted}, got {_short(value)}.")
+        if wrong:
+            raise InputError(f"{name}: expected {wanted}, got {_short(value)}.")
 
 
 def _evaluated(annotation: Any, door: Any) -> Any:
@@ -318,14 +326,15 @@ def _kind(annotation: Any) -> Kind:
     >>> _kind(int | None)[1], _kind(Literal["seeds", "folds"])[1]
     ('a whole number or None', "'seeds' or 'folds'")
     """
-    origin, parts = get_origin(annotation), get_args(annotation)
+    origin = get_origin(annotation)
+    parts = get_args(annotation)
     if isinstance(annotation, TypeVar):
         bound = annotation.__bound__
         name = getattr(bound, "__forward_arg__", None)
         return _kind(getattr(sys.modules[annotation.__module__], name, Any) if name else bound)
     if origin in (Union, UnionType):
-        fits, said = zip(*map(_kind, parts))
-        return lambda value: any(fit(value) for fit in fits), " or ".join(dict.fromkeys(said))
+        fits, wording = zip(*map(_kind, parts))
+        return lambda value: any(fit(value) for fit in fits), " or ".join(dict.fromkeys(wording))
     if origin is Literal:
         options = " or ".join(map(repr, parts))
         return lambda value: any(type(value) is type(part) and value == part for part in parts), options
@@ -373,7 +382,8 @@ _OURS = ("peerattn.", "numpy.random.")  # modules whose classes are meant as the
 
 def _oddness(value: Any, kind: Kind) -> int:
     """Tell how unlikely data are to be what a failing function expects: 2 never right, 1 seldom, 0 may be right."""
-    unsaid, ours = kind[1] == "Any", type(value).__module__.startswith("peerattn.")
+    unsaid = kind[1] == "Any"
+    ours = type(value).__module__.startswith("peerattn.")
     if ours or hasattr(value, "get_params") or hasattr(value, "period"):
         return 0
     if hasattr(value, "__len__") and not isinstance(value, str):

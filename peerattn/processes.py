@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from peerattn.exceptions import refuse
+from peerattn.exceptions import InputError
 
 Value = TypeVar("Value")
 
@@ -49,8 +49,9 @@ def data_parallel() -> Iterator[None]:
 
     lacking = [name for name in ("RANK", "WORLD_SIZE") if name not in os.environ]
     remedy = "Start the script with torchrun --nproc-per-node=2 SCRIPT."
-    alone = f"data_parallel: {' and '.join(lacking)} are not in the environment. {remedy}"
-    refuse(lacking and not dist.is_initialized(), alone)
+    standalone = f"data_parallel: {' and '.join(lacking)} are not in the environment. {remedy}"
+    if lacking and not dist.is_initialized():
+        raise InputError(standalone)
     if not dist.is_initialized():
         if torch.cuda.is_available():
             torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))

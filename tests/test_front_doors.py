@@ -89,7 +89,7 @@ def test_what_an_attack_found():
         (lambda: rollout(range(3)), "layers"),
         (lambda: simulate_panel(random_state=[None]), "random_state"),
         (lambda: numbers("x", firm=None), "values: cannot be used, got 'x'"),
-        (lambda: ladder(panel.X, panel.y, rungs={"a": None}, verbose=False), "'a'"),
+        (lambda: ladder(panel.X, panel.y, progression={"a": None}, verbose=False), "'a'"),
     ):
         with pytest.raises(InputError, match=name):
             call()

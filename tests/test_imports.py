@@ -1,6 +1,5 @@
 """`import peerattn` is light, and every public name is there when asked for."""
 
-import importlib
 import subprocess
 import sys
 
@@ -62,17 +61,8 @@ def test_lists_agree():
         assert value.__module__.startswith(home), f"{name} lives in {value.__module__}, not under {home}"
 
 
-@pytest.mark.parametrize("name", peerattn._MOVED)
-def test_a_name_that_moved_says_where_it_is(name):
-    home = peerattn._MOVED[name]
-    with pytest.warns(DeprecationWarning, match=f"from {home} import {name}") as caught:
-        value = getattr(peerattn, name)
-    assert value is getattr(importlib.import_module(home), name) and caught[0].filename == __file__
-    assert name not in dir(peerattn) and name not in peerattn.__all__
-
-
 def test_what_a_researcher_needs_first_is_on_one_screen():
-    assert len(dir(peerattn)) <= 35 and not peerattn._MOVED.keys() & peerattn._HOMES.keys()
+    assert len(dir(peerattn)) <= 35
 
 
 @pytest.mark.parametrize("name", peerattn._LOADED_ON_USE)

@@ -21,7 +21,7 @@ from peerattn import (
     ladder,
     simulate_panel,
 )
-from peerattn.evaluation import rungs_for
+from peerattn.evaluation import models_for
 from peerattn.network import heat_map, network_correlation
 from peerattn.nn import attention_weights
 from peerattn.render import PALETTE, figure_style
@@ -115,16 +115,16 @@ peer_term = pd.concat([seen(rows) for _, rows in X_private.groupby(level="period
 noise = np.random.default_rng(0).normal(size=len(X_private))
 y_private = X_private[names].sum(axis=1) + (2 * peer_term / peer_term.std() + noise).reindex(X_private.index)
 
-rungs = rungs_for("forecast", industry="industry", cross=True)
-del rungs["Stacked attention"]  # page 12
+progression = models_for("forecast", industry="industry", cross=True)
+del progression["Stacked attention"]  # page 12
 for name in ("Cross-attention", "Softmax attention"):
-    rungs[name].set_params(n_heads=1, d_head=2)  # quick; the default allows two heads
+    progression[name].set_params(n_heads=1, d_head=2)  # quick; the default allows two heads
 steps = ladder(
     X_private,
     y_private.rename("outcome"),
     reference=Reference(X_listed),
     industry="industry",
-    rungs=rungs,
+    progression=progression,
     cv=WalkForward(test_periods=12, refit_every=12),
     verbose=False,
 )

@@ -55,8 +55,8 @@ def run(arguments: Sequence[str]) -> int:
         message = _message(error)
         if message is None:
             traceback.print_exc()
-        said = message or "this is a bug in peerattn; please report it with the lines above."
-        print(f"peerattn: {said}", file=sys.stderr)
+        wording = message or "this is a bug in peerattn; please report it with the lines above."
+        print(f"peerattn: {wording}", file=sys.stderr)
         return 2 if message else 1
 
 
@@ -76,7 +76,7 @@ def _message(error: Exception) -> str | None:
 @contextlib.contextmanager
 def _plain_warnings() -> Iterator[None]:
     """Show our own warnings as one line each, once, without the place in the source."""
-    shown: set[str] = set()
+    displayed: set[str] = set()
     with warnings.catch_warnings():
         warnings.simplefilter("always", PeerAttnWarning)
         usual = warnings.showwarning
@@ -84,8 +84,8 @@ def _plain_warnings() -> Iterator[None]:
         def show(message: Warning | str, category: type[Warning], *rest: Any, **named: Any) -> None:
             if not issubclass(category, PeerAttnWarning):
                 usual(message, category, *rest, **named)
-            elif str(message) not in shown:
-                shown.add(str(message))
+            elif str(message) not in displayed:
+                displayed.add(str(message))
                 print(f"warning: {message}", file=sys.stderr)
 
         warnings.showwarning = show
@@ -120,14 +120,14 @@ def _register(kind: Any) -> None:
     for one in sorted(fields(kind), key=lambda one: one.name in _LAST):
         plain = [f"--{one.name}"] if hints[one.name] in (bool, bool | None) else []
         placeholder, text = described.get(one.name, ("", ""))  # python -OO has no docstrings
-        shown = one.metadata.get("kind", typer.Option)(
+        displayed = one.metadata.get("kind", typer.Option)(
             *(one.metadata.get("names") or plain),
             metavar=placeholder or None,
             help=" ".join(text.split()),
             **one.metadata.get("more", {}),
         )
         default = Parameter.empty if one.default is MISSING else one.default
-        kept: Any = Annotated[hints[one.name], shown]
+        kept: Any = Annotated[hints[one.name], displayed]
         parameters.append(Parameter(one.name, Parameter.KEYWORD_ONLY, default=default, annotation=kept))
 
     def call(**values: Any) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from peerattn import evaluation
 from peerattn.cli.commands import Audit
-from peerattn.cli.output import announce, say, working
+from peerattn.cli.output import announce, report_line, working
 from peerattn.cli.panels import take_model, take_panel, take_split
 
 
 def run(options: Audit) -> None:
     """Audit, print."""
-    panel, task = take_panel(options), options.task or "forecast"
+    panel = take_panel(options)
+    task = options.task or "forecast"
     title, model = take_model(options, panel)
     cv = take_split(panel, options)
     announce(options, str(panel))
@@ -18,4 +19,4 @@ def run(options: Audit) -> None:
         found = evaluation.audit(model, panel, cv=cv, task=task, random_state=options.seed or 0)
     verdict = "No claim was refuted." if found.passed else f"Refuted: {'; '.join(found.refuted)}."
     result = {"model": title, "passed": found.passed, "refuted": found.refuted, "lines": found.to_frame()}
-    say(options, f"{found}\n\n{verdict}", result)
+    report_line(options, f"{found}\n\n{verdict}", result)

@@ -12,7 +12,7 @@ from peerattn.cli import panels
 from peerattn.cli.commands import Compare
 from peerattn.cli.config import Configuration, check_again, read_config, write_config
 from peerattn.cli.options import CompareOptions, given
-from peerattn.cli.output import announce, say
+from peerattn.cli.output import announce, report_line
 from peerattn.evaluation.report.table import REPORTED, without_tests
 from peerattn.evaluation.splits.folds import split_words
 from peerattn.render import check_writable, write_atomic
@@ -25,7 +25,9 @@ _PASSED_ON = ("baseline", "is_return", "market_value", "outcome_horizon")  # to 
 def run(command: Compare) -> None:
     """Compare, write, print."""
     options, settings, made = _configured(command)
-    panel, task, seed = panels.take_panel(options), options.task or "forecast", options.seed or 0
+    panel = panels.take_panel(options)
+    task = options.task or "forecast"
+    seed = options.seed or 0
     reference = panels.take_reference(options, panel, task)
     models = panels.take_models(options.models, panel, task, seed, settings, reference=reference is not None)
     cv = panels.take_split(panel, options)
@@ -50,12 +52,13 @@ def run(command: Compare) -> None:
     result = replace(result, configuration=write_config(options, settings, result, folder))
     files = _write(result, folder)
     texts = (str(result), check_again(made, result), f"report: {(folder / 'report.html').resolve()}")
-    say(command, "\n\n".join(filter(None, texts)), _summary(result, files))
+    report_line(command, "\n\n".join(filter(None, texts)), _summary(result, files))
 
 
 def _configured(command: Compare) -> Configuration:
     """Return options, models' settings and what the configuration was made with: what is given wins over the file."""
-    changes, settings = given(command), panels.read_settings(command.settings)
+    changes = given(command)
+    settings = panels.read_settings(command.settings)
     if command.config is None:
         return Configuration(CompareOptions(**changes), settings, {})
     read = read_config(command.config)

@@ -15,7 +15,7 @@ import tomli_w
 from peerattn.cli.options import CompareOptions, given
 from peerattn.evaluation import Comparison
 from peerattn.evaluation.report.words import versions_of
-from peerattn.exceptions import InputError, PeerAttnWarning, check_names, expect, refuse, warn_user
+from peerattn.exceptions import InputError, PeerAttnWarning, check_names, expect, warn_user
 
 DATA = "data (SHA-256 of what models see)"
 PATHS = ("panel", "reference", "factors")
@@ -51,11 +51,13 @@ def read_config(path: Path) -> Configuration:
     sections = {"compare": {}, "set": {}, "made": {}} | read
     unknown = min(sections.keys() - {"compare", "set", "made"}, default="")
     known = "known are [compare], [set.MODEL] and [made]."
-    refuse(unknown, f"--config: [{unknown}] is no section of a configuration; {known}")
+    if unknown:
+        raise InputError(f"--config: [{unknown}] is no section of a configuration; {known}")
     settings = sections["set"] if isinstance(sections["set"], dict) else {}
     for name, table in [*sections.items(), *((f"set.{name}", table) for name, table in settings.items())]:
         other = f"--config: [{name}] must be a section, got {name} = {table!r}."
-        refuse(not isinstance(table, dict), other)
+        if not isinstance(table, dict):
+            raise InputError(other)
     return Configuration(_options(sections["compare"], path), _each(settings, _NULL, None), sections["made"])
 
 
@@ -83,8 +85,9 @@ def _each(value: Any, old: Any, new: Any) -> Any:
 
 def panel_path(given: str, config: Path) -> Path:
     """Return the panel that a configuration names: beside it, or from here."""
-    here, beside = Path(given), config.parent / given
-    return here if here.is_absolute() or (here.exists() and not beside.exists()) else beside
+    here = Path(given)
+    accompanying = config.parent / given
+    return here if here.is_absolute() or (here.exists() and not accompanying.exists()) else accompanying
 
 
 def write_config(

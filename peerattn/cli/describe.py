@@ -11,10 +11,10 @@ from pandas.api.types import is_numeric_dtype
 
 from peerattn.cli.commands import Describe
 from peerattn.cli.frames import flat_frame
-from peerattn.cli.output import say, working
+from peerattn.cli.output import report_line, working
 from peerattn.exceptions import InputError, expect
 from peerattn.panel.codes import looks_like_code
-from peerattn.panel.columns import choose_columns, looks_like_outcome, refuse_unknown
+from peerattn.panel.columns import check_known, choose_columns, looks_like_outcome
 from peerattn.render import printable, show_label
 
 #: Names of columns that look like labels.
@@ -31,15 +31,16 @@ def run(options: Describe) -> None:
         frame = flat_frame(options.panel)
     expect(len(frame) > 0, str(options.panel), "rows", "a file without any")
     facts = _facts(frame, {what: _label(frame, getattr(options, what), what) for what in _LABELS})
-    say(options, _text(str(options.panel), facts), {"file": str(options.panel)} | facts)
+    report_line(options, _text(str(options.panel), facts), {"file": str(options.panel)} | facts)
 
 
 def _label(frame: pd.DataFrame, given: str | None, what: str) -> str | None:
     """Return the column of a label: the one given, else the likeliest; None where none looks like one."""
     if given is not None:
-        refuse_unknown(f"--{what}", [given], frame.columns)
+        check_known(f"--{what}", [given], frame.columns)
         return given
-    pattern, names = re.compile(_LABELS[what], re.IGNORECASE), list(map(str, frame))
+    pattern = re.compile(_LABELS[what], re.IGNORECASE)
+    names = list(map(str, frame))
     return next(filter(pattern.fullmatch, names), None) or next(filter(pattern.match, names), None)
 
 
@@ -61,7 +62,8 @@ def _facts(frame: pd.DataFrame, labels: dict[str, str | None]) -> dict[str, Any]
     if len(named) < 2:
         return facts
     firm, period = named
-    sizes, lives = frame.groupby(period)[firm].nunique(), frame.groupby(firm)[period].nunique()
+    sizes = frame.groupby(period)[firm].nunique()
+    lives = frame.groupby(firm)[period].nunique()
     facts |= {"firms": len(lives), "periods": len(sizes), "first": sizes.index[0], "last": sizes.index[-1]}
     for what, counts in (("firms_per_period", sizes), ("periods_per_firm", lives)):
         facts[what] = dict(zip(("least", "median", "most"), counts.quantile([0, 0.5, 1]), strict=True))
@@ -97,8 +99,8 @@ def _text(name: str, facts: dict[str, Any]) -> str:
 
 
 def _listed(names: list[str]) -> str:
-    shown = ", ".join(names[:_LISTED]) or "none"
-    return f"{shown}, and {len(names) - _LISTED} more" if len(names) > _LISTED else shown
+    displayed = ", ".join(names[:_LISTED]) or "none"
+    return f"{displayed}, and {len(names) - _LISTED} more" if len(names) > _LISTED else displayed
 
 
 def _next_command(name: str, facts: dict[str, Any]) -> list[str]:

@@ -13,11 +13,11 @@ from sklearn.pipeline import make_pipeline
 from peerattn.cli.commands import Fit
 from peerattn.cli.frames import writable_file
 from peerattn.cli.model_file import SavedModel
-from peerattn.cli.output import announce, say, working
+from peerattn.cli.output import announce, report_line, working
 from peerattn.cli.panels import period_named, take_model, take_panel
 from peerattn.evaluation.running.entries import Entry, supports, takes_panels
 from peerattn.evaluation.running.inputs import FoldRows
-from peerattn.exceptions import refuse
+from peerattn.exceptions import InputError
 from peerattn.models.attention.base import AttentionModel
 from peerattn.panel import Panel, PanelEncoder
 from peerattn.processes import all_sum, data_parallel, gathered, joined, process
@@ -51,7 +51,7 @@ def run(options: Fit) -> None:
         result |= {"factors": factors, "heads": len(fitted.heads_)}
         words = ", ".join(f"{group} {factor:.2f}" for group, factor in factors.items())
         message += f"\nweights beside own lines (0: none, 1: in full): {words}; heads: {len(fitted.heads_)}"
-    say(options, message, result)
+    report_line(options, message, result)
 
 
 def _rows(options: Fit, panel: Panel) -> Any:
@@ -64,17 +64,22 @@ def _rows(options: Fit, panel: Panel) -> Any:
 
 def _fitted(options: Fit, model: Any, panel: Panel, rows: Any) -> Any:
     """Return the model fitted as a comparison fits it: peer models on the panel, others on numbers and known outcomes."""
-    name, task = type(model).__name__, options.task or "forecast"
+    name = type(model).__name__
+    task = options.task or "forecast"
     kept = {} if options.checkpoint is None else {"checkpoint": options.checkpoint}
     none = f"--checkpoint: {name} writes none, as only attention models do; leave it out."
-    refuse(kept and not isinstance(model, AttentionModel), none)
+    if kept and not isinstance(model, AttentionModel):
+        raise InputError(none)
     other = f"--task: {name} cannot do {task!r}; choose the other task, or another model."
-    refuse(not supports(model, task), other)
+    if not supports(model, task):
+        raise InputError(other)
     if takes_panels(model):
         return model.fit(panel.X[rows], panel.y[rows], **kept)
     several = f"--model: several processes fit attention models only, got {name}; fit it in one process."
-    refuse(joined(), several)
+    if joined():
+        raise InputError(several)
     known = panel.y[rows].notna().any()
-    refuse(not known, "--until: no outcome is known by then; name a later period.")
+    if not known:
+        raise InputError("--until: no outcome is known by then; name a later period.")
     fold = FoldRows(panel, np.flatnonzero(rows), np.flatnonzero(rows))
     return make_pipeline(PanelEncoder().fit(fold.train.X), Entry("", model).fit(fold))

@@ -15,9 +15,9 @@ from peerattn.cli.frames import flat_frame
 from peerattn.cli.options import naming
 from peerattn.datasets.presets import PRESETS, read_preset
 from peerattn.evaluation.running.entries import is_peer_model
-from peerattn.exceptions import checked, refuse
+from peerattn.exceptions import InputError, checked
 from peerattn.panel import Panel, StoredPanel, read_panel, scan_panel
-from peerattn.panel.columns import refuse_unknown
+from peerattn.panel.columns import check_known
 from peerattn.store.objects import load_estimator, save_estimator
 
 _PACKAGES = ("torch", "scikit-learn", "numpy", "pandas")  # that a fitted model depends on
@@ -57,7 +57,8 @@ class SavedModel:
     def of(cls, fitted: Any, name: str, panel: Panel, options: Fit) -> SavedModel:
         """Return a model fitted on the panel that the options name."""
         source: Any = options if options.preset is None else PRESETS[options.preset]
-        labels, choice = (source.firm or "firm", source.period or "period"), panel.choice
+        labels = (source.firm or "firm", source.period or "period")
+        choice = panel.choice
         columns = (*labels, panel.outcome, choice.characteristics, choice.codes, panel.industry)
         made_with = {"peerattn": __version__} | {package: version(package) for package in _PACKAGES}
         return cls(fitted, name, options.task or "forecast", *columns, options.preset, made_with)
@@ -82,7 +83,7 @@ class SavedModel:
             return read_preset(source, self.preset, outcome=None if made else self.outcome, **chosen)
         frame = flat_frame(source)
         needed = (self.firm, self.period, *self.characteristics, *self.codes)
-        refuse_unknown(f"{source}: read by the model", needed, frame.columns)
+        check_known(f"{source}: read by the model", needed, frame.columns)
         if self.outcome not in frame:
             frame = frame.assign(**{self.outcome: float("nan")})
         return read_panel(frame, outcome=self.outcome, **chosen)
@@ -90,24 +91,27 @@ class SavedModel:
     def write_by_period(self, what: str, source: Path, folder: Path, **options: Any) -> StoredPanel:
         """Write ``what``, the predictions or networks of a panel in files, one period at a time; return that panel."""
         whole = self.preset is not None or not hasattr(self.model, "write_predictions")
-        refuse(whole, f"--out: {self.name} is not predicted by period; name a file, not a folder.")
-        shown, columns = self.shown(self.outcome), {name: getattr(self, name) for name in _READ}
-        stored = scan_panel(source, outcome=shown.get("outcomes"), **columns)
-        getattr(self.model, f"write_{what}")(stored, folder, **shown, **options)
+        if whole:
+            raise InputError(f"--out: {self.name} is not predicted by period; name a file, not a folder.")
+        observed = self.observed(self.outcome)
+        columns = {name: getattr(self, name) for name in _READ}
+        stored = scan_panel(source, outcome=observed.get("outcomes"), **columns)
+        getattr(self.model, f"write_{what}")(stored, folder, **observed, **options)
         return stored
 
     def predict(self, panel: Panel) -> pd.Series:
         """Return a prediction for each row; to explain, the outcomes of the panel's peers are shown."""
-        shown = self.shown(panel.y)
-        return pd.Series(self.model.predict(panel.X, **shown), index=panel.X.index, name="prediction")
+        observed = self.observed(panel.y)
+        return pd.Series(self.model.predict(panel.X, **observed), index=panel.X.index, name="prediction")
 
-    def shown(self, outcomes: Any) -> dict[str, Any]:
+    def observed(self, outcomes: Any) -> dict[str, Any]:
         """Return the outcomes of peers (or the name of their column) as an argument, where the model is shown them."""
         if self.task != "explain" or not is_peer_model(self.model):
             return {}
         none = isinstance(outcomes, pd.Series) and not outcomes.notna().any()
         needs = f"PANEL: the model predicts {self.outcome!r} from its peers' values, and"
-        refuse(none, f"{needs} the file holds none; add the column.")
+        if none:
+            raise InputError(f"{needs} the file holds none; add the column.")
         return {"outcomes": outcomes}
 
 
@@ -122,5 +126,6 @@ def load_model(path: Path) -> SavedModel:
     with naming("MODEL"):
         model, about = load_estimator(path)
         other = f"{str(path)!r} was saved in Python and does not say which columns it reads. Use peerattn.load there."
-        refuse(not isinstance(about, dict), other)
+        if not isinstance(about, dict):
+            raise InputError(other)
         return SavedModel(model, **about)

@@ -7,10 +7,10 @@ from typing import Any
 from peerattn.cli.commands import Network
 from peerattn.cli.frames import writable_file, write_frame
 from peerattn.cli.model_file import load_model
-from peerattn.cli.output import say, working
+from peerattn.cli.output import report_line, working
 from peerattn.cli.panels import period_named
 from peerattn.evaluation.report.network import RELEVANCE, most_looked_to
-from peerattn.exceptions import refuse
+from peerattn.exceptions import InputError
 from peerattn.network import PeerNetwork
 from peerattn.panel import find_firm
 from peerattn.render import Table
@@ -20,26 +20,29 @@ _KNOWN = (".parquet", ".csv", ".html", ".graphml", ".gexf")
 
 def run(options: Network) -> None:
     """Make the network, write, print."""
-    saved, place = load_model(options.model), options.out.resolve()
+    saved = load_model(options.model)
+    place = options.out.resolve()
     none = f"MODEL: {saved.name} is not a peer model and has no network; name the file of one."
-    refuse(not hasattr(saved.model, "peer_network"), none)
+    if not hasattr(saved.model, "peer_network"):
+        raise InputError(none)
     if not options.out.suffix:
         every = "--out: a folder takes the networks of all periods; leave out --at and --firm."
-        refuse(options.at or options.firm, every)
+        if options.at or options.firm:
+            raise InputError(every)
         with working(options, f"networks of {saved.name}"):
             kept = {} if options.top_k is None else {"top_k": options.top_k}
             count = len(saved.write_by_period("networks", options.panel, options.out, **kept).periods)
         about = {"model": saved.name, "periods": count, "folder": str(place)}
-        return say(options, f"networks of {count:,} periods in the folder {place}\n\n{RELEVANCE}", about)
+        return report_line(options, f"networks of {count:,} periods in the folder {place}\n\n{RELEVANCE}", about)
     panel = saved.panel(options.panel)
     periods = panel.X.index.get_level_values("period")
     here = periods == (periods.max() if options.at is None else period_named("--at", options.at, periods))
     writable_file(options.out, _KNOWN)
     with working(options, f"network of {saved.name}"):
-        network = saved.model.peer_network(panel.X[here], **saved.shown(panel.y[here]))
+        network = saved.model.peer_network(panel.X[here], **saved.observed(panel.y[here]))
         _write(options, network)
     text, result = _words(options, network, saved.name)
-    return say(options, f"{text}\n\n{RELEVANCE}\nnetwork: {place}", result | {"file": str(place)})
+    return report_line(options, f"{text}\n\n{RELEVANCE}\nnetwork: {place}", result | {"file": str(place)})
 
 
 def _write(options: Network, network: PeerNetwork) -> None:
@@ -54,7 +57,8 @@ def _write(options: Network, network: PeerNetwork) -> None:
 
 def _words(options: Network, network: PeerNetwork, name: str) -> tuple[str, dict[str, Any]]:
     """Return the peers of one firm, or the firms with the most weight, as text and for other programs."""
-    isolates, firm = list(network.isolates["firm"]), options.firm
+    isolates = list(network.isolates["firm"])
+    firm = options.firm
     facts = {"model": name, "period": network.periods[0], "firms": len(network.firms), "isolates": isolates}
     label = None if firm is None else find_firm(firm, network.labels)
     if len(isolates) == len(network.firms):

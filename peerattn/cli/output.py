@@ -14,10 +14,10 @@ from peerattn.cli.options import Output
 from peerattn.render import show_label
 
 
-def say(options: Output, text: str, result: dict[str, Any]) -> None:
+def report_line(options: Output, text: str, result: dict[str, Any]) -> None:
     """Print a result."""
-    shown = json.dumps(plain(result), ensure_ascii=False, indent=2, allow_nan=False)
-    print(shown if options.as_json else text)
+    displayed = json.dumps(plain(result), ensure_ascii=False, indent=2, allow_nan=False)
+    print(displayed if options.as_json else text)
 
 
 def announce(options: Output, text: str) -> None:

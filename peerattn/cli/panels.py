@@ -14,11 +14,11 @@ from peerattn.cli.frames import flat_frame
 from peerattn.cli.options import CompareOptions, Dataset, PanelOptions, SplitOptions, naming
 from peerattn.datasets.presets import PRESETS, read_preset
 from peerattn.evaluation import NewFirms, WalkForward
-from peerattn.exceptions import check_names, expect, refuse
+from peerattn.exceptions import InputError, check_names, expect
 from peerattn.models.forecasters import make_model, model_names, model_title, needs_industry
 from peerattn.models.reference import Reference
 from peerattn.panel import Panel, find_period, read_panel, scan_panel
-from peerattn.panel.columns import refuse_unknown
+from peerattn.panel.columns import check_known
 from peerattn.panel.files import KINDS
 from peerattn.processes import joined, share
 
@@ -33,28 +33,33 @@ def take_panel(options: PanelOptions, training_rows: int | None = None) -> Panel
     ``training_rows``: whole periods of at most this number of rows, read from a file that may be larger than memory. Of several
     processes each has its share of the periods.
     """
-    asked: dict[str, Any] = {name: getattr(options, name, None) for name in _COLUMNS}
-    columns = {name: value for name, value in asked.items() if value is not None}
-    path, dataset, preset = options.panel, options.dataset, options.preset
+    requested: dict[str, Any] = {name: getattr(options, name, None) for name in _COLUMNS}
+    columns = {name: value for name, value in requested.items() if value is not None}
+    path = options.panel
+    dataset = options.dataset
+    preset = options.preset
     came = "neither" if path is None else f"both {path} and --dataset {dataset}"
     which = f"a file or --dataset ({', '.join(get_args(Dataset))})"
     expect((path is None) != (dataset is None), "PANEL", which, came)
-    alone = training_rows is not None and (path is None or preset)
-    refuse(alone, "--training-rows: used with a file or folder, without --preset.")
+    standalone = training_rows is not None and (path is None or preset)
+    if standalone:
+        raise InputError("--training-rows: used with a file or folder, without --preset.")
     if path is None:
-        _refuse([*columns, *(["preset"] if preset else [])], f"--dataset {dataset}, whose columns are known")
+        _raise_first([*columns, *(["preset"] if preset else [])], f"--dataset {dataset}, whose columns are known")
         simulates = dataset == "simulated"
         panel = simulated(options.seed or 0) if simulates else getattr(datasets, f"load_{dataset}")()
     elif preset is not None:
         fixed = sorted(columns.keys() & {"firm", "period", "known_at"})
-        _refuse(fixed, f"--preset {preset}, which knows them")
+        _raise_first(fixed, f"--preset {preset}, which knows them")
         panel = read_preset(path, preset, **columns)
     else:
         by_period = path.is_dir() or (joined() and path.suffix.lower() in KINDS)
         dated = by_period and "known_at" in columns
-        refuse(dated, f"--known-at: used with one file, got the folder {path}.")
+        if dated:
+            raise InputError(f"--known-at: used with one file, got the folder {path}.")
         has = "" if "outcome" in columns else ", ".join(flat_frame(path).columns)
-        refuse("outcome" not in columns, f"--outcome: name the column to predict; {path} has {has}.")
+        if "outcome" not in columns:
+            raise InputError(f"--outcome: name the column to predict; {path} has {has}.")
         if by_period or training_rows is not None:
             stored = scan_panel(path, training_rows=training_rows, description=path.name, **columns)
             return stored.mapped() if training_rows is None and not joined() else stored.sample()
@@ -62,9 +67,10 @@ def take_panel(options: PanelOptions, training_rows: int | None = None) -> Panel
     return panel.take(panel.period.isin(panel.period.unique().sort_values()[share()])) if joined() else panel
 
 
-def _refuse(options: Sequence[str], where: str) -> None:
+def _raise_first(options: Sequence[str], where: str) -> None:
     named = ", ".join(f"--{name.replace('_', '-')}" for name in options)
-    refuse(options, f"{named}: not used with {where}; leave it out.")
+    if options:
+        raise InputError(f"{named}: not used with {where}; leave it out.")
 
 
 def simulated(seed: int) -> datasets.SimulatedPanel:
@@ -80,7 +86,7 @@ def take_reference(options: CompareOptions, panel: Panel, task: str) -> Referenc
     labels = {options.firm or "firm": "firm", options.period or "period": "period"}
     frame = flat_frame(options.reference).rename(columns=labels)
     outcome = panel.outcome if task == "explain" else None
-    refuse_unknown("--reference", ["firm", *panel.columns, *([outcome] if outcome else [])], frame.columns)
+    check_known("--reference", ["firm", *panel.columns, *([outcome] if outcome else [])], frame.columns)
     if "period" in frame and isinstance(panel.period, pd.DatetimeIndex):  # of a CSV file they are text
         frame["period"] = pd.to_datetime(frame["period"])
     frame = frame.set_index([name for name in ("firm", "period") if name in frame])
@@ -128,14 +134,16 @@ def take_models(
         wanted = [name for name in DEFAULT_MODELS if fits.get(name, True)]
     ready = {called(entry): entry.rpartition("=")[2].strip() for entry in wanted}
     twice = f"--models: {', '.join(wanted)} has a name twice; give one of yours, such as linear=attention."
-    refuse(len(ready) < len(wanted), twice)
+    if len(ready) < len(wanted):
+        raise InputError(twice)
     expect(bool(wanted), "--models", f"at least one of {', '.join(model_names())}", "none")
     check_names("--set", "model of this call", settings, ready)
     made = {}
     for own, name in ready.items():
         with naming(argument):
             lacks = needs_industry(name) and panel.industry is None
-            refuse(lacks, f"{name!r} needs --industry, the column with the industry's code.")
+            if lacks:
+                raise InputError(f"{name!r} needs --industry, the column with the industry's code.")
             model = make_model(name, task=task, industry=panel.industry, random_state=seed)
         title = model_title(name, panel.industry) if own == name else own
         check_names("--set", f"option of {own}", settings.get(own, {}), model.get_params())
@@ -145,7 +153,8 @@ def take_models(
 
 def take_model(options: Any, panel: Panel) -> tuple[str, Any]:
     """Return the one model of ``fit`` and ``audit``, by the name it is shown under."""
-    task, settings = options.task or "forecast", read_settings(options.settings)
+    task = options.task or "forecast"
+    settings = read_settings(options.settings)
     [found] = take_models([options.model], panel, task, options.seed or 0, settings, argument="--model").items()
     return found
 
@@ -186,8 +195,10 @@ def take_split(panel: Panel, options: SplitOptions) -> WalkForward | NewFirms:
     """Return the split; by default a third of the periods is tested with at most three fits."""
     window = options.window or "expanding"
     apart = (window == "rolling") != (options.train_periods is not None)
-    refuse(apart, "--window rolling and --train-periods go together: give both or neither.")
-    tested, every = options.test_periods, options.refit_every
+    if apart:
+        raise InputError("--window rolling and --train-periods go together: give both or neither.")
+    tested = options.test_periods
+    every = options.refit_every
     if every is None:
         known = panel.y.dropna().index.get_level_values("period").nunique()
         every = max(1, -(-(known // 3 if tested is None or tested >= known else tested) // MOST_FITS))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from peerattn.cli.commands import Simulate
 from peerattn.cli.frames import FRAMES, writable_file, write_frame
-from peerattn.cli.output import say, working
+from peerattn.cli.output import report_line, working
 from peerattn.datasets import simulate_panel
 
 _PASSED_ON = ("signal_share", "own_share", "truth", "missing_share")  # to simulate_panel, as they are
@@ -29,4 +29,4 @@ def run(options: Simulate) -> None:
     lines = [repr(made), *(f"{what}: {path}" for what, path in files.items())]
     lines.append(f"next: peerattn compare {options.out} --outcome outcome{code}")
     result = {"rows": len(made.X), "seed": options.seed or 0, "files": list(map(str, files.values()))}
-    say(options, "\n".join(lines), result)
+    report_line(options, "\n".join(lines), result)

@@ -30,8 +30,8 @@ def embedded_panel(name: str, outcome: str) -> Panel:
     characteristics = [*facts["characteristics"], *(known for known in facts["known"] if known != outcome)]
     frame = stored_frame(name)[["firm", "period", "sector", facts["industry"], *characteristics, outcome]]
     frame = frame.astype(dict.fromkeys([*characteristics, outcome], float))
-    told = {part: facts[part] for part in ("industry", "description")}
-    panel = read_panel(frame, outcome=outcome, characteristics=characteristics, codes=["sector"], **told)
+    informed = {part: facts[part] for part in ("industry", "description")}
+    panel = read_panel(frame, outcome=outcome, characteristics=characteristics, codes=["sector"], **informed)
     return replace(panel, caution=facts["caution"].get(outcome, ""))
 
 

@@ -57,7 +57,7 @@ def load_grunfeld() -> Panel:
     frame = grunfeld.load_pandas().data.astype({"firm": "str", "year": int})
     frame["sic"] = frame["firm"].map(json.loads(SIC.read_text(encoding="utf-8")))
     frame["invest_next"] = value_after(frame["invest"], frame["firm"], frame["year"])
-    said = "Grunfeld (1958): investment of eleven US firms, 1935-54, millions of 1947 dollars"
+    wording = "Grunfeld (1958): investment of eleven US firms, 1935-54, millions of 1947 dollars"
     return read_panel(
-        frame, outcome="invest_next", firm="firm", period="year", industry="sic", description=said
+        frame, outcome="invest_next", firm="firm", period="year", industry="sic", description=wording
     )

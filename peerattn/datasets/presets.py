@@ -204,7 +204,8 @@ def _with_outcome(frame: pd.DataFrame, rules: Preset) -> tuple[pd.DataFrame, str
         raise InputError(f"preset {rules.name!r}: no {source!r}, {what}; merge it, or name the outcome.")
     if rules.outcome:
         return frame, source, f"outcome {source} as in the file"
-    returns, month = frame[source], frame[rules.period].dt.to_period("M")
+    returns = frame[source]
+    month = frame[rules.period].dt.to_period("M")
     if rules.lagged_by in frame.columns:
         lagged = frame[rules.lagged_by].astype(float)
         before = lagged.corr(pd.Series(value_after(returns, frame[rules.firm], month, -1), frame.index))

@@ -197,7 +197,7 @@ def simulate_panel(
     weights = [[_softmax_weights(r @ q @ (r @ k).T) for r in rows] for q, k in zip(query, key)]
     if truth == "industry":
         same = [industry[here][:, None] == industry[here] for here in present]
-        weights = [[_softmax_weights(np.where(alike, 0.0, -np.inf)) for alike in same]]
+        weights = [[_softmax_weights(np.where(matching, 0.0, -np.inf)) for matching in same]]
     layers = weights if n_layers > 1 else []
     if layers:  # the last layer's firms attend to firms that attend to those of the layer before
         weights = [[np.linalg.multi_dot(w[::-1]) for w in zip(*layers)]]
@@ -275,7 +275,8 @@ def _demeaned(by_period: Sequence[np.ndarray]) -> np.ndarray:
 
 def _net_variance(by_period: Sequence[np.ndarray], rows: list[np.ndarray]) -> float:
     """Return the variance of what own characteristics and period means do not explain."""
-    x, values = _demeaned(rows), _demeaned(by_period)
+    x = _demeaned(rows)
+    values = _demeaned(by_period)
     rest = values - x @ np.linalg.lstsq(x, values, rcond=None)[0]
     variance = float(np.mean(rest**2))
     if variance < 1e-12:

@@ -12,7 +12,7 @@ from peerattn.evaluation.inference.marginal_effects import MarginalEffects, marg
 from peerattn.evaluation.inference.multiple_tests import ConfidenceSet, model_confidence_set
 from peerattn.evaluation.inference.network_bootstrap import NetworkBootstrap, bootstrap_network
 from peerattn.evaluation.inference.regressions import Calibration, FamaMacBethSlope, calibration, fama_macbeth
-from peerattn.evaluation.ladder import ladder, rungs_for
+from peerattn.evaluation.ladder import ladder, models_for
 from peerattn.evaluation.leak_audit.checks import AuditLine
 from peerattn.evaluation.leak_audit.runner import Audit, audit
 from peerattn.evaluation.measures.groups import scores_by
@@ -36,6 +36,6 @@ __all__ = [
     "marginal_effects", "MarginalEffects", "median_ape", "model_confidence_set", "ModelNote",
     "NetworkBootstrap", "NewFirms", "PanelDescription", "percentage_errors", "pricing_errors", "prune",
     "pruning_curve", "quantile_portfolios", "QuantilePortfolios", "r2_out_of_sample",
-    "r2_within_period", "rank_ic", "rmse", "rungs_for", "scores_by", "share_near", "ShortPanelWarning",
+    "r2_within_period", "rank_ic", "rmse", "models_for", "scores_by", "share_near", "ShortPanelWarning",
     "supports", "WalkForward",
 ]  # fmt: skip

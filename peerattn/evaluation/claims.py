@@ -17,7 +17,10 @@ from peerattn.render import show_label
 
 SAME = 1e-6  # largest difference of two models' predictions, as a share of the largest, that rounding makes
 HALF = 0.5
-YES, NOT_SHOWN, NO, UNJUDGED = "Yes", "Not shown", "No", "Could not be judged"
+YES = "Yes"
+NOT_SHOWN = "Not shown"
+NO = "No"
+UNJUDGED = "Could not be judged"
 
 
 @dataclass(frozen=True)
@@ -113,15 +116,15 @@ class Claims:
     network: str | None = None
 
     @property
-    def _said(self) -> str:
+    def _wording(self) -> str:
         return f"{self.answer}: {_WHY.get(self.why, self.why)}"
 
     def __repr__(self) -> str:
         compared = f"{self.peer!r} against {self.control!r}" if self.gain else f"{len(self.steps)} steps"
-        return f"Claims({self._said}; {compared})"
+        return f"Claims({self._wording}; {compared})"
 
     def __str__(self) -> str:
-        return f"Do peers help? {self._said}.\n\n{self.to_frame().to_string()}"
+        return f"Do peers help? {self._wording}.\n\n{self.to_frame().to_string()}"
 
     def to_frame(self) -> pd.DataFrame:
         """Return the decomposition, a row a step."""
@@ -139,8 +142,8 @@ def claims_of(compared: Compared) -> Claims:
     empty = tuple(name for name in compared.peer_models if found_no_peers(compared, name))
     peers = [name for name in compared.peer_models if name not in empty]
     best = str(rmse[peers or compared.peer_models].idxmin()) if compared.peer_models else None
-    shown = [name for name in peers if name in compared.networks]
-    network = str(rmse[shown].idxmin()) if shown else None
+    observed = [name for name in peers if name in compared.networks]
+    network = str(rmse[observed].idxmin()) if observed else None
     rest: dict[str, Any] = {"peer": best, "control": control, "empty": empty, "network": network}
     if best is None:
         return Claims(steps, UNJUDGED, "no model weighs chosen peers", **rest)
@@ -176,7 +179,8 @@ def _answer(compared: Compared, gain: Gain, peers: list[str], found: Any) -> tup
     unjudged = [model.unjudged for model in compared.models if model.name == gain.model and model.unjudged]
     if not peers:
         return (UNJUDGED, unjudged[0], None) if unjudged else (NO, "empty", None)
-    there, needed = {m.step for m in compared.models}, [HISTORY, COMMON][: 1 + (compared.task == "explain")]
+    there = {m.step for m in compared.models}
+    needed = [HISTORY, COMMON][: 1 + (compared.task == "explain")]
     if compared.failures and (lacking := [step for step in needed if step not in there]):
         return UNJUDGED, f"the control that reads {lacking[0]} failed", None
     both = compared.predictions[[gain.model, gain.against]].to_numpy()
@@ -215,14 +219,17 @@ def concentration_of(compared: Compared, gain: Gain) -> Concentration:
     labels = {"period": rows["period"].to_numpy()}
     labels |= {name: labels_of(rows, group) for name, group in compared.panel.codes.items()}
     largest = {"firm": (show_label(by_firm.index[0]), float(by_firm.iloc[0]))}
-    n, n_periods, rests = len(by_firm), len(compared.periods), ""
+    n = len(by_firm)
+    n_periods = len(compared.periods)
+    rests = ""
     if half < max(2, min(10, n / 10)):
         rests = f"{half} firm{'s' if half > 1 else ''}, which make{'' if half > 1 else 's'} half of it"
     for what, label in labels.items():
         shares = rows["gain"].groupby(label).sum() / total
         if not len(shares):
             continue
-        most, share = shares.idxmax(), float(shares.max())
+        most = shares.idxmax()
+        share = float(shares.max())
         largest[what] = (show_label(most), share)
         limit = max(HALF, 1.8 / n_periods) if what == "period" else HALF
         few = what != "period" and len(shares) < 5

@@ -211,8 +211,8 @@ def compare(
     baseline = names[0] if baseline is None else baseline
     check_names("baseline", "model", [baseline], names)
     audited = _audited(audit, entries)
-    _refuse_left_out(entries, panel)
-    _refuse_random_rows(entries, panel, folds)
+    _check_left_out(entries, panel)
+    _check_whole_periods(entries, panel, folds)
     tested = np.concatenate([test for _, test in folds])
     digest = panel_digest(panel)
     how = How(n_jobs, None if store is None else FoldStore(store, digest), verbose)
@@ -227,7 +227,7 @@ def compare(
     failures = failures_of(entries, results)
     left = [entry for entry in entries if entry.name not in {failure.model for failure in failures}]
     fits = {entry.name: [results[entry.name, k] for k in range(len(folds))] for entry in left}
-    stand_in, told = _baseline_left(baseline, list(fits))
+    stand_in, informed = _baseline_left(baseline, list(fits))
     warned = warn_once([fits[name][k] for k in range(len(folds)) for name in fits])
     audits = run_audits([e for e in left if e.name in audited], panel, cv, folds, task, how)
     found = Comparison(
@@ -241,7 +241,7 @@ def compare(
         networks={name: made[-1].network for name, made in fits.items() if made[-1].network is not None},
         profiles={name: made[-1].profile for name, made in fits.items() if made[-1].profile is not None},
         settings=_settings(cv, panel, folds, digest),
-        notes=(*short, *told, *warned, *percent),
+        notes=(*short, *informed, *warned, *percent),
         failures=failures,
         panel=facts,
         audit=audits,
@@ -262,7 +262,7 @@ def _audited(audit: bool | Sequence[str], entries: list[Entry]) -> set[str]:
     return set(wanted)
 
 
-def _refuse_left_out(entries: list[Entry], panel: Panel) -> None:
+def _check_left_out(entries: list[Entry], panel: Panel) -> None:
     """Raise where a model names a code that was not taken from the columns."""
     for entry in entries:
         for step in dict(getattr(entry.model, "steps", [("", entry.model)])).values():
@@ -276,7 +276,7 @@ def _refuse_left_out(entries: list[Entry], panel: Panel) -> None:
                 )
 
 
-def _refuse_random_rows(entries: list[Entry], panel: Panel, folds: Folds) -> None:
+def _check_whole_periods(entries: list[Entry], panel: Panel, folds: Folds) -> None:
     for entry, (train, _) in product([entry for entry in entries if not entry.control], folds):
         found = entry.random_rows(panel.X.iloc[train], panel.y.iloc[train])
         if found:
@@ -304,9 +304,10 @@ def _predictions(panel: Panel, tested: np.ndarray, fits: dict[str, list[FoldResu
 def _note(entry: Entry, fits: list[FoldResult]) -> ModelNote:
     with np.printoptions(precision=3, threshold=6):
         settings = " ".join(str(entry.model).split())
-    trials, last = max(fit.trials for fit in fits), fits[-1]
-    entered = None if last.parts is None else sum(bool(fit.parts) for fit in fits)
-    found: Any = (settings, trials, entry.control, last.parts or (), entered, last.unjudged)
+    trials = max(fit.trials for fit in fits)
+    last = fits[-1]
+    selected = None if last.parts is None else sum(bool(fit.parts) for fit in fits)
+    found: Any = (settings, trials, entry.control, last.parts or (), selected, last.unjudged)
     return ModelNote(entry.name, *information_of(entry.model, entry.task), *found)
 
 

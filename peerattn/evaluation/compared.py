@@ -207,7 +207,8 @@ class Compared:
     @property
     def span(self) -> str:
         """The first and the last scored period in words."""
-        first, last = show_label(self.periods[0]), show_label(self.periods[-1])
+        first = show_label(self.periods[0])
+        last = show_label(self.periods[-1])
         return first if len(self.periods) == 1 else f"{first} to {last}"
 
     @property

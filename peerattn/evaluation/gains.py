@@ -16,7 +16,8 @@ from peerattn.models.wild_bootstrap import WildMeans
 
 LEVEL = 0.05
 FEWEST_CLUSTERS = 12  # with fewer, a wild cluster bootstrap is hardly more than a sign test
-PLANTED, POWER = 40, 0.8  # networks that are planted, and the share of them that must be found
+PLANTED = 40
+POWER = 0.8  # networks that are planted, and the share of them that must be found
 SHARES = (0.001, 0.002, 0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5)
 
 
@@ -71,7 +72,8 @@ def gain_of(compared: Compared, model: str, against: str) -> Gain:
     or by a code of twelve groups at least where that gives the larger p (wild cluster bootstrap): then all is conditional on
     these periods. Of one period no test and no interval is made.
     """
-    rows, r2 = saved_by_row(compared, model, against), compared.scores["r2_mean"]
+    rows = saved_by_row(compared, model, against)
+    r2 = compared.scores["r2_mean"]
     plain = (model, against, float(r2[model]), float(r2[against]), float(rows["gain"].mean()))
     if np.ptp(rows["gain"]) <= 1e-12 * max(1 - r2[against], 1e-300):
         return Gain(*plain, 0.0, 0.0, reason="same predictions")
@@ -94,7 +96,8 @@ def _tested(compared: Compared, rows: pd.DataFrame) -> dict[str, Any]:
     if len(series) < periods_needed(compared.horizon):
         return {"reason": "one period"} if len(series) < 2 else _clustered(compared, rows)
     series = series * len(series) / len(rows)
-    found, how = mean_test(series, compared.horizon), {"how": "over time", "clusters": len(series)}
+    found = mean_test(series, compared.horizon)
+    how = {"how": "over time", "clusters": len(series)}
     if found.t is None:
         return how | {"reason": found.cause}
     half = float(student.ppf(1 - LEVEL / 2, found.freedom)) * mean_error(series, compared.horizon)[0]
@@ -170,8 +173,10 @@ def gain_by(compared: Compared, groups: pd.Series, model: str, against: str) -> 
 
 def _gains(rows: pd.DataFrame, by: str) -> pd.DataFrame:
     within = rows if by == "firm" else rows.groupby([by, "firm"], as_index=False)["gain"].mean()
-    parts, gains = within.groupby(by)["gain"], rows.groupby(by)["gain"]
-    mean, n = gains.mean(), parts.size()
+    parts = within.groupby(by)["gain"]
+    gains = rows.groupby(by)["gain"]
+    mean = gains.mean()
+    n = parts.size()
     reach = (parts.std() / np.sqrt(n) * student.ppf(0.975, (n - 1).clip(lower=1))).where(n >= 3)
     found = {"rows": gains.size(), "gain": mean, "low": mean - reach, "high": mean + reach}
     found["share"] = gains.sum() / rows["gain"].sum()
@@ -186,15 +191,19 @@ def smallest_gain(compared: Compared, control: str) -> float | None:
     leaves of the outcome. The peer model is taken to recover all of the planted part, so that the figure is a lower bound: what
     is smaller would have been missed by any model. None where there are no characteristics, one period, or no test.
     """
-    numbers, periods = compared.panel.numbers, len(compared.periods)
+    numbers = compared.panel.numbers
+    periods = len(compared.periods)
     if numbers is None or not numbers.shape[1] or periods < 2:
         return None
-    known, X = compared.known, numbers[compared.predictions["outcome"].notna().to_numpy()]
+    known = compared.known
+    X = numbers[compared.predictions["outcome"].notna().to_numpy()]
     noise = (known["outcome"] - known[control]).to_numpy(dtype=float)
     base = float(((known["outcome"] - known["training_mean"]) ** 2).mean())
     over_time = periods >= periods_needed(compared.horizon)
     unit = pd.factorize(known["period" if over_time else "firm"], sort=True)[0]
-    rng, when, least = np.random.default_rng(0), pd.factorize(known["period"], sort=True)[0], []
+    rng = np.random.default_rng(0)
+    when = pd.factorize(known["period"], sort=True)[0]
+    least = []
 
     def is_found(gains: np.ndarray) -> bool:
         if over_time:

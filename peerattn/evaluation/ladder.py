@@ -7,10 +7,14 @@ from peerattn import models
 from peerattn.evaluation.compare import compare
 from peerattn.evaluation.comparison import Comparison
 from peerattn.evaluation.running.entries import OWN_CHARACTERISTICS, Task
-from peerattn.exceptions import checked, refuse
+from peerattn.exceptions import InputError, checked
 
-INDUSTRY, KERNEL, RIDGE = "Industry mean", "Kernel", "Linear attention (ridge)"
-CROSS, SOFTMAX, STACKED = "Cross-attention", "Softmax attention", "Stacked attention"
+INDUSTRY = "Industry mean"
+KERNEL = "Kernel"
+RIDGE = "Linear attention (ridge)"
+CROSS = "Cross-attention"
+SOFTMAX = "Softmax attention"
+STACKED = "Stacked attention"
 
 
 @checked
@@ -22,7 +26,7 @@ def ladder(
     codes: Sequence[str] = (),
     task: Task = "forecast",
     reference: Any = None,
-    rungs: Mapping[str, Any] | None = None,
+    progression: Mapping[str, Any] | None = None,
     random_state: int = 0,
     **options: Any,
 ) -> Comparison:
@@ -46,7 +50,7 @@ def ladder(
     reference : Reference, frame, or pair (X_ref, y_ref), optional
         The firms that answer in cross-attention; with outcomes only to explain.
     rungs : dict of str to estimator, optional
-        By default :func:`rungs_for` the task.
+        By default :func:`models_for` the task.
     random_state : int, default 0
         Of the default rungs.
     **options
@@ -72,16 +76,17 @@ def ladder(
     >>> ladder(X, X["size"].pow(4).rename("roa"), rungs=rungs, verbose=False).names[:2]
     ['All firms', 'Ridge']
     """
-    if rungs is None:
-        rungs = rungs_for(task, industry=industry, cross=reference is not None, random_state=random_state)
+    if progression is None:
+        progression = models_for(task, industry=industry, cross=reference is not None, random_state=random_state)
     options.setdefault("baseline", OWN_CHARACTERISTICS)
-    result = compare(rungs, X, y, task=task, industry=industry, codes=codes, reference=reference, **options)
-    refuse(not isinstance(result, Comparison), "outcome: a ladder has one outcome; call it once for each.")
+    result = compare(progression, X, y, task=task, industry=industry, codes=codes, reference=reference, **options)
+    if not isinstance(result, Comparison):
+        raise InputError("outcome: a ladder has one outcome; call it once for each.")
     return result
 
 
 @checked
-def rungs_for(
+def models_for(
     task: Task, *, industry: str | None = None, cross: bool = False, random_state: int = 0
 ) -> dict[str, Any]:
     """Return the default rungs, from below; ``cross``: with cross-attention.

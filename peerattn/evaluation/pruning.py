@@ -11,7 +11,7 @@ from peerattn.sequence.base import SequenceEstimator
 
 
 @checked
-def head_importance(model: Any, X: Any, y: Any = None, **told: Any) -> pd.Series:
+def head_importance(model: Any, X: Any, y: Any = None, **options: Any) -> pd.Series:
     r"""Return how much a trained model's loss would change, to first order, were each head silenced.
 
     .. math:: I_h = \frac1B \sum_b \left| \frac{\partial L_b}{\partial \xi_h} \right|_{\xi_h = 1}
@@ -24,7 +24,7 @@ def head_importance(model: Any, X: Any, y: Any = None, **told: Any) -> pd.Series
         Fitted.
     X, y
         As in ``fit``; rows that the model has not been fitted on say more. A language model takes no y.
-    **told
+    **options
         Of a panel: ``outcomes`` and ``reference``, as in ``predict``.
 
     Returns
@@ -59,7 +59,7 @@ def head_importance(model: Any, X: Any, y: Any = None, **told: Any) -> pd.Series
     0
     """
     if isinstance(model, AttentionModel):
-        return panel_head_importance(model, X, y, **told)
+        return panel_head_importance(model, X, y, **options)
     return _sequence(model).head_importance(X, y)
 
 
@@ -117,7 +117,8 @@ def pruning_curve(model: Any, importance: pd.Series, X: Any, y: Any = None) -> p
         Columns ``heads`` (how many are left, from all to none), ``importance`` (of the head left out last) and ``score``.
         ``.plot(x="heads", y="score")`` draws it.
     """
-    order, rows = importance.sort_values(ascending=False, kind="stable"), []
+    order = importance.sort_values(ascending=False, kind="stable")
+    rows = []
     for n in range(len(order), -1, -1):
         score = prune(model, order.index[:n]).score(*((X,) if y is None else (X, y)))
         rows.append({"heads": n, "importance": dict(enumerate(order)).get(n, float("nan")), "score": score})

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, check_names, checked, expect, refuse
+from peerattn.exceptions import InputError, check_names, checked, expect
 from peerattn.network import PeerNetwork
 from peerattn.panel import Panel, as_panel, sic_to_fama_french
 from peerattn.panel.columns import ColumnChoice, named_like_return
@@ -40,7 +40,7 @@ class PanelDescription(Shown):
     n_firms, n_periods : int
     """
 
-    _shown = "as_table"
+    _displayed = "as_table"
 
     frame: pd.DataFrame
     names: dict[str, str]
@@ -55,13 +55,13 @@ class PanelDescription(Shown):
     def as_table(self, title: str = "Descriptive statistics") -> Table:
         """Return the description as a table that renders as text, HTML, LaTeX and Markdown."""
         heads = [_HEADS.get(column, column.upper()) for column in self.frame.columns]
-        shown = {"N": "", "Between firms": ".2f", "Missing": ".1%"}
+        observed = {"N": "", "Between firms": ".2f", "Missing": ".1%"}
         rows = [(self.names[str(name)], int(count), *rest) for name, count, *rest in self.frame.itertuples()]
-        formats = [shown.get(head, "#.3g") for head in heads]
+        formats = [observed.get(head, "#.3g") for head in heads]
         notes = [
             f"{self.n_firms:,} firms, {self.n_periods} periods. Between firms: share of the variance that firms' means explain."
         ]
-        notes += [f"{self.names[name]}: {said.rstrip('.')}." for name, said in self.definitions.items()]
+        notes += [f"{self.names[name]}: {wording.rstrip('.')}." for name, wording in self.definitions.items()]
         return Table(title, ("Variable", *heads), rows, "l" + "r" * len(heads), ("", *formats), notes)
 
     def to_latex(
@@ -128,17 +128,17 @@ def describe_panel(
     panel = X if isinstance(X, Panel) and y is None else as_panel(X, y, firm=firm, period=period, codes=codes)
     columns = {} if panel.outcomes is None else {str(panel.outcome): panel.outcomes}
     columns |= {str(name): column.to_numpy() for name, column in panel.characteristics.items()}
-    given = {name: (said, "") if isinstance(said, str) else said for name, said in (labels or {}).items()}
+    given = {name: (wording, "") if isinstance(wording, str) else wording for name, wording in (labels or {}).items()}
     check_names("labels", "variable", given, [*columns, *map(str, panel.codes.columns)])
     outcome = list(columns)[: panel.outcomes is not None]
     order = list(dict.fromkeys([*outcome, *(name for name in given if name in columns), *columns]))
     owners = np.arange(len(panel)) if panel.firm is None else pd.factorize(panel.firm)[0]
     rows = {name: _statistics(columns[name], owners, quantiles) for name in order}
-    said = {name: given.get(name, (name, "")) for name in order}
+    wording = {name: given.get(name, (name, "")) for name in order}
     return PanelDescription(
         pd.DataFrame.from_dict(rows, orient="index").rename_axis("variable"),
-        {name: called for name, (called, _) in said.items()},
-        {name: definition for name, (_, definition) in said.items() if definition},
+        {name: called for name, (called, _) in wording.items()},
+        {name: definition for name, (_, definition) in wording.items() if definition},
         len(np.unique(owners)),
         panel.period.nunique(),
     )
@@ -218,7 +218,8 @@ def sample_loss(panel: Panel, tested: np.ndarray) -> pd.DataFrame:
     DataFrame
         One row a step, with the rows lost in it.
     """
-    firm, period = panel.labels.get_level_values(0), panel.period
+    firm = panel.labels.get_level_values(0)
+    period = panel.period
     among = np.isin(np.arange(len(panel)), tested)
     steps = {
         "in the panel": among | True,
@@ -252,7 +253,8 @@ def groups_of(panel: Panel, tested: np.ndarray, names: Sequence[str]) -> dict[st
             found[name] = column.astype(object)
         else:
             many = f"groups: {name!r} has {column.nunique()} levels; at most {MOST_GROUPS} can be shown."
-            refuse(name in names, f"{many} Pass a broader code.")
+            if name in names:
+                raise InputError(f"{many} Pass a broader code.")
     when = pd.Series(pd.factorize(panel.X.index.get_level_values(1), sort=True)[0], panel.X.index)
     age = (when - when.groupby(level=0).transform("min")).iloc[tested]
     if age.groupby(level=1).nunique().median() >= SIZE_GROUPS:
@@ -289,24 +291,24 @@ def found_limits(panel: Panel) -> list[str]:
 
     What cannot be seen in the numbers (revised data, a look-ahead in the source) has to be stated by their author.
     """
-    said = [_SURVIVORS] if survivors(panel) else []
+    wording = [_SURVIVORS] if survivors(panel) else []
     firm = np.asarray(panel.firm)
     changes = {str(name): column.groupby(firm).nunique().max() for name, column in panel.codes.items()}
     static = [name for name, most in changes.items() if most <= 1]
     if static and len(set(firm)) < len(firm):
-        said.append(f"{_STATIC}: {', '.join(static)}.")
+        wording.append(f"{_STATIC}: {', '.join(static)}.")
     missing = {name: column.isna().mean() for name, column in panel.characteristics.items()}
     gaps = [f"{name} {share:.0%}" for name, share in missing.items() if share > MUCH_MISSING]
     if gaps:
-        said.append(f"Often missing: {', '.join(gaps)} of all rows.")
+        wording.append(f"Often missing: {', '.join(gaps)} of all rows.")
     deviation = np.sort((panel.y.dropna().to_numpy() - panel.y.mean()) ** 2)[::-1]
     share = deviation[: max(len(deviation) // 100, 1)].sum() / max(deviation.sum(), 1e-300)
     if len(deviation) >= 200 and share > FAR_OUT:
-        said.append(
+        wording.append(
             f"Outliers decide: one outcome in a hundred holds {share:.0%} of all squared deviation from the mean. Look at the "
             "rank IC, or clip the outcome."
         )
-    return said
+    return wording
 
 
 def survivors(panel: Panel) -> bool:
@@ -315,7 +317,7 @@ def survivors(panel: Panel) -> bool:
     return panel.period.nunique() >= 3 and not (last < panel.period.max()).any()
 
 
-def as_return(outcome: str, y: np.ndarray, said: bool | None) -> tuple[bool, list[str]]:
+def as_return(outcome: str, y: np.ndarray, wording: bool | None) -> tuple[bool, list[str]]:
     """Return whether an outcome is a simple return in decimals, as was said or as it is named, and what to note.
 
     Raises
@@ -323,11 +325,13 @@ def as_return(outcome: str, y: np.ndarray, said: bool | None) -> tuple[bool, lis
     InputError
         Where it is said to be one and falls below −1: nobody loses more than everything, so these are per cent or logarithms.
     """
-    found, least = named_like_return(outcome) if said is None else said, float(np.nanmin(y, initial=0.0))
+    found = named_like_return(outcome) if wording is None else wording
+    least = float(np.nanmin(y, initial=0.0))
     if not found or least >= -1:
         return found, []
     why = f"{outcome} falls to {least:.4g}, below -1, so it is no simple return in decimals; divide per cent by 100."
-    refuse(said, f"is_return: {why}")
+    if wording:
+        raise InputError(f"is_return: {why}")
     return False, [f"Outcomes are not treated as returns: {why}"]
 
 

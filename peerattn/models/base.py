@@ -23,12 +23,12 @@ from peerattn.exceptions import (
     expect,
     warn_user,
 )
-from peerattn.models.by_period import refuse_beside_files, told_once, written
+from peerattn.models.by_period import check_not_with_files, warn_once, written
 from peerattn.models.learned import bounded, bounds_of, last_known
 from peerattn.models.panel_model import PanelModel, PanelRegressor
-from peerattn.models.pools import NOBODY, Rows, Section, adding_up, identities, refuse_other_kinds, stacked
+from peerattn.models.pools import NOBODY, Rows, Section, adding_up, check_same_kind, identities, stacked
 from peerattn.network import PeerNetwork
-from peerattn.panel.memory import refuse_memory
+from peerattn.panel.memory import check_memory
 from peerattn.panel.panel import Panel
 from peerattn.panel.reading import refusing
 from peerattn.panel.stored import is_stored
@@ -133,18 +133,19 @@ class PeerModel(PanelModel):
         """Return what ``network`` makes of the cross-sections of rows in memory or in files."""
         if not is_stored(X):
             return network(self._gate_call(X, **options)[1])
-        with told_once():
+        with warn_once():
             return network(section for _, sections in self._by_period(X, **options) for section in sections)
 
     # ------------------------------------------------------------------ gates
 
     def _gate_training(self, X: Any, y: Any, sample_weight: Any, universe: Any = None) -> tuple[Panel, Rows]:
-        refuse_beside_files(X, sample_weight=sample_weight)
+        check_not_with_files(X, sample_weight=sample_weight)
         panel = self._check(X, y, fitting=True, universe=universe)
         weight = panel.weights.get("sample_weight")
         weight = weight if sample_weight is None else self._frequencies(panel, sample_weight)
         if weight is not None:  # a row of weight 0 is not there
-            panel, weight = panel.take(weight > 0), weight[weight > 0]
+            panel = panel.take(weight > 0)
+            weight = weight[weight > 0]
         if not panel.dated and isinstance(y, pd.Series) and {self.firm, self.period} <= set(y.index.names):
             self._warn_of_one_cross_section(f"y carries {self.firm!r} and {self.period!r} but X does not")
         if panel.firm is None and isinstance(X, pd.DataFrame) and isinstance(X.index, pd.RangeIndex):
@@ -177,7 +178,8 @@ class PeerModel(PanelModel):
         order: Any = panel.order
         with refusing():
             if isinstance(weight, pd.Series):
-                weight, order = panel.align(weight, "sample_weight"), slice(None)
+                weight = panel.align(weight, "sample_weight")
+                order = slice(None)
             found = _check_sample_weight(weight, np.empty((len(panel), 1)), ensure_non_negative=True)[order]
         wanted = f"frequency weights, which count rows, from 0 to {MOST_COPIES:g}, and one above 0"
         expect(0 < found.max() <= MOST_COPIES, "sample_weight", wanted, f"up to {found.max():g}")
@@ -271,8 +273,8 @@ class PeerModel(PanelModel):
             self._warn_of_small_sections(panel)
         for period, at in panel.cross_sections():
             focal = call.take(at)
-            shown = focal.known() if known else focal
-            peers = bounded(shown, getattr(self, "outcome_bounds_", None), self._outcome_unit())
+            observed = focal.known() if known else focal
+            peers = bounded(observed, getattr(self, "outcome_bounds_", None), self._outcome_unit())
             yield Section(period if panel.dated else None, at, focal, peers, within=True)
 
     def _outcome_unit(self) -> tuple[float, float]:
@@ -293,7 +295,7 @@ class PeerModel(PanelModel):
     def _against_training(self, panel: Panel, call: Rows) -> Iterator[Section]:
         """The training rows are the pool, the firm's own past among them."""
         if panel.firm is not None and self.firm_label_:
-            refuse_other_kinds(call.owner, self.training_rows_.owner)
+            check_same_kind(call.owner, self.training_rows_.owner)
         call = call.anonymous()
         for period, at in panel.cross_sections():
             yield Section(period if panel.dated else None, at, call.take(at), self.training_rows_)
@@ -342,7 +344,7 @@ class PeerModel(PanelModel):
             if top_k is None:
                 what = f"the network of {len(section.focal):,} firms"
                 remedy = "keep the strongest peers only, top_k= (attention), or pass fewer firms."
-                refuse_memory(8.0 * len(section.focal) * len(labels), what, remedy)
+                check_memory(8.0 * len(section.focal) * len(labels), what, remedy)
             found = None if fast is None else fast(section)
             if found is None:
                 of_rows = weights(section)
@@ -350,7 +352,8 @@ class PeerModel(PanelModel):
             else:
                 found = found @ group
             matrices[section.period] = (section.focal.label, labels, found)
-        name, signed = type(self).__name__, self._signed if signed is None else signed
+        name = type(self).__name__
+        signed = self._signed if signed is None else signed
         network = PeerNetwork.from_matrices(matrices, name=name, signed=signed, row_normalized=top_k is None)
         learned = self.learned_until_
         if not self._learns_network:

@@ -42,7 +42,8 @@ def training_panel(model: Any, X: Any, y: Any) -> Panel:
 def of_all_processes(model: Any, X: Any, y: Any, *weights: Any) -> list[Any]:
     """Return rows, outcomes and weights of all processes, one process after another."""
     if is_stored(X):
-        X, y = training_panel(model, X, y), None
+        X = training_panel(model, X, y)
+        y = None
     if isinstance(X, Panel):
         X, y = X.X, X.y if y is None else y
     parts = gathered([None if value is None else as_pandas(value) for value in (X, y, *weights)])
@@ -70,7 +71,7 @@ def stored_panel(model: Any, X: Any, name: str, column: Any, **columns: Any) -> 
     return X
 
 
-def refuse_beside_files(X: Any, **given: Any) -> None:
+def check_not_with_files(X: Any, **given: Any) -> None:
     """Raise for values of rows beside a panel in files, whose rows are not in the order of any array."""
     for name, values in given.items():
         if values is not None and is_stored(X):
@@ -80,7 +81,8 @@ def refuse_beside_files(X: Any, **given: Any) -> None:
 def stored_call(model: Any, X: Any, outcomes: Any) -> StoredPanel:
     """Return the panel in files that a fitted model is called with; ``outcomes`` names their column."""
     check_is_fitted(model)
-    names, codes = model.column_names_, model.code_columns_
+    names = model.column_names_
+    codes = model.code_columns_
     if names is None:
         raise InputError("X: the model was fitted on an array, without names; files are read by name.")
     wanted = [name for name in names if name not in codes]
@@ -97,7 +99,7 @@ def periods_of(model: Any, X: Any, outcomes: Any) -> Iterator[tuple[Panel, Panel
 
 
 @contextmanager
-def told_once() -> Iterator[None]:
+def warn_once() -> Iterator[None]:
     """Give the first warning of each class, with the number of periods that gave one."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -118,7 +120,7 @@ def write_frame(panel: Panel, predicted: np.ndarray, names: Sequence[str], path:
         written.to_parquet(temporary, index=False)
 
 
-@told_once()
+@warn_once()
 def written(
     model: Any,
     out: str | os.PathLike[str],
@@ -138,7 +140,8 @@ def written(
     """
     folder = check_writable(out)
     with _journal(folder) as journal:
-        known, lines = {*(folder / _FINISHED).read_text("utf-8", "replace").splitlines()}, dict[str, str]()
+        known = {*(folder / _FINISHED).read_text("utf-8", "replace").splitlines()}
+        lines = dict[str, str]()
         state = joblib.hash((__version__, type(model).__name__, vars(model), sorted(options.items())))
         for panel, call in calls:
             state = hashlib.sha256(f"{state} {panel_digest(panel.sorted())}".encode()).hexdigest()

@@ -55,7 +55,7 @@ class Impacts(Shown):
         Networks over which draws were taken.
     """
 
-    _shown = "summary"
+    _displayed = "summary"
 
     params: pd.DataFrame
     std_errors: pd.DataFrame
@@ -164,7 +164,8 @@ def impacts(
     names = model.feature_names_
     _warn_of_unstable(n_draws - len(draws), n_draws)
     frame = lambda values: pd.DataFrame(values, pd.Index(names, name="characteristic"), _KINDS)  # noqa: E731
-    params, errors = frame(np.mean(estimates, axis=0)), frame(draws.std(axis=0, ddof=1))
+    params = frame(np.mean(estimates, axis=0))
+    errors = frame(draws.std(axis=0, ddof=1))
     low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
     p = frame(2 * stats.norm.sf(np.abs(params / errors)))
     return Impacts(params, errors, p, frame(low), frame(high), level, len(draws), len(models))
@@ -206,7 +207,8 @@ def _effects(model: LinearInMeansRegressor, draws: pd.DataFrame, W: Any) -> np.n
     stable = np.abs(beta) < _STABLE
     beta = np.where(stable, beta, 0.0)
     most = np.abs(beta).max(initial=1e-300)
-    sums, power = [1.0], np.ones(W.shape[0])
+    sums = [1.0]
+    power = np.ones(W.shape[0])
     for _ in range(min(_TERMS, int(np.log(1e-14) / np.log(most)) + 2)):
         power = W @ power
         sums.append(float(power.mean()))
@@ -289,18 +291,18 @@ def shock(
     check_names("changes", "characteristic", changes, rows.characteristics)
     for name, size in changes.items():
         frame.loc[chosen, name] += float(size)
-    shown = {} if outcomes is None else {"outcomes": pd.Series(outcomes).reindex(plain.index)}
+    observed = {} if outcomes is None else {"outcomes": pd.Series(outcomes).reindex(plain.index)}
 
     def effect(one: PeerModel) -> np.ndarray:
-        return np.asarray(one.predict(frame, **shown)) - np.asarray(one.predict(plain, **shown))
+        return np.asarray(one.predict(frame, **observed)) - np.asarray(one.predict(plain, **observed))
 
     def drawn(one: PeerModel, values: pd.DataFrame) -> np.ndarray:
         if not isinstance(one, LinearInMeansRegressor):
             return effect(one)[None]
-        return _shocked(one, values, plain, frame, held=bool(shown))
+        return _shocked(one, values, plain, frame, held=bool(observed))
 
     models = [model, *others]
-    model.predict(frame, **shown)  # which warns of firms without peers
+    model.predict(frame, **observed)  # which warns of firms without peers
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", IsolateWarning)
         found = np.mean([effect(one) for one in models], axis=0)
@@ -330,7 +332,8 @@ def _shocked(
     moved = slopes @ np.hstack([change, W @ change]).T
     if held or not beta.any():
         return moved
-    identity, W = sparse.eye_array(len(rows), format="csc"), W.tocsc()
+    identity = sparse.eye_array(len(rows), format="csc")
+    W = W.tocsc()
     solved = [spsolve(identity - b * W, row) for (b,), row in zip(beta, moved)]
     return np.reshape(solved, moved.shape)
 

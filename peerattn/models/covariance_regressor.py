@@ -77,7 +77,8 @@ class CovariancePeerRegressor(PeerRegressor, StackModel):
     _in_full = COVARIANCE
 
     def _learn(self, training: Rows, panel: Panel, *_: Any) -> None:
-        self.reference_, self.weighs_peers_ = None, False
+        self.reference_ = None
+        self.weighs_peers_ = False
         super()._learn(self._standardise_outcomes(training), panel)
 
     def _loss(self) -> Loss:

@@ -79,9 +79,9 @@ def model_title(name: str, industry: str | None = None) -> str:
     >>> model_title("industry_median", "sub_industry")
     'Sub-industry median'
     """
-    shown = str(industry or "industry")
-    shown = shown.upper() if re.match("(sic|naics|gics|ff)\\d*$", shown.lower()) else shown.replace("_", "-")
-    title = _recipe(name)[0].format(industry=shown)
+    observed = str(industry or "industry")
+    observed = observed.upper() if re.match("(sic|naics|gics|ff)\\d*$", observed.lower()) else observed.replace("_", "-")
+    title = _recipe(name)[0].format(industry=observed)
     return title[0].upper() + title[1:]
 
 
@@ -124,8 +124,8 @@ def make_model(
         raise InputError(f"models: {name!r} needs industry=, the column with the industry's code.")
     _, made, options = _recipe(name)
     given = {"task": task, "industry": industry, "random_state": random_state}
-    taken = signature(made).parameters
-    return clone(made(**options, **{key: value for key, value in given.items() if key in taken}))
+    used = signature(made).parameters
+    return clone(made(**options, **{key: value for key, value in given.items() if key in used}))
 
 
 def make_models(names: Iterable[str], *, industry: str | None = None, **options: Any) -> dict[str, Any]:

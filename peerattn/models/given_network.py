@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.preprocessing import normalize
 
 from peerattn.exceptions import InputError, expect
-from peerattn.models.pools import refuse_other_kinds
+from peerattn.models.pools import check_same_kind
 from peerattn.network import PeerNetwork
 from peerattn.panel.labels import within_or_before
 from peerattn.panel.time_order import span_of
@@ -37,7 +37,7 @@ def given_network(network: Any, *, signed: bool = False) -> PeerNetwork:
     return network
 
 
-def refuse_learned(until: Any, periods: pd.Index | None) -> None:
+def check_not_learned(until: Any, periods: pd.Index | None) -> None:
     """Raise where a network was learned from outcomes of the periods in which it is to be used: it was chosen to fit them.
 
     Parameters
@@ -70,7 +70,7 @@ def network_period(network: PeerNetwork, period: Any) -> Any:
     InputError
         When the network starts later, when only one of the two has periods, or when their order is not known.
     """
-    refuse_learned(network.learned_until, None if period is None else pd.Index([period]))
+    check_not_learned(network.learned_until, None if period is None else pd.Index([period]))
     if len(network.periods) == 1 and pd.isna(network.periods[0]):
         return None
     if period is None:
@@ -95,10 +95,11 @@ def network_period(network: PeerNetwork, period: Any) -> Any:
 def network_weights(network: PeerNetwork, period: Any, firms: pd.Index, peers: pd.Index) -> sparse.csr_array:
     """Return the weights that firms put on peers in a panel's period, (n_firms, n_peers); zero for those not in the network."""
     edges = network.edges(network_period(network, period))
-    focal, looked_to = pd.Index(edges["firm"]), pd.Index(edges["peer"])
+    focal = pd.Index(edges["firm"])
+    looked_to = pd.Index(edges["peer"])
     labels = focal.append(looked_to).unique()
     if len(labels):
-        refuse_other_kinds(labels, firms)
+        check_same_kind(labels, firms)
     shape = (len(labels) + 1,) * 2  # a label that is not there, at −1, reads the last row, which is empty
     at = labels.get_indexer(focal), labels.get_indexer(looked_to)
     W = sparse.csr_array((edges["weight"].to_numpy(dtype=float), at), shape=shape)

@@ -47,7 +47,7 @@ class Identification:
         found: dict[str, object] = {"Effective F": self.effective_f, "Anderson–Rubin p": self.ar_p}
         return found if self.j_p is None else found | {"Hansen J p": self.j_p}
 
-    def said(self) -> str:
+    def wording(self) -> str:
         """Return the tests in words.
 
         >>> Identification(4.0, 0.03, ((-np.inf, 0.1), (0.5, np.inf)), None, None).said()
@@ -81,7 +81,8 @@ def identification(
     moments estimators, Econometrica 50(4). Montiel Olea, J. L. and Pflueger, C. (2013), A robust test for weak instruments,
     Journal of Business & Economic Statistics 31(3).
     """
-    root, k = np.sqrt(weight / weight.mean())[:, None], X.shape[1]
+    root = np.sqrt(weight / weight.mean())[:, None]
+    k = X.shape[1]
     outside = np.linalg.qr(X * root)[0]
     net = Z * root - outside @ (outside.T @ (Z * root))
     Q = np.linalg.qr(net - outside @ (outside.T @ net))[0] / root
@@ -118,7 +119,8 @@ def identification(
             moments = {"weight_type": "clustered", "clusters": groups[:, 0]}
         with suppress(ValueError):  # moments of few effective clusters have no weight matrix
             test = iv.IVGMM(y, X if k else None, endogenous, Q, weights=weight, **moments).fit().j_stat
-            j, j_p = float(test.stat), float(test.pval)
+            j = float(test.stat)
+            j_p = float(test.pval)
     return Identification(f, float(p(0.0)), _confidence_set(p, scale), j, j_p)
 
 

@@ -153,7 +153,8 @@ class IndustryPeerRegressor(PeerRegressor):
     def _best_shrinkage(self, training: Rows, panel: Panel) -> float:
         errors = np.zeros(len(SHRINKAGES))
         for section in self._within(panel, training, warn=False):
-            groups, y = self._groups(section), section.focal.y
+            groups = self._groups(section)
+            y = section.focal.y
             errors += [np.nansum((groups.mean(k)[0] - y) ** 2) for k in SHRINKAGES]
         return float(SHRINKAGES[int(np.argmin(errors))])
 
@@ -164,14 +165,18 @@ class IndustryPeerRegressor(PeerRegressor):
     # ------------------------------------------------------------------ group sums
 
     def _groups(self, section: Section) -> Groups:
-        focal, peers = section.focal, section.peers
+        focal = section.focal
+        peers = section.peers
         assert peers.y is not None
-        groups, means, counts = [], [], []
+        groups = []
+        means = []
+        counts = []
         column = pd.Series(np.concatenate([focal.codes, peers.codes])[:, 0], dtype=object)
         for digits in self.levels_:
             keys = column.str[:digits] if self.nested_ else column
             group = pd.factorize(keys)[0] if digits else np.zeros(len(column), dtype=int)  # −1 = unknown
-            mine, theirs = group[: len(focal)], group[len(focal) :]
+            mine = group[: len(focal)]
+            theirs = group[len(focal) :]
             both = (mine, focal.identity), (theirs, peers.identity)
             mean, count = means_of_others(*both[0], *both[1], peers.y, peers.weight)
             groups.append((mine, theirs))
@@ -232,11 +237,12 @@ class Groups:
 
         The coarsest takes all that is left.
         """
-        left, shares = np.ones(self.counts.shape[1]), np.zeros(self.counts.shape)
+        left = np.ones(self.counts.shape[1])
+        shares = np.zeros(self.counts.shape)
         coarser = np.cumsum((self.counts > 0)[::-1], axis=0)[::-1] > 1  # some wider group has peers
         for level, count in enumerate(self.counts):
-            taken = np.where(coarser[level], count / np.maximum(count + shrinkage, 1e-300), 1.0) * (count > 0)
-            shares[level] = left * taken
+            used = np.where(coarser[level], count / np.maximum(count + shrinkage, 1e-300), 1.0) * (count > 0)
+            shares[level] = left * used
             left = left - shares[level]
         return shares
 

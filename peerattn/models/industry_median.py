@@ -86,10 +86,12 @@ class IndustryMedianRegressor(IndustryPeerRegressor):
 
     def _middle(self, section: Section, rows: slice) -> np.ndarray:
         """Return weights on the middle peers of each row's finest group, (n_rows, n_peers)."""
-        groups, peers = self._groups(section), section.peers.y
+        groups = self._groups(section)
+        peers = section.peers.y
         assert peers is not None
         finest = np.argmax(groups.counts[:, rows] > 0, axis=0)
-        counted, order = section.admissible(rows) * section.peers.counts, np.argsort(peers, kind="stable")
+        counted = section.admissible(rows) * section.peers.counts
+        order = np.argsort(peers, kind="stable")
         weights = np.zeros(counted.shape)
         for level, (mine, theirs) in enumerate(groups.groups):
             here = np.flatnonzero((finest == level) & (groups.counts[level, rows] > 0))
@@ -104,5 +106,6 @@ class IndustryMedianRegressor(IndustryPeerRegressor):
 
 def middle_of(weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the positions of the lower and the upper median of sorted values with these weights, one pair a row."""
-    reached, half = np.cumsum(weight, axis=1), weight.sum(axis=1, keepdims=True) / 2
+    reached = np.cumsum(weight, axis=1)
+    half = weight.sum(axis=1, keepdims=True) / 2
     return (reached >= half).argmax(axis=1), (reached > half).argmax(axis=1)

@@ -20,7 +20,8 @@ def rows_of(panel: Panel) -> tuple[np.ndarray, np.ndarray] | None:
     """Return numbers that identify the periods and the rows of a panel, each sorted; None where it is undated."""
     if not panel.dated:
         return None
-    firms, periods = _hashes(panel, "firm"), _hashes(panel, "period")
+    firms = _hashes(panel, "firm")
+    periods = _hashes(panel, "period")
     return np.unique(periods), np.sort(_joint(firms, periods))
 
 
@@ -56,7 +57,8 @@ def bounds_of(y: np.ndarray | None) -> tuple[float, float]:
     known = np.array([]) if y is None else y[np.isfinite(y)]
     if len(known) < FEW:
         return -np.inf, np.inf
-    low, high = float(known.min()), float(known.max())
+    low = float(known.min())
+    high = float(known.max())
     return low - REACH * (high - low), high + REACH * (high - low)
 
 
@@ -69,11 +71,11 @@ def bounded(peers: Rows, bounds: tuple[float, float] | None, unit: tuple[float, 
 
 
 def clipped(
-    shown: np.ndarray, bounds: tuple[float, float], unit: tuple[float, float] = (0.0, 1.0)
+    observed: np.ndarray, bounds: tuple[float, float], unit: tuple[float, float] = (0.0, 1.0)
 ) -> np.ndarray:
     """Return shown outcomes within bounds, with a warning where some were beyond; ``unit`` as in :func:`bounded`."""
     least, most = ((bound - unit[0]) / unit[1] for bound in bounds)
-    beyond = int(((shown < least) | (shown > most)).sum())
+    beyond = int(((observed < least) | (observed > most)).sum())
     if beyond:
         low, high = bounds
         warn_user(
@@ -82,7 +84,7 @@ def clipped(
                 "training outcomes around it, and count as that bound for their peers."
             )
         )
-    return shown.clip(least, most)
+    return observed.clip(least, most)
 
 
 def last_known(panel: Panel) -> Any:

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import GeneratedRegressorWarning, InputError, warn_user
 from peerattn.models.base import Encoded, PeerRegressor
-from peerattn.models.given_network import given_network, others_weights, refuse_learned
+from peerattn.models.given_network import check_not_learned, given_network, others_weights
 from peerattn.models.pools import Rows, Section
 from peerattn.models.two_stage import PEERS_OUTCOME, TwoStage, describe, two_stage
 from peerattn.network import PeerNetwork
@@ -154,7 +154,7 @@ class LinearInMeansRegressor(PeerRegressor):
             raise InputError(f"network: X carries no {self.firm!r}; index X by firm and period.")
         until = self.network_.learned_until if self.learned_until is None else self.learned_until
         explained = panel.period if panel.outcomes is None else panel.period[np.isfinite(panel.outcomes)]
-        refuse_learned(until, explained.unique() if panel.dated else None)
+        check_not_learned(until, explained.unique() if panel.dated else None)
         if until is not None:
             warn_user(
                 GeneratedRegressorWarning(
@@ -176,16 +176,21 @@ class LinearInMeansRegressor(PeerRegressor):
 
     def _learn(self, training: Rows, panel: Panel) -> None:
         assert training.y is not None
-        parts, gram = [], np.zeros((3, 3))
+        parts = []
+        gram = np.zeros((3, 3))
         for section in self._within(panel, training, warn=False):
-            period, rows, shown = section.period, section.focal, section.peers
+            period = section.period
+            rows = section.focal
+            observed = section.peers
             W = self._square(period, rows)
-            peers_x, peers_y = W @ rows.x, self._between(period, rows, shown) @ shown.y
+            peers_x = W @ rows.x
+            peers_y = self._between(period, rows, observed) @ observed.y
             parts.append((peers_x, W @ peers_x, peers_y, sparse.csgraph.connected_components(W)[1]))
             gram += _gram(W)
         peers_x, second_x, peers_y, part = (np.concatenate(column) for column in zip(*parts))
         known = np.isfinite(training.y) & (True if training.weight is None else training.weight > 0)
-        y, labels = training.y[known], self._labels(training, panel.period)[known]
+        y = training.y[known]
+        labels = self._labels(training, panel.period)[known]
         weight = None if training.weight is None else training.weight[known]
         groups = self._groups(training, panel.period, part)[known]
         if not panel.dated or labels["period"].nunique() == 1:
@@ -213,7 +218,8 @@ class LinearInMeansRegressor(PeerRegressor):
                 "left to instrument the peers' outcome. Use peer_outcome=False."
             )
         self.coef_ = self.results_.params
-        self.intercept_, self.effects_ = 0.0, dict[str, pd.Series]()
+        self.intercept_ = 0.0
+        self.effects_ = dict[str, pd.Series]()
         if len(groups.columns):
             fitted = regressors.assign(**{PEERS_OUTCOME: peers_y[known]})[self.coef_.index] @ self.coef_
             self.intercept_, self.effects_ = estimated_effects(y - fitted.to_numpy(), groups, weight)
@@ -270,8 +276,8 @@ class LinearInMeansRegressor(PeerRegressor):
             own = own + beta * (W @ section.peers.y)
         elif beta:
             own = np.atleast_1d(spsolve(sparse.csc_array(sparse.eye_array(len(rows)) - beta * W), own))
-        alone = np.asarray(abs(W).sum(axis=1)).reshape(-1) == 0
-        return own, alone & (self.network_ is not None)
+        standalone = np.asarray(abs(W).sum(axis=1)).reshape(-1) == 0
+        return own, standalone & (self.network_ is not None)
 
     def _weights(self, section: Section, rows: slice) -> np.ndarray:
         return self._between(section.period, section.focal, section.peers)[rows].toarray()

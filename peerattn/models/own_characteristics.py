@@ -91,7 +91,8 @@ class OwnCharacteristicsRegressor(PanelForecaster):
     @property
     def slopes_(self) -> pd.Series:
         """Slopes of a linear estimator, in units of the outcome for one unit of each column; empty for others."""
-        scaler, slopes = self.model_[0], np.ravel(getattr(self.model_[-1], "coef_", ()))
+        scaler = self.model_[0]
+        slopes = np.ravel(getattr(self.model_[-1], "coef_", ()))
         scale = 1.0 if scaler.scale_ is None else scaler.scale_
         names = [column.name for column in self.design_.columns]
         same = len(slopes) == len(names)
@@ -139,7 +140,9 @@ class ElasticNetRegressor(OwnCharacteristicsRegressor):
     def __init__(
         self, *, random_state: int | None = None, firm: str = "firm", period: str = "period"
     ) -> None:
-        self.random_state, self.firm, self.period = random_state, firm, period
+        self.random_state = random_state
+        self.firm = firm
+        self.period = period
 
     def _estimator(self, panel: Panel, known: np.ndarray) -> ElasticNetCV:
         folds = forward_folds(panel.period[known]) if panel.dated else []

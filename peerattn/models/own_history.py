@@ -108,7 +108,8 @@ class OwnHistoryRegressor(PanelForecaster):
 
     def _sections(self, panel: Panel) -> Iterator[Section]:
         """Yield the firms of each period; a firm's own row is all that its prediction reads of them."""
-        n, design = len(panel), self.design_
+        n = len(panel)
+        design = self.design_
         x = np.zeros((n, 1)) if design is None else design.numbers(panel)
         codes = np.zeros((n, 0), dtype=int) if design is None else design.integers(panel)
         label = pd.RangeIndex(n) if panel.firm is None else panel.firm
@@ -128,10 +129,13 @@ class OwnHistoryRegressor(PanelForecaster):
         levels = () if self.design_ is None else tuple(len(each) for each in self.design_.levels.values())
         gaps = sorted(set(self.gaps))
         problem = Problem(squared_error, 1, levels, True, panel.dated, purge=gaps[0] - 1)
-        learning, seed = panel.take(known), int(check_random_state(self.random_state).randint(2**31 - 1))
-        sections, candidates = list(self._sections(learning)), self._candidates(problem, seed)
+        learning = panel.take(known)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        sections = list(self._sections(learning))
+        candidates = self._candidates(problem, seed)
         stack = fit_stack(sections, candidates, problem, kappa=0.0)
-        self.gain_, self.stacks_ = stack.steps, []
+        self.gain_ = stack.steps
+        self.stacks_ = []
         reading = [each for each in candidates if each.group == HISTORY]
         for gap in gaps:
             again = dict[str, Any]()
@@ -140,20 +144,21 @@ class OwnHistoryRegressor(PanelForecaster):
                 for parts in (parts for each in reading for parts in each.fit(training, {})):
                     again |= parts
             fitted = {name: again.get(name, part) for name, part in stack.fitted.items()}
-            self.stacks_.append(replace(stack, fitted=fitted, judged=()))
+            self.stacks_.append(replace(stack, fitted=fitted, held_out=()))
 
     def _candidates(self, problem: Problem, seed: int) -> list[Candidate]:
         """Return what is weighed; a subclass adds to it."""
         return own_candidates(problem, seed)
 
     def _predict(self, panel: Panel) -> np.ndarray:
-        view, since = self.stacks_[0].view, np.ones(len(panel), dtype=int)
+        view = self.stacks_[0].view
+        since = np.ones(len(panel), dtype=int)
         if panel.dated and panel.firm is not None:
             now, then = period_ranks(panel.period, view.history.table.columns)
-            shown = [] if panel.outcomes is None else now[np.isfinite(panel.outcomes)]
-            known = np.union1d([-1, *then], shown)
+            observed = [] if panel.outcomes is None else now[np.isfinite(panel.outcomes)]
+            known = np.union1d([-1, *then], observed)
             since = now - known[np.searchsorted(known, now) - 1]
         nearest = np.abs(since[:, None] - sorted(set(self.gaps))).argmin(axis=1)
         history = replace(view.history, purge=0)  # what is not known by then is not shown
-        told = history.told([view.seen(section) for section in self._sections(panel)])
-        return np.concatenate([self.stacks_[nearest[s.at][0]].predict([s])[0][:, 0] for s in told])
+        informed = history.informed([view.prepared(section) for section in self._sections(panel)])
+        return np.concatenate([self.stacks_[nearest[s.at][0]].predict([s])[0][:, 0] for s in informed])

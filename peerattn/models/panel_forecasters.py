@@ -15,11 +15,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError
 from peerattn.models.panel_model import PanelRegressor
-from peerattn.models.pools import others_mean, refuse_other_kinds
+from peerattn.models.pools import check_same_kind, others_mean
 from peerattn.models.two_stage import independent_columns
 from peerattn.panel.design import Design
 from peerattn.panel.panel import Panel
-from peerattn.panel.time_order import refuse_incomparable
+from peerattn.panel.time_order import check_comparable
 
 ALPHAS = np.logspace(-2, 5, 15)
 
@@ -102,7 +102,7 @@ class FirmMeanRegressor(PanelForecaster):
     def _predict(self, panel: Panel) -> np.ndarray:
         if panel.firm is None or not len(self.by_firm_):
             return np.full(len(panel), self.mean_)
-        refuse_other_kinds(self.by_firm_.index, panel.firm)
+        check_same_kind(self.by_firm_.index, panel.firm)
         return self.by_firm_.reindex(panel.firm).fillna(self.mean_).to_numpy()
 
 
@@ -141,11 +141,11 @@ class LastValueRegressor(PanelForecaster):
     def _predict(self, panel: Panel) -> np.ndarray:
         if panel.firm is None or not len(self.history_):
             return np.full(len(panel), self.mean_)
-        refuse_other_kinds(pd.Index(self.history_["firm"]), panel.firm)
+        check_same_kind(pd.Index(self.history_["firm"]), panel.firm)
         now, then = period_ranks(panel.period, pd.Index(self.history_["period"]))
-        asked = pd.DataFrame({"firm": panel.firm, "when": now})
+        requested = pd.DataFrame({"firm": panel.firm, "when": now})
         history = self.history_[["firm", "outcome"]].assign(when=then)
-        merged = pd.merge_asof(asked, history, on="when", by="firm", allow_exact_matches=False)
+        merged = pd.merge_asof(requested, history, on="when", by="firm", allow_exact_matches=False)
         return merged["outcome"].fillna(self.mean_).to_numpy()
 
 
@@ -186,7 +186,8 @@ class FamaMacBethRegressor(PanelForecaster):
 
     def _learn(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
         self.design_ = Design.fit(panel)
-        X, period = self.design_.filled(panel)[known], panel.period[known]
+        X = self.design_.filled(panel)[known]
+        period = panel.period[known]
         groups = {when: np.flatnonzero(period == when) for when in period.unique()}
         if several := panel.dated and len(groups) > 1:
             groups = {when: at for when, at in groups.items() if len(at) > X.shape[1] + 1}
@@ -201,9 +202,11 @@ class FamaMacBethRegressor(PanelForecaster):
         slopes = [np.linalg.lstsq(with_one[at] / size, y[at])[0] / size for at in groups.values()]
         names = ["intercept", *(self.design_.characteristics[k] for k in used)]
         table = pd.DataFrame(slopes, pd.Index(list(groups), name="period"), names)
-        self.slopes_, self.coef_ = table if several else None, np.zeros(X.shape[1])
+        self.slopes_ = table if several else None
+        self.coef_ = np.zeros(X.shape[1])
         mean = np.mean(slopes, axis=0)
-        self.intercept_, self.coef_[used] = float(mean[0]), mean[1:]
+        self.intercept_ = float(mean[0])
+        self.coef_[used] = mean[1:]
 
     def _predict(self, panel: Panel) -> np.ndarray:
         return self.intercept_ + self.design_.filled(panel) @ self.coef_
@@ -237,7 +240,8 @@ class IndustryMeansRegressor(PanelForecaster):
     industry: str | None = None
 
     def _learn(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
-        self.design_, self.with_peers_ = Design.fit(panel), panel.dated
+        self.design_ = Design.fit(panel)
+        self.with_peers_ = panel.dated
         self.ridge_ = make_pipeline(StandardScaler(), RidgeCV(alphas=ALPHAS))
         self.ridge_.fit(self._regressors(panel)[known], y)
 
@@ -260,8 +264,8 @@ class IndustryMeansRegressor(PanelForecaster):
         return np.hstack([own, peers])
 
 
-def period_ranks(asked: pd.Index, known: pd.Index) -> tuple[np.ndarray, np.ndarray]:
+def period_ranks(requested: pd.Index, known: pd.Index) -> tuple[np.ndarray, np.ndarray]:
     """Return common integer ranks of two sets of period labels."""
-    refuse_incomparable(asked, known)
-    ranks = pd.factorize(asked.append(known), sort=True)[0]
-    return ranks[: len(asked)], ranks[len(asked) :]
+    check_comparable(requested, known)
+    ranks = pd.factorize(requested.append(known), sort=True)[0]
+    return ranks[: len(requested)], ranks[len(requested) :]

@@ -75,15 +75,15 @@ class PanelModel(Saved, BaseEstimator):
         if self.learned_rows_ is not None:
             periods, rows = self.learned_rows_
             size = f"{len(rows):,} rows, {len(periods):,} periods, "
-        said = [f"{self!r}: {size}{self.n_features_in_} columns"]
+        wording = [f"{self!r}: {size}{self.n_features_in_} columns"]
         numbers = [f"{name} {value:.6g}" for name, value in fitted.items() if isinstance(value, float)]
-        said += [", ".join(numbers)] if numbers else []
+        wording += [", ".join(numbers)] if numbers else []
         for name, value in fitted.items():
             if isinstance(value, pd.DataFrame | pd.Series) and len(value):
-                said.append(f"{name}\n{value.to_string(max_rows=SHOWN)}")
+                wording.append(f"{name}\n{value.to_string(max_rows=SHOWN)}")
             elif hasattr(value, "_repr_html_") and type(value).__module__.startswith("peerattn"):
-                said.append(f"{name}\n{value}")
-        return "\n\n".join(said)
+                wording.append(f"{name}\n{value}")
+        return "\n\n".join(wording)
 
     def _check_kinds(self) -> None:
         """Raise for an option that is of another kind than its annotation says: a list for a number, text for a list."""
@@ -109,7 +109,8 @@ class PanelModel(Saved, BaseEstimator):
                     f"{type(self).__name__}: several processes fit attention models only. Fit it outside data_parallel()."
                 )
             if is_stored(X):
-                X, y = training_panel(self, X, y), None
+                X = training_panel(self, X, y)
+                y = None
         names: dict[str, Any] = {"firm": self.firm, "period": self.period}
         names |= {"codes": self._code_columns(), "groupings": self._groupings()}
         panel = check_panel(self, X, y, fitting=fitting, undated=undated, universe=universe, **names)
@@ -145,8 +146,8 @@ class PanelModel(Saved, BaseEstimator):
 
     def _by_period(self, X: Any, outcomes: Any = None, **options: Any) -> Iterator[tuple[Panel, Any]]:
         """Yield :meth:`_gate_call` of each period of a panel in files."""
-        for panel, shown in periods_of(self, X, outcomes):
-            yield self._gate_call(panel, shown, **options)
+        for panel, observed in periods_of(self, X, outcomes):
+            yield self._gate_call(panel, observed, **options)
 
     @told_once()
     def _predict_periods(self, X: Any, outcomes: Any = None, **options: Any) -> np.ndarray:
@@ -209,8 +210,8 @@ class PanelModel(Saved, BaseEstimator):
     def _scored(self, X: Any, y: Any, sample_weight: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         """Return known outcomes, their predictions and weights, for ``score``."""
         y = X.y if y is None and isinstance(X, Panel) else y
-        shown = getattr(self, "needs_outcomes", False) and getattr(self, "dated_", True)
-        predicted = np.asarray(self.predict(X, outcomes=y) if shown else self.predict(X))
+        observed = getattr(self, "needs_outcomes", False) and getattr(self, "dated_", True)
+        predicted = np.asarray(self.predict(X, outcomes=y) if observed else self.predict(X))
         panel = self._check(X, y, fitting=False)
         if panel.outcomes is None:
             raise InputError("y: a score needs the outcomes, got None.")

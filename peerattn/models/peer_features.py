@@ -136,7 +136,8 @@ class PeerFeatures(FrameTransformer):
         """Raise for options that do not exist, or contradict each other or the panel."""
         check_names("statistics", "statistic", self.statistics, STATISTICS)
         check_names("columns", "characteristic", self.columns or (), panel.characteristics)
-        network, given = self.network, self.network if isinstance(self.network, PeerNetwork) else None
+        network = self.network
+        given = self.network if isinstance(self.network, PeerNetwork) else None
         if self.over and network is not None:
             raise InputError("over, network: give one of them; use two transformers in a ColumnTransformer.")
         fits = isinstance(network, PeerNetwork | PeerModel | None)
@@ -229,8 +230,8 @@ class PeerFeatures(FrameTransformer):
             return panel.characteristics[self.averaged_].iloc[at].to_numpy()
         assert panel.firm is not None
         before = [known for known in self.known_.columns if known < period]
-        seen = len(before) >= self.horizon
-        last = self.known_[before[-self.horizon]] if seen else pd.Series(dtype=float)
+        prepared = len(before) >= self.horizon
+        last = self.known_[before[-self.horizon]] if prepared else pd.Series(dtype=float)
         return last.reindex(panel.firm[at]).to_numpy(dtype=float)[:, None]
 
     def _of_arrays(self, panel: Panel, pool: Panel) -> np.ndarray:
@@ -262,7 +263,8 @@ def _statistics(
 
     ``peers`` are weights, (n, m), or groups among the same rows, (n,); ``own`` are the rows' own values where x are other rows'.
     """
-    own, made = x if own is None else own, np.empty((len(peers), 0))
+    own = x if own is None else own
+    made = np.empty((len(peers), 0))
     for k in range(x.shape[1]):
         columns = _by_groups(x[:, k], peers) if peers.ndim == 1 else _by_weights(x[:, k], peers, own[:, k])
         made = np.column_stack([made, *(columns[STATISTICS.index(name)] for name in wanted)])
@@ -272,7 +274,8 @@ def _statistics(
 def _by_weights(x: np.ndarray, W: np.ndarray, own: np.ndarray) -> tuple[np.ndarray, ...]:
     """Return the statistics of peers with these weights, in the order of ``STATISTICS``."""
     known = np.isfinite(x)
-    value, total = np.where(known, x, 0.0), (W @ known)[:, None]
+    value = np.where(known, x, 0.0)
+    total = (W @ known)[:, None]
     share = np.divide(W * known, total, out=np.full(W.shape, np.nan), where=np.abs(total) > 1e-12)
     mean = share @ value
     below = (value < own[:, None]) + 0.5 * (value == own[:, None])
@@ -283,8 +286,10 @@ def _by_weights(x: np.ndarray, W: np.ndarray, own: np.ndarray) -> tuple[np.ndarr
 def _by_groups(x: np.ndarray, group: np.ndarray) -> tuple[np.ndarray, ...]:
     """Return the statistics over the other members of each row's group, by sums; −1 = unknown, the group of nobody."""
     shift = np.nanmean(x) if np.isfinite(x).any() else 0.0  # sums of deviations lose no digits
-    known, value = np.isfinite(x), np.where(np.isfinite(x), x - shift, 0.0)
+    known = np.isfinite(x)
+    value = np.where(np.isfinite(x), x - shift, 0.0)
     count, total, squares = sums_of_others(np.column_stack([known, value, value**2]), group).T
     others = np.where((count > 0) & (group >= 0), count, np.nan)
-    mean, rank = total / others, pd.Series(x).groupby(group).rank().to_numpy()
+    mean = total / others
+    rank = pd.Series(x).groupby(group).rank().to_numpy()
     return mean + shift, np.sqrt(np.maximum(squares / others - mean**2, 0.0)), (rank - 1) / others

@@ -16,7 +16,7 @@ from peerattn.models.smoothers import smoother_of
 from peerattn.network import PeerNetwork
 from peerattn.panel.frames import as_pandas
 from peerattn.panel.labels import panel_labels
-from peerattn.panel.memory import refuse_memory
+from peerattn.panel.memory import check_memory
 from peerattn.panel.panel import Panel
 from peerattn.render import show_label
 
@@ -112,10 +112,13 @@ def peer_weights(
     firms, periods = _labels(X, firm, period)
     peers, group = _peers(*_labels(X_train, firm, period), by)
     if top_k is None:
-        cells, what = 8.0 * len(X) * len(peers), f"weights of {len(X):,} rows"
-        refuse_memory(cells, what, "keep the strongest only, top_k=.")
-    smoother, predicted = smoother_of(model, X_train), np.asarray(model.predict(X), dtype=float).reshape(-1)
-    step, matrices = max(1, _CELLS // len(y)), {}
+        cells = 8.0 * len(X) * len(peers)
+        what = f"weights of {len(X):,} rows"
+        check_memory(cells, what, "keep the strongest only, top_k=.")
+    smoother = smoother_of(model, X_train)
+    predicted = np.asarray(model.predict(X), dtype=float).reshape(-1)
+    step = max(1, _CELLS // len(y))
+    matrices = {}
 
     def block_of(rows: np.ndarray) -> Any:
         weights = smoother(X.iloc[rows] if isinstance(X, pd.DataFrame) else X[rows])
@@ -127,7 +130,8 @@ def peer_weights(
         blocks = (block_of(at[start : start + step]) for start in range(0, len(at), step))
         matrices[when] = (firms[at], peers, stacked(blocks, top_k))
     signed = any(W.min() < -1e-15 for _, _, W in matrices.values())
-    whole, name = top_k is None and not signed, type(_last(model)).__name__
+    whole = top_k is None and not signed
+    name = type(_last(model)).__name__
     network = PeerNetwork.from_matrices(matrices, name=name, signed=signed, row_normalized=whole)
     return network if top_k is None else network.replaced(top_k=top_k)
 

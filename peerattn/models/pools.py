@@ -148,7 +148,8 @@ class Section:
         """Return some focal rows of the cross-section, and some of its peers."""
         answering = None if self.answering is None else self.answering[peers]
         own = None if self.own is None else (self.own[0][focal], self.own[1][peers])
-        rows, pool = self.focal.take(focal), self.peers.take(peers)
+        rows = self.focal.take(focal)
+        pool = self.peers.take(peers)
         return replace(self, focal=rows, peers=pool, answering=answering, own=own)
 
     @property
@@ -169,8 +170,8 @@ class Section:
     def pool(self) -> Section:
         """Return the peers as focal rows of their own pool."""
         copies = self.period is None and self.peers.weight is not None
-        looking = self.peers.anonymous() if copies else self.peers
-        return replace(self, at=slice(0, len(looking)), focal=looking, own_copies=copies)
+        querying = self.peers.anonymous() if copies else self.peers
+        return replace(self, at=slice(0, len(querying)), focal=querying, own_copies=copies)
 
     def chunks(self, cells: int = 20_000_000) -> Iterator[slice]:
         """Yield slices of focal rows, so that a chunk of rows times all peers has at most ``cells`` entries."""
@@ -203,9 +204,9 @@ def identities(*labels: pd.Index) -> list[np.ndarray]:
     joined = [label for part in labels for label in part.tolist()]
     splits = np.cumsum([len(label) for label in labels])[:-1]
     if not any(isinstance(label, tuple) for label in joined):
-        refuse_other_kinds(*labels)
+        check_same_kind(*labels)
         return np.split(_codes(joined), splits)
-    refuse_other_kinds(*(pd.Index([firm for firm, _ in part]) for part in labels if len(part)))
+    check_same_kind(*(pd.Index([firm for firm, _ in part]) for part in labels if len(part)))
     firm = _codes([firm for firm, _ in joined])
     group = _codes([group for _, group in joined])  # -1 = unknown
     node = np.where(group < 0, firm, len(firm) + group)
@@ -240,21 +241,22 @@ def sums_of_others(values: np.ndarray, group: np.ndarray) -> np.ndarray:
     >>> sums_of_others(np.array([[1.0], [1e300], [2.0]]), np.array([0, 0, 0])).ravel().tolist()
     [1e+300, 3.0, 1e+300]
     """
-    frame, found = pd.DataFrame(values), np.zeros(np.shape(values))
+    frame = pd.DataFrame(values)
+    found = np.zeros(np.shape(values))
     for rows in (slice(None), slice(None, None, -1)):
         sums = frame[rows].groupby(group[rows], sort=False).cumsum()
         found[rows] += sums.groupby(group[rows], sort=False).shift(fill_value=0.0).to_numpy()
     return found
 
 
-def others_mean(values: np.ndarray, group: np.ndarray, alone: np.ndarray) -> np.ndarray:
+def others_mean(values: np.ndarray, group: np.ndarray, standalone: np.ndarray) -> np.ndarray:
     """Return the mean over the other rows of each row's group, (n, k), and ``alone`` where there is none; −1 = in no group.
 
     >>> others_mean(np.array([[1.0], [3.0], [5.0]]), np.array([0, 0, -1]), np.zeros((3, 1))).ravel().tolist()
     [3.0, 1.0, 0.0]
     """
     count = np.where(group < 0, 0, np.bincount(group + 1)[group + 1] - 1)[:, None]
-    return np.where(count > 0, sums_of_others(values, group) / np.maximum(count, 1), alone)
+    return np.where(count > 0, sums_of_others(values, group) / np.maximum(count, 1), standalone)
 
 
 def means_of_others(
@@ -277,7 +279,9 @@ def means_of_others(
     member = peer_group >= 0
     if not member.any():
         return np.zeros(len(focal_group)), np.zeros(len(focal_group), dtype=int)
-    group, identity, y = peer_group[member].astype(np.int64), peer_identity[member], y[member]
+    group = peer_group[member].astype(np.int64)
+    identity = peer_identity[member]
+    y = y[member]
     w = np.ones(len(y)) if weight is None else weight[member]
     span = int(max(focal_identity.max(initial=0), identity.max())) + 1 + len(identity)
     unnamed = identity == NOBODY
@@ -297,7 +301,7 @@ def means_of_others(
     return np.divide(total, total_weight, out=np.zeros(len(total)), where=total_weight > 0), count.astype(int)
 
 
-def refuse_other_kinds(*labels: pd.Index) -> None:
+def check_same_kind(*labels: pd.Index) -> None:
     """Raise where firms are text in one place and numbers in another: no firm would be left out of its own pool."""
     labels = tuple(label for label in labels if len(label))
     names = {"string": "text", "integer": "integers"}

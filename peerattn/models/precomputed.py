@@ -70,7 +70,8 @@ class PrecomputedPeerRegressor(PeerRegressor):
         self._keep_known(training)
 
     def _attend(self, section: Section) -> tuple[np.ndarray, np.ndarray]:
-        focal, peers = section.focal, section.peers
+        focal = section.focal
+        peers = section.peers
         if not len(peers):
             return np.full(len(focal), self.mean_), np.ones(len(focal), dtype=bool)
         assert peers.y is not None
@@ -82,8 +83,8 @@ class PrecomputedPeerRegressor(PeerRegressor):
         if self.network_ is None:
             return everybody, others == 0
         W, of_firms = self._by_firm(section)
-        alone = np.asarray(W.sum(axis=1)).reshape(-1) == 0
-        return np.where(alone, everybody, self.mean_ + W @ (of_firms @ (peers.y - self.mean_))), alone
+        standalone = np.asarray(W.sum(axis=1)).reshape(-1) == 0
+        return np.where(standalone, everybody, self.mean_ + W @ (of_firms @ (peers.y - self.mean_))), standalone
 
     def _by_firm(self, section: Section) -> tuple[sparse.csr_array, sparse.csr_array]:
         """Return the weights on firms, own firm left out, and what each peer row is of its firm's mean, (n_firms, n_peers)."""

@@ -55,7 +55,8 @@ def among_reference(panel: Panel, call: Rows, universe: Panel, rows: Rows) -> It
         call = call.anonymous()
     else:
         mine, theirs = identities(call.owner, rows.owner)
-        call, rows = replace(call, identity=mine), replace(rows, identity=theirs)
+        call = replace(call, identity=mine)
+        rows = replace(rows, identity=theirs)
     pools = rows_by_period(universe, rows)
     for period, at in panel.cross_sections():
         peers = pools.get(period, rows.take(slice(0, 0))) if universe.dated else rows
@@ -80,7 +81,7 @@ def rows_by_period(universe: Panel, rows: Rows) -> dict[Any, Rows]:
     return {period: rows.take(at) for period, at in universe.cross_sections()}
 
 
-def refuse_other_periods(panel: Panel, universe: Panel, *, of_fit: bool = False) -> None:
+def check_same_periods(panel: Panel, universe: Panel, *, of_fit: bool = False) -> None:
     """Raise when a dated reference can answer nowhere in the call; ``of_fit``: none was passed, it is that of fit."""
     if not universe.dated:
         return

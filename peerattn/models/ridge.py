@@ -127,7 +127,8 @@ class CrossSectionalRidge(PeerRegressor):
 
     def _leave_firm_out(self) -> np.ndarray:
         """Return the mean squared leave-firm-out error of the pooled regression for each penalty."""
-        (gram, moment), rows = self._moments(self.training_rows_), self.training_rows_
+        (gram, moment) = self._moments(self.training_rows_)
+        rows = self.training_rows_
         firms = [rows.take(at) for at in pd.Series(rows.identity).groupby(rows.identity).indices.values()]
         firms = firms[:: -(-len(firms) // FIRMS_TRIED)]
         if len(firms) < 2:
@@ -173,11 +174,13 @@ class CrossSectionalRidge(PeerRegressor):
 
     @one_thread()
     def _attend(self, section: Section) -> tuple[np.ndarray, np.ndarray]:
-        predicted, isolated = np.empty(len(section.focal)), np.zeros(len(section.focal), dtype=bool)
+        predicted = np.empty(len(section.focal))
+        isolated = np.zeros(len(section.focal), dtype=bool)
         if not section.within:
             return self.mean_ + self._design(section.focal) @ self.coef_, isolated
         assert section.peers.y is not None
-        directions, y = self._directions(section), section.peers.y - self.mean_  # solved once for all rows
+        directions = self._directions(section)
+        y = section.peers.y - self.mean_  # solved once for all rows
         for rows in section.chunks():
             predicted[rows] = self.mean_ + self._row_weights(section, rows, directions[rows]) @ y
             isolated[rows] = ~section.admissible(rows).any(axis=1)
@@ -215,7 +218,8 @@ def leave_one_out_errors(Z: np.ndarray, y: Any, weight: np.ndarray | None) -> tu
     Z = Z[:, Z.any(axis=0)]
     s = np.ones(len(y)) if weight is None else weight
     n = s.sum()
-    Z, y = Z - s @ Z / n, y - s @ y / n
+    Z = Z - s @ Z / n
+    y = y - s @ y / n
     eigenvalues, Q = np.linalg.eigh(Z.T @ (Z * s[:, None]))
     V = Z @ Q
     shrink = 1 / (np.maximum(eigenvalues, 0.0)[:, None] + ALPHAS)  # (q, 11)

@@ -71,7 +71,8 @@ def smoother_of(model: Any, X: Any) -> Smoother:
 def _check_options(model: Any) -> None:
     """Raise for an option with which a prediction is not linear in the outcomes."""
     for attribute, (fine, why) in _LINEAR.items():
-        value, option = getattr(model, attribute, fine[0]), attribute.removeprefix("do_").rstrip("_")
+        value = getattr(model, attribute, fine[0])
+        option = attribute.removeprefix("do_").rstrip("_")
         if not any(value is each or (np.isscalar(value) and value == each) for each in fine):
             raise _refused(model, option, why)
     if np.ndim(getattr(model, "alpha_", getattr(model, "alpha", 0.0))):
@@ -88,7 +89,9 @@ def _linear(model: Any, X: Any) -> Smoother:
     center = x.mean(axis=0) if model.fit_intercept else np.zeros(x.shape[1])
     u, s, vt = np.linalg.svd(x - center, full_matrices=False)
     kept = s > s.max(initial=0.0) * max(x.shape) * np.finfo(float).eps
-    u, s, v = u[:, kept], s[kept], vt[kept].T
+    u = u[:, kept]
+    s = s[kept]
+    v = vt[kept].T
     back = (v * (s / (s**2 + alpha))) @ u.T  # (p, n): coefficients of outcomes
     level = 1 / len(x) if model.fit_intercept else 0.0
     return lambda Z: (np.asarray(Z, dtype=float) - center) @ back + level
@@ -128,7 +131,8 @@ def _forest(model: Any, X: Any) -> Smoother:
     draws = [whole] * len(trees) if single or not model.bootstrap else model.estimators_samples_
     means = []  # of each tree: (n_leaves, n), rows of training weights
     for tree, drawn in zip(trees, draws):
-        leaf, often = tree(X), np.bincount(drawn, minlength=len(whole)).astype(float)
+        leaf = tree(X)
+        often = np.bincount(drawn, minlength=len(whole)).astype(float)
         counted = sparse.csr_array(adding_up(leaf, leaf.max() + 1).multiply(often[:, None]).T)
         counted.eliminate_zeros()
         means.append(normalize(counted, norm="l1"))
@@ -151,7 +155,8 @@ def _hist_boosting(model: Any, X: Any) -> Smoother:
         named.nodes = predictor.nodes.copy()
         named.nodes["value"] = np.arange(len(named.nodes))  # a prediction is then the leaf's number
         trees.append(lambda Z, named=named: named.predict(Z, known, places, 1).astype(int))
-    prepared, penalty = model._preprocess_X(X, reset=False), model.l2_regularization
+    prepared = model._preprocess_X(X, reset=False)
+    penalty = model.l2_regularization
     inner = _boosted(trees, prepared, model.learning_rate, penalty, mean=True)
     return lambda Z: inner(model._preprocess_X(Z, reset=False))
 
@@ -171,9 +176,9 @@ def _boosted(
     scales = [rate / (np.maximum(size, 1) + penalty)[:, None] for size in sizes]
 
     def weights(Z: Any) -> np.ndarray:
-        asked = [tree(Z) for tree in trees]
-        g = np.zeros((len(X), len(asked[0])))
-        for leaf, member, scale, mine in zip(leaves[::-1], members[::-1], scales[::-1], asked[::-1]):
+        requested = [tree(Z) for tree in trees]
+        g = np.zeros((len(X), len(requested[0])))
+        for leaf, member, scale, mine in zip(leaves[::-1], members[::-1], scales[::-1], requested[::-1]):
             sums = -(member.T @ g)  # (n_leaves, b)
             sums[mine, np.arange(len(mine))] += 1.0
             g += (sums * scale)[leaf]

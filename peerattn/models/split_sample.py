@@ -102,7 +102,8 @@ def split_sample(
             f"until={until!r} leaves no {side} period: X has {show_label(periods[0])} to {show_label(periods[-1])}."
         )
     options |= {"codes": tuple(codes), "firm": firm, "period": period}
-    first, second = whole.take(early), whole.take(~early)
+    first = whole.take(early)
+    second = whole.take(~early)
     forward = _learned(learner, first, first.period.max())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GeneratedRegressorWarning)  # expected here
@@ -121,7 +122,7 @@ def split_sample(
 def _learned(learner: Any, panel: Panel, period: Any) -> pd.DataFrame:
     """Return the weights in one period of a learner fitted on a panel."""
     fitted = clone(learner).fit(panel)
-    asked = panel.take(panel.period == period)
-    shown = {"outcomes": asked.y} if getattr(fitted, "needs_outcomes", False) else {}
-    network = fitted.peer_network(asked, **shown)
+    requested = panel.take(panel.period == period)
+    observed = {"outcomes": requested.y} if getattr(fitted, "needs_outcomes", False) else {}
+    network = fitted.peer_network(requested, **observed)
     return network.matrix(network.periods[0])

@@ -78,8 +78,9 @@ class TwoStage(Regression):
 
     def _footnotes(self) -> list[str]:
         counted = " and ".join(f"{name} ({count:,} clusters)" for name, count in self.clusters.items())
-        kind, found = f"clustered by {counted}" if counted else "robust", self.identification
-        by = f"{len(self.instruments)} columns ({', '.join(self.instruments)}): {found and found.said()}"
+        kind = f"clustered by {counted}" if counted else "robust"
+        found = self.identification
+        by = f"{len(self.instruments)} columns ({', '.join(self.instruments)}): {found and found.wording()}"
         notes = [
             (True, f"Standard errors {kind}; t with {self.freedom:,} degrees of freedom."),
             (
@@ -130,19 +131,25 @@ def two_stage(
 
     ours = np.ones(len(y)) if weight is None else np.asarray(weight, dtype=float)
     excluded = exogenous.iloc[:, :0] if instruments is None or endogenous is None else instruments
-    names, n_x = [str(name) for name in (*exogenous, *excluded)], exogenous.shape[1]
+    names = [str(name) for name in (*exogenous, *excluded)]
+    n_x = exogenous.shape[1]
     raw = np.column_stack([exogenous, excluded, y if endogenous is None else endogenous, y]).astype(float)
     table, absorbed = net_of(effects, raw, ours, clusters)
-    unit, root = np.linalg.norm(table, axis=0), np.sqrt(ours)[:, None]
+    unit = np.linalg.norm(table, axis=0)
+    root = np.sqrt(ours)[:, None]
     absent = unit <= DEPENDENT * np.linalg.norm(raw, axis=0)  # the effects contain it
     unit = np.where(absent, 1.0, unit)
     table = np.where(absent, 0.0, table / unit)  # in units of its columns a rank does not depend on them
     kept = independent_columns(table[:, :-2] * root)
-    x_at, z_at = np.flatnonzero(kept[:n_x]), n_x + np.flatnonzero(kept[n_x:])
+    x_at = np.flatnonzero(kept[:n_x])
+    z_at = n_x + np.flatnonzero(kept[n_x:])
     used = np.r_[x_at, [len(names)] * bool(len(z_at))].astype(int)
     if not len(used):
         raise InputError("X: no characteristic varies beyond the effects that are absorbed.")
-    X, Z, W, target = table[:, x_at], table[:, z_at], table[:, [-2]], table[:, -1]
+    X = table[:, x_at]
+    Z = table[:, z_at]
+    W = table[:, [-2]]
+    target = table[:, -1]
     degrees = len(y) - len(used) - absorbed
     groups = np.zeros((len(y), 0), dtype=int) if clusters is None else integers(clusters).to_numpy()
     counts = {} if clusters is None else dict(zip(map(str, clusters), (groups.max(axis=0) + 1).tolist()))
@@ -159,7 +166,8 @@ def two_stage(
         cov = _jackknife(scaled[:, used], scaled[:, np.r_[x_at, z_at]], scaled[:, -1], groups[:, 0])
     total = float(ours @ (target - np.average(target, weights=ours)) ** 2)
     freedom = max(min(counts.values()) - 1 if counts else degrees, 1)
-    params, errors = np.asarray(fit.params), np.sqrt(np.diag(cov))
+    params = np.asarray(fit.params)
+    errors = np.sqrt(np.diag(cov))
     p = 2 * stats.t.sf(np.abs(params / errors), freedom)
     if n_bootstrap:
         p_of = partial(
@@ -169,7 +177,8 @@ def two_stage(
         # of W by the Anderson–Rubin regression; of exogenous columns beside it there is no test that holds
         tests = [(np.delete(X, k, axis=1), X[:, [k]]) for k in range(len(x_at))]
         p = np.array([np.nan] * len(x_at) + [p_of(X, Z)] if len(z_at) else [p_of(*test) for test in tests])
-    scale, columns = unit[-1] / unit[used], pd.Index([*names, PEERS_OUTCOME])[used]
+    scale = unit[-1] / unit[used]
+    columns = pd.Index([*names, PEERS_OUTCOME])[used]
     found = identification(target, W[:, 0], X, Z, ours, config, float(scale[-1])) if len(z_at) else None
     return TwoStage(
         params=pd.Series(params * scale, index=columns),

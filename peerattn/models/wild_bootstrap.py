@@ -82,7 +82,9 @@ def wild_cluster_p(
     observed = _wald(rest[:, None], R, A, tested, cluster, len(label))[0]
     if not np.isfinite(observed):
         return float("nan")
-    rng, extreme, step = np.random.default_rng(random_state), 0, max(1, CELLS // len(y))
+    rng = np.random.default_rng(random_state)
+    extreme = 0
+    step = max(1, CELLS // len(y))
     for start in range(0, n_draws, step):
         draws = min(step, n_draws - start)
         star = rest[:, None] * signs(rng, len(label), draws)[cluster]
@@ -102,7 +104,8 @@ def _wald(
 ) -> np.ndarray:
     """Return ``δ'V⁻¹δ`` for each column of y, V clustered (without factors, which would cancel)."""
     params = A @ y
-    residual, delta = y - R @ params, params[tested]
+    residual = y - R @ params
+    delta = params[tested]
     q, draws = delta.shape
     order = np.argsort(cluster, kind="stable")
     starts = np.searchsorted(cluster[order], np.arange(n_clusters))
@@ -152,13 +155,18 @@ class WildMeans:
     """
 
     def __init__(self, total: np.ndarray, size: np.ndarray, *, n_draws: int = 9_999, random_state: int = 0):
-        G, self._N, n = len(size), size.sum(), size.astype(float)[:, None]
+        G = len(size)
+        self._N = size.sum()
+        n = size.astype(float)[:, None]
         self._means = total.sum(0) / self._N
         rest = total - n * self._means  # sums around the mean, from which each hypothesis is so far away
-        self._root, self._n_squares = np.sqrt(np.sum(rest**2, axis=0)), float(np.sum(n**2))
-        first, second = np.hstack([rest, n, rest * n, n**2]), np.hstack([rest**2, rest * n, n**2])
+        self._root = np.sqrt(np.sum(rest**2, axis=0))
+        self._n_squares = float(np.sum(n**2))
+        first = np.hstack([rest, n, rest * n, n**2])
+        second = np.hstack([rest**2, rest * n, n**2])
         eta = signs(np.random.default_rng(random_state), G, n_draws).T
-        self._sums, self._squares = eta @ first, eta**2 @ second
+        self._sums = eta @ first
+        self._squares = eta**2 @ second
         self.t = self._N * self._means / self._root * np.sqrt((G - 1) / G)
         self.p = np.array([self._p(k, -mean) for k, mean in enumerate(self._means)])
 
@@ -169,7 +177,9 @@ class WildMeans:
 
     def _p(self, k: int, away: float) -> float:
         """Return the p-value of a mean that is so far away from that of variable k."""
-        K, sums, squares = len(self._means), self._sums, self._squares
+        K = len(self._means)
+        sums = self._sums
+        squares = self._squares
         total = sums[:, k] - away * sums[:, K]
         cross = sums[:, K + 1 + k] - away * sums[:, -1]
         square = squares[:, k] - 2 * away * squares[:, K + k] + away**2 * squares[:, -1]
@@ -179,7 +189,8 @@ class WildMeans:
 
     def _bound(self, k: int, side: float, size: float) -> float:
         """Return where on this side of the mean a test of this size begins to reject, by bisection."""
-        inside, outside = 0.0, side * self._root[k] / self._N
+        inside = 0.0
+        outside = side * self._root[k] / self._N
         while self._p(k, outside) >= size:
             if abs(outside) * self._N > FARTHEST * self._root[k]:  # too few clusters to reject anything
                 return side * np.inf

@@ -129,16 +129,18 @@ def positive(network: Net) -> Net:
 
 def peer_average(network: Network, values: Values) -> Values:
     """Return each focal firm's weighted sum of its peers' values, ``Σ_j w_ij x_j``, by label; NaN where one is missing."""
-    known, kind = isinstance(values, pd.Series | pd.DataFrame), type(values).__name__
+    known = isinstance(values, pd.Series | pd.DataFrame)
+    kind = type(values).__name__
     expect(known, "W @ x", "a Series or frame labelled by firm", kind)
     frame = values.to_frame() if isinstance(values, pd.Series) else values
     level = firm_level(network, frame.index, "W @ x")
     parts = []
     for period, section in network.sections():
-        here, peers = by_firm(network, frame, period, "W @ x"), network.labels.take(section.columns)
+        here = by_firm(network, frame, period, "W @ x")
+        peers = network.labels.take(section.columns)
         if len(missing := peers[here.index.get_indexer_for(peers) < 0]):
-            shown = ", ".join(repr(label) for label in missing[:3])
-            raise InputError(f"W @ x: x has no value for {len(missing)} peers{where_in(period)} ({shown}).")
+            displayed = ", ".join(repr(label) for label in missing[:3])
+            raise InputError(f"W @ x: x has no value for {len(missing)} peers{where_in(period)} ({displayed}).")
         parts.append(_product(section.weights, here.reindex(peers).to_numpy(dtype=np.float64)))
     index = _result_index(network, frame.index, level)
     result = pd.DataFrame(np.concatenate(parts), index=index, columns=frame.columns)

@@ -12,7 +12,7 @@ import pandas as pd
 
 from peerattn.exceptions import InputError, checked, expect
 from peerattn.network.cross_section import Array, CrossSection, check_rows, where_in
-from peerattn.panel.columns import refuse_unknown
+from peerattn.panel.columns import check_known
 from peerattn.panel.labels import find_firm, find_period
 
 Net = TypeVar("Net", bound="Network")
@@ -185,7 +185,8 @@ class Network(NetworkData):
         B     1.0  0.0
         """
         _, section = self.section(period)
-        firms, peers = self.labels.take(section.rows), self.labels.take(section.columns)
+        firms = self.labels.take(section.rows)
+        peers = self.labels.take(section.columns)
         frame = pd.DataFrame(np.array(section.dense()), firms.rename("firm"), peers.rename("peer"))
         return self._marked(frame)
 
@@ -210,7 +211,8 @@ class Network(NetworkData):
         InputError
             When the period is unknown or ``top_k`` is not a positive integer.
         """
-        chosen, names = self.at(period), ("firm", "peer", "weight")
+        chosen = self.at(period)
+        names = ("firm", "peer", "weight")
         parts = (dict(zip(names, section.edges(top_k), strict=True)) for _, section in chosen.sections())
         return self._marked(chosen.tidy(parts).reindex(columns=["period", *names]))
 
@@ -286,7 +288,7 @@ def _checked_stability(frame: pd.DataFrame | None) -> pd.DataFrame | None:
     """Return an own copy of a network's stability, its columns checked; None stays None."""
     if frame is None:
         return None
-    refuse_unknown("stability", _STABILITY, frame.columns)
+    check_known("stability", _STABILITY, frame.columns)
     strange = sorted(set(frame["comparison"]) - {"seeds", "folds"})
     expect(not strange, "stability", "comparisons 'seeds' or 'folds'", ", ".join(map(repr, strange)))
     return frame[list(_STABILITY)].reset_index(drop=True)

@@ -12,7 +12,7 @@ from scipy import sparse
 from peerattn.exceptions import InputError, expect
 from peerattn.network.base import Net, last_learned
 from peerattn.network.cross_section import Array, CrossSection, checked_weights, where_in
-from peerattn.panel.columns import refuse_unknown
+from peerattn.panel.columns import check_known
 from peerattn.panel.time_order import in_time
 
 Matrices = Mapping[Any, Any]  # by period
@@ -60,7 +60,8 @@ def from_matrices(
     labels = _common_labels([index for firms, peers, _ in parts for index in (firms, peers)])
     sections = []
     for period, (firms, peers, weights) in zip(periods, parts, strict=True):
-        rows, columns = labels.get_indexer_for(firms), labels.get_indexer_for(peers)
+        rows = labels.get_indexer_for(firms)
+        columns = labels.get_indexer_for(peers)
         own = checked_weights(weights, (len(rows), len(columns)), where_in(period))
         sections.append(CrossSection(rows, columns, own))
     order = periods.argsort()
@@ -113,7 +114,7 @@ def from_edges(cls: type[Net], edges: pd.DataFrame, firms: Any = None, **kind: A
        period firm
     0    2001    C
     """
-    refuse_unknown("edges", ("firm", "peer", "weight"), edges.columns)
+    check_known("edges", ("firm", "peer", "weight"), edges.columns)
     ends = [_as_labels(edges[side], f"edges[{side!r}]") for side in ("firm", "peer")]
     weights = pd.to_numeric(edges["weight"], errors="coerce").to_numpy(dtype=np.float64)
     framed = isinstance(firms, pd.DataFrame)
@@ -121,15 +122,16 @@ def from_edges(cls: type[Net], edges: pd.DataFrame, firms: Any = None, **kind: A
     periods, when, when_listed = _period_codes(edges, firms)
     matrices = {}
     for position, period in enumerate(periods):
-        where, here = where_in(period), when == position
+        where = where_in(period)
+        here = when == position
         focal, peers = (end[here] for end in ends)
         members = _common_labels([focal, peers]) if listed is None else listed
         members = members if when_listed is None else members[when_listed == position]
         _check_unique(members, "firms" + where)
         i, j = (members.get_indexer_for(end) for end in (focal, peers))
         if len(strangers := focal[i < 0].append(peers[j < 0]).unique()):
-            shown = ", ".join(repr(label) for label in strangers[:3])
-            raise InputError(f"edges{where}: add {len(strangers)} firms that are not among firms= ({shown}).")
+            displayed = ", ".join(repr(label) for label in strangers[:3])
+            raise InputError(f"edges{where}: add {len(strangers)} firms that are not among firms= ({displayed}).")
         if (again := pd.Series(i * len(members) + j).duplicated()).any():
             first = int(again.argmax())
             raise InputError(
@@ -139,8 +141,8 @@ def from_edges(cls: type[Net], edges: pd.DataFrame, firms: Any = None, **kind: A
         entries = sparse.coo_array((weights[here], (i, j)), shape=(len(members), len(members)))
         matrices[period] = (members, None, entries)
     made = from_matrices(cls, matrices, **kind)
-    said: Any = edges["learned_until"].dropna().unique() if "learned_until" in edges.columns else ()
-    learned = last_learned([edges.attrs.get("learned_until"), *(label for label in said if label != "")])
+    wording: Any = edges["learned_until"].dropna().unique() if "learned_until" in edges.columns else ()
+    learned = last_learned([edges.attrs.get("learned_until"), *(label for label in wording if label != "")])
     return made.replaced(learned_until=learned)
 
 
@@ -209,6 +211,6 @@ def _as_periods(keys: Iterable[Any]) -> pd.Index:
 def _check_unique(labels: pd.Index, argument: str) -> pd.Index:
     """Return labels, none of them given twice in one cross-section."""
     if labels.has_duplicates:
-        shown = ", ".join(map(repr, labels[labels.duplicated()].unique()[:3]))
-        raise InputError(f"{argument}: repeated labels ({shown}); a firm appears once per period.")
+        displayed = ", ".join(map(repr, labels[labels.duplicated()].unique()[:3]))
+        raise InputError(f"{argument}: repeated labels ({displayed}); a firm appears once per period.")
     return labels

@@ -83,7 +83,8 @@ class CrossSection:
 
     def on_itself(self) -> Array:
         """Return the weight each focal firm puts on itself, shape (n_firms,); 0 where it is no peer."""
-        own, place = np.zeros(len(self.rows)), place_in(self.columns, self.rows)
+        own = np.zeros(len(self.rows))
+        place = place_in(self.columns, self.rows)
         here = np.flatnonzero(place >= 0)
         own[here] = np.asarray(as_dense(self.weights[here, place[here]])).ravel()
         return own
@@ -113,7 +114,9 @@ class CrossSection:
         i, j = (weights if self.is_sparse else _largest_in_rows(np.abs(weights), top_k)).nonzero()
         w = np.asarray(as_dense(weights[i, j])).ravel()
         order = np.lexsort((j, -np.abs(w), i))
-        i, j, w = i[order], j[order], w[order]
+        i = i[order]
+        j = j[order]
+        w = w[order]
         place = np.arange(len(i)) - np.searchsorted(i, i)
         kept = place < top_k
         return i[kept], j[kept], w[kept]

@@ -43,12 +43,13 @@ def peers(network: Network, firm: Any, period: Any = None, k: int | None = 10) -
     found = largest_first(pd.DataFrame({"peer": network.labels, "weight": weights}), k)
     if not weights.any():
         return found
-    sizes, shown = np.abs(weights), np.abs(found["weight"].to_numpy()).sum()
+    sizes = np.abs(weights)
+    displayed = np.abs(found["weight"].to_numpy()).sum()
     if chosen.top_k is None:
-        share = f"{shown / sizes.sum():.1%}{' of all |w|' if chosen.signed else ''} shown"
+        share = f"{displayed / sizes.sum():.1%}{' of all |w|' if chosen.signed else ''} shown"
         title = f"{sizes.sum() ** 2 / (sizes @ sizes):,.1f} effective peers, {share}"
     else:
-        title = f"top {chosen.top_k} kept" + ("" if chosen.signed else f", {shown:.1%} shown")
+        title = f"top {chosen.top_k} kept" + ("" if chosen.signed else f", {displayed:.1%} shown")
     several = period is None and len(network.periods) > 1
     return found.rename_axis(columns=f"mean over periods: {title}" if several else title)
 
@@ -149,7 +150,8 @@ def mean_weights(network: Network, firms: Any = None, peers: Any = None) -> Any:
     """
     everyone = np.arange(len(network.labels))
     firms, peers = (everyone if side is None else np.atleast_1d(side) for side in (firms, peers))
-    counts, total = np.zeros(len(firms)), sparse.csr_array((len(firms), len(peers)))
+    counts = np.zeros(len(firms))
+    total = sparse.csr_array((len(firms), len(peers)))
     for _, section in network.sections():
         counts += np.isin(firms, section.rows[~section.isolates()])
         total = total + section.block(firms, peers)

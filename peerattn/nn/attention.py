@@ -131,14 +131,16 @@ def attention(
     tensor([[3.]])
     """
     _check_shapes(query, key, mask, bias)
-    n_keys, n_values = key.shape[-2], value.shape[-2]
+    n_keys = key.shape[-2]
+    n_values = value.shape[-2]
     expect(n_values == n_keys, "value", f"one row per key ({n_keys})", n_values, "Pass those of the keys.")
     if return_weights:
         weights = attention_weights(query, key, mask=mask, bias=bias, scale=scale)
         return (weights @ value.to(weights.dtype)).to(value.dtype), weights
 
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
-    lead, d_value = leading(query, key, value), value.shape[-1]
+    lead = leading(query, key, value)
+    d_value = value.shape[-1]
     width = max(query.shape[-1], d_value, NARROW)
     query, key, value = (_as_4d(_pad(x, width), lead) for x in (query, key, value))
     allowed = _combine(mask, bias, query.dtype)
@@ -179,12 +181,16 @@ def _combine(mask: Tensor | None, bias: Tensor | None, dtype: torch.dtype) -> Te
 
 def _check_shapes(query: Tensor, key: Tensor, mask: Tensor | None, bias: Tensor | None) -> None:
     if query.ndim < 2 or key.ndim < 2:
-        came, remedy = f"{tuple(query.shape)} and {tuple(key.shape)}", "Add it, for example query[None]."
+        came = f"{tuple(query.shape)} and {tuple(key.shape)}"
+        remedy = "Add it, for example query[None]."
         expect(False, "query and key", "at least two dimensions (rows, width)", came, remedy)
-    d, d_key, remedy = query.shape[-1], key.shape[-1], "Project both to one width."
+    d = query.shape[-1]
+    d_key = key.shape[-1]
+    remedy = "Project both to one width."
     expect(d_key == d, "key", f"the width of the queries ({d})", d_key, remedy)
     if mask is not None:
-        what, remedy = "a bool tensor (True = may attend)", "Pass numbers as bias instead."
+        what = "a bool tensor (True = may attend)"
+        remedy = "Pass numbers as bias instead."
         expect(mask.dtype == torch.bool, "mask", what, mask.dtype, remedy)
     wanted = (*leading(query, key), query.shape[-2], key.shape[-2])
     remedy = "Its last two dimensions are queries and keys; add those of length 1 for batch and heads."

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
-from peerattn.exceptions import InputError, checked, expect, refuse
+from peerattn.exceptions import InputError, checked, expect
 from peerattn.nn.cache import KeyValueCache
 from peerattn.nn.dropout import Dropout
 from peerattn.nn.linear import linear
@@ -195,7 +195,8 @@ class TransformerBlock(nn.Module):
         """
         crosses = hasattr(self, "cross_attention")
         wanted = "a tensor in a block with" if crosses else "None in a block without"
-        refuse(crosses != (context is not None), f"context: expected {wanted} cross-attention.")
+        if crosses != (context is not None):
+            raise InputError(f"context: expected {wanted} cross-attention.")
         own_cache, context_cache = (None, None) if cache is None else cache
 
         def attend(rows: Tensor) -> Tensor:
@@ -206,12 +207,12 @@ class TransformerBlock(nn.Module):
         def cross(rows: Tensor) -> Tensor:
             return self.cross_attention(rows, context, mask=context_mask, cache=context_cache)
 
-        with recorded_weights(self, return_weights) as seen:
+        with recorded_weights(self, return_weights) as prepared:
             x = self._step(x, self.norm_attention, attend)
             if crosses:
                 x = self._step(x, self.norm_cross, cross)
         x = self._step(x, self.norm_feedforward, self.feedforward)
-        return (x, tuple(seen) if crosses else seen[0]) if return_weights else x
+        return (x, tuple(prepared) if crosses else prepared[0]) if return_weights else x
 
     def _step(self, x: Tensor, norm: nn.Module, update: Callable[[Tensor], Tensor]) -> Tensor:
         """Return x with its update, residual and normalisation where ``self.norm`` has them."""
@@ -249,7 +250,8 @@ class TransformerBlock(nn.Module):
         >>> TransformerBlock.from_torch(torch.nn.TransformerEncoderLayer(8, 2, 16)).norm
         'post'
         """
-        biased, kind = layer.linear1.bias is not None, type(layer).__name__
+        biased = layer.linear1.bias is not None
+        kind = type(layer).__name__
         expect(biased, "layer", f"a {kind} with bias=True", "bias=False")
         sizes = (layer.linear1.in_features, layer.self_attn.num_heads, layer.linear1.out_features)
         decodes = isinstance(layer, nn.TransformerDecoderLayer)

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Generator, Tensor
 from torch.utils.checkpoint import checkpoint
 
-from peerattn.exceptions import check_at_least, expect, refuse
+from peerattn.exceptions import InputError, check_at_least, expect
 from peerattn.nn.attention import attention, attention_weights, leading
 
 STRETCH = 128  # rows per step
@@ -115,7 +115,8 @@ def sparse_attention(
     if return_weights:
         attend = partial(sparse_attention, keep=keep, causal=causal, mask=mask, bias=bias, scale=scale)
         return _with_weights(attend, query, key, value)
-    n, n_keys = query.shape[-2], key.shape[-2]
+    n = query.shape[-2]
+    n_keys = key.shape[-2]
     column = torch.arange(n_keys, device=key.device)
     own = column[n_keys - n :, None]  # positions of the queries' own rows among the keys
 
@@ -223,30 +224,33 @@ def linear_attention(
     True
     """
     none = "bias: kernelized linear attention does not support one. Use exact attention."
-    refuse(bias is not None, none)
+    if bias is not None:
+        raise InputError(none)
     shape = (1, 1) if mask is None else tuple(mask.shape)
     takes = f"mask: kernelized linear attention takes a mask of keys, (..., 1, {key.shape[-2]})"
-    refuse(shape[-2] != 1, f"{takes}, and causal=True; got shape {shape}. Use exact attention for others.")
+    if shape[-2] != 1:
+        raise InputError(f"{takes}, and causal=True; got shape {shape}. Use exact attention for others.")
     if return_weights:
         attend = partial(linear_attention, n_features=n_features, causal=causal, mask=mask, scale=scale)
         return _with_weights(attend, query, key, value)
     root = query.shape[-1] ** -0.25 if scale is None else math.sqrt(scale)
     dtype = torch.promote_types(query.dtype, torch.float32)
     projection = _orthogonal(n_features, query.shape[-1]).to(query.device, dtype)  # (R, d)
-    looking = _features(query.to(dtype) * root, projection, per_row=True)  # (..., Nq, R)
-    shown = _features(key.to(dtype) * root, projection, per_row=False)  # (..., Nk, R)
+    querying = _features(query.to(dtype) * root, projection, per_row=True)  # (..., Nq, R)
+    observed = _features(key.to(dtype) * root, projection, per_row=False)  # (..., Nk, R)
     if mask is not None:
-        shown = shown * mask.mT
+        observed = observed * mask.mT
     counted = F.pad(value.to(dtype), (0, 1), value=1.0)  # the last column adds up to the sum of weights
-    sums = _causal_sums(looking, shown, counted) if causal else looking @ (shown.mT @ counted)
+    sums = _causal_sums(querying, observed, counted) if causal else querying @ (observed.mT @ counted)
     return (sums[..., :-1] / sums[..., -1:].clamp_min(torch.finfo(dtype).tiny)).to(value.dtype)
 
 
-def _causal_sums(looking: Tensor, shown: Tensor, value: Tensor) -> Tensor:
+def _causal_sums(querying: Tensor, observed: Tensor, value: Tensor) -> Tensor:
     """Return the sums of values over the keys up to each query's own row, the queries being the last rows of the keys."""
-    before = shown.shape[-2] - looking.shape[-2]
-    past, found = shown[..., :before, :].mT @ value[..., :before, :], []  # (..., R, d_value)
-    rows = (looking, shown[..., before:, :], value[..., before:, :])
+    before = observed.shape[-2] - querying.shape[-2]
+    past = observed[..., :before, :].mT @ value[..., :before, :]
+    found = []  # (..., R, d_value)
+    rows = (querying, observed[..., before:, :], value[..., before:, :])
     for q, k, v in zip(*(x.split(STRETCH, -2) for x in rows), strict=True):
         found.append((q @ k.mT).tril() @ v + q @ past)
         past = past + k.mT @ v
@@ -327,12 +331,15 @@ def local_attention(
     tensor([0.5000, 1.0000, 2.0000, 3.0000, 3.5000])
     """
     check_at_least(1, window=window)
-    n, n_keys = query.shape[-2], key.shape[-2]
+    n = query.shape[-2]
+    n_keys = key.shape[-2]
     of_pairs = bias is not None or (mask is not None and mask.shape[-2] != 1)
     whole = of_pairs or return_weights or n != n_keys
     size = max(1, n_keys) if whole else max(window, STRETCH)
     places = torch.arange(n_keys, device=key.device).split(size)
-    keys, values, found = key.split(size, -2), value.split(size, -2), []
+    keys = key.split(size, -2)
+    values = value.split(size, -2)
+    found = []
     for k, rows in enumerate(query.split(size, -2)):
         around = slice(max(k - 1, 0), k + 1 if causal else k + 2)  # blocks that the window reaches
         near = torch.cat(places[around])

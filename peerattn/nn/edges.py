@@ -44,7 +44,8 @@ def edge_softmax(scores: Tensor, rows: Tensor, n_rows: int) -> Tensor:
     tensor([0.5000, 0.5000, 1.0000])
     """
     scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
-    lead, index = scores.shape[:-1], rows.expand_as(scores)
+    lead = scores.shape[:-1]
+    index = rows.expand_as(scores)
     largest = scores.new_full((*lead, n_rows), -math.inf).scatter_reduce(-1, index, scores.detach(), "amax")
     largest = largest.clamp_min(torch.finfo(scores.dtype).min)  # finite where all edges are excluded
     share = (scores - largest.gather(-1, index)).exp()
@@ -139,8 +140,9 @@ def edge_attention(
     """
     check_edges(edges, query.shape[-2], key.shape[-2])
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
-    looking, looked_to = query.index_select(-2, edges[0]), key.index_select(-2, edges[1])  # (..., E, d)
-    scores = scale * (looking * looked_to).sum(-1)
+    querying = query.index_select(-2, edges[0])
+    looked_to = key.index_select(-2, edges[1])  # (..., E, d)
+    scores = scale * (querying * looked_to).sum(-1)
     weights = edge_softmax(scores if bias is None else scores + bias, edges[0], query.shape[-2])
     output = edge_mean(weights, value, edges, query.shape[-2])
     return (output, weights) if return_weights else output
@@ -205,7 +207,10 @@ class GraphAttention(nn.Module):
     ):
         super().__init__()
         generator = Generator() if generator is None else generator
-        self.n_heads, self.d_head, self.slope, self.heads = n_heads, d_head, slope, heads
+        self.n_heads = n_heads
+        self.d_head = d_head
+        self.slope = slope
+        self.heads = heads
         self.value = linear(d_input, n_heads * d_head, bias=False, generator=generator)
         self.combine = normal(n_heads, 2 * d_head, std=math.sqrt(2 / (d_head + 1)), generator=generator)
         self.bias = nn.Parameter(torch.zeros(d_head * (n_heads if heads == "concatenate" else 1)))
@@ -233,8 +238,9 @@ class GraphAttention(nn.Module):
         check_edges(edges, len(x), len(x))
         value = split_heads(x @ self.value.weight.T, self.d_head)  # (H, n, d)
         a, b = self.combine.chunk(2, dim=-1)  # (H, d) each
-        looking, looked_to = (value * a[:, None]).sum(-1), (value * b[:, None]).sum(-1)  # (H, n)
-        scores = F.leaky_relu(looking[:, edges[0]] + looked_to[:, edges[1]], self.slope)
+        querying = (value * a[:, None]).sum(-1)
+        looked_to = (value * b[:, None]).sum(-1)  # (H, n)
+        scores = F.leaky_relu(querying[:, edges[0]] + looked_to[:, edges[1]], self.slope)
         weights = edge_softmax(scores, edges[0], len(x))  # (H, E)
         found = edge_mean(self.drop_weights(weights), self.drop_value(value), edges, len(x))  # (H, n, d)
         joined = found.mean(0) if self.heads == "mean" else found.transpose(0, 1).flatten(1)
@@ -253,9 +259,11 @@ def check_edges(edges: Tensor, n_queries: int, n_keys: int) -> None:
     peerattn.exceptions.InputError: edges: expected numbers from 0 to 2 in row 1, got 3. Rows are numbered from 0.
     """
     right = edges.ndim == 2 and len(edges) == 2 and edges.dtype == torch.int64
-    came, rows = f"{edges.dtype} of shape {tuple(edges.shape)}", "Row 0 has the queries, row 1 the keys."
+    came = f"{edges.dtype} of shape {tuple(edges.shape)}"
+    rows = "Row 0 has the queries, row 1 the keys."
     expect(right, "edges", "int64 of shape (2, n_edges)", came, rows)
     for row, (numbers, n) in enumerate(zip(edges, (n_queries, n_keys), strict=True)):
         outside = numbers[(numbers < 0) | (numbers >= n)]
-        first, wanted = next(iter(outside.tolist()), None), f"numbers from 0 to {n - 1} in row {row}"
+        first = next(iter(outside.tolist()), None)
+        wanted = f"numbers from 0 to {n - 1} in row {row}"
         expect(first is None, "edges", wanted, first, "Rows are numbered from 0.")

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
-from peerattn.exceptions import check_at_least, expect, refuse
+from peerattn.exceptions import InputError, check_at_least, expect
 from peerattn.nn.attention import attention
 from peerattn.nn.cache import KeyValueCache
 from peerattn.nn.linear import linear, normal, split_heads
@@ -97,17 +97,24 @@ class MultiheadAttention(nn.Module):
     ):
         super().__init__()
         check_at_least(1, n_heads=n_heads)
-        divides, remedy = d_head or not d_model % n_heads, "Change one of them, or give d_head."
+        divides = d_head or not d_model % n_heads
+        remedy = "Change one of them, or give d_head."
         expect(bool(divides), "n_heads", f"a divisor of d_model={d_model}", n_heads, remedy)
         check_score(score)
         generator = Generator() if generator is None else generator
         d_memory = d_memory or d_model
         other = symmetric and d_memory != d_model
-        refuse(other, f"symmetric: needs d_memory == d_model={d_model}, got {d_memory}.")
+        if other:
+            raise InputError(f"symmetric: needs d_memory == d_model={d_model}, got {d_memory}.")
         d_head = d_head or d_model // n_heads
         d_value = d_value or d_head
-        self.n_heads, self.d_head, self.d_value = n_heads, d_head, d_value
-        self.score, self.temperature, self.rotary, self.attend = score, temperature, rotary, attend
+        self.n_heads = n_heads
+        self.d_head = d_head
+        self.d_value = d_value
+        self.score = score
+        self.temperature = temperature
+        self.rotary = rotary
+        self.attend = attend
         self.query = linear(d_model, n_heads * d_head, bias=bias, generator=generator)
         self.key = None if symmetric else linear(d_memory, n_heads * d_head, bias=bias, generator=generator)
         self.value = linear(d_memory, n_heads * d_value, bias=bias, generator=generator)
@@ -152,12 +159,15 @@ class MultiheadAttention(nn.Module):
             Only with ``return_weights=True``.
         """
         one = "memory: expected None with rotary positions, which are those of one sequence."
-        refuse(self.rotary and memory is not None, one)
+        if self.rotary and memory is not None:
+            raise InputError(one)
         if sizes is not None:
             others = any(other is not None for other in (memory, mask, bias, cache))
-            alone = "sizes: goes without memory, mask, bias, cache, return_weights and rotary positions."
-            refuse(others or return_weights or self.rotary, alone)
-            n, total = x.shape[-2], sum(sizes)
+            standalone = "sizes: goes without memory, mask, bias, cache, return_weights and rotary positions."
+            if others or return_weights or self.rotary:
+                raise InputError(standalone)
+            n = x.shape[-2]
+            total = sum(sizes)
             expect(total == n, "sizes", f"numbers that add up to the {n} rows of x", total)
         start = 0 if cache is None else cache.length
         query = self._turned(self.query(x), start)  # (..., H, Nq, d_head)
@@ -216,7 +226,8 @@ class MultiheadAttention(nn.Module):
         >>> layer.n_heads, layer.d_head
         (2, 4)
         """
-        added, zero = module.bias_k is not None, module.add_zero_attn
+        added = module.bias_k is not None
+        zero = module.add_zero_attn
         fits = module.kdim == module.vdim and not added and not zero
         wanted = "a torch.nn.MultiheadAttention with kdim == vdim, add_bias_kv=False and add_zero_attn=False"
         got = f"kdim={module.kdim}, vdim={module.vdim}, add_bias_kv={added}, add_zero_attn={zero}"

@@ -82,7 +82,8 @@ class LearnedPositions(nn.Module):
         InputError
             When the sequence is longer than the positions.
         """
-        most, remedy = len(self.weight), "Cut the sequence, or build the model with more positions."
+        most = len(self.weight)
+        remedy = "Cut the sequence, or build the model with more positions."
         expect(start + n <= most, "sequence", f"at most {most} positions", start + n, remedy)
         return self.weight[start : start + n]
 
@@ -162,8 +163,10 @@ def rotary(x: Tensor, *, start: int = 0, base: float = 10_000.0) -> Tensor:
     dtype = torch.promote_types(x.dtype, torch.float32)
     n, d = x.shape[-2:]
     angle = _angles(start, n, d, x.device, dtype, base)
-    sine, cosine = angle.sin().to(x.dtype), angle.cos().to(x.dtype)  # (n, d/2)
-    even, odd = x[..., 0::2], x[..., 1::2]
+    sine = angle.sin().to(x.dtype)
+    cosine = angle.cos().to(x.dtype)  # (n, d/2)
+    even = x[..., 0::2]
+    odd = x[..., 1::2]
     return torch.stack([even * cosine - odd * sine, even * sine + odd * cosine], dim=-1).flatten(-2)
 
 

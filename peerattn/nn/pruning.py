@@ -47,7 +47,8 @@ def head_gates(gates: Mapping[MultiheadAttention, Tensor]) -> Iterator[None]:
 
     with ExitStack() as hooks:  # removed at the end
         for layer, gate in gates.items():
-            n, shape = layer.n_heads, tuple(gate.shape)
+            n = layer.n_heads
+            shape = tuple(gate.shape)
             expect(shape == (n,), "gates", f"one gate per head, shape ({n},)", shape)
             each = partial(gate.repeat_interleave, layer.d_value)
             hooks.enter_context(layer.register_forward_hook(gated))

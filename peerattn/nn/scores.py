@@ -64,13 +64,15 @@ def score_terms(
     scale = (1 / math.sqrt(query.shape[-1]) if score == "scaled_dot_product" else 1.0) / temperature
     if score == "gaussian":
         height = -0.5 * key.square().sum(-1, keepdim=True)
-        query, key = F.pad(query, (0, 1), value=1.0), torch.cat([key, height], dim=-1)
+        query = F.pad(query, (0, 1), value=1.0)
+        key = torch.cat([key, height], dim=-1)
     elif score == "additive":
         if combine is None:
             raise InputError("combine: expected the learned vectors of score='additive', got None.")
         learned = additive_scores(query, key, combine) / temperature
         bias = learned if bias is None else bias + learned
-        query, key = query[..., :1] * 0, key[..., :1] * 0
+        query = query[..., :1] * 0
+        key = key[..., :1] * 0
     return {"query": query, "key": key, "bias": bias, "scale": scale}
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Generator, Tensor, nn
 
-from peerattn.exceptions import refuse
+from peerattn.exceptions import InputError
 from peerattn.nn.blocks import Norm, TransformerBlock
 from peerattn.nn.cache import StackCache
 from peerattn.nn.masks import causal_mask
@@ -81,11 +81,12 @@ class Encoder(nn.Module):
         weights : list, one per block, of Tensor, shape (..., n_heads, n, n)
             Only with ``return_weights=True``. Pairs where there is cross-attention, as `TransformerBlock` gives them.
         """
-        with recorded_weights(self, return_weights) as seen:
+        with recorded_weights(self, return_weights) as prepared:
             for k, block in enumerate(self.blocks):
                 x = block(x, cache=None if cache is None else cache.blocks[k], **options)
-        x, pairs = self.final_norm(x), zip(seen[::2], seen[1::2])
-        return (x, seen if options.get("context") is None else list(pairs)) if return_weights else x
+        x = self.final_norm(x)
+        pairs = zip(prepared[::2], prepared[1::2])
+        return (x, prepared if options.get("context") is None else list(pairs)) if return_weights else x
 
     @classmethod
     def from_torch(cls, stack: nn.TransformerEncoder | nn.TransformerDecoder) -> Encoder:
@@ -132,8 +133,9 @@ class EncoderDecoder(nn.Module):
 
     def __init__(self, n_encoder_layers: int, n_decoder_layers: int, *sizes: Any, **options: Any):
         super().__init__()
-        said = "cross_attention: the decoder has it and the encoder has not. Leave it out."
-        refuse("cross_attention" in options, said)
+        wording = "cross_attention: the decoder has it and the encoder has not. Leave it out."
+        if "cross_attention" in options:
+            raise InputError(wording)
         options["generator"] = options.get("generator") or Generator()
         self.encoder = Encoder(n_encoder_layers, *sizes, **options)
         self.decoder = Encoder(n_decoder_layers, *sizes, cross_attention=True, **options)

@@ -98,7 +98,8 @@ def top_k_weights(
             factor = part / exps.sum(1, keepdim=True).clamp_min(torch.finfo(dtype).tiny)
             mean = exps.mul_(factor) if head == 0 else mean.addcmul_(exps, factor)
         best, found = _top_k(mean, weights.shape[1])
-        weights[block], keys[block] = best, found.where(best > 0, -1)
+        weights[block] = best
+        keys[block] = found.where(best > 0, -1)
     return weights, keys
 
 
@@ -127,15 +128,17 @@ def _check(
     query: Tensor, key: Tensor, k: int, exclude: tuple[Tensor, Tensor] | None, share: Tensor | None
 ) -> None:
     heads = query.shape[:-2]
-    alike = query.ndim in (2, 3) and key.shape[:-2] == heads and query.shape[-1] == key.shape[-1]
+    matching = query.ndim in (2, 3) and key.shape[:-2] == heads and query.shape[-1] == key.shape[-1]
     came = f"{tuple(query.shape)} and {tuple(key.shape)}"
-    expect(alike, "query and key", "two matrices of one width, or as many for each head", came)
+    expect(matching, "query and key", "two matrices of one width, or as many for each head", came)
     check_at_least(1, k=k)
-    n_queries, n_keys = query.shape[-2], key.shape[-2]
+    n_queries = query.shape[-2]
+    n_keys = key.shape[-2]
     if exclude is not None:
         shapes = [tuple(ids.shape) for ids in exclude]
         wanted = f"one id per query ({n_queries}) and per key ({n_keys})"
         expect(shapes == [(n_queries,), (n_keys,)], "exclude", wanted, f"shapes {shapes[0]} and {shapes[1]}")
     if share is not None:
-        n_heads, shape = math.prod(heads), tuple(share.shape)
+        n_heads = math.prod(heads)
+        shape = tuple(share.shape)
         expect(shape == (n_heads,), "head_share", f"one number per head ({n_heads})", f"shape {shape}")

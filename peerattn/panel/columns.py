@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import CodeWarning, InputError, check_names, checked, refuse, warn_user
+from peerattn.exceptions import CodeWarning, InputError, check_names, checked, warn_user
 from peerattn.panel.codes import are_whole, looks_like_code
 
 _OTHER_OUTCOME = re.compile(r"(_next|_lead|_fwd)\d*$|(_lead|_fwd)|^(outcome|target|y)$", re.IGNORECASE)
@@ -28,8 +28,8 @@ class ColumnChoice:
     left: dict[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        taken = {"characteristics": self.characteristics, **({"codes": self.codes} if self.codes else {})}
-        lines = [f"{what} ({len(names)}): {', '.join(map(str, names))}" for what, names in taken.items()]
+        used = {"characteristics": self.characteristics, **({"codes": self.codes} if self.codes else {})}
+        lines = [f"{what} ({len(names)}): {', '.join(map(str, names))}" for what, names in used.items()]
         why: dict[str, list[str]] = {}
         for column, reason in self.left.items():
             why.setdefault(reason, []).append(column)
@@ -86,36 +86,41 @@ def choose_columns(
         When a named column does not exist, does not hold numbers, or is an outcome.
     """
     columns = list(map(str, frame.columns))
-    refuse_repeated(pd.Index(columns))
-    refuse_unknown("characteristics", characteristics or (), columns)
-    refuse_unknown("codes", codes, columns)
+    check_unique(pd.Index(columns))
+    check_known("characteristics", characteristics or (), columns)
+    check_known("codes", codes, columns)
     others = [name for name in columns if name not in {*labels, *codes, outcome}]
     if characteristics is None:
         why = {name: _reason_to_leave(frame[name]) for name in others}
         chosen = [name for name in others if not why[name]]
     else:
-        chosen, why = list(dict.fromkeys(characteristics)), dict.fromkeys(others, "not requested")
-        refuse_outcomes(chosen)
+        chosen = list(dict.fromkeys(characteristics))
+        why = dict.fromkeys(others, "not requested")
+        check_no_outcomes(chosen)
         for name in chosen:
             other = f"characteristics: {name!r} is already firm, period, outcome or code; name it once."
-            refuse(name not in others, other)
+            if name not in others:
+                raise InputError(other)
             text = f"characteristics: {name!r} holds {frame[name].dtype}, not numbers; declare it in codes, or convert it."
-            refuse(not is_number(frame[name]), text)
+            if not is_number(frame[name]):
+                raise InputError(text)
     none = f"no characteristics: none of the columns {columns} is a number that may be used."
-    refuse(not chosen and not codes, none)
+    if not chosen and not codes:
+        raise InputError(none)
     return _chosen(frame, chosen, tuple(codes), {n: why[n] for n in others if n not in chosen})
 
 
 def all_columns(frame: pd.DataFrame, codes: Sequence[object]) -> ColumnChoice:
     """Return all columns of a frame of characteristics: codes are those declared and those of text."""
-    refuse_repeated(frame.columns)
-    refuse_outcomes(list(frame.columns))
-    refuse_unknown("codes", codes, frame.columns)
+    check_unique(frame.columns)
+    check_no_outcomes(list(frame.columns))
+    check_known("codes", codes, frame.columns)
     found = [name for name in frame.columns if name in codes or holds_text(frame[name])]
     for name in found:
         example = None if name in codes else number_as_text(frame[name])
         stored = f"X: column {name!r} holds numbers stored as text, such as {example!r}"
-        refuse(example, f"{stored}: convert it with pandas.to_numeric, or declare it in codes.")
+        if example:
+            raise InputError(f"{stored}: convert it with pandas.to_numeric, or declare it in codes.")
     return _chosen(frame, [name for name in frame.columns if name not in found], tuple(found))
 
 
@@ -128,13 +133,13 @@ def _chosen(frame: pd.DataFrame, numbers: Sequence[Any], *others: Any) -> Column
     return ColumnChoice(tuple(numbers), *others)
 
 
-def refuse_repeated(columns: pd.Index) -> None:
+def check_unique(columns: pd.Index) -> None:
     """Raise an InputError when two columns have one name."""
     for name in columns[columns.duplicated()]:
         raise InputError(f"X has several columns named {name!r}: column names must be unique.")
 
 
-def refuse_unknown(argument: str, names: Iterable[object], columns: Collection[object]) -> None:
+def check_known(argument: str, names: Iterable[object], columns: Collection[object]) -> None:
     """Raise an InputError that names the argument when one of the names is no column."""
     check_names(argument, "column", [name for name in names if name is not None], columns)
 
@@ -143,8 +148,8 @@ def _reason_to_leave(column: pd.Series) -> str:
     """Return why a column is not taken where the caller names none; an empty text where it is."""
     if (example := number_as_text(column)) is not None:
         reason = f"numbers stored as text, such as {example!r}: convert with pandas.to_numeric"
-        said = f"column {column.name!r} is left out: it holds {reason}, or declare it in codes."
-        warn_user(CodeWarning(said))
+        wording = f"column {column.name!r} is left out: it holds {reason}, or declare it in codes."
+        warn_user(CodeWarning(wording))
         return reason
     if not is_number(column):
         return "not a number; declare it in codes to use it"
@@ -180,11 +185,12 @@ def number_as_text(column: pd.Series) -> str | None:
     return str(decimal.iloc[0]) if len(decimal) and others <= 0.05 else None
 
 
-def refuse_outcomes(names: Sequence[object]) -> None:
+def check_no_outcomes(names: Sequence[object]) -> None:
     """Raise when a characteristic is named like next period's outcome (``*_next``)."""
     outcomes = [str(name) for name in names if str(name).endswith("_next")]
-    said = f"characteristics: {', '.join(map(repr, outcomes))} hold next period's outcomes"
-    refuse(outcomes, f"{said} and would leak the future into the model; drop them from X.")
+    wording = f"characteristics: {', '.join(map(repr, outcomes))} hold next period's outcomes"
+    if outcomes:
+        raise InputError(f"{wording} and would leak the future into the model; drop them from X.")
 
 
 def possible_leaks(characteristics: pd.DataFrame, y: np.ndarray) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import DroppedColumnWarning, check_one_of, refuse, warn_user
+from peerattn.exceptions import DroppedColumnWarning, InputError, check_one_of, warn_user
 from peerattn.panel.panel import Panel
 
 Role = Literal["characteristic", "missing", "level"]
@@ -121,9 +121,12 @@ class Design:
             message = f"no training value at all in {', '.join(map(repr, frame.columns[~known]))}: left out."
             warn_user(DroppedColumnWarning(message))
         none = "X has no characteristic with a known training value, and no code; pass at least one of them."
-        refuse(not known.any() and not codes.shape[1], none)
-        indicated, frame = frame.columns[known & gaps], frame.loc[:, known]
-        p, columns = frame.shape[1], frame.to_numpy().T
+        if not known.any() and not codes.shape[1]:
+            raise InputError(none)
+        indicated = frame.columns[known & gaps]
+        frame = frame.loc[:, known]
+        p = frame.shape[1]
+        columns = frame.to_numpy().T
         ranked = scale == "rank" and not panel.dated
         levels = {name: set(codes[name].dropna()) for name in codes.columns}
         design = cls(
@@ -216,10 +219,11 @@ def unique_names(wanted: Sequence[str]) -> list[str]:
     >>> unique_names(["a", "a_missing", "a_missing"])
     ['a', 'a_missing', 'a_missing (2)']
     """
-    taken, names = set(wanted), dict[str, str]()
+    used = set(wanted)
+    names = dict[str, str]()
     for name in wanted:
         numbered = (f"{name} ({k})" for k in count(2))
-        free = (other for other in numbered if other not in names and other not in taken)
+        free = (other for other in numbered if other not in names and other not in used)
         names[next(free) if name in names else name] = name
     return list(names)
 
@@ -235,7 +239,8 @@ def weighted_median(values: np.ndarray, weights: np.ndarray | None = None) -> fl
     if not known.any():
         return np.nan
     order = np.argsort(values[known], kind="stable")
-    ordered, cumulated = values[known][order], np.cumsum(weights[known][order])
+    ordered = values[known][order]
+    cumulated = np.cumsum(weights[known][order])
     middle = (cumulated[-1] - 1) / 2
     at = np.searchsorted(cumulated, [np.floor(middle), np.ceil(middle)], side="right")
     return float(ordered[np.minimum(at, len(ordered) - 1)].mean())
@@ -250,7 +255,8 @@ def cross_sectional_ranks(frame: pd.DataFrame, period: Any) -> np.ndarray:
     [[-0.667, 0.0, 0.0, 0.667]]
     """
     groups = frame.groupby(np.asarray(period))
-    rank, known = groups.rank().to_numpy(), groups.transform("count").to_numpy()
+    rank = groups.rank().to_numpy()
+    known = groups.transform("count").to_numpy()
     return np.nan_to_num((2 * rank - 1) / np.maximum(known, 1) - 1)
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 from scipy import sparse
 from scipy.sparse.linalg import lsqr
 
-from peerattn.exceptions import did_you_mean, extra, refuse
+from peerattn.exceptions import InputError, did_you_mean, extra
 
 BY = "×"  # between the parts of an effect, "sic×period"; "^", as in fixest, is read alike
 
@@ -60,7 +60,8 @@ def effect_labels(effects: str | Sequence[str] | None, labels: Mapping[str, Any]
         for part in parts:
             near = "" if part in labels else did_you_mean(part, labels)
             remedy = f"Name {', '.join(map(repr, labels))}, or join several by {BY!r}, such as"
-            refuse(part not in labels, f"effects: {part!r} is no label.{near} {remedy} 'firm{BY}period'.")
+            if part not in labels:
+                raise InputError(f"effects: {part!r} is no label.{near} {remedy} 'firm{BY}period'.")
         if len(parts) == 1:
             columns[name] = np.asarray(labels[parts[0]])
         else:
@@ -119,7 +120,8 @@ def estimated_effects(
     (3.0, {'A': -1.0, 'B': 2.0})
     """
     root = np.ones(len(rest)) if weight is None else np.sqrt(weight)
-    mean, place = float(np.average(rest, weights=root**2)), np.arange(len(rest))
+    mean = float(np.average(rest, weights=root**2))
+    place = np.arange(len(rest))
     found = [pd.factorize(groups[name], use_na_sentinel=False) for name in groups]
     dummies = sparse.hstack([sparse.csr_array((root, (place, code))) for code, _ in found]).tocsr()
     values = lsqr(dummies, root * (rest - mean), atol=1e-14, btol=1e-14, iter_lim=10_000)[0]

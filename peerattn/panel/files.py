@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, refuse
+from peerattn.exceptions import InputError
 from peerattn.panel.frames import as_pandas
 
 #: Endings of files that are read by period, and their formats.
@@ -32,9 +32,11 @@ class Reader:
     """Some columns of one file; rows that were passed are read from the beginning of their row group again."""
 
     def __init__(self, file: Any, schema: Any, columns: Sequence[str]) -> None:
-        self.parts, sizes = [file], [file.count_rows()]
+        self.parts = [file]
+        sizes = [file.count_rows()]
         if hasattr(file, "row_groups"):  # a scan of its own for each row group: it keeps what it has read
-            self.parts, sizes = file.split_by_row_group(), [group.num_rows for group in file.row_groups]
+            self.parts = file.split_by_row_group()
+            sizes = [group.num_rows for group in file.row_groups]
         self.starts = np.cumsum([0, *sizes])
         self.rows = self.position = int(self.starts[-1])
         self.options = {"schema": schema, "columns": list(columns), "batch_readahead": 0}
@@ -47,7 +49,8 @@ class Reader:
 
         if start < self.position:
             first = int(np.searchsorted(self.starts, start, side="right")) - 1
-            self.held, self.position = [], int(self.starts[first])
+            self.held = []
+            self.position = int(self.starts[first])
             self.batches = (b for part in self.parts[first:] for b in part.to_batches(**self.options))
         while self.position + sum(map(len, self.held)) < stop:
             while self.held and self.position + len(self.held[0]) <= start:
@@ -55,7 +58,8 @@ class Reader:
             self.held.append(next(self.batches))
         table = pa.Table.from_batches(self.held)
         frame: pd.DataFrame = table.slice(start - self.position, stop - start).to_pandas()
-        self.held, self.position = table.slice(stop - self.position).to_batches(), stop
+        self.held = table.slice(stop - self.position).to_batches()
+        self.position = stop
         return frame
 
 
@@ -107,11 +111,14 @@ def dataset_of(source: Any) -> tuple[Any, Any]:
     import pyarrow.dataset as ds
 
     wanted = "source: expected a path, a pyarrow Dataset or an iterator of frames"
-    refuse(not isinstance(source, str | Path), f"{wanted}, got {type(source).__name__}.")
+    if not isinstance(source, str | Path):
+        raise InputError(f"{wanted}, got {type(source).__name__}.")
     path = Path(source)
-    refuse(not path.exists(), f"{path}: no such file or folder.")
+    if not path.exists():
+        raise InputError(f"{path}: no such file or folder.")
     other = f"{path}: a Parquet or Arrow file can be read by period; read others whole, with read_panel."
-    refuse(path.is_file() and path.suffix.lower() not in KINDS, other)
+    if path.is_file() and path.suffix.lower() not in KINDS:
+        raise InputError(other)
     return ds.dataset(path, format=KINDS.get(path.suffix.lower(), "parquet"), partitioning="hive"), None
 
 
@@ -121,15 +128,18 @@ def _spill(frames: Iterator[Any], folder: Path) -> None:
     for number, frame in enumerate(frames):
         given = as_pandas(frame)
         other = f"source: expected an iterator of frames, got one of {type(given).__name__}."
-        refuse(not isinstance(given, pd.DataFrame), other)
+        if not isinstance(given, pd.DataFrame):
+            raise InputError(other)
         given = given.reset_index() if given.index.names != [None] else given
         given.to_parquet(folder / f"{number:08}.parquet", index=False)
-    refuse(number < 0, "source: the iterator gave no frame.")
+    if number < 0:
+        raise InputError("source: the iterator gave no frame.")
 
 
 def runs_of(files: Sequence[Any], schema: Any, period: str) -> tuple[pd.Series, list[Run]]:
     """Return where the rows of each period are: labels, one for each run of successive rows of a file."""
-    labels, runs = list[pd.Series](), list[Run]()
+    labels = list[pd.Series]()
+    runs = list[Run]()
     for number, file in enumerate(files):
         column = file.to_table(schema=schema, columns=[period]).to_pandas()[period]
         codes, found = pd.factorize(column, use_na_sentinel=False)

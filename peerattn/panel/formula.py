@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from peerattn.exceptions import check_names, checked, extra, refuse
+from peerattn.exceptions import InputError, check_names, checked, extra
 from peerattn.panel.frames import read_frame, readable
 from peerattn.panel.panel import Panel
 from peerattn.panel.reading import read_panel
@@ -57,7 +57,8 @@ def from_formula(
     left, tilde, right = formula.partition("~")
     terms, _, after = right.partition("|")
     whole = tilde and left.strip() and terms.strip()
-    refuse(not whole, f"formula: expected 'outcome ~ characteristics | codes', got {formula!r}.")
+    if not whole:
+        raise InputError(f"formula: expected 'outcome ~ characteristics | codes', got {formula!r}.")
     frame = read_frame(frame)
     frame = frame.reset_index() if frame.index.names != [None] else frame
     codes = [name for name in map(str.strip, after.split("+")) if name and name not in (firm, period)]
@@ -65,7 +66,8 @@ def from_formula(
         check_names(argument, "column", names, frame.columns)
     for fitted in ("scale(", "center(", "poly(", "bs(", "cs("):
         learns = f"formula: {fitted}...) learns from all rows, tested ones, too; put it in a Pipeline."
-        refuse(fitted in formula, learns)
+        if fitted in formula:
+            raise InputError(learns)
 
     def columns_of(side: str) -> pd.DataFrame:
         with readable(f"formula: {side!r} cannot be read"):
@@ -73,11 +75,13 @@ def from_formula(
 
     outcome = left.strip()
     y = columns_of(outcome)
-    refuse(y.shape[1] != 1, f"formula: {outcome!r} makes {y.shape[1]} columns; the outcome is one.")
-    table, taken = frame, None
+    if y.shape[1] != 1:
+        raise InputError(f"formula: {outcome!r} makes {y.shape[1]} columns; the outcome is one.")
+    table = frame
+    used = None
     if terms.strip() != ".":
         x = columns_of(terms.strip())
-        taken = list(x.columns)
+        used = list(x.columns)
         table = pd.concat([frame[[firm, period, *codes]], x.drop(columns=outcome, errors="ignore")], axis=1)
-    options |= {"firm": firm, "period": period, "codes": codes, "characteristics": taken}
+    options |= {"firm": firm, "period": period, "codes": codes, "characteristics": used}
     return read_panel(table.assign(**{outcome: y.iloc[:, 0]}), outcome=outcome, **options)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from peerattn.exceptions import InputError, extra, refuse
+from peerattn.exceptions import InputError, extra
 
 
 def as_pandas(frame: Any) -> Any:
@@ -68,7 +68,8 @@ def read_frame(source: Any) -> pd.DataFrame:
         return _read_file(Path(source))
     frame = as_pandas(source)
     wanted = f"expected a path or a frame (pandas, polars, pyarrow, DuckDB), got {type(source).__name__}."
-    refuse(not isinstance(frame, pd.DataFrame), wanted)
+    if not isinstance(frame, pd.DataFrame):
+        raise InputError(wanted)
     return frame
 
 
@@ -76,8 +77,10 @@ def _read_file(path: Path) -> pd.DataFrame:
     kind, read = _READERS.get(path.suffix.lower(), ("", ""))
     known = ", ".join(sorted(_READERS))
     named = bool(path.suffix) or path.exists()
-    refuse(named and not kind, f"{path}: unknown kind of file {path.suffix!r}; known are {known}.")
-    refuse(not path.is_file(), f"{path}: no such file.")
+    if named and not kind:
+        raise InputError(f"{path}: unknown kind of file {path.suffix!r}; known are {known}.")
+    if not path.is_file():
+        raise InputError(f"{path}: no such file.")
     tool: Any = pd
     if kind == "statistical":  # codes stay codes, dates are dates, missing values of every letter are NaN
         tool = extra("pyreadstat", "stata", f"{path.name}, a file of Stata, SAS or SPSS,")
@@ -91,7 +94,8 @@ def _read_csv(path: Path) -> pd.DataFrame:
     frame = pd.read_csv(path, na_values=["."])
     first = str(frame.columns[0]) if frame.shape[1] else ""
     single = f"{path}: has one column only, {first[:60]!r}: separate columns by commas."
-    refuse(frame.shape[1] == 1 and ";" in first, single)
+    if frame.shape[1] == 1 and ";" in first:
+        raise InputError(single)
     if first == "Unnamed: 0" and frame[first].tolist() == list(range(len(frame))):
         return frame.drop(columns=first)
     return frame

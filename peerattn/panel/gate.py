@@ -17,7 +17,6 @@ from peerattn.exceptions import (
     UnitWarning,
     checked,
     did_you_mean,
-    refuse,
     warn_user,
 )
 from peerattn.panel.columns import (
@@ -80,7 +79,8 @@ def check_panel(
     """
     known = y is not None or (isinstance(X, Panel) and X.outcomes is not None)
     required = fitting and not known and get_tags(estimator).target_tags.required
-    refuse(required, f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
+    if required:
+        raise InputError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
     given = X if isinstance(X, Panel) else as_pandas(X)
     declared = codes if fitting else estimator.code_columns_
     named = isinstance(given, pd.DataFrame | Panel)
@@ -96,7 +96,8 @@ def check_panel(
         panel = given.with_codes(declared) if names == given.columns else given
         other = not fitting and (names != given.columns or {*panel.codes} != {*declared})
         had = f"X is a Panel with columns {list(given.columns)}, of which {list(panel.codes)} are codes, but fit had "
-        refuse(other, f"{had}{list(names)} and {list(declared)}: declare the same, or pass X.X.")
+        if other:
+            raise InputError(f"{had}{list(names)} and {list(declared)}: declare the same, or pass X.X.")
     else:
         X = X if named else _numbers(estimator, given, fitting, codes)
         panel = panel_of(X, choose, firm, period, undated=undated)
@@ -120,12 +121,14 @@ def check_panel(
 def _numbers(estimator: Any, X: Any, fitting: bool, codes: Sequence[str]) -> np.ndarray:
     """Return an array that scikit-learn has checked, as it checks those of every estimator."""
     unnamed = f"codes={list(codes)} names columns, but X is an array without names: pass a DataFrame."
-    refuse(codes, unnamed)
+    if codes:
+        raise InputError(unnamed)
     options: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan", "reset": fitting}
     X = validate_data(estimator, X, **options)
     read = () if fitting else estimator.code_columns_
     array = f"X is an array, but fit read codes in {', '.join(map(repr, read))}"
-    refuse(read, f"{array}: pass a DataFrame with the columns of fit.")
+    if read:
+        raise InputError(f"{array}: pass a DataFrame with the columns of fit.")
     return np.asarray(X)
 
 
@@ -133,7 +136,8 @@ def _names(
     estimator: Any, columns: tuple[Any, ...], n_rows: int, fitting: bool, named: bool
 ) -> tuple[Any, ...]:
     """Return the names of the columns, those of fit where either side is an array; refuse other columns than those of fit."""
-    fitted, numbers = columns if fitting else estimator.column_names_, tuple(range(len(columns)))
+    fitted = columns if fitting else estimator.column_names_
+    numbers = tuple(range(len(columns)))
     if named and len({*columns}) == len(columns):  # scikit-learn knows names of text only
         text = all(isinstance(name, str) for name in columns)
         try:
@@ -141,12 +145,15 @@ def _names(
             validate_data(estimator, frame, reset=fitting, skip_check_array=True)
         except ValueError as error:
             raise InputError(f"{_other_columns(fitted, columns)}{error}") from error
-    what, shape = "sample" if columns else "feature", (n_rows, len(columns))
-    refuse(0 in shape, f"X has 0 {what}(s) (shape={shape}) while a minimum of 1 is required.")
+    what = "sample" if columns else "feature"
+    shape = (n_rows, len(columns))
+    if 0 in shape:
+        raise InputError(f"X has 0 {what}(s) (shape={shape}) while a minimum of 1 is required.")
     if fitted is None:
         return numbers
     had = f"X has columns {list(columns)}, but fit had {list(fitted)}"
-    refuse(columns not in (fitted, numbers), f"{had}: pass the same columns in the same order.")
+    if columns not in (fitted, numbers):
+        raise InputError(f"{had}: pass the same columns in the same order.")
     return tuple(fitted)
 
 
@@ -156,12 +163,12 @@ def _other_columns(fitted: Sequence[Any] | None, have: Sequence[Any]) -> str:
         return ""
     lacks = [name for name in fitted if name not in have]
     more = [name for name in have if name not in fitted]
-    said = [f"it has {', '.join(map(repr, more))} besides"] if more else []
+    wording = [f"it has {', '.join(map(repr, more))} besides"] if more else []
     if lacks:
-        said.insert(0, f"it lacks {', '.join(map(repr, lacks))}{did_you_mean(lacks[0], more).rstrip('.')}")
-    differ = "; ".join(said) or "their order is another"
-    shown = ", ".join(map(str, fitted))
-    return f"The columns of X differ from those passed to fit: {differ}. Pass X[[...]] with {shown}. "
+        wording.insert(0, f"it lacks {', '.join(map(repr, lacks))}{did_you_mean(lacks[0], more).rstrip('.')}")
+    differ = "; ".join(wording) or "their order is another"
+    listed = ", ".join(map(str, fitted))
+    return f"The columns of X differ from those passed to fit: {differ}. Pass X[[...]] with {listed}. "
 
 
 def examine(
@@ -186,9 +193,9 @@ def examine(
     if panel.examined:
         return panel
     if leaks := possible_leaks(panel.characteristics, panel.outcomes):
-        said = f"{', '.join(map(repr, leaks))}: correlation with the outcome {panel.outcome!r} is above {LEAK_CORRELATION} in "
-        said += "absolute value. Is it known at the time of the row, and not the outcome itself?"
-        warn_user(PossibleLeakWarning(said))
+        wording = f"{', '.join(map(repr, leaks))}: correlation with the outcome {panel.outcome!r} is above {LEAK_CORRELATION} in "
+        wording += "absolute value. Is it known at the time of the row, and not the outcome itself?"
+        warn_user(PossibleLeakWarning(wording))
     usual = np.nanmedian(np.abs(panel.outcomes))
     if usual > PER_CENT and named_like_return(panel.outcome):
         message = f"outcome {panel.outcome!r} is named like a return and has a median size of {usual:.3g}: "
@@ -198,16 +205,19 @@ def examine(
     if same:
         message = "the same value in all rows; leave out, or is it the right column?"
         warn_user(UnitWarning(f"{', '.join(map(repr, same))}: {message}"))
-    firm, codes = panel.firm, panel.codes[list(learned)]
+    firm = panel.firm
+    codes = panel.codes[list(learned)]
     if learned and {*learned} <= {*getattr(universe, "columns", ())}:
         options: dict[str, Any] = {"firm": names[0], "period": names[1], "undated": True}
         others = as_panel(universe, codes=list(learned), characteristics=(), **options)
         if others.firm is not None:
-            firm, codes = firm.append(others.firm), pd.concat([codes, others.codes])
+            firm = firm.append(others.firm)
+            codes = pd.concat([codes, others.codes])
     n_firms = firm.nunique()
     for name, levels in codes.nunique().items():
         identity = f"code {name!r} has {levels} levels for {n_firms} firms, nearly one a firm: it is an identity, not a group."
         remedy = "Drop it, or use a coarser one (of SIC codes the first two digits, say)."
         origin = "codes" if name in declared else "X"
-        refuse(n_firms >= 10 and levels >= IDENTITY_SHARE * n_firms, f"{origin}: {identity} {remedy}")
+        if n_firms >= 10 and levels >= IDENTITY_SHARE * n_firms:
+            raise InputError(f"{origin}: {identity} {remedy}")
     return replace(panel, examined=True)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, LabelWarning, checked, did_you_mean, refuse, warn_user
+from peerattn.exceptions import InputError, LabelWarning, checked, did_you_mean, warn_user
 from peerattn.panel.time_order import in_time, plain, span_of
 
 #: Columns that carry firm or period in the usual sources.
@@ -73,10 +73,12 @@ def panel_labels(
     near = "".join(did_you_mean(name, [*map(str, X.index.names), *map(str, columns)]) for name in missing)
     if len(missing) == 2:
         two = f"X has a two-level index named {list(X.index.names)}, but firm={firm!r} and period={period!r} were expected"
-        refuse(X.index.nlevels == 2, f"{two}: rename the levels, or pass their names as firm= and period=.")
+        if X.index.nlevels == 2:
+            raise InputError(f"{two}: rename the levels, or pass their names as firm= and period=.")
         neither = f"X carries neither firm={firm!r} nor period={period!r}, as index level or column"
         named = columns and (firm, period) != ("firm", "period")
-        refuse(named, f"{neither}. Columns: {columns[:12]}.{near}")
+        if named:
+            raise InputError(f"{neither}. Columns: {columns[:12]}.{near}")
         return None
     if missing and not (undated and missing == [period]):
         one = f"X carries {next(iter(found))!r} but no {missing[0]!r}: a panel needs both, as index levels or columns"
@@ -85,7 +87,8 @@ def panel_labels(
     for name, labels in found.items():
         absent = np.flatnonzero(labels.isna() | np.asarray(labels.astype(object) == ""))
         where = f"{len(absent)} rows (first: row {absent[:1].sum()})"
-        refuse(len(absent), f"{name!r} is missing in {where}: every row needs one.")
+        if len(absent):
+            raise InputError(f"{name!r} is missing in {where}: every row needs one.")
     firms = found[firm]
     if isinstance(firms, pd.CategoricalIndex):  # an order of firms means nothing here
         firms = firms.astype(firms.categories.dtype)
@@ -96,11 +99,11 @@ def panel_labels(
 
 def warn_of_labels(columns: Iterable[object]) -> None:
     """Warn where columns of a frame without labels look like them."""
-    alike = [name for name in map(str, columns) if _LABEL.fullmatch(name)]
-    if alike:
-        said = f"X has no 'firm' and no 'period' and is taken as one cross-section, but {', '.join(map(repr, alike))} "
-        said += f"{'look' if len(alike) > 1 else 'looks'} like labels: name them with firm= and period=."
-        warn_user(LabelWarning(said))
+    matching = [name for name in map(str, columns) if _LABEL.fullmatch(name)]
+    if matching:
+        wording = f"X has no 'firm' and no 'period' and is taken as one cross-section, but {', '.join(map(repr, matching))} "
+        wording += f"{'look' if len(matching) > 1 else 'looks'} like labels: name them with firm= and period=."
+        warn_user(LabelWarning(wording))
 
 
 @checked
@@ -132,12 +135,13 @@ def find_period(label: object, periods: pd.Index) -> Any:
     if len(matches) == 1:
         found = matches[0]
         return found.item() if isinstance(found, np.generic) else found
-    shown = [_spell(p) for p in periods.sort_values()]
+    listed = [_spell(p) for p in periods.sort_values()]
     several = f"{len(matches)} periods ({', '.join(map(_spell, matches[:3]))}, ...)"
-    refuse(len(matches) > 1, f"period {_spell(label)!r} means {several}: name one.")
-    span = f"periods run from {shown[0]} to {shown[-1]}" if shown else "there are no periods"
-    span = f"the only period is {shown[0]}" if len(shown) == 1 else span
-    raise InputError(f"unknown period {_spell(label)!r}: {span}.{did_you_mean(_spell(label), shown)}")
+    if len(matches) > 1:
+        raise InputError(f"period {_spell(label)!r} means {several}: name one.")
+    span = f"periods run from {listed[0]} to {listed[-1]}" if listed else "there are no periods"
+    span = f"the only period is {listed[0]}" if len(listed) == 1 else span
+    raise InputError(f"unknown period {_spell(label)!r}: {span}.{did_you_mean(_spell(label), listed)}")
 
 
 def _spell(label: object) -> str:
@@ -187,14 +191,16 @@ def within_or_before(periods: pd.Index, until: Any) -> np.ndarray:
     >>> within_or_before(pd.Index([200005, 200101]), 2000).tolist()
     [True, False]
     """
-    span, (starts, _) = span_of(until), _times(periods)
+    span = span_of(until)
+    (starts, _) = _times(periods)
     if span is not None and not starts.hasnans:
         end = until.tz_localize(None) if isinstance(until, pd.Timestamp) else span.end_time
         return np.asarray(starts <= end)
     numbers = pd.api.types.is_integer_dtype(periods.dtype) and isinstance(until, int | np.integer)
     texts = isinstance(until, str) and periods.inferred_type == "string"
     such = f"{until!r} cannot be compared with the periods of X (such as {', '.join(map(repr, periods[:1]))})"
-    refuse(not numbers and not texts, f"{such}: convert it to their type.")
+    if not numbers and not texts:
+        raise InputError(f"{such}: convert it to their type.")
     return np.asarray(periods <= until)
 
 

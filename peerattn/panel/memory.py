@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from peerattn.exceptions import refuse
+from peerattn.exceptions import InputError
 
 _LIMIT = Path("/sys/fs/cgroup/memory.max")
 _USED = Path("/sys/fs/cgroup/memory.current")
@@ -26,11 +26,12 @@ def available_memory() -> int | None:
         return free
 
 
-def refuse_memory(needed: float, what: str, advice: str) -> None:
+def check_memory(needed: float, what: str, advice: str) -> None:
     """Raise where ``needed`` bytes are more than there are; ``advice`` says what would fit."""
     free = available_memory()
     sizes = f"about {_size(needed)} of memory, and {_size(free or 0)} are free"
-    refuse(free is not None and needed > free, f"{what} would take {sizes}: {advice}")
+    if free is not None and needed > free:
+        raise InputError(f"{what} would take {sizes}: {advice}")
 
 
 def _size(n_bytes: float) -> str:

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, refuse
+from peerattn.exceptions import InputError
 from peerattn.panel.codes import canonical_codes
-from peerattn.panel.columns import ColumnChoice, is_number, refuse_unknown
+from peerattn.panel.columns import ColumnChoice, check_known, is_number
 from peerattn.panel.frames import as_pandas
 from peerattn.panel.labels import panel_labels
 
@@ -163,57 +163,65 @@ class Panel:
         values = values.squeeze(axis=1) if isinstance(values, pd.DataFrame) else values
         at = self.positions(values, name)
         text = f"{name} is the text {values!r}: pass the column itself, and X without it."
-        refuse(isinstance(values, str), text)
+        if isinstance(values, str):
+            raise InputError(text)
         numbers = floats(values, f"{name} must hold numbers: {{error}}")
         numbers = numbers[:, 0] if numbers.shape == (len(self), 1) else numbers
         other = f"{name} has shape {numbers.shape}, but X has {len(self)} rows: pass one value for each row."
-        refuse(numbers.shape != (len(self),), other)
+        if numbers.shape != (len(self),):
+            raise InputError(other)
         return numbers[at]
 
     def positions(self, values: Any, name: str) -> np.ndarray:
         """Return the position of the value of each of the panel's rows."""
         if self.firm is None or not isinstance(values, pd.Series):
             return self.order
-        have, own = values.index, self.index
+        have = values.index
+        own = self.index
         if have.nlevels == 2:
             return self._positions_by_label(values, name)
         comparable = len(have) == len(own) and have.nlevels == own.nlevels and have.is_unique
         moved = comparable and not have.equals(own) and (have.get_indexer(own) >= 0).all()
         remedy = f"{name}.loc[X.index] puts them in order; pass an array to match by position."
-        refuse(moved, f"{name} carries the index labels of X in another order: {remedy}")
+        if moved:
+            raise InputError(f"{name} carries the index labels of X in another order: {remedy}")
         return self.order
 
     def _positions_by_label(self, values: pd.Series, name: str) -> np.ndarray:
         names = list(values.index.names)
         ours = [each for each in (self.names, ("firm", "period")) if set(names) == {*each}]
         others = f"{name} has index levels {names}, but X's labels are {list(self.names)}"
-        refuse(not ours and names != [None, None], f"{others}: use the same names.")
+        if not ours and names != [None, None]:
+            raise InputError(f"{others}: use the same names.")
         labels = panel_labels(values, *ours[0]) if ours else None
         index: Any = values.index if labels is None else labels.pairs
         readings = [index] if ours else [index, index.swaplevel()]
         for have in readings:
             twice = have[have.duplicated()].unique()
-            refuse(len(twice), f"{name} has duplicated (firm, period) labels, such as {_pairs(twice)}.")
+            if len(twice):
+                raise InputError(f"{name} has duplicated (firm, period) labels, such as {_pairs(twice)}.")
         found = [have.get_indexer(self.labels) for have in readings]
         fitting = [at for at in found if len(values) == len(self) and (at >= 0).all()]
         both = f"{name} has an index without names, which can be read as (firm, period) and as (period, firm): name its levels"
         apart = len(fitting) > 1 and (fitting[0] != fitting[1]).any()
-        refuse(apart, f"{both} {self.names[0]!r} and {self.names[1]!r}.")
+        if apart:
+            raise InputError(f"{both} {self.names[0]!r} and {self.names[1]!r}.")
         if fitting:
             return fitting[0]
-        missing, extra = self.labels[found[0] < 0], readings[0][self.labels.get_indexer(readings[0]) < 0]
-        said = [f"{name} lacks {_pairs(missing)}"] if len(missing) else []
-        said += [f"{name} has {_pairs(extra)}, which X lacks"] if len(extra) else []
+        missing = self.labels[found[0] < 0]
+        extra = readings[0][self.labels.get_indexer(readings[0]) < 0]
+        wording = [f"{name} lacks {_pairs(missing)}"] if len(missing) else []
+        wording += [f"{name} has {_pairs(extra)}, which X lacks"] if len(extra) else []
         other = f"the labels of {name} are not those of X ({len(values)} against {len(self)} rows)"
         remedy = "Select both from one frame, or pass an array to match by position."
-        raise InputError(f"{other}: {'; '.join(said)}. {remedy}")
+        raise InputError(f"{other}: {'; '.join(wording)}. {remedy}")
 
     def with_codes(self, codes: Sequence[Any]) -> Panel:
         """Return the panel with these columns as codes, too."""
         more = [name for name in codes if name not in self.codes]
         if not more:
             return self
-        refuse_unknown("codes", more, self.columns)
+        check_known("codes", more, self.columns)
         added = [canonical_codes(self.characteristics[name]) for name in more]
         made = pd.concat([self.codes, *added], axis=1)
         made = made[[name for name in self.columns if name in made]]
@@ -227,9 +235,10 @@ class Panel:
             return replace(self, outcomes=None)
         y = as_pandas(y)
         values = self.align(y, name)
-        refuse_infinity(values, name)
+        check_finite(values, name)
         unknown = np.isnan(values).all() and self.firm is not None
-        refuse(unknown, f"{name} has no known value: all {len(values)} are NaN.")
+        if unknown:
+            raise InputError(f"{name} has no known value: all {len(values)} are NaN.")
         return replace(self, outcomes=values, outcome=str(getattr(y, "name", None) or self.outcome))
 
     def __repr__(self) -> str:
@@ -267,24 +276,28 @@ def panel_digest(panel: Panel) -> str:
 LARGEST = 1e60
 
 
-def refuse_infinity(values: np.ndarray, name: str) -> None:
+def check_finite(values: np.ndarray, name: str) -> None:
     """Raise where an outcome is infinite, or too large to compute with."""
     infinite = int(np.isinf(values).sum())
-    refuse(infinite, f"{name} contains infinity in {infinite} rows: use NaN where it is unknown.")
+    if infinite:
+        raise InputError(f"{name} contains infinity in {infinite} rows: use NaN where it is unknown.")
     largest = np.max(np.abs(values), initial=0.0, where=~np.isnan(values))
     size = f"{name} holds values up to {largest:.3g} in size, more than {LARGEST:g}: choose a larger unit."
-    refuse(largest > LARGEST, size)
+    if largest > LARGEST:
+        raise InputError(size)
 
 
 def as_float(column: pd.Series) -> np.ndarray:
     """Return a characteristic as numbers, finite or NaN."""
-    said = f"column {column.name!r} of X holds {column.dtype}: a characteristic is a number, a code is text or a category."
-    refuse(column.dtype != object and not is_number(column), said)
-    values = floats(column, said)
+    wording = f"column {column.name!r} of X holds {column.dtype}: a characteristic is a number, a code is text or a category."
+    if column.dtype != object and not is_number(column):
+        raise InputError(wording)
+    values = floats(column, wording)
     infinite = np.flatnonzero(np.isinf(values))
     where = f"in column {column.name!r} ({len(infinite)} rows, first: row {infinite[:1].sum()})"
-    refuse(len(infinite), f"X contains infinity {where}: replace it by NaN (missing) or by a number.")
-    refuse_infinity(values, f"column {column.name!r} of X")
+    if len(infinite):
+        raise InputError(f"X contains infinity {where}: replace it by NaN (missing) or by a number.")
+    check_finite(values, f"column {column.name!r} of X")
     return values
 
 

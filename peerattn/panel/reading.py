@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, WrongType, checked, refuse
+from peerattn.exceptions import InputError, WrongType, checked
 from peerattn.panel.codes import canonical_codes
-from peerattn.panel.columns import ColumnChoice, all_columns, choose_columns, is_number, refuse_unknown
+from peerattn.panel.columns import ColumnChoice, all_columns, check_known, choose_columns, is_number
 from peerattn.panel.frames import as_pandas, read_frame
 from peerattn.panel.labels import Labels, panel_labels
-from peerattn.panel.panel import Panel, as_float, floats, refuse_infinity
+from peerattn.panel.panel import Panel, as_float, check_finite, floats
 
 
 @contextmanager
@@ -25,15 +25,16 @@ def refusing() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        arrow, said = type(error).__module__ == "pyarrow.lib", str(error)
-        no_number = said.startswith(("could not convert", "float() argument"))
+        arrow = type(error).__module__ == "pyarrow.lib"
+        wording = str(error)
+        no_number = wording.startswith(("could not convert", "float() argument"))
         if isinstance(error, InputError) or not (arrow or no_number or isinstance(error, ValueError | OverflowError)):
             raise
         if arrow or isinstance(error, UnicodeError):
-            said = f"X holds text that is no valid Unicode: replace or drop such characters ({ascii(said)[:200]})."
+            wording = f"X holds text that is no valid Unicode: replace or drop such characters ({ascii(wording)[:200]})."
         elif no_number:
-            said = f"X and y must hold numbers (of a frame, X may hold codes as text, too): {said}"
-        raise (WrongType if isinstance(error, TypeError) else InputError)(said) from error
+            wording = f"X and y must hold numbers (of a frame, X may hold codes as text, too): {wording}"
+        raise (WrongType if isinstance(error, TypeError) else InputError)(wording) from error
 
 
 @checked
@@ -93,7 +94,8 @@ def as_panel(
     (['A', 'B'], [0.2, 0.1], True)
     """
     declared = list(dict.fromkeys([*codes, *([] if industry is None else [industry])]))
-    frame, dates = as_pandas(X), [known_at] if isinstance(known_at, str) else []
+    frame = as_pandas(X)
+    dates = [known_at] if isinstance(known_at, str) else []
 
     def choose(frame: pd.DataFrame) -> tuple[pd.DataFrame, ColumnChoice]:
         if outcome is not None:
@@ -103,41 +105,49 @@ def as_panel(
             return frame[[*choice.characteristics, *choice.codes]], choice
         if characteristics is not None:
             wanted = [*characteristics, *declared]
-            refuse_unknown("characteristics", wanted, frame.columns)
+            check_known("characteristics", wanted, frame.columns)
             frame = frame.loc[:, frame.columns.isin(wanted)]
         return frame, all_columns(frame, declared)
 
     if isinstance(X, Panel):
         both = "X is a Panel, which holds its outcome and characteristics; leave out outcome and characteristics, or pass X.X."
-        refuse(outcome is not None or characteristics, both)
-        refuse(dates, f"known_at: a Panel has no column of dates {known_at!r}; pass a Series.")
+        if outcome is not None or characteristics:
+            raise InputError(both)
+        if dates:
+            raise InputError(f"known_at: a Panel has no column of dates {known_at!r}; pass a Series.")
         panel = X.with_codes(declared)
         panel = panel if industry is None else replace(panel, industry=industry)
     else:
         if outcome is not None:
-            refuse(y is not None, "y: outcome= names a column of X; pass one of the two, not both.")
+            if y is not None:
+                raise InputError("y: outcome= names a column of X; pass one of the two, not both.")
             twice = f"outcome: {outcome!r} is already named as firm or period; name the column to predict."
-            refuse(outcome in (firm, period), twice)
+            if outcome in (firm, period):
+                raise InputError(twice)
             frame = frame.rename(columns=str) if hasattr(frame, "columns") else frame
         panel = panel_of(X, choose, firm, period, undated=undated)
         panel = replace(panel, industry=industry, description=description, outcome=outcome or panel.outcome)
         if outcome is not None:
             panel = replace(panel, outcomes=_outcome_of(frame, outcome)[panel.order])
         for name in dates:
-            refuse_unknown("known_at", [name], frame.columns)
+            check_known("known_at", [name], frame.columns)
             known_at = pd.Index(frame[name])
     if y is not None:
         panel = panel.with_outcomes(y)
     for name, values in (weights or {}).items():
         weight = panel.align(values, name)
         bad = int((~(weight >= 0)).sum())
-        refuse(bad, f"{name} must be at least 0 and known in every row; {bad} rows are not.")
+        if bad:
+            raise InputError(f"{name} must be at least 0 and known in every row; {bad} rows are not.")
         panel = replace(panel, weights={**panel.weights, name: weight})
     if known_at is None:
         return panel
     known_at = as_pandas(known_at)
-    at, n, rows = panel.positions(known_at, "known_at"), len(known_at), len(panel)
-    refuse(n != rows, f"known_at has {n} values for {rows} rows of X: one for each row is expected.")
+    at = panel.positions(known_at, "known_at")
+    n = len(known_at)
+    rows = len(panel)
+    if n != rows:
+        raise InputError(f"known_at has {n} values for {rows} rows of X: one for each row is expected.")
     return replace(panel, known_at=pd.Index(known_at)[at])
 
 
@@ -198,12 +208,13 @@ def read_panel(
     """
     frame = read_frame(source).rename(columns=str)
     what = f"{source}: the file" if isinstance(source, str | Path) else "the frame"
-    refuse(not len(frame), f"{what} has no rows.")
+    if not len(frame):
+        raise InputError(f"{what} has no rows.")
     names = [*frame.columns, *(str(n) for n in frame.index.names if n is not None)]
     named: dict[str, Any] = {"firm": firm, "period": period, "outcome": outcome, "industry": industry}
     named["known_at"] = known_at
     for argument, name in named.items():
-        refuse_unknown(argument, [name], names)
+        check_known(argument, [name], names)
     panel = as_panel(frame, characteristics=characteristics, codes=codes, description=description, **named)
     return replace(panel, index=panel.X.index)
 
@@ -217,15 +228,18 @@ def panel_of(
     undated: bool = False,
 ) -> Panel:
     """Return the panel of a frame or matrix; ``choose`` is shown the frame without labels, and returns what is taken of it."""
-    frame, labels = as_pandas(X), None
+    frame = as_pandas(X)
+    labels = None
     if isinstance(frame, pd.DataFrame):
         labels = panel_labels(frame, firm, period, undated=undated)
         frame = frame if labels is None else frame.drop(columns=list(labels.in_columns))
     else:
         frame = pd.DataFrame(floats(frame, "X must be a frame or a matrix of numbers: {error}"))
-        refuse(np.ndim(X) != 2, f"X must be a frame or a matrix of numbers, got {np.ndim(X)} dimensions.")
+        if np.ndim(X) != 2:
+            raise InputError(f"X must be a frame or a matrix of numbers, got {np.ndim(X)} dimensions.")
     frame, choice = choose(frame)
-    refuse(not len(frame), "X has no rows.")
+    if not len(frame):
+        raise InputError("X has no rows.")
     rows = pd.RangeIndex(len(frame))
     order = np.arange(len(frame)) if labels is None else _canonical_order(labels)
     numbers = {name: as_float(frame[name])[order] for name in choice.characteristics}
@@ -259,7 +273,7 @@ def _outcome_of(frame: pd.DataFrame, outcome: str) -> np.ndarray:
         held = f"outcome: column {outcome!r} holds {kind}{such}, not numbers"
         raise InputError(f"{held}: convert it with pandas.to_numeric.")
     values = frame[outcome].to_numpy(dtype=float, na_value=np.nan)
-    refuse_infinity(values, outcome)
+    check_finite(values, outcome)
     return values
 
 
@@ -267,8 +281,8 @@ def _canonical_order(labels: Labels) -> np.ndarray:
     """Return the order of rows by period, then firm, in which each row's label must be its own."""
     repeated = labels.pairs[labels.pairs.duplicated()]
     if len(repeated):
-        shown = ", ".join(f"({f}, {p})" if labels.dated else str(f) for f, p in repeated.unique()[:3])
-        duplicated = f"X has {len(repeated)} duplicated (firm, period) rows, such as {shown}"
+        listed = ", ".join(f"({f}, {p})" if labels.dated else str(f) for f, p in repeated.unique()[:3])
+        duplicated = f"X has {len(repeated)} duplicated (firm, period) rows, such as {listed}"
         raise InputError(f"{duplicated}: keep one row for each firm and period.")
     try:
         firm_rank = pd.factorize(labels.firm, sort=True)[0]

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, checked, refuse
-from peerattn.panel.columns import ColumnChoice, choose_columns, refuse_unknown
+from peerattn.exceptions import InputError, checked
+from peerattn.panel.columns import ColumnChoice, check_known, choose_columns
 from peerattn.panel.files import Reader, Run, dataset_of, runs_of, schema_of
 from peerattn.panel.frames import readable
 from peerattn.panel.labels import panel_labels
-from peerattn.panel.memory import refuse_memory
+from peerattn.panel.memory import check_memory
 from peerattn.panel.panel import Panel
 from peerattn.panel.reading import as_panel
 from peerattn.processes import share
@@ -67,8 +67,9 @@ class StoredPanel:
 
     def read(self, at: Iterable[int]) -> Iterator[Panel]:
         """Yield the panels of the periods in these places; forwards is fastest."""
-        taken, codes = self.choice.characteristics, self.choice.codes
-        columns = [self.options["firm"], self.options["period"], self.outcome, *taken, *codes]
+        used = self.choice.characteristics
+        codes = self.choice.codes
+        columns = [self.options["firm"], self.options["period"], self.outcome, *used, *codes]
         columns = [name for name in dict.fromkeys(columns) if name is not None]
         readers: dict[int, Reader] = {}
         for place in at:
@@ -101,17 +102,19 @@ class StoredPanel:
             Where it does not fit into memory, or one cross-section has more rows than ``training_rows``.
         """
         at = self.sampled[share()]
-        n, rows = len(self.choice.characteristics), int(self.sizes[at].sum())
+        n = len(self.choice.characteristics)
+        rows = int(self.sizes[at].sum())
         per_row = 8 * COPIES_OF_FIT * max(n, 1)
         advice = "pass training_rows= to scan_panel, a sample of whole periods, or fewer characteristics"
         reckoned = f"{advice}; {per_row:,} bytes are reckoned for a row."
-        refuse_memory(rows * per_row, f"fit on {rows:,} rows of {n} characteristics", reckoned)
+        check_memory(rows * per_row, f"fit on {rows:,} rows of {n} characteristics", reckoned)
         return joined(list(self.read(at)))
 
     @property
     def sampled(self) -> np.ndarray:
         """Places of the periods that ``fit`` reads: the first, the last, and others at even distances."""
-        T, most = len(self.periods), self.training_rows
+        T = len(self.periods)
+        most = self.training_rows
         if most is None or len(self) <= most:
             return np.arange(T)
         for count in range(min(T, most // max(1, int(self.sizes.min()))), 0, -1):
@@ -135,10 +138,12 @@ class StoredPanel:
         names = list(self.choice.characteristics)
         small = all(str(self.schema.field(name).type) in _SINGLE for name in names)
         folder = tempfile.TemporaryDirectory(prefix="peerattn-", ignore_cleanup_errors=True)
-        path, shape = Path(folder.name, "characteristics"), (max(len(names), 1), len(self))
+        path = Path(folder.name, "characteristics")
+        shape = (max(len(names), 1), len(self))
         with readable(f"{path}: cannot be written", kinds=(OSError, ValueError)):
             matrix = np.memmap(path, "float32" if small else "float64", "w+", shape=shape)
-            panels, start = [], 0
+            panels = []
+            start = 0
             for panel in self:
                 matrix[: len(names), start : start + len(panel)] = panel.characteristics[names].to_numpy().T
                 panels.append(replace(panel, characteristics=panel.characteristics[[]]))
@@ -221,14 +226,16 @@ def scan_panel(
     with readable(f"{source}: cannot be read by period", kinds=(pa.ArrowException, OSError, ValueError)):
         dataset, folder = dataset_of(source)
         files = [file for file in dataset.get_fragments() if file.count_rows()]
-        refuse(not files, f"{source}: the panel has no rows.")
+        if not files:
+            raise InputError(f"{source}: the panel has no rows.")
         schema, wrong = schema_of(dataset, files)
         named = {"firm": firm, "period": period, "outcome": outcome, "industry": industry}
         for argument, name in named.items():
-            refuse_unknown(argument, [name], schema.names)
+            check_known(argument, [name], schema.names)
         for name in [firm, period, outcome, *(characteristics or ())]:
             kinds = wrong.get(str(name))
-            refuse(kinds, f"column {name!r} holds {kinds}: write one type in all files.")
+            if kinds:
+                raise InputError(f"column {name!r} holds {kinds}: write one type in all files.")
         first = Reader(files[0], schema, schema.names).take(0, min(_FIRST, files[0].count_rows()))
         chosen: dict[str, Any] = {"outcome": outcome, "characteristics": characteristics}
         chosen["codes"] = [*dict.fromkeys([*codes, *([industry] if industry else [])])]

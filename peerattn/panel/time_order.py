@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, refuse
+from peerattn.exceptions import InputError
 
 _YEAR = re.compile(r"(?<!\d)(1[89]|2[01])\d\d(?!\d)")  # anywhere in a text
 
@@ -52,7 +52,8 @@ def in_time(periods: pd.Index, name: str = "period", *, check: bool = True) -> p
         categories = in_time(periods.categories, name, check=bool(periods.ordered) and check)
         mixed = f"{name!r} holds ordered categories in another order than their labels ({_first(periods.categories)})"
         remedy = "convert it to dates, or to integers with .cat.codes."
-        refuse(periods.ordered and not categories.is_monotonic_increasing, f"{mixed}: {remedy}")
+        if periods.ordered and not categories.is_monotonic_increasing:
+            raise InputError(f"{mixed}: {remedy}")
         return in_time(categories.take(periods.codes), name, check=check)
     periods = plain(periods).infer_objects()
     if periods.inferred_type == "date":
@@ -97,10 +98,12 @@ def _check_order(unique: pd.Index, name: str) -> None:
     spans = [span_of(label) for label in ordered]
     text = f"{name!r} holds text that names no dates with the year in four digits ({_first(unique)}), so that its order is not"
     remedy = "convert it to dates, or to integers in the order of time."
-    refuse(None in spans and len(ordered) > 1, f"{text} known: {remedy}")
+    if None in spans and len(ordered) > 1:
+        raise InputError(f"{text} known: {remedy}")
     starts = [span.asfreq("s", "start").ordinal for span in spans if span is not None]
     other = f"{name!r} holds text whose alphabetical order is not the order of time ({_first(unique)}): convert it with"
-    refuse(starts != sorted(starts), f"{other} pandas.to_datetime, or to integers.")
+    if starts != sorted(starts):
+        raise InputError(f"{other} pandas.to_datetime, or to integers.")
 
 
 def span_of(label: object) -> pd.Period | None:
@@ -129,14 +132,14 @@ def kind_of(labels: pd.Index) -> str:
     return "yyyymm" if whole and labels.min() >= 100_000 else labels.inferred_type
 
 
-def refuse_incomparable(asked: pd.Index, known: pd.Index) -> None:
+def check_comparable(requested: pd.Index, known: pd.Index) -> None:
     """Raise where the periods of a call are of another kind than those of fit; whole numbers above 10,000 are counters."""
-    if not (len(asked) and len(known)):
+    if not (len(requested) and len(known)):
         return
-    kinds = {kind_of(asked), kind_of(known)}
-    counters = kinds == {"integer", "yyyymm"} and min(asked.max(), known.max()) > 10_000
+    kinds = {kind_of(requested), kind_of(known)}
+    counters = kinds == {"integer", "yyyymm"} and min(requested.max(), known.max()) > 10_000
     if len(kinds) > 1 and not counters:
-        ours, theirs = (f"{each.tolist()[0]!r} ({kind_of(each)})" for each in (known, asked))
+        ours, theirs = (f"{each.tolist()[0]!r} ({kind_of(each)})" for each in (known, requested))
         raise InputError(
             f"periods of X such as {theirs} cannot be compared with those of fit, such as {ours}: give them one type."
         )

@@ -71,10 +71,10 @@ def formatted(cell: Cell, spec: str) -> str:
     number = float(cell)  # type: ignore[arg-type]
     if math.isnan(number):
         return "n/a"
-    shown = format(number, spec).removesuffix(".")  # "#.4g" keeps zeros, and leaves a point behind 1234
-    if "e+0" in shown and abs(number) < 1e7:  # 1.29e+03 is 1,290
-        shown = f"{float(shown):,.0f}"
-    return shown[1:] if shown.startswith("-") and not any(c in "123456789inf" for c in shown) else shown
+    displayed = format(number, spec).removesuffix(".")  # "#.4g" keeps zeros, and leaves a point behind 1234
+    if "e+0" in displayed and abs(number) < 1e7:  # 1.29e+03 is 1,290
+        displayed = f"{float(displayed):,.0f}"
+    return displayed[1:] if displayed.startswith("-") and not any(c in "123456789inf" for c in displayed) else displayed
 
 
 def text_width(text: str) -> int:

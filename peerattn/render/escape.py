@@ -106,10 +106,10 @@ def figure_text(text: object, length: int | None = None) -> str:
     >>> figure_text("US$ 5_% $"), figure_text("International Business Machines", 12)
     ('US\\$ 5_% \\$', 'Internation…')
     """
-    shown = printable(text)
-    if length is not None and len(shown) > length:
-        shown = shown[: length - 1] + "…"
-    return shown.replace("$", r"\$")
+    displayed = printable(text)
+    if length is not None and len(displayed) > length:
+        displayed = displayed[: length - 1] + "…"
+    return displayed.replace("$", r"\$")
 
 
 def csv_text(text: object) -> str:

@@ -76,7 +76,8 @@ def weight_colours(*, signed: bool = False) -> LinearSegmentedColormap:
     """
     from matplotlib.colors import LinearSegmentedColormap, to_rgb
 
-    blue, orange = to_rgb("#2177c9"), to_rgb("#d2691e")
+    blue = to_rgb("#2177c9")
+    orange = to_rgb("#d2691e")
     stops = [(0.0, (*blue, 0.0)), (1.0, (*blue, 1.0))]
     if signed:
         stops = [(0.0, (*orange, 1.0)), (0.5, (*orange, 0.0)), (0.5, (*blue, 0.0)), (1.0, (*blue, 1.0))]

@@ -130,19 +130,19 @@ def page(
     >>> "&lt;b&gt;Firms&lt;/b&gt;" in text, "<script" in text
     (True, False)
     """
-    taken: dict[str, Section] = {}  # by anchor
+    used: dict[str, Section] = {}  # by anchor
     for section in sections:
         anchor = section.anchor
-        while anchor in taken:
+        while anchor in used:
             anchor += "-again"
-        taken[anchor] = section
+        used[anchor] = section
     frames = [block for section in sections for block in section.blocks if isinstance(block, Frame)]
     return template("peerattn.render").render(
         title=title,
         lead=lead,
         opening=opening,
         facts=facts or {},
-        sections=taken,
+        sections=used,
         footer=footer,
         scripts=sorted({f"'{digest}'" for frame in frames for digest in frame.scripts}),
         style=(files("peerattn.render") / "page.css").read_text(encoding="utf-8"),

@@ -38,7 +38,9 @@ def progress_bar(label: str | None, total: int, done: int = 0) -> Iterator[Calla
     if label is None:
         yield lambda note, steps=1: None
         return
-    stream, start, now = sys.stderr, time.monotonic(), done
+    stream = sys.stderr
+    start = time.monotonic()
+    now = done
     terminal = stream.isatty()
 
     def advance(note: str, steps: int = 1) -> None:

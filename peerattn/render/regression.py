@@ -52,7 +52,7 @@ class Regression(Shown):
     notes: Sequence[str] = ()
     effects: Sequence[str] = ()
     _below: ClassVar[Parentheses] = "std_errors"  # each coefficient, in the table of a paper
-    _shown: ClassVar[str] = "summary"
+    _displayed: ClassVar[str] = "summary"
 
     @property
     def tstats(self) -> pd.Series:
@@ -90,21 +90,21 @@ class Regression(Shown):
         notes = [f"{self.nobs:,} observations{fit}.", *self._footnotes()]
         return Table(self.title, heads, rows, formats=formats, footnotes=notes)
 
-    def to_latex(self, path: str | os.PathLike[str] | None = None, *, label: str = "", **shown: Any) -> str:
+    def to_latex(self, path: str | os.PathLike[str] | None = None, *, label: str = "", **observed: Any) -> str:
         """Return the table of a paper in LaTeX (booktabs), and write it where a path is given; see :func:`regression_table`."""
-        return self._in_paper(shown).to_latex(path, label=label)
+        return self._in_paper(observed).to_latex(path, label=label)
 
-    def to_markdown(self, path: str | os.PathLike[str] | None = None, **shown: Any) -> str:
+    def to_markdown(self, path: str | os.PathLike[str] | None = None, **observed: Any) -> str:
         """Return the table of a paper in Markdown, and write it where a path is given; see :func:`regression_table`."""
-        return self._in_paper(shown).to_markdown(path)
+        return self._in_paper(observed).to_markdown(path)
 
-    def _in_paper(self, shown: dict[str, Any]) -> Table:
-        return regression_table(self, **{"parentheses": self._below} | shown)
+    def _in_paper(self, observed: dict[str, Any]) -> Table:
+        return regression_table(self, **{"parentheses": self._below} | observed)
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{name}={value:.4g}" for name, value in list(self.params.items())[:4])
+        observed = ", ".join(f"{name}={value:.4g}" for name, value in list(self.params.items())[:4])
         more = ", ..." if len(self.params) > 4 else ""
-        return f"{type(self).__name__}({shown}{more}, nobs={self.nobs:,})"
+        return f"{type(self).__name__}({observed}{more}, nobs={self.nobs:,})"
 
 
 def estimates(names: Any, *columns: Any) -> dict[str, Any]:
@@ -214,8 +214,8 @@ def regression_table(
         rows += [[head, *below] for head, below in zip((labels.get(name, name), ""), zip(*cells))]
     fits = not all(np.isnan(result.rsquared) for result in columns.values())
     figures: list[dict[str, Any]] = [{"Observations": each.nobs} for each in columns.values()]
-    for shown, each in zip(figures, columns.values()):
-        shown |= ({"R²": each.rsquared} if fits else {}) | each._figures()
+    for observed, each in zip(figures, columns.values()):
+        observed |= ({"R²": each.rsquared} if fits else {}) | each._figures()
     for name in dict.fromkeys(key for each in figures for key in each):
         rows.append([name, *(_figure(each.get(name), 3 if name == "R²" else 2) for each in figures)])
     marks = ", ".join(f"{'*' * (k + 1)} p < {level:g}" for k, level in enumerate(levels))
@@ -225,23 +225,23 @@ def regression_table(
     return Table(title, ("", *columns), rows, alignment="l" + "r" * len(columns), footnotes=notes)
 
 
-def _of_columns(said: Mapping[str, list[str]]) -> list[str]:
+def _of_columns(wording: Mapping[str, list[str]]) -> list[str]:
     """Return each note once, with the heads of its columns before it where it is not that of all.
 
     >>> _of_columns({"(1)": ["All.", "One."], "(2)": ["All."]})
     ['All.', '(1): One.']
     """
-    heads = {note: [head for head in said if note in said[head]] for notes in said.values() for note in notes}
-    return [note if len(at) == len(said) else f"{', '.join(at)}: {note}" for note, at in heads.items()]
+    heads = {note: [head for head in wording if note in wording[head]] for notes in wording.values() for note in notes}
+    return [note if len(at) == len(wording) else f"{', '.join(at)}: {note}" for note, at in heads.items()]
 
 
-def _pair(frame: pd.DataFrame, name: str, beside: str, levels: list[float], decimals: int) -> tuple[str, str]:
+def _pair(frame: pd.DataFrame, name: str, accompanying: str, levels: list[float], decimals: int) -> tuple[str, str]:
     """Return a coefficient with its stars, and the entry below it; empty where the regressor is absent."""
     if name not in frame.index:
         return "", ""
-    value, p, below = frame.loc[[name], ["params", "pvalues", beside]].to_numpy()[0]
+    value, p, below = frame.loc[[name], ["params", "pvalues", accompanying]].to_numpy()[0]
     marks = "*" * sum(p < level for level in levels)
-    places = {"tstats": 2, "pvalues": 3}.get(beside, decimals)
+    places = {"tstats": 2, "pvalues": 3}.get(accompanying, decimals)
     return _fixed(value, decimals) + marks, "" if np.isnan(below) else f"({_fixed(below, places)})"
 
 
@@ -253,7 +253,8 @@ def _fixed(value: float, decimals: int) -> str:
     """
     if not np.isfinite(value):
         return "n/a"
-    small, large = 0 < abs(value) < 10.0**-decimals, abs(value) >= 1000
+    small = 0 < abs(value) < 10.0**-decimals
+    large = abs(value) >= 1000
     return with_minus(formatted(value, ",.0f" if large else f".{decimals}{'g' if small else 'f'}"), value)
 
 

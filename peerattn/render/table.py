@@ -65,7 +65,9 @@ class Table:
     footnotes: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        columns, rows, n = tuple(map(str, self.columns)), tuple(map(tuple, self.rows)), len(self.columns)
+        columns = tuple(map(str, self.columns))
+        rows = tuple(map(tuple, self.rows))
+        n = len(self.columns)
         for row in rows:
             expect(len(row) == n, "rows", f"{n} cells in each row", f"{len(row)}: {row!r}")
         alignment = self.alignment or "".join(map(side_of, zip(*rows))) or "l" * n
@@ -169,12 +171,13 @@ class Table:
         str
             A ``div`` that scrolls sideways when the table is wider than the page.
         """
-        (heads, *cells), title = self._escaped(escape), escape(self.title)
+        (heads, *cells) = self._escaped(escape)
+        title = escape(self.title)
         long = [any(len(row[j]) > _LONG for row in self.cells()) for j in range(len(heads))]
         sides = [side + " long" * (side == "l" and wraps) for side, wraps in zip(self.alignment, long)]
         head = "".join(
-            f'<th scope="col" class="{side}{" wide" * (len(column) > _WIDE)}">{shown}</th>'
-            for side, column, shown in zip(self.alignment, self.columns, heads)
+            f'<th scope="col" class="{side}{" wide" * (len(column) > _WIDE)}">{displayed}</th>'
+            for side, column, displayed in zip(self.alignment, self.columns, heads)
         )
         body = ""
         for row in cells:
@@ -248,27 +251,28 @@ class Table:
         heads, *rows = self._escaped(lambda cell: markdown_text(cell) or " ")
         lines = ["| " + " | ".join(row) + " |" for row in (heads, rule, *rows)]
         title = [f"**{markdown_text(self.title)}**"] if self.title else []
-        shown = "\n\n".join([*title, "\n".join(lines), *map(markdown_text, self.footnotes)]) + "\n"
-        return _written(shown, path)
+        displayed = "\n\n".join([*title, "\n".join(lines), *map(markdown_text, self.footnotes)]) + "\n"
+        return _written(displayed, path)
 
     def _escaped(self, escape: Callable[[str], str]) -> list[list[str]]:
         """Return the heads and the cells, with real minus signs, as one format writes them."""
         cells = [map(with_minus, *pair) for pair in zip(self.cells(), self.rows)]
         return [[escape(cell) for cell in row] for row in (self.columns, *cells)]
 
-    _repr_html_, __str__ = html, text
+    _repr_html_ = html
+    __str__ = text
 
 
 class Shown:
     """A result that prints as a table, in a terminal and in a notebook: the one that a method of its own gives."""
 
-    _shown: ClassVar[str] = "table"
+    _displayed: ClassVar[str] = "table"
 
     def __str__(self) -> str:
-        return str(getattr(self, self._shown)().text())
+        return str(getattr(self, self._displayed)().text())
 
     def _repr_html_(self) -> Any:
-        return getattr(self, self._shown)().html()
+        return getattr(self, self._displayed)().html()
 
 
 def _written(text: str, path: str | os.PathLike[str] | None) -> str:
@@ -279,8 +283,8 @@ def _written(text: str, path: str | os.PathLike[str] | None) -> str:
 
 def _latex_cell(text: str) -> str:
     """Return a cell in LaTeX: after a line break a bracket would be its option, a star its variant."""
-    shown = latex_text(text)
-    return "{}" * shown.startswith(("[", "*")) + shown
+    displayed = latex_text(text)
+    return "{}" * displayed.startswith(("[", "*")) + displayed
 
 
 def _total(widths: Iterable[int]) -> int:

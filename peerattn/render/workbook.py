@@ -86,7 +86,7 @@ def _cell(value: Any) -> Any:
     return cell if cell is None else printable(cell)[:32_767]
 
 
-def _sheet_name(name: str, taken: list[str]) -> str:
+def _sheet_name(name: str, used: list[str]) -> str:
     """Return a name that Excel allows: at most 31 characters, none of them special, and no other sheet's."""
     plain = re.sub(r"[\\/*?:\[\]']", " ", printable(name)).strip()[:28] or "Sheet"
-    return next(one for k in count(1) if (one := plain if k == 1 else f"{plain} {k}") not in taken)
+    return next(one for k in count(1) if (one := plain if k == 1 else f"{plain} {k}") not in used)

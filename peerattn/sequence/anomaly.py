@@ -184,8 +184,11 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator):
         X : DataFrame, Series or array-like, shape (n_rows, n_columns)
             Rows that follow each other; at least one window.
         """
-        module, scaled = self._module().double(), self._scaled(X)
-        n, last, (_, length, starts) = len(scaled), len(scaled) - self.window, self._blocks()
+        module = self._module().double()
+        scaled = self._scaled(X)
+        n = len(scaled)
+        last = len(scaled) - self.window
+        (_, length, starts) = self._blocks()
         at = np.unique([*range(0, last, self.patch), last])
         windows = windows_of(scaled, self.window)[at]
 

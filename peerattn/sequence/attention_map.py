@@ -49,7 +49,8 @@ class AttentionMap:
     keys: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        sizes, found = (len(self.queries), len(self.keys)), self.weights.shape
+        sizes = (len(self.queries), len(self.keys))
+        found = self.weights.shape
         expect(found[2:] == sizes, "weights", f"(layers, heads, {sizes[0]}, {sizes[1]})", found)
 
     def __repr__(self) -> str:
@@ -124,8 +125,8 @@ class AttentionMap:
             drawing = Figure(figsize=(min(size[0], 14), min(size[1], 14)))
             axes = drawing.subplots()
             axes.imshow(weights, cmap=weight_colours(), vmin=0, vmax=max(float(weights.max()), 1e-12))
-            axes.set_xticks(range(len(self.keys)), [_shown(s) for s in self.keys], rotation=90)
-            axes.set_yticks(range(len(self.queries)), [_shown(s) for s in self.queries])
+            axes.set_xticks(range(len(self.keys)), [_displayed(s) for s in self.keys], rotation=90)
+            axes.set_yticks(range(len(self.queries)), [_displayed(s) for s in self.queries])
             axes.tick_params(length=0)
             axes.set(xlabel="key (attended to)", ylabel="query (attends)")
         return drawing
@@ -134,5 +135,5 @@ class AttentionMap:
         return svg(self.figure(), description=f"Attention weights of the last layer: {self!r}")
 
 
-def _shown(symbol: str) -> str:
+def _displayed(symbol: str) -> str:
     return symbol.replace("\n", "⏎").replace(" ", "␣").replace("$", r"\$") or "∅"

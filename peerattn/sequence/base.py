@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, check_random_state, column
 from torch import Generator, Tensor
 
 from peerattn import nn
-from peerattn.exceptions import InputError, expect, refuse
+from peerattn.exceptions import InputError, expect
 from peerattn.nn.recording import recorded_weights
 from peerattn.sequence.attention_map import AttentionMap, stacked
 from peerattn.store.objects import Saved
@@ -148,7 +148,8 @@ class SequenceEstimator(SavedEstimator):
         keep : mapping of layer name to head numbers
             Layers as ``head_importance`` names them.
         """
-        model, module = copy.copy(self), self._module()
+        model = copy.copy(self)
+        module = self._module()
         for name, heads in keep.items():
             _take_heads(module, name, torch.tensor(list(heads), dtype=torch.int64))
         kept = {name: len(heads) for name, heads in keep.items()}
@@ -257,7 +258,8 @@ class BesideLine:
         check_is_fitted(self)
         why = f"gain_={self.gain_:.3g} is within its standard error of {self.gain_error_:.2g}"
         remedy = "without attention. Make the model with line=False, or train it longer."
-        refuse(self._line_alone, f"line: {self._answers} are the line's alone ({why}), {remedy}")
+        if self._line_alone:
+            raise InputError(f"line: {self._answers} are the line's alone ({why}), {remedy}")
 
 
 class Classifies(ClassifierMixin):
@@ -275,14 +277,16 @@ class Classifies(ClassifierMixin):
     @staticmethod
     def _check_classes(y: Any, n: int, what: str, name: str = "y") -> np.ndarray:
         """Return one class for each of n things, such as images, checked."""
-        refuse(y is None, f"{name}: this model requires y to be passed, but the target y is None.")
+        if y is None:
+            raise InputError(f"{name}: this model requires y to be passed, but the target y is None.")
         labels: np.ndarray = column_or_1d(y, warn=True)
         expect(len(labels) == n, name, f"one class per {what} ({n})", len(labels))
         return labels
 
     def _class_numbers(self, y: Any, name: str = "y") -> Tensor:
         """Return the place of every class among those of ``fit``."""
-        labels, known = np.asarray(y), self.classes_.tolist()
+        labels = np.asarray(y)
+        known = self.classes_.tolist()
         for new in labels[~np.isin(labels, self.classes_)].tolist():
             raise InputError(f"{name}: expected classes of fit {known}, got {new!r}.")
         return torch.as_tensor(np.searchsorted(self.classes_, labels))

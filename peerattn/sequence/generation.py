@@ -101,7 +101,8 @@ def beam_search(
     Wu et al. (2016), Google's neural machine translation system, equation 14.
     """
     check_at_least(1, n_beams=n_beams, max_symbols=max_symbols)
-    n, device = len(start), start.device
+    n = len(start)
+    device = start.device
     sequences = start.repeat_interleave(n_beams, dim=0)  # (n K, t)
     scores = torch.full((n, n_beams), -torch.inf, device=device)
     scores[:, 0] = 0.0  # at first all beams are the same
@@ -114,7 +115,8 @@ def beam_search(
         total = (scores[..., None] + log_p).flatten(1)
         # twice as many are enough, should every beam's best be the end
         found, where = total.topk(min(2 * n_beams, total.shape[1]))
-        beams, symbols = where // n_symbols, where % n_symbols
+        beams = where // n_symbols
+        symbols = where % n_symbols
         penalty = ((5 + length) / 6) ** length_penalty
         ending = symbols == end if end is not None else torch.zeros_like(symbols, dtype=torch.bool)
         last = length == max_symbols

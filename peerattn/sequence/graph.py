@@ -17,7 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite, check_is_fitted, validate_data
 from torch import Generator, Tensor, nn
 
-from peerattn.exceptions import check_at_least, expect, refuse
+from peerattn.exceptions import InputError, check_at_least, expect
 from peerattn.nn import Dropout, GraphAttention
 from peerattn.nn.edges import check_edges
 from peerattn.sequence.base import Classifies, SequenceEstimator, class_folds, seeded
@@ -167,22 +167,25 @@ class GraphAttentionClassifier(Classifies, SequenceEstimator):
         features = validate_data(self, X, accept_sparse="csr", dtype=np.float32, ensure_min_samples=2)
         at, labels = _labels(y, features.shape[0], "y")
         self.classes_, codes = np.unique(labels, return_inverse=True)
-        self.with_edges_, self.counts_ = edges is not None, bool(self.normalise and _are_counts(features))
+        self.with_edges_ = edges is not None
+        self.counts_ = bool(self.normalise and _are_counts(features))
         generator = seeded(self.random_state)
         graph = self._tensors(features, edges)
-        shown, held, options = (at, codes), None, dict[str, Any]()
+        observed = (at, codes)
+        held = None
+        options = dict[str, Any]()
         if y_validation is not None:
             at, labels = _labels(y_validation, features.shape[0], "y_validation")
             held = at, self._class_numbers(labels, "y_validation").numpy()
         if held is None and self.early_stopping and np.bincount(codes).min() >= N_FOLDS:
             order = torch.randperm(len(codes), generator=generator).numpy()
             apart = class_folds(codes, N_FOLDS, order) == 0
-            first, last = ([values[at] for values in shown] for at in (~apart, apart))
+            first, last = ([values[at] for values in observed] for at in (~apart, apart))
             self._fitted_on(graph, first, last, generator)
             options["max_steps"] = self.record_.best_step
         if held is None:
             options["average"] = max(1, options.get("max_steps", self.max_steps) // 2)
-        self._fitted_on(graph, shown, held, generator, **options)
+        self._fitted_on(graph, observed, held, generator, **options)
         self.label_distributions_ = self.predict_proba(X, edges=edges)
         self.transduction_ = self._likeliest(self.label_distributions_)
         return self
@@ -195,10 +198,10 @@ class GraphAttentionClassifier(Classifies, SequenceEstimator):
         squares = [parameter.square().sum() for parameter in module.parameters() if parameter.ndim > 1]
         return F.cross_entropy(module(x, pairs)[rows], truth) + self.alpha / 2 * torch.stack(squares).sum()
 
-    def _fitted_on(self, graph: Any, shown: Any, held: Any, generator: Generator, **options: Any) -> None:
+    def _fitted_on(self, graph: Any, observed: Any, held: Any, generator: Generator, **options: Any) -> None:
         """Fit a network to the classes of the shown nodes, at the step of least error on those held out."""
         module = self._build(generator).to(self.device)
-        rows, truth = map(self._tensor, shown)
+        rows, truth = map(self._tensor, observed)
         if held is not None:
             later, answers = map(self._tensor, held)
             options["validate"] = lambda: float(F.cross_entropy(module.eval()(*graph)[later], answers))
@@ -283,7 +286,8 @@ class GraphAttentionClassifier(Classifies, SequenceEstimator):
         check_is_fitted(self)
         needs = "edges: the model was fitted on a graph and needs the edges of these nodes"
         remedy = "Pass edges=; classes of the nodes of fit are in transduction_."
-        refuse(self.with_edges_ and edges is None, f"{needs}. {remedy}")
+        if self.with_edges_ and edges is None:
+            raise InputError(f"{needs}. {remedy}")
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         return self._tensors(X, edges, torch.float64)
 

@@ -46,15 +46,20 @@ class CausalReader:
     """Reads growing sequences, each symbol once where it keeps a cache."""
 
     def __init__(self, module: LanguageModule, block_size: int, cache: bool, never: list[int]):
-        self.module, self.block_size, self.cached, self.never = module, block_size, cache, never
-        self.start, self.cache = 0, nn.StackCache(len(module.stack.blocks))
+        self.module = module
+        self.block_size = block_size
+        self.cached = cache
+        self.never = never
+        self.start = 0
+        self.cache = nn.StackCache(len(module.stack.blocks))
 
     def next_log_probabilities(self, sequences: Tensor) -> Tensor:
         """Return the log probabilities of what follows: (n_sequences, n_symbols)."""
         half = max(1, self.block_size // 2)
         start = max(0, math.ceil((sequences.shape[1] - self.block_size) / half) * half)
         if start != self.start or not self.cached:
-            self.start, self.cache = start, nn.StackCache(len(self.module.stack.blocks))
+            self.start = start
+            self.cache = nn.StackCache(len(self.module.stack.blocks))
         logits = self.module(sequences[:, start + self.cache.length :], cache=self.cache)[:, -1]
         logits[:, self.never] = -torch.inf
         return logits.log_softmax(-1)
@@ -154,9 +159,11 @@ class LanguageModel(TextEstimator):
         text = isinstance(X, str)
         if text and _PATH.fullmatch(X):
             raise InputError(f"X: {X!r} looks like the path of a file: pass its text, path.read_text().")
-        self.tokenizer_, self.ends_ = None, False
+        self.tokenizer_ = None
+        self.ends_ = False
         if text or not len(X) or isinstance(X[0], str):
-            self.tokenizer_, self.ends_ = self._fit_tokenizer(check_texts([X] if text else X)), not text
+            self.tokenizer_ = self._fit_tokenizer(check_texts([X] if text else X))
+            self.ends_ = not text
             self.n_symbols_ = len(self.tokenizer_.symbols_)
         else:
             self.n_symbols_ = int(_check_numbers(X, "X").max()) + 1
@@ -188,7 +195,8 @@ class LanguageModel(TextEstimator):
     def _loss_sums(self, module: Any, X: Any, y: Any) -> Iterator[tuple[Tensor, int]]:
         for windows, n_counted in _windows(self._read(X, at_least=2), self.block_size):
             for part in windows.to(self.device).split(max(1, _EVALUATED // windows.shape[1])):
-                logits, truth = module(part[:, :-1])[:, -n_counted:], part[:, -n_counted:]
+                logits = module(part[:, :-1])[:, -n_counted:]
+                truth = part[:, -n_counted:]
                 total = F.cross_entropy(logits.flatten(0, 1), truth.flatten(), reduction="sum")
                 yield total, truth.numel()
 
@@ -211,7 +219,8 @@ class LanguageModel(TextEstimator):
         X : iterable of str or of sequences of int
             Of each, the last ``block_size`` symbols are read.
         """
-        module, texts = self._module(), X if self.tokenizer_ is None else check_texts(X)
+        module = self._module()
+        texts = X if self.tokenizer_ is None else check_texts(X)
         read = [self._read(text)[None, -self.block_size :].to(self.device) for text in texts]
         with torch.inference_mode():
             rows = [module(numbers)[0, -1].softmax(-1) for numbers in read]
@@ -263,7 +272,8 @@ class LanguageModel(TextEstimator):
             if n_beams is not None:
                 (added,) = beam_search(reader, sequences, n_beams=n_beams, max_symbols=n_symbols, end=end)
                 return self._written(added)
-            generator, added = seeded(random_state), []
+            generator = seeded(random_state)
+            added = []
             while len(added) < n_symbols:
                 log_p = reader.next_log_probabilities(sequences)
                 symbol = sample(log_p, generator, temperature=temperature, top_k=top_k, top_p=top_p)
@@ -301,7 +311,8 @@ class LanguageModel(TextEstimator):
         if self.tokenizer_ is None:
             numbers = _check_numbers(X, name, self.n_symbols_)
         else:
-            encode, end = self.tokenizer_.encode, self.tokenizer_.end
+            encode = self.tokenizer_.encode
+            end = self.tokenizer_.end
             texts = [encode(X)] if isinstance(X, str) else [[*encode(t), end] for t in check_texts(X, name)]
             numbers = torch.tensor([k for text in texts for k in text], dtype=torch.int64)
         expect(len(numbers) >= at_least, name, f"at least {at_least} symbol(s)", len(numbers))
@@ -324,7 +335,8 @@ def _check_numbers(X: Any, name: str, n_symbols: float = math.inf) -> Tensor:
     array = np.asarray(X)
     whole = array.ndim == 1 and array.dtype.kind in "iu"
     expect(whole, name, "a text, or numbers in one dimension", f"{array.dtype} of shape {array.shape}")
-    least, most = array.min(initial=0), array.max(initial=0)
+    least = array.min(initial=0)
+    most = array.max(initial=0)
     expect(least >= 0, name, "numbers of at least 0", least)
     expect(most < n_symbols, name, f"numbers below {n_symbols}, as in fit", most)
     return torch.tensor(array, dtype=torch.int64)

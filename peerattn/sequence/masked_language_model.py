@@ -123,7 +123,8 @@ class MaskedLanguageModel(EncodedTexts):
         return self._fit((self._read(texts),))
 
     def _start(self, module: MaskedLanguageModule, examples: Any) -> None:
-        texts, vectors = [text[1:] for text in examples[0]], module.encoder.embedding.tokens.weight
+        texts = [text[1:] for text in examples[0]]
+        vectors = module.encoder.embedding.tokens.weight
         vectors.add_(torch.as_tensor(cooccurrence_vectors(texts, *vectors.shape), dtype=vectors.dtype))
         module.popularity.copy_(torch.as_tensor(log_frequencies(texts, len(vectors))))
 

@@ -48,7 +48,8 @@ class PatchEncoder(torch.nn.Module):
     def __init__(self, lookback: int, patch: int, d_model: int, n_heads: int, n_layers: int, **options: Any):
         super().__init__()
         generator = options.setdefault("generator", Generator())
-        self.patch, self.n_patches = patch, -(-lookback // patch)
+        self.patch = patch
+        self.n_patches = -(-lookback // patch)
         self.embed = nn.linear(patch, d_model, generator=generator)
         self.positions = nn.LearnedPositions(self.n_patches, d_model, generator=generator)
         self.blocks = nn.Encoder(n_layers, d_model, n_heads, **options)
@@ -169,7 +170,8 @@ def column_number(estimator: Any, column: Any) -> int:
     InputError
         When there is no such column.
     """
-    names, n = list(getattr(estimator, "feature_names_in_", [])), estimator.n_features_in_
+    names = list(getattr(estimator, "feature_names_in_", []))
+    n = estimator.n_features_in_
     column = names.index(column) if column in names else column
     known = f"a number from 0 to {n - 1}{f' or one of {names}' if names else ''}"
     expect(isinstance(column, int | np.integer) and 0 <= column < n, "column", known, repr(column))

@@ -32,7 +32,8 @@ class ClassifierModule(torch.nn.Module):
 
     def __init__(self, encoder: TextEncoder, n_classes: int, dropout: float, generator: Generator):
         super().__init__()
-        self.encoder, d_model = encoder, encoder.embedding.tokens.weight.shape[1]
+        self.encoder = encoder
+        d_model = encoder.embedding.tokens.weight.shape[1]
         self.dropout = nn.Dropout(dropout, generator=generator)
         self.classes = nn.linear(d_model, n_classes, generator=generator)
 
@@ -75,15 +76,17 @@ class SymbolRegression(SavedEstimator):
         """
         tf_idf = TfidfVectorizer(**_TERMS)
         x = tf_idf.fit_transform(_written(sequences))
-        self.terms_, self.idf_ = tf_idf.get_feature_names_out(), tf_idf.idf_
+        self.terms_ = tf_idf.get_feature_names_out()
+        self.idf_ = tf_idf.idf_
         self.coef_ = np.zeros((n_classes, len(self.terms_)))
-        seen, numbers = np.unique(y, return_inverse=True)
+        prepared, numbers = np.unique(y, return_inverse=True)
         self.intercept_ = np.full(n_classes, -np.log(len(sequences)))
-        self.intercept_[seen] = 0.0
-        if len(seen) > 1:
+        self.intercept_[prepared] = 0.0
+        if len(prepared) > 1:
             found = LogisticRegression(C=self.C, max_iter=1000).fit(x, numbers)
-            binary = np.array([[-0.5], [0.5]]) if len(seen) == 2 else np.eye(len(seen))
-            self.coef_[seen], self.intercept_[seen] = binary @ found.coef_, binary @ found.intercept_
+            binary = np.array([[-0.5], [0.5]]) if len(prepared) == 2 else np.eye(len(prepared))
+            self.coef_[prepared] = binary @ found.coef_
+            self.intercept_[prepared] = binary @ found.intercept_
         return self
 
     def log_probabilities(self, sequences: Sequence[Sequence[int]]) -> np.ndarray:
@@ -215,7 +218,8 @@ class TextClassifier(Classifies, BesideLine, EncodedTexts):
             module.encoder.load_state_dict(self.pretrained._module().encoder.state_dict())
         if self.embeddings is None:
             return
-        weight, given = module.encoder.embedding.tokens.weight, self.embeddings
+        weight = module.encoder.embedding.tokens.weight
+        given = self.embeddings
         known = {k: np.asarray(given[s]) for k, s in enumerate(self.tokenizer_.symbols_) if s in given}
         shapes = {vector.shape for vector in known.values()}
         fits = self.pretrained is None and shapes == {(self.d_model,)}
@@ -229,18 +233,21 @@ class TextClassifier(Classifies, BesideLine, EncodedTexts):
         """Learn attention, from nine tenths of the texts where there is a line, and judge by the last tenth."""
         sequences, numbers, texts = examples
         self.line_: SymbolRegression | None = None
-        self.factor_, self.gain_, self.gain_error_ = 1.0, float("nan"), float("nan")
+        self.factor_ = 1.0
+        self.gain_ = float("nan")
+        self.gain_error_ = float("nan")
         if not self.line:
             return super()._learn(module, (sequences, numbers), generator)
         folds = class_folds(numbers, N_FOLDS, torch.randperm(len(texts), generator=generator).numpy())
-        shown, held = np.flatnonzero(folds != 0), np.flatnonzero(folds == 0)
-        super()._learn(module, ([sequences[k] for k in shown], numbers[shown]), generator)
+        observed = np.flatnonzero(folds != 0)
+        held = np.flatnonzero(folds == 0)
+        super()._learn(module, ([sequences[k] for k in observed], numbers[observed]), generator)
         attended = self._attended(module.eval(), [sequences[k] for k in held])
         symbols = [self.tokenizer_.encode(text) for text in texts]
         n_classes = len(self.classes_)
-        before = SymbolRegression().fit([symbols[k] for k in shown], numbers[shown], n_classes=n_classes)
+        before = SymbolRegression().fit([symbols[k] for k in observed], numbers[observed], n_classes=n_classes)
         line = before.log_probabilities([symbols[k] for k in held])
-        self.factor_, self.gain_, self.gain_error_ = judged(line, attended, numbers[held])
+        self.factor_, self.gain_, self.gain_error_ = held_out(line, attended, numbers[held])
         self.line_ = SymbolRegression().fit(symbols, numbers, n_classes=n_classes)
 
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -260,7 +267,8 @@ class TextClassifier(Classifies, BesideLine, EncodedTexts):
         return self.line_.log_probabilities([self.tokenizer_.encode(text) for text in texts])
 
     def _loss_sums(self, module: Any, X: Any, y: Any) -> Iterator[tuple[Tensor, int]]:
-        texts, truth = check_texts(X), self._class_numbers(y)
+        texts = check_texts(X)
+        truth = self._class_numbers(y)
         offsets = torch.tensor(self._offsets(texts), dtype=torch.float32)
         for at, symbols, lengths in self._by_length(self._read(texts)):
             logits = offsets[at].to(self.device) + self.factor_ * module(symbols, lengths)
@@ -278,7 +286,7 @@ class TextClassifier(Classifies, BesideLine, EncodedTexts):
         return symbols, lengths, torch.as_tensor(np.array(classes))
 
 
-def judged(line: np.ndarray, added: np.ndarray, classes: np.ndarray) -> tuple[float, float, float]:
+def held_out(line: np.ndarray, added: np.ndarray, classes: np.ndarray) -> tuple[float, float, float]:
     """Return the factor in [0, 1] of what attention adds, the share by which it lowers the loss, and the standard error.
 
     The factor is zero where the loss does not fall by more than one standard error.

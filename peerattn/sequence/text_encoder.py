@@ -38,7 +38,8 @@ class TextEncoder(torch.nn.Module):
 
     def __init__(self, embedding: nn.InputEmbedding, stack: nn.Encoder):
         super().__init__()
-        self.embedding, self.stack = embedding, stack
+        self.embedding = embedding
+        self.stack = stack
 
     def forward(self, symbols: Tensor, lengths: Tensor) -> Tensor:
         """Return the rows (B, n, d_model) of symbols (B, n)."""
@@ -102,7 +103,8 @@ class TextEstimator(StackEstimator):
         A pass is cut into stretches of 50 batches at random, and each stretch is sorted by length before it is cut into
         batches, so that little is padded and the batches' order stays random.
         """
-        lengths, size = np.array([len(text) for text in examples[0]]), self.batch_size
+        lengths = np.array([len(text) for text in examples[0]])
+        size = self.batch_size
         while True:
             order = torch.randperm(len(lengths), generator=generator).numpy()
             batches: list[np.ndarray] = []
@@ -111,8 +113,8 @@ class TextEstimator(StackEstimator):
                 part = part[np.argsort(lengths[part], kind="stable")]
                 batches += [part[k : k + size] for k in range(0, len(part), size)]
             for k in torch.randperm(len(batches), generator=generator).tolist():
-                shown = ([column[place] for place in batches[k]] for column in examples)
-                batch = self._batch(generator, *shown)
+                observed = ([column[place] for place in batches[k]] for column in examples)
+                batch = self._batch(generator, *observed)
                 yield [part.to(self.device) if isinstance(part, Tensor) else part for part in batch]
 
     def _by_length(self, texts: Texts, size: int = 256) -> Iterator[tuple[list[int], Tensor, Tensor]]:
@@ -180,8 +182,8 @@ class EncodedTexts(TextEstimator):
 
 def mask_of_past(stack: Any, n: int, read: int, device: torch.device) -> Tensor | None:
     """Return the causal mask of n rows after those read; None where it masks nothing or the layers look back by themselves."""
-    alone = n == 1 or all(block.attention.attend is not nn.attention for block in stack.blocks)
-    return None if alone else nn.causal_mask(n, read + n, device=device)
+    standalone = n == 1 or all(block.attention.attend is not nn.attention for block in stack.blocks)
+    return None if standalone else nn.causal_mask(n, read + n, device=device)
 
 
 def pad(sequences: Sequence[Sequence[int]], device: str = "cpu") -> tuple[Tensor, Tensor]:

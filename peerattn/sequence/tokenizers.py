@@ -75,7 +75,9 @@ class Tokenizer(SavedEstimator):
             When a number denotes no symbol.
         """
         found = [int(number) for number in numbers]
-        last, least, most = len(self.numbers) - 1, min(found, default=0), max(found, default=0)
+        last = len(self.numbers) - 1
+        least = min(found, default=0)
+        most = max(found, default=0)
         expect(0 <= least <= most <= last, "numbers", f"0 to {last}", f"{least} to {most}")
         return self.join([self.symbols_[number] for number in found if number not in (PAD, START, END)])
 
@@ -283,7 +285,8 @@ def learned_merges(words: Counter[str], n_merges: int, min_count: int) -> list[P
     A merge recounts only the words that hold its pair. The queue keeps old counts: an entry whose count has changed since is
     queued anew.
     """
-    symbols, times = [_characters(word) for word in words], list(words.values())
+    symbols = [_characters(word) for word in words]
+    times = list(words.values())
     count: Counter[Pair] = Counter()
     holders: defaultdict[Pair, set[int]] = defaultdict(set)
     for k, (word, n) in enumerate(zip(symbols, times)):
@@ -295,7 +298,8 @@ def learned_merges(words: Counter[str], n_merges: int, min_count: int) -> list[P
     merges: list[Pair] = []
     while queue and len(merges) < n_merges:
         negative, latest = heapq.heappop(queue)
-        pair, now = (latest[0], latest[1]), count[latest]
+        pair = (latest[0], latest[1])
+        now = count[latest]
         if now != -negative:
             if 0 < now < -negative:
                 heapq.heappush(queue, (-now, latest))
@@ -305,7 +309,8 @@ def learned_merges(words: Counter[str], n_merges: int, min_count: int) -> list[P
         merges.append(pair)
         risen: set[Pair] = set()
         for k in holders.pop(pair):
-            old, symbols[k] = symbols[k], _merged(symbols[k], pair)
+            old = symbols[k]
+            symbols[k] = _merged(symbols[k], pair)
             for gone in zip(old, old[1:]):
                 count[gone] -= times[k]
             for new in zip(symbols[k], symbols[k][1:]):
@@ -334,7 +339,8 @@ def find_tokenizer(tokenizer: str | Tokenizer) -> Tokenizer:
     if isinstance(tokenizer, Tokenizer):
         return copy.deepcopy(tokenizer)
     names = {"characters": CharacterTokenizer, "words": WordTokenizer}
-    wanted, near = f"one of {sorted(names)} or a Tokenizer", did_you_mean(tokenizer, names)
+    wanted = f"one of {sorted(names)} or a Tokenizer"
+    near = did_you_mean(tokenizer, names)
     expect(tokenizer in names, "tokenizer", wanted, repr(tokenizer), near)
     return names[tokenizer]()
 

@@ -43,7 +43,8 @@ class TranslatorModule(torch.nn.Module):
     def __init__(self, embedding: Any, stacks: nn.EncoderDecoder, copy: bool, generator: Generator):
         super().__init__()
         self.n_symbols, d_model = embedding.tokens.weight.shape
-        self.embedding, self.stacks = embedding, stacks
+        self.embedding = embedding
+        self.stacks = stacks
         if copy:
             self.pointer = nn.MultiheadAttention(d_model, 1, generator=generator)
             self.gate = nn.linear(2 * d_model, 1, generator=generator)
@@ -56,7 +57,8 @@ class TranslatorModule(torch.nn.Module):
 
     def write(self, target: Tensor, source: Source, *, start: int = 0, cache: Any = None) -> Any:
         """Return the decoder's rows (B, m, d) for target symbols (B, m)."""
-        read, decoder = 0 if cache is None else cache.length, self.stacks.decoder
+        read = 0 if cache is None else cache.length
+        decoder = self.stacks.decoder
         mask = mask_of_past(decoder, target.shape[1], read, target.device)
         rows = self.embedding(self._known(target), start=start + read)
         return decoder(rows, context=source.rows, context_mask=source.mask, cache=cache, mask=mask)
@@ -261,7 +263,8 @@ class Translator(TextEstimator):
 
     def _build(self, generator: Generator) -> TranslatorModule:
         options: dict[str, Any] = {"dropout": self.dropout, "generator": generator}
-        n_symbols, sizes = len(self.tokenizer_.symbols_), (self.d_model, self.n_heads, self.d_feedforward)
+        n_symbols = len(self.tokenizer_.symbols_)
+        sizes = (self.d_model, self.n_heads, self.d_feedforward)
         embedding = nn.InputEmbedding(n_symbols, self.d_model, 1, positions="sinusoidal", **options)
         stacks = nn.EncoderDecoder(self.n_layers, self.n_layers, *sizes, **options)
         for stack, causal in ((stacks.encoder, False), (stacks.decoder, True)):
@@ -275,7 +278,8 @@ class Translator(TextEstimator):
         A word outside the vocabulary has a number of its own if the source has it, and the pointer can reach it.
         """
         check_is_fitted(self, "tokenizer_")
-        known, symbols = self.tokenizer_.numbers, self.tokenizer_.tokenize(source)
+        known = self.tokenizer_.numbers
+        symbols = self.tokenizer_.tokenize(source)
         new = dict.fromkeys(symbol for symbol in symbols if symbol not in known)
         extra = {symbol: len(known) + k for k, symbol in enumerate(new)}
         numbers = [known[symbol] if symbol in known else extra[symbol] for symbol in symbols]
@@ -308,7 +312,9 @@ class _TranslationReader:
     """Reads growing translations, each symbol once."""
 
     def __init__(self, module: TranslatorModule, source: Source, n_extended: int):
-        self.module, self.source, self.n_extended = module, source, n_extended
+        self.module = module
+        self.source = source
+        self.n_extended = n_extended
         self.cache = nn.StackCache(len(module.stacks.decoder.blocks))
 
     def next_log_probabilities(self, sequences: Tensor) -> Tensor:
@@ -328,6 +334,7 @@ class _TranslationReader:
 
 
 def _check_pairs(X: Any, y: Any) -> tuple[list[str], list[str]]:
-    sources, targets = check_texts(X), check_texts(y, "y")
+    sources = check_texts(X)
+    targets = check_texts(y, "y")
     expect(len(targets) == len(sources), "y", f"one translation per text ({len(sources)})", len(targets))
     return sources, targets

@@ -152,7 +152,8 @@ class VisionTransformerClassifier(Classifies, StackEstimator):
         embed = linear(self.patch**2 * self.image_shape_[2], self.d_model, **draw)
         summary = normal(1, self.d_model, std=0.02, **draw)
         positions = LearnedPositions2d(*self._grid, self.d_model, std=0.5, **draw)
-        blocks, head = self._stack(**draw, **near), linear(self.d_model, len(self.classes_), **draw)
+        blocks = self._stack(**draw, **near)
+        head = linear(self.d_model, len(self.classes_), **draw)
         return VisionTransformer(self.window, embed, summary, positions, blocks, head)
 
     @property
@@ -181,7 +182,8 @@ class VisionTransformerClassifier(Classifies, StackEstimator):
         InputError
             When the images have another size than those of ``fit``.
         """
-        module, images = self._module(), _images(X, self.image_shape_)
+        module = self._module()
+        images = _images(X, self.image_shape_)
         return self._in_parts(lambda part: self._scores(module, part).double().softmax(-1), images)
 
     def _loss_sums(self, module: Any, X: Any, y: Any) -> Iterator[tuple[Tensor, int]]:
@@ -211,7 +213,8 @@ def _images(X: Any, shape: tuple[int, ...] | None = None) -> np.ndarray:
     expect(fits, "X", wanted, f"{images.dtype} of shape {images.shape}", hint)
     assert_all_finite(images, input_name="X")
     images = images[..., None] if images.ndim == 3 else images
-    wanted, found = f"images of height, width and channels {shape} as in fit", images.shape[1:]
+    wanted = f"images of height, width and channels {shape} as in fit"
+    found = images.shape[1:]
     expect(shape is None or found == tuple(shape), "X", wanted, found, "Resize them.")
     return images.astype(np.float32)
 

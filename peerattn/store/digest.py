@@ -43,13 +43,13 @@ class _Hasher(NumpyHasher):
     dispatch = NumpyHasher.dispatch | {type: save_global, FunctionType: save_global}
 
 
-def _sources(found: Any, seen: set[int]) -> Iterator[str]:
+def _sources(found: Any, prepared: set[int]) -> Iterator[str]:
     """Yield the source of a class, function or module and of what it refers to, each once."""
     named = getattr(found, "__module__", "")
     module = found if isinstance(found, ModuleType) else sys.modules.get(named)
-    if id(found) in seen or module is None:
+    if id(found) in prepared or module is None:
         return
-    seen.add(id(found))
+    prepared.add(id(found))
     if _is_installed(module):
         top = module.__name__.partition(".")[0]
         yield f"{top} {getattr(sys.modules.get(top), '__version__', '')}"
@@ -64,14 +64,14 @@ def _sources(found: Any, seen: set[int]) -> Iterator[str]:
             plain = [constant for constant in code.co_consts if not isinstance(constant, CodeType)]
             yield f"{code.co_code.hex()} {code.co_names} {plain}"
     for base in getattr(found, "__bases__", ()):
-        yield from _sources(base, seen)
+        yield from _sources(base, prepared)
     used = {name for code in codes for name in code.co_names}
     closed = {k: v for f in _functions(found) for k, v in inspect.getclosurevars(f).nonlocals.items()}
     known = {k: v for f in _functions(found) for k, v in f.__globals__.items() if k in used} | closed
     for name in sorted(known):
         value = known[name]
         if isinstance(value, type | FunctionType | ModuleType):
-            yield from _sources(value, seen)
+            yield from _sources(value, prepared)
         elif isinstance(value, bool | int | float | str | bytes | tuple | None):
             yield f"{name}={value!r}"
 

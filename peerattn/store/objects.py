@@ -163,15 +163,17 @@ def encoded(value: Any, arrays: dict[str, np.ndarray], where: str) -> Any:
     for kind, (types, parts, _) in _CODECS.items():
         if isinstance(value, types):
             return {KIND: kind} | held(parts(value), where)
-    name, module = type(value).__name__, type(value).__module__
-    named, inside = f"{module}:{name}", f"{where}.{{}}"
+    name = type(value).__name__
+    module = type(value).__module__
+    named = f"{module}:{name}"
+    inside = f"{where}.{{}}"
     if isinstance(value, BaseEstimator) and _OURS.fullmatch(named):
         kept = value._held() if hasattr(value, "_held") else vars(value)
         return {KIND: "estimator", "class": named, "attributes": held(kept, inside)}
     if is_dataclass(value) and _OURS.fullmatch(named):
         # a private field may hold what an argument without the underscore gave
-        taken = signature(type(value)).parameters
-        kept = [f.name for f in fields(value) if f.name.lstrip("_") in taken]
+        used = signature(type(value)).parameters
+        kept = [f.name for f in fields(value) if f.name.lstrip("_") in used]
         return {KIND: named, "fields": held({name: getattr(value, name) for name in kept}, where)}
     if name in KNOWN and module.startswith("sklearn."):
         return {KIND: "sklearn", "class": name, "attributes": held(state_of(value), inside)}

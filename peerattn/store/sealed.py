@@ -20,7 +20,8 @@ from peerattn.exceptions import InputError, expect
 from peerattn.render import write_atomic
 from peerattn.render.files import File
 
-KEY, VERSION = "peerattn", 1
+KEY = "peerattn"
+VERSION = 1
 #: Kinds of arrays that safetensors does not know (text, dates, durations), and the numbers that represent them.
 _AS_NUMBERS = {"U": "<u4", "M": "<i8", "m": "<i8"}
 
@@ -98,10 +99,12 @@ def with_header(
     arrays: Mapping[str, np.ndarray], spec: Mapping[str, Any], kind: str, place: str
 ) -> tuple[Arrays, str]:
     """Return arrays as safetensors holds them and the header of a file, not yet sealed; arguments as in :func:`write_state`."""
-    stored, dtypes = dict[str, np.ndarray](), dict[str, str]()
+    stored = dict[str, np.ndarray]()
+    dtypes = dict[str, str]()
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name]).reshape(np.shape(arrays[name]))
-        came, remedy = f"dtype {array.dtype} in {name!r}", "Convert it, or put it into spec."
+        came = f"dtype {array.dtype} in {name!r}"
+        remedy = "Convert it, or put it into spec."
         expect(array.dtype.kind in "biufUMm", "arrays", "numbers, booleans, text or dates", came, remedy)
         if array.dtype.kind in _AS_NUMBERS:
             dtypes[name] = array.dtype.newbyteorder("<").str
@@ -152,7 +155,8 @@ def without_header(
     stored: Arrays, text: str | bytes, path: File, kind: str, place: str | None
 ) -> tuple[Arrays, dict[str, Any]]:
     """Return what :func:`with_header` was given, from a file; None: whatever its place is."""
-    header, where = json.loads(text), repr(os.fspath(path))
+    header = json.loads(text)
+    where = repr(os.fspath(path))
     version, found, meant, dtypes = (header[name] for name in ("version", "kind", "place", "dtypes"))
     if version != VERSION:
         raise InputError(

@@ -13,7 +13,7 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from peerattn.exceptions import InputError, refuse
+from peerattn.exceptions import InputError
 
 _LINEAR = (ElasticNet, ElasticNetCV, Lasso, LassoCV, LinearRegression, Ridge, RidgeCV)
 _OTHERS = (DummyRegressor, HistGradientBoostingRegressor, KNeighborsRegressor, Pipeline, StandardScaler)
@@ -100,7 +100,8 @@ def _plant(estimator: Any, sizes: np.ndarray, fields: dict[str, np.ndarray]) -> 
     nodes = np.zeros(int(sizes.sum()), PREDICTOR_RECORD_DTYPE)
     for name, values in fields.items():
         nodes[name] = values
-    refuse(estimator.n_features_in_ != estimator._n_features or nodes["is_categorical"].any(), _OUTSIDE)
+    if estimator.n_features_in_ != estimator._n_features or nodes["is_categorical"].any():
+        raise InputError(_OUTSIDE)
     inner = nodes["is_leaf"] == 0
     _check_nodes(sizes, inner, nodes["left"], nodes["right"], nodes["feature_idx"], estimator._n_features)
     none = np.zeros((0, 8), dtype=np.uint32)
@@ -134,13 +135,15 @@ def _plant_forest(
     """Give a forest its trees; what they were learned from (impurities, numbers of rows) is not stored."""
     from sklearn.tree._tree import NODE_DTYPE, Tree
 
-    p, n_outputs = estimator.n_features_in_, estimator.n_outputs_
+    p = estimator.n_features_in_
+    n_outputs = estimator.n_outputs_
     table = np.zeros(int(sizes.sum()), NODE_DTYPE)
     for name, column in nodes.items():
         table[name] = column
     inner = table["left_child"] >= 0
     _check_nodes(sizes, inner, table["left_child"], table["right_child"], table["feature"], p)
-    refuse(values.shape != (len(table), n_outputs, 1), _OUTSIDE)
+    if values.shape != (len(table), n_outputs, 1):
+        raise InputError(_OUTSIDE)
     vars(estimator).update(vars(type(estimator)()) | vars(estimator))  # and what is no parameter
     estimator.estimators_ = []
     for at in np.split(np.arange(len(table)), np.cumsum(sizes)[:-1]):
@@ -149,7 +152,9 @@ def _plant_forest(
             {"max_depth": len(at), "node_count": len(at), "nodes": table[at], "values": values[at]}
         )
         one = clone(estimator.estimator)
-        one.tree_, one.n_features_in_, one.n_outputs_ = tree, p, n_outputs
+        one.tree_ = tree
+        one.n_features_in_ = p
+        one.n_outputs_ = n_outputs
         estimator.estimators_.append(one)
 
 
@@ -160,4 +165,5 @@ def _check_nodes(
     own = np.arange(len(inner)) - np.repeat(np.cumsum(sizes) - sizes, sizes)  # place of a node in its tree
     size = np.repeat(sizes, sizes)
     inside = (left > own) & (left < size) & (right > own) & (right < size) & (feature >= 0) & (feature < p)
-    refuse(bool((inner & ~inside).any() or (sizes < 1).any()), _OUTSIDE)
+    if bool((inner & ~inside).any() or (sizes < 1).any()):
+        raise InputError(_OUTSIDE)

@@ -10,12 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from peerattn.exceptions import InputError, refuse
+from peerattn.exceptions import InputError
 from peerattn.processes import from_first, process
 from peerattn.render import check_writable, unfinished
 from peerattn.store.sealed import read_state, write_state
 
-_KIND, _END, _HEAD = "checkpoint", ".checkpoint", "fit.checkpoint"
+_KIND = "checkpoint"
+_END = ".checkpoint"
+_HEAD = "fit.checkpoint"
 
 
 class Checkpoint:
@@ -54,7 +56,8 @@ class Checkpoint:
 
     def __init__(self, folder: str | os.PathLike[str], made_from: Mapping[str, str]) -> None:
         self.folder = check_writable(folder, argument="checkpoint")
-        self._number, self._made_from = 0, dict(made_from)
+        self._number = 0
+        self._made_from = dict(made_from)
         if process() or self._read(_HEAD, "Delete the folder to start anew.") is not None:
             return
         for held in sorted(path.name for path in {*self.folder.iterdir()} - {*unfinished(self.folder)}):
@@ -87,7 +90,8 @@ class Checkpoint:
         held: dict[str, Any] = of if isinstance(of, dict) else {}
         other = [key for key in self._made_from | held if held.get(key) != self._made_from.get(key)]
         of_other = f"checkpoint: {str(self.folder)!r} is of a fit with other {', '.join(other)}"
-        refuse(other, f"{of_other}. Repeat that fit as it was, or choose another folder.")
+        if other:
+            raise InputError(f"{of_other}. Repeat that fit as it was, or choose another folder.")
         return arrays, spec.get("spec")
 
     def _write(self, name: str, arrays: Mapping[str, np.ndarray], spec: Any) -> None:
@@ -102,8 +106,8 @@ def _about_checkpoint(advice: str = "") -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        said = str(error).removeprefix("path: ").removesuffix(" Write it again.")
-        raise InputError(f"checkpoint: {said} {advice}".rstrip()) from error
+        wording = str(error).removeprefix("path: ").removesuffix(" Write it again.")
+        raise InputError(f"checkpoint: {wording} {advice}".rstrip()) from error
 
 
 def remove_checkpoint(folder: str | os.PathLike[str]) -> None:

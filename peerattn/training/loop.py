@@ -11,7 +11,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
-from peerattn.exceptions import check_at_least, expect, refuse
+from peerattn.exceptions import InputError, check_at_least, expect
 from peerattn.processes import all_sum, averaged, n_processes, process
 from peerattn.render import progress_bar
 from peerattn.training.schedule import Schedule, make_scheduler
@@ -43,9 +43,9 @@ class TrainingRecord:
         return len(self.losses)
 
     def __str__(self) -> str:
-        said = f"{self.steps} steps, loss {self.losses[0]:.4g} to {self.losses[-1]:.4g}"
+        wording = f"{self.steps} steps, loss {self.losses[0]:.4g} to {self.losses[-1]:.4g}"
         best = dict(self.validation).get(self.best_step)
-        return said if best is None else f"{said}; best validation {best:.4g} after step {self.best_step}"
+        return wording if best is None else f"{wording}; best validation {best:.4g} after step {self.best_step}"
 
 
 def train(
@@ -131,13 +131,15 @@ def train(
     check_at_least(1, **{name: value for name, value in counts.items() if value is not None})
     expect(0 < learning_rate < math.inf, "learning_rate", "a positive number", learning_rate)
     both = "average: goes without validation, which keeps one step's parameters. Leave out validate."
-    refuse(average is not None and validate is not None, both)
+    if average is not None and validate is not None:
+        raise InputError(both)
     tensors = parameters.parameters() if isinstance(parameters, nn.Module) else parameters
     trained = [tensor for tensor in tensors if tensor.requires_grad]
     expect(bool(trained), "parameters", "at least one tensor with requires_grad=True", "none")
     optimizer = _adamw(trained, learning_rate, weight_decay)
     scheduler = make_scheduler(schedule, optimizer, max_steps)
-    losses, kept = list[float](), _Kept(trained)
+    losses = list[float]()
+    kept = _Kept(trained)
     with progress_bar(None if process() else progress, max_steps) as advance:
         for done, batch in zip(range(1, max_steps + 1), batches):
             rate = optimizer.param_groups[0]["lr"]
@@ -182,7 +184,8 @@ def _step(
 def _finite(what: str, value: float, step: int, rate: float) -> float:
     diverged = f"Training diverged at step {step}: the {what} is {value} (learning rate then {rate:.3g}). "
     remedy = "Lower learning_rate, or look for missing or extreme values in the input."
-    refuse(not math.isfinite(value), diverged + remedy)
+    if not math.isfinite(value):
+        raise InputError(diverged + remedy)
     return value
 
 
@@ -190,15 +193,20 @@ class _Kept:
     """Parameters that are restored at the end: those of the smallest validation loss, or the mean of several steps."""
 
     def __init__(self, trained: list[Tensor]):
-        self.trained, self.values = trained, list[Tensor]()
+        self.trained = trained
+        self.values = list[Tensor]()
         self.history: list[tuple[int, float]] = []
-        self.count, self.loss, self.step = 0, math.inf, 0
+        self.count = 0
+        self.loss = math.inf
+        self.step = 0
 
     def best(self, step: int, loss: float) -> None:
         """Keep the parameters as they are where this validation loss is the smallest."""
         self.history.append((step, loss))
         if loss < self.loss:
-            self.loss, self.step, self.values = loss, step, [x.detach().clone() for x in self.trained]
+            self.loss = loss
+            self.step = step
+            self.values = [x.detach().clone() for x in self.trained]
 
     def mean(self) -> None:
         """Keep the mean of the parameters as they are and as they were."""

@@ -2,7 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from peerattn.evaluation import Comparison, WalkForward, ladder, rungs_for
+from peerattn.evaluation import Comparison, WalkForward, ladder, models_for
 from peerattn.evaluation.ladder import CROSS, INDUSTRY, KERNEL, RIDGE, SOFTMAX, STACKED
 from peerattn.evaluation.running.entries import OWN_CHARACTERISTICS
 from peerattn.exceptions import InputError
@@ -24,8 +24,8 @@ def panel():
 
 def test_the_ladder_is_a_comparison_of_its_rungs_and_the_controls(panel):
     X, y = panel
-    rungs = {INDUSTRY: IndustryPeerRegressor(industry="sic"), RIDGE: CrossSectionalRidge(codes=["sic"])}
-    found = ladder(X, y, industry="sic", task="explain", rungs=rungs, cv=WalkForward(16, 16), verbose=False)
+    progression = {INDUSTRY: IndustryPeerRegressor(industry="sic"), RIDGE: CrossSectionalRidge(codes=["sic"])}
+    found = ladder(X, y, industry="sic", task="explain", progression=progression, cv=WalkForward(16, 16), verbose=False)
     assert isinstance(found, Comparison) and found.names[:2] == [INDUSTRY, RIDGE]
     assert found.baseline == OWN_CHARACTERISTICS and OWN_CHARACTERISTICS in found.names
     assert OWN_CHARACTERISTICS not in found.confidence_set().included
@@ -36,11 +36,11 @@ def test_cross_attention_is_a_rung_where_a_reference_is_given(panel):
     X, y = panel
     numbers = X[["size", "lev"]]
     listed = numbers[numbers.index.get_level_values(0) < 8]
-    rungs = rungs_for("forecast", cross=True)
-    assert list(rungs) == [INDUSTRY, KERNEL, RIDGE, CROSS, SOFTMAX, STACKED]
-    assert CROSS not in rungs_for("forecast")
-    small = {CROSS: rungs[CROSS].set_params(n_heads=1, kappa=None)}
-    found = ladder(numbers, y, reference=listed, rungs=small, cv=WalkForward(6, 6), verbose=False)
+    progression = models_for("forecast", cross=True)
+    assert list(progression) == [INDUSTRY, KERNEL, RIDGE, CROSS, SOFTMAX, STACKED]
+    assert CROSS not in models_for("forecast")
+    small = {CROSS: progression[CROSS].set_params(n_heads=1, kappa=None)}
+    found = ladder(numbers, y, reference=listed, progression=small, cv=WalkForward(6, 6), verbose=False)
     weights = found.networks[CROSS].matrix()
     assert set(weights.columns[weights.any()]) == set(range(8)) and len(weights) == 25
 
@@ -54,6 +54,6 @@ def test_a_ladder_has_one_outcome(panel):
             cv=WalkForward(1),
             outcome=["ret", "other"],
             codes=["sic"],
-            rungs={RIDGE: CrossSectionalRidge()},
+            progression={RIDGE: CrossSectionalRidge()},
             verbose=False,
         )

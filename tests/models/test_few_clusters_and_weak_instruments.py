@@ -106,7 +106,7 @@ def test_identification_against_linearmodels(clustered):
     assert found.ar_p == pytest.approx(ar(0.0), rel=1e-6)
     ((low, high),) = found.ar_set
     assert all(ar(b) >= 0.05 for b in (low, high)) and ar(low - 0.006) < 0.05 and ar(high + 0.006) < 0.05
-    assert low < 0.3 < high and "Hansen J" in found.said()
+    assert low < 0.3 < high and "Hansen J" in found.wording()
 
 
 def test_weak_instruments_do_not_bound_the_effect():
@@ -122,4 +122,4 @@ def test_weak_instruments_do_not_bound_the_effect():
         and found.j is None
         and any(np.isinf(end) for ends in found.ar_set for end in ends)
     )
-    assert "weak: below 10" in found.said()
+    assert "weak: below 10" in found.wording()

@@ -6,7 +6,7 @@ import pytest
 
 from peerattn.exceptions import CodeWarning, InputError
 from peerattn.panel import as_panel
-from peerattn.panel.columns import choose_columns, looks_like_outcome, possible_leaks, refuse_outcomes
+from peerattn.panel.columns import check_no_outcomes, choose_columns, looks_like_outcome, possible_leaks
 
 
 @pytest.fixture
@@ -84,9 +84,9 @@ def test_repeated_names(frame):
 def test_names_of_outcomes():
     assert all(map(looks_like_outcome, ["ret_next", "ret_next12", "RET_LEAD", "ret_lead3", "ret_fwd_1m"]))
     assert not any(map(looks_like_outcome, ["lev", "nextel", "leadership", "ret_12m"]))
-    refuse_outcomes(["lev", 3])
+    check_no_outcomes(["lev", 3])
     with pytest.raises(InputError, match="'a_next', 'b_next' hold next period's outcomes"):
-        refuse_outcomes(["a_next", "lev", "b_next"])
+        check_no_outcomes(["a_next", "lev", "b_next"])
 
 
 def test_possible_leaks():

@@ -19,7 +19,7 @@ from peerattn.models.own.history import History
 from peerattn.models.pools import Rows, Section
 from peerattn.network import PeerNetwork
 from peerattn.panel import as_panel, scan_panel
-from peerattn.panel.time_order import refuse_incomparable
+from peerattn.panel.time_order import check_comparable
 
 QUARTERS = [f"Q{quarter} {year}" for year in (2002, 2003) for quarter in (1, 2, 3, 4)]
 ORDERED = pd.CategoricalDtype(QUARTERS, ordered=True)

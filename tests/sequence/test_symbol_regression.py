@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from peerattn.exceptions import InputError
 from peerattn.sequence import TextClassifier, WordTokenizer
 from peerattn.sequence.base import class_folds
-from peerattn.sequence.text_classifier import SymbolRegression, judged
+from peerattn.sequence.text_classifier import SymbolRegression, held_out
 
 SMALL = {"n_layers": 1, "n_heads": 2, "d_model": 16, "dropout": 0.0, "symbol_dropout": 0.0, "random_state": 0}
 
@@ -51,10 +51,10 @@ def test_the_factor_is_zero_where_attention_adds_nothing():
     classes = rng.integers(0, 2, 400)
     line = np.log([[0.6, 0.4], [0.4, 0.6]])[classes]
     help_, noise = np.eye(2)[classes], rng.standard_normal((400, 2))
-    factor, gain, error = judged(line, 0.5 * help_, classes)
+    factor, gain, error = held_out(line, 0.5 * help_, classes)
     assert factor == pytest.approx(1, abs=1e-4) and gain > 10 * error
-    assert judged(line, -help_, classes)[0] == 0 and judged(line, noise, classes)[0] < 0.1
-    assert judged(line[:1], help_[:1], classes[:1])[0] == 0  # one text is no evidence
+    assert held_out(line, -help_, classes)[0] == 0 and held_out(line, noise, classes)[0] < 0.1
+    assert held_out(line[:1], help_[:1], classes[:1])[0] == 0  # one text is no evidence
 
 
 def order_matters(n: int, seed: int) -> tuple[list[str], np.ndarray]:

@@ -10,7 +10,7 @@ import pandas as pd
 from scipy.stats import t as student
 
 from peerattn.evaluation.splits.periods import sorted_periods
-from peerattn.exceptions import checked, refuse
+from peerattn.exceptions import InputError, checked
 
 #: With fewer periods no test over time is made, whatever the horizon: 0.4 T^{2/3} is below two.
 MIN_PERIODS = 12
@@ -129,7 +129,8 @@ def mean_test(series: Any, horizon: int = 1) -> MeanTest:
 
 def mean_error(x: np.ndarray, horizon: int = 1) -> tuple[float, int]:
     """Return the standard error of the mean of a series that varies, and ν of :func:`mean_test`."""
-    n, e = len(x), x - x.mean()
+    n = len(x)
+    e = x - x.mean()
     r = float(e[horizon:] @ e[:-horizon] / (e @ e))
     r = min(max((n * r + horizon) / (n - 3 * horizon), 0.0), 1.0)
     freedom = max(1, math.floor(min(0.4 * n ** (2 / 3), n * (1 - r) / (3 * (horizon + 1)))))
@@ -224,7 +225,7 @@ class OfPeriods:
         return self.test.p_value
 
     @property
-    def _shown_t(self) -> str:
+    def _t_text(self) -> str:
         return self.test.reason if self.t is None else f"{self.t:.2f}"
 
 
@@ -243,8 +244,8 @@ def p_words(p_value: float) -> str:
     >>> p_words(0.0421), p_words(1e-9)
     ('p = 0.042', 'p < 0.001')
     """
-    shown = format_p(p_value)
-    return f"p < {shown[1:]}" if shown.startswith("<") else f"p = {shown}"
+    observed = format_p(p_value)
+    return f"p < {observed[1:]}" if observed.startswith("<") else f"p = {observed}"
 
 
 @checked
@@ -317,10 +318,14 @@ def diebold_mariano(
     codes, _ = sorted_periods(period)
     lengths = f"{len(ours)}, {len(theirs)} and {len(codes)}"
     unlike = not len(ours) == len(theirs) == len(codes)
-    refuse(unlike, f"loss, baseline_loss and period must have one length, got {lengths}.")
-    known, both = ~np.isnan(ours), "loss and baseline_loss must be NaN in the same rows"
-    refuse((known != ~np.isnan(theirs)).any(), f"{both}: use one sample for both.")
-    refuse(not known.any(), "loss: every value is NaN; a test needs known losses.")
+    if unlike:
+        raise InputError(f"loss, baseline_loss and period must have one length, got {lengths}.")
+    known = ~np.isnan(ours)
+    both = "loss and baseline_loss must be NaN in the same rows"
+    if (known != ~np.isnan(theirs)).any():
+        raise InputError(f"{both}: use one sample for both.")
+    if not known.any():
+        raise InputError("loss: every value is NaN; a test needs known losses.")
     gains = pd.Series(theirs[known] - ours[known]).groupby(codes[known]).mean()
     found = mean_test(gains, horizon)
     same = gains.abs().max() <= 1e-12 * np.mean(np.abs(theirs[known]))

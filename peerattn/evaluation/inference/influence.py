@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import checked, refuse
+from peerattn.exceptions import InputError, checked
 from peerattn.models.base import PeerModel
 from peerattn.models.pools import Section
 from peerattn.network import PeerNetwork
@@ -113,7 +113,8 @@ def influence(model: PeerModel, X: Any, *, outcomes: Any = None, periods: Any = 
         inside = section.within and section.peers.label.isin(section.focal.label).all()
         wrong = "X: the model's peers are not in the call (they are training rows or a reference)"
         need = "influence needs peers of the same cross-section: pass outcomes=, or a model with attention='self'"
-        refuse(not inside, f"{wrong}; {need} fitted on a panel.")
+        if not inside:
+            raise InputError(f"{wrong}; {need} fitted on a panel.")
         changes[section.period] = _changes(model, section)
     kept = network.subset(periods=wanted) if network.is_dated and periods is not None else network
     moved = PeerNetwork.from_matrices(changes, name=f"influence in {network.name}", signed=True)

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from peerattn.exceptions import check_names, refuse
+from peerattn.exceptions import InputError, check_names
 from peerattn.models.panel_model import PanelModel
 from peerattn.panel import Panel, PanelEncoder, as_panel
 
@@ -95,19 +95,21 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
             For an unknown level or group, or too few periods.
         """
         share = isinstance(self.level, int | float) and 0 < self.level < 1
-        refuse(not share, f"level must lie between 0 and 1, got {self.level!r}.")
+        if not share:
+            raise InputError(f"level must lie between 0 and 1, got {self.level!r}.")
         panel = self._read(X, y)
-        refuse(panel.outcomes is None, "y: pass outcomes, or a Panel that holds them.")
+        if panel.outcomes is None:
+            raise InputError("y: pass outcomes, or a Panel that holds them.")
         self.residuals_ = self._calibrated(panel)
         calls = self.residuals_.groupby("shown")
-        self.margins_ = pd.DataFrame({shown: _margins(rows, self.level) for shown, rows in calls})
+        self.margins_ = pd.DataFrame({observed: _margins(rows, self.level) for observed, rows in calls})
         self.estimator_ = self._fitted(panel)
         return self
 
     def predict(self, X: Any, *, outcomes: Any = None) -> Any:
         """Predict as the estimator does; ``outcomes`` as it takes them."""
         check_is_fitted(self)
-        return self._asked(self.estimator_, self._read(X), outcomes)
+        return self._requested(self.estimator_, self._read(X), outcomes)
 
     def predict_interval(self, X: Any, *, outcomes: Any = None) -> pd.DataFrame:
         """Return prediction, lower and upper end of each row, on the index of ``X``.
@@ -123,10 +125,12 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
         margins of their own.
         """
         check_is_fitted(self)
-        shown = outcomes is not None
-        verb = "reads none: leave them out" if shown else "needs them: pass those of the rows"
-        refuse(shown not in self.margins_, f"outcomes: {type(self.estimator).__name__} {verb}.")
-        margins, panel = self.margins_[shown], self._read(X)
+        observed = outcomes is not None
+        verb = "reads none: leave them out" if observed else "needs them: pass those of the rows"
+        if observed not in self.margins_:
+            raise InputError(f"outcomes: {type(self.estimator).__name__} {verb}.")
+        margins = self.margins_[observed]
+        panel = self._read(X)
         predicted = pd.Series(np.asarray(self.predict(X, outcomes=outcomes)), panel.index)
         groups = pd.Series(panel.restore(self._groups(panel).to_numpy()), panel.index)
         margin = groups.map(margins[1:].astype(float)).astype(float).fillna(margins.iloc[0])
@@ -140,22 +144,24 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
         assert panel.outcomes is not None
         needed = math.ceil(self.level / (1 - self.level) - 1e-9)
         known = panel.period[np.isfinite(panel.outcomes)].unique()
-        asked = self.calibration_periods
-        asked = max(needed, 2 * len(known) // 3) if asked is None else asked
+        requested = self.calibration_periods
+        requested = max(needed, 2 * len(known) // 3) if requested is None else requested
         wanted = f"{needed} calibration periods and one before them to learn from (horizon {self.horizon})"
-        said = f"{wanted}; X has {len(known)} with outcomes, and {asked} are to calibrate. Lower the level."
-        refuse(asked < needed or len(known) < asked + self.horizon, f"level={self.level:g} needs {said}")
-        periods, parts = panel.period.unique(), []
-        for block in np.array_split(known[-asked:], min(self.n_refits, asked)):
+        wording = f"{wanted}; X has {len(known)} with outcomes, and {requested} are to calibrate. Lower the level."
+        if requested < needed or len(known) < requested + self.horizon:
+            raise InputError(f"level={self.level:g} needs {wording}")
+        periods = panel.period.unique()
+        parts = []
+        for block in np.array_split(known[-requested:], min(self.n_refits, requested)):
             at = int(np.flatnonzero(periods == block[0])[0])
             model = self._fitted(panel.take(panel.period <= periods[max(at - self.horizon, 0)]))
             call = panel.take(panel.period.isin(block))
             frame = call.labels.to_frame(index=False)
             frame = frame.assign(outcome=call.outcomes, group=self._groups(call).to_numpy())
             reads, needs = (getattr(model, name, False) for name in ("reads_outcomes", "needs_outcomes"))
-            for shown in [True] * reads + [False] * (not needs):
-                predicted = self._asked(model, call, call.y if shown else None)
-                parts.append(frame.assign(prediction=np.asarray(predicted), shown=shown))
+            for observed in [True] * reads + [False] * (not needs):
+                predicted = self._requested(model, call, call.y if observed else None)
+                parts.append(frame.assign(prediction=np.asarray(predicted), observed=observed))
         return pd.concat(parts, ignore_index=True)
 
     def _fitted(self, panel: Panel) -> Any:
@@ -164,9 +170,9 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
         known = panel.take(np.isfinite(panel.outcomes))  # type: ignore[arg-type]
         return make_pipeline(PanelEncoder(), clone(self.estimator)).fit(known.X, known.y)
 
-    def _asked(self, model: Any, panel: Panel, outcomes: Any) -> Any:
-        shown = {} if outcomes is None else {"outcomes": outcomes}
-        return model.predict(panel.X.rename_axis([self.firm, self.period]), **shown)
+    def _requested(self, model: Any, panel: Panel, outcomes: Any) -> Any:
+        observed = {} if outcomes is None else {"outcomes": outcomes}
+        return model.predict(panel.X.rename_axis([self.firm, self.period]), **observed)
 
     def _groups(self, panel: Panel) -> pd.Series:
         """Return the group of each row, in the panel's order."""
@@ -180,14 +186,16 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
 
     def _read(self, X: Any, y: Any = None) -> Panel:
         panel = as_panel(X, y, firm=self.firm, period=self.period)
-        refuse(not panel.dated, f"X carries no {self.period!r}: intervals are calibrated on periods.")
+        if not panel.dated:
+            raise InputError(f"X carries no {self.period!r}: intervals are calibrated on periods.")
         return panel
 
 
 def _margins(residuals: pd.DataFrame, level: float) -> pd.Series:
     """Return the margin of all firms, under None, and that of each group; infinite where a period lacks the group."""
     missed = (residuals["outcome"] - residuals["prediction"]).abs()
-    periods, known = residuals["period"].nunique(), residuals.assign(missed=missed)[np.isfinite(missed)]
+    periods = residuals["period"].nunique()
+    known = residuals.assign(missed=missed)[np.isfinite(missed)]
     groups = {group: known[known["group"] == group] for group in residuals["group"].dropna().unique()}
     margins = {group: _margin(rows, periods, level) for group, rows in ({None: known} | groups).items()}
     return pd.Series(margins, dtype=float)

@@ -9,7 +9,7 @@ import pandas as pd
 from scipy import stats
 from sklearn.base import clone
 
-from peerattn.exceptions import InputError, check_at_least, check_names, check_share, checked, expect, refuse
+from peerattn.exceptions import InputError, check_at_least, check_names, check_share, checked, expect
 from peerattn.panel import Panel, as_panel
 from peerattn.render import Regression
 
@@ -43,7 +43,8 @@ class MarginalEffects(Regression):
         )
         if self.draws.empty:
             return [unit, "No standard errors: pass y for refits."]
-        n, empty = self.draws.shape[1], f" {self.n_empty} of them found no peers." if self.n_empty else ""
+        n = self.draws.shape[1]
+        empty = f" {self.n_empty} of them found no peers." if self.n_empty else ""
         return [unit, f"Standard errors over {n} refits, each without one of {n} {self.left_out}.{empty}"]
 
 
@@ -135,8 +136,9 @@ def marginal_effects(
     """
     expect(hasattr(model, "peer_network"), "model", "a fitted peer model", type(model).__name__)
     X, rows = (part.X if isinstance(part, Panel) else part for part in (X, at))
-    said = "X: expected a panel indexed by firm and period, the one the model was fitted on."
-    refuse(not (panel := as_panel(X)).dated, said)
+    wording = "X: expected a panel indexed by firm and period, the one the model was fitted on."
+    if not (panel := as_panel(X)).dated:
+        raise InputError(wording)
     firm, period = (pd.factorize(panel.X.index.get_level_values(name), sort=True)[0] for name in (0, 1))
     rows = X[period == period.max()] if rows is None else rows
     if isinstance(outcomes, pd.Series) and rows.index.isin(outcomes.index).all():
@@ -152,19 +154,23 @@ def marginal_effects(
     if found is None:
         raise InputError("model: its network in this cross-section is empty: no weight can change.")
     why = "Without outcomes the peers of a kernel or an industry model are training rows, which do not move"
-    said = f"outcomes: no weight changes when peers do. {why}; pass the outcomes of the cross-section."
-    refuse(not found.any(), said)
-    draws, left = [], "blocks of periods"
+    wording = f"outcomes: no weight changes when peers do. {why}; pass the outcomes of the cross-section."
+    if not found.any():
+        raise InputError(wording)
+    draws = []
+    left = "blocks of periods"
     if y is not None:
         check_at_least(2, n_refits=n_refits)
         groups = period * n_refits // (period.max() + 1)
         if period.max() + 1 < 2 * n_refits:
             dealt = np.random.default_rng(random_state).permutation(firm.max() + 1)
-            left, groups = "groups of firms", (dealt % n_refits)[firm]
+            left = "groups of firms"
+            groups = (dealt % n_refits)[firm]
         values = as_panel(X, y).y.to_numpy()
         kept = (groups != group for group in range(n_refits))
         draws = [moves.effects(clone(model).fit(X[at], values[at])) for at in kept]
-    n, none = len(draws), 0.0 * found
+    n = len(draws)
+    none = 0.0 * found
     frame = pd.DataFrame({k: none if draw is None else draw for k, draw in enumerate(draws)}, found.index)
     errors = frame.std(axis=1, ddof=0).astype(float) * np.sqrt(max(n - 1, 0))
     p = pd.Series(2 * stats.t.sf(np.abs(found / errors.where(errors > 0)), max(n - 1, 1)), index=found.index)
@@ -181,9 +187,13 @@ class _Moves:
         self, rows: pd.DataFrame, numbers: list[str], codes: list[str], step: float, n_batches: int, seed: int,
         options: dict[str, Any],
     ) -> None:  # fmt: skip
-        self.rows, self.numbers, self.step, self.options = rows, numbers, step, options
+        self.rows = rows
+        self.numbers = numbers
+        self.step = step
+        self.options = options
         self.firms = as_panel(rows).X.index.get_level_values("firm")
-        n, rng = len(rows), np.random.default_rng(seed)
+        n = len(rows)
+        rng = np.random.default_rng(seed)
         size = max(1, n // 50)
         order = rng.permutation(n)[: size * n_batches]
         self.batches = np.array_split(order, max(1, len(order) // size))
@@ -193,9 +203,10 @@ class _Moves:
     def weights(self, model: Any, rows: pd.DataFrame) -> np.ndarray:
         """Return the weights among the firms, (n, n), NaN on oneself."""
         matrix = model.peer_network(rows, **self.options).matrix()
-        told = "" if "outcomes" in self.options else " Where these are its training rows, pass outcomes=."
+        informed = "" if "outcomes" in self.options else " Where these are its training rows, pass outcomes=."
         universe = "another universe; effects are measured among firms that are both"
-        refuse(not matrix.index.isin(matrix.columns).all(), f"model: its peers are {universe}.{told}")
+        if not matrix.index.isin(matrix.columns).all():
+            raise InputError(f"model: its peers are {universe}.{informed}")
         values = matrix.reindex(index=self.firms, columns=self.firms).to_numpy(dtype=float, copy=True)
         np.fill_diagonal(values, np.nan)
         return values
@@ -216,7 +227,8 @@ class _Moves:
         mean = float(np.nanmean(np.abs(base)))
         if not mean > 0:
             return None
-        found, changes = {}, np.full_like(base, np.nan)
+        found = {}
+        changes = np.full_like(base, np.nan)
         for name in self.numbers:
             x = self.rows[name].astype(float)
             by = self.step * np.nanstd(x)

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from peerattn.evaluation.inference.forecast_tests import mean_test, periods_needed
-from peerattn.exceptions import checked, refuse
+from peerattn.exceptions import InputError, checked
 
 
 @dataclass(frozen=True)
@@ -80,12 +80,16 @@ def model_confidence_set(losses: pd.DataFrame, *, size: float = 0.1, horizon: in
     >>> model_confidence_set(losses)
     ConfidenceSet(90%: A, B; 1 excluded)
     """
-    values, needed = losses.to_numpy(dtype=float), periods_needed(horizon)
+    values = losses.to_numpy(dtype=float)
+    needed = periods_needed(horizon)
     few = f"{len(values)} periods are too few for a test over time; {needed} are needed"
-    refuse(values.shape[1] < 2, "losses: at least two models are needed, one column each.")
-    refuse(len(values) < needed, f"losses: {few}. Use Comparison.test.")
+    if values.shape[1] < 2:
+        raise InputError("losses: at least two models are needed, one column each.")
+    if len(values) < needed:
+        raise InputError(f"losses: {few}. Use Comparison.test.")
     unknown = not np.isfinite(values).all()
-    refuse(unknown, "losses: some are NaN; all models must be scored in the same periods.")
+    if unknown:
+        raise InputError("losses: some are NaN; all models must be scored in the same periods.")
     p = pd.Series({name: _least_p(losses, name, horizon) for name in losses.columns})
     included, excluded = (tuple(map(str, p.index[kept])) for kept in (p > size, p <= size))
     return ConfidenceSet(included, excluded, p, size, len(losses))

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import logit
 
-from peerattn.exceptions import InputError, checked, expect, refuse
+from peerattn.exceptions import InputError, checked, expect
 from peerattn.models.attention.warm_start import WarmStart
 from peerattn.network import PeerNetwork
 from peerattn.network.measures.asymmetry import cyclic_part
@@ -83,10 +83,11 @@ class NetworkBootstrap(Shown):
     def table(self) -> Table:
         """Return the test of direction as a table, at most 24 periods."""
         step = max(1, -(-len(self.direction) // 25))
-        shown = pd.concat([self.direction.iloc[:-1:step], self.direction.iloc[-1:]])
-        rows = [(show_label(label), *values) for label, *values in shown.itertuples()]
+        observed = pd.concat([self.direction.iloc[:-1:step], self.direction.iloc[-1:]])
+        rows = [(show_label(label), *values) for label, *values in observed.itertuples()]
         title = "Is the network directed? Null: it is reversible (any symmetric score)"
-        heads, formats = ("Period", "Cyclic part", "Noise", "p"), ("", ".4f", ".4f", ".3f")
+        heads = ("Period", "Cyclic part", "Noise", "p")
+        formats = ("", ".4f", ".4f", ".3f")
         note = (
             f"{self.n_draws} refits on blocks of {self.block_length} periods, started from the fitted model with its heads "
             f"kept: uncertainty about which heads there are is not in it. The least possible p is {self.least_p:.3f}."
@@ -175,18 +176,22 @@ def bootstrap_network(
     >>> found.spread(0.8).columns.tolist()
     ['period', 'firm', 'peer', 'weight', 'settled', 'lower', 'upper']
     """
-    refuse(y is None, "y: pass the outcomes that the model was fitted on.")
+    if y is None:
+        raise InputError("y: pass the outcomes that the model was fitted on.")
     start = WarmStart(model, X, y)
-    refuse((n := start.n_periods) < 4, f"X: blocks need at least four periods with outcomes, got {n}.")
+    if (n := start.n_periods) < 4:
+        raise InputError(f"X: blocks need at least four periods with outcomes, got {n}.")
     length = round(n ** (1 / 3)) if block_length is None else block_length
     expect(1 <= length <= n, "block_length", f"1 to {n} (periods)", repr(block_length))
     drawn = block_counts(np.random.default_rng(random_state), n, length, n_draws)
     counts = np.vstack([np.ones_like(drawn[:1]), drawn])  # the sample itself first
     if at is None:
-        at, outcomes = X, (y if model.reads_outcomes and outcomes is None else outcomes)
+        at = X
+        outcomes = y if model.reads_outcomes and outcomes is None else outcomes
     network = model.peer_network(at, outcomes=outcomes)
     refitted = _converged(start, counts, random_state, at, outcomes)
-    followed, cyclic = [], {}
+    followed = []
+    cyclic = {}
     for (period, section), weights in zip(network.sections(), refitted, strict=True):
         i, j, _ = section.entries(top_k)
         followed.append(weights[:, i, j])
@@ -230,7 +235,8 @@ def block_counts(rng: np.random.Generator, n_periods: int, length: int, n_draws:
 
 def _cyclic_squares(weights: np.ndarray) -> tuple[np.ndarray, float] | None:
     """Return a period's sums of squares, (1 + n_draws,), and mass; weights (1 + n_draws, n, n), the undisturbed first."""
-    base, pairs = cyclic_part(weights[0]), weights[0] + weights[0].T
+    base = cyclic_part(weights[0])
+    pairs = weights[0] + weights[0].T
     if not pairs.any() or len(base) < 3:
         return None
     parts = (base, *(cyclic_part(draw) - base for draw in weights[1:]))
@@ -242,8 +248,10 @@ def _direction(cyclic: dict[Any, tuple[np.ndarray, float]]) -> pd.DataFrame:
     if not cyclic:
         return pd.DataFrame(columns=["statistic", "noise", "p"])
     squares, mass = (np.array([found[k] for found in cyclic.values()]) for k in (0, 1))
-    squares, mass = np.vstack([squares, squares.sum(axis=0)]), np.append(mass, mass.sum())
-    own, refits = squares[:, 0], squares[:, 1:]
+    squares = np.vstack([squares, squares.sum(axis=0)])
+    mass = np.append(mass, mass.sum())
+    own = squares[:, 0]
+    refits = squares[:, 1:]
     p = (1 + (refits >= own[:, None]).sum(axis=1)) / squares.shape[1]
     index = pd.Index([*cyclic, "all"], dtype=object, name="period")
     return pd.DataFrame({"statistic": own / mass, "noise": refits.mean(axis=1) / mass, "p": p}, index)

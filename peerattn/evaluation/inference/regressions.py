@@ -39,7 +39,7 @@ class FamaMacBethSlope(tests.OfPeriods):
         return self.test.mean
 
     def __repr__(self) -> str:
-        return f"FamaMacBethSlope(slope={self.slope:.4g}, t={self._shown_t}, periods={len(self.by_period)})"
+        return f"FamaMacBethSlope(slope={self.slope:.4g}, t={self._t_text}, periods={len(self.by_period)})"
 
 
 @checked
@@ -186,7 +186,8 @@ def calibration(
     labels |= {} if firm is None else {"firm": pd.factorize(np.asarray(firm))[0]}
     y, forecast, kept = scored_rows(outcome, prediction, np.arange(len(labels["period"])))
     kept = kept.astype(int)
-    clusters, given = pd.DataFrame(labels).iloc[kept], effects if isinstance(effects, Mapping) else labels
+    clusters = pd.DataFrame(labels).iloc[kept]
+    given = effects if isinstance(effects, Mapping) else labels
     groups = effect_labels(tuple(effects), {name: np.asarray(of)[kept] for name, of in given.items()})
     at = quantile_groups(forecast, np.zeros(len(y), dtype=int), n_bins)
     rows = pd.DataFrame({"prediction": forecast, "outcome": y}).groupby(at)
@@ -195,8 +196,12 @@ def calibration(
     flat = np.ptp(forecast) <= 1e-12 * np.max(np.abs(forecast))
     forecast, y = net_of(groups, np.column_stack([forecast, y]))[0].T
     names, truth = (["prediction"], [1.0]) if absorbed else (["constant", "prediction"], [0.0, 1.0])
-    k, fewest, rsquared, p = len(names), int(clusters.nunique().min()), float("nan"), None
-    params, errors = pd.Series([np.mean(y - forecast), np.nan][-k:], names), np.full(k, np.nan)
+    k = len(names)
+    fewest = int(clusters.nunique().min())
+    rsquared = float("nan")
+    p = None
+    params = pd.Series([np.mean(y - forecast), np.nan][-k:], names)
+    errors = np.full(k, np.nan)
     if not flat:
         fit = OLS(y, np.column_stack([np.ones(len(y)), forecast])[:, -k:]).fit()
         params[:] = [round(float(value), 12) + 0.0 for value in fit.params]
@@ -206,7 +211,8 @@ def calibration(
         with np.errstate(invalid="ignore"):
             found = np.sqrt(np.diag(clustered.cov_params()))
         if (found > 0).all():  # two-way variances may come out negative
-            gap, errors = fit.params - truth, found
+            gap = fit.params - truth
+            errors = found
             wald = float(gap @ np.linalg.solve(clustered.cov_params(), gap))
             p = float(stats.f.sf(wald / k * (fewest - k) / (fewest - 1), k, fewest - k))
     std_errors = pd.Series(errors, names)

@@ -66,14 +66,17 @@ def own_outcome(subject: Subject) -> Found:
 
     One outcome is moved at a time: in a later period others may read it.
     """
-    if not subject.entry.shown_outcomes:
+    if not subject.entry.observed_outcomes:
         return True, "predict is shown no outcome of the tested periods"
     if subject.entry.reference is not None:
         return True, "not tested: outcomes come with reference=, where a firm is left out by its label"
-    rng, period, own, others = subject.rng(1), subject.period, 0.0, 0.0
-    shown = np.unique(period[known := subject.y.notna().to_numpy()])
-    rounds = max(ROUNDS, len(shown))
-    for t in np.resize(shown, rounds):
+    rng = subject.rng(1)
+    period = subject.period
+    own = 0.0
+    others = 0.0
+    observed = np.unique(period[known := subject.y.notna().to_numpy()])
+    rounds = max(ROUNDS, len(observed))
+    for t in np.resize(observed, rounds):
         firm = rng.choice(np.flatnonzero((period == t) & known))
         moved = np.where(np.arange(len(period)) == firm, MOVE * subject.scale, 0.0)
         change = (subject.fitted.predict(subject.X, subject.y + moved) - subject.base).abs().to_numpy()
@@ -108,7 +111,8 @@ def future(subject: Subject) -> Found:
 
 def _not_yet_known(subject: Subject, ahead: int) -> str:
     """Say which column holds outcomes of earlier periods that are not known when its rows are."""
-    rows, known = subject.rows, subject.known
+    rows = subject.rows
+    known = subject.known
     for k in range(1, ahead if known is None else max(ahead, REACH + 1)):
         before = rows.moved(rows.y, -k)
         unknown = np.where(before == rows.moved(rows.y, -k - 1), np.nan, before)  # one that stays is known
@@ -122,13 +126,15 @@ def _not_yet_known(subject: Subject, ahead: int) -> str:
 
 
 def _changed_after(subject: Subject, origin: int, ahead: int) -> Subject:
-    rng, X = subject.rng(2), subject.panel.X.copy()
+    rng = subject.rng(2)
+    X = subject.panel.X.copy()
     later = subject.when > origin
     for name, column in X.select_dtypes("number").items():
         other = 7 * np.nanstd(column) + 3 * column.to_numpy()[rng.permutation(np.flatnonzero(later))]
         whole = not np.any(np.nan_to_num(column) % 1)  # a number that a model takes for a code stays one
         X.loc[later, name] = np.rint(other) if whole else other
-    y, unknown = subject.panel.y, subject.when > origin - ahead
+    y = subject.panel.y
+    unknown = subject.when > origin - ahead
     if subject.known is not None:
         unknown |= subject.known > origin
     return subject.with_panel(X, y.where(~unknown, 5 * subject.scale - 3 * y))
@@ -136,7 +142,10 @@ def _changed_after(subject: Subject, origin: int, ahead: int) -> Subject:
 
 def order_and_batch(subject: Subject) -> Found:
     """Row order, index order and batch size change nothing; earlier periods stay, whose outcomes a model may read."""
-    rng, X, y, fitted = subject.rng(3), subject.X, subject.y, subject.fitted
+    rng = subject.rng(3)
+    X = subject.X
+    y = subject.y
+    fitted = subject.fitted
     order = rng.permutation(len(X))
     parts = [(t, np.flatnonzero(subject.period <= t)) for t in subject.tested]
     cut = [fitted.predict(X.iloc[at], y.iloc[at])[subject.period[at] == t] for t, at in parts]
@@ -156,12 +165,14 @@ def sample(subject: Subject) -> Found:
     """Which rows are there, learned from and tested does not depend on their outcomes."""
     if why := marks.left_out(subject.rows):
         return False, why
-    y, later = subject.panel.y.copy(), np.flatnonzero(subject.when >= subject.tested[0])
+    y = subject.panel.y.copy()
+    later = np.flatnonzero(subject.when >= subject.tested[0])
     y.iloc[later] = y.iloc[later].to_numpy()[within(subject.rng(4), subject.when[later])]
     both = (subject, subject.with_panel(subject.panel.X, y))
     before, after = ([rows for fold in of.folds for rows in fold] for of in both)
     same = len(before) == len(after) and all(map(np.array_equal, before, after))
-    n, unknown = sum(map(len, before[1::2])), int(subject.y.isna().sum())
+    n = sum(map(len, before[1::2]))
+    unknown = int(subject.y.isna().sum())
     tested = f"the same {n:,} rows are tested; rows without an outcome ({unknown:,} of those to be predicted) are predicted, too"
     return same, f"outcomes of tested periods permuted: {tested if same else 'which rows are used changes'}"
 
@@ -172,7 +183,8 @@ def training_only(subject: Subject) -> Found:
         return False, f"the model comes with {', '.join(carried)}"
     if scaled := marks.scaled_over_all(subject.rows, subject.train):
         return False, "; ".join(f"{name!r} is {why}, tested ones included" for name, why in scaled.items())
-    first, X = subject.period == subject.tested[0], subject.X
+    first = subject.period == subject.tested[0]
+    X = subject.X
     numbers = X.select_dtypes("number")
     X = X.assign(**{str(name): x.where(first, 100 * x + 100) for name, x in numbers.items()})
     gap = _gap(subject.fitted.predict(X, subject.y)[first], subject.base[first])
@@ -184,9 +196,10 @@ def training_only(subject: Subject) -> Found:
 
 def learning(subject: Subject) -> Found:
     """What a forecast knows, it learned from the training rows: opposite outcomes there give opposite forecasts."""
-    if subject.entry.shown_outcomes or getattr(subject.entry.model, "reads_outcomes", False):
+    if subject.entry.observed_outcomes or getattr(subject.entry.model, "reads_outcomes", False):
         return True, "not asked: it reads the outcomes of peers, which need no learning"
-    y, outcome = subject.panel.y.copy(), subject.y.to_numpy()
+    y = subject.panel.y.copy()
+    outcome = subject.y.to_numpy()
     learned = y.iloc[subject.train]
     y.iloc[subject.train] = learned.max() + learned.min() - learned  # of the same range
     other = subject.with_panel(subject.panel.X, y).fitted.predict(subject.X, subject.y)
@@ -205,13 +218,15 @@ def memory(subject: Subject) -> Found:
     """A model fitted on other rows in between is the same again."""
     before = subject.base
     subject.fit(np.flatnonzero(subject.panel.y.notna()))
-    gap, how = _gap(replace(subject).base, before), "fitted on all rows in between, then on its own again"
+    gap = _gap(replace(subject).base, before)
+    how = "fitted on all rows in between, then on its own again"
     return gap <= 1e-3 * subject.scale, f"{how}: its predictions change by at most {gap:.2g}"
 
 
 def validation(subject: Subject) -> Found:
     """Nothing inside the model is validated on random rows."""
-    X, y = subject.panel.X.iloc[subject.train], subject.panel.y.iloc[subject.train]
+    X = subject.panel.X.iloc[subject.train]
+    y = subject.panel.y.iloc[subject.train]
     found = list(subject.entry.random_rows(X, y))
     fitted = {} if found else vars(subject.fitted.model)
     parts = {name: part for name, part in fitted.items() if isinstance(part, BaseEstimator)}
@@ -219,14 +234,15 @@ def validation(subject: Subject) -> Found:
         # folds by position are of its own rows
         by_position = any(key.split("__")[-1] == "cv" for key in part.get_params())
         if name.endswith("_") and not by_position and not found:
-            found += [f"{name}, fitted: {said}" for said in random_rows(part, X, y)]
+            found += [f"{name}, fitted: {wording}" for wording in random_rows(part, X, y)]
     fine = "no search, fold or early stop inside the model mixes rows of one period"
     return not found, "; ".join(found) or fine
 
 
 def networks(subject: Subject) -> Found:
     """A network that comes with the model was not made of the outcomes of tested periods."""
-    kinds, params = PeerNetwork | pd.DataFrame | dict, subject.entry.model.get_params()
+    kinds = PeerNetwork | pd.DataFrame | dict
+    params = subject.entry.model.get_params()
     given = [k for k, v in params.items() if k.split("__")[-1] == "network" and isinstance(v, kinds)]
     made = partial(marks.network_of_outcomes, y=subject.panel.y, train=subject.train, tested=subject.tested)
     found = [f"{name!r}: {why}" for name in given if (why := made(params[name]))]
@@ -240,18 +256,22 @@ def networks(subject: Subject) -> Found:
 
 def placebo(subject: Subject, n_placebo: int) -> Found:
     """Peers at random give no gain beyond permuted labels."""
-    rng, X, y, period = subject.rng(5), subject.X, subject.y, subject.period
+    rng = subject.rng(5)
+    X = subject.X
+    y = subject.y
+    period = subject.period
     real, bound = skill(y.to_numpy(), subject.base.to_numpy(), period)
-    shows, found = subject.entry.shown_outcomes, []
+    shows = subject.entry.observed_outcomes
+    found = []
     for _ in range(n_placebo):
         order = within(rng, period)
         # every firm gets another's outcome, and is scored by it; or another's characteristics
         given = X if shows else X.iloc[order].set_axis(X.index)
-        shown = y.iloc[order].set_axis(y.index) if shows else y
-        predicted = subject.fitted.predict(given, shown).to_numpy()
+        observed = y.iloc[order].set_axis(y.index) if shows else y
+        predicted = subject.fitted.predict(given, observed).to_numpy()
         if not shows and np.allclose(predicted, subject.base, rtol=0, atol=1e-12 * subject.scale):
             return True, "characteristics play no part in what is predicted"
-        found.append(skill(shown.to_numpy(), predicted, period)[0])
+        found.append(skill(observed.to_numpy(), predicted, period)[0])
     mean = float(np.mean(found))
     return mean <= bound, (
         f"correlation within periods {real:.3f} as it is; with labels permuted {n_placebo} times {mean:.3f} on average "

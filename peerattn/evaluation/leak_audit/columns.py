@@ -41,7 +41,8 @@ def function_of(x: np.ndarray, u: np.ndarray, group: Any = None, least: float = 
         return False
     at = np.random.default_rng(0).permutation(at)  # rows of equal u in no order
     x = x[at][np.argsort(u[at], kind="stable")]
-    rank, above = rankdata(x, "max"), n + 1 - rankdata(x, "min")
+    rank = rankdata(x, "max")
+    above = n + 1 - rankdata(x, "min")
     spread = 2 * np.sum(above * (n - above)) / n
     return bool(1 - np.abs(np.diff(rank)).sum() / spread > least - 3 / n and spread > n * FEWEST)
 
@@ -59,12 +60,17 @@ def sum_of(x: np.ndarray, unknown: np.ndarray, known: np.ndarray) -> bool:
     Both leave less than 0.005 of the variance of x, and less than a tenth of what ``known`` leaves.
     """
     at = np.isfinite(x) & np.isfinite(unknown).all(axis=1) & np.isfinite(known).all(axis=1)
-    x, unknown, known = x[at], unknown[at], known[at]
-    width, distinct = unknown.shape[1] + known.shape[1], len(np.unique(x))
+    x = x[at]
+    unknown = unknown[at]
+    known = known[at]
+    width = unknown.shape[1] + known.shape[1]
+    distinct = len(np.unique(x))
     if len(x) < width + 2 * FEWEST or distinct < width + 2:
         return False
     exact = 0.005 if distinct >= 3 * width + FEWEST else 1e-9  # one value a period, say
-    total, one, other = left_by(x), left_by(x, known, unknown), left_by(x, known)
+    total = left_by(x)
+    one = left_by(x, known, unknown)
+    other = left_by(x, known)
     return bool(one < exact * total and one < LEFT * other and other > 1e-6 * total)
 
 
@@ -78,16 +84,22 @@ def noisy_copy(x: np.ndarray, u: np.ndarray, known: np.ndarray) -> bool:
     known = known[:, np.isfinite(known[at]).mean(axis=0) > 0.8]
     at &= np.isfinite(known).all(axis=1)
     known = known[:, np.ptp(known[at], axis=0) > 0] if at.any() else known
-    n, k = int(at.sum()), known.shape[1]
+    n = int(at.sum())
+    k = known.shape[1]
     if k == 0 or n < 10 * (k + FEWEST) or len(np.unique(x[at])) < FEWEST:
         return False
-    x, u, known = x[at], u[at], known[at]
+    x = x[at]
+    u = u[at]
+    known = known[at]
     ranges = np.ceil(rankdata(u) / n * FEWEST).astype(int) - 1
     given = np.column_stack([u, np.eye(FEWEST)[ranges][:, 1:]])
-    total, alone, through = left_by(x), left_by(x, known), left_by(x, given)
+    total = left_by(x)
+    standalone = left_by(x, known)
+    through = left_by(x, given)
     rest = n - k - FEWEST - 1
     scale = left_by(x, given, known) * k / rest
-    linked, further = (total - alone) / (alone * k / rest), (through / scale - rest / k)
+    linked = (total - standalone) / (standalone * k / rest)
+    further = through / scale - rest / k
     sure = fisher.sf(linked, k, rest) < CHANCE**2 and linked > 10 * further
     return bool(through < 0.75 * total and sure and fisher.sf(further, k, rest) > 0.01)
 
@@ -129,7 +141,8 @@ class Rows:
 
     def logs(self) -> Self:
         """Return the same in logarithms, of all that is positive; rates of growth above -1 are taken as log(1 + y)."""
-        y, finite = self.y, self.y[np.isfinite(self.y)]
+        y = self.y
+        finite = self.y[np.isfinite(self.y)]
         if (finite > -1).all():
             y = np.log(y) if (finite > 0).all() else np.log1p(y)
         columns = self.columns.items()
@@ -144,7 +157,8 @@ class Rows:
     @cached_property
     def groups(self) -> dict[str, np.ndarray]:
         """Groups of rows: of the firm, the period, a code and a code within the period; -1 where the code is unknown."""
-        found, width = {"the firm": self.firm, "the period": self.when}, self.when.max() + 1
+        found = {"the firm": self.firm, "the period": self.when}
+        width = self.when.max() + 1
         for name, level in self.codes.items():
             within = np.where(level < 0, -1, level * width + self.when)
             found |= {f"{name!r}": level, f"{name!r} in the period": within}
@@ -159,13 +173,15 @@ class Rows:
     @cached_property
     def means(self) -> tuple[np.ndarray, np.ndarray]:
         """Means of outcomes over groups, this period and later ones among them, and those of earlier periods, (n, groups)."""
-        now, before = [], []
+        now = []
+        before = []
         for name, group in self.groups.items():
             y = pd.Series(np.where(group < 0, np.nan, self.y))
             now.append(y.groupby(group).transform("mean").to_numpy())
             sums = y.groupby([group, self.when]).agg(["sum", "count"])
             past = sums.groupby(level=0).cumsum() - sums
-            mean, cell = past["sum"] / past["count"].replace(0, np.nan), [group, self.when]
+            mean = past["sum"] / past["count"].replace(0, np.nan)
+            cell = [group, self.when]
             earlier = mean.reindex(pd.MultiIndex.from_arrays(cell)).to_numpy()
             before.append(self.moved(now[-1], -1) if name.endswith("the period") else earlier)
         return np.column_stack(now), np.column_stack(before)
@@ -210,7 +226,8 @@ def left_out(rows: Rows) -> str:
     """
     since = pd.Series(rows.when).groupby(rows.firm).transform("min").to_numpy()
     for k in (1, 2, 3):
-        outcome, there = rows.moved(rows.y, -k), np.isfinite(rows.moved(rows.when, -k)).astype(float)
+        outcome = rows.moved(rows.y, -k)
+        there = np.isfinite(rows.moved(rows.when, -k)).astype(float)
         there[rows.when - k < since] = np.nan
         for name, x in rows.columns.items():
             both = np.isfinite(x + outcome)
@@ -287,8 +304,10 @@ def scaled_over_all(rows: Rows, train: np.ndarray) -> dict[str, str]:
 
 def _standardised(columns: pd.DataFrame, group: np.ndarray) -> np.ndarray:
     """Tell which have mean 0, or reach 0 and 1 once each, in nine groups of ten; those without variation left out."""
-    columns, group = columns[group >= 0], group[group >= 0]
-    rows, ends = columns.groupby(group), columns.isin([0.0, 1.0]).groupby(group).sum() == 2
+    columns = columns[group >= 0]
+    group = group[group >= 0]
+    rows = columns.groupby(group)
+    ends = columns.isin([0.0, 1.0]).groupby(group).sum() == 2
     sd = rows.std()
     varied = (rows.count() >= 4) & (sd > 1e-9)
     centred = (rows.mean().abs() <= 1e-6 * sd) | ((rows.min() == 0) & (rows.max() == 1) & ends)
@@ -329,7 +348,8 @@ def network_of_outcomes(given: Any, y: pd.Series, train: np.ndarray, tested: np.
     tested : ndarray
         Tested periods, as whole numbers in time order.
     """
-    network, table = given_network(given), y.unstack(0).sort_index()  # periods by firms
+    network = given_network(given)
+    table = y.unstack(0).sort_index()  # periods by firms
     learned = table.index.isin(y.index.get_level_values(1)[train])
     for period in table.index[tested]:
         if network.is_dated and period not in network.periods:
@@ -339,8 +359,10 @@ def network_of_outcomes(given: Any, y: pd.Series, train: np.ndarray, tested: np.
         if len(firms) < 8:
             continue
         off = ~np.eye(len(firms), dtype=bool)
-        focal, w = np.nonzero(off)[0], W.loc[firms, firms].to_numpy(float)[off]
-        now, whole = table.loc[period, firms].to_numpy(), table[firms]
+        focal = np.nonzero(off)[0]
+        w = W.loc[firms, firms].to_numpy(float)[off]
+        now = table.loc[period, firms].to_numpy()
+        whole = table[firms]
         then, before = (part.corr(min_periods=3).to_numpy()[off] for part in (whole, whole[learned]))
         unknown = {
             "the closeness of outcomes": -np.abs(now[:, None] - now)[off],

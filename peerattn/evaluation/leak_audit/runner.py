@@ -16,7 +16,7 @@ from peerattn.evaluation.running.fitting import Folds, How
 from peerattn.evaluation.running.inputs import comparison_panel
 from peerattn.evaluation.splits.periods import first_known, sorted_periods
 from peerattn.evaluation.splits.walk_forward import WalkForward
-from peerattn.exceptions import checked, refuse
+from peerattn.exceptions import InputError, checked
 from peerattn.panel import Panel, as_panel
 from peerattn.render import Shown, Table, progress_bar
 from peerattn.training import one_thread
@@ -52,7 +52,7 @@ class Audit(Shown):
     model: str
     task: str
     lines: tuple[AuditLine, ...]
-    _shown = "as_table"
+    _displayed = "as_table"
 
     @property
     def passed(self) -> bool:
@@ -180,7 +180,8 @@ def audit_entry(
         rest = tuple(name for name in panel.columns if name not in offending)
         subject = replace(subject, panel=replace(panel, characteristics=fine, columns=rest))
     tested = bool(subject.folds) and bool(subject.y.notna().any())
-    refuse(not tested, "cv: no row with a known outcome is tested; test other periods.")
+    if not tested:
+        raise InputError("cv: no row with a known outcome is tested; test other periods.")
     _ = subject.base  # a model that cannot be fitted or asked at all raises here
     fits = [subject, *([replace(subject, fold=len(subject.folds) - 1)] if len(subject.folds) > 1 else [])]
     tried = CHECKS | {"permuted labels leave no gain": partial(checks.placebo, n_placebo=n_placebo)}
@@ -207,7 +208,9 @@ def run_audits(of: list[Entry], panel: Panel, cv: Any, folds: Folds, task: str, 
     """Return the audit of each model; one that raises is an audit whose only claim is refuted by what it raised."""
     from joblib import Parallel, delayed
 
-    keys, found, (n_jobs, kept, verbose) = {}, {}, how
+    keys = {}
+    found = {}
+    (n_jobs, kept, verbose) = how
     if kept is not None:
         train, test = (np.concatenate([fold[side] for fold in folds]) for side in (0, 1))
         keys = {e.name: kept.key(replace(e, name=f"audit of {e.name}"), train, test, False) for e in of}

@@ -6,7 +6,7 @@ from numbers import Integral
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, checked, refuse
+from peerattn.exceptions import InputError, checked
 from peerattn.panel import Panel
 from peerattn.panel.time_order import span_of
 from peerattn.render import show_label
@@ -79,10 +79,12 @@ def match_factors(
             "an outcome is realised, 0 where the outcome labelled t is realised in t, 1 where it is in t + 1 (ret_next)."
         )
     table = factors.select_dtypes("number").astype(float)
-    refuse(not table.shape[1], f"factors{source}: no column of numbers beside the period.")
+    if not table.shape[1]:
+        raise InputError(f"factors{source}: no column of numbers beside the period.")
     wanted = "returns in decimals are expected (0.01 = 1 %)"
     per_cent = float(table.abs().median().max()) > _PER_CENT
-    refuse(per_cent, f"factors{source}: {wanted}; these look like per cent. Divide by 100.")
+    if per_cent:
+        raise InputError(f"factors{source}: {wanted}; these look like per cent. Divide by 100.")
     frequency = _frequency(periods)
     calendar = _read(periods, frequency)
     try:
@@ -94,9 +96,10 @@ def match_factors(
     table = table.sort_index()
     twice = table.index[table.index.duplicated()].map(show_label)
     such = f"the panel's periods are such as {show_label(periods[0])}, and one row of factor returns is expected for each"
-    refuse(len(twice), f"factors{source}: {', '.join(twice[:1])} is there more than once; {such}.")
+    if len(twice):
+        raise InputError(f"factors{source}: {', '.join(twice[:1])} is there more than once; {such}.")
     steps = _later(calendar, table.index, outcome_horizon) if outcome_horizon else [calendar]
-    _refuse_gaps(table.dropna().index, pd.Index(np.concatenate(steps)).unique(), source)
+    _check_gaps(table.dropna().index, pd.Index(np.concatenate(steps)).unique(), source)
     total = np.prod([1 + table.loc[step].to_numpy() for step in steps], axis=0) - 1
     return pd.DataFrame(total, index=periods, columns=table.columns)
 
@@ -132,14 +135,15 @@ def _later(calendar: pd.Index, dates: pd.Index, horizon: int) -> list[pd.Index]:
     return [calendar + k for k in range(1, horizon + 1)]
 
 
-def _refuse_gaps(complete: pd.Index, wanted: pd.Index, source: str) -> None:
+def _check_gaps(complete: pd.Index, wanted: pd.Index, source: str) -> None:
     missing = wanted[~wanted.isin(complete)]
-    shown = ", ".join("a later date" if pd.isna(label) else show_label(label) for label in missing[:3])
-    shown += ", ..." * (len(missing) > 3)
+    observed = ", ".join("a later date" if pd.isna(label) else show_label(label) for label in missing[:3])
+    observed += ", ..." * (len(missing) > 3)
     span = " to ".join(show_label(complete[at]) for at in (0, -1)) if len(complete) else "nothing"
-    said = f"outcomes of the tested periods are realised in {len(missing)} periods that are not covered ({shown})"
-    said = f"{said}; complete rows: {span}. Pass a longer file, or test fewer periods."
-    refuse(len(missing), f"factors{source}: {said}")
+    wording = f"outcomes of the tested periods are realised in {len(missing)} periods that are not covered ({observed})"
+    wording = f"{wording}; complete rows: {span}. Pass a longer file, or test fewer periods."
+    if len(missing):
+        raise InputError(f"factors{source}: {wording}")
 
 
 def factors_realised(

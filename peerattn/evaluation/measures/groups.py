@@ -8,7 +8,7 @@ import pandas as pd
 from peerattn.evaluation.compared import Compared
 from peerattn.evaluation.measures.information import rank_ic
 from peerattn.evaluation.measures.scores import errors_of
-from peerattn.exceptions import checked, expect, refuse
+from peerattn.exceptions import InputError, checked, expect
 from peerattn.panel.time_order import span_of
 
 _SHOWN = ("r2_mean", "r2_mean_periods", "r2_within", "rmse", "rank_ic")
@@ -37,7 +37,9 @@ def scores_by(comparison: Compared, by: str | pd.Series) -> pd.DataFrame:
     rows = {}
     for label in pd.unique(group[known]):
         here = known & (group == label)
-        y, period, mean = frame["outcome"][here], frame["period"][here], comparison.training_mean[here]
+        y = frame["outcome"][here]
+        period = frame["period"][here]
+        mean = comparison.training_mean[here]
         for name in comparison.names:
             forecast = frame[name][here]
             found = errors_of(y, forecast, mean, period) | {"rank_ic": rank_ic(y, forecast, period).mean}
@@ -56,7 +58,8 @@ def _groups(frame: pd.DataFrame, by: Any) -> np.ndarray:
         by = by.reorder_levels([by.index.names.index(name) for name in ("firm", "period")])
     values = by.reindex(pd.MultiIndex.from_frame(frame[["firm", "period"]]))
     many = pd.api.types.is_numeric_dtype(values.dtype) and values.nunique() > 50
-    refuse(many, "by holds more than 50 different numbers: pass groups of it, such as pandas.qcut makes.")
+    if many:
+        raise InputError("by holds more than 50 different numbers: pass groups of it, such as pandas.qcut makes.")
     return values.astype(object).where(values.notna(), "unknown").to_numpy()
 
 

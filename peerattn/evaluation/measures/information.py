@@ -44,7 +44,7 @@ class InformationCoefficient(OfPeriods):
         name = "RankIC" if self.kind == "rank" else "IC"
         if not self.n_periods:
             return f"{name}(none: the predictions do not differ within any period)"
-        return f"{name}(mean={self.mean:.4f}, t={self._shown_t}, periods={self.n_periods})"
+        return f"{name}(mean={self.mean:.4f}, t={self._t_text}, periods={self.n_periods})"
 
 
 @checked

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from peerattn.evaluation.splits.periods import sorted_periods
-from peerattn.exceptions import checked, refuse
+from peerattn.exceptions import InputError, checked
 from peerattn.panel import as_panel
 
 
@@ -20,9 +20,11 @@ def scored_rows(*columns: Any) -> list[np.ndarray]:
     """Return float columns of equal length without the rows whose first value, the outcome, is unknown."""
     arrays = [np.asarray(column, dtype=float).reshape(-1) for column in columns]
     lengths = [len(array) for array in arrays]
-    refuse(len(set(lengths)) != 1, f"outcomes and predictions must have one length, got {lengths}.")
+    if len(set(lengths)) != 1:
+        raise InputError(f"outcomes and predictions must have one length, got {lengths}.")
     known = ~np.isnan(arrays[0])
-    refuse(not known.any(), "outcomes: none is known, so nothing can be scored; pass some that are not NaN.")
+    if not known.any():
+        raise InputError("outcomes: none is known, so nothing can be scored; pass some that are not NaN.")
     return [array[known] for array in arrays]
 
 
@@ -172,7 +174,9 @@ def moments_within(outcome: Any, prediction: Any, period: Any, *, ranks: bool = 
     group = group.astype(int)
     if ranks:
         forecast, y = pd.DataFrame({"x": forecast, "y": y}).groupby(group).rank().to_numpy().T
-    n, x, y = np.bincount(group), _within(forecast, group), _within(y, group)
+    n = np.bincount(group)
+    x = _within(forecast, group)
+    y = _within(y, group)
     xx, xy, yy, size = (_sums(terms, group) for terms in (x * x, x * y, y * y, forecast**2))
     sums = pd.DataFrame({"n": n, "xx": xx * (xx > 1e-24 * size), "xy": xy, "yy": yy}, index=periods[: len(n)])
     return sums[n > 0]
@@ -228,11 +232,14 @@ def explain_score(estimator: Any, X: Any, y: Any) -> float:
     """
     model = getattr(estimator, "best_estimator_", estimator)
     final = model[-1] if hasattr(model, "steps") else model
-    said = f"explain_score: {type(final).__name__} reads no outcomes of peers; score it with scoring='r2'."
-    refuse("outcomes" not in signature(final.predict).parameters, said)
+    wording = f"explain_score: {type(final).__name__} reads no outcomes of peers; score it with scoring='r2'."
+    if "outcomes" not in signature(final.predict).parameters:
+        raise InputError(wording)
     predicted = np.asarray(model.predict(X, outcomes=y), dtype=float).reshape(-1)
-    firm, period = getattr(final, "firm", "firm"), getattr(final, "period", "period")
+    firm = getattr(final, "firm", "firm")
+    period = getattr(final, "period", "period")
     outcome = as_panel(X, y, characteristics=(), firm=firm, period=period).y.to_numpy(dtype=float)
     known = ~np.isnan(outcome)
-    refuse(known.sum() < 2, f"explain_score: {known.sum()} outcomes are known; at least two are needed.")
+    if known.sum() < 2:
+        raise InputError(f"explain_score: {known.sum()} outcomes are known; at least two are needed.")
     return r2_out_of_sample(outcome[known], predicted[known], outcome[known].mean())

@@ -12,7 +12,7 @@ from peerattn.evaluation.inference.forecast_tests import MeanTest, OfPeriods, me
 from peerattn.evaluation.inference.regressions import quantile_groups
 from peerattn.evaluation.measures.factors import match_factors, periods_per_year
 from peerattn.evaluation.splits.periods import sorted_periods
-from peerattn.exceptions import InputError, check_at_least, checked, refuse
+from peerattn.exceptions import InputError, check_at_least, checked
 
 Weighting = Literal["equal", "value"]
 
@@ -82,7 +82,7 @@ class QuantilePortfolios(OfPeriods):
         cost = f", break-even cost {self.break_even_cost:.4g}" if self.break_even_cost > 0 else ""
         traded = f"Sharpe {self.sharpe:.2f}, turnover {self.turnover.mean():.2f}{cost}"
         sorted_by = f"{self.returns.shape[1]} {self.weighting}-weighted"
-        return f"QuantilePortfolios({sorted_by}, spread {self.mean:.4g}, t={self._shown_t}, {traded})"
+        return f"QuantilePortfolios({sorted_by}, spread {self.mean:.4g}, t={self._t_text}, {traded})"
 
 
 @checked
@@ -159,14 +159,16 @@ def quantile_portfolios(
     frame["w"] = 1.0 if weight is None else np.asarray(weight, dtype=float)
     check_at_least(2, n_quantiles=n_quantiles)
     positive = (np.isfinite(frame["w"]) & (frame["w"] > 0)).all()
-    refuse(not positive, "weight must be positive and known in every row.")
+    if not positive:
+        raise InputError("weight must be positive and known in every row.")
     frame["q"] = quantile_groups(np.asarray(prediction, dtype=float), codes, n_quantiles) + 1
     known = frame[frame["r"].notna()]
     cells = known.assign(wr=known["w"] * known["r"]).groupby(["t", "q"])[["wr", "w"]].sum()
     returns = (cells["wr"] / cells["w"]).unstack("q").reindex(columns=range(1, n_quantiles + 1))
     returns = returns[returns[1].notna() & returns[n_quantiles].notna()]
     why = "in no period do the first and the last portfolio both hold a firm with a known outcome"
-    refuse(returns.empty, f"n_quantiles: {why}; use fewer.")
+    if returns.empty:
+        raise InputError(f"n_quantiles: {why}; use fewer.")
     traded = sum(_turnover(frame[frame["q"] == q], returns.index) for q in (1, n_quantiles))
     returns = returns.set_axis(periods[returns.index], axis=0)
     returns = returns.rename_axis(index="period", columns="portfolio")
@@ -194,7 +196,8 @@ def _alpha(spread: pd.Series, factors: pd.DataFrame, horizon: int) -> tuple[Mean
 
     n, k = factors.shape
     fit = OLS(spread.to_numpy(), np.column_stack([np.ones(n), factors.to_numpy()])).fit()
-    alpha, betas = float(fit.params[0]), pd.Series(fit.params[1:], index=factors.columns, name="beta")
+    alpha = float(fit.params[0])
+    betas = pd.Series(fit.params[1:], index=factors.columns, name="beta")
     if n < k + 2:
         return MeanTest(alpha, cause=f"T={n}, {k + 2} needed"), betas
     scores = fit.model.exog * fit.resid[:, None]
@@ -222,15 +225,18 @@ def portfolios_of(
     """
     comparison.check_model(model)
     why = "an explanation uses outcomes of the same period"
-    refuse(comparison.task != "forecast", f"portfolios: {why}, so it cannot be traded on.")
-    frame, weight = comparison.predictions, None
+    if comparison.task != "forecast":
+        raise InputError(f"portfolios: {why}, so it cannot be traded on.")
+    frame = comparison.predictions
+    weight = None
     typical = comparison.known.groupby("period").size().median()
     if weighting == "value":
         if comparison.panel.market_value is None:
             raise InputError("weighting='value' needs market values: compare(..., market_value=COLUMN).")
         labels = pd.MultiIndex.from_frame(frame[["firm", "period"]])
         weight = comparison.panel.market_value.loc[labels].to_numpy()
-        frame, weight = frame[~np.isnan(weight)], weight[~np.isnan(weight)]
+        frame = frame[~np.isnan(weight)]
+        weight = weight[~np.isnan(weight)]
     return quantile_portfolios(
         *(frame[name] for name in ("outcome", model, "firm", "period")),
         n_quantiles=n_quantiles or next((n for firms, n in _QUANTILES if typical >= firms), 2),

@@ -51,7 +51,8 @@ def pricing_errors(
     50(4), 1059–1093. Liu, J., Nissim, D. and Thomas, J. (2002), Equity valuation using multiples, Journal of Accounting
     Research 40(1), 135–172.
     """
-    logs, wanted = named_like_log(comparison.outcome), "an outcome in logs, named log_... or ln_..."
+    logs = named_like_log(comparison.outcome)
+    wanted = "an outcome in logs, named log_... or ln_..."
     expect(logs, "comparison", wanted, repr(comparison.outcome))
     frame = comparison.known
     firm = pd.factorize(frame["firm"])[0]
@@ -59,11 +60,13 @@ def pricing_errors(
     counts = check_random_state(random_state).multinomial(n, np.full(n, 1 / n), size=n_draws)[:, firm]
     counts = np.vstack([np.ones(len(firm)), counts])  # the sample itself first
     rows: dict[str, dict[str, float]] = {}
-    drawn, tails = {}, [(1 - level) / 2, (1 + level) / 2]
+    drawn = {}
+    tails = [(1 - level) / 2, (1 + level) / 2]
     for name in comparison.names:
         e = percentage_errors(frame["outcome"], frame[name])
         near = (counts @ (np.abs(e) <= NEAR)) / counts.sum(axis=1)
-        size, bias = _medians(np.abs(e), counts), _medians(e, counts)
+        size = _medians(np.abs(e), counts)
+        bias = _medians(e, counts)
         drawn[name] = {"median_ape": size, "within_15": near, "bias": bias}
     for name, of in drawn.items():
         of["gain"] = drawn[comparison.baseline]["median_ape"] - of["median_ape"]

@@ -143,17 +143,22 @@ def score(
     Scores
     """
     known = predictions["outcome"].notna().to_numpy()
-    frame, mean = predictions[known], mean[known]
+    frame = predictions[known]
+    mean = mean[known]
     y, period, firm = (frame[name] for name in ("outcome", "period", "firm"))
     errors = pd.DataFrame({name: (y - frame[name]) ** 2 for name in models})
     base = ((y - mean) ** 2).to_numpy()
-    rank_ics, tests, rows = {}, {}, {}
+    rank_ics = {}
+    tests = {}
+    rows = {}
     for name in models:
-        forecast, error = frame[name], errors[name].to_numpy()
+        forecast = frame[name]
+        error = errors[name].to_numpy()
         ranked, linear = (measure(y, forecast, period, horizon=horizon) for measure in (rank_ic, ic))
         order = (ranked.mean, ranked.t, ranked.icir, linear.mean, linear.icir)
         row = errors_of(y, forecast, mean, period) | dict(zip(ORDER_METRICS, order, strict=True))
-        row["r2_se"], rank_ics[name] = r2_error(error, base, period, firm, horizon), ranked
+        row["r2_se"] = r2_error(error, base, period, firm, horizon)
+        rank_ics[name] = ranked
         if logs:
             row |= {"median_ape": median_ape(y, forecast), "within_15": share_near(y, forecast)}
         if name != baseline:

@@ -44,7 +44,8 @@ def cumulative_gain(compared: Compared) -> Picture | None:
     For each model the sum up to t of the baseline's mean squared error minus the model's: a rising line is a
     model that predicts better than the baseline in those periods. None where only one period is tested.
     """
-    losses, baseline = compared.losses, compared.baseline
+    losses = compared.losses
+    baseline = compared.baseline
     if len(losses) < 2:
         return None
     lines = losses.drop(columns=baseline).rsub(losses[baseline], axis=0).cumsum()
@@ -98,9 +99,9 @@ def steps_picture(compared: Judged) -> Picture:
         ax.grid(axis="x")
         ax.set_xlabel(f"held-out R² of {_short(compared.outcome)}")
 
-    said = "; ".join(f"{step.name} {step.r2:.3f} ({step.model})" for step in steps)
+    wording = "; ".join(f"{step.name} {step.r2:.3f} ({step.model})" for step in steps)
     caption = "R² of the best model that reads no more than this. Lines: 95% interval of the gain over the step before."
-    return picture(draw, 0.55 * len(steps) + 0.9, f"Held-out R² by what may be read: {said}", caption)
+    return picture(draw, 0.55 * len(steps) + 0.9, f"Held-out R² by what may be read: {wording}", caption)
 
 
 def ties_picture(network: PeerNetwork, name: str, groups: pd.Series | None) -> Picture:
@@ -109,8 +110,8 @@ def ties_picture(network: PeerNetwork, name: str, groups: pd.Series | None) -> P
     which = f"The {_DRAWN_FIRMS} firms of the strongest ties" if many else "The firms"
     words = f"{which}; arrows lead from each firm to its two strongest peers among them. {stability_sentence(network)}"
     draw = partial(ties_plot, network, firms=_DRAWN_FIRMS, groups=groups)
-    said = f"The strongest ties of {name} among the firms with the largest incoming weight"
-    return picture(draw, 4.4, said, words.strip(), f"{_short(name)}, {show_label(network.periods[0])}")
+    wording = f"The strongest ties of {name} among the firms with the largest incoming weight"
+    return picture(draw, 4.4, wording, words.strip(), f"{_short(name)}, {show_label(network.periods[0])}")
 
 
 def weights_picture(network: PeerNetwork, name: str, groups: pd.Series | None) -> Picture:
@@ -120,27 +121,23 @@ def weights_picture(network: PeerNetwork, name: str, groups: pd.Series | None) -
     order = " Firms that give each other weight are side by side." if many else ""
     if grouped is not None:
         order = f" Firms are ordered by {grouped.name}, in each the largest incoming weight first."
-    draw, title = (
-        partial(network.heat_map, order=grouped),
-        f"{_short(name)}, {show_label(network.periods[0])}",
-    )
-    said = f"Heat map of the weights of {name}: a row for each firm, a column for each peer"
+    draw = partial(network.heat_map, order=grouped)
+    title = f"{_short(name)}, {show_label(network.periods[0])}"
+    wording = f"Heat map of the weights of {name}: a row for each firm, a column for each peer"
     words = f"Each row is a firm; the stronger the colour of a cell, the more weight on that peer.{order}"
-    return picture(draw, 5.1, said, words, title)
+    return picture(draw, 5.1, wording, words, title)
 
 
 def profile_picture(matrix: pd.DataFrame, name: str) -> Picture:
     """Draw what a head searches for: a characteristic of the firm by a characteristic of its peer."""
     strongest = matrix.abs().max(axis=1).add(matrix.abs().max(axis=0)).nlargest(_MOST_SHOWN).index
-    shown = [column for column in matrix.columns if column in strongest]
-    left = len(matrix) - len(shown)
+    displayed = [column for column in matrix.columns if column in strongest]
+    left = len(matrix) - len(displayed)
     rest = f" The {left} weakest characteristics are not drawn." if left else ""
-    draw = partial(search_map, matrix.loc[shown, shown], title=f"Search profile, {_short(name)}")
-    said, words = (
-        f"Search profile of {name}: rows are the focal firm",
-        "Rows: the focal firm; columns: the peer.",
-    )
-    return picture(draw, 5.1, said, words + rest)
+    draw = partial(search_map, matrix.loc[displayed, displayed], title=f"Search profile, {_short(name)}")
+    wording = f"Search profile of {name}: rows are the focal firm"
+    words = "Rows: the focal firm; columns: the peer."
+    return picture(draw, 5.1, wording, words + rest)
 
 
 def portfolios_picture(compared: Compared, sorted_by: dict[str, QuantilePortfolios]) -> Picture:

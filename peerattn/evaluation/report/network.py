@@ -30,7 +30,8 @@ def network_sections(compared: Judged) -> list[Section]:
     """Return the network of the best model in which peers entered, and its search profile."""
     if compared.claims.network is None:
         return []
-    name, network = compared.claims.network, compared.networks[compared.claims.network]
+    name = compared.claims.network
+    network = compared.networks[compared.claims.network]
     note = compared.note(name)
     fits = "" if note.fits_with_peers is None else f" Peers entered in {note.fits_with_peers} of its fits."
     codes = few_codes(compared)
@@ -57,7 +58,8 @@ def _search(compared: Compared, name: str) -> list[Section]:
     strongest = -1 if profile is None else int(profile.shares.argmax())
     if profile is None or (matrix := profile.named(strongest)).empty:
         return []
-    scores, names = matrix.to_numpy(), list(matrix.columns)
+    scores = matrix.to_numpy()
+    names = list(matrix.columns)
     order = np.argsort(-np.abs(scores), axis=None, kind="stable")[:_PAIRS]
     rows = [(names[i], names[j], scores[i, j]) for i, j in zip(*np.unravel_index(order, scores.shape))]
     kept = f"{len(profile.heads)} head{'s were' if len(profile.heads) > 1 else ' was'} kept"
@@ -110,20 +112,20 @@ def _one_sided(network: PeerNetwork) -> list[Block]:
     if pairs.empty:
         return ["No pair of firms is one-sided beyond how popular each of them is."]
     heads = ["Firm", "Peer", "Weight on the peer", "Peer's weight on the firm", "Direction"]
-    shown = pairs[["firm", "peer", "weight", "reverse", "direction"]].set_axis(heads, axis=1)
+    observed = pairs[["firm", "peer", "weight", "reverse", "direction"]].set_axis(heads, axis=1)
     note = (
         "Direction: the log ratio of the two weights minus that of the firms' popularity; positive = the firm looks to the peer "
         "more than popularity explains, which may be so of the smaller weight. Ordered by the weight that direction moves."
     )
     title = "The most one-sided pairs, net of how popular each firm is"
-    return [Table.from_frame(shown, title=title, formats={"Direction": ".2f"}, footnotes=(note,))]
+    return [Table.from_frame(observed, title=title, formats={"Direction": ".2f"}, footnotes=(note,))]
 
 
 def _isolates(network: PeerNetwork) -> str:
     isolates = [show_label(firm) for firm in network.isolates["firm"]]
-    shown = ", ".join(isolates[:10]) + (", …" if len(isolates) > 10 else "")
-    said = f"Firms without any peer: {len(isolates)} ({shown})."
-    return said if isolates else "Every firm has at least one peer."
+    observed = ", ".join(isolates[:10]) + (", …" if len(isolates) > 10 else "")
+    wording = f"Firms without any peer: {len(isolates)} ({observed})."
+    return wording if isolates else "Every firm has at least one peer."
 
 
 def peers_by_model_section(compared: Judged) -> list[Section]:
@@ -132,42 +134,42 @@ def peers_by_model_section(compared: Judged) -> list[Section]:
     training = [name for name in networks if compared.note(name).step not in (COMMON, PEERS)]
     if len(networks) < 2 or len(training) == len(networks):
         return []
-    shown = compared.claims.network if compared.claims.network in networks else next(iter(networks))
-    when = show_label(networks[shown].periods[0])
+    observed = compared.claims.network if compared.claims.network in networks else next(iter(networks))
+    when = show_label(networks[observed].periods[0])
     words = f"Whose outcomes or characteristics enter the predictions of each model for {when}, from its last fit."
     if training:
         words += (
             f" Of {listed(training)}, a prediction is a weighted sum of training outcomes, Σ_j w_ij y_j, and the weights of a "
             'firm\'s training rows are added up (Geertsema and Lu 2023): "on itself" is its own past.'
         )
-    tables = [_spread(networks, shown, few_codes(compared)), *_first_peers(networks, shown)]
+    tables = [_spread(networks, observed, few_codes(compared)), *_first_peers(networks, observed)]
     return [Section("Peers by model", [words, *tables])]
 
 
-def _spread(networks: dict[str, PeerNetwork], shown: str, codes: pd.Series | None) -> Table:
+def _spread(networks: dict[str, PeerNetwork], observed: str, codes: pd.Series | None) -> Table:
     rows: list[tuple[object, ...]] = []
     for name, network in networks.items():
         _, section = network.section()
         itself = float(np.abs(section.on_itself()).sum() / abs(section.weights).sum())
         median = float(effective_peers(network)["effective_peers"].median())
         within = [] if codes is None else within_codes(network, codes)[["share", "chance"]].tolist()
-        alike = None if name == shown else network_correlation(network, networks[shown])
-        rows.append((name, len(network.firms), median, itself, *within, alike))
+        matching = None if name == observed else network_correlation(network, networks[observed])
+        rows.append((name, len(network.firms), median, itself, *within, matching))
     columns = {"Model": "l", "Firms": ",", "Effective peers": ",.1f", "On itself": ".0%"}
     note = "Effective peers: median of 1 / Σ_j p_ij², p_ij = |w_ij| / Σ_j |w_ij|. On itself: share of |w|."
     if codes is not None:
         columns |= {f"Within the {codes.name}": ".0%", "By chance": ".0%"}
         note += f" Within the {codes.name}: share of the |w| on other firms; by chance: if it were even over them."
-    note += f" Correlation: with the weights of {shown}, on other firms."
+    note += f" Correlation: with the weights of {observed}, on other firms."
     return laid_out("How wide, how near, how alike", columns | {"Correlation": ".2f"}, rows, note)
 
 
-def _first_peers(networks: dict[str, PeerNetwork], shown: str) -> list[Table]:
+def _first_peers(networks: dict[str, PeerNetwork], observed: str) -> list[Table]:
     """Return the other firms with the largest weights, of those firms all networks have that most others look to."""
     common = set.intersection(*(set(network.firms) for network in networks.values()))
-    _, section = networks[shown].section()
-    given = pd.Series(np.abs(section.column_sums()), networks[shown].labels.take(section.columns))
-    firms = [firm for firm in networks[shown].firms if firm in common]
+    _, section = networks[observed].section()
+    given = pd.Series(np.abs(section.column_sums()), networks[observed].labels.take(section.columns))
+    firms = [firm for firm in networks[observed].firms if firm in common]
     firms.sort(key=lambda firm: -given.get(firm, 0.0))  # 0: a universe of reference looks to none of them
     pairs = [(firm, name) for firm in firms[:_FIRMS] for name in networks]
     first = next(iter(networks))

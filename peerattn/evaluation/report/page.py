@@ -15,7 +15,7 @@ from peerattn.evaluation.inference.forecast_tests import critical_t, format_p, p
 from peerattn.evaluation.inference.multiple_tests import model_confidence_set
 from peerattn.evaluation.measures.factors import periods_per_year
 from peerattn.evaluation.measures.portfolios import QuantilePortfolios, Weighting, portfolios_of
-from peerattn.evaluation.report import words as say
+from peerattn.evaluation.report import words as report_line
 from peerattn.evaluation.report.figures import cumulative_gain, opening_pictures, portfolios_picture
 from peerattn.evaluation.report.network import network_sections, peers_by_model_section
 from peerattn.evaluation.report.table import REPORTED, PathLike, as_table, laid_out, without_tests
@@ -44,12 +44,12 @@ def to_html(compared: Judged, path: PathLike) -> Path:
         "Outcomes scored": f"{compared.n_outcomes:,}",
         "Do peers help?": compared.claims.answer,
     }
-    first, *finding = say.summary(compared)
+    first, *finding = report_line.summary(compared)
     text = page(
-        f"Do peers help to {say.VERBS[compared.task]} {compared.outcome}?",
+        f"Do peers help to {report_line.VERBS[compared.task]} {compared.outcome}?",
         _sections(compared, finding),
         lead=first,
-        opening=opening_pictures(compared, say.few_codes(compared)),
+        opening=opening_pictures(compared, report_line.few_codes(compared)),
         facts=facts,
         footer=_made_with(compared),
     )
@@ -60,10 +60,10 @@ def outcomes_to_html(comparisons: Mapping[str, Judged], path: PathLike) -> Path:
     """Write the reports of several outcomes as one page, a table of all before them."""
     parts = [Section("All outcomes", [outcomes_table(comparisons)])]
     for outcome, compared in comparisons.items():
-        of_one = _sections(compared, say.summary(compared))
+        of_one = _sections(compared, report_line.summary(compared))
         parts += [Section(f"{outcome}: {part.title}", part.blocks) for part in of_one]
     first = next(iter(comparisons.values()))
-    title = f"Do peers help to {say.VERBS[first.task]} {', '.join(comparisons)}?"
+    title = f"Do peers help to {report_line.VERBS[first.task]} {', '.join(comparisons)}?"
     lead = f"The same models on {len(comparisons)} outcomes or horizons, each compared on its own."
     return write_atomic(path, page(title, parts, lead=lead, footer=_made_with(first)))
 
@@ -72,8 +72,10 @@ def outcomes_table(comparisons: Mapping[str, Judged]) -> Table:
     """Return one line an outcome: its horizon, R² without and with peers with their standard errors, the gain and its test."""
     rows: list[tuple[object, ...]] = []
     for outcome, compared in comparisons.items():
-        scores, claims = compared.scores, compared.claims
-        pair, g = (claims.control, claims.peer), claims.gain
+        scores = compared.scores
+        claims = compared.claims
+        pair = (claims.control, claims.peer)
+        g = claims.gain
         cells = [scores.loc[name, key] if name else None for name in pair for key in ("r2_mean", "r2_se")]
         ends = (None, None, None) if g is None else (g.gain, g.low, g.high)
         ends = (*ends, format_p(claims.p), claims.answer)
@@ -87,11 +89,12 @@ def outcomes_table(comparisons: Mapping[str, Judged]) -> Table:
 
 def _sections(compared: Judged, finding: list[str]) -> list[Section]:
     """Return all sections that have something to show."""
-    gains, found = cumulative_gain(compared), compared.panel.description
+    gains = cumulative_gain(compared)
+    found = compared.panel.description
     failures = [(failure.model, failure.fold, failure.error) for failure in compared.failures]
     failed = [Table("Models that failed", ("Model", "In fit", "Error"), failures)] if failures else []
     return [
-        Section("Findings", [*finding, f"Task: {compared.task}. {say.TASKS[compared.task]}"]),
+        Section("Findings", [*finding, f"Task: {compared.task}. {report_line.TASKS[compared.task]}"]),
         *_decomposition(compared),
         Section("The models", [as_table(compared, without_tests(compared, REPORTED)), *failed]),
         *_tests(compared),
@@ -113,37 +116,37 @@ def _made_with(compared: Compared) -> str:
 
 
 def _sample(compared: Compared) -> list[Block]:
-    said: list[Block] = [
+    wording: list[Block] = [
         "All models are scored on the same rows: those of the tested periods whose outcome is known. A model that cannot "
         "predict one of them is not scored at all."
     ]
     if len(loss := compared.panel.sample_loss):
-        shown = loss.rename(columns={"step": "Rows", "rows lost": "lost in this step"})
-        said.append(Table.from_frame(shown, title="From the panel to the scored sample"))
+        displayed = loss.rename(columns={"step": "Rows", "rows lost": "lost in this step"})
+        wording.append(Table.from_frame(displayed, title="From the panel to the scored sample"))
     if unknown := int(compared.predictions["outcome"].isna().sum()):
-        said.append(
+        wording.append(
             f"{unknown:,} more rows of these periods have no known outcome: they are not scored, but serve as peers."
         )
     limits = compared.panel.limits or ["none declared, and none found in the panel itself."]
-    return [*said, "Known limits of the panel:", *(f"• {limit}" for limit in limits)]
+    return [*wording, "Known limits of the panel:", *(f"• {limit}" for limit in limits)]
 
 
 def _inputs(compared: Compared) -> list[str]:
     """Say which columns were taken and which were left out, and why."""
-    said = [f"{line[0].upper()}{line[1:]}." for line in str(compared.panel.choice).splitlines()]
+    wording = [f"{line[0].upper()}{line[1:]}." for line in str(compared.panel.choice).splitlines()]
     plain = (
         "Plain regressors get missing values as the period's median with an indicator, codes one-hot, all learned on training "
         "rows only. What each model reads is in the table of models."
     )
-    return [*said, plain]
+    return [*wording, plain]
 
 
 def _reproduction(compared: Compared) -> list[Block]:
-    versions = say.versions_of(compared)
+    versions = report_line.versions_of(compared)
     others = {name: value for name, value in compared.settings.items() if name not in versions}
     blocks: list[Block] = [
         "A paragraph for a paper, to be edited:",
-        Code(say.methods_paragraph(compared)),
+        Code(report_line.methods_paragraph(compared)),
         *(f"{name[0].upper()}{name[1:]}: {value}." for name, value in others.items()),
     ]
     if compared.configuration:
@@ -169,9 +172,10 @@ def _decomposition(compared: Judged) -> list[Section]:
     )
     rows: list[tuple[object, ...]] = []
     for step in compared.claims.steps:
-        g, cells = step.gain, (None, None, None, None, "")
+        g = step.gain
+        cells = (None, None, None, None, "")
         cells = cells if g is None else (g.gain, g.low, g.high, g.t, format_p(g.p, g.reason))  # type: ignore[assignment]
-        rows.append((say.step_name(step, compared), step.model, step.r2, *cells))
+        rows.append((report_line.step_name(step, compared), step.model, step.r2, *cells))
     notes = ["p: two-sided, each step on its own. Intervals: 95%."]
     how = {step.gain.how for step in compared.claims.steps if step.gain} - {""}
     if how - {"over time"}:
@@ -218,7 +222,8 @@ def _gains(compared: Judged) -> list[Section]:
     """Return who gains and who loses by peers: by firm, and by the groups of the comparison."""
     if compared.claims.gain is None or compared.claims.why in ("same", "empty"):
         return []
-    peer, control = compared.claims.gain.model, compared.claims.gain.against
+    peer = compared.claims.gain.model
+    control = compared.claims.gain.against
     frame = gain_by_firm(compared, peer, control)
     words = (
         f"Squared error that {peer} saves against {control}, over the mean squared error of the prevailing mean. Its mean "
@@ -257,7 +262,8 @@ def _portfolio(compared: Compared) -> list[Section]:
     sorted_by = _portfolios(compared, "equal")
     if not sorted_by:
         return []
-    facts, n = compared.panel, next(iter(sorted_by.values())).returns.shape[1]
+    facts = compared.panel
+    n = next(iter(sorted_by.values())).returns.shape[1]
     words = (
         f"Firms are sorted anew each period into {n} groups of equal size by each model's "
         "prediction. Shown are mean outcomes; the spread is highest minus lowest, "

@@ -16,7 +16,7 @@ from peerattn.evaluation.inference.regressions import calibration, fama_macbeth
 from peerattn.evaluation.measures import scores
 from peerattn.evaluation.measures.valuation import named_like_log
 from peerattn.evaluation.report.words import few_periods, summary
-from peerattn.exceptions import check_names, refuse
+from peerattn.exceptions import InputError, check_names
 from peerattn.render import Table, atomic_path, markdown_text, write_atomic, write_workbook
 from peerattn.render.cells import MINUS
 from peerattn.render.regression import STARS
@@ -72,7 +72,8 @@ def as_table(compared: Compared, metrics: Sequence[str] = PRINTED, *, stars: boo
     """Return the comparison as a table that renders as text, HTML, LaTeX and Markdown; see :meth:`table`."""
     known = {metric.key: metric for metric in (READS, *scores.METRICS, *scores.REGRESSION_METRICS)}
     check_names("metrics", "metric", metrics, known)
-    refuse(not len(metrics), f"metrics: name at least one of {', '.join(known)}.")
+    if not len(metrics):
+        raise InputError(f"metrics: name at least one of {', '.join(known)}.")
     chosen = [known[key] for key in dict.fromkeys(metrics)]
     rows = [(m.name, *(_cell(compared, m, metric, stars) for metric in chosen)) for m in compared.models]
     rows += [(failure.model, "failed", *[""] * (len(chosen) - 1)) for failure in compared.failures]
@@ -95,10 +96,10 @@ def without_tests(compared: Compared, metrics: Sequence[str]) -> list[str]:
 def text(compared: Judged, width: int | None = None) -> str:
     """Return the table and the finding as text, no wider than ``width`` (by default the terminal)."""
     width = width or shutil.get_terminal_size((100, 24)).columns
-    shown = as_table(compared, without_tests(compared, PRINTED))
-    parts = (summary(compared), shown.footnotes)
-    words, notes = ("\n".join(textwrap.fill(said, width) for said in part) for part in parts)
-    return f"{replace(shown, footnotes=()).text(width)}\n\n{notes}\n\n{words}"
+    displayed = as_table(compared, without_tests(compared, PRINTED))
+    parts = (summary(compared), displayed.footnotes)
+    words, notes = ("\n".join(textwrap.fill(wording, width) for wording in part) for part in parts)
+    return f"{replace(displayed, footnotes=()).text(width)}\n\n{notes}\n\n{words}"
 
 
 def to_latex(
@@ -120,14 +121,15 @@ def to_markdown(
 ) -> str:
     """Return the table and the finding as Markdown, and write it where a path is given; see :meth:`table`."""
     words = "\n\n".join(map(markdown_text, summary(compared)))
-    said = f"{as_table(compared, metrics, stars=stars).to_markdown()}\n\n{words}\n"
+    wording = f"{as_table(compared, metrics, stars=stars).to_markdown()}\n\n{words}\n"
     if path is not None:
-        write_atomic(path, said)
-    return said
+        write_atomic(path, wording)
+    return wording
 
 
 def _cell(compared: Compared, model: ModelNote, metric: scores.Metric, stars: bool) -> float | str:
-    name, key = model.name, metric.key
+    name = model.name
+    key = metric.key
     if metric is READS:
         return model.reads
     if key in scores.ORDER_METRICS and name not in compared.ordering:
@@ -162,7 +164,7 @@ def _tested(compared: Compared, name: str, metric: scores.Metric, stars: bool) -
 
 
 def _footnotes(compared: Compared, metrics: set[str], stars: bool) -> list[str]:
-    notes = [f"{compared.sample}.", *(said for keys, said in _NOTES.items() if metrics & {*keys})]
+    notes = [f"{compared.sample}.", *(wording for keys, wording in _NOTES.items() if metrics & {*keys})]
     if "rank_ic" in metrics:
         t = f"; {critical_t(ic.test for ic in compared.rank_ics.values())}" if "rank_ic_t" in metrics else ""
         notes.append(f"Rank IC: mean Spearman correlation{t}.")
@@ -227,7 +229,7 @@ def to_excel(compared: Judged, path: PathLike) -> Path:
     columns = ["model", "baseline", "gain", "statistic", "p_value", "n_periods", "freedom"]
     tests = [[getattr(test, column) for column in columns] for test in compared.tests.values()]
     models = pd.DataFrame([vars(model) for model in compared.models]).rename(columns={"name": "model"})
-    settings = [*compared.settings.items(), *(("limit of the panel", said) for said in compared.panel.limits)]
+    settings = [*compared.settings.items(), *(("limit of the panel", wording) for wording in compared.panel.limits)]
     sheets = {
         "Summary": pd.DataFrame({"Finding": summary(compared)}),
         "Decomposition": compared.claims.to_frame().reset_index(),

@@ -32,8 +32,8 @@ RELEVANCE = (
 def summary(compared: Judged) -> list[str]:
     """Return the finding in plain words: where predictability comes from, whether peers help, on what evidence, which network."""
     claims = compared.claims
-    said = [decomposition(compared), peers_help(compared), spread(claims), power(claims), placebo(compared)]
-    return [sentence for sentence in (*said, compared.panel.caution, *network_found(compared)) if sentence]
+    wording = [decomposition(compared), peers_help(compared), spread(claims), power(claims), placebo(compared)]
+    return [sentence for sentence in (*wording, compared.panel.caution, *network_found(compared)) if sentence]
 
 
 def decomposition(compared: Judged) -> str:
@@ -56,22 +56,24 @@ def step_name(step: Step, compared: Judged) -> str:
 def peers_help(compared: Judged) -> str:
     """Answer whether peers help, and say why."""
     claims = compared.claims
-    said = f"Do peers help to {VERBS[compared.task]} {compared.outcome}? {claims.answer}: "
-    peer, control, gain = claims.peer, claims.control, claims.gain
+    wording = f"Do peers help to {VERBS[compared.task]} {compared.outcome}? {claims.answer}: "
+    peer = claims.peer
+    control = claims.control
+    gain = claims.gain
     if peer is None or control is None or gain is None:
-        return f"{said}{claims.why}."
+        return f"{wording}{claims.why}."
     if claims.why == "same":
-        return f"{said}{peer} predicts the same as {control}, the best model without peers."
+        return f"{wording}{peer} predicts the same as {control}, the best model without peers."
     best = f"the best model without peers, {control}, {number(gain.r2_against)}"
     difference = f"{peer} has R² {number(gain.r2)}, {best}"
     if claims.why == "empty":
         found = f"the network of {' and '.join(claims.empty)} is empty"
-        return f"{said}{found}. {difference}; the difference does not come from peers."
+        return f"{wording}{found}. {difference}; the difference does not come from peers."
     if claims.answer == UNJUDGED:
-        return f"{said}{claims.why}. {difference}."
+        return f"{wording}{claims.why}. {difference}."
     if claims.p is None or gain.t is None:
-        return f"{said}{difference}."
-    return f"{said}{difference}; {tested(gain, claims.p, claims.n_searched)}."
+        return f"{wording}{difference}."
+    return f"{wording}{difference}; {tested(gain, claims.p, claims.n_searched)}."
 
 
 def tested(gain: Gain, p: float, n_searched: int) -> str:
@@ -107,7 +109,8 @@ def power(claims: Claims) -> str:
 
 def placebo(compared: Judged) -> str:
     """Say what the peer model gained on outcomes exchanged between firms."""
-    claims, gains = compared.claims, compared.placebo
+    claims = compared.claims
+    gains = compared.placebo
     if not len(gains) or claims.gain is None:
         return ""
     ends = " to ".join(number(float(end), "+") for end in (gains.min(), gains.max()))
@@ -119,26 +122,29 @@ def placebo(compared: Judged) -> str:
 
 def network_found(compared: Judged) -> list[str]:
     """Say what the network is: which part entered, whether it is signed, how wide it is, how near to the true one."""
-    claims, said = compared.claims, []
+    claims = compared.claims
+    wording = []
     if claims.empty and claims.why != "empty":
-        said.append(f"The network of {' and '.join(claims.empty)} is empty: no peers entered.")
+        wording.append(f"The network of {' and '.join(claims.empty)} is empty: no peers entered.")
     if claims.network is None:
-        return said
-    name, network = claims.network, compared.networks[claims.network]
-    note, when = compared.note(name), show_label(network.periods[0])
+        return wording
+    name = claims.network
+    network = compared.networks[claims.network]
+    note = compared.note(name)
+    when = show_label(network.periods[0])
     parts = f" ({', '.join(note.parts)})" if note.parts else ""
     truth = compared.panel.truth
     if truth is not None:
         near = "; ".join(f"{n} {number(network_correlation(w, truth))}" for n, w in compared.networks.items())
-        said.append(f"Correlation of the weights in {when} with the true ones: {near}.")
+        wording.append(f"Correlation of the weights in {when} with the true ones: {near}.")
     else:
         median = float(effective_peers(network)["effective_peers"].median())
-        said.append(
+        wording.append(
             f"The network of {name}{parts} in {when}: the median effective number of peers is "
             f"{median:,.1f}{_within(compared, network)}."
         )
-    said.append(direction(network))
-    return said
+    wording.append(direction(network))
+    return wording
 
 
 def direction(network: PeerNetwork) -> str:
@@ -175,9 +181,10 @@ def few_codes(compared: Compared) -> pd.Series | None:
 
 def few_periods(compared: Compared) -> str:
     """Say that the periods are too few for a test over time, where they are."""
-    n, needed = len(compared.periods), periods_needed(compared.horizon)
-    said = f"T = {n} period{'s are' if n > 1 else ' is'} too few for a test over time ({needed} are needed)."
-    return said if n < needed else ""
+    n = len(compared.periods)
+    needed = periods_needed(compared.horizon)
+    wording = f"T = {n} period{'s are' if n > 1 else ' is'} too few for a test over time ({needed} are needed)."
+    return wording if n < needed else ""
 
 
 def number(value: float, sign: str = "") -> str:
@@ -204,14 +211,15 @@ def versions_of(compared: Compared) -> dict[str, str]:
 
 def methods_paragraph(compared: Compared) -> str:
     """Return a paragraph on method and sample (models, tests, versions), ready to be edited into a paper."""
-    choice, settings = compared.panel.choice, compared.settings
+    choice = compared.panel.choice
+    settings = compared.settings
     columns = f"{len(choice.characteristics)} characteristics ({', '.join(choice.characteristics)})"
     if choice.codes:
         columns += f" and the codes {', '.join(choice.codes)}"
     fits = f"; fits per model: {settings['fits per model']}" if "fits per model" in settings else ""
     failed = [failure.model for failure in compared.failures]
     used = [f"{name} {version}" for name, version in versions_of(compared).items()]
-    said = [
+    wording = [
         f"We {VERBS[compared.task]} {compared.outcome} from {columns}.",
         TASKS[compared.task],
         f"Models are fitted and tested out of sample: {settings.get('split', 'see the split')}{fits}.",
@@ -227,7 +235,7 @@ def methods_paragraph(compared: Compared) -> str:
         "The weights of peer models measure predictive relevance, not causal peer effects (Manski 1993).",
         f"Computed with {', '.join(used)}." if used else "",
     ]
-    return " ".join(sentence for sentence in said if sentence)
+    return " ".join(sentence for sentence in wording if sentence)
 
 
 def _tests(compared: Compared) -> str:

@@ -15,7 +15,7 @@ from peerattn.evaluation.measures.metrics import explain_score
 from peerattn.evaluation.running.information import last_step, steps_of
 from peerattn.evaluation.running.inner_folds import random_rows
 from peerattn.evaluation.running.inputs import LABELS, FoldRows, Frames
-from peerattn.exceptions import checked, refuse
+from peerattn.exceptions import InputError, checked
 from peerattn.models import CommonShocksRegressor, IndustryMeansRegressor, OwnHistoryRegressor
 from peerattn.models.base import PeerRegressor
 from peerattn.models.forecasters import make_model, model_title
@@ -32,7 +32,8 @@ Task = Literal["forecast", "explain"]
 OWN_CHARACTERISTICS = model_title("ols")
 BOOSTING = model_title("boosting")
 PREVAILING_MEAN = model_title("mean")
-OWN_HISTORY, COMMON_SHOCKS = model_title("own_history"), model_title("common_shocks")
+OWN_HISTORY = model_title("own_history")
+COMMON_SHOCKS = model_title("common_shocks")
 OTHERS_CHARACTERISTICS = "Own and others' characteristics"
 ALL_OTHER_FIRMS = "All other firms (mean)"
 INDUSTRY_BY_PERIOD = "Industry × period (mean)"
@@ -151,7 +152,7 @@ class Entry:
         return is_peer_model(self.model)
 
     @property
-    def shown_outcomes(self) -> bool:
+    def observed_outcomes(self) -> bool:
         """Whether outcomes of the period it predicts are shown to it."""
         reads = isinstance(last_step(self.model), PeerRegressor | OwnHistoryRegressor)
         return reads and self.task == "explain"
@@ -173,7 +174,7 @@ class Entry:
         known by then.
         """
         every = fold.call.X.index.get_level_values(LABELS[1])
-        if not (fold.dated and self.shown_outcomes and every.nunique() > 1):
+        if not (fold.dated and self.observed_outcomes and every.nunique() > 1):
             X, y = self._read(fold, fold.call)
             return self._checked(_fitted(model).predict(X, **self._outcomes(y)), fold)
         predicted = np.empty(len(every))
@@ -193,7 +194,8 @@ class Entry:
         X, y = self._read(fold, fold.call.take(at))
         model = _fitted(model)
         if isinstance(model, Pipeline):
-            X, model = model[:-1].transform(X) if len(model) > 1 else X, model[-1]
+            X = model[:-1].transform(X) if len(model) > 1 else X
+            model = model[-1]
         return model.peer_network(X, **self._outcomes(y))
 
     def _training_peers(self, model: Any, fold: FoldRows, at: np.ndarray) -> PeerNetwork | None:
@@ -201,7 +203,8 @@ class Entry:
             return None
         rows = np.flatnonzero(at)
         rows = rows[np.linspace(0, len(rows) - 1, min(len(rows), EXPLAINED)).round().astype(int)]
-        y, call = fold.train.y, fold.encoded(False).iloc[rows]
+        y = fold.train.y
+        call = fold.encoded(False).iloc[rows]
         known = y.notna().to_numpy()
         firm, period = map(str, call.index.names)
         try:
@@ -224,7 +227,7 @@ class Entry:
 
     def _outcomes(self, y: pd.Series) -> dict[str, pd.Series]:
         """Return what predict is shown: the outcomes of the call, where the task and the model have it so."""
-        return {"outcomes": y} if self.shown_outcomes and self.reference is None else {}
+        return {"outcomes": y} if self.observed_outcomes and self.reference is None else {}
 
     def _reference_of(self, model: Any) -> dict[str, Reference]:
         if self.reference is None:
@@ -240,15 +243,21 @@ class Entry:
         return X.rename_axis(index=names), y.rename_axis(index=names)
 
     def _checked(self, predicted: Any, fold: FoldRows) -> np.ndarray:
-        index, values, who = fold.call.y.index, np.asarray(predicted, dtype=float), f"model {self.name!r}:"
+        index = fold.call.y.index
+        values = np.asarray(predicted, dtype=float)
+        who = f"model {self.name!r}:"
         other = isinstance(predicted, pd.Series) and not predicted.index.equals(index)
-        refuse(other, f"{who} its predictions carry other labels than the test rows.")
-        n, shape = len(index), f"predictions of shape {values.shape} for {len(index)} test rows"
-        refuse(values.shape not in ((n,), (n, 1)), f"{who} {shape}; one number per row is expected.")
+        if other:
+            raise InputError(f"{who} its predictions carry other labels than the test rows.")
+        n = len(index)
+        shape = f"predictions of shape {values.shape} for {len(index)} test rows"
+        if values.shape not in ((n,), (n, 1)):
+            raise InputError(f"{who} {shape}; one number per row is expected.")
         broken = np.flatnonzero(~np.isfinite(values.reshape(-1)))
         first = " in ".join(map(show_label, index[broken[0]])) if len(broken) else ""
-        said = f"{len(broken)} of {n} predictions are NaN or infinite (first: {first}); all models must predict the same rows."
-        refuse(len(broken), f"{who} {said}")
+        wording = f"{len(broken)} of {n} predictions are NaN or infinite (first: {first}); all models must predict the same rows."
+        if len(broken):
+            raise InputError(f"{who} {wording}")
         return values.reshape(-1)[fold.scored]
 
 
@@ -274,12 +283,14 @@ def entries_of(
         that cannot do the task.
     """
     got = "an empty one" if isinstance(models, Mapping) else type(models).__name__
-    said = "models must be a dictionary of at least one name and model, such as {'Kernel': NadarayaWatsonRegressor()}"
-    refuse(not isinstance(models, Mapping) or not models, f"{said}; got {got}.")
+    wording = "models must be a dictionary of at least one name and model, such as {'Kernel': NadarayaWatsonRegressor()}"
+    if not isinstance(models, Mapping) or not models:
+        raise InputError(f"{wording}; got {got}.")
     given = None if reference is None else Reference.of(reference)
     entries = [_entry(name, model, task, given) for name, model in models.items()]
-    said = 'reference: no model uses it, as none has attention="cross"; leave it out, or add such a model.'
-    refuse(given is not None and not any(entry.reference for entry in entries), said)
+    wording = 'reference: no model uses it, as none has attention="cross"; leave it out, or add such a model.'
+    if given is not None and not any(entry.reference for entry in entries):
+        raise InputError(wording)
     return entries + _controls(task, panel, models, gaps)
 
 
@@ -291,7 +302,9 @@ def _controls(task: Task, panel: Panel, models: Mapping[str, Any], gaps: tuple[i
     in forecasts the characteristics of all others, or of those of the industry. One that is among the models, by name or as the
     same mean of outcomes, is not added.
     """
-    explains, numbers, industry = task == "explain", bool(panel.choice.characteristics), panel.industry
+    explains = task == "explain"
+    numbers = bool(panel.choice.characteristics)
+    industry = panel.industry
     controls = [
         (explains, ALL_OTHER_FIRMS, IndustryPeerRegressor(scheme="plain")),  # no industry is meant
         (explains and industry is not None, INDUSTRY_BY_PERIOD, IndustryPeerRegressor(industry=industry)),
@@ -312,9 +325,11 @@ def _controls(task: Task, panel: Panel, models: Mapping[str, Any], gaps: tuple[i
 
 
 def _entry(name: Any, model: Any, task: Task, reference: Reference | None) -> Entry:
-    right, reserved = isinstance(name, str) and bool(name.strip()), ", ".join(map(repr, RESERVED_NAMES))
-    said = f"models: a name must be text other than {reserved}, got {name!r}."
-    refuse(not right or name in RESERVED_NAMES, said)
+    right = isinstance(name, str) and bool(name.strip())
+    reserved = ", ".join(map(repr, RESERVED_NAMES))
+    wording = f"models: a name must be text other than {reserved}, got {name!r}."
+    if not right or name in RESERVED_NAMES:
+        raise InputError(wording)
     wrong = ""
     if isinstance(model, type):
         wrong = f" is the class {model.__name__}; pass an instance, {model.__name__}()."
@@ -330,7 +345,8 @@ def _entry(name: Any, model: Any, task: Task, reference: Reference | None) -> En
     if not wrong and across and (reference is None or (reference.y is not None) != (task == "explain")):
         needed = "with" if task == "explain" else "without"
         wrong = f" uses a reference universe: pass reference=, {needed} outcomes for task={task!r}."
-    refuse(wrong, f"model {name!r}{wrong}")
+    if wrong:
+        raise InputError(f"model {name!r}{wrong}")
     return Entry(name, model, task, reference=reference if across else None)
 
 

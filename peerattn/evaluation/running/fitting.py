@@ -113,10 +113,11 @@ def fit_fold(entry: Entry, rows: FoldRows, fold: int, with_network: bool) -> Fol
             network = _last_network(entry, model, rows) if with_network else None
             final = last_step(getattr(model, "best_estimator_", model))
             profile = _profile(final) if with_network else None
-        said = tuple((warning.category, str(warning.message)) for warning in caught)
-        y, mean = rows.call.y.to_numpy(dtype=float)[rows.scored], rows.train.y.mean()
+        wording = tuple((warning.category, str(warning.message)) for warning in caught)
+        y = rows.call.y.to_numpy(dtype=float)[rows.scored]
+        mean = rows.train.y.mean()
         errors = tuple(float(np.nansum((y - forecast) ** 2)) for forecast in (predicted, mean))
-        found: Any = (trials(model), said, network, profile, None, seconds, *_entered(final), errors)
+        found: Any = (trials(model), wording, network, profile, None, seconds, *_selected_columns(final), errors)
         return FoldResult(entry.name, fold, predicted, *found)
     except Exception as error:  # whatever a model raises is its own row of the table, not the end of the run
         return FoldResult(entry.name, fold, None, error=_named(error, entry.name))
@@ -142,15 +143,15 @@ def _profile(final: Any) -> SearchProfile | None:
     return profile if profile is not None and profile.heads else None
 
 
-def _entered(final: Any) -> tuple[tuple[str, ...] | None, str]:
+def _selected_columns(final: Any) -> tuple[tuple[str, ...] | None, str]:
     """Return the parts by which peers entered a model that learns whether they do, and why they were not judged."""
     stack = getattr(final, "stack_", None)
     if not isinstance(stack, Stack):
         return None, ""
     # heads have several parts
-    entered = tuple(dict.fromkeys(name.partition(",")[0] for name in stack.peers()))
+    selected = tuple(dict.fromkeys(name.partition(",")[0] for name in stack.peers()))
     of_peers = stack.evidence.loc["peers"]
-    return entered, "" if entered or of_peers["judged"] else str(of_peers["reason"])
+    return selected, "" if selected or of_peers["judged"] else str(of_peers["reason"])
 
 
 def _named(error: Exception, name: str) -> Exception:
@@ -185,14 +186,17 @@ def fit_all(entries: list[Entry], panel: Panel, folds: Folds, how: How) -> Resul
     """
     from joblib import Parallel, delayed
 
-    n, results, (n_jobs, kept, verbose) = len(folds), Results(), how
-    shown = {e.name for e in entries if not e.control or e.name == BOOSTING}
-    shows = {(e.name, k): k == n - 1 and e.name in shown for e in entries for k in range(n)}
+    n = len(folds)
+    results = Results()
+    (n_jobs, kept, verbose) = how
+    observed = {e.name for e in entries if not e.control or e.name == BOOSTING}
+    shows = {(e.name, k): k == n - 1 and e.name in observed for e in entries for k in range(n)}
     keys: dict[tuple[str, int], str] = {}
     if kept is not None:
         keys = {(e.name, k): kept.key(e, *folds[k], shows[e.name, k]) for e in entries for k in range(n)}
         results = {at: found for at, key in keys.items() if (found := kept.load(key, FoldResult))}
-    failed, terminal = set[str](), sys.stderr.isatty()
+    failed = set[str]()
+    terminal = sys.stderr.isatty()
 
     def left() -> Iterator[Any]:
         """Yield the calls to make; rows are shared by the models of a fold, and made when their turn comes."""
@@ -207,7 +211,7 @@ def fit_all(entries: list[Entry], panel: Panel, folds: Folds, how: How) -> Resul
 
     total = n * len(entries)
     if verbose:
-        _say_effort(entries, panel, folds, results)
+        _report_effort(entries, panel, folds, results)
     with progress_bar("fitting" if verbose and terminal else None, total, len(results)) as advance:
         for result in Parallel(n_jobs=n_jobs, return_as="generator_unordered")(left()):
             at = result.model, result.fold
@@ -242,7 +246,7 @@ def squared_errors(name: str, results: Results) -> np.ndarray:
     return np.sum([result.errors for result in results.values() if result.model == name], axis=0)
 
 
-def _say_effort(entries: list[Entry], panel: Panel, folds: Folds, done: Results) -> None:
+def _report_effort(entries: list[Entry], panel: Panel, folds: Folds, done: Results) -> None:
     """Say how many fits are to be made, and about how long they take on one core."""
     left = [(entry, k) for k in range(len(folds)) for entry in entries if (entry.name, k) not in done]
     seconds = sum(expected_seconds(entry, panel, folds[k][0]) for entry, k in left)
@@ -257,7 +261,8 @@ def expected_seconds(entry: Entry, panel: Panel, train: np.ndarray) -> float:
 
     Constants are of a desktop processor of 2023, within a factor of three for panels of 1,000 to 100,000 rows.
     """
-    final, n = last_step(entry.model), len(train)
+    final = last_step(entry.model)
+    n = len(train)
     tried = max(map(_settings, searches(entry.model)), default=1)
     if isinstance(final, PeerAttentionRegressor):
         return tried * final.n_layers * (5 + n / 1_000)
@@ -285,19 +290,19 @@ def failures_of(entries: list[Entry], results: Results) -> tuple[Failure, ...]:
         raise errors[passed[0]][1]
     found = []
     for name, (k, error) in ((entry.name, errors[entry.name]) for entry in entries if entry.name in errors):
-        said = " ".join(str(error).split()).removeprefix(f"model {name!r}: ")
-        found.append(Failure(name, k + 1, f"{type(error).__name__}: {said}"))
+        wording = " ".join(str(error).split()).removeprefix(f"model {name!r}: ")
+        found.append(Failure(name, k + 1, f"{type(error).__name__}: {wording}"))
     return tuple(found)
 
 
 def warn_once(results: Sequence[FoldResult]) -> list[str]:
     """Give each kind of warning once a model, under the names of the models that gave it; return those of this package."""
-    said: dict[tuple[str, type[Warning]], dict[int, str]] = defaultdict(dict)  # the first message of each fit
+    wording: dict[tuple[str, type[Warning]], dict[int, str]] = defaultdict(dict)  # the first message of each fit
     for result in results:
         for category, message in result.warnings:
-            said[result.model, category].setdefault(result.fold, message)
+            wording[result.model, category].setdefault(result.fold, message)
     together: dict[tuple[type[Warning], str], list[str]] = defaultdict(list)
-    for (name, kind), fits in said.items():
+    for (name, kind), fits in wording.items():
         often = f" (The first of {len(fits)} fits with this warning.)" if len(fits) > 1 else ""
         together[kind, next(iter(fits.values())) + often].append(name)
     notes = []

@@ -39,7 +39,8 @@ def random_rows(model: Any, X: pd.DataFrame, y: pd.Series, name: str = "") -> It
     """
     if not isinstance(model, BaseEstimator):
         return
-    who, params = name + type(model).__name__, model.get_params(deep=False)
+    who = name + type(model).__name__
+    params = model.get_params(deep=False)
     leave_one_out = isinstance(model, RidgeCV) and params["cv"] is None  # closed form, no folds
     folds = "cv" in params and params["cv"] != "prefit" and not leave_one_out
     if folds and (wrong := _wrong_with(params["cv"], X, y)):
@@ -60,7 +61,8 @@ def random_rows(model: Any, X: pd.DataFrame, y: pd.Series, name: str = "") -> It
 def _fitted_rows(model: Any, X: pd.DataFrame, y: pd.Series) -> Iterator[tuple[pd.DataFrame, pd.Series]]:
     """Yield the rows that the parts of a model are fitted on: all, and of attention the earlier ones, by which it weighs."""
     if isinstance(model, PanelModel):  # what it holds is fitted on the rows of known outcome
-        X, y = X[y.notna()], y[y.notna()]
+        X = X[y.notna()]
+        y = y[y.notna()]
     yield X, y
     if isinstance(model, AttentionModel):
         when = sorted_periods(X.index.get_level_values(1))[0]

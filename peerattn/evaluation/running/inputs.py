@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import check_names, expect, refuse
+from peerattn.exceptions import InputError, check_names, expect
 from peerattn.models.reference import Reference
 from peerattn.panel import Panel, PanelEncoder, as_panel, read_panel
 from peerattn.panel.frames import as_pandas, read_frame
@@ -30,23 +30,28 @@ def comparison_panel(
     :func:`peerattn.evaluation.compare` for the parameters and errors.
     """
     options |= {"outcome": outcome, "industry": industry}
-    firm, period = options["firm"], options["period"]
+    firm = options["firm"]
+    period = options["period"]
     if is_stored(X) and not (isinstance(X, str | Path) and Path(X).is_file()):
         panel = _of_files(X, y, **options)
     elif outcome is not None and y is None and not isinstance(X, Panel):
         panel = read_panel(X, **options)
     else:
         twice = isinstance(X, Panel) and X.outcomes is not None and y is not None
-        refuse(twice, "X is a Panel, which holds its outcome; leave out y, or pass X.X and your y.")
-        refuse(isinstance(y, str), f"y is the text {y!r}; name a column of X with outcome={y!r}.")
+        if twice:
+            raise InputError("X is a Panel, which holds its outcome; leave out y, or pass X.X and your y.")
+        if isinstance(y, str):
+            raise InputError(f"y is the text {y!r}; name a column of X with outcome={y!r}.")
         missing = y is None and not isinstance(X, Panel)
-        refuse(missing, "y is missing: pass y beside X, or name the outcome's column of X with outcome=.")
+        if missing:
+            raise InputError("y is missing: pass y beside X, or name the outcome's column of X with outcome=.")
         if industry is not None and hasattr(X, "columns"):
             check_names("industry", "column", [industry], X.columns)
         dated = X.dated if isinstance(X, Panel) else panel_labels(as_pandas(X), firm, period) is not None
         got = f"got {type(X).__name__}. Name yours with firm= and period=."
         named = f"X must be a panel with firm and period, as index levels or columns named {firm!r} and {period!r}"
-        refuse(not dated, f"{named}; {got}")
+        if not dated:
+            raise InputError(f"{named}; {got}")
         panel = as_panel(X, y, **options)
     panel = panel.with_outcomes(panel.y)  # some must be known
     universe = None if reference is None else Reference.of(reference).X
@@ -55,11 +60,13 @@ def comparison_panel(
 
 def _of_files(X: Any, y: Any, *, outcome: str | None, **options: Any) -> Panel:
     """Return a panel in files, its characteristics mapped into memory."""
-    refuse(y is not None, "y: X is read from files, so the outcome is a column: leave out y, name outcome=.")
+    if y is not None:
+        raise InputError("y: X is read from files, so the outcome is a column: leave out y, name outcome=.")
     if not isinstance(X, StoredPanel):
         return scan_panel(X, outcome=outcome, **options).mapped()
     other = f"outcome: the stored panel holds the outcome {X.outcome!r}, not {outcome!r}."
-    refuse(outcome not in (None, X.outcome), other)
+    if outcome not in (None, X.outcome):
+        raise InputError(other)
     return X.mapped()
 
 
@@ -67,7 +74,8 @@ def frames_by_outcome(X: Any, y: Any, outcomes: Sequence[str]) -> dict[str, pd.D
     """Return the frame of each outcome, without the other outcomes."""
     different = 0 < len(outcomes) == len(set(outcomes))
     expect(different, "outcome", "one or more different column names", repr(outcomes))
-    refuse(y is not None, "y: outcome= names columns of X; pass one of the two, not both.")
+    if y is not None:
+        raise InputError("y: outcome= names columns of X; pass one of the two, not both.")
     frame = read_frame(X)
     check_names("outcome", "column", outcomes, frame.columns)
     return {name: frame.drop(columns=[other for other in outcomes if other != name]) for name in outcomes}
@@ -95,10 +103,12 @@ class FoldRows:
         call = np.flatnonzero(when.isin(when[test].unique()))
         if (train[1:] > train[:-1]).all() and (panel.order[1:] > panel.order[:-1]).all():
             plain = replace(panel, weights={}, known_at=None)
-            self.train, self.call = plain.take(train), plain.take(call)
+            self.train = plain.take(train)
+            self.call = plain.take(call)
         else:
             self.train, self.call = (Frames(panel.X.iloc[rows], panel.y.iloc[rows]) for rows in (train, call))
-        self.scored, self.dated = np.searchsorted(call, test), panel.known_at is not None
+        self.scored = np.searchsorted(call, test)
+        self.dated = panel.known_at is not None
         self._encoder: PanelEncoder | None = None
         self._encoded: dict[bool, pd.DataFrame] = {}
 
@@ -109,7 +119,9 @@ class FoldRows:
     def asking(self, X: pd.DataFrame, y: pd.Series) -> Self:
         """Return the same training rows with other rows to predict."""
         other = copy(self)
-        other.call, other.scored, other._encoder = Frames(X, y), np.arange(len(X)), self._encoder
+        other.call = Frames(X, y)
+        other.scored = np.arange(len(X))
+        other._encoder = self._encoder
         return other
 
     def encoded(self, training: bool) -> pd.DataFrame:

@@ -21,7 +21,8 @@ def exchanged(panel: Panel, rng: np.random.Generator) -> Panel:
     own = np.asarray(OwnHistoryRegressor().fit(panel).predict(panel.with_outcomes(None)))
     left = panel.y.to_numpy() - own
     groups = [panel.period, *([] if panel.industry is None else [panel.codes[panel.industry]])]
-    drawn, cells = left.copy(), pd.Series(left).groupby([pd.factorize(group)[0] for group in groups])
+    drawn = left.copy()
+    cells = pd.Series(left).groupby([pd.factorize(group)[0] for group in groups])
     for rows in cells.indices.values():
         known = rows[np.isfinite(left[rows])]
         drawn[known] = left[rng.permutation(known)]
@@ -33,7 +34,8 @@ def placebo_gains(peer: Entry, control: Entry, panel: Panel, folds: Folds, n: in
 
     A draw in which either fails is left out.
     """
-    rng, gains = np.random.default_rng(0), []
+    rng = np.random.default_rng(0)
+    gains = []
     for _ in range(n):
         results = fit_all([peer, control], exchanged(panel, rng), folds, how)
         if not any(result.error for result in results.values()):

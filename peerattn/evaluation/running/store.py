@@ -14,7 +14,8 @@ from peerattn.store.digest import code_version, hash_of
 from peerattn.store.objects import decoded, encoded
 from peerattn.store.sealed import read_state, write_state
 
-_KIND, _VERSION = "fit", 3
+_KIND = "fit"
+_VERSION = 3
 Kept = TypeVar("Kept")
 
 
@@ -69,8 +70,8 @@ class FoldStore:
             if not isinstance(found, kind):
                 raise InputError(f"path: {str(path)!r} holds a {type(found).__name__}.")
         except InputError as error:
-            said = str(error).removeprefix("path: ").removesuffix(" Write it again.")
-            warn_user(DamagedPieceWarning(f"store: {said} The fit is made again."))
+            wording = str(error).removeprefix("path: ").removesuffix(" Write it again.")
+            warn_user(DamagedPieceWarning(f"store: {wording} The fit is made again."))
             return None
         return found
 

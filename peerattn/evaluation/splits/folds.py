@@ -10,7 +10,7 @@ from peerattn.evaluation.running.fitting import Folds
 from peerattn.evaluation.running.inputs import LABELS
 from peerattn.evaluation.splits.periods import first_known, sorted_periods, too_late
 from peerattn.evaluation.splits.walk_forward import NewFirms, ShortPanelWarning, WalkForward
-from peerattn.exceptions import InputError, refuse, warn_user
+from peerattn.exceptions import InputError, warn_user
 from peerattn.panel import Panel
 
 
@@ -21,14 +21,15 @@ def checked_folds(cv: Any, panel: Panel) -> tuple[Folds, list[str]]:
         folds = [(np.asarray(train), np.asarray(test)) for train, test in split_panel(cv, panel)]
     for entry in caught:
         warn_user(entry.message)
-    _refuse_leaks(cv, panel, folds)
+    _check_leaks(cv, panel, folds)
     return folds, [str(entry.message) for entry in caught if isinstance(entry.message, ShortPanelWarning)]
 
 
 def split_panel(cv: Any, panel: Panel) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Return the folds of a splitter; ours are given the panel, others a frame and its outcome."""
     wanted = "a splitter such as WalkForward(test_periods=12)"
-    refuse(not hasattr(cv, "split"), f"cv must be {wanted}, got {type(cv).__name__}.")
+    if not hasattr(cv, "split"):
+        raise InputError(f"cv must be {wanted}, got {type(cv).__name__}.")
     walk = cv.walk or WalkForward() if isinstance(cv, NewFirms) else cv
     known_at = getattr(walk, "known_at", None)
     if known_at is not None and getattr(getattr(known_at, "index", None), "nlevels", 1) != 2:
@@ -42,19 +43,22 @@ def split_panel(cv: Any, panel: Panel) -> Iterator[tuple[np.ndarray, np.ndarray]
     return cv.split(panel.X.rename_axis(names), panel.y.rename_axis(names))
 
 
-def _refuse_leaks(cv: Any, panel: Panel, folds: Folds) -> None:
+def _check_leaks(cv: Any, panel: Panel, folds: Folds) -> None:
     """Raise where a tested period or a later one is learned from, or nothing is."""
     time = when, periods = sorted_periods(panel.period)
     tested = np.concatenate([test for _, test in folds]) if folds else np.empty(0, dtype=int)
     twice = not len(tested) or len(np.unique(tested)) != len(tested)
-    refuse(twice, "cv: expected some tested rows, and none that is tested twice; use WalkForward.")
+    if twice:
+        raise InputError("cv: expected some tested rows, and none that is tested twice; use WalkForward.")
     known = None if panel.known_at is None else first_known(panel.known_at, periods)
     for train, test in folds:
         why = too_late((train, test), time, known, int(getattr(cv, "horizon", 1)))
         after = "a panel is tested on periods after those learned from. Use WalkForward."
-        refuse(why, f"cv: {type(cv).__name__} {why}; {after}")
+        if why:
+            raise InputError(f"cv: {type(cv).__name__} {why}; {after}")
         few = f"in the rows that a model for {periods[when[test].min()]} may learn from; test fewer periods."
-        refuse(panel.y.iloc[train].notna().sum() < 2, f"cv: fewer than two outcomes are known {few}")
+        if panel.y.iloc[train].notna().sum() < 2:
+            raise InputError(f"cv: fewer than two outcomes are known {few}")
 
 
 def split_words(cv: Any, dated: bool = False) -> str:
@@ -64,10 +68,10 @@ def split_words(cv: Any, dated: bool = False) -> str:
     if not isinstance(cv, WalkForward):
         return " ".join(str(cv).split())
     length = "" if cv.train_periods is None else f", {cv.train_periods} periods"
-    asked = "last third of the periods" if cv.test_periods is None else f"test_periods={cv.test_periods}"
+    requested = "last third of the periods" if cv.test_periods is None else f"test_periods={cv.test_periods}"
     late = ", rows learned from when known (known_at)" if dated or cv.known_at is not None else ""
     settings = f"refit_every={cv.refit_every}, window {cv.window}{length}, horizon={cv.horizon}"
-    return f"walk forward ({asked}, {settings}{late})"
+    return f"walk forward ({requested}, {settings}{late})"
 
 
 def gaps_of(panel: Panel, folds: Folds, task: str) -> tuple[int, ...]:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, refuse
+from peerattn.exceptions import InputError
 from peerattn.panel.time_order import in_time, kind_of
 from peerattn.render import show_label
 
@@ -19,14 +19,16 @@ def sorted_periods(period: Any) -> tuple[np.ndarray, pd.Index]:
     """
     labelled = isinstance(period, pd.Index | pd.Series)
     labels = pd.Index(period) if labelled else pd.Index(np.asarray(period).reshape(-1))
-    refuse(labels.hasnans, "period: a label is missing in some rows; every row needs one.")
+    if labels.hasnans:
+        raise InputError("period: a label is missing in some rows; every row needs one.")
     codes, periods = pd.factorize(in_time(labels), sort=True)
     return codes, pd.Index(periods)
 
 
 def first_known(given: pd.Index, periods: pd.Index) -> np.ndarray:
     """Return the first period by which each row's outcome is known, as a position; beyond the last: never."""
-    at, known = np.full(len(given), len(periods)), ~np.asarray(given.isna())
+    at = np.full(len(given), len(periods))
+    known = ~np.asarray(given.isna())
     labels = in_time(given[known].infer_objects(), "known_at", check=False)
     if len(labels) and kind_of(labels) != kind_of(periods):
         raise InputError(
@@ -42,12 +44,14 @@ def too_late(fold: Any, time: tuple[np.ndarray, pd.Index], known: np.ndarray | N
 
     ``time`` is what :func:`sorted_periods` returns of the rows; ``known`` says by which of the periods each outcome is known.
     """
-    (train, test), (when, periods) = fold, time
+    (train, test) = fold
+    (when, periods) = time
     if not len(train):
         return ""
-    last, origin = when[train].max(), when[test].min()
+    last = when[train].max()
+    origin = when[test].min()
     if last > origin - ahead:
         return f"learns from {show_label(periods[last])} to predict {show_label(periods[origin])} at horizon {ahead}"
     late = 0 if known is None else int((known[train] > origin).sum())
-    said = f"whose outcome is not yet known (known_at) in {show_label(periods[origin])}, which it predicts"
-    return f"learns from {late:,} rows {said}: outcomes that are known after the origin" if late else ""
+    wording = f"whose outcome is not yet known (known_at) in {show_label(periods[origin])}, which it predicts"
+    return f"learns from {late:,} rows {wording}: outcomes that are known after the origin" if late else ""

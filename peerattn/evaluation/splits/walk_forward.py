@@ -11,7 +11,7 @@ from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import check_random_state
 
 from peerattn.evaluation.splits.periods import first_known, sorted_periods
-from peerattn.exceptions import PeerAttnWarning, check_at_least, checked, refuse, warn_user
+from peerattn.exceptions import InputError, PeerAttnWarning, check_at_least, checked, warn_user
 from peerattn.panel import Panel, as_panel
 
 
@@ -128,7 +128,8 @@ class WalkForward(BaseCrossValidator):
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
         """Return the number of fits; it depends on the panel's periods, so X is needed."""
-        refuse(X is None, "get_n_splits: pass X; the number of splits depends on its periods.")
+        if X is None:
+            raise InputError("get_n_splits: pass X; the number of splits depends on its periods.")
         with warnings.catch_warnings(action="ignore", category=ShortPanelWarning):
             return len(self.folds(X, y))
 
@@ -152,33 +153,37 @@ class WalkForward(BaseCrossValidator):
         """
         names = ("test_periods", "train_periods", "refit_every", "horizon")
         check_at_least(1, **{name: n for name in names if (n := getattr(self, name)) is not None})
-        said = "WalkForward: window='rolling' needs train_periods= (its length in periods), and only it takes one; got"
+        wording = "WalkForward: window='rolling' needs train_periods= (its length in periods), and only it takes one; got"
         unlike = (self.window == "rolling") != (self.train_periods is not None)
-        refuse(unlike, f"{said} window={self.window!r}, train_periods={self.train_periods!r}.")
+        if unlike:
+            raise InputError(f"{wording} window={self.window!r}, train_periods={self.train_periods!r}.")
         panel = labelled(self, X, y, self.known_at)
         ranks, periods = sorted_periods(panel.period)
         rows = np.ones(len(ranks), dtype=bool) if panel.outcomes is None else ~np.isnan(panel.outcomes)
         tested = self._tested(np.unique(ranks[rows]), periods)
         since = ranks if panel.known_at is None else first_known(panel.known_at, periods)
-        back, every = np.argsort(panel.order), self.refit_every
+        back = np.argsort(panel.order)
+        every = self.refit_every
         blocks = (tested[start : start + every] for start in range(0, len(tested), every))
         return [self._fold(ranks[back], since[back], periods, block) for block in blocks]
 
     def _tested(self, known: np.ndarray, periods: pd.Index) -> np.ndarray:
         """Return the tested periods as positions into ``periods``."""
         one = f"X holds one period only ({', '.join(map(str, periods[:1]))}); a walk-forward split needs at least two."
-        refuse(len(periods) == 1, f"WalkForward: {one} Pass more periods.")
+        if len(periods) == 1:
+            raise InputError(f"WalkForward: {one} Pass more periods.")
         # the first origin that has anything to learn from
         first = known[0] + self.horizon if len(known) else len(periods)
         possible = known[known >= first]
         few = f"no period can be tested: {len(known)} of {len(periods)} periods have a known outcome"
         need = f"and horizon={self.horizon} needs one at least {self.horizon} period(s) before a tested one"
-        said = f"WalkForward: {few}, {need}. Pass more periods, or y with more known outcomes."
-        refuse(not len(possible), said)
+        wording = f"WalkForward: {few}, {need}. Pass more periods, or y with more known outcomes."
+        if not len(possible):
+            raise InputError(wording)
         third = min(max(1, len(known) // 3), len(possible))
-        asked = third if self.test_periods is None else self.test_periods
-        if asked <= len(possible):
-            return possible[-asked:]
+        requested = third if self.test_periods is None else self.test_periods
+        if requested <= len(possible):
+            return possible[-requested:]
         short = (
             f"test_periods={self.test_periods} is more than this panel allows: {len(known)} periods have "
             f"a known outcome, {len(possible)} can be tested; testing the last third instead, {third}."
@@ -200,8 +205,9 @@ def labelled(splitter: Any, X: Any, y: Any = None, known_at: Any = None) -> Pane
         known_at = known_at.rename_axis(index={name: ours for ours, name in names.items()})
     panel = as_panel(X, y, known_at=known_at, characteristics=(), **names)
     neither = f"X has neither index levels nor columns named {splitter.firm!r} and {splitter.period!r}"
-    said = f"{neither}; set a (firm, period) index, or name the levels with firm= and period=."
-    refuse(not panel.dated, f"{type(splitter).__name__}: {said}")
+    wording = f"{neither}; set a (firm, period) index, or name the levels with firm= and period=."
+    if not panel.dated:
+        raise InputError(f"{type(splitter).__name__}: {wording}")
     return panel
 
 
@@ -273,7 +279,8 @@ class NewFirms(BaseCrossValidator):
         firms = panel.firm[np.argsort(panel.order)]
         distinct = firms.unique().sort_values()
         many = f"n_splits={self.n_splits} is more than the {len(distinct)} firms of X"
-        refuse(len(distinct) < self.n_splits, f"NewFirms: {many}; use fewer groups.")
+        if len(distinct) < self.n_splits:
+            raise InputError(f"NewFirms: {many}; use fewer groups.")
         dealt = check_random_state(self.random_state).permutation(len(distinct)) % self.n_splits
         group = dealt[distinct.get_indexer(firms)]
         for fold in self._walk.folds(X, y):

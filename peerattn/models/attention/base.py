@@ -14,7 +14,7 @@ import torch
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from peerattn.exceptions import refuse
+from peerattn.exceptions import InputError
 from peerattn.models.attention.candidates import D_CODE, candidates_of
 from peerattn.models.attention.fitting import fit_stack
 from peerattn.models.attention.judging import Candidate
@@ -24,12 +24,12 @@ from peerattn.models.attention.rows import OF_ARRAYS
 from peerattn.models.attention.search import TOGETHER
 from peerattn.models.attention.stability import SECTIONS, stability
 from peerattn.models.attention.stages import made_from
-from peerattn.models.by_period import of_all_processes, refuse_beside_files
+from peerattn.models.by_period import check_not_with_files, of_all_processes
 from peerattn.models.learners.heads.heads import Settings, heads_table, prior_strengths
 from peerattn.models.learners.heads.priors import PairTerms, read_priors
 from peerattn.models.own.training import Problem
 from peerattn.models.pools import Rows, Section
-from peerattn.models.reference import Reference, refuse_other_periods
+from peerattn.models.reference import Reference, check_same_periods
 from peerattn.panel.panel import Panel
 from peerattn.processes import from_first, joined
 from peerattn.training import Checkpoint, one_thread
@@ -38,8 +38,12 @@ from peerattn.training import Checkpoint, one_thread
 class StackModel(AttentionNetworks):
     """An estimator that is own lines and a stack of candidates; a subclass names the candidates."""
 
-    attention, task, prior = "self", "forecast", None
-    similarity, n_layers, d_head = "scaled_dot_product", 1, 8
+    attention = "self"
+    task = "forecast"
+    prior = None
+    similarity = "scaled_dot_product"
+    n_layers = 1
+    d_head = 8
     own: Any = "linear"
     kappa: float | None = None
     purge = 0
@@ -75,10 +79,12 @@ class StackModel(AttentionNetworks):
             checkpoint=checkpoint,
             in_full=self._in_full,
         )
-        self.stack_, self.evidence_, self.gain_ = stack, stack.evidence, stack.steps
+        self.stack_ = stack
+        self.evidence_ = stack.evidence
+        self.gain_ = stack.steps
         self.stability_ = stability(stack, [self._as_seen(s) for s in sections[-SECTIONS:]])
-        self.stack_ = replace(stack, judged=())
-        self._tell_of_heads()
+        self.stack_ = replace(stack, held_out=())
+        self._set_heads()
         embedded = [f"{name}[{k}]" for name in names for k in range(D_CODE)]
         self.feature_names_ = [*self.design_.number_names, *embedded]
 
@@ -86,13 +92,15 @@ class StackModel(AttentionNetworks):
         """Learn mean and standard deviation of the known outcomes; models train in these units."""
         assert training.y is not None
         known = np.isfinite(training.y) & (training.loss_weights > 0)
-        refuse(not known.any(), "loss_weight: no row of known outcome has a positive weight.")
-        y, weight = training.y[known], training.loss_weights[known]
+        if not known.any():
+            raise InputError("loss_weight: no row of known outcome has a positive weight.")
+        y = training.y[known]
+        weight = training.loss_weights[known]
         self.y_center_ = float(np.average(y, weights=weight))
         self.y_scale_ = float(np.sqrt(np.average((y - self.y_center_) ** 2, weights=weight))) or 1.0
         return self._in_units(training)
 
-    def _tell_of_heads(self) -> None:
+    def _set_heads(self) -> None:
         self.members_ = self.stack_.heads().members
         self.heads_ = heads_table(self.members_, self.y_scale_)
         self.prior_strength_ = prior_strengths(self.members_, self.pair_terms_.soft)
@@ -233,25 +241,28 @@ class AttentionModel(StackModel):
             differs = (
                 "own: an estimator is fitted by each process, which may differ. Fit in one process, outside "
             )
-            refuse(not isinstance(self.own, str), f"{differs}data_parallel().")
+            if not isinstance(self.own, str):
+                raise InputError(f"{differs}data_parallel().")
             X, y, sample_weight, loss_weight, peer_weight = of_all_processes(
                 self, X, y, sample_weight, loss_weight, peer_weight
             )
-        refuse_beside_files(X, loss_weight=loss_weight, peer_weight=peer_weight)
+        check_not_with_files(X, loss_weight=loss_weight, peer_weight=peer_weight)
         check_device(device)
         needs = 'attention="cross" needs reference=: the firms that answer, a frame or (X_ref, y_ref).'
-        refuse(self.attention == "cross" and reference is None, needs)
+        if self.attention == "cross" and reference is None:
+            raise InputError(needs)
         universe = None if reference is None else Reference.of(reference).X
         panel, training = self._gate_training(X, y, sample_weight, universe)
         self.weighs_peers_ = peer_weight is not None
         given = {"loss_weight": loss_weight, "peer_weight": peer_weight}
         training = self._weighted(panel, training, sample_weight, given)
-        alone = reference is not None and not panel.dated and self.attention == "self"
-        refuse(alone, f"reference: {OF_ARRAYS}")
+        standalone = reference is not None and not panel.dated and self.attention == "self"
+        if standalone:
+            raise InputError(f"reference: {OF_ARRAYS}")
         training = self._standardise_outcomes(training)
         self.reference_ = None if reference is None else self._reference_rows(reference)
         if self.reference_ is not None:
-            refuse_other_periods(panel, self.reference_[0])
+            check_same_periods(panel, self.reference_[0])
         kept = None
         if checkpoint is not None:
             others = () if self.reference_ is None else (self.reference_[1], self.reference_[0].period)

@@ -25,7 +25,8 @@ from peerattn.models.own.training import Problem, Training
 from peerattn.models.own.within import LINES, fit_within_lines
 
 D_CODE = 4  # width of a code's embedding
-COVARIANCE, RIDGE = "covariance", "ridge"
+COVARIANCE = "covariance"
+RIDGE = "ridge"
 
 
 def candidates_of(model: Any, problem: Problem, settings: Settings, draws: np.ndarray) -> list[Candidate]:
@@ -45,7 +46,8 @@ def candidates_of(model: Any, problem: Problem, settings: Settings, draws: np.nd
 
 def own_candidates(problem: Problem, seed: int, own: Any = "flexible") -> list[Candidate]:
     """Return what reads the firm itself alone: shapes of its characteristics, and its own past outcomes."""
-    squared, found = problem.loss is squared_error, list[Candidate]()
+    squared = problem.loss is squared_error
+    found = list[Candidate]()
     flexible = isinstance(own, str) and own == "flexible" and squared
     if not isinstance(own, str):
         found.append(candidate("estimator", SHAPE, lambda t, _: fit_estimator(t, own)))
@@ -117,8 +119,8 @@ def stretch(module: PeerModule, training: Training, settings: Settings) -> None:
     """Multiply what heads add by the number of least loss (Friedman 2001), in place; it is 1 for the squared error."""
     loss = training.problem.loss
     base = np.concatenate([section.own[0] for section in training.residuals if section.own])
-    alone = Heads((Member.of(module, np.ones(module.spec.n_heads)),), settings.terms, (1.0,))
-    added = np.concatenate(alone.predict(training.residuals)) - base
+    standalone = Heads((Member.of(module, np.ones(module.spec.n_heads)),), settings.terms, (1.0,))
+    added = np.concatenate(standalone.predict(training.residuals)) - base
     y, weight = outcomes_of(training.sections)
     of = lambda c: float(loss_of(loss, base + c * added, y) @ weight)  # noqa: E731
     length = float(minimize_scalar(of, bounds=(0.0, 16.0), method="bounded").x)
@@ -128,7 +130,8 @@ def stretch(module: PeerModule, training: Training, settings: Settings) -> None:
 
 
 def _spec(model: Any) -> PeerSpec:
-    symmetric, numbers = model.similarity == "symmetric", len(model.design_.number_names)
+    symmetric = model.similarity == "symmetric"
+    numbers = len(model.design_.number_names)
     return PeerSpec(
         n_characteristics=numbers,
         code_levels=tuple(len(levels) for levels in model.design_.levels.values()),

@@ -58,29 +58,32 @@ def contributions(model: Any, X: Any, *, outcomes: Any = None, reference: Any = 
     wanted = "a fitted attention model of softmax weights or a covariance"
     expect(isinstance(model, AttentionModel), "model", wanted, type(model).__name__)
     _, sections = model._gate_call(X, outcomes, reference)
-    matrices, stack = {}, model.stack_
+    matrices = {}
+    stack = model.stack_
     for section in sections:
         labels, group = model._peer_columns(section)
-        seen = model._as_seen(section)
-        contributed = stack.summed(seen, lambda name, seen: _of_part(stack.fitted[name], stack.read(name, seen)))
+        prepared = model._as_seen(section)
+        contributed = stack.summed(prepared, lambda name, prepared: _of_part(stack.fitted[name], stack.read(name, prepared)))
         blocks = [contributed(rows) @ group for rows in section.chunks()]
         matrices[section.period] = (section.focal.label, labels, np.concatenate(blocks) * model.y_scale_)
     name = f"contributions in {type(model).__name__}"
     return PeerNetwork.from_matrices(matrices, name=name, row_normalized=False)
 
 
-def _of_part(part: Heads | Covariance, seen: Section) -> Callable[[slice], np.ndarray]:
+def _of_part(part: Heads | Covariance, prepared: Section) -> Callable[[slice], np.ndarray]:
     """Return what gives, for focal rows, what a part contributes, (n_rows, n_peers), in units of training."""
     if isinstance(part, Heads):
         return lambda rows: np.tensordot(
-            part.mix, [_of_member(m, part, seen, rows) for m in part.members], axes=1
+            part.mix, [_of_member(m, part, prepared, rows) for m in part.members], axes=1
         )
-    shown, weights = part.shown(seen).peers.y, part.derivative(seen)
-    assert shown is not None
-    return lambda rows: np.abs(weights(rows) * np.nan_to_num(shown))
+    observed = part.observed(prepared).peers.y
+    weights = part.derivative(prepared)
+    assert observed is not None
+    return lambda rows: np.abs(weights(rows) * np.nan_to_num(observed))
 
 
-def _of_member(member: Member, part: Heads, seen: Section, rows: slice) -> np.ndarray:
-    module, batch = member.module(), Batch.of(seen, part.terms, rows=rows)
+def _of_member(member: Member, part: Heads, prepared: Section, rows: slice) -> np.ndarray:
+    module = member.module()
+    batch = Batch.of(prepared, part.terms, rows=rows)
     sizes = module.information(module.features(batch)[1], batch.peers)[0].norm(dim=-1)  # (H, n_peers)
     return np.asarray((module.weights(batch)[0] * sizes[:, None, :]).sum(0).numpy())

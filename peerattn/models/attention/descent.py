@@ -20,7 +20,8 @@ FINE_RATE = 0.15  # after it: at high rates what was found is lost in the noise 
 
 def explore(module: PeerModule, found: PeerModule | None, sample: Sample, generator: torch.Generator) -> None:
     """Optimise the scores of every head by itself, from random starts, by Adam at high rates on drawn rows."""
-    scores, loss = module.score_parameters().values(), partial(_loss, module, found, 1, sample)
+    scores = module.score_parameters().values()
+    loss = partial(_loss, module, found, 1, sample)
     minimise(scores, loss, sample.drawn(generator, module.spec.n_heads, first=True), STEPS, RATE)
 
 
@@ -38,7 +39,8 @@ def descend(
     By STEPS steps of L-BFGS where it can read all rows at once, which comes as far as Adam in four times as many; else by
     ``cycles`` times STEPS of Adam on so many times ROWS.
     """
-    scores, n_heads = module.score_parameters().values(), module.spec.n_heads
+    scores = module.score_parameters().values()
+    n_heads = module.spec.n_heads
     loss = partial(_loss, module, found, size, sample)
     if sample.at_once(n_heads):
         batch = sample.batch(range(len(sample.sections)))

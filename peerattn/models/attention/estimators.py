@@ -13,7 +13,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from peerattn.exceptions import check_names, refuse
+from peerattn.exceptions import InputError, check_names
 from peerattn.models.attention.base import AttentionModel
 from peerattn.models.base import PeerRegressor
 from peerattn.models.by_period import training_panel
@@ -212,17 +212,20 @@ class PeerAttentionClassifier(ClassifierMixin, AttentionModel):
     ) -> PeerAttentionClassifier:
         """Fit on training rows; ``y`` holds classes. Everything else as in :meth:`PeerAttentionRegressor.fit`."""
         if is_stored(X):
-            X, y = training_panel(self, X, y), None
+            X = training_panel(self, X, y)
+            y = None
         y = X.y if y is None and isinstance(X, Panel) else y
-        refuse(y is None, f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        if y is None:
+            raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         y = as_pandas(y)
         labels = _one_column(y)
         known = ~pd.isna(labels)
         check_classification_targets(np.asarray(labels[known].tolist()))
-        seen = np.unique(np.asarray(labels[known].tolist()))
-        self.classes_ = np.unique(np.concatenate(gathered(seen)))
+        prepared = np.unique(np.asarray(labels[known].tolist()))
+        self.classes_ = np.unique(np.concatenate(gathered(prepared)))
         held = f"y holds {self.classes_.tolist()}"
-        refuse(len(self.classes_) < 2, f"Classifier can't train when only one class is present: {held}.")
+        if len(self.classes_) < 2:
+            raise InputError(f"Classifier can't train when only one class is present: {held}.")
         return super().fit(X, self._encode_outcomes(y), sample_weight, **options)
 
     @one_thread()
@@ -272,7 +275,8 @@ class PeerAttentionClassifier(ClassifierMixin, AttentionModel):
         return pd.Series(numbers, index=outcomes.index) if framed else numbers
 
     def _standardise_outcomes(self, training: Rows) -> Rows:
-        self.y_center_, self.y_scale_ = 0.0, 1.0
+        self.y_center_ = 0.0
+        self.y_scale_ = 1.0
         return training
 
     def _loss(self) -> Loss:

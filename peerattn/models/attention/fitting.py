@@ -36,7 +36,7 @@ from peerattn.models.learners.heads.priors import NO_TERMS
 from peerattn.models.own.common import Common
 from peerattn.models.own.losses import loss_of, squared_error
 from peerattn.models.own.training import Problem, Training, View
-from peerattn.models.own.within import taken_back
+from peerattn.models.own.within import reversal_within
 from peerattn.models.pools import Section
 from peerattn.training import Checkpoint
 
@@ -69,11 +69,11 @@ class Stack:
     view: View
     fitted: dict[str, Any]
     stages: dict[str, Stage]
-    newcomers: dict[str, Stage]
+    without_history: dict[str, Stage]
     evidence: pd.DataFrame = field(default_factory=pd.DataFrame)
     steps: pd.DataFrame = field(default_factory=pd.DataFrame)
     level: np.ndarray = field(default_factory=lambda: np.zeros(1))
-    judged: Sequence[Judged] = field(default=(), repr=False)
+    held_out: Sequence[Judged] = field(default=(), repr=False)
 
     def peers(self) -> dict[str, Any]:
         """Return the parts that read peers and entered."""
@@ -91,66 +91,67 @@ class Stack:
         """Return the weight of a part that reads peers (of differences within a period, where it has two)."""
         return float(sum(w for (n, of), w in self.stages[PEERS].weights.items() if n == part and of != MEAN))
 
-    def read(self, part: str, seen: Section) -> Section:
+    def read(self, part: str, prepared: Section) -> Section:
         """Return a cross-section with what a part reads of shown outcomes, beside own candidates by the share of that weight."""
-        beside = self.stages[PEERS].weights.get((part, ADDED), 0.0)
-        if not beside:
-            return seen
-        share, left = beside / self.weight(part), self.left([seen])[0].peers
-        assert seen.peers.y is not None and left.y is not None
-        return replace(seen, peers=replace(left, y=(1 - share) * seen.peers.y + share * left.y))
+        accompanying = self.stages[PEERS].weights.get((part, ADDED), 0.0)
+        if not accompanying:
+            return prepared
+        share = accompanying / self.weight(part)
+        left = self.left([prepared])[0].peers
+        assert prepared.peers.y is not None and left.y is not None
+        return replace(prepared, peers=replace(left, y=(1 - share) * prepared.peers.y + share * left.y))
 
-    def summed(self, seen: Section, of: Any, part: str | None = None) -> Callable[[slice], np.ndarray]:
+    def summed(self, prepared: Section, of: Any, part: str | None = None) -> Callable[[slice], np.ndarray]:
         """Return the sum over parts that read peers of what ``of(name, seen)`` gives for focal rows, (n_rows, n_peers).
 
         Each counts by its weight; one part alone, where it is named, as it is.
         """
         each = [
-            (1.0 if part else self.weight(name), of(name, seen)) for name in self.peers() if part in (None, name)
+            (1.0 if part else self.weight(name), of(name, prepared)) for name in self.peers() if part in (None, name)
         ]
 
         def total(rows: slice) -> np.ndarray:
-            none = np.zeros((rows.stop - rows.start, len(seen.peers)))
+            none = np.zeros((rows.stop - rows.start, len(prepared.peers)))
             return np.asarray(sum((share * of_part(rows) for share, of_part in each), none))
 
         return total
 
-    def predict(self, seen: Sequence[Section]) -> list[np.ndarray]:
+    def predict(self, prepared: Sequence[Section]) -> list[np.ndarray]:
         """Return predictions of the focal rows of cross-sections as candidates see them, (n_focal, K) each."""
-        entered = _entered(self.stages, self.newcomers)
-        of_left = [isinstance(p, Common) or (reads_peers(p) and (n, ADDED) in entered) for n, p in self.fitted.items()]
-        found = predictions(self.fitted, seen, self.left(seen) if any(of_left) else ())
+        selected = _selected_columns(self.stages, self.without_history)
+        of_left = [isinstance(p, Common) or (reads_peers(p) and (n, ADDED) in selected) for n, p in self.fitted.items()]
+        found = predictions(self.fitted, prepared, self.left(prepared) if any(of_left) else ())
         return [
             self._section(section, {column: p[k] for column, p in found.items()}) + self.level
-            for k, section in enumerate(seen)
+            for k, section in enumerate(prepared)
         ]
 
-    def left(self, seen: Sequence[Section]) -> list[Section]:
+    def left(self, prepared: Sequence[Section]) -> list[Section]:
         """Return cross-sections whose shown outcomes are what own shape and history leave of them."""
-        known, new = ({g: of[g] for g in (SHAPE, HISTORY)} for of in (self.stages, self.newcomers))
-        own = {name: self.fitted[name] for name, _ in _entered(known, new) if name in self.fitted}
+        known, new = ({g: of[g] for g in (SHAPE, HISTORY)} for of in (self.stages, self.without_history))
+        own = {name: self.fitted[name] for name, _ in _selected_columns(known, new) if name in self.fitted}
         if not own:
-            return list(seen)
-        pools = [replace(s.pool(), own=s.own and (s.own[1], s.own[1])) for s in seen]
-        found = replace(self, fitted=own, stages=known, newcomers=new).predict(pools)
-        y = [s.peers.y + (s.own[1] - p)[:, 0] for s, p in zip(seen, found, strict=True) if s.own]
-        return [replace(s, peers=replace(s.peers, y=left)) for s, left in zip(seen, y, strict=True)]
+            return list(prepared)
+        pools = [replace(s.pool(), own=s.own and (s.own[1], s.own[1])) for s in prepared]
+        found = replace(self, fitted=own, stages=known, without_history=new).predict(pools)
+        y = [s.peers.y + (s.own[1] - p)[:, 0] for s, p in zip(prepared, found, strict=True) if s.own]
+        return [replace(s, peers=replace(s.peers, y=left)) for s, left in zip(prepared, y, strict=True)]
 
     def _section(self, section: Section, found: Said) -> np.ndarray:
         assert section.own is not None
         base = self._weighed(section.own[0], found, self.stages)
-        history = [found[source(c)] for c in self.stages[HISTORY].entered() if source(c) in found]
-        if not history or (spoken := np.isfinite(history[0][:, :1])).all():
+        history = [found[source(c)] for c in self.stages[HISTORY].selected() if source(c) in found]
+        if not history or (covered := np.isfinite(history[0][:, :1])).all():
             return base
-        return np.where(spoken, base, self._weighed(section.own[0], found, self.newcomers))
+        return np.where(covered, base, self._weighed(section.own[0], found, self.without_history))
 
     def _weighed(self, base: np.ndarray, found: Said, stages: dict[str, Stage]) -> np.ndarray:
         steps = [base]
         for group, stage in stages.items():  # a part that could not be fitted to all periods adds nothing
             if group == COMMON:
-                back = taken_back(steps[1], steps[2], np.zeros(len(base), dtype=int))
+                back = reversal_within(steps[1], steps[2], np.zeros(len(base), dtype=int))
                 found = {**found, (HISTORY, WHOLE): back}
-            w = {c: stage.weights[c] for c in stage.entered() if source(c) in found}
+            w = {c: stage.weights[c] for c in stage.selected() if source(c) in found}
             B = steps[-1]
             steps.append(B + sum(w[c] * difference(found[source(c)], B, group, c[1]) for c in w))
         return steps[-1]
@@ -174,25 +175,30 @@ def fit_stack(
     judges = kappa is not None and bool(candidates)
     origins = forward_origins(sections, problem.purge, problem.dated) if judges else []
     evidence = partial(Evidence, problem=problem, kappa=kappa or 0.0, split=split)
-    judged, tried = _tried(origins, candidates, evidence, problem, checkpoint)
+    held_out, tried = _tried(origins, candidates, evidence, problem, checkpoint)
     training = Training.of(sections, problem)
     if kappa is None:
         weights = {PEERS: {(in_full, WHOLE): 1.0}} if candidates else {}
         stages = {group: Stage(weights.get(group, {}), float("nan"), 0.0) for group in GROUPS}
-        newcomers, table, steps = stages, evidence_of(stages), pd.DataFrame()
+        without_history = stages
+        table = evidence_of(stages)
+        steps = pd.DataFrame()
     else:
-        of_all = evidence(judged)
-        stages, newcomers, bases = of_all.weights()
+        of_all = evidence(held_out)
+        stages, without_history, bases = of_all.weights()
         share = share_learned(origins, sections) if origins else 1.0
-        stages, newcomers = ({g: s if g == COMMON else s.of_all_rows(share) for g, s in z.items()} for z in (stages, newcomers))
+        stages, without_history = (
+            {g: s if g == COMMON else s.of_all_rows(share) for g, s in z.items()} for z in (stages, without_history)
+        )
         table, steps = of_all.tables({each.group for each in candidates}, stages, bases)
-    entered, fitted = {name for name, _ in _entered(stages, newcomers)}, dict[str, Any]()
+    selected = {name for name, _ in _selected_columns(stages, without_history)}
+    fitted = dict[str, Any]()
     for each, latest in zip(candidates, tried, strict=True):
-        wanted = {name: part for name, part in latest.items() if name in entered}
+        wanted = {name: part for name, part in latest.items() if name in selected}
         if wanted or kappa is None:
             parts = _refitted(each, training, wanted, checkpoint)
-            fitted |= {name: part for name, part in parts.items() if name in entered}
-    stack = Stack(training.view, fitted, stages, newcomers, table, steps, np.zeros(problem.n_outputs), judged)
+            fitted |= {name: part for name, part in parts.items() if name in selected}
+    stack = Stack(training.view, fitted, stages, without_history, table, steps, np.zeros(problem.n_outputs), held_out)
     keeps_level = problem.loss is squared_error or not fitted
     return stack if keeps_level else replace(stack, level=_level(stack, training))
 
@@ -207,22 +213,22 @@ def _tried(
     """Fit every candidate that can be judged at each origin; return what they predict, and each one's latest parts by name."""
     tried = [dict[str, Any]() for _ in candidates]
     trainings = [Training.of(origin.training, problem) for origin in origins]
-    judged = [Judged.of(*each) for each in zip(origins, trainings, strict=True)]
+    held_out = [Judged.of(*each) for each in zip(origins, trainings, strict=True)]
     for each, latest in zip(candidates, tried, strict=True):
-        if evidence(judged).unjudged(each.group):
+        if evidence(held_out).unjudged(each.group):
             continue
-        if each.group == COMMON and problem.outcomes and judged and not judged[0].left:
-            weights = evidence(judged).weights()[:2]
-            stacks = [Stack(t.view, j.parts, *weights) for t, j in zip(trainings, judged, strict=True)]
-            judged = [replace(j, left=s.left(j.seen)) for j, s in zip(judged, stacks, strict=True)]
-        for now, training in zip(judged, trainings, strict=True):
+        if each.group == COMMON and problem.outcomes and held_out and not held_out[0].left:
+            weights = evidence(held_out).weights()[:2]
+            stacks = [Stack(t.view, j.parts, *weights) for t, j in zip(trainings, held_out, strict=True)]
+            held_out = [replace(j, left=s.left(j.prepared)) for j, s in zip(held_out, stacks, strict=True)]
+        for now, training in zip(held_out, trainings, strict=True):
             earlier = dict(latest) if now.origin.forward else {}
             fit = partial(_in_rounds, each, training, earlier, now, lambda now: evidence([now]))
             # own models are fitted again
             parts = fit() if each.group == SHAPE else remembered(checkpoint, fit)
-            now.say(each.group, {n: p for n, p in parts.items() if n not in now.parts}, problem.dtype)
+            now.report_line(each.group, {n: p for n, p in parts.items() if n not in now.parts}, problem.dtype)
             latest |= parts
-    return judged, tried
+    return held_out, tried
 
 
 def _in_rounds(
@@ -232,7 +238,7 @@ def _in_rounds(
     found = dict[str, Any]()
     for k, parts in enumerate(candidate.fit(training, earlier)):
         found |= parts
-        now.say(candidate.group, parts, training.problem.dtype)
+        now.report_line(candidate.group, parts, training.problem.dtype)
         known = earlier.keys() <= found.keys()
         if candidate.in_rounds and known and not evidence(now).promises(candidate.group, found, 1 if k else 1 / 2):
             break
@@ -250,14 +256,14 @@ def _refitted(each: Candidate, training: Training, wanted: Parts, checkpoint: Ch
     return fit() if each.group == SHAPE else remembered(checkpoint, fit)
 
 
-def _entered(*weights: dict[str, Stage]) -> set[Column]:
+def _selected_columns(*weights: dict[str, Stage]) -> set[Column]:
     """Return the columns of positive weight."""
-    return {column for stages in weights for stage in stages.values() for column in stage.entered()}
+    return {column for stages in weights for stage in stages.values() for column in stage.selected()}
 
 
 def _level(stack: Stack, training: Training) -> np.ndarray:
     """Return the constant of least loss that predictions lack, (K,)."""
-    predicted = np.concatenate(stack.predict(training.history.told(training.residuals)))
+    predicted = np.concatenate(stack.predict(training.history.informed(training.residuals)))
     y, weight = outcomes_of(training.sections)
     loss = lambda level: float(loss_of(training.problem.loss, predicted + level, y) @ weight)  # noqa: E731
     return np.atleast_1d(minimize(loss, np.zeros(training.problem.n_outputs), method="Powell").x)

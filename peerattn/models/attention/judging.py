@@ -29,7 +29,7 @@ from peerattn.models.own.common import Common
 from peerattn.models.own.losses import loss_of
 from peerattn.models.own.past import OwnHistory
 from peerattn.models.own.training import Problem, Training
-from peerattn.models.own.within import BACK, LINES, taken_back
+from peerattn.models.own.within import BACK, LINES, reversal_within
 from peerattn.models.pools import Section, effective_number
 
 SHAPE, HISTORY, COMMON, PEERS = GROUPS = ("shape", "history", "common", "peers")
@@ -75,7 +75,7 @@ def reads_peers(part: Any) -> bool:
 
 
 def predictions(
-    parts: Parts, seen: Sequence[Section], left: Sequence[Section], dtype: torch.dtype = torch.float64
+    parts: Parts, prepared: Sequence[Section], left: Sequence[Section], dtype: torch.dtype = torch.float64
 ) -> dict[Column, list[np.ndarray]]:
     """Return what parts predict for each cross-section (WHOLE), and what histories and covariances add to own lines (ADDED).
 
@@ -86,14 +86,14 @@ def predictions(
     for name, part in parts.items():
         added = None
         if not reads_peers(part):
-            found[name, WHOLE] = part.predict(left or seen if isinstance(part, Common) else seen)
+            found[name, WHOLE] = part.predict(left or prepared if isinstance(part, Common) else prepared)
             added = found[name, WHOLE] if isinstance(part, OwnHistory) else None
-        elif isinstance(part, Covariance) and left and left[0] is not seen[0]:
-            found[name, WHOLE], added = part.predict_both(seen, left, dtype)
+        elif isinstance(part, Covariance) and left and left[0] is not prepared[0]:
+            found[name, WHOLE], added = part.predict_both(prepared, left, dtype)
         else:
-            found[name, WHOLE] = part.predict(seen, dtype)
+            found[name, WHOLE] = part.predict(prepared, dtype)
         if added is not None:
-            found[name, ADDED] = [p - s.own[0] for p, s in zip(added, seen, strict=True) if s.own]
+            found[name, ADDED] = [p - s.own[0] for p, s in zip(added, prepared, strict=True) if s.own]
     return found
 
 
@@ -124,7 +124,7 @@ class Judged:
     """
 
     origin: Origin
-    seen: list[Section]
+    prepared: list[Section]
     found: dict[str, dict[Column, list[np.ndarray]]]
     parts: dict[str, Any]
     left: Sequence[Section] = ()
@@ -132,12 +132,12 @@ class Judged:
     @classmethod
     def of(cls, origin: Origin, training: Training) -> Judged:
         """Return an origin at which nothing has been fitted."""
-        return cls(origin, training.history.told(training.seen(origin.judged)), {g: {} for g in GROUPS}, {})
+        return cls(origin, training.history.informed(training.prepared(origin.held_out)), {g: {} for g in GROUPS}, {})
 
-    def say(self, group: str, parts: Parts, dtype: torch.dtype) -> None:
+    def report_line(self, group: str, parts: Parts, dtype: torch.dtype) -> None:
         """Add fitted parts and what they predict."""
         self.parts.update(parts)
-        self.found[group].update(predictions(parts, self.seen, self.left, dtype))
+        self.found[group].update(predictions(parts, self.prepared, self.left, dtype))
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ class Evidence:
     ``split``: in forecasts of whole cross-sections peers have a weight for the period's mean and one for differences within it.
     """
 
-    judged: Sequence[Judged]
+    held_out: Sequence[Judged]
     problem: Problem
     kappa: float
     split: bool
@@ -157,23 +157,25 @@ class Evidence:
         held = self._held_out()
         if held is None:
             return {group: Stage({}, float("nan"), 0.0) for group in GROUPS}, []
-        stages, bases = {}, [held.base]
+        stages = {}
+        bases = [held.base]
         for group in GROUPS:
             held = replace(held, base=bases[-1])
             columns = {} if group == without or self.unjudged(group) else self._columns(group, held)
             if group == COMMON and columns and (bases[1] != bases[2]).any():
-                columns[HISTORY, BACK] = taken_back(bases[1], bases[2], held.period)
-            shown = group in (COMMON, PEERS) and self.problem.dated and self.problem.outcomes
+                columns[HISTORY, BACK] = reversal_within(bases[1], bases[2], held.period)
+            observed = group in (COMMON, PEERS) and self.problem.dated and self.problem.outcomes
             times = [0 if group == COMMON and of == WHOLE else TIMES.get(group, 1) for _, of in columns]
-            kappa, kinds = self.kappa * np.array(times), list(map(kind, columns))
-            stages[group] = weigh(held, columns, self.problem.loss, kappa, mutual=shown, kinds=kinds)
+            kappa = self.kappa * np.array(times)
+            kinds = list(map(kind, columns))
+            stages[group] = weigh(held, columns, self.problem.loss, kappa, mutual=observed, kinds=kinds)
             bases.append(held.base + sum(w * columns[c] for c, w in stages[group].weights.items() if w > 0))
         return stages, bases
 
     def weights(self) -> tuple[dict[str, Stage], dict[str, Stage], list[np.ndarray]]:
         """Return the weights of each group, those of firms without a past, and the stack before and after each group."""
         stages, bases = self.stages()
-        return stages, self.stages(without=HISTORY)[0] if stages[HISTORY].entered() else stages, bases
+        return stages, self.stages(without=HISTORY)[0] if stages[HISTORY].selected() else stages, bases
 
     def promises(self, group: str, names: Iterable[str], share: float) -> bool:
         """Tell whether one of these parts enters beside the others at this share of κ; below one, they are unfinished.
@@ -182,26 +184,26 @@ class Evidence:
         """
         judge = self
         if share < 1:
-            judged = [replace(j, found={g: j.found[g] for g in (COMMON, PEERS)}) for j in self.judged]
-            judge = replace(self, kappa=self.kappa * share, judged=judged)
-        return any(name in names for name, _ in judge.stages()[0][group].entered())
+            held_out = [replace(j, found={g: j.found[g] for g in (COMMON, PEERS)}) for j in self.held_out]
+            judge = replace(self, kappa=self.kappa * share, held_out=held_out)
+        return any(name in names for name, _ in judge.stages()[0][group].selected())
 
     def unjudged(self, group: str) -> str:
         """Return why a group cannot be judged on the held-out cross-sections, or nothing."""
-        judged = [section for each in self.judged for section in each.origin.judged]
-        if not judged:
+        held_out = [section for each in self.held_out for section in each.origin.held_out]
+        if not held_out:
             return "fewer than 50 known outcomes, or one period (but for those that are purged)"
-        n = effective_number([len(section.focal) for section in judged])
+        n = effective_number([len(section.focal) for section in held_out])
         if group in (COMMON, PEERS) and self.problem.dated and not self.problem.outcomes and too_few(n):
             return f"{n:.1f} periods to judge by, where a forecast needs {FEW_PERIODS}"
         return ""
 
     def _held_out(self) -> HeldOut | None:
-        sections = [section for each in self.judged for section in each.origin.judged]
+        sections = [section for each in self.held_out for section in each.origin.held_out]
         if not sections:
             return None
         rows = [section.focal for section in sections]
-        base = np.concatenate([s.own[0] for each in self.judged for s in each.seen if s.own is not None])
+        base = np.concatenate([s.own[0] for each in self.held_out for s in each.prepared if s.own is not None])
         firm = [r.owner.to_numpy(dtype=object) if self.problem.dated else r.checksums() for r in rows]
         period = np.repeat(np.arange(len(rows)), [len(r) for r in rows])
         return HeldOut(base, *outcomes_of(sections), pd.factorize(np.concatenate(firm))[0], period)
@@ -210,12 +212,12 @@ class Evidence:
         """Return the problem's columns, (n, K); zero at an origin where a part was not fitted."""
         base = np.split(held.base, np.flatnonzero(np.diff(held.period)) + 1)
         columns = {}
-        for name, what in dict.fromkeys(c for each in self.judged for c in each.found.get(group, {})):
-            of_each = ((each.found.get(group, {}).get((name, what)), len(each.seen)) for each in self.judged)
-            said: list[Any] = [p for found, n in of_each for p in found or np.full(n, None)]
+        for name, what in dict.fromkeys(c for each in self.held_out for c in each.found.get(group, {})):
+            of_each = ((each.found.get(group, {}).get((name, what)), len(each.prepared)) for each in self.held_out)
+            wording: list[Any] = [p for found, n in of_each for p in found or np.full(n, None)]
             split = (WITHIN, MEAN) if self.split and group == PEERS else (what,)
             for of in (WITHIN,) if name == LINES else split:
-                pairs = zip(said, base, strict=True)
+                pairs = zip(wording, base, strict=True)
                 D = [np.zeros_like(b) if p is None else difference(p, b, group, of) for p, b in pairs]
                 columns[name, of] = np.concatenate(D)
         same = {c for c in columns if c[1] == ADDED and np.array_equal(columns[c], columns[c[0], WHOLE])}
@@ -225,12 +227,14 @@ class Evidence:
         self, tried: Iterable[str], stages: dict[str, Stage], bases: list[np.ndarray]
     ) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Return the evidence on every group of which candidates were tried, and held-out R² step by step."""
-        table, held = evidence_of(stages), self._held_out()
+        table = evidence_of(stages)
+        held = self._held_out()
         for group in GROUPS:
             reason = self.unjudged(group) if group in tried else "not tried"
             stage = stages[group]
-            below = "" if stage.entered() or not stage.bar > 0 else f"none entered: t must exceed {stage.bar:.2f}"
-            table.loc[group, "judged"], table.loc[group, "reason"] = not reason, reason or below
+            below = "" if stage.selected() or not stage.bar > 0 else f"none entered: t must exceed {stage.bar:.2f}"
+            table.loc[group, "judged"] = not reason
+            table.loc[group, "reason"] = reason or below
         if held is None:
             return table, pd.DataFrame(columns=["r2", "gain"])
         table["periods"] = round(held.n_periods, 1)
@@ -250,7 +254,7 @@ def evidence_of(stages: dict[str, Stage]) -> pd.DataFrame:
             "periods": 0.0,
             "judged": False,
             "reason": "entered in full" if stage.weights else "not judged",
-            "entered": ", ".join(f"{name}{of} {stage.weights[name, of]:.2f}" for name, of in stage.entered()),
+            "entered": ", ".join(f"{name}{of} {stage.weights[name, of]:.2f}" for name, of in stage.selected()),
         }
         for group, stage in stages.items()
     }

@@ -86,15 +86,16 @@ class AttentionNetworks(AttentionRows):
         check_one_of(layer=(layer, layers))
         if top_k is not None:
             check_at_least(1, top_k=top_k)
-        heads, earlier = self._selected(head), None if layer == layers[-1] else layer
+        heads = self._selected(head)
+        earlier = None if layer == layers[-1] else layer
         of_heads = part == "heads" or (head, layer) != (None, None) or (part is None and not self._signed)
         fast = None
         if top_k is not None and earlier is None and of_heads:
             fast = partial(strongest_peers, heads=heads, top_k=top_k)
 
         def weights(section: Section) -> Callable[[slice], np.ndarray]:
-            seen = self._as_seen(section)
-            return partial(heads.network, seen, layer=earlier) if of_heads else self._derivative(seen, part)
+            prepared = self._as_seen(section)
+            return partial(heads.network, prepared, layer=earlier) if of_heads else self._derivative(prepared, part)
 
         def network(sections: Iterator[Section]) -> PeerNetwork:
             found = self._network(sections, weights, top_k, fast, signed=not of_heads)
@@ -106,13 +107,14 @@ class AttentionNetworks(AttentionRows):
     def _signed(self) -> bool:
         return bool({COVARIANCE, RIDGE} & self.stack_.fitted.keys())
 
-    def _derivative(self, seen: Section, part: str | None = None) -> Callable[[slice], np.ndarray]:
+    def _derivative(self, prepared: Section, part: str | None = None) -> Callable[[slice], np.ndarray]:
         """Return what gives the derivative of predictions by the peers' outcomes: of the whole prediction, or of one part."""
-        return self.stack_.summed(seen, lambda name, seen: self.stack_.fitted[name].derivative(seen), part)
+        return self.stack_.summed(prepared, lambda name, prepared: self.stack_.fitted[name].derivative(prepared), part)
 
     def _selected(self, head: int | None) -> Heads:
         """Return the heads, or one of them."""
-        heads, table = self.stack_.heads(), self.heads_
+        heads = self.stack_.heads()
+        table = self.heads_
         if head is None:
             return heads
         check_one_of(head=(head, table.index.tolist()))
@@ -121,14 +123,14 @@ class AttentionNetworks(AttentionRows):
         return Heads((replace(member, share=share),), heads.terms, (1.0,))
 
     def _weights(self, section: Section, rows: slice) -> np.ndarray:
-        seen = self._as_seen(section)
-        return self._derivative(seen)(rows) if self._signed else self.stack_.heads().network(seen, rows)
+        prepared = self._as_seen(section)
+        return self._derivative(prepared)(rows) if self._signed else self.stack_.heads().network(prepared, rows)
 
     def search_profile(self) -> SearchProfile:
         """Return which characteristic of i looks for which characteristic of j, for every kept head."""
         check_is_fitted(self, "members_")
         if self.n_layers > 1 or self.similarity == "additive":
-            told = f"n_layers={self.n_layers}" if self.n_layers > 1 else f'similarity="{self.similarity}"'
-            raise InputError(f"search_profile() needs scores x_i M x_j', which {told} does not have.")
-        shown = [column.name for column in self.design_.columns if column.role == "characteristic"]
-        return SearchProfile.of(self.stack_.heads(), self.feature_names_, shown, unit=self.y_scale_)
+            informed = f"n_layers={self.n_layers}" if self.n_layers > 1 else f'similarity="{self.similarity}"'
+            raise InputError(f"search_profile() needs scores x_i M x_j', which {informed} does not have.")
+        observed = [column.name for column in self.design_.columns if column.role == "characteristic"]
+        return SearchProfile.of(self.stack_.heads(), self.feature_names_, observed, unit=self.y_scale_)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from sklearn.base import is_classifier
 
-from peerattn.exceptions import InputError, check_at_least, check_one_of, did_you_mean, expect, refuse
+from peerattn.exceptions import InputError, check_at_least, check_one_of, did_you_mean, expect
 
 NAMES = ("flexible", "linear", "none")  # own models that have a name
 CHOICES: dict[str, tuple[Any, ...]] = {
@@ -22,15 +22,18 @@ CHOICES: dict[str, tuple[Any, ...]] = {
 def check_options(estimator: Any) -> None:
     """Raise for an option that is out of range, or a pair that does not go together (naming both); kinds are checked first."""
     check_one_of(**{name: (getattr(estimator, name), allowed) for name, allowed in CHOICES.items()})
-    codes, wanted = estimator.codes, "a sequence of column names"
+    codes = estimator.codes
+    wanted = "a sequence of column names"
     expect(not isinstance(codes, str), "codes", wanted, repr(codes), f"Write [{codes!r}].")
     check_at_least(1, n_layers=estimator.n_layers, d_head=estimator.d_head)
     check_at_least(0, n_heads=estimator.n_heads, purge=estimator.purge)
     estimator._check_kinds()
     _check_own(estimator)
-    kappa, wanted = estimator.kappa, "standard errors, of at least 0, or None (heads enter in full)"
+    kappa = estimator.kappa
+    wanted = "standard errors, of at least 0, or None (heads enter in full)"
     expect(kappa is None or 0 <= kappa < math.inf, "kappa", wanted, repr(kappa))
-    loss, classes = estimator.loss, is_classifier(estimator)
+    loss = estimator.loss
+    classes = is_classifier(estimator)
     losses = ("auto", "cross_entropy") if classes else ("auto", "squared_error", "huber")
     if loss not in losses and (classes or isinstance(loss, str) or not 0 < loss < 1):
         more = "" if classes else ", or a number between 0 and 1 (the quantile of a pinball loss)"
@@ -52,7 +55,9 @@ def _check_own(estimator: Any) -> None:
     if isinstance(own, str) and own in NAMES:
         return
     if isinstance(own, str) or not (hasattr(own, "fit") and hasattr(own, "predict")):
-        names, near = ", ".join(f'"{name}"' for name in NAMES), did_you_mean(own, NAMES)
+        names = ", ".join(f'"{name}"' for name in NAMES)
+        near = did_you_mean(own, NAMES)
         raise InputError(f"own must be {names} or a scikit-learn estimator, got {own!r}.{near}")
     plain = is_classifier(estimator) and not hasattr(own, "predict_proba")
-    refuse(plain, f"own: a classifier with predict_proba is needed for classes, got {own!r}.")
+    if plain:
+        raise InputError(f"own: a classifier with predict_proba is needed for classes, got {own!r}.")

@@ -19,7 +19,7 @@ class Origin:
     """Cross-sections to learn from, and others to judge by: later ones (``forward``), or a fold of the one that there is."""
 
     training: list[Section]
-    judged: list[Section]
+    held_out: list[Section]
     forward: bool = True
 
 
@@ -37,8 +37,8 @@ def count_rows(sections: Sequence[Section]) -> float:
 
 def share_learned(origins: Sequence[Origin], sections: Sequence[Section]) -> float:
     """Return the share of all rows that origins learn from, the average over what they judge."""
-    n = [(count_rows(origin.training), count_rows(origin.judged)) for origin in origins]
-    return sum(learned * judged for learned, judged in n) / sum(m for _, m in n) / count_rows(sections)
+    n = [(count_rows(origin.training), count_rows(origin.held_out)) for origin in origins]
+    return sum(learned * held_out for learned, held_out in n) / sum(m for _, m in n) / count_rows(sections)
 
 
 def forward_origins(sections: Sequence[Section], purge: int, dated: bool) -> list[Origin]:
@@ -66,7 +66,7 @@ def forward_origins(sections: Sequence[Section], purge: int, dated: bool) -> lis
         training = list(sections[: start - purge]) if start > purge else []
         if training and count_rows(training) >= FEW_ROWS / 2:
             found.append(Origin(training, list(sections[start:stop])))
-    if sum(count_rows(origin.judged) for origin in found) >= FEW_ROWS / 4:  # a third of them, whole periods
+    if sum(count_rows(origin.held_out) for origin in found) >= FEW_ROWS / 4:  # a third of them, whole periods
         return found
     k = int(np.argmax([len(section.focal) for section in sections]))
     most = count_rows([sections[k]]) > count_rows(sections) / 2  # all but a few stray rows are of one period
@@ -77,11 +77,12 @@ def _folds(section: Section, dated: bool) -> list[Origin]:
     fold = section.focal.checksums() % FOLDS
     found = []
     for f in range(FOLDS):
-        rest, at = np.flatnonzero(fold != f), np.flatnonzero(fold == f)
+        rest = np.flatnonzero(fold != f)
+        at = np.flatnonzero(fold == f)
         if not (len(rest) and len(at)):
             return []
         pool = rest if not dated and section.same_rows else slice(None)
         learned = section.take(rest, pool)
-        judged = replace(section.take(at, pool), own_copies=False)
-        found.append(Origin([learned], [judged], forward=False))
+        held_out = replace(section.take(at, pool), own_copies=False)
+        found.append(Origin([learned], [held_out], forward=False))
     return found

@@ -25,15 +25,19 @@ def regression(
     of periods whose variance is ``common`` times that of a row; for outcomes as values, only a constant is partialled out. Rows
     are multiplied by the root of their weight. A head has one slope on outcomes for all K targets, which then make up N K rows.
     """
-    y, weight = batch.y, batch.weight[..., None]
-    K, outcomes, linear = y.shape[-1], module.spec.values == "outcomes", module.spec.own == "linear"
+    y = batch.y
+    weight = batch.weight[..., None]
+    K = y.shape[-1]
+    outcomes = module.spec.values == "outcomes"
+    linear = module.spec.own == "linear"
     inputs = module.inputs(batch.focal).detach()
     own = torch.cat([inputs, torch.ones_like(inputs[..., :1])], dim=-1) if linear else inputs[..., :0]
     if outcomes and K > 1:
         each = torch.eye(K, dtype=y.dtype, device=y.device)
         own = (own[:, :, None, :, None] * each[:, None]).flatten(3).flatten(1, 2)
         known, heads = (z.transpose(2, 3).flatten(1, 2)[..., None] for z in (known, heads))
-        y, weight = y.flatten(1)[..., None], weight.repeat_interleave(K, dim=1)
+        y = y.flatten(1)[..., None]
+        weight = weight.repeat_interleave(K, dim=1)
     mixed = heads.unflatten(2, (-1, size)) if heads.shape[2] else heads[:, :, None]
     mixed = mixed.flatten(3).permute(2, 0, 1, 3)  # without heads, one regression on own columns
     total = weight.sum(1, keepdim=True).clamp(min=1e-12)
@@ -59,7 +63,8 @@ def of_batch(
 
 def gram_of(mixed: Tensor, of_all: Tensor) -> Tensor:
     """Return products over rows of the columns of each regression, those of all last, (G, q + c + K, q + c + K)."""
-    mixed, of_all = mixed.double(), of_all.double()
+    mixed = mixed.double()
+    of_all = of_all.double()
     across = mixed.mT @ of_all
     same = (of_all.mT @ of_all).expand(len(mixed), -1, -1)
     return torch.cat([torch.cat([mixed.mT @ mixed, across], 2), torch.cat([across.mT, same], 2)], 1)
@@ -75,7 +80,8 @@ def ridge_solution(gram: Tensor, n_targets: int, ridge: float) -> Tensor:
 
 def penalty(module: PeerModule, sample: Sample) -> Tensor:
     """Return ``λ ‖θ‖² / N`` of the scores of each head, (H,); what heads share counts in equal parts."""
-    H, of_heads = module.spec.n_heads, module.per_head()
+    H = module.spec.n_heads
+    of_heads = module.per_head()
     squares = torch.zeros(H, dtype=module.query.dtype, device=module.query.device)
     for name, parameter in module.score_parameters().items():
         square = parameter.square()
@@ -91,7 +97,8 @@ def projected_loss(
     At the solution the coefficients' own derivative vanishes, so that they count as constants.
     """
     mixed, of_all = (z.double() for z in of_batch(module, found, batch, size, sample.common))
-    q, K = mixed.shape[-1], module.spec.n_targets
+    q = mixed.shape[-1]
+    K = module.spec.n_targets
     with torch.no_grad():
         ridge = RIDGE * all_sum(float(batch.weight.sum())) / sample.n_rows
         b = ridge_solution(all_sum(gram_of(mixed, of_all)), K, ridge)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, refuse
+from peerattn.exceptions import InputError
 from peerattn.models.attention.base import AttentionModel
 from peerattn.models.learners.heads.heads import Heads
 from peerattn.models.own.losses import gradient
@@ -42,7 +42,8 @@ def panel_head_importance(
             slope = gradient(model._loss(), predicted, target[section.at][known])  # (n, K)
             added = (predicted - one._outputs(section)[0][known] for one in without.values())  # linear in each
             found.append([abs((each * slope).sum()) / known.sum() for each in added])
-    refuse(not found, unknown)
+    if not found:
+        raise InputError(unknown)
     rows = dict(zip(without, np.mean(found, axis=0), strict=True))
     index = pd.MultiIndex.from_tuples(rows, names=["start", "head"]) if rows else model.heads_.index
     return pd.Series(list(rows.values()), index=index, name="importance", dtype=float)
@@ -50,12 +51,14 @@ def panel_head_importance(
 
 def panel_with_heads(model: AttentionModel, keep: Mapping[int, Sequence[int]]) -> AttentionModel:
     """Return a copy of a fitted attention model with only these heads of its members; nothing is fitted again."""
-    pruned, start = copy.copy(model), 0
+    pruned = copy.copy(model)
+    start = 0
     fitted = dict(model.stack_.fitted)
     for name, part in sorted(fitted.items()):  # starts are numbered in this order
         if isinstance(part, Heads):
             kept = [m.take(keep.get(start + k, range(m.spec.n_heads))) for k, m in enumerate(part.members)]
-            fitted[name], start = replace(part, members=tuple(kept)), start + len(kept)
+            fitted[name] = replace(part, members=tuple(kept))
+            start = start + len(kept)
     pruned.stack_ = replace(model.stack_, fitted=fitted)
-    pruned._tell_of_heads()
+    pruned._set_heads()
     return pruned

@@ -11,15 +11,15 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
-from peerattn.exceptions import InputError, expect, refuse
+from peerattn.exceptions import InputError, expect
 from peerattn.models.attention.fitting import Stack
 from peerattn.models.base import PeerModel
-from peerattn.models.by_period import periods_of, refuse_beside_files
+from peerattn.models.by_period import check_not_with_files, periods_of
 from peerattn.models.learners.heads.priors import PairTerms, excluded_group
 from peerattn.models.own.history import History
 from peerattn.models.own.losses import Loss
 from peerattn.models.pools import Rows, Section
-from peerattn.models.reference import Reference, among_reference, refuse_other_periods, with_reference
+from peerattn.models.reference import Reference, among_reference, check_same_periods, with_reference
 from peerattn.panel.design import Design
 from peerattn.panel.panel import Panel
 from peerattn.panel.reading import as_panel
@@ -89,8 +89,8 @@ class AttentionRows(PeerModel):
     def _reference_rows(self, reference: Any) -> tuple[Panel, Rows]:
         given = Reference.of(reference)
         wanted = "(X_ref, y_ref)" if self.task == "explain" else "X_ref alone"
-        told = f'{"no " if given.y is None else ""}outcomes with task="{self.task}"'
-        expect((given.y is None) == (self.task == "forecast"), "reference", wanted, told)
+        informed = f'{"no " if given.y is None else ""}outcomes with task="{self.task}"'
+        expect((given.y is None) == (self.task == "forecast"), "reference", wanted, informed)
         remedy = "Ranks are taken among the rows of one call, which a reference splits in two."
         expect(self.scale != "rank", "scale", '"standard" beside reference=', '"rank"', remedy)
         try:
@@ -115,8 +115,8 @@ class AttentionRows(PeerModel):
         given = {name: weight for name, weight in given.items() if weight is not None}
         for name in given:
             expect(panel.dated, name, "a panel", "arrays", "They take sample_weight=.")
-            beside = "A frequency weight is both: pass one of them."
-            expect(sample_weight is None, name, "no sample_weight= beside it", "both", beside)
+            accompanying = "A frequency weight is both: pass one of them."
+            expect(sample_weight is None, name, "no sample_weight= beside it", "both", accompanying)
         read = {name.removeprefix("peer_"): row_weights(panel, w, name) for name, w in given.items()}
         return replace(training, **dict[str, Any](read))
 
@@ -133,26 +133,29 @@ class AttentionRows(PeerModel):
         check_is_fitted(self, "stack_")
         why = 'attention="cross" reads the reference\'s: pass reference=(X_ref, y_ref)'
         why = 'task="forecast" reads no outcomes: use task="explain"' if self.task == "forecast" else why
-        refuse(outcomes is not None and not self.reads_outcomes, f"outcomes= was given, but {why}.")
+        if outcomes is not None and not self.reads_outcomes:
+            raise InputError(f"outcomes= was given, but {why}.")
         panel, call = self._gate_rows(X, self._encode_outcomes(outcomes))
         self._warn_of_lost_periods(panel)
-        alike = self.attention == "cross" or (peer_weight is not None) == self.weighs_peers_
+        matching = self.attention == "cross" or (peer_weight is not None) == self.weighs_peers_
         wanted, got = ("weights", "none")[:: 1 if self.weighs_peers_ else -1]
-        expect(alike, "peer_weight", f"{wanted}, as in fit", got)
+        expect(matching, "peer_weight", f"{wanted}, as in fit", got)
         if peer_weight is not None:
             call = replace(call, weight=row_weights(panel, peer_weight, "peer_weight"))
         sections = self._pools(panel, self._in_units(call), outcomes is not None, reference)
         return panel, self._with_past(sections, past)
 
-    def _pools(self, panel: Panel, call: Rows, told: bool, reference: Any) -> Iterator[Section]:
-        if self.attention == "self" and not self.dated_ and not told:
-            refuse(reference is not None, f"reference: {OF_ARRAYS}")
+    def _pools(self, panel: Panel, call: Rows, informed: bool, reference: Any) -> Iterator[Section]:
+        if self.attention == "self" and not self.dated_ and not informed:
+            if reference is not None:
+                raise InputError(f"reference: {OF_ARRAYS}")
             return self._against_training(panel, call)
         extra = self.reference_ if reference is None else self._reference_rows(reference)
         if extra is not None:
-            refuse_other_periods(panel, extra[0], of_fit=reference is None)
+            check_same_periods(panel, extra[0], of_fit=reference is None)
         untold = 'task="explain" on a panel predicts from the peers\' outcomes: pass outcomes=.'
-        refuse(self.needs_outcomes and not told, untold)
+        if self.needs_outcomes and not informed:
+            raise InputError(untold)
         return self._cross_sections(panel, call, extra, warn=True)
 
     def _cross_sections(
@@ -177,15 +180,15 @@ class AttentionRows(PeerModel):
 
     def _as_seen(self, section: Section) -> Section:
         """Return a cross-section as candidates see it: peers show what own lines leave of their outcomes."""
-        return self.stack_.view.seen(section, self._loss(), self.task == "explain")
+        return self.stack_.view.prepared(section, self._loss(), self.task == "explain")
 
     def _by_period(
         self, X: Any, outcomes: Any = None, peer_weight: Any = None, **options: Any
     ) -> Iterator[tuple[Panel, Iterator[Section]]]:
-        refuse_beside_files(X, peer_weight=peer_weight)
+        check_not_with_files(X, peer_weight=peer_weight)
         past = None  # outcomes of earlier periods, handed on
-        for panel, shown in periods_of(self, X, outcomes):
-            called, sections = self._gate_call(panel, shown, past=past, **options)
+        for panel, observed in periods_of(self, X, outcomes):
+            called, sections = self._gate_call(panel, observed, past=past, **options)
             listed = list(sections)
             past = listed[-1].past and listed[-1].past.since(panel.period[0])
             yield called, iter(listed)
@@ -199,8 +202,8 @@ class AttentionRows(PeerModel):
         if self.task == "forecast" or not self.dated_:
             return (replace(section, past=past) for section in sections)
         listed = list(sections)
-        told = past.told([self._as_seen(section) for section in listed])
-        return (replace(section, past=seen.past) for section, seen in zip(listed, told, strict=True))
+        informed = past.informed([self._as_seen(section) for section in listed])
+        return (replace(section, past=prepared.past) for section, prepared in zip(listed, informed, strict=True))
 
 
 def row_weights(panel: Panel, weight: Any, name: str) -> np.ndarray:

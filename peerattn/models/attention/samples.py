@@ -31,7 +31,8 @@ class Sample:
     """Cross-sections as tensors, of which batches are made."""
 
     def __init__(self, sections: Sequence[Section], settings: Settings) -> None:
-        self.sections, self.settings = sections, settings
+        self.sections = sections
+        self.settings = settings
         self.common = common_variance(sections)
         self.focal = self._rows([section.focal for section in sections])
         self.peers = self._rows([section.peers for section in sections], sections)
@@ -58,7 +59,8 @@ class Sample:
         if n_processes() > 1:
             mine = [z for z in zip(group, rows, pools, strict=True) if z[0] % n_processes() == process()]
             group, rows, pools = zip(*(mine or [(group[0], rows[0][:0], pools[0])]), strict=True)
-        settings, sections = self.settings, [self.sections[k] for k in group]
+        settings = self.settings
+        sections = [self.sections[k] for k in group]
         if pool is not None:
             sections = [section.take(slice(None), at) for section, at in zip(sections, pools, strict=True)]
         at = _places(self.n_focal, group, rows, settings.device)
@@ -79,12 +81,14 @@ class Sample:
         return iter(self._whole)
 
     def _batches(self, every: int) -> Iterator[Batch]:
-        group, longest = list[int](), 0
+        group = list[int]()
+        longest = 0
         for k, cells in enumerate(self.n_focal * self.n_peers):
             longest = max(longest, cells)
             if group and (len(group) + 1) * longest / every > PAIRS:
                 yield self._thinned(group, every)
-                group, longest = [], cells
+                group = []
+                longest = cells
             group.append(k)
         yield self._thinned(group, every)
 

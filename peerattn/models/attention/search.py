@@ -17,7 +17,9 @@ from peerattn.models.learners.heads.heads import Settings, average_unseen_codes
 from peerattn.models.learners.heads.peer_module import PeerModule, PeerSpec
 from peerattn.models.pools import Section
 
-TOGETHER, ALONE, SHORTER = "heads", "heads, mean of starts", "heads, one layer less"
+TOGETHER = "heads"
+ALONE = "heads, mean of starts"
+SHORTER = "heads, one layer less"
 Found = dict[str, list[PeerModule]]
 
 
@@ -83,18 +85,18 @@ def find_heads(
     for n_layers in range(1, spec.n_layers + 1):
         bracket = Bracket(replace(spec, n_layers=n_layers), sample, generator)
         earlier = [copy.deepcopy(m).to(settings.dtype) for m in warm if m.spec.n_layers == n_layers]
-        known = reduce(PeerModule.beside, earlier) if earlier else None
+        known = reduce(PeerModule.accompanying, earlier) if earlier else None
         if starts is None:
             starts, known = bracket.first(known)
             if spec.n_layers == 1:
-                early = starts if known is None else bracket.ranked(known.beside(starts), None, KEPT)[0]
-                yield {ALONE: _alone(early, sample)}
+                early = starts if known is None else bracket.ranked(known.accompanying(starts), None, KEPT)[0]
+                yield {ALONE: _standalone(early, sample)}
             starts = bracket.further(starts, known)[0]
         else:
             starts = bracket.chains(known, starts)
         if n_layers == spec.n_layers:
             _solved(together, sample)
-            yield {ALONE: _alone(starts, sample)} | ({SHORTER: together} if together else {})
+            yield {ALONE: _standalone(starts, sample)} | ({SHORTER: together} if together else {})
         rival = next((m for m in earlier if m.spec.n_heads == spec.n_heads > 1), None)
         together = [bracket.jointly(starts, rival)]
     yield {TOGETHER: _solved(together, sample)}
@@ -111,7 +113,7 @@ def refit_heads(
     _solved(heads, sample)
 
 
-def _alone(starts: PeerModule, sample: Sample) -> list[PeerModule]:
+def _standalone(starts: PeerModule, sample: Sample) -> list[PeerModule]:
     """Return the best starts, one head each."""
     return _solved([starts.take([k]) for k in range(min(KEPT, starts.spec.n_heads))], sample)
 

@@ -14,10 +14,11 @@ from peerattn.models.base import PeerModel
 from peerattn.models.pools import Section
 from peerattn.network import PeerNetwork, common_peers, network_correlation
 
-SECTIONS, FIRMS = 3, 500  # last training periods, and firms of each, on which networks are compared
+SECTIONS = 3
+FIRMS = 500  # last training periods, and firms of each, on which networks are compared
 
 
-def stability(stack: Stack, seen: Sequence[Section]) -> pd.DataFrame:
+def stability(stack: Stack, prepared: Sequence[Section]) -> pd.DataFrame:
     """Compare the final network of each part that entered with those of its origins, on the last training periods.
 
     Returns
@@ -26,11 +27,11 @@ def stability(stack: Stack, seen: Sequence[Section]) -> pd.DataFrame:
         Columns part, comparison ("folds"), correlation of the weights, and share of common top-5 peers.
     """
     first = slice(0, FIRMS)
-    few = [replace(s.take(first, first), past=stack.view.history) for s in seen]
+    few = [replace(s.take(first, first), past=stack.view.history) for s in prepared]
     rows = []
     for name, part in stack.peers().items():
         own = _network(part, few)
-        for other in (_network(each.parts[name], few) for each in stack.judged if name in each.parts):
+        for other in (_network(each.parts[name], few) for each in stack.held_out if name in each.parts):
             correlation = np.nan_to_num(network_correlation(own, other))
             rows.append((name, "folds", float(correlation), common_peers(own, other)))
     return pd.DataFrame(rows, columns=["part", "comparison", "correlation", "common_top5"])

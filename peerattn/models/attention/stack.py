@@ -13,7 +13,10 @@ from scipy.optimize import LinearConstraint, minimize
 from peerattn.models.own.losses import Loss, gradient, loss_of
 from peerattn.models.pools import effective_number, group_sums
 
-WHOLE, WITHIN, MEAN, ADDED = "", " (within period)", " (period mean)", " (added)"
+WHOLE = ""
+WITHIN = " (within period)"
+MEAN = " (period mean)"
+ADDED = " (added)"
 #: Name of a part, and what of it: its prediction, what of that is within periods or their mean, or what it adds to own lines.
 Column = tuple[str, str]
 FEW_PERIODS = 3  # judged periods (effective number) from which errors are clustered by period
@@ -53,7 +56,7 @@ class Stage:
     gain: float
     bar: float = float("nan")
 
-    def entered(self) -> list[Any]:
+    def selected(self) -> list[Any]:
         """Return the columns of positive weight."""
         return [column for column, weight in self.weights.items() if weight > 0]
 
@@ -111,7 +114,8 @@ def weigh(
     held = replace(held, weight=held.weight / _period_losses(held, loss))
     slope = -gradient(loss, held.base, held.y) / 2  # (n, K): y − ŷ of squared errors
     rows = np.einsum("nkm,nk->nm", D, slope) * held.weight[:, None]
-    score, error = rows.sum(0), _errors(rows, held, mutual)
+    score = rows.sum(0)
+    error = _errors(rows, held, mutual)
     t = np.divide(score, error, out=np.zeros_like(score), where=error > 0)
     bar = _bar(kappa, held, mutual)
     open_ = t > bar
@@ -148,7 +152,8 @@ def _minimum(D: np.ndarray, held: HeldOut, loss: Loss, members: np.ndarray) -> n
         return float(loss_of(loss, at, held.y) @ held.weight) / size, slope / size
 
     sums = LinearConstraint(members.astype(float), -np.inf, 1.0)
-    start, options = np.zeros(D.shape[-1]), {"ftol": 1e-14, "maxiter": 500}
+    start = np.zeros(D.shape[-1])
+    options = {"ftol": 1e-14, "maxiter": 500}
     bounds = [(0.0, 1.0)] * len(start)
     w = minimize(value, start, jac=True, method="SLSQP", bounds=bounds, constraints=sums, options=options).x
     return np.where(w > 1e-9, w, 0.0)
@@ -159,7 +164,8 @@ def _period_losses(held: HeldOut, loss: Loss) -> np.ndarray:
     losses = loss_of(loss, held.base, held.y)
     size, total = (np.bincount(held.period, held.weight * z) for z in (np.ones(len(losses)), losses))
     there = size > 0
-    usual, row = float(np.median(total[there] / size[there])), float(held.weight.mean())
+    usual = float(np.median(total[there] / size[there]))
+    row = float(held.weight.mean())
     means: np.ndarray = ((total + row * usual) / (size + row))[held.period]
     return means / usual if usual > 0 else np.ones(len(losses))
 

@@ -24,7 +24,8 @@ def remembered(checkpoint: Checkpoint | None, make: Callable[[], Made]) -> Made:
     with checkpoint.stage():
         found = checkpoint.load()
         if found is None:
-            made, arrays = make(), dict[str, np.ndarray]()
+            made = make()
+            arrays = dict[str, np.ndarray]()
             tree = encoded(made, arrays, "checkpoint")
             checkpoint.finish(arrays, {"made": tree})
             return made

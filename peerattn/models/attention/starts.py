@@ -22,7 +22,9 @@ class Bracket:
     """Draws heads of a specification, and halves them on a sample."""
 
     def __init__(self, spec: PeerSpec, sample: Sample, generator: torch.Generator):
-        self.spec, self.sample, self.generator = spec, sample, generator
+        self.spec = spec
+        self.sample = sample
+        self.generator = generator
 
     def random(self, n_heads: int, like: PeerModule | None) -> PeerModule:
         """Return heads at their random start; what heads share is taken from ``like`` and stays fixed."""
@@ -44,8 +46,8 @@ class Bracket:
             for code in range(len(self.spec.code_levels)):
                 within.look_within(code, code)
             descend(within, None, self.sample, self.generator)
-            known = within if known is None else known.beside(within)
-        return self.rung(self.random(STARTS, known), None), known
+            known = within if known is None else known.accompanying(within)
+        return self.halving(self.random(STARTS, known), None), known
 
     def jointly(self, starts: PeerModule, rival: PeerModule | None) -> PeerModule:
         """Return the best start and, one by one, the heads that lower the error most beside it, all optimised together.
@@ -55,19 +57,19 @@ class Bracket:
         found = starts.take([0])
         finish(found, self.sample, self.generator)
         for size in range(2, self.spec.n_heads + 1):
-            more = self.further(self.rung(self.random(STARTS, found), found), starts, found)[0]
+            more = self.further(self.halving(self.random(STARTS, found), found), starts, found)[0]
             n_more = min(KEPT, more.spec.n_heads)
             sets = [h for k in range(n_more) for h in (*range(size - 1), size - 1 + k)]
-            competing = found.beside(more).take(sets)
+            competing = found.accompanying(more).take(sets)
             if rival is not None and size == self.spec.n_heads:
-                competing = rival.beside(competing)
+                competing = rival.accompanying(competing)
             competing.requires_grad_(True)
             descend(competing, None, self.sample, self.generator, size)
             found = self.ranked(competing, None, 1, size)[0]
             finish(found, self.sample, self.generator)
         return found
 
-    def rung(self, starts: PeerModule, found: PeerModule | None) -> PeerModule:
+    def halving(self, starts: PeerModule, found: PeerModule | None) -> PeerModule:
         """Return the best quarter of starts after the first rung, best first beside heads found before."""
         explore(starts, found, self.sample, self.generator)
         return self.ranked(starts, found, starts.spec.n_heads // ETA)[0]
@@ -77,7 +79,7 @@ class Bracket:
     ) -> tuple[PeerModule, float]:
         """Return starts after their second rung, and their rivals, best first beside heads found before; and the least error."""
         descend(starts, found, self.sample, self.generator, cycles=ETA)
-        every = starts if rivals is None else rivals.beside(starts)
+        every = starts if rivals is None else rivals.accompanying(starts)
         return self.ranked(every, found, every.spec.n_heads)
 
     def ranked(
@@ -97,7 +99,7 @@ class Bracket:
         ) -> tuple[PeerModule, float]:
             starts = self.random(STARTS * n, known or shorter)
             put(chains.take(range(min(KEPT, chains.spec.n_heads))), starts, places)
-            return self.further(self.rung(starts, None), rivals)
+            return self.further(self.halving(starts, None), rivals)
 
         best, error = bracket(shorter, {k: k + 1 for k in range(n - 1)}, known)
         if known is not None:
@@ -121,7 +123,8 @@ def put(known: PeerModule, starts: PeerModule, places: Mapping[int, int]) -> Non
     """
     times = starts.spec.n_heads // known.spec.n_heads
     for k, place in places.items():
-        into, layer = starts.layers()[place], known.layers()[k]
+        into = starts.layers()[place]
+        layer = known.layers()[k]
         for name, parameter in layer.named_parameters(recurse=False):
             if name not in ("value", "own_slope", "intercept"):
                 into.get_parameter(name)[:, : parameter.shape[1]] = parameter.repeat(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from peerattn.exceptions import expect, refuse
+from peerattn.exceptions import InputError, expect
 from peerattn.models.attention.base import AttentionModel
 from peerattn.models.attention.search import refit_heads
 from peerattn.models.learners.heads.heads import Heads, Member, Settings
@@ -34,14 +34,17 @@ class WarmStart:
     """
 
     def __init__(self, model: Any, X: Any, y: Any):
-        learned, kind = isinstance(model, AttentionModel), type(model).__name__
+        learned = isinstance(model, AttentionModel)
+        kind = type(model).__name__
         kind += " with signed weights" if learned else ""
         remedy = 'Use task="forecast", or a similarity other than the default.'
         softmax = "a fitted model with learned softmax weights"
         expect(learned and not model._signed, "model", softmax, kind, remedy)
         panel, rows = model._gate_rows(X, model._encode_outcomes(y))
-        refuse(not panel.dated, "X: periods are resampled, but X carries none.")
-        refuse(model.weighs_peers_, "model: it was fitted with peer_weight=, which refits do not support.")
+        if not panel.dated:
+            raise InputError("X: periods are resampled, but X carries none.")
+        if model.weighs_peers_:
+            raise InputError("model: it was fitted with peer_weight=, which refits do not support.")
         self.model = model
         sections = model._training_sections(model._in_units(rows), panel)
         self.sections = Training.of(sections, model._problem(True, False)).residuals

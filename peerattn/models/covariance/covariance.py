@@ -42,7 +42,7 @@ class Features:
         """Return these firms."""
         return Features(self.x[:, at], self.z[:, at], self.codes[:, at], self.past[:, at], self.strength)
 
-    def alone(self) -> Features:
+    def standalone(self) -> Features:
         """Return each firm of a cross-section as one of its own, (n, 1, ...)."""
         x, z, codes, past = (each.transpose(0, 1) for each in (self.x, self.z, self.codes, self.past))
         return Features(x, z, codes, past, self.strength)
@@ -70,17 +70,17 @@ def shared(parameters: Parameters, a: Features, b: Features) -> Tensor:
     ours = torch.cat([a.x * v["linear"], a.z * v["slope"], a.x @ v["low_rank"]], dim=-1)
     near = _gaussian(a.x * v["inverse_length"], b.x * v["inverse_length"])
     together = (a.past * (v["emphasis"] * a.strength).exp()) @ b.past.mT if "past" in v else None
-    K = ours @ theirs.mT + _alike(v, 0, near, together)
+    K = ours @ theirs.mT + _matching(v, 0, near, together)
     if together is not None:
         K = torch.addcmul(K, v["past_near"] * near + v["past_squared"] * together, together)
     code, at = _same_code(a, b)
     if len(at):
         same = [pairs.flatten().index_select(0, at) for pairs in (near, together) if pairs is not None]
-        K = K.flatten().index_add(0, at, _alike(v, 1 + code, *same)).view(K.shape)
+        K = K.flatten().index_add(0, at, _matching(v, 1 + code, *same)).view(K.shape)
     return _volatility(v, a)[..., :, None] * K * _volatility(v, b)[..., None, :]
 
 
-def _alike(v: Parameters, code: int | Tensor, near: Tensor, together: Tensor | None = None) -> Tensor:
+def _matching(v: Parameters, code: int | Tensor, near: Tensor, together: Tensor | None = None) -> Tensor:
     """Return what firms of one level of a code share by it, by how near they are, and by their past."""
     found = torch.addcmul(v["level"][code], v["near"][code], near)
     return found if together is None else torch.addcmul(found, v["past"][code], together)
@@ -92,7 +92,8 @@ def _same_code(a: Features, b: Features) -> tuple[Tensor, Tensor]:
     They are joined by sorting, as they are few of all pairs.
     """
     ours, theirs = (codes.mT for codes in (a.codes, b.codes))  # (B, c, n)
-    (B, c, n), m = ours.shape, theirs.shape[-1]
+    (B, c, n) = ours.shape
+    m = theirs.shape[-1]
     levels = 1 + max(int(codes.max()) if codes.numel() else 0 for codes in (ours, theirs))
     key = levels * torch.arange(B * c, device=ours.device).view(B, c, 1)
     sorted_ids, order = (key + theirs).flatten().sort(stable=True)
@@ -106,7 +107,8 @@ def _same_code(a: Features, b: Features) -> tuple[Tensor, Tensor]:
 def _gaussian(a: Tensor, b: Tensor) -> Tensor:
     """Return ``exp(−½ |a_i − b_j|²)``, the exponent by one product."""
     ours, theirs = (-0.5 * (z**2).sum(-1, keepdim=True) for z in (a, b))
-    one, other = torch.ones_like(ours), torch.ones_like(theirs)
+    one = torch.ones_like(ours)
+    other = torch.ones_like(theirs)
     exponent = torch.cat([a, ours, one], dim=-1) @ torch.cat([b, other, theirs], dim=-1).mT
     return exponent.exp()
 
@@ -200,16 +202,17 @@ class Covariance:
         found = [self._of_one_inverse(pair, dtype) for pair in zip(sections, others, strict=True)]
         return [one for one, _ in found], [other for _, other in found]
 
-    def _of_one_inverse(self, alike: Sequence[Section], dtype: torch.dtype) -> list[np.ndarray]:
+    def _of_one_inverse(self, matching: Sequence[Section], dtype: torch.dtype) -> list[np.ndarray]:
         """Return the predictions of cross-sections that differ in the outcomes shown alone."""
         dtype = torch.float64 if self.of_outcomes else dtype  # a flat level is too large beside the noise
-        solved, shown = self.solved(alike[0], dtype), map(self.shown, alike)
-        found = [solved.predict(section.peers.y)[:, None] for section in shown]
+        solved = self.solved(matching[0], dtype)
+        observed = map(self.observed, matching)
+        found = [solved.predict(section.peers.y)[:, None] for section in observed]
         if self.of_outcomes:
             return found
-        return [section.own[0] + added for section, added in zip(alike, found, strict=True) if section.own]
+        return [section.own[0] + added for section, added in zip(matching, found, strict=True) if section.own]
 
-    def shown(self, section: Section) -> Section:
+    def observed(self, section: Section) -> Section:
         """Return what the covariance reads: outcomes, or what own models leave of them."""
         return with_outcomes(section) if self.of_outcomes else section
 
@@ -241,8 +244,8 @@ class _Inverse:
         K = shared(parameters, firms, firms.take(chosen))[0]
         core = torch.linalg.cholesky(K[chosen] + SPARE * torch.eye(INDUCING, dtype=K.dtype))
         U = torch.linalg.solve_triangular(core, K.mT, upper=False).mT
-        alone = firms.alone()
-        D = own + shared(parameters, alone, alone).flatten()
+        standalone = firms.standalone()
+        D = own + shared(parameters, standalone, standalone).flatten()
         return cls.low_rank(U, torch.maximum(D - (U**2).sum(1), own))
 
     @classmethod
@@ -276,7 +279,8 @@ class _Inverse:
         It is multiplied by zero, or is not in the sum over the others.
         """
         if self.P is None:
-            found, together = torch.zeros_like(y), np.zeros(len(y), dtype=int)
+            found = torch.zeros_like(y)
+            together = np.zeros(len(y), dtype=int)
             for E in self.E.split(64, dim=1):  # no second matrix of the size of E
                 others = torch.as_tensor(sums_of_others((E * y[:, None]).numpy(), together))
                 found += (E * others).sum(1)
@@ -315,9 +319,9 @@ class Solved:
         invert = _Inverse.linear if linear else _Inverse.of
         return cls(parameters, section, focal, known, firms, invert(parameters, firms))
 
-    def predict(self, shown: np.ndarray | None) -> np.ndarray:
+    def predict(self, observed: np.ndarray | None) -> np.ndarray:
         """Return the prediction of every focal firm, (n_focal,), from outcomes of the peers, (n_peers,)."""
-        y = torch.as_tensor(shown[self.known], dtype=self.focal.x.dtype)  # type: ignore[index]
+        y = torch.as_tensor(observed[self.known], dtype=self.focal.x.dtype)  # type: ignore[index]
         if self._is_pool():
             return self.inverse.leave_one_out(y).double().numpy()
         found = [(self._among_known(rows) @ y).double() for rows in self.section.chunks()]
@@ -340,8 +344,12 @@ class Solved:
         u = self.focal.x.new_zeros(own.shape)
         if not own.size:  # nobody's outcome is known
             return u
-        at, own_rows, n_own = self._own_row(rows, own), torch.as_tensor(own), own.sum(1)
-        new, inside, one = np.flatnonzero(at < 0), np.flatnonzero(at >= 0), np.flatnonzero(n_own == 1)
+        at = self._own_row(rows, own)
+        own_rows = torch.as_tensor(own)
+        n_own = own.sum(1)
+        new = np.flatnonzero(at < 0)
+        inside = np.flatnonzero(at >= 0)
+        one = np.flatnonzero(n_own == 1)
         if len(new):
             K = shared(self.parameters, self.focal.take(rows).take(new), self.firms)[0]
             u[new] = self.inverse.times(K.masked_fill(own_rows[new], 0.0))
@@ -357,9 +365,10 @@ class Solved:
 
     def _is_pool(self) -> bool:
         """Whether the focal firms are the known peers, in their order, and of one identity each."""
-        mine, theirs = self.section.focal.identity, self.section.peers.identity[self.known]
-        alone = np.array_equal(mine, theirs) and len(np.unique(mine)) == len(mine) and NOBODY not in mine
-        return alone and bool(self._is_row(slice(None), np.arange(len(mine))).all())
+        mine = self.section.focal.identity
+        theirs = self.section.peers.identity[self.known]
+        standalone = np.array_equal(mine, theirs) and len(np.unique(mine)) == len(mine) and NOBODY not in mine
+        return standalone and bool(self._is_row(slice(None), np.arange(len(mine))).all())
 
     def _own_row(self, rows: slice, own: np.ndarray) -> np.ndarray:
         """Return the position of each focal firm's own row among the known peers, −1 where it is not one of them."""
@@ -368,7 +377,8 @@ class Solved:
 
     def _is_row(self, rows: slice, at: np.ndarray) -> np.ndarray:
         """Return whether each focal firm is, to the covariance, the known peer at this position."""
-        focal, firms = self.focal.take(rows), self.firms.take(at)
+        focal = self.focal.take(rows)
+        firms = self.firms.take(at)
         label = self.section.peers.label.to_numpy()[self.known][at]
         same: np.ndarray = self.section.focal.label.to_numpy()[rows] == label
         return same & ((focal.x == firms.x).all(-1) & (focal.codes == firms.codes).all(-1))[0].numpy()
@@ -378,7 +388,8 @@ def with_outcomes(section: Section) -> Section:
     """Return the cross-section with outcomes where it has what own models leave of them."""
     assert section.own is not None
     own, pool = (terms[:, 0] for terms in section.own)
-    focal, peers = section.focal, section.peers
+    focal = section.focal
+    peers = section.peers
     return replace(
         section,
         focal=focal if focal.y is None else replace(focal, y=focal.y + own),
@@ -388,7 +399,8 @@ def with_outcomes(section: Section) -> Section:
 
 def features(rows: Rows, section: Section, history: History | None, dtype: torch.dtype) -> Features:
     """Return what the covariance reads of these rows of a cross-section."""
-    past, strength = np.zeros((len(rows), 0)), np.zeros(0)
+    past = np.zeros((len(rows), 0))
+    strength = np.zeros(0)
     if history is not None:
         past, strength = history.components(section.period, rows.label)
     x, z, known = (

@@ -29,7 +29,8 @@ from peerattn.training.adam import minimise
 RANK = 6  # columns of A, the learned low-rank part
 FIRMS_TOGETHER = 500  # at most: larger periods are split at random, anew in every step
 ROWS_OF_STEP = 4000  # firms of all periods drawn in a step
-FEWEST_STEPS, MOST_STEPS = 30, 60
+FEWEST_STEPS = 30
+MOST_STEPS = 60
 LEARNING_RATE = (
     0.06  # at the top of the cycle, in logarithms of variances: few slow steps stay near the start
 )
@@ -43,7 +44,8 @@ class _LeaveOneOut(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, K: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         P = inverse(K)
-        solved, diagonal = (P @ y[..., None])[..., 0], P.diagonal(dim1=-2, dim2=-1)
+        solved = (P @ y[..., None])[..., 0]
+        diagonal = P.diagonal(dim1=-2, dim2=-1)
         ctx.save_for_backward(P, solved, diagonal)
         return solved / diagonal, 1 / diagonal
 
@@ -72,8 +74,8 @@ class _Period:
         by_label = dict(zip(section.focal.label, section.focal.loss_weights, strict=True))
         weight = np.array([by_label.get(label, 0.0) for label in rows.label])
         found = features(rows, section, history, dtype)
-        alone = np.where(rows.identity == NOBODY, -1 - np.arange(len(rows)), rows.identity)
-        return cls(found, torch.as_tensor(rows.y, dtype=dtype), torch.as_tensor(weight, dtype=dtype), alone)
+        standalone = np.where(rows.identity == NOBODY, -1 - np.arange(len(rows)), rows.identity)
+        return cls(found, torch.as_tensor(rows.y, dtype=dtype), torch.as_tensor(weight, dtype=dtype), standalone)
 
     def draw(self, generator: torch.Generator) -> tuple[Tensor, ...]:
         """Return positions of firms, split at random; one row of each identity: what a call leaves out teaches nothing."""
@@ -115,7 +117,8 @@ def fit_covariance(
     past = None if past is None or past.table.shape[1] < 2 else past
     periods = [_Period.of(section, past, dtype) for section in sections]
     periods = [period for period in periods if len(period.y) > 1 and period.weight.sum() > 0]
-    p, c = sections[0].peers.x.shape[1], sections[0].peers.codes.shape[1]
+    p = sections[0].peers.x.shape[1]
+    c = sections[0].peers.codes.shape[1]
     bounds = Bounds.of(section.peers.x for section in sections)
     generator = torch.Generator().manual_seed(seed)
     parameters = start_parameters(p, c, past is not None)
@@ -144,7 +147,9 @@ def fit_covariance(
 
 def start_parameters(p: int, c: int, past: bool) -> Parameters:
     """Return parameters in which noise is the larger part, every kernel has a small one, and the product of two less."""
-    every, generator, small = max(p, 1), torch.Generator().manual_seed(0), -3.0
+    every = max(p, 1)
+    generator = torch.Generator().manual_seed(0)
+    small = -3.0
     start = {
         "level": torch.tensor([0.0, *[small] * c]),
         "near": torch.full((1 + c,), small),
@@ -180,7 +185,8 @@ def _padded(
     names = ("x", "z", "codes", "past")
     read = {name: padded([getattr(q, name)[0, k] for q, *_, k in parts]) for name in names}
     firms = Features(**read, strength=torch.cat([q.strength for q, *_ in parts]).to(device))
-    y, weight = padded([y[k] for _, y, _, k in parts]), padded([w[k] for *_, w, k in parts])
+    y = padded([y[k] for _, y, _, k in parts])
+    weight = padded([w[k] for *_, w, k in parts])
     return firms, y, weight, padded([torch.ones(len(k), dtype=torch.bool) for *_, k in parts])
 
 

@@ -15,7 +15,8 @@ from peerattn.models.pools import Section
 from peerattn.models.ridge import ALPHAS, leave_one_out_errors
 
 # log variances: of a kernel that is absent, and of the level of a period, which is not penalised
-NONE, FLAT = -60.0, 7.0
+NONE = -60.0
+FLAT = 7.0
 ROWS = 30_000  # that choose the penalty: of more, every k-th period
 
 
@@ -42,7 +43,8 @@ def fit_ridge_covariance(sections: Sequence[Section], code_levels: Sequence[int]
         if len(focal) > 1 and focal.y is not None:
             total += leave_one_out_errors(with_levels(focal, code_levels), focal.y, focal.loss_weight)[0]
     alpha = float(ALPHAS[int(np.argmin(total))])
-    p, c = sections[0].peers.x.shape[1], len(code_levels)
+    p = sections[0].peers.x.shape[1]
+    c = len(code_levels)
     start = start_parameters(p, c, past=False)
     parameters = {name: np.full(v.shape, 0.0 if name in SLOPES else NONE) for name, v in start.items()}
     parameters |= {name: np.full_like(parameters[name], -np.log(alpha)) for name in ("slope", "level")}

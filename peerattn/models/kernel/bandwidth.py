@@ -19,8 +19,10 @@ from peerattn.panel.panel import LARGEST
 NORMAL_REFERENCE = "normal_reference"
 CRITERIA = ("cv_ls", "aic")
 POINTS_TRIED = 8  # quasi-random points among which further starts are sought
-FIRST_STEPS, MOST_STEPS = 12, 200  # of every start, before the best is followed to its end
-STREAMED, DENSE = 20_000_000, 2_000_000  # cells of a chunk, where the fit streams and where it holds arrays
+FIRST_STEPS = 12
+MOST_STEPS = 200  # of every start, before the best is followed to its end
+STREAMED = 20_000_000
+DENSE = 2_000_000  # cells of a chunk, where the fit streams and where it holds arrays
 FLAT_ENOUGH = 1e-7  # share of the criterion that a limit may cost: what rounding leaves uncertain
 
 
@@ -71,13 +73,15 @@ def choose_bandwidths(
     Hurvich, C. M., Simonoff, J. S. and Tsai, C.-L. (1998), Smoothing parameter selection in nonparametric regression using an
     improved Akaike information criterion, Journal of the Royal Statistical Society B 60(2).
     """
-    scale, sample = _Scale.around(regression, start), _Sample(regression, problems, criterion)
+    scale = _Scale.around(regression, start)
+    sample = _Sample(regression, problems, criterion)
 
     def evaluate(theta: np.ndarray) -> tuple[float, np.ndarray]:
         return sample.value(scale.bandwidths(torch.from_numpy(theta))), theta
 
     def descend(theta: np.ndarray, steps: int) -> tuple[float, np.ndarray]:
-        free, least = np.isfinite(theta), evaluate(theta)[0]
+        free = np.isfinite(theta)
+        least = evaluate(theta)[0]
         if not free.any():
             return least, theta
         unit = min(abs(least), 1e10) or 1.0  # L-BFGS stops by absolute falls
@@ -180,7 +184,9 @@ class _Sample:
     """The rows whose prediction the criterion judges, a chunk at a time."""
 
     def __init__(self, regression: LocalRegression, problems: Sequence[Problem], criterion: str) -> None:
-        self.regression, self.problems, self.criterion = regression, problems, criterion
+        self.regression = regression
+        self.problems = problems
+        self.criterion = criterion
         self.n = sum(len(problem.at) for problem in problems)
 
     def value(self, bandwidths: Bandwidths) -> float:
@@ -195,7 +201,8 @@ class _Sample:
         at = torch.ones(1) if self.criterion == "cv_ls" else self._total(there)  # cv_ls is linear in its sum
         at = at.detach().double().requires_grad_()
         (outer,) = torch.autograd.grad(_combined(at, self.n, self.criterion), at)
-        total, gradient = torch.zeros_like(at), torch.zeros_like(leaf)
+        total = torch.zeros_like(at)
+        gradient = torch.zeros_like(leaf)
         for chunk in self._chunks():
             sums = self._sums(*chunk, scale.bandwidths(full.masked_scatter(full.isfinite(), leaf)))
             (slope,) = torch.autograd.grad(sums @ outer, leaf, allow_unused=True)
@@ -216,7 +223,9 @@ class _Sample:
 
     def _sums(self, problem: Problem, at: Tensor, bandwidths: Bandwidths) -> Tensor:
         """Return the sum of squared errors (and, for AIC, of the weights rows put on themselves)."""
-        pool, y, focal = problem.points, problem.y, problem.points.take(at)
+        pool = problem.points
+        y = problem.y
+        focal = problem.points.take(at)
         if self.criterion == "cv_ls":
             mask = problem.identity[at][:, None] != problem.identity
             fitted, _ = self.regression.fit(focal, pool, bandwidths, y[:, None], mask)
@@ -285,7 +294,8 @@ def given_bandwidths(given: Any, names: Sequence[str], reference: Bandwidths) ->
     ``given`` is ``"normal_reference"``, one number for all characteristics, an array (of characteristics, or of characteristics
     and codes) or a dict by column; ``names`` are the columns, characteristics first.
     """
-    n_h, both = len(reference.h), torch.cat([reference.h, reference.mixing]).numpy()
+    n_h = len(reference.h)
+    both = torch.cat([reference.h, reference.mixing]).numpy()
     if isinstance(given, str):
         check_one_of(bandwidth=(given, [NORMAL_REFERENCE, *CRITERIA]))
     else:
@@ -305,7 +315,8 @@ def given_bandwidths(given: Any, names: Sequence[str], reference: Bandwidths) ->
             )
         else:
             both[: values.size if values.ndim else n_h] = values
-    h, mixing = both[:n_h], both[n_h:]
+    h = both[:n_h]
+    mixing = both[n_h:]
     if not (h >= 1 / LARGEST).all():
         least = "positive" if h.min() <= 0 else f"at least {1 / LARGEST:g}"
         raise InputError(f"bandwidth must be {least}, got {h.min():g}: distances would overflow.")

@@ -41,8 +41,11 @@ class KernelCodes:
 
         Ordered are the ordered categories, and the columns named in ``ordered``, whose levels are then whole numbers.
         """
-        levels, places, medians = [], [], []
-        codes, orders = panel.codes, dict.fromkeys(ordered, ()) | dict(panel.level_orders)
+        levels = []
+        places = []
+        medians = []
+        codes = panel.codes
+        orders = dict.fromkeys(ordered, ()) | dict(panel.level_orders)
         for name in codes.columns:
             known = sorted(set(codes[name].dropna()))
             place: tuple[float, ...] | None = None
@@ -77,14 +80,14 @@ class KernelCodes:
         return out
 
 
-def _ordered(name: str, seen: list[str], order: tuple[str, ...]) -> tuple[list[str], tuple[float, ...]]:
+def _ordered(name: str, prepared: list[str], order: tuple[str, ...]) -> tuple[list[str], tuple[float, ...]]:
     if order:
         return list(order), tuple(float(place) for place in range(len(order)))
     try:
-        numbers = sorted(float(level) for level in seen)
+        numbers = sorted(float(level) for level in prepared)
     except ValueError as error:
         raise InputError(
             f"ordered: column {name!r} holds text, whose order is not known; make it an ordered category "
             "(pandas.Categorical(..., ordered=True))."
         ) from error
-    return sorted(seen, key=float), tuple(numbers)
+    return sorted(prepared, key=float), tuple(numbers)

@@ -182,9 +182,12 @@ class NadarayaWatsonRegressor(PeerRegressor):
             within = self._choose(list(sections), start[1]) if panel.dated else pooled
         else:
             pooled, within = ((given_bandwidths(self.bandwidth, self._names, each), None) for each in start)
-        (chosen, self.criterion_), (chosen_within, self.within_criterion_) = pooled, within
-        self.bandwidth_, self.mixing_ = chosen.h.numpy(), chosen.mixing.numpy()
-        self.within_bandwidth_, self.within_mixing_ = chosen_within.h.numpy(), chosen_within.mixing.numpy()
+        (chosen, self.criterion_) = pooled
+        (chosen_within, self.within_criterion_) = within
+        self.bandwidth_ = chosen.h.numpy()
+        self.mixing_ = chosen.mixing.numpy()
+        self.within_bandwidth_ = chosen_within.h.numpy()
+        self.within_mixing_ = chosen_within.mixing.numpy()
 
     def _choose(self, sections: Sequence[Rows], start: Bandwidths) -> tuple[Bandwidths, float | None]:
         """Choose by a criterion: each row from the rows of other identity in its section."""
@@ -192,7 +195,8 @@ class NadarayaWatsonRegressor(PeerRegressor):
         problems = []
         for rows in (rows for rows in sections if len(rows)):
             assert rows.y is not None
-            at, identity = torch.arange(0, len(rows), step), torch.from_numpy(rows.identity)
+            at = torch.arange(0, len(rows), step)
+            identity = torch.from_numpy(rows.identity)
             problems.append(Problem(self._points(rows), torch.from_numpy(rows.y - self.mean_), identity, at))
         criterion = str(self.bandwidth)
         return choose_bandwidths(
@@ -207,12 +211,14 @@ class NadarayaWatsonRegressor(PeerRegressor):
     @property
     def bandwidths_(self) -> pd.DataFrame:
         """Kernel, bandwidths and role of each column."""
-        codes, flat = self.codes_.kernels, "linear" if self.degree else "irrelevant"
+        codes = self.codes_.kernels
+        flat = "linear" if self.degree else "irrelevant"
         named = ["Aitchison-Aitken" if kernel.places is None else "Wang-van Ryzin" for kernel in codes]
         most = np.array([kernel.most if kernel.places is None else np.inf for kernel in codes])
         columns: dict[str, Any] = {"kernel": [self.kernel] * len(self.bandwidth_) + named}
         for prefix in ("", "within_"):
-            h, mixing = getattr(self, f"{prefix}bandwidth_"), getattr(self, f"{prefix}mixing_")
+            h = getattr(self, f"{prefix}bandwidth_")
+            mixing = getattr(self, f"{prefix}mixing_")
             columns[f"{prefix}bandwidth"] = np.r_[h, mixing]
             roles = np.where(np.isinf(h), flat, "local").tolist()
             columns[f"{prefix}role"] = roles + np.where(mixing >= most, "irrelevant", "local").tolist()
@@ -222,14 +228,17 @@ class NadarayaWatsonRegressor(PeerRegressor):
 
     def _ready(self, section: Section) -> tuple[Points, Points, Bandwidths]:
         """Return focal rows, peers and bandwidths of a cross-section."""
-        h, mixing = self.bandwidth_, self.mixing_
+        h = self.bandwidth_
+        mixing = self.mixing_
         if section.within:
-            h, mixing = self.within_bandwidth_, self.within_mixing_
+            h = self.within_bandwidth_
+            mixing = self.within_mixing_
         chosen = Bandwidths(torch.tensor(h), torch.tensor(mixing))
         return self._points(section.focal), self._points(section.peers), chosen
 
     def _attend(self, section: Section) -> tuple[np.ndarray, np.ndarray]:
-        predicted, isolated = np.full(len(section.focal), self.mean_), np.ones(len(section.focal), dtype=bool)
+        predicted = np.full(len(section.focal), self.mean_)
+        isolated = np.ones(len(section.focal), dtype=bool)
         for rows, _, fitted, _ in self._fits(section):
             predicted[rows] = self.mean_ + fitted[:, 0].numpy()
             isolated[rows] = fitted[:, 1].numpy() < 0.5  # the weights sum to one, or are zero

@@ -178,11 +178,13 @@ class LocalRegression:
 
         Inner product and bias are the log of the Gaussian kernel, up to a constant a row.
         """
-        z, z_peers = focal.x / bandwidths.h, peers.x / bandwidths.h
+        z = focal.x / bandwidths.h
+        z_peers = peers.x / bandwidths.h
         scale = self._local_scale(focal, peers, bandwidths, mask)
         shrink = 1.0 if scale is None else scale**-2
         one = torch.ones(len(focal), 1, dtype=z.dtype)
-        q, k = [z * shrink, one * shrink], [z_peers, -0.5 * (z_peers**2).sum(1, keepdim=True)]
+        q = [z * shrink, one * shrink]
+        k = [z_peers, -0.5 * (z_peers**2).sum(1, keepdim=True)]
         if peers.log_weight is not None:
             q.append(one)
             k.append(peers.log_weight[:, None])
@@ -201,7 +203,8 @@ class LocalRegression:
         """Return the distance to the k-th nearest peer (the nearest at all where fewer differ), (m, 1)."""
         if self.neighbors is None:
             return None
-        z, z_peers = focal.x / bandwidths.h, peers.x / bandwidths.h
+        z = focal.x / bandwidths.h
+        z_peers = peers.x / bandwidths.h
         squared = (z**2).sum(1, keepdim=True) + (z_peers**2).sum(1) - 2 * z @ z_peers.T
         squared = squared.clamp(min=0.0)
         if mask is not None:
@@ -269,7 +272,8 @@ def _local_line(mean: Tensor, at: Tensor, d: int) -> tuple[Tensor, Tensor]:
     the values. In directions in which the peers do not differ the slope is 0, and the line is the local mean.
     """
     k = at.shape[1]
-    fitted, moments = mean[:, :d], mean[:, d:]
+    fitted = mean[:, :d]
+    moments = mean[:, d:]
     center, inverse = _spread(moments, k)
     cross = moments[:, k:].unflatten(1, (k, k + d))[:, :, k:] - center[:, :, None] * fitted[:, None, :]
     slopes = inverse @ cross

@@ -34,7 +34,8 @@ class Bounds:
     def of(cls, blocks: Iterable[np.ndarray]) -> Bounds:
         """Return the bounds that these blocks of training rows, (n, p) each, set."""
         rows = np.concatenate(list(blocks))
-        low, high = rows.min(axis=0, initial=np.inf), rows.max(axis=0, initial=-np.inf)
+        low = rows.min(axis=0, initial=np.inf)
+        high = rows.max(axis=0, initial=-np.inf)
         return cls(low - (high - low), high + (high - low))
 
     def clip(self, x: np.ndarray) -> np.ndarray:

@@ -30,7 +30,8 @@ class Common:
     def _section(self, section: Section) -> np.ndarray:
         at = section.known_peers()
         assert section.peers.y is not None
-        peers, y = section.peers.take(at), section.peers.y[at]
+        peers = section.peers.take(at)
+        y = section.peers.y[at]
 
         def of_others(mine: np.ndarray, theirs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             return means_of_others(mine, section.focal.identity, theirs, peers.identity, y, peers.weight)
@@ -49,13 +50,17 @@ def fit_common(training: Training, code: int | None) -> Common | None:
         return Common(None)
     cells = []
     for section in training.residuals:
-        y, level = section.focal.y, section.focal.codes[:, code]
+        y = section.focal.y
+        level = section.focal.codes[:, code]
         if y is not None and (level > 0).any():
-            at, deviation = pd.factorize(level[level > 0])[0], (y - y.mean())[level > 0]
+            at = pd.factorize(level[level > 0])[0]
+            deviation = (y - y.mean())[level > 0]
             n = np.bincount(at)
-            mean, squares = np.bincount(at, deviation) / n, np.bincount(at, deviation**2)
+            mean = np.bincount(at, deviation) / n
+            squares = np.bincount(at, deviation**2)
             # of the squared mean of a cell: how much of the variance between cells it holds, and of that within them
-            between, within = 1 - 2 * n / len(y) + (n**2).sum() / len(y) ** 2, 1 / n - 1 / len(y)
+            between = 1 - 2 * n / len(y) + (n**2).sum() / len(y) ** 2
+            within = 1 / n - 1 / len(y)
             cells.append(np.stack([mean**2, n - 1, squares - n * mean**2, between, within], axis=1))
     if not cells:
         return None

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 
 from peerattn.models.own.bounds import CLIP
-from peerattn.models.pools import Section, refuse_other_kinds
-from peerattn.panel.time_order import refuse_incomparable
+from peerattn.models.pools import Section, check_same_kind
+from peerattn.panel.time_order import check_comparable
 
 WINDOW = 96  # past periods that a firm's history reaches back
 FEW = 6.0  # squared length below which a firm's past counts less
@@ -54,19 +54,19 @@ class History:
         raw[firm, period.repeat([len(each) for each in known])] = np.concatenate(known)
         return cls(pd.DataFrame(raw, firms, periods), purge)
 
-    def told(self, seen: Sequence[Section]) -> list[Section]:
+    def informed(self, prepared: Sequence[Section]) -> list[Section]:
         """Return cross-sections with what is known of the firms' past: this history, and the outcomes that they show."""
-        self._refuse_other_labels(seen)
-        later = History.of([section.unknown() for section in seen]).table
+        self._check_label_kinds(prepared)
+        later = History.of([section.unknown() for section in prepared]).table
         new = later.loc[:, ~later.columns.isin(self.table.columns)]
         past = self if new.empty else replace(self, table=_in_order(self.table, new))
-        return [replace(section, past=past) for section in seen]
+        return [replace(section, past=past) for section in prepared]
 
-    def _refuse_other_labels(self, sections: Sequence[Section]) -> None:
+    def _check_label_kinds(self, sections: Sequence[Section]) -> None:
         """Raise where firms or periods are of another type than these: no firm would be known by its past."""
         dated = [section for section in sections if section.period is not None]
-        refuse_incomparable(pd.Index([section.period for section in dated]), self.table.columns)
-        refuse_other_kinds(self.table.index, *(section.focal.label for section in dated))
+        check_comparable(pd.Index([section.period for section in dated]), self.table.columns)
+        check_same_kind(self.table.index, *(section.focal.label for section in dated))
 
     def since(self, period: Any) -> History:
         """Return what periods after this one may still read: it, and those of the window before it."""
@@ -77,7 +77,8 @@ class History:
     def standardised(self) -> np.ndarray:
         """``(y_is − ȳ_s) / sd_s``, clipped to ±``CLIP``; zero where unknown."""
         raw = self.table.to_numpy(float)
-        mean, spread = np.nanmean(raw, axis=0), np.nanstd(raw, axis=0)
+        mean = np.nanmean(raw, axis=0)
+        spread = np.nanstd(raw, axis=0)
         scaled = (raw - mean) / np.where(spread > 1e-12 * np.abs(mean), spread, 1.0)
         return np.nan_to_num(np.clip(scaled, -CLIP, CLIP)).astype(np.float32)
 
@@ -96,12 +97,14 @@ class History:
 
         Zero where there is none.
         """
-        self._refuse_other_labels(sections)
-        firms, periods = self.table.index, self.table.columns
+        self._check_label_kinds(sections)
+        firms = self.table.index
+        periods = self.table.columns
         ends = [0 if s.period is None else int(periods.searchsorted(s.period)) - self.purge for s in sections]
         end = np.repeat(np.maximum(ends, 0), [len(section.focal) for section in sections])
         labels = [section.focal.label for section in sections]
-        at, start = firms.get_indexer(labels[0].append(labels[1:])), np.maximum(end - WINDOW, 0)
+        at = firms.get_indexer(labels[0].append(labels[1:]))
+        start = np.maximum(end - WINDOW, 0)
         if not len(firms):
             return np.zeros(len(at)), np.zeros(len(at)), np.zeros(len(at))
         last, total, count = self._running

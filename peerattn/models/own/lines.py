@@ -51,7 +51,8 @@ class Lines:
 def fit_lines(sections: Sequence[Section], loss: Loss, n_outputs: int, *, none: bool = False) -> Lines:
     """Fit own lines to the focal rows: least squares, or the least convex loss; ``none``: zero."""
     rows = stacked_rows(sections)
-    weight, p = rows.loss_weights, rows.x.shape[1]
+    weight = rows.loss_weights
+    p = rows.x.shape[1]
     center = np.average(rows.x, axis=0, weights=weight)
     spread = np.sqrt(np.average((rows.x - center) ** 2, axis=0, weights=weight))
     spread = np.where(spread > 1e-12 * np.abs(center), spread, np.inf)  # a constant column says nothing
@@ -75,7 +76,8 @@ def least_squares(z: np.ndarray, y: np.ndarray, weight: np.ndarray) -> np.ndarra
 
 def fit_best_line(sections: Sequence[Section]) -> Lines | None:
     """Return the line on the one characteristic that says most of the outcome of the focal rows; None without characteristics."""
-    rows, none = stacked_rows(sections), fit_lines(sections, squared_error, 1, none=True)
+    rows = stacked_rows(sections)
+    none = fit_lines(sections, squared_error, 1, none=True)
     assert rows.y is not None
     if not rows.x.shape[1]:
         return None
@@ -89,7 +91,8 @@ def fit_best_line(sections: Sequence[Section]) -> Lines | None:
 
 def _convex(z: np.ndarray, y: np.ndarray, weight: np.ndarray, loss: Loss, n_outputs: int) -> np.ndarray:
     """Return the coefficients of least loss, (p, K), with a ridge of 1e-6 a row."""
-    shape, total = (z.shape[1], n_outputs), float(weight.sum())
+    shape = (z.shape[1], n_outputs)
+    total = float(weight.sum())
     light = np.full(shape, 1e-6)
     light[0] = 0
 

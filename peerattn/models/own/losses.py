@@ -75,7 +75,7 @@ def working_residual(loss: Loss, offset: np.ndarray, y: np.ndarray) -> np.ndarra
     return found.squeeze(axis=1) if offset.shape[1] == 1 else found
 
 
-def shown(loss: Loss, offset: np.ndarray, y: np.ndarray) -> np.ndarray:
+def observed(loss: Loss, offset: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Return what a peer's outcome shows beyond its own model: ``y − ŷ``, or ``1[y = c] − P(c)`` of classes."""
     return 2 * working_residual(loss, offset, y) if loss is cross_entropy else y - offset[:, 0]
 

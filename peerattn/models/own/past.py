@@ -37,7 +37,8 @@ class OwnHistory:
         if self.trees is not None:
             found = self.trees.of(stacked_rows(sections), columns)
         else:
-            effect, last = columns[:, 0], columns[:, 1].clip(*self.bounds)
+            effect = columns[:, 0]
+            last = columns[:, 1].clip(*self.bounds)
             own = self.slope[0] * effect + self.slope[1] * last
             found = np.concatenate([s.own[0] for s in sections if s.own is not None]) + own[:, None]
         return by_section(np.where(known[:, None], found, np.nan), sections)

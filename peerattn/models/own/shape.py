@@ -18,7 +18,8 @@ from peerattn.models.pools import Rows, Section
 
 KNOTS = 5  # of a curve, at quantiles: it is linear between them and constant beyond
 TREES = 150  # of gradient boosting
-FOREST, ROWS_OF_TREE = 100, 4000  # trees of a forest, and the rows that each is drawn at most
+FOREST = 100
+ROWS_OF_TREE = 4000  # trees of a forest, and the rows that each is drawn at most
 LEAF = 5, 20  # rows of a leaf of these, at least and at most
 MOST_COLUMNS = 600  # of curves and products; with more characteristics products are left out
 
@@ -58,7 +59,8 @@ class Curves:
 def fit_curves(training: Training) -> Curves | None:
     """Fit curves, and products where these are not too many, to the focal rows; None without characteristics."""
     rows = stacked_rows(training.sections)
-    p, weight = rows.x.shape[1], rows.loss_weights
+    p = rows.x.shape[1]
+    weight = rows.loss_weights
     assert rows.y is not None
     if not p:
         return None
@@ -68,7 +70,8 @@ def fit_curves(training: Training) -> Curves | None:
     bounded = _bounded(rows.x, knots)
     shape = Curves(knots, bounded.mean(0), _spread(bounded), products, np.zeros(0), 0.0)
     Z = shape.columns(rows.x)
-    center, size = np.average(Z, axis=0, weights=weight), _spread(Z, weight)
+    center = np.average(Z, axis=0, weights=weight)
+    size = _spread(Z, weight)
     level = float(np.average(rows.y, weights=weight))
     slope = ridge((Z - center) / size, rows.y - level, weight) / size
     return replace(shape, slope=slope, intercept=level - float(center @ slope))
@@ -143,7 +146,7 @@ class Estimated:
     levels: tuple[int, ...]
     n_outputs: int
     places: tuple[np.ndarray, ...] | None = None
-    beside: Lines | None = None
+    accompanying: Lines | None = None
 
     def inputs(self, rows: Rows, more: np.ndarray | None = None) -> np.ndarray:
         """Return the columns that the estimator reads of these rows, and further ones."""
@@ -162,7 +165,7 @@ class Estimated:
         if not len(inputs):
             return np.zeros((0, self.n_outputs))
         if not is_classifier(self.estimator):
-            line = 0.0 if self.beside is None else self.beside.predict(rows)
+            line = 0.0 if self.accompanying is None else self.accompanying.predict(rows)
             return line + np.asarray(self.estimator.predict(inputs), dtype=float).reshape(len(inputs), -1)
         probability = np.zeros((len(inputs), max(self.n_outputs, 2)))  # a fold may lack a class
         probability[:, self.estimator.classes_.astype(int)] = self.estimator.predict_proba(inputs)
@@ -175,10 +178,10 @@ def fit_trees(training: Training, more: np.ndarray | None = None) -> Estimated:
     return fit_estimator(training, trees(), more, by_place=True)
 
 
-def fit_forest(training: Training, seed: int, beside: Lines | None = None) -> Estimated:
+def fit_forest(training: Training, seed: int, accompanying: Lines | None = None) -> Estimated:
     """Fit a forest to the focal rows, or to what a line leaves of them."""
     n_rows = sum(len(section.focal) for section in training.sections)
-    return fit_estimator(training, forest(n_rows, len(training.sections), seed), by_place=True, beside=beside)
+    return fit_estimator(training, forest(n_rows, len(training.sections), seed), by_place=True, accompanying=accompanying)
 
 
 def fit_line_and_forest(training: Training, seed: int) -> Estimated | None:
@@ -196,15 +199,16 @@ def fit_estimator(
     more: np.ndarray | None = None,
     *,
     by_place: bool = False,
-    beside: Lines | None = None,
+    accompanying: Lines | None = None,
 ) -> Estimated:
     """Fit an estimator to the focal rows (and further columns of them); it reads codes as one column a level, or ``by_place``."""
-    rows, levels = stacked_rows(training.sections), training.problem.code_levels
+    rows = stacked_rows(training.sections)
+    levels = training.problem.code_levels
     assert rows.y is not None
     estimator = clone(given)
-    y = rows.y if beside is None else rows.y - beside.predict(rows)[:, 0]
+    y = rows.y if accompanying is None else rows.y - accompanying.predict(rows)[:, 0]
     places = tuple(_places(rows.codes[:, c], y, n) for c, n in enumerate(levels) if by_place)
-    found = Estimated(estimator, levels, training.problem.n_outputs, places if by_place else None, beside)
+    found = Estimated(estimator, levels, training.problem.n_outputs, places if by_place else None, accompanying)
     weighted = rows.loss_weight is not None
     if weighted and not has_fit_parameter(estimator, "sample_weight"):
         raise InputError(

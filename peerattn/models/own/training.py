@@ -11,7 +11,7 @@ import torch
 
 from peerattn.models.own.history import History
 from peerattn.models.own.lines import Lines, fit_lines
-from peerattn.models.own.losses import Loss, shown, squared_error, working_residual
+from peerattn.models.own.losses import Loss, observed, squared_error, working_residual
 from peerattn.models.pools import Section
 
 FEW_ROWS = 50  # known outcomes below which nothing is judged
@@ -44,14 +44,16 @@ class View:
     limit: float
     history: History
 
-    def seen(self, section: Section, loss: Loss = squared_error, outcomes: bool = True) -> Section:
+    def prepared(self, section: Section, loss: Loss = squared_error, outcomes: bool = True) -> Section:
         """Return a cross-section as candidates see it: what own lines leave of outcomes, the shown ones bounded."""
-        own, pool = self.lines.predict(section.focal), self.lines.predict(section.peers)
-        focal, peers = section.focal, replace(section.peers, y=None)
+        own = self.lines.predict(section.focal)
+        pool = self.lines.predict(section.peers)
+        focal = section.focal
+        peers = replace(section.peers, y=None)
         if focal.y is not None:
             focal = replace(focal, y=working_residual(loss, own, focal.y))
         if outcomes and section.peers.y is not None:
-            left = shown(loss, pool, section.peers.y)
+            left = observed(loss, pool, section.peers.y)
             peers = replace(peers, y=np.clip(left, -self.limit, self.limit) if left.ndim == 1 else left)
         return replace(section, focal=focal, peers=peers, own=(own, pool))
 
@@ -70,18 +72,18 @@ class Training:
         """Fit own lines to cross-sections."""
         lines = fit_lines(sections, problem.loss, problem.n_outputs, none=not problem.own)
         known = [section.focal for section in sections if section.focal.y is not None]
-        left = [np.abs(shown(problem.loss, lines.predict(r), r.y)).max(initial=0.0) for r in known]  # type: ignore[arg-type]
+        left = [np.abs(observed(problem.loss, lines.predict(r), r.y)).max(initial=0.0) for r in known]  # type: ignore[arg-type]
         return cls(sections, problem, lines, float(max(left, default=0.0)))
 
-    def seen(self, sections: Sequence[Section]) -> list[Section]:
+    def prepared(self, sections: Sequence[Section]) -> list[Section]:
         """Return cross-sections as candidates see them."""
         view = View(self.lines, self.limit, History.of([]))
-        return [view.seen(section, self.problem.loss, self.problem.outcomes) for section in sections]
+        return [view.prepared(section, self.problem.loss, self.problem.outcomes) for section in sections]
 
     @cached_property
     def residuals(self) -> list[Section]:
         """The training cross-sections as candidates see them."""
-        return self.seen(self.sections)
+        return self.prepared(self.sections)
 
     @cached_property
     def history(self) -> History:

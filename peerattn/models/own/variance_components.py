@@ -13,7 +13,8 @@ def variance_components(table: np.ndarray) -> tuple[float, float]:
     """Return the variance within rows and that between their means, NaN = unknown (analysis of variance)."""
     known = np.isfinite(table)
     n = known.sum(1)
-    table, n = table[n > 0], n[n > 0]
+    table = table[n > 0]
+    n = n[n > 0]
     mean = np.nanmean(table, axis=1)
     within = float(np.nansum((table - mean[:, None]) ** 2) / max(n.sum() - len(n), 1))
     return within, max(0.0, float((mean**2).mean() - (within / n).mean()))

@@ -38,22 +38,25 @@ def fit_within_lines(training: Training) -> WithinLines | None:
     A share :math:`\theta_t = 1 - (1 + n_t \tau)^{-1/2}` of the period's mean is taken out of all columns, τ the variance between
     periods over that of a row.
     """
-    lines, residuals = training.lines, training.residuals
-    rows, tau = stacked_rows(residuals), common_variance(residuals)
+    lines = training.lines
+    residuals = training.residuals
+    rows = stacked_rows(residuals)
+    tau = common_variance(residuals)
     if tau == 0 or not rows.x.shape[1]:
         return None
     assert rows.y is not None
     weight = rows.loss_weights
     columns = np.column_stack([np.ones(len(rows)), (rows.x - lines.center) / lines.spread, rows.y])
     period = np.repeat(np.arange(len(residuals)), [len(section.focal) for section in residuals])
-    total, sums = np.bincount(period, weight), group_sums(columns * weight[:, None], period)
+    total = np.bincount(period, weight)
+    sums = group_sums(columns * weight[:, None], period)
     share = (1 - 1 / np.sqrt(1 + tau * total)) / np.maximum(total, 1e-12)  # θ over n
     net = columns - share[period, None] * sums[period]
     slope = least_squares(net[:, :-1], net[:, -1], weight)[1:, None]
     return WithinLines(replace(lines, slope=slope, intercept=np.zeros(1)))
 
 
-def taken_back(before: np.ndarray, after: np.ndarray, period: np.ndarray) -> np.ndarray:
+def reversal_within(before: np.ndarray, after: np.ndarray, period: np.ndarray) -> np.ndarray:
     """Return what takes back the differences within periods that a step of predictions added, (n, K).
 
     Boosting with a firm's past may enter for the level of a period that it knows; the noise of its differences comes with it, and

@@ -21,7 +21,7 @@ from peerattn.network.base import Network
 from peerattn.network.cross_section import Array, CrossSection, frozen
 from peerattn.network.measures.asymmetry import Kind, asymmetry
 from peerattn.network.measures.comparison import group_flows, stability_sentence
-from peerattn.panel.columns import refuse_unknown
+from peerattn.panel.columns import check_known
 from peerattn.render import Frame, printable, show_label, write_atomic
 from peerattn.render.page import template
 
@@ -97,7 +97,8 @@ def explorer_page(
     if network.is_dated:
         count += f", {len(network.periods):,} period{'s' * (len(network.periods) > 1)}"
     content = _safe_json(_content(network, codes, top_k, intervals))
-    lead, here = f"The peers of each firm: {count}.", {"title": title, "policy": policy, "content": content}
+    lead = f"The peers of each firm: {count}."
+    here = {"title": title, "policy": policy, "content": content}
     text = template(_HERE).render(**here, lead=lead, style=style, script=script)
     return Frame(text, title, (_digest(script),))
 
@@ -130,13 +131,15 @@ def _content(network: Network, codes: Any, top_k: int, intervals: Any) -> dict[s
     bounds = None if intervals is None else _bounds(network, intervals)
     sections = []
     for period, section in network.sections():
-        one, edges = network.at(period), _strongest(section, top_k)
+        one = network.at(period)
+        edges = _strongest(section, top_k)
         numbers = [edges["weight"].to_numpy()]
         if bounds is not None:
             labels = pd.MultiIndex.from_frame(one.tidy([edges])[bounds.index.names])
             numbers += list(bounds.reindex(labels).to_numpy().T)
         group = code_numbers(network, codes, np.arange(len(network.labels)), period, "codes")
-        packed, flows = _packed(section, group, edges, numbers), _flows(one, codes, groups)
+        packed = _packed(section, group, edges, numbers)
+        flows = _flows(one, codes, groups)
         sections.append({"packed": packed, "edges": len(edges), "flows": flows, "pairs": _pairs(one)})
     kept = f"Kept: the {top_k} largest weights of each firm and period, in both directions, to three digits."
     drawn = "The dark line in a bar and the brackets are its interval." if intervals is not None else ""
@@ -158,7 +161,8 @@ def _packed(section: CrossSection, group: Array, edges: pd.DataFrame, numbers: l
     focal = pd.DataFrame({"effective": section.effective(), "total": section.row_sums()}, section.rows)
     measures = [pd.Series(section.column_sums(), section.columns), focal["effective"], focal["total"]]
     of_firms = [each.reindex(range(len(group))).to_numpy() for each in measures]
-    degree, peers = np.bincount(edges["firm"], minlength=len(group)), edges["peer"].to_numpy()
+    degree = np.bincount(edges["firm"], minlength=len(group))
+    peers = edges["peer"].to_numpy()
     whole = [each.astype("<i4") for each in (group, degree, peers)]
     blocks = [whole[0], *map(_rounded, of_firms), *whole[1:], *map(_rounded, numbers)]
     content = b"".join(block.tobytes() for block in blocks)
@@ -211,7 +215,7 @@ def _short(values: Iterable[float]) -> list[float | None]:
 def _bounds(network: Network, intervals: pd.DataFrame) -> pd.DataFrame:
     """``lower`` and ``upper`` by period, firm and peer."""
     keys = [*(["period"] if network.is_dated else []), "firm", "peer"]
-    refuse_unknown("intervals", [*keys, "lower", "upper"], intervals.columns)
+    check_known("intervals", [*keys, "lower", "upper"], intervals.columns)
     for side in ("firm", "peer"):
         strangers = intervals.loc[~intervals[side].isin(network.labels), side]
         if len(strangers):

@@ -69,7 +69,8 @@ def heat_map(
     """
     label, section = network.section(period)
     rows, row_groups = _ordered(network, section, section.rows, order, label)
-    columns, column_groups = rows, row_groups
+    columns = rows
+    column_groups = row_groups
     if not section.is_square:
         columns, column_groups = _ordered(network, section, section.columns, order, label)
     frame = network.matrix(period).iloc[rows, columns]
@@ -106,16 +107,17 @@ def _draw(axes: Axes, weights: Array, signed: bool) -> None:
     from matplotlib.colors import PowerNorm, SymLogNorm
     from matplotlib.ticker import MaxNLocator
 
-    shown = _block_means(weights)
-    sizes = np.abs(shown[shown != 0])
+    displayed = _block_means(weights)
+    sizes = np.abs(displayed[displayed != 0])
     top = float(np.quantile(sizes, 0.998 if sizes.size > 5_000 else 1.0)) if sizes.size else 1.0
     two_sided: Any = SymLogNorm(top / 20, vmin=-top, vmax=top, clip=True)
     norm = two_sided if signed else PowerNorm(0.5, 0.0, top, clip=True)
     extend = "neither" if sizes.max(initial=0.0) <= top else "both" if signed else "max"
-    label = "weight" if shown.shape == weights.shape else "mean weight in blocks of firms"
-    aspect, (height, width) = "equal" if shown.shape[0] == shown.shape[1] else "auto", weights.shape
+    label = "weight" if displayed.shape == weights.shape else "mean weight in blocks of firms"
+    aspect = "equal" if displayed.shape[0] == displayed.shape[1] else "auto"
+    (height, width) = weights.shape
     extent = (-0.5, width - 0.5, height - 0.5, -0.5)
-    bar = _image(axes, shown, signed, label, extend=extend, norm=norm, aspect=aspect, extent=extent)
+    bar = _image(axes, displayed, signed, label, extend=extend, norm=norm, aspect=aspect, extent=extent)
     if not signed:
         bar.set_ticks([t for t in MaxNLocator(4).tick_values(0.0, top) if 0 <= t <= top])
 
@@ -152,7 +154,8 @@ def _name_side(axes: Axes, side: str, firms: pd.Index, groups: list[str] | None)
     if len(firms) > _LABELLED:
         sizes = np.diff(starts, append=len(firms))
         large = sizes >= len(firms) / 45
-        at, names = (starts + (sizes - 1) / 2)[large], [short_name(name) for name in named[starts[large]]]
+        at = (starts + (sizes - 1) / 2)[large]
+        names = [short_name(name) for name in named[starts[large]]]
         axis.set_label_text(axis.get_label_text() if groups else "")
     axis.set_ticks(at, names)
     axis.set_tick_params(length=0, labelrotation=90 if side == "x" and upright else 0)
@@ -202,7 +205,8 @@ def _grid(
     frame: pd.DataFrame, ax: Axes | None, title: str, what: str, signed: bool, written: str, label: str, **options: Any
 ) -> Axes:  # fmt: skip
     """Draw a named matrix of what focal firms and peers are, its values ``written`` in the cells."""
-    values, side = frame.to_numpy(dtype=np.float64), max(3.5, min(8.0, 1.9 + 0.36 * len(frame)))
+    values = frame.to_numpy(dtype=np.float64)
+    side = max(3.5, min(8.0, 1.9 + 0.36 * len(frame)))
     top = float(np.nanmax(np.abs(values))) or 1.0
     with drawing(ax, (side + 0.9, side), title) as axes:
         _image(axes, values, signed, label, vmin=-top if signed else 0.0, vmax=top, **options)

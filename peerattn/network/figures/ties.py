@@ -23,9 +23,11 @@ if TYPE_CHECKING:
 
 _NAME = 20  # characters
 _FAINT = 0.15  # of the largest weight: less is not drawn
-_LETTER, _LINE = 0.062, 0.27  # inches a character is wide and a point with its name is high
+_LETTER = 0.062
+_LINE = 0.27  # inches a character is wide and a point with its name is high
 # inches for names: at the left and below, at the right and above
-_BELOW, _ABOVE = np.array([0.55, 0.12]), np.array([0.55, 0.35])
+_BELOW = np.array([0.55, 0.12])
+_ABOVE = np.array([0.55, 0.35])
 _OTHERS = "#8b9096"
 
 
@@ -105,10 +107,12 @@ def ties_plot(
             above = axes.annotate(names[i], tuple(place), xytext=(0, 5), textcoords="offset points")
             above.set(ha="center", fontsize=7, zorder=4, path_effects=halo)
         found = np.array(list(places.values()))
-        low, high = found.min(axis=0), found.max(axis=0)
+        low = found.min(axis=0)
+        high = found.max(axis=0)
         unit = (high - low) / np.maximum(size - _BELOW - _ABOVE, 1.0)  # of the axes, in an inch
         unit[unit == 0] = 1.0
-        (left, bottom), (right, top) = low - _BELOW * unit, high + _ABOVE * unit
+        (left, bottom) = low - _BELOW * unit
+        (right, top) = high + _ABOVE * unit
         axes.set(xlim=(left, right), ylim=(bottom, top))
     return axes
 
@@ -171,8 +175,8 @@ def _colours(axes: Axes, network: Network, groups: Any, drawn: pd.Index, period:
     few = found if len(found) <= len(PALETTE) else found[: len(PALETTE) - 1]
     palette = dict(zip(few, PALETTE))
     for name, colour in [*palette.items(), *([("other", _OTHERS)] if len(few) < len(found) else [])]:
-        shown = short_name(name, 28)  # matplotlib leaves out a label that begins with an underscore
-        axes.plot([], [], "o", color=colour, markersize=5, label="\u200b" * shown.startswith("_") + shown)
+        displayed = short_name(name, 28)  # matplotlib leaves out a label that begins with an underscore
+        axes.plot([], [], "o", color=colour, markersize=5, label="\u200b" * displayed.startswith("_") + displayed)
     axes.legend(ncols=3, loc="upper left", bbox_to_anchor=(0.0, 0.0), fontsize=8, handletextpad=0.2)
     return [palette.get(name, _OTHERS) for name in names]
 
@@ -226,13 +230,13 @@ def ego_plot(network: Network, firm: Any, period: Any = None, *, k: int = 8, ax:
         axes.text(0, 0, name, ha="center", va="center", fontsize=10.5, fontweight="bold")
         top = max((abs(float(side["weight"].iloc[0])) for side in sides if len(side)), default=1.0)
         for direction, side, head in zip((-1, 1), sides, ("followers", "peers"), strict=True):
-            beside: dict[str, Any] = {"ha": "right" if direction < 0 else "left"}
+            accompanying: dict[str, Any] = {"ha": "right" if direction < 0 else "left"}
             heights = (len(side) - 1) / 2 - np.arange(len(side))
             for at, (name, weight) in zip(heights, side.itertuples(index=False, name=None)):
                 share = abs(weight) / top
-                shown = [short_name(name), f"{weight:.1%}"][::-direction]
+                displayed = [short_name(name), f"{weight:.1%}"][::-direction]
                 axes.annotate(
-                    "\u2002".join(shown), (0.62 * direction, at * 0.16), (1.82 * direction, at), va="center", **beside,
+                    "\u2002".join(displayed), (0.62 * direction, at * 0.16), (1.82 * direction, at), va="center", **accompanying,
                     arrowprops={
                         "arrowstyle": "-|>" if direction < 0 else "<|-", "mutation_scale": 7 + 4 * share,
                         "color": PALETTE[0 if weight > 0 else 1], "linewidth": 0.6 + 3.4 * share,
@@ -240,7 +244,7 @@ def ego_plot(network: Network, firm: Any, period: Any = None, *, k: int = 8, ax:
                     },
                 )  # fmt: skip
             if len(side):
-                note = axes.text(1.82 * direction, rows / 2 + 0.45, head, fontsize=8.5, **beside)
+                note = axes.text(1.82 * direction, rows / 2 + 0.45, head, fontsize=8.5, **accompanying)
                 note.set(style="italic", alpha=0.75)
         axes.set(xlim=(-4.2, 4.2), ylim=(-(rows / 2) - 0.3, rows / 2 + 0.9))
     return axes

@@ -90,11 +90,13 @@ def observations(
     """
     expect(bool(regressors), "regressors", "at least one, such as {'same SIC': SameCode(codes)}", "none")
     network.check_whole("regressors of pairs")
-    chosen, parts = network if periods is None else subset(network, periods=periods), []
+    chosen = network if periods is None else subset(network, periods=periods)
+    parts = []
     for number, (period, section) in enumerate(chosen.sections()):
         firms, weights = section.square()
         order = np.argsort(firms)  # the same draws whatever the order of rows
-        firms, weights = firms[order], weights[np.ix_(order, order)]
+        firms = firms[order]
+        weights = weights[np.ix_(order, order)]
         stack = np.stack([_matrix(x, name, chosen, firms, period) for name, x in regressors.items()])
         off = ~np.eye(len(firms), dtype=bool)
         known = _complete(np.isnan(stack).any(axis=0) & off)
@@ -120,12 +122,13 @@ def _matrix(regressor: Any, name: str, network: Network, positions: Array, perio
     labels = network.labels.take(positions)
     if isinstance(regressor, Network):
         regressor = regressor.matrix(period if regressor.is_dated else None)
-    known, kind = isinstance(regressor, pd.DataFrame), type(regressor).__name__
+    known = isinstance(regressor, pd.DataFrame)
+    kind = type(regressor).__name__
     expect(known, f"regressors[{name!r}]", "SameCode, Difference, PeerNetwork or frame", kind)
     return np.asarray(regressor.reindex(index=labels, columns=labels).to_numpy(dtype=np.float64))
 
 
-def refuse_dependent(X: Array) -> None:
+def check_independent(X: Array) -> None:
     """Raise where a regressor, net of constants and effects, is zero or a combination of the others."""
     size = np.maximum(np.abs(X).max(axis=0), 1e-12)
     if np.linalg.matrix_rank(X / size) < X.shape[1]:
@@ -236,18 +239,21 @@ def dyadic_regression(
     pairs, y, X = observations(network, regressors, periods)
     names = list(regressors)
     if not effects:
-        names, X = ["constant", *names], np.column_stack([np.ones(len(y)), X])
+        names = ["constant", *names]
+        X = np.column_stack([np.ones(len(y)), X])
     expect(len(y) > len(names), "network", f"more known pairs than {len(names)} coefficients", len(y))
     groups = effect_labels(effects, {name: pairs[name] for name in ("firm", "peer", "period")})
     size = np.maximum(np.abs(X).max(axis=0), 1e-300)
     raw = np.column_stack([X / size, y])
     net, _ = net_of(groups, raw)
-    X, y = np.where(np.abs(net[:, :-1]) < 1e-10, 0.0, net[:, :-1]) * size, net[:, -1]
-    refuse_dependent(X / size)
+    X = np.where(np.abs(net[:, :-1]) < 1e-10, 0.0, net[:, :-1]) * size
+    y = net[:, -1]
+    check_independent(X / size)
     bread = np.linalg.inv(X.T @ X)
     params = bread @ (X.T @ y)
     rest = y - X @ params
-    focal, peers = pairs["firm"].to_numpy(), pairs["peer"].to_numpy()
+    focal = pairs["firm"].to_numpy()
+    peers = pairs["peer"].to_numpy()
     firms, ends = np.unique(np.concatenate([focal, peers]), return_inverse=True)
     i, j = np.split(ends, 2)
     if len(groups.columns) and len(firms) <= MOST_ABSORBED:
@@ -257,7 +263,8 @@ def dyadic_regression(
     cov = _covariance(i, j, without - params, X * rest[:, None], bread)
     variance = np.diag(cov)
     errors = np.sqrt(np.where(variance > 0, variance, np.nan))
-    t, n_firms = params / errors, len(firms)
+    t = params / errors
+    n_firms = len(firms)
     p = 2 * stats.t.sf(np.abs(t), n_firms - 1) if n_firms >= MIN_FIRMS else np.full(len(t), np.nan)
     return DyadicRegression(
         **estimates(names, params, errors, p),
@@ -279,7 +286,8 @@ def _without(raw: Array, groups: pd.DataFrame, rest: Array) -> Array:
 
 def _all_without(i: Array, j: Array, n: int, X: Array, y: Array) -> Array:
     """The estimates without each firm, (n, k), of variables as they are."""
-    ends, at = np.concatenate([i, j]), np.tile(np.arange(len(y)), 2)
+    ends = np.concatenate([i, j])
+    at = np.tile(np.arange(len(y)), 2)
     member = sparse.csr_array(
         (np.ones(len(ends)), (ends, at)), shape=(n, len(y))
     )  # the pairs that a firm is in

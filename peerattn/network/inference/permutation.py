@@ -13,7 +13,7 @@ from scipy import sparse
 from peerattn.exceptions import InputError, checked, expect
 from peerattn.network.base import Net, Network
 from peerattn.network.cross_section import Array, CrossSection, frozen
-from peerattn.network.inference.dyadic import observations, refuse_dependent
+from peerattn.network.inference.dyadic import check_independent, observations
 from peerattn.render import Regression
 from peerattn.render.regression import Parentheses, estimates
 
@@ -121,14 +121,16 @@ def mrqap(
     enough = (pairs.groupby("period")["firm"].transform("nunique") >= 4).to_numpy()
     if not enough.any():
         raise InputError("network: no period has four firms with every regressor known.")
-    pairs, values = pairs[enough], pd.DataFrame(np.column_stack([y, X])[enough])
+    pairs = pairs[enough]
+    values = pd.DataFrame(np.column_stack([y, X])[enough])
     means = values.groupby(pairs["period"].to_numpy()).transform("mean")  # a constant for each period
     y, *columns = (values - means).to_numpy().T
     X = np.column_stack(columns)
-    refuse_dependent(X)
+    check_independent(X)
     coefficients = np.linalg.lstsq(X, y, rcond=None)[0]
     rest = y - X @ coefficients
-    rng, exchange = np.random.default_rng(random_state), _exchanges(pairs)
+    rng = np.random.default_rng(random_state)
+    exchange = _exchanges(pairs)
     t, p = np.transpose([_tested(exchange, y, X, k, n_permutations, rng) for k in range(X.shape[1])])
     names = pd.Index(list(regressors), name="regressor")
     return PermutationRegression(
@@ -148,7 +150,8 @@ def _exchanges(pairs: pd.DataFrame) -> Exchange:
     here = [np.unique(i[period == t]) for t in range(len(places))]
 
     def drawn(rng: np.random.Generator) -> Array:
-        order, image = rng.permutation(places.shape[1]), np.zeros(places.shape[:2], dtype=int)
+        order = rng.permutation(places.shape[1])
+        image = np.zeros(places.shape[:2], dtype=int)
         for t, firms in enumerate(here):
             image[t, firms] = firms[among(order, firms)]
         return places[period, image[period, i], image[period, j]]
@@ -161,7 +164,8 @@ def _tested(exchange: Exchange, y: Array, X: Array, k: int, count: int, rng: Any
     basis = np.linalg.qr(np.delete(X, k, axis=1))[0]
     rest, y_rest = (column - basis @ (basis.T @ column) for column in (X[:, k], y))
     degrees = len(y) - X.shape[1] - 1
-    observed, extreme = _partial_t(y_rest, rest, degrees), 0
+    observed = _partial_t(y_rest, rest, degrees)
+    extreme = 0
     for _ in range(count):
         z = rest[exchange(rng)]
         z -= basis @ (basis.T @ z)
@@ -171,7 +175,9 @@ def _tested(exchange: Exchange, y: Array, X: Array, k: int, count: int, rng: Any
 
 def _partial_t(y: Array, z: Array, degrees: int) -> float:
     """The t statistic of z in a regression of which y and z are the parts the other regressors leave."""
-    zz, zy, yy = z @ z, z @ y, y @ y
+    zz = z @ z
+    zy = z @ y
+    yy = y @ y
     rest = yy - zy**2 / zz
     return float(zy / np.sqrt(max(zz * rest / degrees, np.finfo(float).tiny)))
 
@@ -252,7 +258,8 @@ def placebo(network: Net, kind: Kind = "rewired", *, random_state: int = 0) -> N
     expect(square, "placebo", "focal firms that are the peers", "others", "Take subset(firms=...) of both.")
     sections = []
     for _, section in network.sections():
-        order, weights = rng.permutation(len(section.rows)), cast("Any", section.weights)
+        order = rng.permutation(len(section.rows))
+        weights = cast("Any", section.weights)
         made = weights[order][:, order] if kind == "relabelled" else _rewired(section, rng)
         sections.append(CrossSection(section.rows, section.rows, frozen(made)))
     return network.replaced(sections)

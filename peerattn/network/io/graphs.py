@@ -55,7 +55,8 @@ def to_networkx(network: Network, period: Any = None, *, top_k: int | None = Non
     graph = nx.DiGraph(name=network.name, period=label, signed=network.signed, row_normalized=whole)
     graph.graph["learned_until"] = as_plain(network.learned_until)
     names = network.labels.to_list()
-    looks, looked_to = set(section.rows.tolist()), set(section.columns.tolist())
+    looks = set(section.rows.tolist())
+    looked_to = set(section.columns.tolist())
     nodes = pd.unique(np.concatenate([section.rows, section.columns])).tolist()  # the focal firms first
     graph.add_nodes_from((names[p], {"looks": p in looks, "looked_to": p in looked_to}) for p in nodes)
     ends = (part.tolist() for part in section.edges(top_k))
@@ -198,7 +199,8 @@ def _xml(network: Network, kind: str, period: Any, attributes: Any = None, top_k
     import networkx as nx
 
     graph = to_networkx(network, period, top_k=top_k)
-    label, ids = graph.graph["period"], dict[str, Any]()
+    label = graph.graph["period"]
+    ids = dict[str, Any]()
     for firm, facts in graph.nodes(data=True):
         facts["label"] = text = printable(show_label(firm))
         while text in ids:  # two labels may look alike once control characters are gone

@@ -18,7 +18,7 @@ from peerattn.exceptions import InputError
 from peerattn.network.base import Net, Network, as_plain
 from peerattn.network.building import from_edges
 from peerattn.network.cross_section import Array, CrossSection, frozen, place_in
-from peerattn.panel.columns import refuse_unknown
+from peerattn.panel.columns import check_known
 from peerattn.render import csv_text, show_label, write_atomic
 from peerattn.store.sealed import KEY, read_sealed, seal, with_header, without_header, written_by_us
 
@@ -69,12 +69,13 @@ def from_csv(cls: type[Net], path: str | os.PathLike[str], **kind: Any) -> Net:
     if not Path(path).is_file():
         raise InputError(f"path: there is no file {str(path)!r}.")
     frame = pd.read_csv(path, dtype=str, keep_default_na=False)
-    refuse_unknown("path", ("firm", "peer", "weight"), frame.columns)
+    check_known("path", ("firm", "peer", "weight"), frame.columns)
     if "period" in frame.columns and (frame["period"] == "").all():
         frame = frame.drop(columns="period")
     labels = frame.columns.intersection(["period", "firm", "peer", "learned_until"])
     frame[labels] = frame[labels].replace(r"^'('*[=+\-@\t\r])", r"\1", regex=True)
-    edges, keys = frame[frame["peer"] != ""], frame.columns.intersection(["period", "firm"])
+    edges = frame[frame["peer"] != ""]
+    keys = frame.columns.intersection(["period", "firm"])
     peers = edges.drop(columns="firm").rename(columns={"peer": "firm"})
     firms = pd.concat([frame[keys], peers[keys]]).drop_duplicates()
     return from_edges(cls, edges, firms, **kind)
@@ -159,9 +160,9 @@ def from_edge_file(
     wanted = {"period": period, "firm": firm, "peer": peer, "weight": weight}
     columns = {column: role for role, column in wanted.items() if column is not None}
     for column, role in columns.items():
-        refuse_unknown(role, [column], frame.columns)
-    told = frame.columns.intersection(["learned_until"]).difference(list(columns))
-    edges = frame[[*columns, *told]].rename(columns=columns).assign(**{} if weight else {"weight": 1.0})
+        check_known(role, [column], frame.columns)
+    informed = frame.columns.intersection(["learned_until"]).difference(list(columns))
+    edges = frame[[*columns, *informed]].rename(columns=columns).assign(**{} if weight else {"weight": 1.0})
     negative = bool((edges["weight"] < 0).any())
     made = from_edges(cls, edges, signed=negative, row_normalized=False)
     return made.replaced(name=name or Path(path).name)
@@ -268,7 +269,8 @@ def _sections(kept: list[Any], labels: pd.Index, edges: pa.Table) -> Iterator[Cr
     """Read the cross-sections from what is known of them and the edges of all periods, in their order."""
     start = 0
     for count, rows, others, is_sparse, dtype in kept:
-        columns, here = rows if others is None else others, edges.slice(start, count).to_pandas()
+        columns = rows if others is None else others
+        here = edges.slice(start, count).to_pandas()
         start += count
         i, j = (
             place_in(members, labels.get_indexer_for(pd.Index(here[side])))

@@ -104,8 +104,8 @@ class Asymmetry(Shown):
 
     def __repr__(self) -> str:
         means = self.by_period[["raw", "popularity", "direction"]].mean()
-        shown = ", ".join(f"{name} {value:.3f}" for name, value in means.items())
-        return f"Asymmetry({shown}, {len(self.by_period)} period{'s' if len(self.by_period) != 1 else ''})"
+        displayed = ", ".join(f"{name} {value:.3f}" for name, value in means.items())
+        return f"Asymmetry({displayed}, {len(self.by_period)} period{'s' if len(self.by_period) != 1 else ''})"
 
 
 @checked
@@ -159,7 +159,9 @@ def asymmetry(network: Network) -> Asymmetry:
     network.check_whole("asymmetry")
     if network.signed:
         raise InputError("asymmetry: signed weights have popularity, no direction; pass network.positive().")
-    measures, potentials, pairs = [], [], []
+    measures = []
+    potentials = []
+    pairs = []
     for _, section in network.sections():
         positions, weights = section.square()
         if len(positions) == 0 and len(section.rows):
@@ -221,7 +223,8 @@ def _split(weights: Array) -> tuple[Array, dict[str, Array], Array]:
     """
     both = (weights > 0) & (weights.T > 0)
     logs = np.log(weights, out=np.zeros_like(weights), where=both)
-    ratios, pairs = np.where(both, logs - logs.T, 0.0), weights + weights.T
+    ratios = np.where(both, logs - logs.T, 0.0)
+    pairs = weights + weights.T
     counts = np.where(both, np.maximum(pairs, 1e-9 * pairs.max(initial=0.0)), 0.0)
     c = potential(ratios, counts)
     step = np.where(both, c[None, :] - c[:, None], 0.0)
@@ -289,7 +292,8 @@ def _extreme_pairs(weights: Array, parts: dict[str, Array], counts: Array, firms
     for kind, gap in ({"difference": weights - weights.T} | gaps).items():
         i, j = np.nonzero(gap > 0)
         kept = np.argsort(-gap[i, j], kind="stable")[:_KEPT_PAIRS]
-        i, j = i[kept], j[kept]
+        i = i[kept]
+        j = j[kept]
         known = {name: np.where(counts[i, j] > 0, part[i, j], np.nan) for name, part in parts.items()}
         sides = {"firm": firms[i], "peer": firms[j], "weight": weights[i, j], "reverse": weights[j, i]}
         blocks.append(pd.DataFrame(sides | known | {"gap": gap[i, j], "kind": kind}))

@@ -53,8 +53,10 @@ def overlap(network: Network, codes: pd.Series) -> pd.DataFrame:
     for period, section in network.sections():
         sides = (section.rows, section.columns)
         own, peers = (code_numbers(network, codes, side, period, "codes") for side in sides)
-        focal, known = np.flatnonzero(own >= 0), peers >= 0
-        count, own = int(max(own.max(initial=-1), peers.max(initial=-1))) + 1, own[focal]
+        focal = np.flatnonzero(own >= 0)
+        known = peers >= 0
+        count = int(max(own.max(initial=-1), peers.max(initial=-1))) + 1
+        own = own[focal]
         to_code = weight_to_groups(abs(section.others())[focal], peers, count)
         is_peer = np.isin(section.rows[focal], section.columns[known])
         same = np.bincount(peers[known], minlength=count)[own] - is_peer
@@ -153,7 +155,8 @@ def turnover(network: Network, *, top_k: int = 10) -> pd.DataFrame:
     network.check_whole("turnover")
     if not network.row_normalized:
         raise InputError("turnover: rows must sum to one; use normalized() first.")
-    rows, everyone = [], np.arange(len(network.labels))
+    rows = []
+    everyone = np.arange(len(network.labels))
     sections = [section for _, section in network.sections()]
     for before, now in itertools.pairwise(sections):
         firms = np.intersect1d(before.rows[~before.isolates()], now.rows[~now.isolates()])
@@ -235,7 +238,8 @@ def network_correlation(first: Network, second: Network) -> float:
     """
     for network in (first, second):
         network.check_whole("network_correlation")
-    count, moments = 0, np.zeros(5)
+    count = 0
+    moments = np.zeros(5)
     for _, rows, columns, a, b in aligned(first, second):
         weighs = np.diff(a.indptr) + np.diff(b.indptr) > 0
         count += int(weighs.sum()) * len(columns) - int(np.isin(rows[weighs], columns).sum())
@@ -303,7 +307,8 @@ def stability_sentence(network: Network) -> str:
     """
     if network.stability is None or network.stability.empty:
         return ""
-    means, clauses = network.stability.groupby("comparison", sort=False).mean(), []
+    means = network.stability.groupby("comparison", sort=False).mean()
+    clauses = []
     for name, correlation, common in means.itertuples(name=None):
         agreement = f"correlate {correlation:.2f}, with {common:.0%} of the five largest peers in common"
         unknown = "cannot be compared (a network is empty)"

@@ -118,7 +118,8 @@ def gini(values: Array) -> float:
     (0.0, 0.5)
     """
     ordered = np.sort(np.asarray(values, dtype=np.float64))
-    total, size = ordered.sum(), len(ordered)
+    total = ordered.sum()
+    size = len(ordered)
     if size == 0 or total == 0:
         return float("nan")
     return float((2 * np.arange(1, size + 1) - size - 1) @ ordered / (size * total))
@@ -202,10 +203,10 @@ def by_period_table(
 ) -> Table:
     """Return a table with a row for each period (of more than 24 for every n-th), and the mean of several periods last."""
     step = max(1, -(-len(frame) // 24))
-    shown = frame[::step].set_axis([show_label(period) or "undated" for period in frame.index[::step]])
+    displayed = frame[::step].set_axis([show_label(period) or "undated" for period in frame.index[::step]])
     if mean and len(frame) > 1:
-        shown = pd.concat([shown, frame.mean().to_frame("mean").T])
+        displayed = pd.concat([displayed, frame.mean().to_frame("mean").T])
     if step > 1:
         notes = [*notes, f"One in {step} of {len(frame)} periods{'; the mean is over all' * mean}."]
-    shown = shown.rename_axis("Period").reset_index()
-    return Table.from_frame(shown, title=title, formats=formats, footnotes=notes)
+    displayed = displayed.rename_axis("Period").reset_index()
+    return Table.from_frame(displayed, title=title, formats=formats, footnotes=notes)

@@ -56,7 +56,7 @@ class Validation(Shown):
     n_links: int
     n_permutations: int
     regression: DyadicRegression | None
-    _shown: ClassVar[str] = "summary"
+    _displayed: ClassVar[str] = "summary"
 
     @property
     def lift(self) -> float:
@@ -171,10 +171,13 @@ def validate(
     network.check_whole("validate", k)
     if network.is_dated and not links.is_dated:
         links = links.replaced([links.section()[1]] * len(network.periods), periods=network.periods)
-    rng, cell = np.random.default_rng(random_state), _cells(network, codes, size, n_size_groups)
+    rng = np.random.default_rng(random_state)
+    cell = _cells(network, codes, size, n_size_groups)
     groups = [np.zeros(len(network.labels), dtype=int)] + ([] if cell is None else [cell])
     drawn = [within(rng, group) for group in groups for _ in range(n_permutations)]
-    total, exchanged, last = np.zeros(7), np.zeros((len(drawn), 7)), None
+    total = np.zeros(7)
+    exchanged = np.zeros((len(drawn), 7))
+    last = None
     for period, rows, columns, weights, others in aligned(network, links):
         one = _Period(rows, columns, weights, others, k)
         found = one.scores(one.links, np.nan if cell is None else one.rate(cell))
@@ -201,9 +204,11 @@ class _Period:
     """One period's weights and links among the firms of both, with what every exchange of firms needs."""
 
     def __init__(self, rows: Array, columns: Array, weights: Any, others: Any, k: int) -> None:
-        self.rows, self.columns = rows, columns
+        self.rows = rows
+        self.columns = columns
         self.other = rows[:, None] != columns[None]
-        self.weights, self.links = weights.toarray(), (others.toarray() > 0) & self.other
+        self.weights = weights.toarray()
+        self.links = (others.toarray() > 0) & self.other
         self.possible = self.other.sum(axis=1)
         lowest = np.where(self.other, self.weights, -np.inf)
         self.ranks = stats.rankdata(lowest, axis=1) - (len(columns) - self.possible)[:, None]
@@ -214,13 +219,17 @@ class _Period:
 
         Of firms with a peer and a link that are not linked to all.
         """
-        count, taken, possible = links.sum(axis=1), self.top.sum(axis=1), self.possible
-        hits, expected = (self.top & links).sum(axis=1), (self.top * rate).sum(axis=1)
+        count = links.sum(axis=1)
+        chosen_ = self.top.sum(axis=1)
+        possible = self.possible
+        hits = (self.top & links).sum(axis=1)
+        expected = (self.top * rate).sum(axis=1)
         area = (self.ranks * links).sum(axis=1) - count * (count + 1) / 2
-        used = (count > 0) & (count < possible) & (taken > 0)
+        used = (count > 0) & (count < possible) & (chosen_ > 0)
         with np.errstate(divide="ignore", invalid="ignore"):
-            precision, auc = hits / taken, area / (count * (possible - count))
-            parts = [used, count, precision, auc, hits / count, count / possible, expected / taken]
+            precision = hits / chosen_
+            auc = area / (count * (possible - count))
+            parts = [used, count, precision, auc, hits / count, count / possible, expected / chosen_]
         return np.stack(parts, axis=1)[used].sum(axis=0)
 
     def exchanged(self, order: Array) -> Array:
@@ -241,7 +250,8 @@ def _cells(network: Network, codes: Any, size: Any, n_groups: int) -> Array | No
     """Group of each label by its last known code and its mean rank by size; None without both."""
     if codes is None and size is None:
         return None
-    everyone, periods = np.arange(len(network.labels)), network.periods
+    everyone = np.arange(len(network.labels))
+    periods = network.periods
     code = pd.DataFrame({t: code_numbers(network, codes, everyone, t, "codes") for t in periods})
     last = code.where(code >= 0).ffill(axis=1).iloc[:, -1].fillna(-1)
     sizes = pd.DataFrame({t: characteristic(network, size, everyone, t, "size") for t in periods})

@@ -37,7 +37,7 @@ def plant():
             model.stack_.stages["peers"],
             weights={(name, ""): w for name, w in zip(names, weights, strict=True)},
         )
-        model._tell_of_heads()
+        model._set_heads()
         return model
 
     return planted

@@ -12,7 +12,7 @@ from peerattn.models import contributions
 from peerattn.models.attention import candidates
 from peerattn.models.attention.stack import ADDED, Stage
 from peerattn.models.attention.starts import Bracket
-from peerattn.models.own.within import taken_back
+from peerattn.models.own.within import reversal_within
 
 FIRMS, PERIODS = 30, 9
 GROUPS = ["shape", "history", "common", "peers"]
@@ -68,7 +68,7 @@ def test_the_prediction_is_the_equation(everything):
     """
     model, X, y = everything
     stack = model.stack_
-    assert {name for name in GROUPS if stack.stages[name].entered()} == set(GROUPS)
+    assert {name for name in GROUPS if stack.stages[name].selected()} == set(GROUPS)
     sections = list(model._gate_call(X, y)[1])
     k = 6
     seen = model._as_seen(replace(sections[k], focal=replace(sections[k].focal, y=None)))
@@ -105,7 +105,7 @@ def test_contributions_are_of_the_outcomes_that_a_part_reads(everything):
     """What a covariance says instead and what it adds are both linear in outcomes: together of a mixture of both readings."""
     model, X, y = everything
     stack = model.stack_
-    added = [name for name, of in stack.stages["peers"].entered() if of == ADDED]
+    added = [name for name, of in stack.stages["peers"].selected() if of == ADDED]
     assert added
     seen = model._as_seen(list(model._gate_call(X, y)[1])[7])
     ols, left = stack.view.lines.predict(seen.focal), stack.left([seen])[0]
@@ -255,7 +255,7 @@ def test_a_past_under_labels_of_another_type_is_refused(task, firm, period, matc
     X, effect = panel.X.set_axis(index), 3 * np.random.default_rng(0).normal(size=40)
     y = pd.Series(panel.y.to_numpy() + effect[labels[0]], index)
     model = PeerAttentionRegressor(task=task, n_heads=0, own="linear", random_state=0).fit(X, y)
-    assert model.stack_.stages["history"].entered()
+    assert model.stack_.stages["history"].selected()
     other = pd.MultiIndex.from_tuples([(firm(i), period(t)) for i, t in index], names=["firm", "period"])
     shown = {"outcomes": y.set_axis(other)} if task == "explain" else {}
     with pytest.raises(InputError, match=match):
@@ -268,12 +268,12 @@ def test_a_firm_without_a_past_gets_the_stack_that_was_weighed_without_history()
     model = PeerAttentionRegressor(task="explain", n_heads=1, own="linear", kappa=0.0, random_state=0).fit(
         X, y
     )
-    effect = model.stack_.stages["history"].entered()[0][0]
-    peers = model.stack_.stages["peers"].entered()[0][0]
+    effect = model.stack_.stages["history"].selected()[0][0]
+    peers = model.stack_.stages["peers"].selected()[0][0]
     weights = {"history": {effect: 0.6}, "common": {}, "peers": {peers: 0.5}, "shape": {}}
     entering(model, weights)
     for group, given in {"shape": {}, "history": {}, "common": {}, "peers": {peers: 0.8}}.items():
-        model.stack_.newcomers[group] = staged(given)
+        model.stack_.without_history[group] = staged(given)
     last = X.index.get_level_values("period") == PERIODS - 1
     call, told = X[last], y[last]
     new = call.rename(index={"F04": "unseen"}, level="firm")

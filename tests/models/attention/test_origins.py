@@ -24,7 +24,7 @@ def section(period, n, seed=0, first=0):
 
 
 def periods(origins):
-    return [([s.period for s in o.training], [s.period for s in o.judged]) for o in origins]
+    return [([s.period for s in o.training], [s.period for s in o.held_out]) for o in origins]
 
 
 def test_origins_share_the_last_third_of_the_rows():
@@ -33,8 +33,8 @@ def test_origins_share_the_last_third_of_the_rows():
         (list(range(8)), [8, 9]),
         (list(range(10)), [10, 11]),
     ]
-    judged = [t for _, late in found for t in late]
-    assert len(set(judged)) == len(judged), "every period is judged once"
+    held_out = [t for _, late in found for t in late]
+    assert len(set(held_out)) == len(held_out), "every period is judged once"
     assert all(max(early) < min(late) for early, late in found)
 
 
@@ -55,11 +55,11 @@ def test_one_cross_section_with_stray_periods_is_still_judged_by_folds(times):
     sections = sorted([*strays, section(10, 300)], key=lambda s: s.period)
     found = forward_origins(sections, 0, True)
     assert len(found) == 3
-    judged = np.concatenate([s.focal.checksums() for o in found for s in o.judged])
-    assert len(judged) == len(set(judged)) == 300
+    held_out = np.concatenate([s.focal.checksums() for o in found for s in o.held_out])
+    assert len(held_out) == len(set(held_out)) == 300
     for origin in found:
         early = set(np.concatenate([s.focal.checksums() for s in origin.training]))
-        assert not early & set(np.concatenate([s.focal.checksums() for s in origin.judged]))
+        assert not early & set(np.concatenate([s.focal.checksums() for s in origin.held_out]))
         assert all(s.period <= 10 for s in origin.training)
 
 
@@ -82,13 +82,13 @@ def test_folds_of_arrays_leave_the_judged_rows_out_of_the_pool():
         found = forward_origins([whole], 0, dated)
         assert len(found) == 3
         for origin in found:
-            (learned,), (judged,) = origin.training, origin.judged
-            apart = set(judged.focal.checksums()) & set(judged.peers.checksums())
+            (learned,), (held_out,) = origin.training, origin.held_out
+            apart = set(held_out.focal.checksums()) & set(held_out.peers.checksums())
             assert bool(apart) == dated, (
                 "in a panel the pool is the whole period; on arrays the training rows"
             )
-            assert not set(learned.focal.checksums()) & set(judged.focal.checksums())
+            assert not set(learned.focal.checksums()) & set(held_out.focal.checksums())
     copies = whole.focal.take(np.repeat(np.arange(90), 2))
     for origin in forward_origins([Section(None, slice(0, 180), copies, copies, True)], 0, False):
-        early, late = (set(s.focal.checksums()) for (s,) in (origin.training, origin.judged))
+        early, late = (set(s.focal.checksums()) for (s,) in (origin.training, origin.held_out))
         assert not early & late, "copies of a row are of one fold"

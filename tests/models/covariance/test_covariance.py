@@ -344,11 +344,11 @@ def test_history_is_what_lies_before(fitted):
 def test_stored_history_is_joined_with_the_call():
     sections = panel(T=6)
     whole, early = History.of(sections), History.of(sections[:4])
-    (joined, *_) = (section.past for section in early.told(sections[2:]))
+    (joined, *_) = (section.past for section in early.informed(sections[2:]))
     pd.testing.assert_frame_equal(joined.table, whole.table)
-    assert joined.told([]) == [] and joined.told(sections[:1])[0].past is joined
+    assert joined.informed([]) == [] and joined.informed(sections[:1])[0].past is joined
     undated = History.of(replace(s, period=None) for s in sections)
-    pd.testing.assert_frame_equal(undated.told(sections)[0].past.table, whole.table)
+    pd.testing.assert_frame_equal(undated.informed(sections)[0].past.table, whole.table)
 
 
 def test_lasting_ties_are_learned_from_the_past():

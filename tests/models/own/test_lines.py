@@ -88,9 +88,9 @@ def test_what_is_shown_is_bounded_and_the_target_is_not():
     given = sections()
     training = Training.of(given, PROBLEM)
     given[0].focal.y[3] = 1e9  # focal rows and peers are the same rows
-    (seen,) = training.seen(given[:1])
-    assert seen.peers.y[3] == training.limit and seen.focal.y[3] > 1e8
-    assert training.view.seen(given[0], outcomes=False).peers.y is None
+    (prepared,) = training.prepared(given[:1])
+    assert prepared.peers.y[3] == training.limit and prepared.focal.y[3] > 1e8
+    assert training.view.prepared(given[0], outcomes=False).peers.y is None
 
 
 @pytest.mark.filterwarnings("ignore::peerattn.exceptions.BoundedOutcomeWarning")  # the billion

@@ -13,7 +13,7 @@ from peerattn.models.own.losses import (
     Pinball,
     cross_entropy,
     huber,
-    shown,
+    observed,
     squared_error,
     working_residual,
 )
@@ -53,13 +53,13 @@ def test_working_residuals_are_what_is_left():
         working_residual(Pinball(0.2), offset, y)[~np.isnan(y)],
         np.where(rest[~np.isnan(y)] > 0, 0.1, -0.4),
     )
-    np.testing.assert_allclose(shown(huber, offset, y), rest)  # peers show outcomes, not gradients
+    np.testing.assert_allclose(observed(huber, offset, y), rest)  # peers show outcomes, not gradients
     up = np.array([1.0, 0.0, np.nan])
-    np.testing.assert_allclose(shown(cross_entropy, offset[:3], up), up - expit(offset[:3, 0]))
+    np.testing.assert_allclose(observed(cross_entropy, offset[:3], up), up - expit(offset[:3, 0]))
     three, label = rng.normal(size=(3, 3)), np.array([2.0, np.nan, 0.0])
     expected = np.eye(3)[[2, 1, 0]] - softmax(three, 1)
     expected[1] = np.nan
-    np.testing.assert_allclose(shown(cross_entropy, three, label), expected)
+    np.testing.assert_allclose(observed(cross_entropy, three, label), expected)
 
 
 @pytest.mark.parametrize("quantile", [0.1, 0.9])

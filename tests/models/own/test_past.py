@@ -46,8 +46,8 @@ def sections(X, y):
 
 def told(training, section, history=None):
     """Return a cross-section as a candidate sees it, with what is known of the past."""
-    (seen,) = training.seen([section])
-    return replace(seen, past=training.history if history is None else history)
+    (prepared,) = training.prepared([section])
+    return replace(prepared, past=training.history if history is None else history)
 
 
 def problem(purge=0, outcomes=False):

@@ -9,7 +9,7 @@ from peerattn.models.attention import candidates, fitting, judging
 from peerattn.models.own.losses import squared_error
 from peerattn.models.own.training import Problem, Training
 from peerattn.models.own.variance_components import common_variance
-from peerattn.models.own.within import fit_within_lines, taken_back
+from peerattn.models.own.within import fit_within_lines, reversal_within
 from peerattn.models.pools import Rows, Section
 
 
@@ -59,8 +59,8 @@ def test_slopes_are_those_of_generalised_least_squares():
 def test_it_adds_differences_from_the_periods_mean():
     x, y = arrays(1, 6, 30)
     training = Training.of(sections(x, y), PROBLEM)
-    found, seen = fit_within_lines(training), training.seen(sections(x, y)[:2])
-    added = found.predict(seen)
+    found, prepared = fit_within_lines(training), training.prepared(sections(x, y)[:2])
+    added = found.predict(prepared)
     z = (x[0] - x[0].mean(0)) / found.lines.spread
     np.testing.assert_allclose(added[0], z @ found.lines.slope, atol=1e-12)
     assert np.abs(added[1]).max() > 0 and abs(added[1].mean()) < 1e-12
@@ -116,7 +116,7 @@ def test_lines_pay_kappa_with_a_sum_of_their_own(task, monkeypatch):
 def test_what_is_taken_back_are_the_differences_within_periods():
     rng = np.random.default_rng(0)
     before, after, period = rng.normal(size=(9, 1)), rng.normal(size=(9, 1)), np.repeat([0, 2], [4, 5])
-    back, added = taken_back(before, after, period)[:, 0], (after - before)[:, 0]
+    back, added = reversal_within(before, after, period)[:, 0], (after - before)[:, 0]
     for t in (0, 2):
         here = period == t
         np.testing.assert_allclose((added + back)[here], added[here].mean())
@@ -130,9 +130,9 @@ def test_the_noise_of_a_history_that_knows_the_level_does_not_pass_for_peers(tas
     trending = y + X.index.get_level_values("period") / 10
     train = X.index.get_level_values("period") < 20
     found, error = [], []
-    for back in (taken_back, lambda before, after, period: np.zeros_like(after)):
-        monkeypatch.setattr(judging, "taken_back", back)
-        monkeypatch.setattr(fitting, "taken_back", back)
+    for back in (reversal_within, lambda before, after, period: np.zeros_like(after)):
+        monkeypatch.setattr(judging, "reversal_within", back)
+        monkeypatch.setattr(fitting, "reversal_within", back)
         model = PeerAttentionRegressor(task=task, n_heads=1, random_state=0).fit(X[train], trending[train])
         found.append(model.evidence_["entered"])
         shown = {"outcomes": trending[~train]} if task == "explain" else {}

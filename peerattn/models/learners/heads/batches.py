@@ -61,7 +61,8 @@ class RowTensors:
 
     def at(self, places: Tensor) -> RowTensors:
         """Return the rows (of the one cross-section that this is) at these places, (B, n); −1 is padding."""
-        there, at = places >= 0, places.clamp(min=0)
+        there = places >= 0
+        at = places.clamp(min=0)
         x, codes, y, identity, _, answers = (None if v is None else v[0][at] for v in vars(self).values())
         assert x is not None and codes is not None and identity is not None and answers is not None
         return RowTensors(x, codes, y, identity.masked_fill(~there, NOBODY), there, answers & there)

@@ -66,7 +66,8 @@ class Layer(torch.nn.Module):
     def __init__(self, spec: PeerSpec, width: int, generator: torch.Generator, dtype: torch.dtype):
         super().__init__()
         self.spec = spec
-        H, d = spec.n_heads, spec.d_head
+        H = spec.n_heads
+        d = spec.d_head
         self.query = self._start(width, d, generator, dtype, SHARP)
         self.offset = Parameter(torch.zeros(H, 1, d, dtype=dtype))
         if not spec.symmetric:
@@ -86,7 +87,8 @@ class Layer(torch.nn.Module):
         self, width: int, columns: int, generator: torch.Generator, dtype: torch.dtype, size: float = 1.0
     ) -> Parameter:
         """Return a projection of ``width`` features for every head, zero but for the inputs."""
-        H, p = self.spec.n_heads, self.spec.n_inputs
+        H = self.spec.n_heads
+        p = self.spec.n_inputs
         weight = torch.zeros(H, width, columns, dtype=dtype)
         weight[:, :p] = size * uniform(generator, H, p, columns, width=p)
         return Parameter(weight)
@@ -101,11 +103,11 @@ class Layer(torch.nn.Module):
             projection[head, first : first + size, :size] = SHARP * torch.eye(size).to(projection)
 
     def scores(
-        self, looking: Tensor, shown: Tensor, pairs: PairTensors, nobody: bool = True
+        self, querying: Tensor, observed: Tensor, pairs: PairTensors, nobody: bool = True
     ) -> dict[str, Any]:
         """Return query, key, scale and bias whose scores are the similarity of the specification; the null peer comes last."""
-        query = projected(looking, self.query) + self.offset
-        key = projected(shown, self.query if self.spec.symmetric else self.key)
+        query = projected(querying, self.query) + self.offset
+        key = projected(observed, self.query if self.spec.symmetric else self.key)
         bias = pairs.terms(self.prior_strength if self.spec.n_priors else None)
         combine = self.combine if self.spec.similarity == "additive" else None
         if self.spec.nobody and nobody:
@@ -114,12 +116,12 @@ class Layer(torch.nn.Module):
         return nn.score_terms(query, key, self.spec.similarity, combine=combine, bias=bias)
 
     def mean(
-        self, looking: Tensor, shown: Tensor, bars: Tensor, pairs: PairTensors, value: Tensor | None = None
+        self, querying: Tensor, observed: Tensor, bars: Tensor, pairs: PairTensors, value: Tensor | None = None
     ) -> Tensor:
         """Return every head's weighted mean (B, H, n_focal, ...) of values, by default of what the peers show."""
-        value = shown if value is None else value
+        value = observed if value is None else value
         value = value if value.dim() == 4 else value[:, None]  # the same of all heads
-        scores = self.scores(looking, shown, pairs)
+        scores = self.scores(querying, observed, pairs)
         if self.spec.nobody:  # its information is zero
             value = F.pad(value, (0, 0, 0, 1))
         else:
@@ -207,7 +209,7 @@ class PeerModule(Layer):
         at = torch.as_tensor(heads, dtype=torch.int64, device=self.query.device)
         return self.with_parameters({name: each[at] for name, each in self.per_head().items()})
 
-    def beside(self, more: PeerModule) -> PeerModule:
+    def accompanying(self, more: PeerModule) -> PeerModule:
         """Return one module with the heads of both; what heads share is the second's."""
         theirs = more.per_head()
         return more.with_parameters({n: torch.cat([mine, theirs[n]]) for n, mine in self.per_head().items()})
@@ -225,38 +227,39 @@ class PeerModule(Layer):
         (B, n, n_inputs) where no layer comes before, else (B, H, n, width). Only characteristics enter, no outcome; earlier
         layers keep to the priors as the last one does.
         """
-        focal, peers = batch.focal, batch.peers
+        focal = batch.focal
+        peers = batch.peers
         own, pool = h_focal, h_pool = self.inputs(focal), self.inputs(peers)
         layers = self.layers()[:-1][:n_layers]
         if not layers:
             return own, pool
         among = PairTensors() if batch.pairs.among is None else batch.pairs.among
-        looking = replace(peers, identity=torch.full_like(peers.identity, NOBODY)) if among.copies else peers
+        querying = replace(peers, identity=torch.full_like(peers.identity, NOBODY)) if among.copies else peers
         own, pool = (rows[:, None].expand(-1, len(self.query), -1, -1) for rows in (own, pool))
-        alike = ((focal.identity, peers.identity), (focal.x, peers.x), (focal.codes, peers.codes))
-        same = not among.copies and all(torch.equal(mine, theirs) for mine, theirs in alike)
-        of_pool = barred(others(looking, peers), pool.dtype)
+        matching = ((focal.identity, peers.identity), (focal.x, peers.x), (focal.codes, peers.codes))
+        same = not among.copies and all(torch.equal(mine, theirs) for mine, theirs in matching)
+        of_pool = barred(others(querying, peers), pool.dtype)
         of_focal = of_pool if same else barred(others(focal, peers), pool.dtype)
         for layer in layers:
-            seen = layer.mean(h_pool, h_pool, of_pool, among)
-            h_own = seen if same else layer.mean(h_focal, h_pool, of_focal, batch.pairs)
+            prepared = layer.mean(h_pool, h_pool, of_pool, among)
+            h_own = prepared if same else layer.mean(h_focal, h_pool, of_focal, batch.pairs)
             h_focal = torch.cat([own, h_own], dim=-1)
-            h_pool = h_focal if same else torch.cat([pool, seen], dim=-1)
+            h_pool = h_focal if same else torch.cat([pool, prepared], dim=-1)
         return h_focal, h_pool
 
-    def information(self, shown: Tensor, peers: RowTensors) -> Tensor:
+    def information(self, observed: Tensor, peers: RowTensors) -> Tensor:
         """Return the information of the peers, (B, H, n_peers, K): ``V'x_j``, or slope times outcome."""
         if self.spec.values == "characteristics":
-            return projected(shown, self.value)
+            return projected(observed, self.value)
         return peers.outcomes[:, None] * self.value[:, None]
 
     def columns(self, batch: Batch) -> Tensor:
         """Return the columns in which each head's contribution is linear, (B, n_focal, H, width)."""
         if not len(self.query):
             return batch.y.new_zeros(*batch.y.shape[:2], 0, self.value.shape[1])
-        looking, shown = self.features(batch)
+        querying, observed = self.features(batch)
         value = batch.peers.outcomes if self.spec.values == "outcomes" else None
-        return self.mean(looking, shown, batch.bars, batch.pairs, value).transpose(1, 2)
+        return self.mean(querying, observed, batch.bars, batch.pairs, value).transpose(1, 2)
 
     # ------------------------------------------------------------------ prediction and weights
 
@@ -264,9 +267,9 @@ class PeerModule(Layer):
         """Return predictions (B, n_focal, K) and the contribution of every head (B, H, n_focal, K)."""
         heads = batch.focal.x.new_zeros(len(batch.focal.x), 0, batch.focal.x.shape[1], self.spec.n_outputs)
         if len(self.query):
-            looking, shown = self.features(batch)
-            value = self.information(shown, batch.peers)
-            heads = self.mean(looking, shown, batch.bars, batch.pairs, value)
+            querying, observed = self.features(batch)
+            value = self.information(observed, batch.peers)
+            heads = self.mean(querying, observed, batch.bars, batch.pairs, value)
         predicted = heads.sum(1)
         if self.spec.own == "linear":
             predicted = predicted + self.inputs(batch.focal) @ self.own_slope + self.intercept
@@ -274,11 +277,11 @@ class PeerModule(Layer):
 
     def weights(self, batch: Batch, n_layers: int | None = None) -> Tensor:
         """Return the weights of every head, (B, H, n_focal, n_peers): in the last layer, or in the one after so many layers."""
-        looking, shown = self.features(batch, n_layers)
+        querying, observed = self.features(batch, n_layers)
         last = n_layers is None or n_layers == len(self.before)
         layer = self if last else self.layers()[n_layers or 0]
         may = F.pad((admissible if last else others)(batch.focal, batch.peers), (0, 1), value=True)
-        scores = layer.scores(looking, shown, batch.pairs)
+        scores = layer.scores(querying, observed, batch.pairs)
         if not self.spec.nobody:
             return nn.attention_weights(mask=may[:, None, :, :-1], **scores)
         return nn.attention_weights(mask=may[:, None], **scores)[..., :-1]

@@ -96,7 +96,8 @@ NO_TERMS = PairTerms((), {})
 
 def network_relation(network: PeerNetwork, section: Section, rows: Any = slice(None)) -> np.ndarray:
     """Return a given network's weights for this section's pairs, over the largest weight; zeros before it starts."""
-    firms, peers = section.focal.label[rows], section.peers.label
+    firms = section.focal.label[rows]
+    peers = section.peers.label
     try:
         largest = network.edges(network_period(network, section.period))["weight"].abs().max()
     except NetworkStartsLater:
@@ -146,7 +147,8 @@ def read_priors(prior: Any, code_names: Sequence[str]) -> tuple[Prior, ...]:
             expect(len(code_names) == 1, "prior", 'one code in X for "only"', list(code_names), remedy)
             item = Prior(code_names[0], only=True)
         item = item if isinstance(item, Prior) else Prior(item)
-        named, kind = isinstance(item.source, str), type(item.source).__name__
+        named = isinstance(item.source, str)
+        kind = type(item.source).__name__
         expect(named or isinstance(item.source, PeerNetwork), "prior", "a code column or a PeerNetwork", kind)
         if item.exclude:
             continue

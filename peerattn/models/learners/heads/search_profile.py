@@ -50,22 +50,28 @@ class SearchProfile:
     characteristics: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, fitted: Heads, names: list[str], shown: Sequence[str], *, unit: float) -> SearchProfile:
+    def of(cls, fitted: Heads, names: list[str], observed: Sequence[str], *, unit: float) -> SearchProfile:
         """Return the profile of fitted heads; values are multiplied by ``unit``."""
-        matrices, key_terms, values, heads, shares = [], [], [], [], []
+        matrices = []
+        key_terms = []
+        values = []
+        heads = []
+        shares = []
         for k, (member, mix) in enumerate(zip(fitted.members, fitted.mix, strict=True)):
-            module, scaled = member.module(), member.spec.similarity == "scaled_dot_product"
+            module = member.module()
+            scaled = member.spec.similarity == "scaled_dot_product"
             keys = (module.query if member.spec.symmetric else module.key).mT
             keys = keys / np.sqrt(member.spec.d_head) if scaled else keys
             for head in range(member.spec.n_heads):
-                M, popularity = module.query[head] @ keys[head], module.offset[head, 0] @ keys[head]
+                M = module.query[head] @ keys[head]
+                popularity = module.offset[head, 0] @ keys[head]
                 matrices.append(pd.DataFrame(M.numpy(), index=names, columns=names))
                 key_terms.append(pd.Series(popularity.numpy(), index=names))
                 values.append(module.value[head].numpy().squeeze() * unit)
                 heads.append((k, head))
                 shares.append(member.share[head] * mix / sum(fitted.mix))
         return cls(
-            tuple(matrices), tuple(key_terms), tuple(values), tuple(heads), np.array(shares), tuple(shown)
+            tuple(matrices), tuple(key_terms), tuple(values), tuple(heads), np.array(shares), tuple(observed)
         )
 
     def named(self, at: int = 0) -> pd.DataFrame:

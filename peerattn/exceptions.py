@@ -82,7 +82,7 @@ def warn_user(message: Warning | str) -> None:
     inside = True
     while frame.f_back:
         name = frame.f_globals.get("__name__", "")
-        # a decorator made by contextlib comes between the caller and the decorated function
+        # contextlib's decorators come between the caller and the decorated function
         ours = name.split(".")[0] == __package__ or (inside and name == "contextlib")
         inside = ours
         frame = frame.f_back
@@ -126,12 +126,6 @@ def did_you_mean(name: object, options: Iterable[object], n: int = 3) -> str:
     if not near:
         return ""
     return f" Near matches: {', '.join(repr(lowered[low]) for low in near)}."
-
-
-def refuse(wrong: object, message: str) -> None:
-    """Raise an InputError with this message where something is wrong."""
-    if wrong:
-        raise InputError(message)
 
 
 def expect(holds: bool, name: str, what: str, got: object, remedy: str = "") -> None:
@@ -233,9 +227,6 @@ def checked(door: Door) -> Door:
     a mapping, a function or a class of this package; what arrays and frames hold is checked where they are read. A number of
     draws, processes and the like (``n_...``) is at least 1 (0 where that is the default) and at most a million, a level or
     share between 0 and 1.
-
-    Neither scikit-learn's ``validate_params`` (a second list of types beside the annotations) nor pydantic's ``validate_call``
-    (converts and copies frames, and raises errors of its own) does this.
     """
     if isinstance(door, type):
         for name, value in list(vars(door).items()):

@@ -101,7 +101,7 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
         if panel.outcomes is None:
             raise InputError("y: pass outcomes, or a Panel that holds them.")
         self.residuals_ = self._calibrated(panel)
-        calls = self.residuals_.groupby("shown")
+        calls = self.residuals_.groupby("observed")
         self.margins_ = pd.DataFrame({observed: _margins(rows, self.level) for observed, rows in calls})
         self.estimator_ = self._fitted(panel)
         return self

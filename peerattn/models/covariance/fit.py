@@ -11,15 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from peerattn.models.covariance.covariance import (
-    Covariance,
-    Features,
-    Parameters,
-    features,
-    inverse,
-    noise,
-    shared,
-)
+from peerattn.models.covariance.covariance import Covariance, features
+from peerattn.models.covariance.kernel import Features, Parameters, inverse, noise, shared
 from peerattn.models.own.bounds import Bounds
 from peerattn.models.own.history import History
 from peerattn.models.pools import NOBODY, Section

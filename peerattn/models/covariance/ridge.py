@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from peerattn.models.covariance.covariance import SLOPES, Covariance, with_outcomes
+from peerattn.models.covariance.covariance import Covariance, with_outcomes
 from peerattn.models.covariance.fit import start_parameters
+from peerattn.models.covariance.kernel import SLOPES
 from peerattn.models.own.bounds import Bounds
 from peerattn.models.own.shape import with_levels
 from peerattn.models.pools import Section

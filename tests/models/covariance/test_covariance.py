@@ -9,9 +9,10 @@ import torch
 
 from peerattn.models import CrossSectionalRidge, PeerAttentionRegressor
 from peerattn.models.attention.stack import Stage
-from peerattn.models.covariance import covariance, fit
-from peerattn.models.covariance.covariance import features, inverse, noise, ranked, shared
+from peerattn.models.covariance import covariance, fit, kernel
+from peerattn.models.covariance.covariance import features
 from peerattn.models.covariance.fit import fit_covariance
+from peerattn.models.covariance.kernel import inverse, noise, ranked, shared
 from peerattn.models.covariance.ridge import fit_ridge_covariance
 from peerattn.models.own.history import History
 from peerattn.models.pools import NOBODY, Rows, Section, identities
@@ -142,7 +143,7 @@ def test_the_covariance_is_that_of_its_equation(past):
     firms = covariance.Features(draw(1, n, p), draw(1, n, p), codes, draw(1, n, L) if past else none,
                                 draw(1, 1, L) if past else none[:, :1])  # fmt: skip
     theta = {name: draw(*v.shape) / 2 for name, v in fit.start_parameters(p, c, past).items()}
-    v = {name: (z if name in covariance.SLOPES else z.exp()).numpy() for name, z in theta.items()}
+    v = {name: (z if name in kernel.SLOPES else z.exp()).numpy() for name, z in theta.items()}
     x, z, h, s = (each[0].numpy() for each in (firms.x, firms.z, firms.past, firms.strength))
     A, volatility = v["low_rank"], np.exp(4 * np.tanh(x @ v["scale"] / 4))
     expected = np.zeros((n, n))
@@ -189,7 +190,7 @@ def test_the_ridge_is_solved_by_its_columns(alpha):
     none = x[..., :0]
     firms = covariance.Features(x.clamp(-1, 1), x, codes, none, none[:, :1])
     parameters = {
-        name: torch.full(v.shape, 0.0 if name in covariance.SLOPES else -60.0, dtype=wide)
+        name: torch.full(v.shape, 0.0 if name in kernel.SLOPES else -60.0, dtype=wide)
         for name, v in fit.start_parameters(3, 2, past=False).items()
     }
     parameters |= {name: torch.full_like(parameters[name], -np.log(alpha)) for name in ("slope", "level")}
@@ -210,7 +211,7 @@ def test_pairs_of_one_code_are_those_of_brute_force(n, m, c):
     ours, theirs = (torch.randint(0, 3, (2, k, c), generator=generator) for k in (n, m))
     x = [torch.zeros(2, k, 1) for k in (n, m)]
     a, b = (covariance.Features(z, z, codes, z, z[:, :1]) for z, codes in zip(x, (ours, theirs)))
-    code, place = covariance._same_code(a, b)
+    code, place = kernel._same_code(a, b)
     found = set(zip(code.tolist(), place.tolist(), strict=True))
     assert len(found) == len(code)
     assert found == {

@@ -246,7 +246,8 @@ class AttentionForecaster(BesideLine, WindowedEstimator):
             return torch.cat(list(self._held_losses(module.eval(), validation))).double().cpu().numpy()
 
         self._keep(module)
-        start, without = self.state_, held_losses()
+        start = self.state_
+        without = held_losses()
         options = {"validate": lambda: float(held_losses().mean())}
         super()._learn(module, train, generator, validate_every=max(1, self.max_steps // 12), **options)
         self.gain_, self.gain_error_ = gain_in_blocks(without, held_losses(), len(validation) // self.horizon)
@@ -329,7 +330,8 @@ class AttentionForecaster(BesideLine, WindowedEstimator):
 
     def _forecast(self, scaled: np.ndarray) -> np.ndarray:
         """Return forecasts (n, H, columns) of all windows of standardised rows, in the units of the series."""
-        module, windows = self._module().double(), windows_of(scaled, self.lookback)
+        module = self._module().double()
+        windows = windows_of(scaled, self.lookback)
         found = self._in_parts(lambda part: module(self._tensor(part)), windows)
         return found.transpose(0, 2, 1) * self.scale_ + self.mean_
 

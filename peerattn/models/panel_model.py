@@ -16,7 +16,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError, UnknownArgument, check_kinds, did_you_mean
-from peerattn.models.by_period import periods_of, stored_call, told_once, training_panel, write_frame, written
+from peerattn.models.by_period import periods_of, stored_call, training_panel, warn_once, write_frame, written
 from peerattn.models.learned import rows_of, warn_of_shared_periods
 from peerattn.panel.gate import check_panel
 from peerattn.panel.panel import Panel
@@ -149,7 +149,7 @@ class PanelModel(Saved, BaseEstimator):
         for panel, observed in periods_of(self, X, outcomes):
             yield self._gate_call(panel, observed, **options)
 
-    @told_once()
+    @warn_once()
     def _predict_periods(self, X: Any, outcomes: Any = None, **options: Any) -> np.ndarray:
         """Return the predictions of all periods of a panel in files, in the order of the files' rows."""
         stored = stored_call(self, X, outcomes)

@@ -81,7 +81,7 @@ class StoredPanel:
                 if run.stop == readers[run.file].rows:
                     del readers[run.file]
             frame = frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
-            panel = as_panel(frame, outcome=self.outcome, characteristics=taken, codes=codes, **self.options)
+            panel = as_panel(frame, outcome=self.outcome, characteristics=used, codes=codes, **self.options)
             yield replace(panel, index=panel.X.index, choice=self.choice)
 
     @property

@@ -170,4 +170,4 @@ def test_periods_of_another_kind_than_those_of_fit_are_refused(asked, known, ref
     with (
         pytest.raises(InputError, match="cannot be compared with those of fit") if refused else nullcontext()
     ):
-        refuse_incomparable(pd.Index(asked), pd.Index(known))
+        check_comparable(pd.Index(asked), pd.Index(known))

@@ -79,7 +79,7 @@ def test_the_prediction_is_the_equation(everything):
         part, base = stack.fitted.get(name), steps[-1]
         if group == "common":
             return (
-                taken_back(*steps[1:3], np.zeros(len(ols), int)) if part is None else part.predict([told])[0]
+                reversal_within(*steps[1:3], np.zeros(len(ols), int)) if part is None else part.predict([told])[0]
             )
         return part.predict([told if of == ADDED else seen])[0] - (ols if of == ADDED else base)
 
@@ -91,8 +91,8 @@ def test_the_prediction_is_the_equation(everything):
             )
             np.testing.assert_allclose(stack.left([seen])[0].peers.y, told.peers.y, atol=1e-10)
         stage = stack.stages[group]
-        steps.append(steps[-1] + sum(stage.weights[c] * difference(group, *c) for c in stage.entered()))
-    assert {group for group in GROUPS if any(of == ADDED for _, of in stack.stages[group].entered())} >= {
+        steps.append(steps[-1] + sum(stage.weights[c] * difference(group, *c) for c in stage.selected()))
+    assert {group for group in GROUPS if any(of == ADDED for _, of in stack.stages[group].selected())} >= {
         "history",
         "peers",
     }

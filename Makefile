@@ -23,7 +23,7 @@ COMPARE := OMP_NUM_THREADS=1 .venv/bin/python -m peerattn compare
 report: $(STAMP)
 	@mkdir -p report; \
 	$(COMPARE) --dataset simulated --test-periods 20 --refit-every 20 --out report/simulated >report/simulated.txt 2>&1 & \
-	$(COMPARE) --dataset russell --task explain --models industry,kernel,cross_sectional_ridge,attention \
+	$(COMPARE) --dataset russell --task nowcast --models industry,kernel,cross_sectional_ridge,attention \
 	  --test-periods 2 --refit-every 2 --group-by sector --out report/russell; russell=$$?; \
 	wait $$!; simulated=$$?; echo; cat report/simulated.txt; \
 	echo; echo "your own file: .venv/bin/peerattn describe FILE"; exit $$((russell + simulated))

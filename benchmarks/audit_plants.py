@@ -6,7 +6,7 @@ python benchmarks/audit_plants.py [--log plants.jsonl] [--only NAME]
 and machine learning make most often, such as a target encoding of the whole sample, a merge that is one period off, a peer mean with
 the own outcome in it, folds of rows. Four more passed an earlier audit. A recipe takes a panel (X, y) and returns what differs from
 an honest audit of least squares: the frame with the leak in it, a model, a splitter, or a dictionary of arguments; where its name
-ends in "explain", so does the task. A plant counts as found where the audit refutes a claim or refuses with the package's own error.
+ends in "nowcast", so does the task. A plant counts as found where the audit refutes a claim or refuses with the package's own error.
 """
 
 # ruff: noqa: D101, D102, D103, E501
@@ -423,7 +423,7 @@ def networks_so_far(X, y):
 
 
 def learned_on_all(X, y):
-    attention = PeerAttentionRegressor(task="explain", codes=("industry",), random_state=0).fit(X, y)
+    attention = PeerAttentionRegressor(task="nowcast", codes=("industry",), random_state=0).fit(X, y)
     return attention.peer_network(X, outcomes=y).positive()
 
 
@@ -530,7 +530,7 @@ def run(source: str, name: str, recipe: Recipe) -> Row:
         made = {part: made}
     case = {"model": make_model("ols"), "X": X.copy(), "y": y.copy(), "cv": walk} | made
     case["codes"] = tuple(case["X"].select_dtypes("string"))
-    case |= {"task": "explain"} if name.endswith("explain") else {}
+    case |= {"task": "nowcast"} if name.endswith("nowcast") else {}
     try:
         found = audit(*[case.pop(part) for part in ("model", "X", "y", "cv")], **case)
         alarm, said = not found.passed, ", ".join(found.refuted)

@@ -54,7 +54,7 @@ def years(X: pd.DataFrame, span: tuple[str, str]) -> np.ndarray:
 
 def attention(**options: object) -> PeerAttentionRegressor:
     """Return an attention model that is shown the peers' outcomes, otherwise at its defaults."""
-    return PeerAttentionRegressor(task="explain", random_state=0, **options)  # type: ignore[arg-type]
+    return PeerAttentionRegressor(task="nowcast", random_state=0, **options)  # type: ignore[arg-type]
 
 
 MODELS: dict[str, tuple[Callable[[], PeerModel], list[str]]] = {

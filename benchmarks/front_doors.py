@@ -96,7 +96,7 @@ def right_ones(folder: Path) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]
         "peerattn.load": {"path": folder / "ridge.model"},
         "peerattn.read_panel": columns,
         "peerattn.ladder": {"rungs": models},
-        "peerattn.explain_score": {"estimator": kernel, "X": numbers},
+        "peerattn.nowcast_score": {"estimator": kernel, "X": numbers},
         "peerattn.panel.from_formula": {"codes": ()},
         "peerattn.panel.scan_panel": columns | {"source": folder / "panel.parquet"},
         "peerattn.panel.find_firm": {"label": firm},

@@ -251,7 +251,7 @@ def model(rng: Rng) -> Any:
         lambda: peerattn.models.make_model(str(rng.choice(["ols", "ridge", "elastic_net", "neighbors"]))),
         lambda: peerattn.models.make_model("industry_characteristics", industry="sic"),
         lambda: peerattn.PeerAttentionRegressor(
-            task=str(rng.choice(["forecast", "explain"])), n_heads=int(rng.integers(0, 2)), random_state=0,
+            task=str(rng.choice(["forecast", "nowcast"])), n_heads=int(rng.integers(0, 2)), random_state=0,
             scale=rng.choice(["standard", "rank", None]),
             similarity=str(rng.choice(["scaled_dot_product", "gaussian", "symmetric"])),
         ),

@@ -101,7 +101,7 @@ def boosting() -> HistGradientBoostingRegressor:
 def controls(task: str, code: str | None) -> dict[str, Any]:
     """Return the controls of the same information."""
     found: dict[str, Any] = {"OLS": make_model("ols"), "gradient boosting": boosting()}
-    if task == "explain":
+    if task == "nowcast":
         found |= {
             "cross-sectional ridge": CrossSectionalRidge(),
             "mean of all others": IndustryPeerRegressor(),
@@ -119,7 +119,7 @@ def mse(model: Any, X: pd.DataFrame, y: pd.Series, train: np.ndarray, task: str)
         predicted = pd.Series(
             model.fit(X[train & known], y[train & known]).predict(X[~train]), index=X[~train].index
         )
-    elif task == "explain" and getattr(model, "reads_outcomes", False):
+    elif task == "nowcast" and getattr(model, "reads_outcomes", False):
         predicted = model.fit(X[train], y[train]).predict(X[~train], outcomes=y[~train])
     else:
         predicted = model.fit(X[train & known], y[train & known]).predict(X[~train])
@@ -139,7 +139,7 @@ def panels(tasks: list[Task], seeds: int) -> list[dict[str, str | float]]:
     """Return one row for each outcome, task and seed: the error over that of the best control."""
     rows: list[dict[str, str | float]] = []
     for task in tasks:
-        for kind in ("forecast", "explain"):
+        for kind in ("forecast", "nowcast"):
             X, y, train = task.load()
 
             def of_controls(
@@ -174,7 +174,7 @@ def times() -> list[dict[str, str | float]]:
     """Return CPU seconds of a default fit beside gradient boosting, in one run."""
     rows: list[dict[str, str | float]] = []
     for n, T, p in ((50, 20, 5), (100, 100, 10), (300, 60, 8), (2500, 100, 12)):
-        for kind in ("forecast", "explain"):
+        for kind in ("forecast", "nowcast"):
 
             def run(n: int = n, T: int = T, p: int = p, kind: str = kind) -> dict[str, Any]:
                 rng = np.random.default_rng(0)

@@ -126,7 +126,7 @@ def verdicts(names: list[str], panels: int) -> None:
     for name in names:
         found = []
         for k in range(panels):
-            task = "forecast" if name == NETWORK or k % 2 == 0 else "explain"
+            task = "forecast" if name == NETWORK or k % 2 == 0 else "nowcast"
             path = RESULTS / "nulls" / f"verdict-{name}-{task}-{k}.json"
             found.append(stored(path, partial(verdict, name, task, k)))
         answers = [str(f["answer"]) for f in found]
@@ -152,7 +152,7 @@ def main() -> None:
         return verdicts([*asked.only, NETWORK], asked.panels)
     rows: list[dict[str, str | float]] = []
     for name in asked.only:
-        for task in ("forecast", "explain"):
+        for task in ("forecast", "nowcast"):
             found = [
                 stored(RESULTS / "nulls" / f"{name}-{task}-{k}.json", partial(entered, name, task, k))
                 for k in range(asked.panels)

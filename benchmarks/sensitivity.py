@@ -86,7 +86,7 @@ def spillovers() -> Data:
 PANELS: dict[str, tuple[Callable[[], Data], str]] = {
     "simulated": (simulated, "forecast"),
     "wages": (wages, "forecast"),
-    "log q": (spillovers, "explain"),
+    "log q": (spillovers, "nowcast"),
 }
 
 
@@ -94,7 +94,7 @@ def error(data: Data, task: str, **options: Any) -> float:
     """Return the mean squared error of the held-out periods."""
     X, y, train = data
     model = PeerAttentionRegressor(task=task, random_state=0, **options).fit(X[train], y[train])
-    shown = {"outcomes": y[~train]} if task == "explain" else {}
+    shown = {"outcomes": y[~train]} if task == "nowcast" else {}
     return float(((y[~train] - np.asarray(model.predict(X[~train], **shown))) ** 2).mean())
 
 

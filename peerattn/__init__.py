@@ -1,9 +1,9 @@
 """peerattn: cross-sectional attention for panels of firms.
 
-Whom does each firm look to, and does it help to predict? Here is what a researcher with a panel needs first; the rest is one
-level down: ``peerattn.models``, ``peerattn.evaluation``, ``peerattn.network``, ``peerattn.panel``, ``peerattn.datasets``, and
-``peerattn.sequence`` for language, images, graphs and time series. Everything is loaded when first used, so that
-``import peerattn`` costs next to nothing.
+Which peers does each firm attend to, and do they improve prediction? Here is what a researcher with a panel needs
+first; the rest is one level down: ``peerattn.models``, ``peerattn.evaluation``, ``peerattn.network``, ``peerattn.panel``,
+``peerattn.datasets``, and ``peerattn.sequence`` for language, images, graphs and time series. Everything is loaded when
+first used, so that ``import peerattn`` costs next to nothing.
 
 Examples
 --------
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from peerattn.datasets import load_grunfeld, load_multiples, load_russell, simulate_panel
-    from peerattn.evaluation import NewFirms, WalkForward, audit, describe_panel, explain_score
+    from peerattn.evaluation import NewFirms, WalkForward, audit, describe_panel, nowcast_score
     from peerattn.evaluation.compare import compare
     from peerattn.evaluation.ladder import ladder
     from peerattn.exceptions import InputError
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         PeerAttentionRegressor,
         PrecomputedPeerRegressor,
         Reference,
+        StackedPeerRegressor,
     )
     from peerattn.network import PeerNetwork
     from peerattn.panel import read_panel
@@ -49,11 +50,12 @@ def _homes(names: dict[str, str]) -> dict[str, str]:
 
 _HOMES = _homes({
     "peerattn.datasets": "load_grunfeld load_multiples load_russell simulate_panel",
-    "peerattn.evaluation": "NewFirms WalkForward audit compare describe_panel explain_score ladder",
+    "peerattn.evaluation": "NewFirms WalkForward audit compare describe_panel nowcast_score ladder",
     "peerattn.exceptions": "InputError",
     "peerattn.models": (
         "CovariancePeerRegressor CrossSectionalRidge IndustryPeerRegressor LinearInMeansRegressor "
-        "NadarayaWatsonRegressor PeerAttentionClassifier PeerAttentionRegressor PrecomputedPeerRegressor Reference"
+        "NadarayaWatsonRegressor PeerAttentionClassifier PeerAttentionRegressor PrecomputedPeerRegressor Reference "
+        "StackedPeerRegressor"
     ),
     "peerattn.network": "PeerNetwork",
     "peerattn.panel": "read_panel",

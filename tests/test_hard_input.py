@@ -50,7 +50,7 @@ def test_what_ten_thousand_cases_found(tmp_path):
         PeerAttentionRegressor(task=np.array([1.0, 2.0])).fit(X, y)
     for option, value in (("loss", np.array([1.0, 2.0])), ("kappa", np.array([1.0, 2.0])), ("codes", True)):
         with pytest.raises(InputError, match=f"^{option}: expected a .*, got"):
-            PeerAttentionRegressor(**{"task": "explain", option: value}).fit(X, y)
+            PeerAttentionRegressor(**{"task": "nowcast", option: value}).fit(X, y)
     with pytest.raises(InputError, match="bandwidth must be at least 1e-60, got 1e-300"):
         NadarayaWatsonRegressor(bandwidth=1e-300).fit(X, y)
     backwards = pd.CategoricalDtype([2002, 2001], ordered=True)

@@ -51,10 +51,10 @@ def fits(X, y):
     """Yield fits by name; parts that are judged find nothing, and are soon given up."""
     noise = y.sample(frac=1, random_state=0).set_axis(y.index)
     yield "searched", PeerAttentionRegressor(**FEW), noise
-    yield "covariance", PeerAttentionRegressor(task="explain", **FEW), noise
+    yield "covariance", PeerAttentionRegressor(task="nowcast", **FEW), noise
     yield "quantile", PeerAttentionRegressor(loss=0.8, **JOINT), y
     yield "classes", PeerAttentionClassifier(**JOINT), y > 0
-    yield "outcomes", PeerAttentionRegressor(task="explain", **JOINT), y
+    yield "outcomes", PeerAttentionRegressor(task="nowcast", **JOINT), y
 
 
 def fitted(name, model, X, y, **options):

@@ -116,7 +116,7 @@ noise = np.random.default_rng(0).normal(size=len(X_private))
 y_private = X_private[names].sum(axis=1) + (2 * peer_term / peer_term.std() + noise).reindex(X_private.index)
 
 progression = models_for("forecast", industry="industry", cross=True)
-del progression["Stacked attention"]  # page 12
+del progression["Attention of two layers"]  # page 12
 for name in ("Cross-attention", "Softmax attention"):
     progression[name].set_params(n_heads=1, d_head=2)  # quick; the default allows two heads
 steps = ladder(

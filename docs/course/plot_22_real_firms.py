@@ -61,10 +61,10 @@ fixed = {
 predicted = {
     name: model.fit(X[train], y[train]).predict(X[later], outcomes=shown) for name, model in fixed.items()
 }
-cross = PeerAttentionRegressor(attention="cross", task="explain", random_state=0)
+cross = PeerAttentionRegressor(attention="cross", task="nowcast", random_state=0)
 cross.fit(X[train], y[train], reference=universe[0])
 predicted["Cross-attention"] = cross.predict(X[later], reference=universe[1])
-attention = PeerAttentionRegressor(task="explain", random_state=0).fit(X[train], y[train])
+attention = PeerAttentionRegressor(task="nowcast", random_state=0).fit(X[train], y[train])
 predicted["Self-attention"] = attention.predict(X[later], outcomes=shown)
 
 coded = X.assign(sector=X["sector"].cat.codes, sub_industry=X["sub_industry"].cat.codes)
@@ -152,7 +152,7 @@ print(cross.evidence_[["factor", "t", "gain", "entered"]].round(2).to_string())
 # first one, in scores per standard deviation of each (codes are left out). A row is what the private firm has, a column what it
 # then looks for among the listed.
 
-unjudged = PeerAttentionRegressor(attention="cross", task="explain", kappa=None, random_state=0)
+unjudged = PeerAttentionRegressor(attention="cross", task="nowcast", kappa=None, random_state=0)
 unjudged.fit(X[train], y[train], reference=universe[0])
 ratios = list(X.columns[:6])
 profile = unjudged.search_profile().matrices[0].loc[ratios, ratios]
@@ -184,6 +184,6 @@ for name in ("AAPL", "AMZN", "BA", "SBUX", "DE"):
 # Sector and sub-industry do not matter for whom the learned rule looks to: it looks to large firms that earn well, in any
 # industry. That is what a list of peers by code misses, and why the kernel of page 2 was already ahead of it.
 #
-# The same on a panel of your own, with tests and without a line of this page: ``compare(..., task="explain",
+# The same on a panel of your own, with tests and without a line of this page: ``compare(..., task="nowcast",
 # reference=..., cv=NewFirms(...))``; :doc:`/how-to/valuation` has the whole question.
 assert table.loc["Cross-attention", "private"] < table.loc["Sector median", "private"] - 5

@@ -106,7 +106,7 @@ class SavedModel:
 
     def observed(self, outcomes: Any) -> dict[str, Any]:
         """Return the outcomes of peers (or the name of their column) as an argument, where the model is shown them."""
-        if self.task != "explain" or not is_peer_model(self.model):
+        if self.task != "nowcast" or not is_peer_model(self.model):
             return {}
         none = isinstance(outcomes, pd.Series) and not outcomes.notna().any()
         needs = f"PANEL: the model predicts {self.outcome!r} from its peers' values, and"

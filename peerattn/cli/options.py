@@ -1,6 +1,7 @@
 """The options of the commands: each is written once, as a field of a group that the commands inherit.
 
-The docstring of a class describes its fields, and is what ``--help`` shows: after the colon stands the placeholder of the value.
+The docstring of a class describes its fields, and is what ``--help`` shows: after the colon stands the placeholder of the
+value.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from peerattn.exceptions import InputError, checked
 Dataset = Literal["grunfeld", "multiples", "russell", "simulated"]
 #: Files whose columns are known.
 PresetName = Literal["crsp_compustat", "jensen_kelly_pedersen", "open_source_asset_pricing", "gu_kelly_xiu"]
-Task = Literal["forecast", "explain"]
+Task = Literal["forecast", "nowcast"]
 Window = Literal["expanding", "rolling"]
 Truth = Literal["directed", "symmetric", "industry"]
 
@@ -142,17 +143,17 @@ class CompareOptions(SplitOptions):
     ----------
     models : A,B,...
         Of industry, industry_shrunk, industry_median, kernel, cross_sectional_ridge, covariance, cross_attention, attention,
-        stacked_attention; zero, mean, firm_mean, last_value, ols, ridge, elastic_net, fama_macbeth, boosting, neighbors,
-        industry_characteristics. To run one twice, give the second a name of your own: linear=attention, with --set
-        linear.similarity=linear. OLS, boosting and means always run. [default: industry (if given), kernel, cross_attention
-        (with --reference), attention; to explain, industry_median, too]
+        two_layer_attention, stack; zero, mean, firm_mean, last_value, ols, ridge, elastic_net, fama_macbeth, boosting,
+        neighbors, industry_characteristics. To run one twice, give the second a name of your own: symmetric=attention, with
+        --set symmetric.similarity=symmetric. OLS, boosting and means always run. [default: industry (if given), kernel,
+        cross_attention (with --reference), attention, stack; in a nowcast industry_median, too]
     baseline : NAME
         Tested against: a name in the table. [default: the first]
     task
-        forecast: no outcome of the period is used. explain: those of the peers are, never the firm's own. [default:
+        forecast: no outcome of the period is used. nowcast: those of the other firms are, never the own one. [default:
         forecast]
     reference : FILE
-        The firms that answer in cross-attention: columns as in PANEL, the outcome to explain.
+        The candidate peers of cross-attention: columns as in PANEL, with the outcome for a nowcast.
     new_firms : N
         Test on firms never learned from as well: firms are dealt into N groups, each predicted by models fitted on the
         others.
@@ -207,10 +208,10 @@ class ModelOptions(Settings):
     ----------
     model : NAME
         Of industry, industry_shrunk, industry_median, kernel, cross_sectional_ridge, covariance, cross_attention, attention,
-        stacked_attention; zero, mean, firm_mean, last_value, ols, ridge, elastic_net, fama_macbeth, boosting, neighbors,
-        industry_characteristics.
+        two_layer_attention, stack; zero, mean, firm_mean, last_value, ols, ridge, elastic_net, fama_macbeth, boosting,
+        neighbors, industry_characteristics.
     task
-        forecast: no outcome of the period is used. explain: those of the peers are, never the firm's own. [default:
+        forecast: no outcome of the period is used. nowcast: those of the other firms are, never the own one. [default:
         forecast]
     """
 

@@ -22,7 +22,7 @@ from peerattn.panel.columns import check_known
 from peerattn.panel.files import KINDS
 from peerattn.processes import joined, share
 
-DEFAULT_MODELS = ("industry", "kernel", "cross_attention", "attention", "industry_median")
+DEFAULT_MODELS = ("industry", "kernel", "cross_attention", "attention", "stack", "industry_median")
 MOST_FITS = 3
 _COLUMNS = ("firm", "period", "outcome", "industry", "characteristics", "codes", "known_at")
 
@@ -85,7 +85,7 @@ def take_reference(options: CompareOptions, panel: Panel, task: str) -> Referenc
         return None
     labels = {options.firm or "firm": "firm", options.period or "period": "period"}
     frame = flat_frame(options.reference).rename(columns=labels)
-    outcome = panel.outcome if task == "explain" else None
+    outcome = panel.outcome if task == "nowcast" else None
     check_known("--reference", ["firm", *panel.columns, *([outcome] if outcome else [])], frame.columns)
     if "period" in frame and isinstance(panel.period, pd.DatetimeIndex):  # of a CSV file they are text
         frame["period"] = pd.to_datetime(frame["period"])
@@ -130,7 +130,7 @@ def take_models(
     """
     if wanted is None:
         has = panel.industry is not None
-        fits = {"industry": has, "industry_median": has and task == "explain", "cross_attention": reference}
+        fits = {"industry": has, "industry_median": has and task == "nowcast", "cross_attention": reference}
         wanted = [name for name in DEFAULT_MODELS if fits.get(name, True)]
     ready = {called(entry): entry.rpartition("=")[2].strip() for entry in wanted}
     twice = f"--models: {', '.join(wanted)} has a name twice; give one of yours, such as linear=attention."

@@ -21,7 +21,7 @@ def load_multiples(outcome: Multiple = "log_pb") -> Panel:
 
     .. math:: y_{it} = \log(P_{it} / B_{it}),
 
-    to be explained by fundamentals and by the multiples of comparable firms in the same quarter (``task="explain"``).
+    to be explained by fundamentals and by the multiples of comparable firms in the same quarter (``task="nowcast"``).
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ def load_russell(outcome: Outcome = "ebit_ta") -> Panel:
     """Load 500 large US firms outside finance, fiscal years 2013 to 2016.
 
     ``ebit_ta[i, t] = EBIT[i, t] / total assets[i, t]``: the profitability of firm i in the row's own year, to be explained
-    by its characteristics and by the firms that resemble it (``task="explain"``).
+    by its characteristics and by the firms that resemble it (``task="nowcast"``).
 
     Parameters
     ----------

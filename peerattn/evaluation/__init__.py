@@ -17,7 +17,7 @@ from peerattn.evaluation.leak_audit.checks import AuditLine
 from peerattn.evaluation.leak_audit.runner import Audit, audit
 from peerattn.evaluation.measures.groups import scores_by
 from peerattn.evaluation.measures.information import InformationCoefficient, ic, rank_ic
-from peerattn.evaluation.measures.metrics import explain_score, mae, r2_out_of_sample, r2_within_period, rmse
+from peerattn.evaluation.measures.metrics import mae, nowcast_score, r2_out_of_sample, r2_within_period, rmse
 from peerattn.evaluation.measures.portfolios import QuantilePortfolios, quantile_portfolios
 from peerattn.evaluation.measures.pricing import pricing_errors
 from peerattn.evaluation.measures.valuation import median_ape, percentage_errors, share_near
@@ -30,7 +30,7 @@ from peerattn.evaluation.splits.walk_forward import Fold, NewFirms, ShortPanelWa
 __all__ = [
     "audit", "Audit", "AuditLine", "bootstrap_network", "Calibration", "calibration", "Claims", "compare",
     "Comparison", "Comparisons", "ConfidenceSet",
-    "describe_panel", "diebold_mariano", "DieboldMariano", "explain_score", "Failure", "fama_macbeth",
+    "describe_panel", "diebold_mariano", "DieboldMariano", "nowcast_score", "Failure", "fama_macbeth",
     "FamaMacBethSlope", "Fold", "ForecastTest", "Gain", "gain_by", "gain_by_firm", "head_importance", "ic",
     "influence", "Influence", "InformationCoefficient", "IntervalRegressor", "ladder", "mae",
     "marginal_effects", "MarginalEffects", "median_ape", "model_confidence_set", "ModelNote",

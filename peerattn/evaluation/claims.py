@@ -180,7 +180,7 @@ def _answer(compared: Compared, gain: Gain, peers: list[str], found: Any) -> tup
     if not peers:
         return (UNJUDGED, unjudged[0], None) if unjudged else (NO, "empty", None)
     there = {m.step for m in compared.models}
-    needed = [HISTORY, COMMON][: 1 + (compared.task == "explain")]
+    needed = [HISTORY, COMMON][: 1 + (compared.task == "nowcast")]
     if compared.failures and (lacking := [step for step in needed if step not in there]):
         return UNJUDGED, f"the control that reads {lacking[0]} failed", None
     both = compared.predictions[[gain.model, gain.against]].to_numpy()

@@ -99,8 +99,8 @@ def compare(
         By default ``WalkForward()``: the last third of the periods, refitted each period.
     baseline : str, optional
         The model that the others are tested against; by default the first one.
-    task : {"forecast", "explain"}, default "forecast"
-        ``"forecast"``: no outcome of the target period is used. ``"explain"``: peer models are shown the
+    task : {"forecast", "nowcast"}, default "forecast"
+        ``"forecast"``: no outcome of the target period is used. ``"nowcast"``: peer models are shown the
         outcomes of each firm's peers in the same period, never its own; plain regressors are controls that
         see none, and the means of all other firms and of those of the industry are added as controls for the level of the period.
     outcome : str or list of str, optional
@@ -116,7 +116,7 @@ def compare(
     industry : str, optional
         A code column, counted among the codes.
     reference : Reference, frame, or pair (X_ref, y_ref), optional
-        The firms that answer, for models with ``attention="cross"``; with outcomes only to explain.
+        The candidate peers of models with ``attention="cross"``; with outcomes only for a nowcast.
     groups : sequence of str
         Columns that the report scores models by, besides year and codes: numbers, in fifths of each
         period.

@@ -82,7 +82,7 @@ class Compared:
     baseline : str
         The model the others are tested against.
     task : str
-        "forecast" or "explain".
+        "forecast" or "nowcast".
     outcome : str
         Name of the outcome.
     horizon : int
@@ -150,7 +150,7 @@ class Compared:
 
         A mean of all other firms of the period differs between firms only by the own outcome that it lacks.
         """
-        return [m.name for m in self.models if self.task != "explain" or not m.averages_others]
+        return [m.name for m in self.models if self.task != "nowcast" or not m.averages_others]
 
     def note(self, name: str) -> ModelNote:
         """Return what is known of a model."""

@@ -1,4 +1,4 @@
-"""The ladder: fixed peers, kernel, linear attention, cross-, self- and stacked attention, beside what needs no peers."""
+"""The ladder: fixed peers, kernel, linear attention, cross- and self-attention, beside controls without peers."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ KERNEL = "Kernel"
 RIDGE = "Linear attention (ridge)"
 CROSS = "Cross-attention"
 SOFTMAX = "Softmax attention"
-STACKED = "Stacked attention"
+STACKED = "Attention of two layers"
 
 
 @checked
@@ -30,36 +30,36 @@ def ladder(
     random_state: int = 0,
     **options: Any,
 ) -> Comparison:
-    r"""Compare the rungs from fixed peers to stacked attention.
+    r"""Compare the models from fixed peers to attention of two layers.
 
     .. math:: \text{industry mean} \to \text{kernel} \to \text{linear attention}
-              \;[\to \text{cross-attention}] \to \text{softmax attention} \to \text{stacked attention}
+              \;[\to \text{cross-attention}] \to \text{softmax attention} \to \text{attention of two layers}
 
-    Cross-attention, which searches a separate universe, takes part where ``reference`` is given. Rungs are not nested, so that
-    the steps are not tested against each other: where predictability comes from is in the decomposition of the comparison.
+    Cross-attention, which searches a separate universe, takes part where ``reference`` is given. The models are not nested, so
+    that the steps are not tested against each other: where predictability comes from is in the decomposition of the comparison.
 
     Parameters
     ----------
     X, y
         As in :func:`peerattn.compare`.
     industry : str, optional
-        Code column of the industry mean; without it that rung is the mean of all other firms.
+        Code column of the industry mean; without it that model is the mean of all other firms.
     codes : sequence of str
         Further code columns.
-    task : {"forecast", "explain"}, default "forecast"
+    task : {"forecast", "nowcast"}, default "forecast"
     reference : Reference, frame, or pair (X_ref, y_ref), optional
-        The firms that answer in cross-attention; with outcomes only to explain.
-    rungs : dict of str to estimator, optional
+        The candidate peers of cross-attention; with outcomes only for a nowcast.
+    progression : dict of str to estimator, optional
         By default :func:`models_for` the task.
     random_state : int, default 0
-        Of the default rungs.
+        Of the default models.
     **options
         Passed on to :func:`peerattn.compare`: cv, outcome, characteristics, firm, period, verbose, ...
 
     Returns
     -------
     Comparison
-        A table of models in the order of the rungs, then of the controls.
+        A table of models in the order of the progression, then of the controls.
 
     Raises
     ------
@@ -72,8 +72,8 @@ def ladder(
     >>> import pandas as pd
     >>> index = pd.MultiIndex.from_product([range(20), range(2000, 2012)], names=["firm", "period"])
     >>> X = pd.DataFrame({"size": [37 * k % 97 / 97 for k in range(240)]}, index=index)
-    >>> rungs = {"All firms": IndustryPeerRegressor(), "Ridge": CrossSectionalRidge()}
-    >>> ladder(X, X["size"].pow(4).rename("roa"), rungs=rungs, verbose=False).names[:2]
+    >>> models = {"All firms": IndustryPeerRegressor(), "Ridge": CrossSectionalRidge()}
+    >>> ladder(X, X["size"].pow(4).rename("roa"), progression=models, verbose=False).names[:2]
     ['All firms', 'Ridge']
     """
     if progression is None:
@@ -89,7 +89,7 @@ def ladder(
 def models_for(
     task: Task, *, industry: str | None = None, cross: bool = False, random_state: int = 0
 ) -> dict[str, Any]:
-    """Return the default rungs, from below; ``cross``: with cross-attention.
+    """Return the default models, from the simplest; ``cross``: with cross-attention.
 
     Attention is ``PeerAttentionRegressor`` with its defaults.
     """

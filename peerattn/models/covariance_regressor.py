@@ -28,7 +28,7 @@ class CovariancePeerRegressor(PeerRegressor, StackModel):
 
     with K the covariance of :class:`~peerattn.models.covariance.covariance.Covariance`: a function of characteristics, codes and
     of how firms moved together in the past. The weights are signed. K is symmetric, so that the direction of the network,
-    ``w_ij / w_ji = P_jj / P_ii``, is popularity alone. :class:`~peerattn.PeerAttentionRegressor` with ``task="explain"`` weighs
+    ``w_ij / w_ji = P_jj / P_ii``, is popularity alone. :class:`~peerattn.PeerAttentionRegressor` with ``task="nowcast"`` weighs
     this predictor against controls of the same information; here it stands alone.
 
     Parameters
@@ -73,7 +73,7 @@ class CovariancePeerRegressor(PeerRegressor, StackModel):
     firm: str = "firm"
     period: str = "period"
     random_state: Any = None
-    task = "explain"
+    task = "nowcast"
     _in_full = COVARIANCE
 
     def _learn(self, training: Rows, panel: Panel, *_: Any) -> None:

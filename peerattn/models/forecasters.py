@@ -30,6 +30,7 @@ from peerattn.models.panel_forecasters import (
     LastValueRegressor,
 )
 from peerattn.models.ridge import CrossSectionalRidge
+from peerattn.models.stacked import StackedPeerRegressor
 
 _RIDGE = RidgeCV(alphas=ALPHAS)
 _NEIGHBORS = KNeighborsRegressor(50, weights="distance")
@@ -57,7 +58,8 @@ RECIPES: dict[str, tuple[str, type, dict[str, Any]]] = {
     "cross_sectional_ridge": ("Cross-sectional ridge", CrossSectionalRidge, {"scale": "rank"}),
     "cross_attention": ("Cross-attention", PeerAttentionRegressor, {"attention": "cross"}),
     "attention": ("Peer attention", PeerAttentionRegressor, {}),
-    "stacked_attention": ("Stacked attention", PeerAttentionRegressor, {"n_layers": 2}),
+    "two_layer_attention": ("Peer attention, two layers", PeerAttentionRegressor, {"n_layers": 2}),
+    "stack": ("Stack with peers", StackedPeerRegressor, {}),
 }
 
 
@@ -98,10 +100,11 @@ def make_model(
         ``"own_history"`` (own characteristics and past outcomes),
         ``"common_shocks"`` (those, and the shocks that all firms of a period or industry share);
         ``"industry_characteristics"`` (own and industry means); the peer models ``"industry"``, ``"industry_shrunk"``,
-        ``"industry_median"``, ``"kernel"``, ``"cross_sectional_ridge"``, ``"covariance"`` (both explain only),
-        ``"cross_attention"`` (searches a ``reference``), ``"attention"``, ``"stacked_attention"``.
-    task : {"forecast", "explain"}, default "forecast"
-        What it is for: to explain, attention reads peers' outcomes.
+        ``"industry_median"``, ``"kernel"``, ``"cross_sectional_ridge"``, ``"covariance"`` (both nowcasts only),
+        ``"cross_attention"`` (searches a ``reference``), ``"attention"``, ``"two_layer_attention"``, and ``"stack"``
+        (own characteristics, history and common shocks, then peers).
+    task : {"forecast", "nowcast"}, default "forecast"
+        What it is for: in a nowcast attention uses the other firms' outcomes of the period.
     industry : str, optional
         Column with the industry's code; the industry models need it.
     random_state : int, default 0

@@ -14,7 +14,7 @@ from peerattn.render import show_label
 
 @dataclass(frozen=True)
 class Reference:
-    """Firms that are looked to, and (for ``task="explain"``) their outcomes.
+    """Firms that are looked to, and (for ``task="nowcast"``) their outcomes.
 
     Has no length on purpose: ``cross_validate(params={"reference": Reference(X_ref)})`` passes it whole, where it would slice a
     frame that happens to be as long as X.

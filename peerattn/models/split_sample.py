@@ -39,7 +39,7 @@ def split_sample(
     Parameters
     ----------
     learner : estimator
-        A peer model with ``peer_network``, such as ``PeerAttentionRegressor(task="explain")``; it is cloned.
+        A peer model with ``peer_network``, such as ``PeerAttentionRegressor(task="nowcast")``; it is cloned.
     X : Panel or DataFrame
         Characteristics, indexed by firm and period.
     y : Series

@@ -73,7 +73,7 @@ def test_predict_needs_no_outcome(capsys, saved, tmp_path):
 
 
 def test_plain_models_and_explanations(capsys, tmp_path):
-    for name, task in (("boosting", "forecast"), ("industry", "explain")):
+    for name, task in (("boosting", "forecast"), ("industry", "nowcast")):
         path = tmp_path / f"{name}.model"
         assert said(capsys, "fit", SAMPLE, *COLUMNS, "--model", name, "--task", task, "--out", path)[0] == 0
         assert said(capsys, "predict", path, SAMPLE, "--out", tmp_path / "p.parquet")[0] == 0

@@ -97,7 +97,7 @@ def test_explain(capsys, tmp_path):
         "grunfeld",
         *FAST,
         "--task",
-        "explain",
+        "nowcast",
         "--test-periods",
         "3",
         "--out",
@@ -110,35 +110,36 @@ def test_explain(capsys, tmp_path):
 def test_every_model_by_name(capsys, tmp_path):
     from peerattn.models.forecasters import model_names, model_title
 
-    for task in ("forecast", "explain"):
+    for task in ("forecast", "nowcast"):
         chosen = panels.take_models(list(model_names()), load_grunfeld(), task, 7, {})
         assert list(chosen) == [model_title(name, "sic") for name in model_names()]
-    assert chosen["Peer attention"].task == "explain"
+    assert chosen["Peer attention"].task == "nowcast"
     assert chosen["Peer attention"].random_state == 7
     assert list(panels.take_models(None, load_grunfeld(), "forecast", 0, {})) == [
         "SIC peers",
         "Kernel regression",
         "Peer attention",
+        "Stack with peers",
     ]
 
 
 def test_one_model_again_under_a_name_of_ones_own():
-    sets = {"linear": {"own": "linear"}, "attention": {"n_heads": 3}}
+    sets = {"linear": {"own": "none"}, "attention": {"n_heads": 3}}
     wanted = ["attention", "linear = attention", "two=attention"]
-    made = panels.take_models(wanted, load_grunfeld(), "explain", 0, sets)
+    made = panels.take_models(wanted, load_grunfeld(), "nowcast", 0, sets)
     assert list(made) == ["Peer attention", "linear", "two"]
-    assert (made["linear"].own, made["two"].own) == ("linear", "flexible")
-    assert (made["Peer attention"].n_heads, made["linear"].task) == (3, "explain")
+    assert (made["linear"].own, made["two"].own) == ("none", "linear")
+    assert (made["Peer attention"].n_heads, made["linear"].task) == (3, "nowcast")
     for bad, why in (
         (["two=atention"], "no model is named 'atention'"),
         (["attention", "attention"], "a name twice; give one of yours, such as linear=attention"),
     ):
         with pytest.raises(InputError, match=why):
-            panels.take_models(bad, load_grunfeld(), "explain", 0, {})
+            panels.take_models(bad, load_grunfeld(), "nowcast", 0, {})
     with pytest.raises(
         InputError, match="--set: no model of this call is named 'linaer'.*Known: attention, linear"
     ):
-        panels.take_models(["attention", "linear=attention"], load_grunfeld(), "explain", 0, {"linaer": {}})
+        panels.take_models(["attention", "linear=attention"], load_grunfeld(), "nowcast", 0, {"linaer": {}})
 
 
 def test_a_reference_from_a_file(capsys, tmp_path, monkeypatch):
@@ -177,7 +178,7 @@ def test_a_reference_from_a_file(capsys, tmp_path, monkeypatch):
     assert "--reference: no column is named 'x1'" in refused(capsys, *run, "--out", "c")
     assert panels.DEFAULT_MODELS[2] == "cross_attention"
     default = panels.take_models(None, panel, "forecast", 0, {}, reference=True)
-    assert list(default) == ["Industry peers", "Kernel regression", "Cross-attention", "Peer attention"]
+    assert list(default) == ["Industry peers", "Kernel regression", "Cross-attention", "Peer attention", "Stack with peers"]
 
 
 def test_simulated_dataset_is_a_panel_with_industries():
@@ -191,7 +192,7 @@ def test_simulated_networks_are_held_to_the_truth(capsys, tmp_path, monkeypatch)
     monkeypatch.setattr(panels, "simulated", lambda seed: panel)
     options = [
         "--task",
-        "explain",
+        "nowcast",
         "--models",
         "industry,kernel",
         "--test-periods",
@@ -263,7 +264,7 @@ def test_file_cut_in_half(capsys, grunfeld):
         (["--outcome", "invest_next", "--models", ","], "at least one name"),
         (["--outcome", "invest_next", "--window", "rolling"], "go together"),
         (["--outcome", "invest_next", "--test-periods", "0"], "--test-periods"),
-        (["--outcome", "invest_next", "--task", "explan"], "'explain'"),
+        (["--outcome", "invest_next", "--task", "explan"], "'nowcast'"),
         (["--outcome", "invest_next", "--baseline", "SIC pers"], "baseline"),
         ([], "--outcome: name the column to predict; "),
         (["--outcom", "invest_next"], "--outcome"),
@@ -486,7 +487,7 @@ def test_json_is_one_object(capsys, sample):
             "[compare]\ndataset = 'x'",
             "dataset: expected 'grunfeld' or 'multiples' or 'russell' or 'simulated', got 'x'",
         ),
-        ("[compare]\ntask = 'x'", "task: expected 'forecast' or 'explain', got 'x'"),
+        ("[compare]\ntask = 'x'", "task: expected 'forecast' or 'nowcast', got 'x'"),
         ("set = 3", "[set] must be a section"),
         ("[set]\nattention = 3", "[set.attention] must be a section"),
         ("[other]", "[other] is no section"),

@@ -29,7 +29,7 @@ def table() -> str:
         cells.setdefault((row["panel and outcome"], row["task"]), []).append(row["over best control"])
     lines = ["| next period's outcome | forecast | explained by peers of its period |", "|---|---|---|"]
     for name in dict.fromkeys(name for name, _ in cells):
-        found = [cells.get((name, task)) for task in ("forecast", "explain")]
+        found = [cells.get((name, task)) for task in ("forecast", "nowcast")]
         shown = [f"{sum(values) / len(values):.3f}" if values else "" for values in found]
         lines.append(f"| {PANELS[name]} | {shown[0]} | {shown[1]} |")
     return "\n".join(lines)

@@ -127,7 +127,7 @@ def classes():
     shock = rng.normal(size=(3, 20))[kind, index.get_level_values("period") - 2000]
     X = pd.DataFrame({"size": rng.normal(size=len(index)), "class": kind.astype(str)}, index)
     y = (X["size"] + shock + rng.normal(size=len(index))).rename("roa")
-    options = {"task": "explain", "industry": "class", "cv": WalkForward(6, 6), "verbose": False}
+    options = {"task": "nowcast", "industry": "class", "cv": WalkForward(6, 6), "verbose": False}
     return compare(["industry", "kernel"], X, y, **options)
 
 
@@ -370,7 +370,7 @@ def test_the_placebo_keeps_own_fits_and_periods_and_breaks_the_rest():
     np.testing.assert_allclose(before.groupby(level=1).mean(), after.groupby(level=1).mean())
     assert np.corrcoef(X["size"].reindex(after.index), after)[0, 1] > 0.6
     assert not np.allclose(before, after)
-    options = {"cv": WalkForward(3, 3), "task": "explain", "verbose": False, "placebo": 2}
-    model = PeerAttentionRegressor(task="explain", n_heads=0, random_state=0)
+    options = {"cv": WalkForward(3, 3), "task": "nowcast", "verbose": False, "placebo": 2}
+    model = PeerAttentionRegressor(task="nowcast", n_heads=0, random_state=0)
     result = compare({"Peers": model}, X, y, **options)
     assert result.placebo.shape == (2,) and "refitted 2 times" in " ".join(result.summary())

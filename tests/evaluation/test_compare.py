@@ -167,7 +167,7 @@ def test_peer_models_get_codes_and_unknown_rows_under_their_own_label_names(pane
 
 
 def test_explaining_shows_peer_models_the_outcomes_of_the_period_and_controls_none(panel):
-    result = run({"Peers": PeerRecorder(industry="sic"), "Ridge": Ridge()}, panel, task="explain")
+    result = run({"Peers": PeerRecorder(industry="sic"), "Ridge": Ridge()}, panel, task="nowcast")
     X_ask, outcomes = PeerRecorder.seen[1]
     assert outcomes.index.equals(X_ask.index) and outcomes.isna().any()
     forecast = run({"Peers": PeerRecorder(industry="sic"), "Ridge": Ridge()}, panel)
@@ -253,7 +253,7 @@ def test_ordered_categories_keep_their_order(panel):
 
 def test_the_networks_are_those_of_the_last_scored_period(panel):
     pipeline = make_pipeline("passthrough", IndustryPeerRegressor(industry="sic"))
-    result = run({"Peers": IndustryPeerRegressor(industry="sic"), "Piped": pipeline}, panel, task="explain")
+    result = run({"Peers": IndustryPeerRegressor(industry="sic"), "Piped": pipeline}, panel, task="nowcast")
     assert list(result.networks) == ["Peers", "Piped", "Gradient boosting"]
     assert list(result.networks["Peers"].periods) == [2011]
     matrix = result.networks["Peers"].matrix()
@@ -285,7 +285,7 @@ def test_controls_are_not_added_twice(panel):
 def test_explanations_have_the_means_of_others_and_of_the_industry_as_controls(panel, given):
     """Those are leave-own-out means by group and period; one that is passed is not added."""
     model = IndustryPeerRegressor(industry=given, scheme="auto" if given else "plain")
-    result = run({"Mine": model}, panel, task="explain", industry="sic")
+    result = run({"Mine": model}, panel, task="nowcast", industry="sic")
     means = {"sic": "Industry × period (mean)", None: "All other firms (mean)"}
     assert means[given] not in result.names
     (other,) = (name for code, name in means.items() if code != given)
@@ -323,15 +323,15 @@ def test_a_panel_of_codes_only_has_no_characteristics_control(flat):
 def test_supports():
     from peerattn.models import PeerAttentionRegressor
 
-    by_outcomes = PeerAttentionRegressor(task="explain")
+    by_outcomes = PeerAttentionRegressor(task="nowcast")
     by_characteristics = PeerAttentionRegressor()
-    assert supports(by_outcomes, "explain") and not supports(by_outcomes, "forecast")
-    assert supports(by_characteristics, "forecast") and not supports(by_characteristics, "explain")
+    assert supports(by_outcomes, "nowcast") and not supports(by_outcomes, "forecast")
+    assert supports(by_characteristics, "forecast") and not supports(by_characteristics, "nowcast")
     piped = make_pipeline(StandardScaler(), by_outcomes)
-    assert supports(piped, "explain") and not supports(piped, "forecast")
-    assert supports(Ridge(), "explain") and supports(IndustryPeerRegressor(), "forecast")
-    assert not supports(GridSearchCV(IndustryPeerRegressor(), {}), "explain")
-    with pytest.raises(InputError, match="task: expected 'forecast' or 'explain', got 'predict'"):
+    assert supports(piped, "nowcast") and not supports(piped, "forecast")
+    assert supports(Ridge(), "nowcast") and supports(IndustryPeerRegressor(), "forecast")
+    assert not supports(GridSearchCV(IndustryPeerRegressor(), {}), "nowcast")
+    with pytest.raises(InputError, match="task: expected 'forecast' or 'nowcast', got 'predict'"):
         supports(Ridge(), "predict")
 
 
@@ -339,11 +339,11 @@ def test_a_model_that_cannot_do_the_task_is_refused_by_name(panel):
     from peerattn.models import PeerAttentionRegressor
 
     with pytest.raises(InputError, match="'By outcomes' cannot do task='forecast'.*task='forecast'"):
-        run({"By outcomes": PeerAttentionRegressor(task="explain")}, panel)
-    with pytest.raises(InputError, match="'Attention' cannot do task='explain'.*task='explain'"):
-        run({"Attention": PeerAttentionRegressor()}, panel, task="explain")
-    with pytest.raises(InputError, match="'Tuned' cannot do task='explain'.*scoring=explain_score"):
-        run({"Tuned": GridSearchCV(IndustryPeerRegressor(), {})}, panel, task="explain")
+        run({"By outcomes": PeerAttentionRegressor(task="nowcast")}, panel)
+    with pytest.raises(InputError, match="'Attention' cannot do task='nowcast'.*task='nowcast'"):
+        run({"Attention": PeerAttentionRegressor()}, panel, task="nowcast")
+    with pytest.raises(InputError, match="'Tuned' cannot do task='nowcast'.*scoring=nowcast_score"):
+        run({"Tuned": GridSearchCV(IndustryPeerRegressor(), {})}, panel, task="nowcast")
 
 
 @pytest.mark.parametrize(
@@ -392,7 +392,7 @@ def test_bad_arguments(flat, panel):
             lambda: run(ridge, panel, baseline="ridge"),
             "no model is named 'ridge'. Near matches: 'Ridge'. Known: Ridge",
         ),
-        (lambda: run(ridge, panel, task="guess"), "task.*'forecast' or 'explain'"),
+        (lambda: run(ridge, panel, task="guess"), "task.*'forecast' or 'nowcast'"),
         (lambda: run(ridge, panel, cv=5), "cv must be a splitter"),
         (lambda: run(ridge, panel, cv=KFold(3)), "KFold learns from .* Use WalkForward"),
         (lambda: run(ridge, panel, cv=TimeSeriesSplit(3)), "TimeSeriesSplit learns from"),
@@ -477,7 +477,7 @@ def test_notes_of_a_table_hold_no_code(flat):
     flat["sic"] = flat["sic"].where(flat["gvkey_name"] != "F00")  # of no known industry
     alone = read_panel(flat, outcome="roa_next", firm="gvkey_name", period="fyear", industry="sic")
     with pytest.warns(IsolateWarning, match="isolates"):
-        result = run({"Peers": IndustryPeerRegressor(industry="sic")}, alone, task="explain")
+        result = run({"Peers": IndustryPeerRegressor(industry="sic")}, alone, task="nowcast")
     assert "no admissible peer" in result.notes[0] and "peer_network" not in result.notes[0]
 
 

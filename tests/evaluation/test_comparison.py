@@ -88,7 +88,7 @@ def test_the_table_has_words_where_there_is_no_number():
 
 
 @pytest.mark.parametrize("n_periods", [1, 2, 12])
-@pytest.mark.parametrize("task", ["forecast", "explain"])
+@pytest.mark.parametrize("task", ["forecast", "nowcast"])
 def test_the_text_fits_the_terminal(n_periods, task):
     result = made(n_periods, task=task, names=["Own characteristics (OLS)", "Kernel"])
     for width in (80, 100):

@@ -25,7 +25,7 @@ def panel():
 def test_the_ladder_is_a_comparison_of_its_rungs_and_the_controls(panel):
     X, y = panel
     progression = {INDUSTRY: IndustryPeerRegressor(industry="sic"), RIDGE: CrossSectionalRidge(codes=["sic"])}
-    found = ladder(X, y, industry="sic", task="explain", progression=progression, cv=WalkForward(16, 16), verbose=False)
+    found = ladder(X, y, industry="sic", task="nowcast", progression=progression, cv=WalkForward(16, 16), verbose=False)
     assert isinstance(found, Comparison) and found.names[:2] == [INDUSTRY, RIDGE]
     assert found.baseline == OWN_CHARACTERISTICS and OWN_CHARACTERISTICS in found.names
     assert OWN_CHARACTERISTICS not in found.confidence_set().included

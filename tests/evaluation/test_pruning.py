@@ -52,7 +52,7 @@ def test_importance_counts_the_weights_of_the_stack(panel):
 def test_importance_is_the_derivative_of_the_loss_by_a_factor_on_the_head(panel, kind):
     y = (panel.y > 0).astype(int) if kind == "classes" else panel.y
     make = PeerAttentionClassifier if kind == "classes" else PeerAttentionRegressor
-    model = make(task="explain" if kind == "outcomes" else "forecast", **HEADS).fit(panel.X, y)
+    model = make(task="nowcast" if kind == "outcomes" else "forecast", **HEADS).fit(panel.X, y)
     told = {"outcomes": y} if kind == "outcomes" else {}
     found = head_importance(model, panel.X, y, **told)
     scaled = "value"

@@ -24,7 +24,7 @@ INDEX = pd.MultiIndex.from_product([FIRMS, YEARS], names=["firm", "period"])
 QUICK = {"n_heads": 2, "own": "linear", "kappa": None, "random_state": 0}
 MODELS = {
     "attention": PeerAttentionRegressor(**QUICK),
-    "outcomes": PeerAttentionRegressor(task="explain", **QUICK),
+    "outcomes": PeerAttentionRegressor(task="nowcast", **QUICK),
     "stacked": PeerAttentionRegressor(n_layers=2, **QUICK | {"n_heads": 1}),
     "industry": IndustryPeerRegressor(industry="sic"),
     "kernel": NadarayaWatsonRegressor(),

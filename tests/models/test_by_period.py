@@ -53,7 +53,7 @@ MODELS = {
     ),
     "the stack with the past": (
         PeerAttentionRegressor(
-            codes=["industry"], task="explain", own="linear", kappa=0.0, n_heads=0, random_state=0
+            codes=["industry"], task="nowcast", own="linear", kappa=0.0, n_heads=0, random_state=0
         ),
         True,
     ),

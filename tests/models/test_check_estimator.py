@@ -69,7 +69,7 @@ def instances():
     """Every estimator at its defaults, and attention whose heads all enter, trained in few steps."""
     everything = [(estimator.__name__, estimator()) for estimator in estimators()]
     attention = [name for name, one in everything if isinstance(one, AttentionModel)]
-    assert attention == ["PeerAttentionClassifier", "PeerAttentionRegressor"]
+    assert attention == ["PeerAttentionClassifier", "PeerAttentionRegressor", "StackedPeerRegressor"]
     return [*everything, ("PeerAttentionRegressor unpruned", peerattn.PeerAttentionRegressor(kappa=None))]
 
 

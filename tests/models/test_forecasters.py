@@ -124,9 +124,9 @@ def test_a_list_of_names_is_compared():
 
 @pytest.mark.parametrize("name", model_names())
 def test_names_make_new_models(name):
-    first, second = (make_model(name, industry="sic", task=task) for task in ("forecast", "explain"))
+    first, second = (make_model(name, industry="sic", task=task) for task in ("forecast", "nowcast"))
     assert first is not second and clone(first) is not None
-    assert getattr(second, "task", "explain") == "explain"
+    assert getattr(second, "task", "nowcast") == "nowcast"
 
 
 def test_errors():

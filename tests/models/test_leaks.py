@@ -6,7 +6,12 @@ import pytest
 import torch
 from sklearn.base import clone
 
-from peerattn import IndustryPeerRegressor, NadarayaWatsonRegressor, PeerAttentionRegressor
+from peerattn import (
+    IndustryPeerRegressor,
+    NadarayaWatsonRegressor,
+    PeerAttentionRegressor,
+    StackedPeerRegressor,
+)
 from peerattn.exceptions import InputError
 from peerattn.models import CovariancePeerRegressor
 from peerattn.models.learners.heads.batches import Batch, RowTensors
@@ -22,10 +27,10 @@ INDEX = pd.MultiIndex.from_product([FIRMS, YEARS], names=["firm", "period"])
 QUICK = {"n_heads": 2, "kappa": None, "random_state": 0}
 MODELS = {
     "attention": PeerAttentionRegressor(**QUICK),
-    "outcomes": PeerAttentionRegressor(task="explain", **QUICK),
+    "outcomes": PeerAttentionRegressor(task="nowcast", **QUICK),
     "stacked": PeerAttentionRegressor(n_layers=2, **QUICK),
-    "stacked outcomes": PeerAttentionRegressor(n_layers=2, task="explain", **QUICK),
-    "stack": PeerAttentionRegressor(task="explain", codes=["sic"], kappa=0.0, n_heads=1, random_state=0),
+    "stacked outcomes": PeerAttentionRegressor(n_layers=2, task="nowcast", **QUICK),
+    "stack": StackedPeerRegressor(task="nowcast", codes=["sic"], kappa=0.0, n_heads=1, random_state=0),
     "covariance": CovariancePeerRegressor(codes=["sic"], random_state=0),
     "industry": IndustryPeerRegressor(industry="sic"),
     "kernel": NadarayaWatsonRegressor(),

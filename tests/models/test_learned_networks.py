@@ -58,7 +58,7 @@ def test_compare_refuses_a_network_of_tested_outcomes():
             X,
             y,
             cv=WalkForward(2),
-            task="explain",
+            task="nowcast",
             verbose=False,
         )
 

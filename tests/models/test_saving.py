@@ -16,6 +16,7 @@ from peerattn import (
     NadarayaWatsonRegressor,
     PeerAttentionClassifier,
     PeerAttentionRegressor,
+    StackedPeerRegressor,
     load,
 )
 from peerattn.datasets import simulate_panel
@@ -46,7 +47,7 @@ MODELS = {
     "heads": PeerAttentionRegressor(codes=["industry"], **QUICK),
     "prior": PeerAttentionRegressor(prior=Prior("industry"), codes=["industry"], **QUICK),
     "defaults": PeerAttentionRegressor(random_state=0),
-    "explains": PeerAttentionRegressor(task="explain", own="linear", codes=["industry"], random_state=0),
+    "explains": PeerAttentionRegressor(task="nowcast", own="linear", codes=["industry"], random_state=0),
     "covariance": CovariancePeerRegressor(codes=["industry"]),
     "kernel": NadarayaWatsonRegressor(bandwidth=1.0),
     "industry": IndustryPeerRegressor(industry="industry"),
@@ -82,7 +83,7 @@ def test_every_group_of_candidates_is_stored(tmp_path):
     y = (
         made.y + x1**2 + pd.factorize(firm)[0] % 5 + 2 * shock + 2 * factor * x2
     )  # shape, history, common, peers
-    model = PeerAttentionRegressor(task="explain", codes=["industry"], kappa=0.0, random_state=0).fit(
+    model = StackedPeerRegressor(task="nowcast", codes=["industry"], kappa=0.0, random_state=0).fit(
         made.X, y
     )
     assert all(any(w > 0 for w in stage.weights.values()) for stage in model.stack_.stages.values())

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
-from peerattn import WalkForward, compare, explain_score
+from peerattn import WalkForward, compare, nowcast_score
 from peerattn.exceptions import BoundedOutcomeWarning, InputError, SharedPeriodWarning, UnitWarning
 from peerattn.models import (
     CommonShocksRegressor,
@@ -36,7 +36,7 @@ def test_folds_of_rows_are_warned_of_and_folds_of_periods_are_not():
         with pytest.warns(SharedPeriodWarning, match="WalkForward"):
             cross_val_score(model, X, y, cv=3, scoring="r2")
         with pytest.warns(SharedPeriodWarning, match="WalkForward"):
-            cross_val_score(IndustryPeerRegressor(industry="sic"), X, y, cv=3, scoring=explain_score)
+            cross_val_score(IndustryPeerRegressor(industry="sic"), X, y, cv=3, scoring=nowcast_score)
         with warnings.catch_warnings():
             warnings.simplefilter("error", SharedPeriodWarning)
             cross_val_score(model, X, y, cv=WalkForward(2))
@@ -50,7 +50,7 @@ def test_a_search_on_explanations_scores_what_explains():
     assert np.isfinite(found.cv_results_["mean_test_score"]).all()
     fitted = model.fit(numbers, y)
     if fitted.needs_outcomes:
-        assert fitted.score(numbers, y) == pytest.approx(explain_score(fitted, numbers, y))
+        assert fitted.score(numbers, y) == pytest.approx(nowcast_score(fitted, numbers, y))
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from peerattn import WalkForward, compare, explain_score
+from peerattn import WalkForward, compare, nowcast_score
 from peerattn.exceptions import InputError
 from peerattn.models import (
     CrossSectionalRidge,
@@ -159,7 +159,7 @@ def test_a_group_unknown_on_one_side_lets_no_own_outcome_in():
     X["group"] = [f"g{firm // 2}" for firm in X.index.get_level_values("firm")]
     reference = X.copy()
     reference.loc[X.index.get_level_values("firm") % 3 == 0, "group"] = None
-    options = {"attention": "cross", "task": "explain", "prior": Prior("group", exclude=True), **SEEDED}
+    options = {"attention": "cross", "task": "nowcast", "prior": Prior("group", exclude=True), **SEEDED}
     model = PeerAttentionRegressor(**options).fit(X, y, reference=(reference, y))
     base = model.predict(X, reference=(reference, y))
     for firm in (3, 6):
@@ -184,7 +184,7 @@ def test_a_panel_is_taken_everywhere():
     model = IndustryPeerRegressor().fit(panel)
     np.testing.assert_array_equal(model.predict(panel), model.predict(X))
     np.testing.assert_array_equal(model.predict(panel, outcomes=y), model.predict(X, outcomes=y))
-    assert explain_score(model, panel, y) == explain_score(model, X, y)
+    assert nowcast_score(model, panel, y) == nowcast_score(model, X, y)
     for ours, theirs in zip(CV.split(panel), CV.split(X, y), strict=True):
         assert [part.tolist() for part in ours] == [part.tolist() for part in theirs]
     tables = [compare(["ols", "kernel"], *given, cv=CV, verbose=False).scores for given in ((panel,), (X, y))]
@@ -205,7 +205,7 @@ def test_codes_that_the_model_alone_declares(model):
         np.testing.assert_array_equal(model.fit(panel).predict(panel, outcomes=y), expected)
     alike = [
         compare(
-            {"m": model}, X, y, codes=codes, task="explain", cv=WalkForward(2), verbose=False
+            {"m": model}, X, y, codes=codes, task="nowcast", cv=WalkForward(2), verbose=False
         ).predictions["m"]
         for codes in ((), ("group",))
     ]

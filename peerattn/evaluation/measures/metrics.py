@@ -197,13 +197,13 @@ def _share_saved(error: float, total: float) -> float:
 
 
 @checked
-def explain_score(estimator: Any, X: Any, y: Any) -> float:
+def nowcast_score(estimator: Any, X: Any, y: Any) -> float:
     r"""Return R² of ``estimator.predict(X, outcomes=y)`` over the rows whose outcome is known.
 
     .. math:: R^2 = 1 - \frac{\sum_i (y_i - \hat y_i(y_{-i}))^2}{\sum_i (y_i - \bar y)^2}
 
     Each row is predicted from the outcomes of the other firms of its period. scikit-learn's own scorers cannot
-    pass outcomes on; this one goes into ``cross_validate(..., scoring=explain_score)`` and ``GridSearchCV``.
+    pass outcomes on; this one goes into ``cross_validate(..., scoring=nowcast_score)`` and ``GridSearchCV``.
 
     Parameters
     ----------
@@ -227,12 +227,12 @@ def explain_score(estimator: Any, X: Any, y: Any) -> float:
     >>> from peerattn.models import IndustryPeerRegressor
     >>> X = pd.DataFrame({"firm": list("ABCD"), "period": 2001, "sic": ["37", "37", "29", "29"]})
     >>> model = IndustryPeerRegressor(industry="sic").fit(X, [1.0, 2.0, 5.0, 6.0])
-    >>> round(explain_score(model, X, [1.0, 2.0, 5.0, 6.0]), 3)
+    >>> round(nowcast_score(model, X, [1.0, 2.0, 5.0, 6.0]), 3)
     0.765
     """
     model = getattr(estimator, "best_estimator_", estimator)
     final = model[-1] if hasattr(model, "steps") else model
-    wording = f"explain_score: {type(final).__name__} reads no outcomes of peers; score it with scoring='r2'."
+    wording = f"nowcast_score: {type(final).__name__} reads no outcomes of peers; score it with scoring='r2'."
     if "outcomes" not in signature(final.predict).parameters:
         raise InputError(wording)
     predicted = np.asarray(model.predict(X, outcomes=y), dtype=float).reshape(-1)
@@ -241,5 +241,5 @@ def explain_score(estimator: Any, X: Any, y: Any) -> float:
     outcome = as_panel(X, y, characteristics=(), firm=firm, period=period).y.to_numpy(dtype=float)
     known = ~np.isnan(outcome)
     if known.sum() < 2:
-        raise InputError(f"explain_score: {known.sum()} outcomes are known; at least two are needed.")
+        raise InputError(f"nowcast_score: {known.sum()} outcomes are known; at least two are needed.")
     return r2_out_of_sample(outcome[known], predicted[known], outcome[known].mean())

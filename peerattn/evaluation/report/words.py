@@ -11,10 +11,10 @@ from peerattn.network import PeerNetwork, effective_peers
 from peerattn.network.measures.comparison import network_correlation, overlap
 from peerattn.render import show_label
 
-VERBS = {"forecast": "predict", "explain": "explain"}
+VERBS = {"forecast": "predict", "nowcast": "nowcast"}
 TASKS = {
     "forecast": "No outcome of the predicted period is used.",
-    "explain": (
+    "nowcast": (
         "Peer models are shown the outcomes of the other firms of the same period, never the firm's own; the exercise is "
         "explanatory, not a forecast."
     ),

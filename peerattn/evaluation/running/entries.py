@@ -11,7 +11,7 @@ from sklearn.dummy import DummyRegressor
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 
-from peerattn.evaluation.measures.metrics import explain_score
+from peerattn.evaluation.measures.metrics import nowcast_score
 from peerattn.evaluation.running.information import last_step, steps_of
 from peerattn.evaluation.running.inner_folds import random_rows
 from peerattn.evaluation.running.inputs import LABELS, FoldRows, Frames
@@ -28,7 +28,7 @@ from peerattn.network import PeerNetwork
 from peerattn.panel import Panel
 from peerattn.render import show_label
 
-Task = Literal["forecast", "explain"]
+Task = Literal["forecast", "nowcast"]
 OWN_CHARACTERISTICS = model_title("ols")
 BOOSTING = model_title("boosting")
 PREVAILING_MEAN = model_title("mean")
@@ -91,8 +91,8 @@ def supports(model: Any, task: Task) -> bool:
     ----------
     model : estimator
         A peer model of this package, a scikit-learn regressor, or a Pipeline of one; the last step counts.
-    task : {"forecast", "explain"}
-        ``"forecast"``: no outcome of the target period is used. ``"explain"``: the outcomes of a firm's
+    task : {"forecast", "nowcast"}
+        ``"forecast"``: no outcome of the target period is used. ``"nowcast"``: the outcomes of a firm's
         peers of the same period are shown, its own is not.
 
     Returns
@@ -100,7 +100,7 @@ def supports(model: Any, task: Task) -> bool:
     bool
         A plain regressor can do both (it never sees peers' outcomes). A peer model forecasts unless it
         needs the target period's outcomes, and explains only if it reads outcomes (of its reference, for
-        cross-attention); a search explains only with ``scoring=explain_score``.
+        cross-attention); a search explains only with ``scoring=nowcast_score``.
 
     Raises
     ------
@@ -111,7 +111,7 @@ def supports(model: Any, task: Task) -> bool:
     --------
     >>> from sklearn.linear_model import Ridge
     >>> from peerattn.models import IndustryPeerRegressor
-    >>> supports(Ridge(), "explain"), supports(IndustryPeerRegressor(), "explain")
+    >>> supports(Ridge(), "nowcast"), supports(IndustryPeerRegressor(), "nowcast")
     (True, True)
     """
     final = last_step(model)
@@ -121,7 +121,7 @@ def supports(model: Any, task: Task) -> bool:
         return bool(task == getattr(final, "task", None))
     if task == "forecast":
         return not final.needs_outcomes
-    return bool(final.reads_outcomes) and all(s.scoring is explain_score for s in searches(model))
+    return bool(final.reads_outcomes) and all(s.scoring is nowcast_score for s in searches(model))
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class Entry:
     name : str
     model : estimator
         As the user passed it; it is cloned for each fold and never changed.
-    task : {"forecast", "explain"}
+    task : {"forecast", "nowcast"}
     control : bool
         Whether ``compare`` added it.
     reference : Reference or None
@@ -155,7 +155,7 @@ class Entry:
     def observed_outcomes(self) -> bool:
         """Whether outcomes of the period it predicts are shown to it."""
         reads = isinstance(last_step(self.model), PeerRegressor | OwnHistoryRegressor)
-        return reads and self.task == "explain"
+        return reads and self.task == "nowcast"
 
     def fit(self, fold: FoldRows) -> Any:
         """Return a fitted clone."""
@@ -302,7 +302,7 @@ def _controls(task: Task, panel: Panel, models: Mapping[str, Any], gaps: tuple[i
     in forecasts the characteristics of all others, or of those of the industry. One that is among the models, by name or as the
     same mean of outcomes, is not added.
     """
-    explains = task == "explain"
+    explains = task == "nowcast"
     numbers = bool(panel.choice.characteristics)
     industry = panel.industry
     controls = [
@@ -342,8 +342,8 @@ def _entry(name: Any, model: Any, task: Task, reference: Reference | None) -> En
     elif not supports(model, task):
         wrong = f" cannot do task={task!r}: {_advice(model, task)}"
     across = is_cross_attention(model)
-    if not wrong and across and (reference is None or (reference.y is not None) != (task == "explain")):
-        needed = "with" if task == "explain" else "without"
+    if not wrong and across and (reference is None or (reference.y is not None) != (task == "nowcast")):
+        needed = "with" if task == "nowcast" else "without"
         wrong = f" uses a reference universe: pass reference=, {needed} outcomes for task={task!r}."
     if wrong:
         raise InputError(f"model {name!r}{wrong}")
@@ -353,7 +353,7 @@ def _entry(name: Any, model: Any, task: Task, reference: Reference | None) -> En
 def _advice(model: Any, task: Task) -> str:
     if task == "forecast":
         own = "Set task='forecast', or compare" if "task" in last_step(model).get_params() else "Compare"
-        return f"it reads the outcomes of the period it predicts. {own} with task='explain'."
-    if any(search.scoring is not explain_score for search in searches(model)):
-        return "its search scores without peers' outcomes. Set scoring=explain_score, or use task='forecast'."
-    return "it does not read peers' outcomes. Set task='explain', or compare with task='forecast'."
+        return f"it reads the outcomes of the period it predicts. {own} with task='nowcast'."
+    if any(search.scoring is not nowcast_score for search in searches(model)):
+        return "its search scores without peers' outcomes. Set scoring=nowcast_score, or use task='forecast'."
+    return "it does not read peers' outcomes. Set task='nowcast', or compare with task='forecast'."

@@ -53,7 +53,7 @@ def information_of(model: Any, task: str) -> tuple[str, str]:
     >>> from sklearn.linear_model import Ridge
     >>> information_of(Ridge(), "forecast"), information_of(models.NadarayaWatsonRegressor(), "forecast")
     (('own lines', 'own x, codes'), ('own shape', 'own x'))
-    >>> information_of(models.NadarayaWatsonRegressor(), "explain")
+    >>> information_of(models.NadarayaWatsonRegressor(), "nowcast")
     ('peers', "own and peers' x, the others' y of the period")
     """
     final = last_step(model)

@@ -79,7 +79,7 @@ def gaps_of(panel: Panel, folds: Folds, task: str) -> tuple[int, ...]:
 
     An explanation is shown the outcomes of all earlier periods, so that there the gap is one; not where they have dates.
     """
-    if task == "explain" and panel.known_at is None:
+    if task == "nowcast" and panel.known_at is None:
         return (1,)
     rank = sorted_periods(panel.X.index.get_level_values(1))[0]
     found = np.unique(np.concatenate([rank[test] - rank[train].max() for train, test in folds]))

@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError
-from peerattn.models.attention.candidates import D_CODE, candidates_of
+from peerattn.models.attention.candidates import D_CODE
 from peerattn.models.attention.fitting import fit_stack
 from peerattn.models.attention.judging import Candidate
 from peerattn.models.attention.networks import AttentionNetworks
@@ -111,7 +111,7 @@ class StackModel(AttentionNetworks):
             self._loss(),
             self._n_outputs(),
             tuple(len(levels) for levels in self.design_.levels.values()),
-            self.task == "explain",
+            self.task == "nowcast",
             dated,
             self.purge,
             own=not (isinstance(self.own, str) and self.own == "none"),
@@ -165,13 +165,13 @@ class StackModel(AttentionNetworks):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class AttentionModel(StackModel):
-    """Base of :class:`PeerAttentionRegressor` and :class:`PeerAttentionClassifier`."""
+    """Base of the attention estimators and of the stack that combines them with controls: options, and ``fit``."""
 
     attention: str = "self"
     task: str = "forecast"
     similarity: str = "scaled_dot_product"
     prior: Any = None
-    own: Any = "flexible"
+    own: Any = "linear"
     n_layers: int = 1
     n_heads: int = 2
     d_head: int = 8
@@ -184,9 +184,7 @@ class AttentionModel(StackModel):
     period: str = "period"
     random_state: Any = None
     _shares_periods: ClassVar[bool] = True
-
-    def _candidates(self, problem: Problem, settings: Settings, draws: np.ndarray) -> list[Candidate]:
-        return candidates_of(self, problem, settings, draws)
+    _own_names: ClassVar[tuple[str, ...]] = ("linear", "none")  # own parts that have a name
 
     @one_thread()
     def fit(

@@ -29,19 +29,28 @@ COVARIANCE = "covariance"
 RIDGE = "ridge"
 
 
-def candidates_of(model: Any, problem: Problem, settings: Settings, draws: np.ndarray) -> list[Candidate]:
-    """Return the candidates of an attention model."""
-    heads = [heads_candidate(_spec(model), settings, int(draws[1]))] if model.n_heads else []
-    if model.kappa is None:
-        return heads
+def heads_and_own(model: Any, problem: Problem, settings: Settings, draws: np.ndarray) -> list[Candidate]:
+    """Return the candidates of an attention model: its heads, and its own part where that is an estimator."""
+    found = [] if isinstance(model.own, str) else own_candidates(problem, int(draws[2]), model.own)[:1]
+    if model.n_heads:
+        found.append(heads_candidate(_spec(model), settings, int(draws[1])))
+    return found
+
+
+def all_candidates(model: Any, problem: Problem, settings: Settings, draws: np.ndarray) -> list[Candidate]:
+    """Return the candidates of the stack, in the order of the information that they use."""
     squared = problem.loss is squared_error
     found = own_candidates(problem, int(draws[2]), model.own)
+    # common shocks are of a panel's periods; a reference of cross-attention has dates of its own
     if squared and problem.dated and problem.own and model.attention == "self":
         found += common_candidates(problem, {name: c for c, name in enumerate(model.design_.levels)})
+    # a relation that was named, or another score, is a statement about heads: a covariance would not keep to it
     restricted = settings.terms.priors or model.similarity != "scaled_dot_product" or model.n_layers > 1
     if problem.outcomes and squared and not restricted and not problem.weighed and model.n_heads:
         found += covariance_candidates(settings, int(draws[0]))
-    return found + heads
+    if model.n_heads:
+        found.append(heads_candidate(_spec(model), settings, int(draws[1])))
+    return found
 
 
 def own_candidates(problem: Problem, seed: int, own: Any = "flexible") -> list[Candidate]:

@@ -15,9 +15,13 @@ from sklearn.utils.validation import column_or_1d
 
 from peerattn.exceptions import InputError, check_names
 from peerattn.models.attention.base import AttentionModel
+from peerattn.models.attention.candidates import heads_and_own
+from peerattn.models.attention.judging import Candidate
 from peerattn.models.base import PeerRegressor
 from peerattn.models.by_period import training_panel
+from peerattn.models.learners.heads.heads import Settings
 from peerattn.models.own.losses import Loss, cross_entropy, regression_loss
+from peerattn.models.own.training import Problem
 from peerattn.models.pools import Rows, Section
 from peerattn.panel.frames import as_pandas
 from peerattn.panel.panel import Panel
@@ -26,130 +30,8 @@ from peerattn.processes import gathered
 from peerattn.training import one_thread
 
 
-class PeerAttentionRegressor(PeerRegressor, AttentionModel):
-    r"""Attention over a cross-section of firms, which says whom each firm looks to.
-
-    .. math:: \hat y_i = \text{ols}_i + \sum_m w_m (P_{mi} - \text{ols}_i), \qquad w \ge 0, \; \sum_m w_m \le 1
-
-    Candidates :math:`P_m` stand in groups, in the order of what they read: own shape (curves with products, gradient boosting,
-    forests), own history (past outcomes, an empirical-Bayes firm effect), what is common to the period (own lines within it,
-    history taken back within it; where outcomes are shown its mean and that of each code), peers (a learned covariance, the
-    ridge across firms, attention heads). Each group is given weights by what it adds to the stack of the groups before it, over
-    held-out later periods of forward origins (histories, and of shown outcomes the covariance and the ridge, stand there twice:
-    instead of that stack B, and added to it, :math:`B + P - \text{ols}`):
-
-    .. math:: w = \arg\min \sum_t L_t^{-1} \sum_i \Big(y_i - B_i - \sum_m w_m (P_{mi} - B_i)\Big)^2
-              + 2 \kappa^2 \sum_m w_m \frac{se_m}{t_m}, \qquad w \ge 0, \; \sum_m w_m \le 1 - \frac{\kappa^2}{\max_m t_m^2}
-
-    with B the stack so far, :math:`L_t` the mean loss of period t, se the standard error of a candidate's score by firm and
-    period, t its ratio to the score (:func:`~peerattn.models.attention.stack.weigh`). In forecasts of whole cross-sections peers
-    have such weights for the period's mean and for the differences within it. Where nothing helps the prediction is least squares
-    exactly, and the network empty. A head is
-
-    .. math:: \sum_{j \in \text{pool}(i)} \alpha_{ij} v_j, \qquad \alpha_{ij} = \operatorname{softmax}_{j \in \text{pool}(i) \cup
-              \{0\}} \big( (x_i' W_Q + b') W_K' x_j / \sqrt d \big)
-
-    where :math:`W_Q' x_i + b` is the search criterion of firm i, :math:`W_K' x_j` the profile of firm j, :math:`v_j` its
-    information; the null peer 0 has a learned profile and no information, so that a firm may have no peer. The pool is the
-    firm's own period, own firm left out; weights differ by direction, :math:`\alpha_{ij} \ne \alpha_{ji}`.
-
-    Parameters
-    ----------
-    attention : {"self", "cross"}, default "self"
-        "self": every firm of the cross-section searches and is searched. "cross": firms search a separate reference universe
-        (``fit(X, y, reference=...)``).
-    task : {"forecast", "explain"}, default "forecast"
-        What a peer's information is: a linear function of its characteristics (a forecast), or its outcome (valuation by
-        comparable firms, nowcasting; then ``predict`` on a panel needs ``outcomes=``).
-    similarity : {"scaled_dot_product", "symmetric", "dot_product", "additive", "gaussian"}
-        Score of search criterion q and profile k: ``q'k / √d``; the same with ``W_Q = W_K``, the restricted model in which i
-        scores j as j scores i; ``q'k``; ``a' tanh(q + k)`` (O(n² d) memory); ``−½ ‖q − k‖²``. A covariance is tried with the
-        default only.
-    prior : str, Prior, PeerNetwork, "only", or a sequence of them, optional
-        Relations that attention may lean on: firms of the same code (the column's name), or a given network; each adds
-        ``λ_h g_ij`` to the scores, with λ learned (``prior_strength_``). ``"only"``, or ``Prior(..., only=True)``: firms look to
-        related firms only. ``Prior(column, exclude=True)``: rows of one group (share classes of one company) are never peers.
-    own : {"flexible", "linear", "none"} or scikit-learn estimator, default "flexible"
-        Own candidates. "flexible": curves with products, gradient boosting and forests of characteristics and codes; "linear":
-        least squares alone; "none": predictions start from zero. An estimator takes the place of the own shape; it gets
-        characteristics, missing-indicators and one column a level of each code.
-    n_layers : int, default 1
-        The most layers of attention. With 2 a head is a chain i ← j ← k of two layers with scores of their own: it adds what
-        peers have and what their peers have, :math:`A X v_1 + A B X v_2`; with outcomes as values, what a firm's peers have
-        enters the scores. Heads of one layer less are candidates beside them; one stacking problem weighs both.
-    n_heads : int, default 2
-        Heads, learned together. The mean of the best heads that were learned alone is a candidate beside them; one stacking
-        problem weighs both. 0 = no peers.
-    d_head : int, default 8
-        Width of search criterion and profile, the rank of the scores; at most the number of characteristics.
-    scale : {"standard", "rank", None}, default "standard"
-        "standard": the training rows' mean and standard deviation; "rank": ranks from −1 to 1 within each period of the call (on
-        arrays, within the training distribution). Heads see values of at most 4 standard deviations.
-    codes : sequence of str
-        Columns that are codes; columns of dtype category or string are codes in any case. In heads each enters as one-hot
-        times a learned embedding, with a row for "unknown".
-    loss : {"auto", "squared_error", "huber"} or float, default "auto"
-        "auto" is the squared error (the cross entropy, of classes). Huber's threshold is 1.35 standard deviations of the outcome;
-        a number between 0 and 1 is the quantile of a pinball loss. For other losses than the squared error own lines and heads
-        are the candidates; heads are learned on minus the gradient of the loss (Friedman 2001).
-    kappa : float or None, default 1.0
-        Standard errors that a candidate pays, a peer candidate twice as many, means of shown outcomes none. None: heads enter in
-        full, unjudged.
-    purge : int, default 0
-        Periods before each held-out block that are not learned from, and before each period of which no past outcome is read.
-        With outcomes over h periods, h − 1.
-    firm, period : str
-        Names of the index levels (or columns) with the labels.
-    random_state : int, RandomState or None
-        Initial values and order of the periods.
-
-    Attributes
-    ----------
-    evidence_ : DataFrame
-        One row a group (shape, history, common, peers): ``factor``, the sum of its weights in the fitted stack (where there
-        are several sums, the largest; of peers that of differences within periods); ``t`` of the score of what it adds;
-        ``gain``, the relative fall of the held-out loss; the effective number of judged ``periods``; ``judged`` or not and the
-        ``reason``; what ``entered``, with its weight: instead of the stack so far, or "(added)" to it.
-    gain_ : DataFrame
-        See :meth:`explain_gain`.
-    stability_ : DataFrame
-        How alike the final network of each part is to those fitted at the forward origins: correlation of the weights, share of
-        common top-5 peers. A report, no condition.
-    heads_ : DataFrame
-        Every head that entered, with its start, its importance (standard deviation of its contribution, in units of the outcome)
-        and its share in the network of that start.
-    prior_strength_ : DataFrame
-        λ of every head and prior.
-    feature_names_ : list of str
-        What heads see: characteristics, missing indicators, code dimensions.
-
-    Notes
-    -----
-    Weights are predictive relevance, not causal peer effects (Manski 1993: common shocks and reflection). Missing
-    characteristics take the median of their cross-section, with an indicator. Rows of unknown outcome are peers without loss.
-    A step costs O(queries × firms × heads). With fewer than 50 rows of known outcome nothing is judged: least squares.
-
-    References
-    ----------
-    Vaswani et al. (2017), Attention is all you need, NeurIPS.
-    Breiman, L. (1996), Stacked regressions, Machine Learning 24(1); (1995), Better subset regression using the nonnegative
-    garrote, Technometrics 37(4); Yuan, M. and Lin, Y. (2006), Model selection and estimation in regression with grouped
-    variables, JRSS B 68(1): the weights.
-    Harvey, Leybourne and Newbold (1998), Tests for forecast encompassing, JBES 16(2).
-    Manski (1993), Identification of endogenous social effects, Review of Economic Studies 60(3).
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> index = pd.MultiIndex.from_product([range(20), range(2000, 2010)], names=["firm", "period"])
-    >>> X = pd.DataFrame(rng.normal(size=(200, 2)), index=index, columns=["size", "leverage"])
-    >>> y = X["size"] + 0.5 * rng.normal(size=200)
-    >>> model = PeerAttentionRegressor(n_heads=1, random_state=0).fit(X, y)
-    >>> float(model.evidence_.loc["peers", "factor"])  # no peers in these data
-    0.0
-    >>> model.predict(X).shape  # in the order of X's rows
-    (200,)
-    """
+class AttentionRegressor(PeerRegressor, AttentionModel):
+    """Base of the regressors: their ``predict`` and their loss."""
 
     @one_thread()
     def predict(
@@ -163,9 +45,9 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
             A panel's rows look to the other rows of their period *in this call*; arrays look to the training rows. Files are
             read one period at a time.
         outcomes : Series or array-like (n,), or str (the column, of files), optional
-            Outcomes of the rows of ``X``, for ``task="explain"``: each firm is predicted from those of the others of its period,
-            never its own of that period or a later one; those of earlier periods are its past, so that a call of several
-            periods knows more of it than calls of one each. NaN = unknown.
+            Outcomes of the rows of ``X``, for ``task="nowcast"``: each firm is predicted from those of the others of its
+            period, never its own of that period or a later one; those of earlier periods are its past, so that a call of
+            several periods knows more of it than calls of one each. NaN = unknown.
         reference : Reference, frame, or pair (X_ref, y_ref), optional
             Cross-attention: the universe to search instead of fit's. Self-attention on a panel: further firms to search.
         peer_weight : Series or array-like (n,), optional
@@ -181,6 +63,111 @@ class PeerAttentionRegressor(PeerRegressor, AttentionModel):
         return regression_loss(self.loss)
 
 
+class PeerAttentionRegressor(AttentionRegressor):
+    r"""Attention over the firms of a period: heads, beside a linear part of the own characteristics.
+
+    .. math:: \hat y_i = \text{own}_i + w \sum_h \sum_{j \in \text{pool}(i)} \alpha^h_{ij} v^h_j, \qquad
+              \alpha^h_{ij} = \operatorname{softmax}_{j \in \text{pool}(i) \cup \{0\}}
+              \big( (x_i' W_Q + b') W_K' x_j / \sqrt d \big)
+
+    :math:`W_Q' x_i + b` is the query of firm i (what it searches for), :math:`W_K' x_j` the key of firm j (its profile) and
+    :math:`v_j` its value (the information it gives): :math:`x_j' W_V` in a forecast, its outcome net of its own part in a
+    nowcast. The null peer 0 has a learned key and the value zero, so that a firm may attend to nobody. The pool of candidate
+    peers is the firm's own period, the own firm left out; weights have a direction, :math:`\alpha_{ij} \ne \alpha_{ji}`. The
+    weight
+    :math:`w \in [0, 1]` is estimated on held-out later periods, given the own part: it is 0 where the score of the heads is
+    below 2κ standard errors, so that heads without evidence leave the own part as it is. There is nothing else in the model;
+    for the combination with nonlinear own-firm models, firm history and common shocks see
+    :class:`~peerattn.StackedPeerRegressor`.
+
+    Parameters
+    ----------
+    attention : {"self", "cross"}, default "self"
+        "self": every firm of the cross-section attends to the others. "cross": firms attend to a separate reference universe
+        (``fit(X, y, reference=...)``).
+    task : {"forecast", "nowcast"}, default "forecast"
+        What a peer's value is: a linear function of its characteristics (a forecast), or its outcome of the period (a nowcast:
+        valuation by comparable firms, for example; then ``predict`` on a panel needs ``outcomes=``).
+    similarity : {"scaled_dot_product", "symmetric", "dot_product", "additive", "gaussian"}, default "scaled_dot_product"
+        Score of query q and key k: ``q'k / √d``; the same with ``W_Q = W_K``, the restricted model in which i scores j as j
+        scores i; ``q'k``; ``a' tanh(q + k)`` (O(n² d) memory); ``−½ ‖q − k‖²``.
+    prior : str, Prior, PeerNetwork, "only", or a sequence of them, optional
+        Relations that are added to the scores: firms of the same code (the column's name), or a given network; each adds
+        ``λ_h g_ij``, with λ learned (``prior_strength_``). ``"only"``, or ``Prior(..., only=True)``: firms attend to related
+        firms only. ``Prior(column, exclude=True)``: rows of one group (share classes of one company) are never peers.
+    own : {"linear", "none"} or scikit-learn estimator, default "linear"
+        The own part. "linear": least squares on the firm's own characteristics; "none": zero. An estimator receives
+        characteristics, missing-indicators and one column for each level of a code.
+    n_layers : int, default 1
+        With 2 a head is a chain i ← j ← k of two layers with scores of their own: it adds what peers have and what their peers
+        have, :math:`A X v_1 + A B X v_2`. In a nowcast the characteristics of peers' peers enter the scores.
+    n_heads : int, default 2
+        Number of heads, learned together. 0: no peers.
+    d_head : int, default 8
+        Width of query and key, the rank of the scores; at most the number of characteristics.
+    scale : {"standard", "rank", None}, default "standard"
+        "standard": the training rows' mean and standard deviation; "rank": ranks from −1 to 1 within each period of the call
+        (on arrays, within the training distribution). Heads use values of at most 4 standard deviations.
+    codes : sequence of str
+        Columns that are codes; columns of dtype category or string are codes in any case. In heads each enters as a learned
+        embedding, with a row for "unknown".
+    loss : {"auto", "squared_error", "huber"} or float, default "auto"
+        "auto" is the squared error (the cross entropy, for classes). Huber's threshold is 1.35 standard deviations of the
+        outcome; a number between 0 and 1 is the quantile of a pinball loss.
+    kappa : float or None, default 1.0
+        Twice this many standard errors are what the score of the heads must exceed. None: the heads enter in full, untested.
+    purge : int, default 0
+        Periods before each held-out block that are not learned from. With outcomes over h periods, h − 1.
+    firm, period : str
+        Names of the index levels (or columns) with the labels.
+    random_state : int, RandomState or None
+        Initial values and order of the periods.
+
+    Attributes
+    ----------
+    evidence_ : DataFrame
+        Row ``peers``: ``factor``, the weight w; ``t`` of its score; ``gain``, the relative fall of the held-out loss; the
+        effective number of held-out ``periods``; tested or not, with the ``reason``.
+    stability_ : DataFrame
+        How alike the final network is to those fitted at the forward origins: correlation of the weights, share of common top-5
+        peers.
+    heads_ : DataFrame
+        Every head, with its importance (standard deviation of its contribution, in units of the outcome) and its share in the
+        network.
+    prior_strength_ : DataFrame
+        λ of every head and prior.
+    feature_names_ : list of str
+        The inputs of the heads: characteristics, missing indicators, code dimensions.
+
+    Notes
+    -----
+    Weights are predictive relevance, not causal peer effects (Manski 1993: common shocks and reflection). Missing
+    characteristics take the median of their cross-section, with an indicator. Rows of unknown outcome are peers without loss.
+    A step costs O(queries × firms × heads). With fewer than 50 rows of known outcome nothing is tested: least squares.
+
+    References
+    ----------
+    Vaswani et al. (2017), Attention is all you need, NeurIPS.
+    Harvey, Leybourne and Newbold (1998), Tests for forecast encompassing, JBES 16(2): the weight.
+    Manski (1993), Identification of endogenous social effects, Review of Economic Studies 60(3).
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> index = pd.MultiIndex.from_product([range(20), range(2000, 2010)], names=["firm", "period"])
+    >>> X = pd.DataFrame(rng.normal(size=(200, 2)), index=index, columns=["size", "leverage"])
+    >>> y = X["size"] + 0.5 * rng.normal(size=200)
+    >>> model = PeerAttentionRegressor(n_heads=1, random_state=0).fit(X, y)
+    >>> float(model.evidence_.loc["peers", "factor"])  # no peers in these data
+    0.0
+    >>> model.predict(X).shape
+    (200,)
+    """
+
+    def _candidates(self, problem: Problem, settings: Settings, draws: np.ndarray) -> list[Candidate]:
+        return heads_and_own(self, problem, settings, draws)
+
+
 class PeerAttentionClassifier(ClassifierMixin, AttentionModel):
     r"""Attention over a cross-section of firms, for a class: up or down, default, a rating.
 
@@ -188,7 +175,7 @@ class PeerAttentionClassifier(ClassifierMixin, AttentionModel):
               \Big( \beta_c' x_i + \sum_h \sum_{j \in \text{pool}(i)} \alpha^h_{ij} v^h_{jc} \Big)
 
     The parameters and attributes are those of :class:`PeerAttentionRegressor`; the loss is the cross entropy, own lines are
-    logistic regression. With ``task="explain"`` the information of a peer is its class.
+    logistic regression. With ``task="nowcast"`` the information of a peer is its class.
 
     Attributes
     ----------
@@ -206,6 +193,9 @@ class PeerAttentionClassifier(ClassifierMixin, AttentionModel):
     >>> model.predict([[2.0, 0.0], [-2.0, 0.0]]).tolist()
     ['up', 'down']
     """
+
+    def _candidates(self, problem: Problem, settings: Settings, draws: np.ndarray) -> list[Candidate]:
+        return heads_and_own(self, problem, settings, draws)
 
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, **options: Any

@@ -10,10 +10,9 @@ from sklearn.base import is_classifier
 
 from peerattn.exceptions import InputError, check_at_least, check_one_of, did_you_mean, expect
 
-NAMES = ("flexible", "linear", "none")  # own models that have a name
 CHOICES: dict[str, tuple[Any, ...]] = {
     "attention": ("self", "cross"),
-    "task": ("forecast", "explain"),
+    "task": ("forecast", "nowcast"),
     "similarity": ("scaled_dot_product", "symmetric", "dot_product", "additive", "gaussian"),
     "scale": ("standard", "rank", None),
 }
@@ -52,12 +51,13 @@ def check_device(device: Any) -> None:
 
 def _check_own(estimator: Any) -> None:
     own = estimator.own
-    if isinstance(own, str) and own in NAMES:
+    names = estimator._own_names
+    if isinstance(own, str) and own in names:
         return
     if isinstance(own, str) or not (hasattr(own, "fit") and hasattr(own, "predict")):
-        names = ", ".join(f'"{name}"' for name in NAMES)
-        near = did_you_mean(own, NAMES)
-        raise InputError(f"own must be {names} or a scikit-learn estimator, got {own!r}.{near}")
+        listed = ", ".join(f'"{name}"' for name in names)
+        near = did_you_mean(own, names)
+        raise InputError(f"own must be {listed} or a scikit-learn estimator, got {own!r}.{near}")
     plain = is_classifier(estimator) and not hasattr(own, "predict_proba")
     if plain:
         raise InputError(f"own: a classifier with predict_proba is needed for classes, got {own!r}.")

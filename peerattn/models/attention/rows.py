@@ -45,7 +45,7 @@ class AttentionRows(PeerModel):
     @property
     def values(self) -> str:
         """What a peer's information is: "characteristics" in forecasts, "outcomes" in explanations."""
-        return "outcomes" if self.task == "explain" else "characteristics"
+        return "outcomes" if self.task == "nowcast" else "characteristics"
 
     @property
     def own_group(self) -> str | None:
@@ -88,7 +88,7 @@ class AttentionRows(PeerModel):
 
     def _reference_rows(self, reference: Any) -> tuple[Panel, Rows]:
         given = Reference.of(reference)
-        wanted = "(X_ref, y_ref)" if self.task == "explain" else "X_ref alone"
+        wanted = "(X_ref, y_ref)" if self.task == "nowcast" else "X_ref alone"
         informed = f'{"no " if given.y is None else ""}outcomes with task="{self.task}"'
         expect((given.y is None) == (self.task == "forecast"), "reference", wanted, informed)
         remedy = "Ranks are taken among the rows of one call, which a reference splits in two."
@@ -132,7 +132,7 @@ class AttentionRows(PeerModel):
     ) -> tuple[Panel, Iterator[Section]]:
         check_is_fitted(self, "stack_")
         why = 'attention="cross" reads the reference\'s: pass reference=(X_ref, y_ref)'
-        why = 'task="forecast" reads no outcomes: use task="explain"' if self.task == "forecast" else why
+        why = 'task="forecast" reads no outcomes: use task="nowcast"' if self.task == "forecast" else why
         if outcomes is not None and not self.reads_outcomes:
             raise InputError(f"outcomes= was given, but {why}.")
         panel, call = self._gate_rows(X, self._encode_outcomes(outcomes))
@@ -153,7 +153,7 @@ class AttentionRows(PeerModel):
         extra = self.reference_ if reference is None else self._reference_rows(reference)
         if extra is not None:
             check_same_periods(panel, extra[0], of_fit=reference is None)
-        untold = 'task="explain" on a panel predicts from the peers\' outcomes: pass outcomes=.'
+        untold = 'task="nowcast" on a panel predicts from the peers\' outcomes: pass outcomes=.'
         if self.needs_outcomes and not informed:
             raise InputError(untold)
         return self._cross_sections(panel, call, extra, warn=True)
@@ -180,7 +180,7 @@ class AttentionRows(PeerModel):
 
     def _as_seen(self, section: Section) -> Section:
         """Return a cross-section as candidates see it: peers show what own lines leave of their outcomes."""
-        return self.stack_.view.prepared(section, self._loss(), self.task == "explain")
+        return self.stack_.view.prepared(section, self._loss(), self.task == "nowcast")
 
     def _by_period(
         self, X: Any, outcomes: Any = None, peer_weight: Any = None, **options: Any

@@ -77,10 +77,10 @@ def test_influence_says_where_it_cannot_be_told():
         influence(object(), X)
 
 
-@pytest.mark.parametrize("task", ["forecast", "explain"])
+@pytest.mark.parametrize("task", ["forecast", "nowcast"])
 def test_contributions_are_weights_times_information(task):
     model = PeerAttentionRegressor(**OPTIONS, task=task).fit(X, Y)
-    told = {"outcomes": Y} if task == "explain" else {}
+    told = {"outcomes": Y} if task == "nowcast" else {}
     found = contributions(model, X, **told)
     assert not found.row_normalized
     rows = X[X.index.get_level_values("period") == PERIOD]
@@ -90,7 +90,7 @@ def test_contributions_are_weights_times_information(task):
     for head in range(len(model.heads_)):
         (member,) = model.members_
         W = model._selected(head).weights(model._as_seen(section), slice(0, 12))  # the null peer has the rest
-        if task == "explain":
+        if task == "nowcast":
             v = member.state["value"][head, 0] * (Y[rows.index] - own).to_numpy()
         else:
             z = model.design_.transform(as_panel(rows))
@@ -110,7 +110,7 @@ def test_contributions_are_weights_times_information(task):
 
 
 def test_contributions_of_a_covariance_add_up_to_the_prediction():
-    model = PeerAttentionRegressor(task="explain", own="linear", kappa=0.0, n_heads=1, random_state=0).fit(
+    model = PeerAttentionRegressor(task="nowcast", own="linear", kappa=0.0, n_heads=1, random_state=0).fit(
         X, Y
     )
     assert "covariance" in model.stack_.fitted

@@ -126,7 +126,7 @@ def test_a_tied_head_has_no_direction(panel):
 
 def test_refits_learn_what_own_lines_leave(panel):
     """Targets and what peers show are residuals from least squares."""
-    model = PeerAttentionRegressor(**OPTIONS | {"task": "explain"}).fit(panel.X, panel.y)
+    model = PeerAttentionRegressor(**OPTIONS | {"task": "nowcast"}).fit(panel.X, panel.y)
     start = WarmStart(model, panel.X, panel.y)
     periods, z = panel.X.index.get_level_values("period"), (panel.y - model.y_center_) / model.y_scale_
     own = LinearRegression().fit(panel.X, z)

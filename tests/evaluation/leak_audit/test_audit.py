@@ -10,7 +10,7 @@ from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from peerattn.evaluation import NewFirms, WalkForward, audit, compare, explain_score
+from peerattn.evaluation import NewFirms, WalkForward, audit, compare, nowcast_score
 from peerattn.evaluation.leak_audit.checks import columns
 from peerattn.evaluation.leak_audit.columns import Rows
 from peerattn.evaluation.running.inner_folds import random_rows
@@ -187,15 +187,15 @@ def check(model, panel, **options):
 @pytest.mark.parametrize(
     ("model", "task", "claim"),
     [
-        (OwnOutcome(industry="sic"), "explain", OWN),
-        (OwnGroup(industry="sic"), "explain", OWN),
-        (TwoLayers(industry="sic"), "explain", OWN),
+        (OwnOutcome(industry="sic"), "nowcast", OWN),
+        (OwnGroup(industry="sic"), "nowcast", OWN),
+        (TwoLayers(industry="sic"), "nowcast", OWN),
         (FutureInTheCall(), "forecast", FUTURE),
         (RowOrder(), "forecast", ORDER),
-        (Batches(industry="sic"), "explain", ORDER),
-        (TrainingOrder(industry="sic"), "explain", ORDER),
+        (Batches(industry="sic"), "nowcast", ORDER),
+        (TrainingOrder(industry="sic"), "nowcast", ORDER),
         (ScalerOfTheCall(), "forecast", TRAINING),
-        (OwnOutcome(industry="sic"), "explain", PLACEBO),
+        (OwnOutcome(industry="sic"), "nowcast", PLACEBO),
     ],
 )
 def test_planted_leaks_are_found(panel, model, task, claim):
@@ -346,7 +346,7 @@ def network_of(y, form):
 def test_networks_made_of_tested_outcomes_are_found(panel, form):
     X, y = panel
     model = PrecomputedPeerRegressor(network=network_of(y, form))
-    assert NETWORKS in check(model, panel, task="explain", n_placebo=1).refuted
+    assert NETWORKS in check(model, panel, task="nowcast", n_placebo=1).refuted
 
 
 @pytest.mark.parametrize("form", ["close", "correlation"])
@@ -356,7 +356,7 @@ def test_networks_made_of_earlier_outcomes_are_no_leak(panel, form):
     given = network_of(earlier, form)
     assert (
         NETWORKS
-        not in check(PrecomputedPeerRegressor(network=given), panel, task="explain", n_placebo=1).refuted
+        not in check(PrecomputedPeerRegressor(network=given), panel, task="nowcast", n_placebo=1).refuted
     )
 
 
@@ -403,15 +403,15 @@ def test_a_model_that_breaks_on_changed_input_is_refuted_by_its_error(panel):
 FEW = {"n_heads": 2, "kappa": None}
 OPTIONS = {
     "defaults": {},
-    "outcomes, tied, prior": {"task": "explain", "similarity": "symmetric", "prior": "sic"},
+    "outcomes, tied, prior": {"task": "nowcast", "similarity": "symmetric", "prior": "sic"},
     "stacked, ranks": {"n_layers": 2, "n_heads": 1, "scale": "rank"},
-    "stacked outcomes": {"task": "explain", "n_layers": 2, "n_heads": 1},
+    "stacked outcomes": {"task": "nowcast", "n_layers": 2, "n_heads": 1},
     "evidence decides, purged": {"kappa": 0.0, "purge": 1, "own": "linear"},
-    "evidence decides, outcomes": {"kappa": 0.0, "task": "explain"},
+    "evidence decides, outcomes": {"kappa": 0.0, "task": "nowcast"},
     "raw, dot product, huber": {"scale": None, "similarity": "dot_product", "loss": "huber"},
-    "additive outcomes": {"similarity": "additive", "task": "explain"},
-    "gaussian outcomes, no own term": {"similarity": "gaussian", "task": "explain", "own": "none"},
-    "own group, quantile": {"prior": Prior("group", exclude=True), "task": "explain", "loss": 0.9},
+    "additive outcomes": {"similarity": "additive", "task": "nowcast"},
+    "gaussian outcomes, no own term": {"similarity": "gaussian", "task": "nowcast", "own": "none"},
+    "own group, quantile": {"prior": Prior("group", exclude=True), "task": "nowcast", "loss": 0.9},
     "prior only": {"prior": Prior("sic", only=True)},
 }
 
@@ -439,7 +439,7 @@ def test_attention_passes_in_every_option(few_firms, name):
     assert found.passed, str(found)
 
 
-@pytest.mark.parametrize("task", ["forecast", "explain"])
+@pytest.mark.parametrize("task", ["forecast", "nowcast"])
 def test_cross_attention_passes(few_firms, task):
     X, y = few_firms
     reference = X.rename(index=lambda firm: f"R{firm}", level="firm")
@@ -465,7 +465,7 @@ def test_cross_attention_passes(few_firms, task):
     ],
     ids=str,
 )
-@pytest.mark.parametrize("task", ["forecast", "explain"])
+@pytest.mark.parametrize("task", ["forecast", "nowcast"])
 def test_fixed_peers_pass(panel, model, task):
     found = check(model, panel, task=task, n_placebo=1)
     assert found.passed, str(found)
@@ -486,7 +486,7 @@ def of_chance(X):
     return PeerNetwork.from_matrices({None: (firms, firms, W / W.sum(axis=1, keepdims=True))})
 
 
-@pytest.mark.parametrize("task", ["forecast", "explain"])
+@pytest.mark.parametrize("task", ["forecast", "nowcast"])
 def test_given_networks_pass(panel, task):
     for model in (
         PrecomputedPeerRegressor(network=same_industry(panel[0])),
@@ -535,31 +535,31 @@ def test_searches_explain_and_pass(panel):
         CrossSectionalRidge(codes=["sic"]),
         {"alpha": [1.0, 100.0]},
         cv=WalkForward(2, 2),
-        scoring=explain_score,
+        scoring=nowcast_score,
     )
-    assert check(search, panel, task="explain", n_placebo=1).passed
+    assert check(search, panel, task="nowcast", n_placebo=1).passed
 
 
 def test_what_an_audit_shows(panel):
     X, y = panel
     flat = X.assign(roa=y, other_next=1.0).reset_index()
-    found = audit(CrossSectionalRidge(), flat, outcome="roa", codes=["sic"], cv=CV, task="explain")
+    found = audit(CrossSectionalRidge(), flat, outcome="roa", codes=["sic"], cv=CV, task="nowcast")
     assert found.passed and repr(found) == "Audit(explain: no claim refuted)"
     assert str(found).count("passed") == 11 and "REFUTED" not in str(found)
     assert list(found.to_frame().columns) == ["claim", "passed", "evidence"]
     assert "<table" in found._repr_html_()
     taken: Panel = read_panel(flat, outcome="roa", codes=["sic"])
-    assert audit(CrossSectionalRidge(), taken, cv=CV, task="explain", n_placebo=1).passed
+    assert audit(CrossSectionalRidge(), taken, cv=CV, task="nowcast", n_placebo=1).passed
     with pytest.raises(InputError, match="n_placebo"):
         check(Ridge(), panel, n_placebo=0)
-    with pytest.raises(InputError, match="cannot do task='explain'"):
-        check(PeerAttentionRegressor(), panel, task="explain")
+    with pytest.raises(InputError, match="cannot do task='nowcast'"):
+        check(PeerAttentionRegressor(), panel, task="nowcast")
 
 
 def test_the_audit_changes_neither_model_nor_panel(few_firms):
     X, y = few_firms
-    before, model = (X.copy(), y.copy()), PeerAttentionRegressor(task="explain", **FEW)
-    audit(model, X, y, CV, codes=["sic"], task="explain", n_placebo=1)
+    before, model = (X.copy(), y.copy()), PeerAttentionRegressor(task="nowcast", **FEW)
+    audit(model, X, y, CV, codes=["sic"], task="nowcast", n_placebo=1)
     pd.testing.assert_frame_equal(X, before[0])
     pd.testing.assert_series_equal(y, before[1])
     assert model.random_state is None and not hasattr(model, "members_")
@@ -651,7 +651,7 @@ def test_an_explanation_of_dated_outcomes_depends_on_no_order_of_index_levels(pa
     frame = X.assign(roa=y, filed=X.index.get_level_values("period") + 1).reset_index()
     read = read_panel(frame, outcome="roa", codes=["sic"], known_at="filed")
     found = audit(
-        IndustryPeerRegressor(industry="sic"), read, cv=WalkForward(4, 4), task="explain", n_placebo=1
+        IndustryPeerRegressor(industry="sic"), read, cv=WalkForward(4, 4), task="nowcast", n_placebo=1
     )
     assert found.passed, str(found)
 

@@ -20,7 +20,7 @@ def comparison():
     X = pd.DataFrame({"roe": rng.normal(size=720), "sector": rng.choice(list("ABC"), 720)}, index=index)
     y = (0.5 * X["roe"] + 0.3 * rng.normal(size=720)).rename("log_pb")
     models = {"Sector": IndustryPeerRegressor(industry="sector")}
-    return compare(models, X, y, task="explain", cv=WalkForward(4, 4), verbose=False)
+    return compare(models, X, y, task="nowcast", cv=WalkForward(4, 4), verbose=False)
 
 
 def test_errors_by_hand():
@@ -43,7 +43,7 @@ def test_table_shows_them_for_logs_only(comparison):
             {"x": frame["outcome"].to_numpy()}, index=pd.MultiIndex.from_frame(frame[["firm", "period"]])
         ),
         (frame["outcome"].to_numpy() * 0.1 + np.sin(np.arange(len(frame)))),
-        task="explain",
+        task="nowcast",
         cv=WalkForward(1),
         verbose=False,
     )

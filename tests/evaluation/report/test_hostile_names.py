@@ -39,7 +39,7 @@ def result():
         y,
         industry="sic",
         cv=WalkForward(10, 5),
-        task="explain",
+        task="nowcast",
         limits=limits,
         audit=[MODEL],
         verbose=False,

@@ -113,7 +113,7 @@ def test_portfolios_and_their_words(result, tmp_path):
 def test_an_explanation_has_no_portfolios(panel, tmp_path):
     X, y = panel
     models = {"Peers": MODELS["Peers"], "Ridge": Ridge()}
-    explained = compare(models, X, y, industry="sic", task="explain", cv=CV, verbose=False)
+    explained = compare(models, X, y, industry="sic", task="nowcast", cv=CV, verbose=False)
     text = explained.to_html(tmp_path / "e.html").read_text(encoding="utf-8")
     assert explained.panel.is_return and not any(
         word in text for word in ("Sharpe", "Turnover", "Sorted by forecast")

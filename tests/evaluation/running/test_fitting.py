@@ -307,7 +307,7 @@ def test_an_explanation_reads_no_past_that_is_known_later():
 
     def explained(frame, **dates):
         panel = read_panel(frame.reset_index(), outcome="y", **dates)
-        cv, options = WalkForward(5, 5), {"task": "explain", "verbose": False}
+        cv, options = WalkForward(5, 5), {"task": "nowcast", "verbose": False}
         found = compare(models, panel, cv=cv, **options).predictions.set_index(["firm", "period"])
         return found[["covariance", OWN_HISTORY]]
 

@@ -10,7 +10,7 @@ from peerattn.evaluation import (
     NewFirms,
     WalkForward,
     compare,
-    explain_score,
+    nowcast_score,
     supports,
 )
 from peerattn.evaluation.running.entries import ALL_OTHER_FIRMS
@@ -165,8 +165,8 @@ def test_new_firms_were_never_seen_and_keep_their_peers(panel):
     for (_, a), (_, b) in zip(split.split(X), split.split(shuffled), strict=True):
         assert set(X.index[a]) == set(shuffled.index[b])
     peers = {"Peers": IndustryPeerRegressor(industry="sic")}
-    known = run(peers, X, y, task="explain").predictions.set_index(["firm", "period"]).sort_index()
-    unseen = run(peers, X, y, task="explain", cv=split).predictions.set_index(["firm", "period"]).sort_index()
+    known = run(peers, X, y, task="nowcast").predictions.set_index(["firm", "period"]).sort_index()
+    unseen = run(peers, X, y, task="nowcast", cv=split).predictions.set_index(["firm", "period"]).sort_index()
     pd.testing.assert_series_equal(known["Peers"], unseen["Peers"])  # same-period peers are all there
     assert not np.allclose(known["Own characteristics (OLS)"], unseen["Own characteristics (OLS)"])
 
@@ -177,7 +177,7 @@ def test_splitters_work_in_sklearns_validation(panel):
     scores = cross_validate(LinearRegression(), X[["size"]], y, cv=split, error_score="raise")
     assert len(scores["test_score"]) == split.get_n_splits(X)
     explained = cross_validate(
-        CrossSectionalRidge(codes=["sic"]), X, y, cv=split, scoring=explain_score, error_score="raise"
+        CrossSectionalRidge(codes=["sic"]), X, y, cv=split, scoring=nowcast_score, error_score="raise"
     )
     assert (explained["test_score"] > 0.3).all()
 
@@ -186,11 +186,11 @@ def test_a_search_explains_inside_the_walk_and_tells_its_trials(panel):
     X, y = panel
     inner = WalkForward(3, 3)
     search = GridSearchCV(
-        CrossSectionalRidge(codes=["sic"]), {"alpha": [1.0, 1e6]}, cv=inner, scoring=explain_score
+        CrossSectionalRidge(codes=["sic"]), {"alpha": [1.0, 1e6]}, cv=inner, scoring=nowcast_score
     )
-    assert supports(search, "explain")
-    result = run({"Tuned": search, "Piped": make_pipeline(search)}, X, y, task="explain")
-    fixed = run({"Fixed": CrossSectionalRidge(codes=["sic"], alpha=1.0)}, X, y, task="explain")
+    assert supports(search, "nowcast")
+    result = run({"Tuned": search, "Piped": make_pipeline(search)}, X, y, task="nowcast")
+    fixed = run({"Fixed": CrossSectionalRidge(codes=["sic"], alpha=1.0)}, X, y, task="nowcast")
     assert np.allclose(result.predictions["Tuned"], fixed.predictions["Fixed"])
     assert np.allclose(result.predictions["Piped"], result.predictions["Tuned"])
     assert [model.trials for model in result.models][:2] == [2, 2]
@@ -204,22 +204,22 @@ def test_explain_score_is_r2_of_what_the_others_tell(panel):
     holes = y.where(np.arange(len(y)) % 5 > 0)
     predicted, known = model.predict(X, outcomes=holes), holes.notna()
     expected = 1 - ((y - predicted)[known] ** 2).sum() / ((y - y[known].mean())[known] ** 2).sum()
-    assert explain_score(model, X, holes.sample(frac=1, random_state=0)) == pytest.approx(expected)
+    assert nowcast_score(model, X, holes.sample(frac=1, random_state=0)) == pytest.approx(expected)
     with pytest.warns(IsolateWarning), pytest.raises(InputError, match="1 outcomes are known"):
-        explain_score(model, X, y.where(np.arange(len(y)) == 3))
+        nowcast_score(model, X, y.where(np.arange(len(y)) == 3))
     with pytest.raises(InputError, match="Ridge reads no outcomes of peers; score it with scoring='r2'"):
-        explain_score(Ridge().fit(X[["size"]], y), X[["size"]], y)
+        nowcast_score(Ridge().fit(X[["size"]], y), X[["size"]], y)
 
 
 def test_the_level_control_is_there_to_explain_and_not_twice(panel):
     X, y = panel
-    result = run({"Peers": IndustryPeerRegressor(industry="sic")}, X, y, task="explain")
+    result = run({"Peers": IndustryPeerRegressor(industry="sic")}, X, y, task="nowcast")
     note = next(model for model in result.models if model.name == ALL_OTHER_FIRMS)
     assert note.step == "common" and note.control and ALL_OTHER_FIRMS not in result.networks
     one = result.predictions[result.predictions["period"] == 2014]
     rest = (one["outcome"].sum() - one["outcome"]) / (len(one) - 1)
     assert np.allclose(one[ALL_OTHER_FIRMS], rest)
-    own = run({"Level": IndustryPeerRegressor(scheme="plain")}, X, y, task="explain")
+    own = run({"Level": IndustryPeerRegressor(scheme="plain")}, X, y, task="nowcast")
     assert ALL_OTHER_FIRMS not in own.names and ALL_OTHER_FIRMS not in run({"R": Ridge()}, X, y).names
 
 
@@ -265,10 +265,10 @@ def test_cross_attention_searches_a_reference(panel):
     X, y = panel
     reference = X.rename(index=lambda firm: f"R{firm}", level="firm")
     options = {"attention": "cross", "n_heads": 1, "kappa": None, "random_state": 0}
-    across, explains = PeerAttentionRegressor(**options), PeerAttentionRegressor(task="explain", **options)
+    across, explains = PeerAttentionRegressor(**options), PeerAttentionRegressor(task="nowcast", **options)
     result = run({"Across": across}, X, y, reference=reference)
     assert set(result.networks["Across"].edges()["peer"].str[0]) <= {"R"}
-    seen = run({"Across": explains}, X, y, task="explain", reference=(reference, y.to_numpy()))
+    seen = run({"Across": explains}, X, y, task="nowcast", reference=(reference, y.to_numpy()))
     assert "y of the period" in next(model for model in seen.models if model.name == "Across").reads
     with pytest.raises(InputError, match="pass reference=, without outcomes"):
         run({"Across": across}, X, y)

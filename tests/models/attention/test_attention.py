@@ -7,7 +7,7 @@ import torch
 from sklearn.base import clone
 from sklearn.linear_model import LinearRegression
 
-from peerattn import PeerAttentionRegressor, explain_score
+from peerattn import PeerAttentionRegressor, nowcast_score
 from peerattn.datasets import simulate_panel
 from peerattn.exceptions import InputError, IsolateWarning
 from peerattn.models import Reference
@@ -47,13 +47,13 @@ def looked_at(network, firm, period=None):
 def test_arrays_look_to_the_training_rows():
     rng = np.random.default_rng(0)
     X, y, new = rng.normal(size=(30, 2)), rng.normal(size=30), rng.normal(size=(4, 2))
-    for task in ("forecast", "explain"):
+    for task in ("forecast", "nowcast"):
         model = quick(task=task).fit(X, y)
         W = model.peer_network(new).matrix()
         assert W.shape == (4, 30)
         np.testing.assert_allclose(W.sum(axis=1), 1)
         assert (W > 0).all(axis=None)
-        if task == "explain":
+        if task == "nowcast":
             moved = clone(model).fit(X, y)
             assert np.array_equal(moved.predict(new), model.predict(new))
 
@@ -66,7 +66,7 @@ def test_arrays_with_outcomes_are_one_cross_section():
         rng.normal(size=(5, 2)),
         rng.normal(size=5),
     )
-    model = quick(task="explain").fit(X, y)
+    model = quick(task="nowcast").fit(X, y)
     W = model.peer_network(new, outcomes=told).matrix().to_numpy()
     assert W.shape == (5, 5)
     assert (W.diagonal() == 0).all()
@@ -108,7 +108,7 @@ def test_self_pool_joins_a_reference(panel, reference):
 
 def test_self_outcomes_pool_is_the_known_outcomes_of_the_period(panel):
     X, y = panel
-    model = quick(task="explain").fit(X, y)
+    model = quick(task="nowcast").fit(X, y)
     told = y.copy()
     told[[("A", 2002), ("B", 2002)]] = np.nan
     network = model.peer_network(X, outcomes=told)
@@ -119,7 +119,7 @@ def test_self_outcomes_pool_is_the_known_outcomes_of_the_period(panel):
 
 def test_self_outcomes_pool_joins_a_reference(panel, reference):
     X, y = panel
-    model = quick(task="explain").fit(X, y)
+    model = quick(task="nowcast").fit(X, y)
     network = model.peer_network(X, outcomes=y, reference=reference)
     assert looked_at(network, "A", 2002) == (set(FIRMS) | set("XYZ")) - {"A"}
     rest = model.predict(
@@ -135,7 +135,7 @@ def test_self_outcomes_pool_joins_a_reference(panel, reference):
 @pytest.mark.filterwarnings("ignore::peerattn.exceptions.IsolateWarning")
 def test_a_period_without_known_outcomes_has_isolates(panel):
     X, y = panel
-    model = quick(task="explain").fit(X, y)
+    model = quick(task="nowcast").fit(X, y)
     told = y.where(INDEX.get_level_values("period") != 2002)
     assert np.isfinite(model.predict(X, outcomes=told)).all()
     isolates = model.peer_network(X, outcomes=told).isolates
@@ -161,7 +161,7 @@ def test_cross_prediction_reads_no_other_row_of_the_call(panel, reference):
     X, y = panel
     for options, given in (
         ({}, reference[0]),
-        ({"task": "explain"}, reference),
+        ({"task": "nowcast"}, reference),
         ({"n_layers": 2}, reference[0]),
     ):
         model = quick(attention="cross", **options).fit(X, y, reference=given)
@@ -176,7 +176,7 @@ def test_cross_outcomes(panel, reference):
     X_ref, y_ref = reference
     told = y_ref.copy()
     told[("X", 2002)] = np.nan
-    model = quick(attention="cross", task="explain").fit(X, y, reference=(X_ref, told))
+    model = quick(attention="cross", task="nowcast").fit(X, y, reference=(X_ref, told))
     assert not model.reads_outcomes
     assert looked_at(model.peer_network(X), "A", 2002) == set("BCYZ")
     own = told.copy()
@@ -215,15 +215,15 @@ def test_outcomes_where_they_have_no_meaning_and_where_they_are_missing(panel, r
     X, y = panel
     with pytest.raises(InputError, match='outcomes= was given, but task="forecast" reads no outcomes'):
         quick().fit(X, y).predict(X, outcomes=y)
-    model = quick(task="explain").fit(X, y)
+    model = quick(task="nowcast").fit(X, y)
     for call in (model.predict, model.peer_network):
         with pytest.raises(
             InputError,
-            match='task="explain" on a panel predicts from the peers\' outcomes: pass outcomes=',
+            match='task="nowcast" on a panel predicts from the peers\' outcomes: pass outcomes=',
         ):
             call(X)
-    assert model.score(X, y) == pytest.approx(explain_score(model, X, y))
-    cross = quick(attention="cross", task="explain").fit(X, y, reference=reference)
+    assert model.score(X, y) == pytest.approx(nowcast_score(model, X, y))
+    cross = quick(attention="cross", task="nowcast").fit(X, y, reference=reference)
     with pytest.raises(
         InputError, match='attention="cross" reads the reference\'s: pass reference=.X_ref, y_ref'
     ):
@@ -238,8 +238,8 @@ def test_reference_where_it_is_missing_or_has_no_meaning(panel, reference):
         InputError, match='on arrays self-attention looks to the training rows; use attention="cross"'
     ):
         quick().fit(X.to_numpy(), y.to_numpy(), reference=reference[0].to_numpy())
-    with pytest.raises(InputError, match='X_ref, y_ref.*got no outcomes with task="explain"'):
-        quick(attention="cross", task="explain").fit(X, y, reference=reference[0])
+    with pytest.raises(InputError, match='X_ref, y_ref.*got no outcomes with task="nowcast"'):
+        quick(attention="cross", task="nowcast").fit(X, y, reference=reference[0])
     with pytest.raises(InputError, match='expected X_ref alone, got outcomes with task="forecast"'):
         quick(attention="cross").fit(X, y, reference=reference)
     with pytest.raises(InputError, match="expected a frame or a pair .*, got a tuple of 3"):
@@ -255,8 +255,8 @@ def test_reference_where_it_is_missing_or_has_no_meaning(panel, reference):
     "options, message",
     [
         ({"attention": "crossed"}, "attention must be one of .*got 'crossed'. Near matches: 'cross'"),
-        ({"task": "explian"}, "task must be one of .*Near matches: 'explain'"),
-        ({"own": "yes"}, 'own must be "flexible", "linear", "none" or a scikit-learn estimator, got .yes.'),
+        ({"task": "nowcats"}, "task must be one of .*Near matches: 'nowcast'"),
+        ({"own": "yes"}, 'own must be "linear", "none" or a scikit-learn estimator, got .yes.'),
         ({"own": "lineer"}, "Near matches: 'linear'"),
         ({"loss": "absolute"}, "loss must be one of .*'auto', 'squared_error', 'huber'.*quantile"),
         ({"loss": 1.5}, "loss must be one of .*got 1.5"),
@@ -313,7 +313,7 @@ def test_same_seed_same_bits_and_global_generators_are_left_alone(panel):
 def test_sample_weights_count_rows_on_arrays():
     rng = np.random.default_rng(0)
     X, y, weight = rng.normal(size=(25, 2)), rng.normal(size=25), rng.integers(0, 4, size=25)
-    for task in ("forecast", "explain"):
+    for task in ("forecast", "nowcast"):
         weighted = quick(task=task, n_heads=1).fit(X, y, sample_weight=weight)
         repeated = quick(task=task, n_heads=1).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
         np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), atol=1e-7)
@@ -424,7 +424,7 @@ def test_a_reference_labelled_by_another_type_is_refused(attention):
     X, y = simulated.X.rename(index=numbers, level=0), simulated.y.to_numpy()
     model = PeerAttentionRegressor(
         attention=attention,
-        task="explain",
+        task="nowcast",
         n_heads=1,
         kappa=None,
         random_state=0,

@@ -10,11 +10,11 @@ import time
 import numpy as np
 import pytest
 
-from peerattn import PeerAttentionClassifier, PeerAttentionRegressor, simulate_panel
+from peerattn import PeerAttentionClassifier, StackedPeerRegressor, simulate_panel
 from peerattn.exceptions import InputError
 from peerattn.training import checkpoint as checkpoints
 
-OPTIONS = {"task": "explain", "n_heads": 1, "own": "linear", "random_state": 0}
+OPTIONS = {"task": "nowcast", "n_heads": 1, "own": "linear", "random_state": 0}
 SCRIPT = """
 import sys, peerattn
 from peerattn.models.attention import descent, starts
@@ -22,7 +22,7 @@ from peerattn.models.covariance import fit
 fit.FEWEST_STEPS = 12
 descent.STEPS, starts.STARTS, starts.KEPT = 6, 4, 2
 panel = peerattn.simulate_panel(20, 8, 2, random_state=0)
-model = peerattn.PeerAttentionRegressor(task="explain", n_heads=1, own="linear", random_state=0)
+model = peerattn.StackedPeerRegressor(task="nowcast", n_heads=1, own="linear", random_state=0)
 model.fit(panel.X, panel.y, checkpoint=sys.argv[1]).save(sys.argv[2])
 """
 
@@ -67,24 +67,24 @@ def test_killed_by_a_signal_at_random_moments(panel, tmp_path):
         process.send_signal(signal.SIGKILL)
         landed += process.wait() == -signal.SIGKILL
     assert landed  # the first kill finds a fit that has written little
-    model = PeerAttentionRegressor(**OPTIONS).fit(panel.X, panel.y, checkpoint=folder)
-    unbroken = PeerAttentionRegressor(**OPTIONS).fit(panel.X, panel.y)
+    model = StackedPeerRegressor(**OPTIONS).fit(panel.X, panel.y, checkpoint=folder)
+    unbroken = StackedPeerRegressor(**OPTIONS).fit(panel.X, panel.y)
     assert bits(model, saved) == bits(unbroken, tmp_path / "b.model")
 
 
 @pytest.mark.parametrize(
     ("kind", "options", "writes"),
     [
-        (PeerAttentionRegressor, {"codes": ["industry"], "loss": "huber"}, 2),
-        (PeerAttentionRegressor, {"task": "explain", "codes": ["industry"]}, 7),
-        (PeerAttentionClassifier, {"task": "explain"}, 1),
-        (PeerAttentionRegressor, {"attention": "cross", "task": "explain"}, 4),
+        (StackedPeerRegressor, {"codes": ["industry"], "loss": "huber"}, 2),
+        (StackedPeerRegressor, {"task": "nowcast", "codes": ["industry"]}, 7),
+        (PeerAttentionClassifier, {"task": "nowcast"}, 1),
+        (StackedPeerRegressor, {"attention": "cross", "task": "nowcast"}, 4),
     ],
 )
 def test_stopped_between_any_two_writes(tmp_path, monkeypatch, kind, options, writes):
     panel = simulate_panel(20, 9, 2, n_industries=3, random_state=1)
     X = panel.X if "codes" in options else panel.X.select_dtypes("number")
-    y = panel.y if kind is PeerAttentionRegressor else panel.y > 0
+    y = panel.y if kind is StackedPeerRegressor else panel.y > 0
     reference = {"reference": (X, y)} if "attention" in options else {}
 
     def fit(**kept):
@@ -98,7 +98,7 @@ def test_stopped_between_any_two_writes(tmp_path, monkeypatch, kind, options, wr
 
 
 def test_without_a_seed_the_draws_are_those_of_the_first_process(panel, tmp_path, monkeypatch):
-    model = PeerAttentionRegressor(n_heads=1, own="linear")
+    model = StackedPeerRegressor(n_heads=1, own="linear")
     stopped_after(5, monkeypatch, lambda: model.fit(panel.X, panel.y, checkpoint=tmp_path / "kept"))
     both = [model.fit(panel.X, panel.y, checkpoint=tmp_path / "kept").predict(panel.X) for _ in range(2)]
     np.testing.assert_array_equal(*both)
@@ -106,7 +106,7 @@ def test_without_a_seed_the_draws_are_those_of_the_first_process(panel, tmp_path
 
 def test_other_data_and_other_options_are_refused_by_name(panel, tmp_path):
     def fit(X=panel.X, y=panel.y, **options):
-        PeerAttentionRegressor(**{"n_heads": 0, "own": "none", "random_state": 0} | options).fit(
+        StackedPeerRegressor(**{"n_heads": 0, "own": "none", "random_state": 0} | options).fit(
             X, y, checkpoint=tmp_path
         )
 
@@ -127,14 +127,14 @@ def test_an_option_that_cannot_be_hashed_is_refused(panel, tmp_path):
 
     own = make_pipeline(FunctionTransformer(lambda x: x), LinearRegression())
     with pytest.raises(InputError, match="checkpoint: own cannot be stored"):
-        PeerAttentionRegressor(own=own).fit(panel.X, panel.y, checkpoint=tmp_path)
+        StackedPeerRegressor(own=own).fit(panel.X, panel.y, checkpoint=tmp_path)
 
 
 def test_an_own_model_that_is_an_estimator_is_fitted_again(panel, tmp_path, monkeypatch):
     from sklearn.tree import DecisionTreeRegressor
 
     own = DecisionTreeRegressor(max_depth=2, random_state=0)
-    model = PeerAttentionRegressor(own=own, n_heads=1, random_state=0)
+    model = StackedPeerRegressor(own=own, n_heads=1, random_state=0)
     unbroken = model.fit(panel.X, panel.y).predict(panel.X)
     stopped_after(4, monkeypatch, lambda: model.fit(panel.X, panel.y, checkpoint=tmp_path / "kept"))
     model.fit(panel.X, panel.y, checkpoint=tmp_path / "kept")

@@ -29,18 +29,18 @@ def test_up_or_down_beats_the_own_characteristics(panel):
     assert (model.predict(panel.X[~train]) == probability.idxmax(axis=1)).all()
 
 
-@pytest.mark.parametrize("task", ["forecast", "explain"])
+@pytest.mark.parametrize("task", ["forecast", "nowcast"])
 def test_three_classes_with_unknown_ones(panel, task):
     y = pd.Series(pd.qcut(panel.y, 3, labels=["a", "b", "c"]).astype(object), index=panel.y.index)
     y.iloc[:5] = None
     model = PeerAttentionClassifier(task=task, n_heads=2, kappa=None, random_state=0).fit(panel.X, y)
-    probability = model.predict_proba(panel.X, **({"outcomes": y} if task == "explain" else {}))
+    probability = model.predict_proba(panel.X, **({"outcomes": y} if task == "nowcast" else {}))
     assert probability.shape == (len(y), 3) and np.isfinite(probability).all()
 
 
 def test_own_class_does_not_count(panel):
     y = pd.Series(np.where(panel.y > 0, 1, 0), index=panel.y.index)
-    model = PeerAttentionClassifier(task="explain", n_heads=2, kappa=None, random_state=0).fit(panel.X, y)
+    model = PeerAttentionClassifier(task="nowcast", n_heads=2, kappa=None, random_state=0).fit(panel.X, y)
     changed = y.copy()
     changed.iloc[3] = 1 - changed.iloc[3]
     before, after = (model.predict_proba(panel.X, outcomes=told) for told in (y, changed))
@@ -53,6 +53,6 @@ def test_messages(panel):
     with pytest.raises(InputError, match="only one class is present"):
         PeerAttentionClassifier().fit(panel.X, one)
     y = pd.Series(np.where(panel.y > 0, "up", "down"), index=panel.y.index)
-    model = PeerAttentionClassifier(task="explain", n_heads=0).fit(panel.X, y)
+    model = PeerAttentionClassifier(task="nowcast", n_heads=0).fit(panel.X, y)
     with pytest.raises(InputError, match="no class is named 'sideways'"):
         model.predict(panel.X, outcomes=y.replace("up", "sideways"))

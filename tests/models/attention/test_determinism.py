@@ -20,7 +20,7 @@ X, CODED, Y = PANEL.X.select_dtypes("number"), PANEL.X, PANEL.y
 FEW = {"random_state": 0, "n_heads": 1, "own": "linear"}
 PATHS = {
     "forecast": (PeerAttentionRegressor(**FEW), X, Y),
-    "explain": (PeerAttentionRegressor(task="explain", **FEW), X, Y),
+    "nowcast": (PeerAttentionRegressor(task="nowcast", **FEW), X, Y),
     "cross": (PeerAttentionRegressor(attention="cross", kappa=None, **FEW), X, Y),
     "classifier": (PeerAttentionClassifier(kappa=None, **FEW), X, Y > 0),
     "prior": (PeerAttentionRegressor(prior="industry", kappa=None, **FEW), CODED, Y),
@@ -33,7 +33,7 @@ PATHS = {
 def predictions(name):
     model, x, y = PATHS[name]
     model.fit(x, y, **({"reference": x} if name == "cross" else {}))
-    shown = {"outcomes": y} if name in ("explain", "ridge") else {}
+    shown = {"outcomes": y} if name in ("nowcast", "ridge") else {}
     called = model.predict_proba if name == "classifier" else model.predict
     return np.asarray(called(x, **shown)), np.asarray(model.peer_network(x, **shown).edges()["weight"])
 
@@ -71,7 +71,7 @@ def test_attention_computes_on_one_thread(threads, monkeypatch):
 
         monkeypatch.setattr(owner, method, counted)
     threads(2)
-    for name in ("explain", "classifier"):
+    for name in ("nowcast", "classifier"):
         predictions(name)
     assert set(seen) == {("_learn", 1), ("_outputs", 1), ("_network", 1)}
     assert torch.get_num_threads() == 2
@@ -104,10 +104,10 @@ def test_the_kernel_has_the_same_bits_on_many_rows(threads):
     np.testing.assert_array_equal(*found)
 
 
-@pytest.mark.parametrize("name", ["network prior", "explain", "ridge", "kernel"])
+@pytest.mark.parametrize("name", ["network prior", "nowcast", "ridge", "kernel"])
 def test_a_period_by_itself_has_the_bits_of_the_whole_call(name):
     model, x, y = PATHS[name]
     whole, _ = predictions(name)
     last = x.index.get_level_values("period") == x.index.get_level_values("period").max()
-    shown = {"outcomes": y[last]} if name in ("explain", "ridge") else {}
+    shown = {"outcomes": y[last]} if name in ("nowcast", "ridge") else {}
     np.testing.assert_array_equal(model.predict(x[last], **shown), whole[last])

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from peerattn import PeerAttentionRegressor, simulate_panel
+from peerattn import PeerAttentionRegressor, StackedPeerRegressor, simulate_panel
 from peerattn.exceptions import InputError
 from peerattn.models import contributions
 from peerattn.models.attention import candidates
@@ -57,7 +57,7 @@ def staged(weights):
 def everything():
     """An explanation in which every group enters; what did not by itself is refitted on all periods and given a weight."""
     X, y = data()
-    model = PeerAttentionRegressor(task="explain", n_heads=1, kappa=0.0, random_state=0).fit(X, y)
+    model = StackedPeerRegressor(task="nowcast", n_heads=1, kappa=0.0, random_state=0).fit(X, y)
     return model, X, y
 
 
@@ -166,7 +166,7 @@ def test_a_fit_on_rows_in_another_order_is_the_same():
     panel = simulate_panel(20, 8, 2, random_state=0)
     order = panel.X.sample(frac=1, random_state=0).index
     models = [
-        PeerAttentionRegressor(n_heads=1, own="linear", random_state=0).fit(panel.X.loc[at], panel.y[at])
+        StackedPeerRegressor(n_heads=1, own="linear", random_state=0).fit(panel.X.loc[at], panel.y[at])
         for at in (panel.X.index, order)
     ]
     np.testing.assert_allclose(*(m.predict(panel.X) for m in models), atol=1e-8)
@@ -176,7 +176,7 @@ def test_forecasts_of_a_period_read_nothing_later():
     """Of a model fitted before it; and a fit on rows up to an origin knows nothing of the later rows."""
     X, y = data()
     past = X.index.get_level_values("period") < 6
-    model = PeerAttentionRegressor(n_heads=1, own="linear", kappa=0.0, random_state=0).fit(X[past], y[past])
+    model = StackedPeerRegressor(n_heads=1, own="linear", kappa=0.0, random_state=0).fit(X[past], y[past])
     assert model.stack_.stages["history"].weights and any(model.stack_.stages["history"].weights.values())
     now = X.index.get_level_values("period") == 6
     later = X.copy()
@@ -185,7 +185,7 @@ def test_forecasts_of_a_period_read_nothing_later():
         model.predict(X[~past])[now[~past]], model.predict(later[~past])[now[~past]]
     )
     unknown = y.where(past)
-    again = PeerAttentionRegressor(n_heads=1, own="linear", kappa=0.0, random_state=0).fit(X, unknown)
+    again = StackedPeerRegressor(n_heads=1, own="linear", kappa=0.0, random_state=0).fit(X, unknown)
     own = [
         m.stack_.view.lines.predict(next(iter(m._gate_call(X[past], None)[1])).focal) for m in (model, again)
     ]
@@ -196,8 +196,8 @@ def test_forecasts_of_a_period_read_nothing_later():
 def test_purged_outcomes_are_not_read():
     """With purge = 2 the outcomes of the last two periods before one change no explanation of it by the firm's own past."""
     X, y = data()
-    model = PeerAttentionRegressor(
-        task="explain", n_heads=0, own="linear", purge=2, kappa=0.0, random_state=0
+    model = StackedPeerRegressor(
+        task="nowcast", n_heads=0, own="linear", purge=2, kappa=0.0, random_state=0
     ).fit(X, y)
     entering(model, {"common": {}})
     assert any(model.stack_.stages["history"].weights.values())
@@ -217,8 +217,8 @@ def test_purged_outcomes_are_not_read():
 def test_peers_read_no_purged_outcomes_either():
     """The covariance of firms' past does not read the last two periods' outcomes; that of the third before, it does."""
     X, y = data()
-    model = PeerAttentionRegressor(
-        task="explain", n_heads=1, own="linear", purge=2, kappa=0.0, random_state=0
+    model = StackedPeerRegressor(
+        task="nowcast", n_heads=1, own="linear", purge=2, kappa=0.0, random_state=0
     ).fit(X, y)
     assert "covariance" in model.stack_.fitted
     entering(model, {"shape": {}, "history": {}, "common": {}, "peers": {"covariance": 1.0}})
@@ -234,7 +234,7 @@ def test_peers_read_no_purged_outcomes_either():
     assert list(move > 0) == [True, False, False, True]
 
 
-@pytest.mark.parametrize("task", ["forecast", "explain"])
+@pytest.mark.parametrize("task", ["forecast", "nowcast"])
 @pytest.mark.parametrize(
     ("firm", "period", "match"),
     [
@@ -254,10 +254,10 @@ def test_a_past_under_labels_of_another_type_is_refused(task, firm, period, matc
     index = pd.MultiIndex.from_arrays(labels, names=["firm", "period"])
     X, effect = panel.X.set_axis(index), 3 * np.random.default_rng(0).normal(size=40)
     y = pd.Series(panel.y.to_numpy() + effect[labels[0]], index)
-    model = PeerAttentionRegressor(task=task, n_heads=0, own="linear", random_state=0).fit(X, y)
+    model = StackedPeerRegressor(task=task, n_heads=0, own="linear", random_state=0).fit(X, y)
     assert model.stack_.stages["history"].selected()
     other = pd.MultiIndex.from_tuples([(firm(i), period(t)) for i, t in index], names=["firm", "period"])
-    shown = {"outcomes": y.set_axis(other)} if task == "explain" else {}
+    shown = {"outcomes": y.set_axis(other)} if task == "nowcast" else {}
     with pytest.raises(InputError, match=match):
         model.predict(X.set_axis(other), **shown)
 
@@ -265,7 +265,7 @@ def test_a_past_under_labels_of_another_type_is_refused(task, firm, period, matc
 def test_a_firm_without_a_past_gets_the_stack_that_was_weighed_without_history():
     """By hand, beside firms with a past in the same period."""
     X, y = data()
-    model = PeerAttentionRegressor(task="explain", n_heads=1, own="linear", kappa=0.0, random_state=0).fit(
+    model = StackedPeerRegressor(task="nowcast", n_heads=1, own="linear", kappa=0.0, random_state=0).fit(
         X, y
     )
     effect = model.stack_.stages["history"].selected()[0][0]
@@ -321,22 +321,22 @@ def test_a_second_head_is_searched_only_where_the_first_enters(monkeypatch):
     jointly = Bracket.jointly
     monkeypatch.setattr(Bracket, "jointly", counted)
     panel = simulate_panel(30, 30, 3, signal_share=0.9, random_state=0)
-    PeerAttentionRegressor(own="linear", random_state=0).fit(panel.X, panel.y)
+    StackedPeerRegressor(own="linear", random_state=0).fit(panel.X, panel.y)
     assert len(searched) == 2  # origins
     noise = pd.Series(np.random.default_rng(0).normal(size=len(panel.y)), panel.y.index)
-    PeerAttentionRegressor(own="linear", random_state=0).fit(panel.X, noise)
+    StackedPeerRegressor(own="linear", random_state=0).fit(panel.X, noise)
     assert len(searched) == 2
 
 
 def test_what_cannot_be_judged_says_why_and_is_not_searched(monkeypatch):
     few = simulate_panel(4, 6, 2, random_state=0)
-    model = PeerAttentionRegressor(n_heads=1, random_state=0).fit(few.X, few.y)
+    model = StackedPeerRegressor(n_heads=1, random_state=0).fit(few.X, few.y)
     assert not model.evidence_["judged"].any()
     assert model.evidence_.loc["peers", "reason"].startswith("fewer than 50 known outcomes")
     assert model.evidence_.loc["common", "reason"] == model.evidence_.loc["peers", "reason"]
     two = simulate_panel(60, 2, 2, random_state=0)
     monkeypatch.setattr(candidates, "find_heads", None)
-    model = PeerAttentionRegressor(n_heads=1, own="linear", random_state=0).fit(two.X, two.y)
+    model = StackedPeerRegressor(n_heads=1, own="linear", random_state=0).fit(two.X, two.y)
     peers = model.evidence_.loc["peers"]
     assert not peers["judged"] and "periods to judge by" in peers["reason"] and peers["factor"] == 0
     assert model.evidence_.loc["history", "judged"], "the rest is judged"
@@ -381,7 +381,7 @@ def test_networks_of_parts_and_of_the_whole(everything):
 
 def test_a_part_that_did_not_enter_has_an_empty_network():
     panel = simulate_panel(15, 6, 2, random_state=0)
-    model = PeerAttentionRegressor(task="explain", n_heads=1, kappa=None, random_state=0).fit(
+    model = PeerAttentionRegressor(task="nowcast", n_heads=1, kappa=None, random_state=0).fit(
         panel.X, panel.y
     )
     for part in ("covariance", "ridge"):

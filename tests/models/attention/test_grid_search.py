@@ -8,7 +8,7 @@ from sklearn.preprocessing import StandardScaler
 
 from peerattn import PeerAttentionRegressor, Reference, WalkForward
 from peerattn.datasets import simulate_panel
-from peerattn.evaluation import explain_score
+from peerattn.evaluation import nowcast_score
 
 pytestmark = pytest.mark.usefixtures("fewest_steps")  # what is found is beside the point
 
@@ -42,7 +42,7 @@ def test_search_over_attention_and_similarity(panel):
 
 
 def test_search_for_co_movement_scores_with_the_peers_outcomes(panel):
-    model = pipeline(task="explain")
+    model = pipeline(task="nowcast")
     search = GridSearchCV(
         model,
         {
@@ -51,13 +51,13 @@ def test_search_for_co_movement_scores_with_the_peers_outcomes(panel):
             "model__own": ["linear"],
         },
         cv=WalkForward(test_periods=4, refit_every=2),
-        scoring=explain_score,
+        scoring=nowcast_score,
         error_score="raise",
     ).fit(panel.X, panel.y)
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
     direct = search.best_estimator_.predict(panel.X, outcomes=panel.y)
     expected = 1 - ((panel.y - direct) ** 2).sum() / ((panel.y - panel.y.mean()) ** 2).sum()
-    assert explain_score(search.best_estimator_, panel.X, panel.y) == pytest.approx(expected)
+    assert nowcast_score(search.best_estimator_, panel.X, panel.y) == pytest.approx(expected)
 
 
 def test_cross_validate_keeps_the_index(panel):

@@ -136,7 +136,7 @@ def industries():
     return simulate_panel(15, 6, 3, n_industries=3, random_state=0)
 
 
-@pytest.mark.parametrize("task", ["forecast", "explain"])
+@pytest.mark.parametrize("task", ["forecast", "nowcast"])
 def test_every_layer_looks_within_the_industry_alone(industries, task, plant):
     """Moving another industry moves no prediction, and no layer's network leaves the industry."""
     X, y = industries.X, industries.y
@@ -145,7 +145,7 @@ def test_every_layer_looks_within_the_industry_alone(industries, task, plant):
         X, y
     )
     plant(model, n_layers=2, n_heads=2)
-    told = {"outcomes": y} if task == "explain" else {}
+    told = {"outcomes": y} if task == "nowcast" else {}
     moved, first = X.copy(), X["industry"] == X["industry"].iloc[0]
     moved.loc[~first, ["x1", "x2", "x3"]] += 5.0
     before, after = model.predict(X, **told), model.predict(moved, **told)

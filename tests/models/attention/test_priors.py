@@ -71,7 +71,7 @@ def test_firms_of_an_excluded_group_are_never_peers(panel):
     """Share classes of one company: the group widens the own identity, of outcomes, too."""
     X, y = panel.X, panel.y
     model = PeerAttentionRegressor(
-        prior=Prior("industry", exclude=True), task="explain", own="linear", **FAST
+        prior=Prior("industry", exclude=True), task="nowcast", own="linear", **FAST
     )
     network = model.fit(X, y).peer_network(X, outcomes=y)
     W = network.matrix(network.periods[2])

@@ -35,7 +35,7 @@ def test_no_peers_is_ordinary_least_squares(panel):
 def test_the_same_code_with_equal_scores_is_the_industry_model(panel, frozen):
     X, y = panel.X, panel.y
     model = frozen(
-        PeerAttentionRegressor(task="explain", prior="only", codes=["industry"]),
+        PeerAttentionRegressor(task="nowcast", prior="only", codes=["industry"]),
         X, y, **{"query": 0.0, "offset": 0.0, "value": 1.0},
     )  # fmt: skip
     industry = IndustryPeerRegressor(industry="industry").fit(X, y)
@@ -49,7 +49,7 @@ def test_a_given_network_as_the_only_prior_masks_to_it(panel, frozen):
     industry = IndustryPeerRegressor(industry="industry").fit(panel.X, y)
     given = industry.peer_network(panel.X, outcomes=y)
     model = frozen(
-        PeerAttentionRegressor(task="explain", prior=Prior(given, only=True)),
+        PeerAttentionRegressor(task="nowcast", prior=Prior(given, only=True)),
         X, y, **{"query": 0.0, "offset": 0.0, "value": 1.0},
     )  # fmt: skip
     np.testing.assert_allclose(
@@ -61,7 +61,7 @@ def test_gaussian_scores_with_inverse_bandwidths_are_nadaraya_watson(panel, froz
     X, y = panel.X.drop(columns="industry"), panel.y
     h = np.array([0.5, 0.8, 1.3])
     model = frozen(
-        PeerAttentionRegressor(task="explain", similarity="gaussian", scale=None, d_head=3),
+        PeerAttentionRegressor(task="nowcast", similarity="gaussian", scale=None, d_head=3),
         X, y, **{"query": np.diag(1 / h), "offset": 0.0, "key": np.diag(1 / h), "value": 1.0},
     )  # fmt: skip
     kernel = NadarayaWatsonRegressor(bandwidth=h).fit(X, y)

@@ -9,7 +9,7 @@ import torch
 from scipy import stats
 from scipy.optimize import minimize
 
-from peerattn import PeerAttentionRegressor, simulate_panel
+from peerattn import StackedPeerRegressor, simulate_panel
 from peerattn.models.attention import stack
 from peerattn.models.attention.stack import HeldOut, Stage, weigh
 from peerattn.models.own.losses import Pinball, huber, squared_error
@@ -189,25 +189,25 @@ def test_a_shock_of_one_period_does_not_decide():
     assert changed["a"] + changed["b"] > 0.5 * (usual["a"] + usual["b"])
 
 
-@pytest.mark.parametrize("task", ["forecast", "explain"])
+@pytest.mark.parametrize("task", ["forecast", "nowcast"])
 def test_of_an_infinite_bar_least_squares_and_common_shocks_are_left(task):
     panel = simulate_panel(20, 8, 2, random_state=0)
-    model = PeerAttentionRegressor(task=task, kappa=1e6, n_heads=1, own="linear", random_state=0)
+    model = StackedPeerRegressor(task=task, kappa=1e6, n_heads=1, own="linear", random_state=0)
     model.fit(panel.X, panel.y)
     design = np.c_[np.ones(len(panel.X)), panel.X]
     expected = design @ np.linalg.lstsq(design, panel.y, rcond=None)[0]
-    shown = {"outcomes": panel.y} if task == "explain" else {}
-    if task == "explain":  # a mean of all other firms is not put to the test
+    shown = {"outcomes": panel.y} if task == "nowcast" else {}
+    if task == "nowcast":  # a mean of all other firms is not put to the test
         left = panel.y - expected
         others = (left.groupby("period").transform("sum") - left) / 19
         expected = expected + model.evidence_.loc["common", "factor"] * others
     np.testing.assert_allclose(model.predict(panel.X, **shown), expected, atol=1e-10)
-    assert model.stack_.fitted.keys() == ({"period"} if task == "explain" else set())
-    assert (model.evidence_["factor"].drop(["common"] if task == "explain" else []) == 0).all()
+    assert model.stack_.fitted.keys() == ({"period"} if task == "nowcast" else set())
+    assert (model.evidence_["factor"].drop(["common"] if task == "nowcast" else []) == 0).all()
     assert len(model.peer_network(panel.X, **shown).isolates) == len(panel.X)
     steps = model.explain_gain()
     assert list(steps.index) == ["own lines", "shape", "history", "common", "peers"]
-    untested = ["own lines", "common"] if task == "explain" else ["own lines"]
+    untested = ["own lines", "common"] if task == "nowcast" else ["own lines"]
     np.testing.assert_allclose(steps["gain"].drop(untested), 0, atol=1e-12)
     assert isinstance(steps, pd.DataFrame) and np.isfinite(steps["r2"]).all()
 
@@ -228,7 +228,7 @@ def test_the_fitted_stack_has_weights_of_all_rows(monkeypatch):
     """The share learned from is that of the rows before the origins, by what each origin judges."""
     panel, shares = simulate_panel(40, 20, 3, n_industries=2, random_state=0), []
     y = panel.y + panel.X["x1"] ** 2 / 2
-    fit = lambda: PeerAttentionRegressor(n_heads=0, random_state=0).fit(panel.X, y).evidence_["factor"]  # noqa: E731
+    fit = lambda: StackedPeerRegressor(n_heads=0, random_state=0).fit(panel.X, y).evidence_["factor"]  # noqa: E731
     after = fit()
     monkeypatch.setattr(Stage, "of_all_rows", lambda stage, share: shares.append(share) or stage)
     before = fit()["shape"]

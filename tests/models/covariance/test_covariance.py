@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
-from peerattn.models import CrossSectionalRidge, PeerAttentionRegressor
+from peerattn.models import CrossSectionalRidge, StackedPeerRegressor
 from peerattn.models.attention.stack import Stage
 from peerattn.models.covariance import covariance, fit, kernel
 from peerattn.models.covariance.covariance import features
@@ -256,7 +256,7 @@ def test_the_ridge_part_is_the_cross_sectional_ridge():
     X["industry"] = pd.Categorical(rng.choice(list("abc"), size=120))
     y = X["size"] + (X["industry"] == "a") + 0.5 * pd.Series(rng.normal(size=120), index=index)
     expected = pd.Series(CrossSectionalRidge().fit(X, y).predict(X, outcomes=y), X.index)
-    model = PeerAttentionRegressor(task="explain", n_heads=0).fit(X, y)
+    model = StackedPeerRegressor(task="nowcast", n_heads=0).fit(X, y)
     sections = [model._as_seen(section) for section in model._gate_call(X, y)[1]]
     ridge = fit_ridge_covariance([replace(s, focal=replace(s.focal, y=s.peers.y)) for s in sections], (3,))
     for section in sections:
@@ -277,7 +277,7 @@ def test_the_network_of_the_whole_prediction_is_its_derivative():
     X = pd.DataFrame({name: rng.normal(size=750) for name in ("size", "growth")}, index=index)
     slope = pd.Series(rng.normal(size=30)).loc[index.get_level_values("period")]
     y = X["size"] * slope.to_numpy() + 0.2 * rng.normal(size=750)
-    model = PeerAttentionRegressor(task="explain", own="linear", n_heads=1, random_state=0).fit(X, y)
+    model = StackedPeerRegressor(task="nowcast", own="linear", n_heads=1, random_state=0).fit(X, y)
     assert {"covariance", "ridge"} & set(model.stack_.peers())
     for group in ("shape", "history", "common"):
         model.stack_.stages[group] = Stage({}, float("nan"), 0.0)

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from peerattn import PeerAttentionRegressor
+from peerattn import StackedPeerRegressor
 from peerattn.models.own.bounds import Bounds
 
 
@@ -29,13 +29,13 @@ def test_training_rows_and_twice_their_range_are_left_alone():
 
 @pytest.mark.parametrize(
     "options",
-    [{"n_heads": 0}, {"n_heads": 0, "own": "linear"}, {"task": "explain", "n_heads": 1, "own": "linear"}],
+    [{"n_heads": 0}, {"n_heads": 0, "own": "linear"}, {"task": "nowcast", "n_heads": 1, "own": "linear"}],
 )
 def test_an_error_of_recording_does_not_decide(options):
     """Three times the range and a million times give the same prediction, of the row itself and of its peers."""
     X, y = panel()
     train = X.index.get_level_values("period") < 2007
-    model = PeerAttentionRegressor(random_state=0, **options).fit(X[train], y[train])
+    model = StackedPeerRegressor(random_state=0, **options).fit(X[train], y[train])
     if "task" in options:
         assert set(model.stack_.fitted) & {"covariance", "ridge"}
     wild = X[~train].copy()

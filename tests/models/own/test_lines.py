@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import statsmodels.api as sm
 
-from peerattn import PeerAttentionRegressor, simulate_panel
+from peerattn import StackedPeerRegressor, simulate_panel
 from peerattn.models.own.lines import fit_best_line, fit_lines
 from peerattn.models.own.losses import Pinball, huber, squared_error
 from peerattn.models.own.training import Problem, Training
@@ -98,8 +98,8 @@ def test_one_shown_outcome_of_a_billion_moves_others_by_a_bounded_amount():
     """A typing error in one outcome says no more than the largest residual of training did."""
     panel = simulate_panel(30, 10, 2, n_industries=3, signal_share=0.5, random_state=0)
     X, y = panel.X, panel.y + panel.X["industry"].map({"I01": 1.0, "I02": -1.0, "I03": 0.0}).astype(float)
-    model = PeerAttentionRegressor(
-        task="explain", n_heads=1, own="linear", codes=["industry"], kappa=0.2, random_state=0
+    model = StackedPeerRegressor(
+        task="nowcast", n_heads=1, own="linear", codes=["industry"], kappa=0.2, random_state=0
     )
     model.fit(X, y)
     assert model.stack_.peers() or model.stack_.fitted, "something reads the outcomes"

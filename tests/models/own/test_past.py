@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LinearRegression
 
-from peerattn import PeerAttentionRegressor
+from peerattn import StackedPeerRegressor
 from peerattn.models.own.history import History
 from peerattn.models.own.losses import squared_error
 from peerattn.models.own.past import fit_history, past_columns
@@ -169,14 +169,14 @@ def test_early_rows_of_one_firm_hardly_move_an_autoregression():
     assert np.abs(found - usual).max() < 0.1 * usual.std()
 
 
-@pytest.mark.parametrize("task", ["forecast", "explain"])
+@pytest.mark.parametrize("task", ["forecast", "nowcast"])
 def test_a_firm_effect_passes_for_no_peer(task):
     rng = np.random.default_rng(3)
     index = pd.MultiIndex.from_product([range(40), range(12)], names=["firm", "period"])
     X = pd.DataFrame(rng.normal(size=(480, 2)), index=index, columns=["size", "lev"])
     lasting = pd.Series(2 * rng.normal(size=40)).loc[index.get_level_values(0)].to_numpy()
     y = X["size"] + lasting + pd.Series(rng.normal(size=480), index)
-    model = PeerAttentionRegressor(task=task, own="linear", n_heads=1, random_state=0).fit(X, y)
+    model = StackedPeerRegressor(task=task, own="linear", n_heads=1, random_state=0).fit(X, y)
     assert model.evidence_.loc["history", "factor"] > 0.7 and model.evidence_.loc["history", "t"] > 3
     assert model.evidence_.loc["peers", "factor"] < 0.15
     assert model.explain_gain()["gain"][1:].idxmax() == "history"

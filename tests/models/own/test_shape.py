@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import Ridge, RidgeCV
 
-from peerattn import PeerAttentionRegressor
+from peerattn import StackedPeerRegressor
 from peerattn.exceptions import InputError
 from peerattn.models.own.lines import fit_best_line, stacked_rows
 from peerattn.models.own.losses import squared_error
@@ -163,19 +163,19 @@ def test_an_estimator_without_sample_weights_is_refused_by_name():
         fit_estimator(training(lambda x, _: x[:, 0], weights=True), Plain())
 
 
-@pytest.mark.parametrize("task", ["forecast", "explain"])
+@pytest.mark.parametrize("task", ["forecast", "nowcast"])
 def test_an_interaction_of_own_characteristics_passes_for_no_peer(task):
     rng = np.random.default_rng(0)
     index = pd.MultiIndex.from_product([range(60), range(12)], names=["firm", "period"])
     X = pd.DataFrame(rng.normal(size=(720, 3)), index=index, columns=["size", "value", "momentum"])
     y = X["size"] * X["value"] + 0.5 * pd.Series(rng.normal(size=720), index)
-    model = PeerAttentionRegressor(task=task, n_heads=1, random_state=0).fit(X, y)
+    model = StackedPeerRegressor(task=task, n_heads=1, random_state=0).fit(X, y)
     shape = model.evidence_.loc["shape"]
     assert shape["factor"] > 0.7 and shape["t"] > 3 and shape["judged"]
     assert model.evidence_.loc["peers", "factor"] < 0.1
     steps = model.explain_gain()
     assert steps.loc["shape", "gain"] > 0.4 > 0.1 > steps.loc["peers", "gain"]
-    given = PeerAttentionRegressor(task=task, own=RidgeCV(), n_heads=0, random_state=0).fit(X, y)
+    given = StackedPeerRegressor(task=task, own=RidgeCV(), n_heads=0, random_state=0).fit(X, y)
     assert ("estimator", "") in given.stack_.stages["shape"].weights and not given.evidence_.loc[
         "shape", "factor"
     ]

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from peerattn import PeerAttentionRegressor
+from peerattn import StackedPeerRegressor
 from peerattn.models.attention import candidates, fitting, judging
 from peerattn.models.own.losses import squared_error
 from peerattn.models.own.training import Problem, Training
@@ -81,13 +81,13 @@ def test_common_shocks_do_not_pass_for_peers(seed, monkeypatch):
     entered = []
     for fit in (fit_within_lines, lambda training: None):
         monkeypatch.setattr(candidates, "fit_within_lines", fit)
-        model = PeerAttentionRegressor(own="linear", n_heads=1, random_state=0)
+        model = StackedPeerRegressor(own="linear", n_heads=1, random_state=0)
         entered.append(model.fit(X, y).evidence_["entered"])
     assert "lines (within period)" in entered[0]["common"] and not entered[0]["peers"]
     assert "heads" in entered[1]["peers"]
 
 
-@pytest.mark.parametrize("task", ["forecast", "explain"])
+@pytest.mark.parametrize("task", ["forecast", "nowcast"])
 def test_lines_pay_kappa_with_a_sum_of_their_own(task, monkeypatch):
     """The means of shown outcomes pay nothing."""
     X, y = panel(2)
@@ -98,12 +98,12 @@ def test_lines_pay_kappa_with_a_sum_of_their_own(task, monkeypatch):
         return weigh(held, columns, loss, kappa, kinds=kinds, **options)
 
     monkeypatch.setattr(judging, "weigh", told)
-    model = PeerAttentionRegressor(task=task, own="linear", n_heads=0, kappa=0.5, random_state=0)
+    model = StackedPeerRegressor(task=task, own="linear", n_heads=0, kappa=0.5, random_state=0)
     entered = model.fit(X, y).evidence_.loc["common"]
     assert "lines (within period)" in entered["entered"] and 0 < entered["factor"] <= 1
     common = {
         ("lines", 0.5, judging.WITHIN),
-        *({("period", 0.0, judging.WHOLE)} if task == "explain" else set()),
+        *({("period", 0.0, judging.WHOLE)} if task == "nowcast" else set()),
     }
     assert common <= set(paid) and not {name for name, _, _ in paid} - {
         "lines",
@@ -123,7 +123,7 @@ def test_what_is_taken_back_are_the_differences_within_periods():
 
 
 @pytest.mark.full_search
-@pytest.mark.parametrize("task", ["forecast", "explain"])
+@pytest.mark.parametrize("task", ["forecast", "nowcast"])
 def test_the_noise_of_a_history_that_knows_the_level_does_not_pass_for_peers(task, monkeypatch):
     """A trend: boosting with the firm's past enters for the level, and its differences within periods are noise."""
     X, y = panel(0, shock=0.0)
@@ -133,9 +133,9 @@ def test_the_noise_of_a_history_that_knows_the_level_does_not_pass_for_peers(tas
     for back in (reversal_within, lambda before, after, period: np.zeros_like(after)):
         monkeypatch.setattr(judging, "reversal_within", back)
         monkeypatch.setattr(fitting, "reversal_within", back)
-        model = PeerAttentionRegressor(task=task, n_heads=1, random_state=0).fit(X[train], trending[train])
+        model = StackedPeerRegressor(task=task, n_heads=1, random_state=0).fit(X[train], trending[train])
         found.append(model.evidence_["entered"])
-        shown = {"outcomes": trending[~train]} if task == "explain" else {}
+        shown = {"outcomes": trending[~train]} if task == "nowcast" else {}
         error.append(((trending[~train] - model.predict(X[~train], **shown)) ** 2).mean())
     assert (
         "trees with past" in found[0]["history"]

@@ -1,0 +1,92 @@
+"""The combination: own characteristics, firm history, common shocks, then peers, weighed on held-out periods."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from peerattn.exceptions import InputError
+from peerattn.models.attention.candidates import all_candidates
+from peerattn.models.attention.estimators import AttentionRegressor
+from peerattn.models.attention.judging import Candidate
+from peerattn.models.learners.heads.heads import Settings
+from peerattn.models.own.training import Problem
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class StackedPeerRegressor(AttentionRegressor):
+    r"""A stack of learners in the order of the information that they use; peers are what the last group adds.
+
+    .. math:: \hat y_i = \text{ols}_i + \sum_m w_m (P_{mi} - \text{ols}_i), \qquad w \ge 0, \; \sum_m w_m \le 1
+
+    Learners :math:`P_m` stand in groups: nonlinear own-firm models (the mean, curves with products, gradient boosting,
+    forests), firm history (an empirical-Bayes firm effect, an autoregression, boosting with the firm's past), common shocks
+    (within-period slopes; in a nowcast the period's mean and that of each code), and peers (in a nowcast a learned covariance
+    and the ridge across firms; attention heads). Each group is given weights by what it adds to the stack B of the groups
+    before it, over held-out later periods of forward origins:
+
+    .. math:: w = \Big(1 - \frac{\kappa^2}{\max_m t_m^2}\Big) \arg\min_{u \ge 0, \sum_m u_m \le 1}
+              \sum_t L_t^{-1} \sum_i \Big(y_i - B_i - \sum_m u_m (P_{mi} - B_i)\Big)^2
+
+    with :math:`L_t` the mean loss of period t and :math:`t_m` the ratio of a learner's score to its clustered standard error
+    (:func:`~peerattn.models.attention.stack.weigh`). Histories, and in a nowcast the covariance and the ridge, stand in the
+    problem twice: instead of B, and added to it. In forecasts of whole cross-sections peers have one weight for the period's
+    mean and one for the differences within it. Where nothing is selected the prediction is least squares exactly, and the
+    network is empty.
+
+    Parameters
+    ----------
+    own : {"flexible", "linear", "none"} or scikit-learn estimator, default "flexible"
+        Own-firm models. "flexible": the nonlinear own-firm models above; "linear": least squares alone; "none": predictions
+        start from zero. An estimator takes the place of the nonlinear own-firm models.
+    kappa : float, default 1.0
+        Standard errors that a learner must exceed, a peer learner twice as many, means of observed outcomes none.
+    attention, task, similarity, prior, n_layers, n_heads, d_head, scale, codes, loss, purge, firm, period, random_state
+        As in :class:`~peerattn.PeerAttentionRegressor`. A covariance is tried with the default ``similarity``, one layer and no
+        ``prior`` only. For other losses than the squared error least squares and heads are the learners.
+
+    Attributes
+    ----------
+    evidence_ : DataFrame
+        One row for each group (shape, history, common, peers): ``factor``, the sum of its weights in the fitted stack (where
+        there are several sums, the largest; of peers that of differences within periods); ``t`` of the score of what it adds;
+        ``gain``, the relative fall of the held-out loss; the effective number of held-out ``periods``; tested or not, with the
+        ``reason``; what was selected, with its weight: instead of the stack so far, or "(added)" to it.
+    gain_ : DataFrame
+        See :meth:`explain_gain`.
+    stability_, heads_, prior_strength_, feature_names_
+        As of :class:`~peerattn.PeerAttentionRegressor`.
+
+    Notes
+    -----
+    With fewer than 50 rows of known outcome nothing is tested: least squares.
+
+    References
+    ----------
+    Breiman, L. (1996), Stacked regressions, Machine Learning 24(1); (1995), Better subset regression using the nonnegative
+    garrote, Technometrics 37(4); Yuan, M. and Lin, Y. (2006), Model selection and estimation in regression with grouped
+    variables, JRSS B 68(1): the weights.
+    Harvey, Leybourne and Newbold (1998), Tests for forecast encompassing, JBES 16(2).
+
+    Examples
+    --------
+    >>> from peerattn import simulate_panel
+    >>> panel = simulate_panel(20, 12, 2, n_industries=2, random_state=0)
+    >>> model = StackedPeerRegressor(task="nowcast", random_state=0).fit(panel.X, panel.y)
+    >>> model.evidence_.index.tolist()
+    ['shape', 'history', 'common', 'peers']
+    """
+
+    own: Any = "flexible"
+    kappa: float | None = 1.0
+    _own_names: ClassVar[tuple[str, ...]] = ("flexible", "linear", "none")
+
+    def _candidates(self, problem: Problem, settings: Settings, draws: np.ndarray) -> list[Candidate]:
+        if self.kappa is None:
+            raise InputError(
+                "kappa: a stack is weighed on held-out periods, expected standard errors of at least 0, got None. "
+                "PeerAttentionRegressor(kappa=None) has its heads in full."
+            )
+        return all_candidates(self, problem, settings, draws)

@@ -32,9 +32,9 @@ Data = tuple[pd.DataFrame, pd.Series, np.ndarray]
 CONSTANTS: list[tuple[str, str, Any, Any]] = [
     ("kappa", "", 0.5, 2.0),
     ("score_ridge", "", 5.0, 20.0),
-    ("SHARES", "attention.origins", (1 / 2, 3 / 4), (3 / 4, 7 / 8)),
-    ("FEW_ROWS", "attention.origins", 25, 100),
-    ("FEW_PERIODS", "attention.stack", 2, 6),
+    ("SHARES", "stacking.origins", (1 / 2, 3 / 4), (3 / 4, 7 / 8)),
+    ("FEW_ROWS", "stacking.origins", 25, 100),
+    ("FEW_PERIODS", "stacking.weights", 2, 6),
     ("RIDGE", "attention.projection", 0.5, 2.0),
     ("STARTS", "attention.starts", 12, 48),
     ("ETA", "attention.starts", 2, 8),

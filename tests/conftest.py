@@ -13,19 +13,19 @@ SHORT: dict[str, object] = {
     "attention.starts.STARTS": 4,
     "attention.starts.KEPT": 2,
     "attention.starts.TURNS": 1,
-    "covariance.fit.FEWEST_STEPS": 12,
-    "own.shape.TREES": 15,
-    "own.shape.FOREST": 15,
+    "learners.covariance.fit.FEWEST_STEPS": 12,
+    "learners.nonlinear.TREES": 15,
+    "learners.nonlinear.FOREST": 15,
 }
 #: Where only the way through matters: ``pytestmark = pytest.mark.usefixtures("fewest_steps")``.
 FEWEST: dict[str, object] = {
     "attention.descent.STEPS": 2,
-    "covariance.fit.FEWEST_STEPS": 3,
+    "learners.covariance.fit.FEWEST_STEPS": 3,
     "attention.starts.STARTS": 4,
     "attention.starts.KEPT": 1,
     "attention.starts.TURNS": 0,
-    "own.shape.TREES": 3,
-    "own.shape.FOREST": 3,
+    "learners.nonlinear.TREES": 3,
+    "learners.nonlinear.FOREST": 3,
 }
 ROOM = "peerattn.models."
 

@@ -22,7 +22,7 @@ from peerattn import (
 )
 from peerattn.models.attention import descent, samples, starts
 from peerattn.models.attention.base import AttentionModel
-from peerattn.models.covariance import fit as covariance_fit
+from peerattn.models.learners.covariance import fit as covariance_fit
 from peerattn.panel import scan_panel
 from peerattn.processes import data_parallel, process, share
 from peerattn.training import train
@@ -76,8 +76,8 @@ def changed(constants):
 def predicted(model, X, y):
     """Return the predictions of a fitted model, and what held-out periods said of its parts."""
     call = model.predict_proba if isinstance(model, PeerAttentionClassifier) else model.predict
-    found = call(X, **({"outcomes": y} if model.needs_outcomes else {})).to_numpy().ravel()
-    return np.concatenate([found, model.evidence_[["factor", "t", "gain"]].to_numpy().ravel()])
+    found = call(X, **({"outcomes": y} if model.needs_outcomes else {})).ravel()
+    return np.concatenate([found, model.evidence_[["factor", "t", "gain"]].ravel()])
 
 
 def losses(rows):

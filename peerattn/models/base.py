@@ -24,9 +24,17 @@ from peerattn.exceptions import (
     warn_user,
 )
 from peerattn.models.by_period import check_not_with_files, warn_once, written
+from peerattn.models.cross_section import (
+    NOBODY,
+    CrossSection,
+    Rows,
+    adding_up,
+    check_same_kind,
+    identities,
+    stacked,
+)
 from peerattn.models.learned import bounded, bounds_of, last_known
 from peerattn.models.panel_model import PanelModel, PanelRegressor
-from peerattn.models.pools import NOBODY, Rows, Section, adding_up, check_same_kind, identities, stacked
 from peerattn.network import PeerNetwork
 from peerattn.panel.memory import check_memory
 from peerattn.panel.panel import Panel
@@ -36,7 +44,7 @@ from peerattn.render import show_label
 
 MOST_COPIES = 1e9  # of a row
 Encoded = tuple[np.ndarray, np.ndarray]  # characteristics (n, p) and codes (n, c)
-NetworkMaker = Callable[[Iterator[Section]], PeerNetwork]
+NetworkMaker = Callable[[Iterator[CrossSection]], PeerNetwork]
 
 
 class PeerModel(PanelModel):
@@ -59,11 +67,11 @@ class PeerModel(PanelModel):
         """Learn from the training rows (in the panel's order)."""
 
     @abstractmethod
-    def _attend(self, section: Section) -> tuple[np.ndarray, np.ndarray]:
+    def _attend(self, section: CrossSection) -> tuple[np.ndarray, np.ndarray]:
         """Return predictions of the focal rows, and which of them had no admissible peer."""
 
     @abstractmethod
-    def _weights(self, section: Section, rows: slice) -> np.ndarray | sparse.sparray:
+    def _weights(self, section: CrossSection, rows: slice) -> np.ndarray | sparse.sparray:
         """Return the weights that these focal rows put on all peers, (n_rows, n_peers)."""
 
     # ------------------------------------------------------------------ the public calls
@@ -202,7 +210,7 @@ class PeerModel(PanelModel):
         x, codes = self._encode(panel, None, fitting=False)
         return panel, self._rows(panel, x, codes)
 
-    def _gate_call(self, X: Any, outcomes: Any) -> tuple[Panel, Iterator[Section]]:
+    def _gate_call(self, X: Any, outcomes: Any) -> tuple[Panel, Iterator[CrossSection]]:
         panel, call = self._gate_rows(X, outcomes)
         self._warn_of_lost_periods(panel)
         if outcomes is not None:
@@ -264,7 +272,7 @@ class PeerModel(PanelModel):
 
     def _within(
         self, panel: Panel, call: Rows, *, known: bool = True, warn: bool = True
-    ) -> Iterator[Section]:
+    ) -> Iterator[CrossSection]:
         """Each period of the call is its own pool; without ``known`` rows of unknown outcome are peers, too.
 
         ``warn`` of periods that are small beside those of fit.
@@ -275,7 +283,7 @@ class PeerModel(PanelModel):
             focal = call.take(at)
             observed = focal.known() if known else focal
             peers = bounded(observed, getattr(self, "outcome_bounds_", None), self._outcome_unit())
-            yield Section(period if panel.dated else None, at, focal, peers, within=True)
+            yield CrossSection(period if panel.dated else None, at, focal, peers, within=True)
 
     def _outcome_unit(self) -> tuple[float, float]:
         return 0.0, 1.0  # centre and scale that were taken out of the outcomes of pools
@@ -292,15 +300,15 @@ class PeerModel(PanelModel):
                 )
             )
 
-    def _against_training(self, panel: Panel, call: Rows) -> Iterator[Section]:
+    def _against_training(self, panel: Panel, call: Rows) -> Iterator[CrossSection]:
         """The training rows are the pool, the firm's own past among them."""
         if panel.firm is not None and self.firm_label_:
             check_same_kind(call.owner, self.training_rows_.owner)
         call = call.anonymous()
         for period, at in panel.cross_sections():
-            yield Section(period if panel.dated else None, at, call.take(at), self.training_rows_)
+            yield CrossSection(period if panel.dated else None, at, call.take(at), self.training_rows_)
 
-    def _predict_sections(self, panel: Panel, sections: Iterator[Section]) -> np.ndarray:
+    def _predict_sections(self, panel: Panel, sections: Iterator[CrossSection]) -> np.ndarray:
         columns = [len(self._classes)] if self._classes else []
         predicted = np.empty((len(panel), *columns))
         isolated = np.zeros(len(panel), dtype=bool)
@@ -331,10 +339,10 @@ class PeerModel(PanelModel):
 
     def _network(
         self,
-        sections: Iterator[Section],
-        weights: Callable[[Section], Callable[[slice], Any]] | None = None,
+        sections: Iterator[CrossSection],
+        weights: Callable[[CrossSection], Callable[[slice], Any]] | None = None,
         top_k: int | None = None,
-        fast: Callable[[Section], sparse.csr_array | None] | None = None,
+        fast: Callable[[CrossSection], sparse.csr_array | None] | None = None,
         signed: bool | None = None,
     ) -> PeerNetwork:
         weights = weights or (lambda section: partial(self._weights, section))
@@ -363,7 +371,7 @@ class PeerModel(PanelModel):
     _learns_network: ClassVar[bool] = True  # its weights depend on training outcomes
 
     @staticmethod
-    def _peer_columns(section: Section) -> tuple[pd.Index, sparse.csr_array]:
+    def _peer_columns(section: CrossSection) -> tuple[pd.Index, sparse.csr_array]:
         """Return the network's columns, and the matrix that adds peer rows up into them."""
         labels = section.focal.label if section.focal.label.is_unique else section.focal.label.unique()
         rows_of_others = isinstance(labels, pd.RangeIndex) and (section.focal.identity == NOBODY).all()

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from peerattn.models.attention.candidates import common_candidates
-from peerattn.models.attention.judging import Candidate
-from peerattn.models.own.training import Problem
+from peerattn.models.learners.training import Problem
 from peerattn.models.own_history import OwnHistoryRegressor
+from peerattn.models.stacking.candidates import common_candidates
+from peerattn.models.stacking.evidence import Candidate
 from peerattn.panel.panel import Panel
 
 

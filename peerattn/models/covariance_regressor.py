@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from peerattn.models.attention.base import StackModel
-from peerattn.models.attention.candidates import COVARIANCE, covariance_candidates
-from peerattn.models.attention.judging import Candidate
 from peerattn.models.base import PeerRegressor
-from peerattn.models.covariance.covariance import Covariance
+from peerattn.models.cross_section import Rows
+from peerattn.models.learners.covariance.covariance import Covariance
 from peerattn.models.learners.heads.heads import Settings
-from peerattn.models.own.losses import Loss, squared_error
-from peerattn.models.own.training import Problem
-from peerattn.models.pools import Rows
+from peerattn.models.learners.losses import Loss, squared_error
+from peerattn.models.learners.training import Problem
+from peerattn.models.stacking.candidates import COVARIANCE, covariance_candidates
+from peerattn.models.stacking.evidence import Candidate
 from peerattn.panel.panel import Panel
 
 
@@ -26,10 +26,10 @@ class CovariancePeerRegressor(PeerRegressor, StackModel):
 
     .. math:: \hat y_i = x_i' b + \sum_{j \ne i} w_{ij} (y_j - x_j' b), \qquad w_{ij} = -P_{ij} / P_{ii}, \quad P = K^{-1}
 
-    with K the covariance of :class:`~peerattn.models.covariance.covariance.Covariance`: a function of characteristics, codes and
-    of how firms moved together in the past. The weights are signed. K is symmetric, so that the direction of the network,
-    ``w_ij / w_ji = P_jj / P_ii``, is popularity alone. :class:`~peerattn.PeerAttentionRegressor` with ``task="nowcast"`` weighs
-    this predictor against controls of the same information; here it stands alone.
+    with K the covariance of :class:`~peerattn.models.learners.covariance.covariance.Covariance`: a function of
+    characteristics, codes and of how firms moved together in the past. The weights are signed. K is symmetric, so that the
+    direction of the network, ``w_ij / w_ji = P_jj / P_ii``, is popularity alone. :class:`~peerattn.PeerAttentionRegressor`
+    weighs this predictor against controls of the same information; here it stands alone.
 
     Parameters
     ----------

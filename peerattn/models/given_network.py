@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.preprocessing import normalize
 
 from peerattn.exceptions import InputError, expect
-from peerattn.models.pools import check_same_kind
+from peerattn.models.cross_section import check_same_kind
 from peerattn.network import PeerNetwork
 from peerattn.panel.labels import within_or_before
 from peerattn.panel.time_order import span_of

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import CodeWarning, InputError, check_at_least, check_names, check_one_of, warn_user
 from peerattn.models.base import Encoded, PeerRegressor
-from peerattn.models.pools import Rows, Section, means_of_others
+from peerattn.models.cross_section import CrossSection, Rows, means_of_others
 from peerattn.panel.codes import code_scheme
 from peerattn.panel.design import Design
 from peerattn.panel.fama_french import sic_to_fama_french
@@ -164,7 +164,7 @@ class IndustryPeerRegressor(PeerRegressor):
 
     # ------------------------------------------------------------------ group sums
 
-    def _groups(self, section: Section) -> Groups:
+    def _groups(self, section: CrossSection) -> Groups:
         focal = section.focal
         peers = section.peers
         assert peers.y is not None
@@ -185,10 +185,10 @@ class IndustryPeerRegressor(PeerRegressor):
         unknown = pd.isna(focal.codes[:, 0])
         return Groups(self.levels_, tuple(groups), np.array(means), np.array(counts), unknown, self.mean_)
 
-    def _attend(self, section: Section) -> tuple[np.ndarray, np.ndarray]:
+    def _attend(self, section: CrossSection) -> tuple[np.ndarray, np.ndarray]:
         return self._groups(section).mean(self.shrinkage_)
 
-    def _weights(self, section: Section, rows: slice) -> np.ndarray:
+    def _weights(self, section: CrossSection, rows: slice) -> np.ndarray:
         groups = self._groups(section)
         shares = groups.shares(self.shrinkage_)[:, rows] * (groups.level[rows] != UNKNOWN)
         counted = section.admissible(rows) * section.peers.counts

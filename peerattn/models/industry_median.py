@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from peerattn.exceptions import InputError
+from peerattn.models.cross_section import CrossSection, Rows
 from peerattn.models.industry import UNKNOWN, IndustryPeerRegressor
-from peerattn.models.pools import Rows, Section
 from peerattn.network import PeerNetwork
 from peerattn.panel.design import weighted_median
 from peerattn.panel.panel import Panel
@@ -70,7 +70,7 @@ class IndustryMedianRegressor(IndustryPeerRegressor):
         assert rows.y is not None
         self.mean_ = weighted_median(rows.y, rows.counts)
 
-    def _attend(self, section: Section) -> tuple[np.ndarray, np.ndarray]:
+    def _attend(self, section: CrossSection) -> tuple[np.ndarray, np.ndarray]:
         peers = section.peers.y
         assert peers is not None
         predicted = np.empty(len(section.focal))
@@ -79,12 +79,12 @@ class IndustryMedianRegressor(IndustryPeerRegressor):
             predicted[rows] = np.where(weights.any(axis=1), weights @ peers, self.mean_)
         return predicted, self._groups(section).level == UNKNOWN
 
-    def _weights(self, section: Section, rows: slice) -> np.ndarray:
+    def _weights(self, section: CrossSection, rows: slice) -> np.ndarray:
         weights = self._middle(section, rows)
         weights[self._groups(section).level[rows] == UNKNOWN] = 0.0
         return weights
 
-    def _middle(self, section: Section, rows: slice) -> np.ndarray:
+    def _middle(self, section: CrossSection, rows: slice) -> np.ndarray:
         """Return weights on the middle peers of each row's finest group, (n_rows, n_peers)."""
         groups = self._groups(section)
         peers = section.peers.y

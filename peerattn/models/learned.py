@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from peerattn.exceptions import BoundedOutcomeWarning, SharedPeriodWarning, warn_user
-from peerattn.models.pools import Rows
+from peerattn.models.cross_section import Rows
 from peerattn.panel.panel import Panel
 
 REACH = 3.0  # ranges of the training outcomes, beyond which a shown outcome counts as the bound

@@ -14,8 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import GeneratedRegressorWarning, InputError, warn_user
 from peerattn.models.base import Encoded, PeerRegressor
+from peerattn.models.cross_section import CrossSection, Rows
 from peerattn.models.given_network import check_not_learned, given_network, others_weights
-from peerattn.models.pools import Rows, Section
 from peerattn.models.two_stage import PEERS_OUTCOME, TwoStage, describe, two_stage
 from peerattn.network import PeerNetwork
 from peerattn.panel.design import Design
@@ -163,7 +163,7 @@ class LinearInMeansRegressor(PeerRegressor):
                 )
             )
 
-    def _gate_call(self, X: Any, outcomes: Any) -> tuple[Panel, Iterator[Section]]:
+    def _gate_call(self, X: Any, outcomes: Any) -> tuple[Panel, Iterator[CrossSection]]:
         if outcomes is not None and not self.reads_outcomes:
             raise InputError(
                 "outcomes= was given, but without network (or with peer_outcome=False) the model reads none."
@@ -261,7 +261,7 @@ class LinearInMeansRegressor(PeerRegressor):
 
     # ------------------------------------------------------------------ prediction
 
-    def _attend(self, section: Section) -> tuple[np.ndarray, np.ndarray]:
+    def _attend(self, section: CrossSection) -> tuple[np.ndarray, np.ndarray]:
         rows = section.focal
         W = self._square(section.period, rows)
         slopes = self.coef_.drop(PEERS_OUTCOME, errors="ignore")
@@ -279,7 +279,7 @@ class LinearInMeansRegressor(PeerRegressor):
         standalone = np.asarray(abs(W).sum(axis=1)).reshape(-1) == 0
         return own, standalone & (self.network_ is not None)
 
-    def _weights(self, section: Section, rows: slice) -> np.ndarray:
+    def _weights(self, section: CrossSection, rows: slice) -> np.ndarray:
         return self._between(section.period, section.focal, section.peers)[rows].toarray()
 
 

@@ -12,14 +12,14 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import check_at_least, expect
-from peerattn.models.attention.candidates import own_candidates
-from peerattn.models.attention.fitting import fit_stack
-from peerattn.models.attention.judging import HISTORY, Candidate
+from peerattn.models.cross_section import CrossSection, Rows
 from peerattn.models.learned import bounds_of, clipped
-from peerattn.models.own.losses import squared_error
-from peerattn.models.own.training import Problem, Training
+from peerattn.models.learners.losses import squared_error
+from peerattn.models.learners.training import Problem, Training
 from peerattn.models.panel_forecasters import PanelForecaster, period_ranks
-from peerattn.models.pools import Rows, Section
+from peerattn.models.stacking.candidates import own_candidates
+from peerattn.models.stacking.evidence import HISTORY, Candidate
+from peerattn.models.stacking.fit import fit_stack
 from peerattn.panel.design import Design
 from peerattn.panel.panel import Panel
 from peerattn.training import one_thread
@@ -106,7 +106,7 @@ class OwnHistoryRegressor(PanelForecaster):
             panel = replace(panel, outcomes=clipped(panel.outcomes, self.outcome_bounds_))
         return panel, None
 
-    def _sections(self, panel: Panel) -> Iterator[Section]:
+    def _sections(self, panel: Panel) -> Iterator[CrossSection]:
         """Yield the firms of each period; a firm's own row is all that its prediction reads of them."""
         n = len(panel)
         design = self.design_
@@ -116,7 +116,7 @@ class OwnHistoryRegressor(PanelForecaster):
         everyone = Rows(x, codes, panel.outcomes, None, np.arange(n), label, label)
         for period, at in panel.cross_sections():
             rows = everyone.take(at)
-            yield Section(period if panel.dated else None, at, rows, rows)
+            yield CrossSection(period if panel.dated else None, at, rows, rows)
 
     @one_thread()
     def _learn(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:

@@ -14,8 +14,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError
+from peerattn.models.cross_section import check_same_kind, others_mean
 from peerattn.models.panel_model import PanelRegressor
-from peerattn.models.pools import check_same_kind, others_mean
 from peerattn.models.two_stage import independent_columns
 from peerattn.panel.design import Design
 from peerattn.panel.panel import Panel

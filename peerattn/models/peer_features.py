@@ -14,8 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError, check_names, check_one_of, expect
 from peerattn.models.base import PeerModel
+from peerattn.models.cross_section import sums_of_others
 from peerattn.models.given_network import network_weights
-from peerattn.models.pools import sums_of_others
 from peerattn.network import PeerNetwork
 from peerattn.panel.encoding import FrameTransformer
 from peerattn.panel.gate import check_panel

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError, checked
 from peerattn.models.base import PeerModel
-from peerattn.models.pools import adding_up, stacked
+from peerattn.models.cross_section import adding_up, stacked
 from peerattn.models.smoothers import smoother_of
 from peerattn.network import PeerNetwork
 from peerattn.panel.frames import as_pandas

@@ -11,8 +11,8 @@ from scipy import sparse
 from sklearn.preprocessing import normalize
 
 from peerattn.models.base import Encoded, PeerRegressor
+from peerattn.models.cross_section import CrossSection, Rows, means_of_others
 from peerattn.models.given_network import given_network, others_weights
-from peerattn.models.pools import Rows, Section, means_of_others
 from peerattn.network import PeerNetwork
 from peerattn.panel.panel import Panel
 
@@ -69,7 +69,7 @@ class PrecomputedPeerRegressor(PeerRegressor):
     def _learn(self, training: Rows, panel: Panel) -> None:
         self._keep_known(training)
 
-    def _attend(self, section: Section) -> tuple[np.ndarray, np.ndarray]:
+    def _attend(self, section: CrossSection) -> tuple[np.ndarray, np.ndarray]:
         focal = section.focal
         peers = section.peers
         if not len(peers):
@@ -86,7 +86,7 @@ class PrecomputedPeerRegressor(PeerRegressor):
         standalone = np.asarray(W.sum(axis=1)).reshape(-1) == 0
         return np.where(standalone, everybody, self.mean_ + W @ (of_firms @ (peers.y - self.mean_))), standalone
 
-    def _by_firm(self, section: Section) -> tuple[sparse.csr_array, sparse.csr_array]:
+    def _by_firm(self, section: CrossSection) -> tuple[sparse.csr_array, sparse.csr_array]:
         """Return the weights on firms, own firm left out, and what each peer row is of its firm's mean, (n_firms, n_peers)."""
         group, firms = pd.factorize(section.peers.label)
         counts = section.peers.counts
@@ -95,7 +95,7 @@ class PrecomputedPeerRegressor(PeerRegressor):
         assert self.network_ is not None
         return others_weights(self.network_, section.period, section.focal.label, firms), of_firms
 
-    def _weights(self, section: Section, rows: slice) -> np.ndarray:
+    def _weights(self, section: CrossSection, rows: slice) -> np.ndarray:
         if self.network_ is None:
             return normalize(section.admissible(rows) * section.peers.counts, norm="l1")
         W, of_firms = self._by_firm(section)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from peerattn.exceptions import expect
-from peerattn.models.pools import Rows, Section, identities
+from peerattn.models.cross_section import CrossSection, Rows, identities
 from peerattn.panel.panel import Panel
 from peerattn.render import show_label
 
@@ -46,7 +46,7 @@ class Reference:
         return cls(reference)
 
 
-def among_reference(panel: Panel, call: Rows, universe: Panel, rows: Rows) -> Iterator[Section]:
+def among_reference(panel: Panel, call: Rows, universe: Panel, rows: Rows) -> Iterator[CrossSection]:
     """Yield each period's firms with the reference for a pool.
 
     A dated reference answers in its own period, an undated one in all; the focal firm is left out by its label.
@@ -60,10 +60,10 @@ def among_reference(panel: Panel, call: Rows, universe: Panel, rows: Rows) -> It
     pools = rows_by_period(universe, rows)
     for period, at in panel.cross_sections():
         peers = pools.get(period, rows.take(slice(0, 0))) if universe.dated else rows
-        yield Section(period if panel.dated else None, at, call.take(at), peers, within=True)
+        yield CrossSection(period if panel.dated else None, at, call.take(at), peers, within=True)
 
 
-def with_reference(sections: Iterator[Section], universe: Panel, rows: Rows) -> Iterator[Section]:
+def with_reference(sections: Iterator[CrossSection], universe: Panel, rows: Rows) -> Iterator[CrossSection]:
     """Yield the sections with the reference rows of the same period added to each pool; a firm is in it once."""
     pools = rows_by_period(universe, rows)
     for section in sections:

@@ -12,7 +12,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from peerattn.exceptions import InputError
 from peerattn.models.base import Encoded, PeerRegressor
-from peerattn.models.pools import Rows, Section
+from peerattn.models.cross_section import CrossSection, Rows
 from peerattn.panel.design import Design, one_hot
 from peerattn.panel.panel import Panel
 from peerattn.training import one_thread
@@ -173,7 +173,7 @@ class CrossSectionalRidge(PeerRegressor):
     # ------------------------------------------------------------------ prediction
 
     @one_thread()
-    def _attend(self, section: Section) -> tuple[np.ndarray, np.ndarray]:
+    def _attend(self, section: CrossSection) -> tuple[np.ndarray, np.ndarray]:
         predicted = np.empty(len(section.focal))
         isolated = np.zeros(len(section.focal), dtype=bool)
         if not section.within:
@@ -187,14 +187,14 @@ class CrossSectionalRidge(PeerRegressor):
         return predicted, isolated
 
     @one_thread()
-    def _weights(self, section: Section, rows: slice) -> np.ndarray:
+    def _weights(self, section: CrossSection, rows: slice) -> np.ndarray:
         return self._row_weights(section, rows, self._directions(section)[rows])
 
-    def _row_weights(self, section: Section, rows: slice, directions: np.ndarray) -> np.ndarray:
+    def _row_weights(self, section: CrossSection, rows: slice, directions: np.ndarray) -> np.ndarray:
         Z = self._design(section.peers) * section.peers.counts[:, None]
         return np.where(section.admissible(rows), directions @ Z.T, 0.0)
 
-    def _directions(self, section: Section) -> np.ndarray:
+    def _directions(self, section: CrossSection) -> np.ndarray:
         """Return u_i such that an admissible peer j has weight ``u_i'z_j s_j``, (n_focal, q).
 
         Within a cross-section, the own row left out, it is ``A⁻¹z_i / (1 − h_ii)`` (Sherman and Morrison).

@@ -24,7 +24,7 @@ from sklearn.preprocessing import normalize
 from sklearn.tree import DecisionTreeRegressor, ExtraTreeRegressor
 
 from peerattn.exceptions import InputError
-from peerattn.models.pools import adding_up
+from peerattn.models.cross_section import adding_up
 
 #: Of rows of X the weights of all training rows, (n_rows, n_training).
 Smoother = Callable[[Any], Any]

@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from peerattn.exceptions import InputError
-from peerattn.models.attention.candidates import all_candidates
 from peerattn.models.attention.estimators import AttentionRegressor
-from peerattn.models.attention.judging import Candidate
 from peerattn.models.learners.heads.heads import Settings
-from peerattn.models.own.training import Problem
+from peerattn.models.learners.training import Problem
+from peerattn.models.stacking.candidates import all_candidates
+from peerattn.models.stacking.evidence import Candidate
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -31,7 +31,7 @@ class StackedPeerRegressor(AttentionRegressor):
               \sum_t L_t^{-1} \sum_i \Big(y_i - B_i - \sum_m u_m (P_{mi} - B_i)\Big)^2
 
     with :math:`L_t` the mean loss of period t and :math:`t_m` the ratio of a learner's score to its clustered standard error
-    (:func:`~peerattn.models.attention.stack.weigh`). Histories, and in a nowcast the covariance and the ridge, stand in the
+    (:func:`~peerattn.models.stacking.weights.weigh`). Histories, and in a nowcast the covariance and the ridge, stand in the
     problem twice: instead of B, and added to it. In forecasts of whole cross-sections peers have one weight for the period's
     mean and one for the differences within it. Where nothing is selected the prediction is least squares exactly, and the
     network is empty.

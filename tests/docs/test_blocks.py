@@ -12,7 +12,7 @@ import peerattn
 import peerattn.cli  # noqa: F401 - adds the commands
 from peerattn.cli.app import app, run
 from peerattn.models.attention import descent
-from peerattn.models.own import shape
+from peerattn.models.learners import nonlinear as shape
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "data").glob("*.md")])

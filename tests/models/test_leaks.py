@@ -14,9 +14,9 @@ from peerattn import (
 )
 from peerattn.exceptions import InputError
 from peerattn.models import CovariancePeerRegressor
+from peerattn.models.cross_section import Rows
 from peerattn.models.learners.heads.batches import Batch, RowTensors
 from peerattn.models.learners.heads.peer_module import PeerModule, PeerSpec
-from peerattn.models.pools import Rows
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::peerattn.exceptions.BoundedOutcomeWarning"

@@ -10,7 +10,7 @@ from peerattn.models import (
     OwnHistoryRegressor,
     PrecomputedPeerRegressor,
 )
-from peerattn.models.pools import means_of_others, sums_of_others
+from peerattn.models.cross_section import means_of_others, sums_of_others
 
 INDEX = pd.MultiIndex.from_product([range(40), range(3)], names=["firm", "period"])
 MODELS = {

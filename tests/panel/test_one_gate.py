@@ -20,7 +20,7 @@ from peerattn.models import (
     PeerAttentionRegressor,
     Prior,
 )
-from peerattn.models.pools import identities
+from peerattn.models.cross_section import identities
 from peerattn.panel import as_panel
 from peerattn.panel.panel import panel_digest
 

@@ -15,8 +15,8 @@ from peerattn.models import (
     LastValueRegressor,
     PrecomputedPeerRegressor,
 )
-from peerattn.models.own.history import History
-from peerattn.models.pools import Rows, Section
+from peerattn.models.cross_section import CrossSection, Rows
+from peerattn.models.learners.past_outcomes import History
 from peerattn.network import PeerNetwork
 from peerattn.panel import as_panel, scan_panel
 from peerattn.panel.time_order import check_comparable
@@ -66,7 +66,7 @@ def test_no_later_outcome_is_a_firms_past(kind):
             panel.firm[at],
             panel.firm[at],
         )
-        sections.append(Section(period, at, rows, rows))
+        sections.append(CrossSection(period, at, rows, rows))
     history = History.of(sections[::-1])
     for place, section in enumerate(sections):
         seen = history.before(section.period, panel.firm[:12], 8)

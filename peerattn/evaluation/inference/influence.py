@@ -8,7 +8,7 @@ import pandas as pd
 
 from peerattn.exceptions import InputError, checked
 from peerattn.models.base import PeerModel
-from peerattn.models.pools import Section
+from peerattn.models.cross_section import CrossSection
 from peerattn.network import PeerNetwork
 from peerattn.render import Shown, Table, show_label
 
@@ -123,7 +123,7 @@ def influence(model: PeerModel, X: Any, *, outcomes: Any = None, periods: Any = 
     return Influence(kept, moved, pd.DataFrame(rows, index=kept.periods.rename("period")))
 
 
-def _changes(model: PeerModel, section: Section) -> tuple[pd.Index, pd.Index, np.ndarray]:
+def _changes(model: PeerModel, section: CrossSection) -> tuple[pd.Index, pd.Index, np.ndarray]:
     """Firms, peers and δ (n_focal, n_peers) of one cross-section."""
     whole = model._attend(section)[0]
     delta = np.zeros((len(section.focal), len(section.peers)))

@@ -23,8 +23,8 @@ from peerattn.evaluation.running.inputs import FoldRows
 from peerattn.evaluation.running.store import FoldStore
 from peerattn.exceptions import WHERE_ISOLATES, InputError, PeerAttnWarning, PossibleLeakWarning, warn_user
 from peerattn.models import NadarayaWatsonRegressor, PeerAttentionRegressor
-from peerattn.models.attention.fitting import Stack
 from peerattn.models.learners.heads.search_profile import SearchProfile
+from peerattn.models.stacking.fit import Stack
 from peerattn.network import PeerNetwork
 from peerattn.panel import Panel
 from peerattn.render.progress import CLEAR, progress_bar

@@ -15,21 +15,21 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError
-from peerattn.models.attention.candidates import D_CODE
-from peerattn.models.attention.fitting import fit_stack
-from peerattn.models.attention.judging import Candidate
 from peerattn.models.attention.networks import AttentionNetworks
 from peerattn.models.attention.options import check_device, check_options
 from peerattn.models.attention.rows import OF_ARRAYS
 from peerattn.models.attention.search import TOGETHER
-from peerattn.models.attention.stability import SECTIONS, stability
-from peerattn.models.attention.stages import made_from
 from peerattn.models.by_period import check_not_with_files, of_all_processes
+from peerattn.models.cross_section import CrossSection, Rows
 from peerattn.models.learners.heads.heads import Settings, heads_table, prior_strengths
 from peerattn.models.learners.heads.priors import PairTerms, read_priors
-from peerattn.models.own.training import Problem
-from peerattn.models.pools import Rows, Section
+from peerattn.models.learners.training import Problem
 from peerattn.models.reference import Reference, check_same_periods
+from peerattn.models.stacking.candidates import D_CODE
+from peerattn.models.stacking.checkpoints import made_from
+from peerattn.models.stacking.evidence import Candidate
+from peerattn.models.stacking.fit import fit_stack
+from peerattn.models.stacking.stability import SECTIONS, stability
 from peerattn.panel.panel import Panel
 from peerattn.processes import from_first, joined
 from peerattn.training import Checkpoint, one_thread
@@ -124,13 +124,13 @@ class StackModel(AttentionNetworks):
         """Return float64 for arrays, whose predictions agree to 1e-7 however rows come."""
         return torch.float32 if dated else torch.float64
 
-    def _training_sections(self, training: Rows, panel: Panel) -> list[Section]:
+    def _training_sections(self, training: Rows, panel: Panel) -> list[CrossSection]:
         """Return cross-sections whose focal rows are those of known outcome that count in the loss."""
-        everyone: Iterator[Section]
+        everyone: Iterator[CrossSection]
         if training.weight is not None and not panel.dated and self.attention == "self":
             training = training.take(training.weight > 0)
             rows = training.anonymous()
-            everyone = iter([Section(None, slice(0, len(training)), rows, training, True, True)])
+            everyone = iter([CrossSection(None, slice(0, len(training)), rows, training, True, True)])
         else:
             everyone = self._cross_sections(panel, training, self.reference_)
         counted = (replace(s, focal=s.focal.known().counted()) for s in everyone)
@@ -138,13 +138,13 @@ class StackModel(AttentionNetworks):
 
     # ------------------------------------------------------------------ prediction
 
-    def _outputs(self, section: Section) -> tuple[np.ndarray, np.ndarray]:
+    def _outputs(self, section: CrossSection) -> tuple[np.ndarray, np.ndarray]:
         """Return outputs (n_focal, K) in units of training, and which focal rows had no admissible peer."""
         (outputs,) = self.stack_.predict([self._as_seen(section.unknown())])
         isolated = [self.pair_terms_.isolated(section, rows) for rows in section.chunks()]
         return outputs, np.concatenate(isolated) if isolated else np.zeros(0, dtype=bool)
 
-    def _attend(self, section: Section) -> tuple[np.ndarray, np.ndarray]:
+    def _attend(self, section: CrossSection) -> tuple[np.ndarray, np.ndarray]:
         outputs, isolated = self._outputs(section)
         return outputs[:, 0] * self.y_scale_ + self.y_center_, isolated
 

@@ -9,10 +9,10 @@ import numpy as np
 
 from peerattn.exceptions import expect
 from peerattn.models.attention.base import AttentionModel
-from peerattn.models.covariance.covariance import Covariance
+from peerattn.models.cross_section import CrossSection
+from peerattn.models.learners.covariance.covariance import Covariance
 from peerattn.models.learners.heads.batches import Batch
 from peerattn.models.learners.heads.heads import Heads, Member
-from peerattn.models.pools import Section
 from peerattn.network import PeerNetwork
 
 
@@ -70,7 +70,7 @@ def contributions(model: Any, X: Any, *, outcomes: Any = None, reference: Any = 
     return PeerNetwork.from_matrices(matrices, name=name, row_normalized=False)
 
 
-def _of_part(part: Heads | Covariance, prepared: Section) -> Callable[[slice], np.ndarray]:
+def _of_part(part: Heads | Covariance, prepared: CrossSection) -> Callable[[slice], np.ndarray]:
     """Return what gives, for focal rows, what a part contributes, (n_rows, n_peers), in units of training."""
     if isinstance(part, Heads):
         return lambda rows: np.tensordot(
@@ -82,7 +82,7 @@ def _of_part(part: Heads | Covariance, prepared: Section) -> Callable[[slice], n
     return lambda rows: np.abs(weights(rows) * np.nan_to_num(observed))
 
 
-def _of_member(member: Member, part: Heads, prepared: Section, rows: slice) -> np.ndarray:
+def _of_member(member: Member, part: Heads, prepared: CrossSection, rows: slice) -> np.ndarray:
     module = member.module()
     batch = Batch.of(prepared, part.terms, rows=rows)
     sizes = module.information(module.features(batch)[1], batch.peers)[0].norm(dim=-1)  # (H, n_peers)

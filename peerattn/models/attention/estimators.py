@@ -15,14 +15,14 @@ from sklearn.utils.validation import column_or_1d
 
 from peerattn.exceptions import InputError, check_names
 from peerattn.models.attention.base import AttentionModel
-from peerattn.models.attention.candidates import heads_and_own
-from peerattn.models.attention.judging import Candidate
 from peerattn.models.base import PeerRegressor
 from peerattn.models.by_period import training_panel
+from peerattn.models.cross_section import CrossSection, Rows
 from peerattn.models.learners.heads.heads import Settings
-from peerattn.models.own.losses import Loss, cross_entropy, regression_loss
-from peerattn.models.own.training import Problem
-from peerattn.models.pools import Rows, Section
+from peerattn.models.learners.losses import Loss, cross_entropy, regression_loss
+from peerattn.models.learners.training import Problem
+from peerattn.models.stacking.candidates import heads_and_own
+from peerattn.models.stacking.evidence import Candidate
 from peerattn.panel.frames import as_pandas
 from peerattn.panel.panel import Panel
 from peerattn.panel.stored import is_stored
@@ -232,7 +232,7 @@ class PeerAttentionClassifier(ClassifierMixin, AttentionModel):
     def _classes(self) -> tuple[Any, ...]:
         return tuple(self.classes_)
 
-    def _attend(self, section: Section) -> tuple[np.ndarray, np.ndarray]:
+    def _attend(self, section: CrossSection) -> tuple[np.ndarray, np.ndarray]:
         outputs, isolated = self._outputs(section)
         return _softmax(outputs), isolated
 

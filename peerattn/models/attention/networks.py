@@ -11,12 +11,12 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError, check_at_least, check_one_of, expect
-from peerattn.models.attention.candidates import COVARIANCE, RIDGE
 from peerattn.models.attention.rows import AttentionRows
+from peerattn.models.cross_section import CrossSection
 from peerattn.models.learners.heads.heads import Heads
 from peerattn.models.learners.heads.search_profile import SearchProfile
 from peerattn.models.learners.heads.strongest_peers import strongest_peers
-from peerattn.models.pools import Section
+from peerattn.models.stacking.candidates import COVARIANCE, RIDGE
 from peerattn.network import PeerNetwork
 from peerattn.training import one_thread
 
@@ -77,7 +77,7 @@ class AttentionNetworks(AttentionRows):
         layer: int | None = None,
         head: int | None = None,
         top_k: int | None = None,
-    ) -> Callable[[Iterator[Section]], PeerNetwork]:
+    ) -> Callable[[Iterator[CrossSection]], PeerNetwork]:
         check_is_fitted(self, "stack_")
         check_one_of(part=(part, (None, "heads", COVARIANCE, RIDGE)))
         of_heads = (head, layer) == (None, None) or part not in (COVARIANCE, RIDGE)
@@ -93,11 +93,11 @@ class AttentionNetworks(AttentionRows):
         if top_k is not None and earlier is None and of_heads:
             fast = partial(strongest_peers, heads=heads, top_k=top_k)
 
-        def weights(section: Section) -> Callable[[slice], np.ndarray]:
+        def weights(section: CrossSection) -> Callable[[slice], np.ndarray]:
             prepared = self._as_seen(section)
             return partial(heads.network, prepared, layer=earlier) if of_heads else self._derivative(prepared, part)
 
-        def network(sections: Iterator[Section]) -> PeerNetwork:
+        def network(sections: Iterator[CrossSection]) -> PeerNetwork:
             found = self._network(sections, weights, top_k, fast, signed=not of_heads)
             return found.replaced(stability=self.stability_) if len(self.stability_) else found
 
@@ -107,7 +107,7 @@ class AttentionNetworks(AttentionRows):
     def _signed(self) -> bool:
         return bool({COVARIANCE, RIDGE} & self.stack_.fitted.keys())
 
-    def _derivative(self, prepared: Section, part: str | None = None) -> Callable[[slice], np.ndarray]:
+    def _derivative(self, prepared: CrossSection, part: str | None = None) -> Callable[[slice], np.ndarray]:
         """Return what gives the derivative of predictions by the peers' outcomes: of the whole prediction, or of one part."""
         return self.stack_.summed(prepared, lambda name, prepared: self.stack_.fitted[name].derivative(prepared), part)
 
@@ -122,7 +122,7 @@ class AttentionNetworks(AttentionRows):
         share = np.eye(member.spec.n_heads)[int(table["head"][head])]
         return Heads((replace(member, share=share),), heads.terms, (1.0,))
 
-    def _weights(self, section: Section, rows: slice) -> np.ndarray:
+    def _weights(self, section: CrossSection, rows: slice) -> np.ndarray:
         prepared = self._as_seen(section)
         return self._derivative(prepared)(rows) if self._signed else self.stack_.heads().network(prepared, rows)
 

@@ -13,7 +13,7 @@ import pandas as pd
 from peerattn.exceptions import InputError
 from peerattn.models.attention.base import AttentionModel
 from peerattn.models.learners.heads.heads import Heads
-from peerattn.models.own.losses import gradient
+from peerattn.models.learners.losses import gradient
 
 
 def panel_head_importance(

@@ -12,14 +12,14 @@ import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError, expect
-from peerattn.models.attention.fitting import Stack
 from peerattn.models.base import PeerModel
 from peerattn.models.by_period import check_not_with_files, periods_of
+from peerattn.models.cross_section import CrossSection, Rows
 from peerattn.models.learners.heads.priors import PairTerms, excluded_group
-from peerattn.models.own.history import History
-from peerattn.models.own.losses import Loss
-from peerattn.models.pools import Rows, Section
+from peerattn.models.learners.losses import Loss
+from peerattn.models.learners.past_outcomes import History
 from peerattn.models.reference import Reference, among_reference, check_same_periods, with_reference
+from peerattn.models.stacking.fit import Stack
 from peerattn.panel.design import Design
 from peerattn.panel.panel import Panel
 from peerattn.panel.reading import as_panel
@@ -129,7 +129,7 @@ class AttentionRows(PeerModel):
         reference: Any = None,
         peer_weight: Any = None,
         past: History | None = None,
-    ) -> tuple[Panel, Iterator[Section]]:
+    ) -> tuple[Panel, Iterator[CrossSection]]:
         check_is_fitted(self, "stack_")
         why = 'attention="cross" reads the reference\'s: pass reference=(X_ref, y_ref)'
         why = 'task="forecast" reads no outcomes: use task="nowcast"' if self.task == "forecast" else why
@@ -145,7 +145,7 @@ class AttentionRows(PeerModel):
         sections = self._pools(panel, self._in_units(call), outcomes is not None, reference)
         return panel, self._with_past(sections, past)
 
-    def _pools(self, panel: Panel, call: Rows, informed: bool, reference: Any) -> Iterator[Section]:
+    def _pools(self, panel: Panel, call: Rows, informed: bool, reference: Any) -> Iterator[CrossSection]:
         if self.attention == "self" and not self.dated_ and not informed:
             if reference is not None:
                 raise InputError(f"reference: {OF_ARRAYS}")
@@ -160,7 +160,7 @@ class AttentionRows(PeerModel):
 
     def _cross_sections(
         self, panel: Panel, rows: Rows, extra: tuple[Panel, Rows] | None, *, warn: bool = False
-    ) -> Iterator[Section]:
+    ) -> Iterator[CrossSection]:
         """Return each period's focal rows and pool, in fit as in predict."""
         if self.attention == "cross":
             assert extra is not None
@@ -178,13 +178,13 @@ class AttentionRows(PeerModel):
     def _loss(self) -> Loss:
         """Return the loss of a row."""
 
-    def _as_seen(self, section: Section) -> Section:
+    def _as_seen(self, section: CrossSection) -> CrossSection:
         """Return a cross-section as candidates see it: peers show what own lines leave of their outcomes."""
         return self.stack_.view.prepared(section, self._loss(), self.task == "nowcast")
 
     def _by_period(
         self, X: Any, outcomes: Any = None, peer_weight: Any = None, **options: Any
-    ) -> Iterator[tuple[Panel, Iterator[Section]]]:
+    ) -> Iterator[tuple[Panel, Iterator[CrossSection]]]:
         check_not_with_files(X, peer_weight=peer_weight)
         past = None  # outcomes of earlier periods, handed on
         for panel, observed in periods_of(self, X, outcomes):
@@ -193,7 +193,7 @@ class AttentionRows(PeerModel):
             past = listed[-1].past and listed[-1].past.since(panel.period[0])
             yield called, iter(listed)
 
-    def _with_past(self, sections: Iterator[Section], earlier: History | None = None) -> Iterator[Section]:
+    def _with_past(self, sections: Iterator[CrossSection], earlier: History | None = None) -> Iterator[CrossSection]:
         """Return cross-sections with the outcomes of earlier periods, of fit and of the call.
 
         ``earlier`` holds both already, where the call goes on.

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from peerattn.models.cross_section import CrossSection, Rows
 from peerattn.models.learners.heads.batches import Batch, PairTensors, RowTensors
 from peerattn.models.learners.heads.heads import Settings
-from peerattn.models.own.variance_components import common_variance
-from peerattn.models.pools import Rows, Section
+from peerattn.models.learners.variance_components import common_variance
 from peerattn.processes import n_processes, process
 
 PAIRS = 2**21  # of focal row and peer, times heads, in a step at most ...
@@ -30,7 +30,7 @@ Picked = Sequence[np.ndarray]  # positions in each of some cross-sections
 class Sample:
     """Cross-sections as tensors, of which batches are made."""
 
-    def __init__(self, sections: Sequence[Section], settings: Settings) -> None:
+    def __init__(self, sections: Sequence[CrossSection], settings: Settings) -> None:
         self.sections = sections
         self.settings = settings
         self.common = common_variance(sections)
@@ -44,7 +44,7 @@ class Sample:
         self.n_cells = int(self.n_focal @ self.n_peers)
         self._whole: list[Batch] = []
 
-    def _rows(self, rows: Sequence[Rows], of: Sequence[Section] = ()) -> RowTensors:
+    def _rows(self, rows: Sequence[Rows], of: Sequence[CrossSection] = ()) -> RowTensors:
         answering = [np.ones(len(s.peers), bool) if s.answering is None else s.answering for s in of]
         known = np.concatenate(answering) if answering else None
         return RowTensors.of(Rows.stacked(rows), known, self.settings.dtype, self.settings.device)

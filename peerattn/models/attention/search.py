@@ -13,9 +13,9 @@ from peerattn.models.attention.descent import finish
 from peerattn.models.attention.projection import solve
 from peerattn.models.attention.samples import Sample
 from peerattn.models.attention.starts import KEPT, Bracket
+from peerattn.models.cross_section import CrossSection
 from peerattn.models.learners.heads.heads import Settings, average_unseen_codes
 from peerattn.models.learners.heads.peer_module import PeerModule, PeerSpec
-from peerattn.models.pools import Section
 
 TOGETHER = "heads"
 ALONE = "heads, mean of starts"
@@ -25,7 +25,7 @@ Found = dict[str, list[PeerModule]]
 
 def find_heads(
     spec: PeerSpec,
-    sections: Sequence[Section],
+    sections: Sequence[CrossSection],
     settings: Settings,
     seed: int,
     warm: Sequence[PeerModule] = (),
@@ -103,7 +103,7 @@ def find_heads(
 
 
 def refit_heads(
-    heads: list[PeerModule], sections: Sequence[Section], settings: Settings, seed: int
+    heads: list[PeerModule], sections: Sequence[CrossSection], settings: Settings, seed: int
 ) -> None:
     """Optimise heads further on other cross-sections, each set from where it stands, in place; what is linear is solved."""
     generator = torch.Generator().manual_seed(seed)

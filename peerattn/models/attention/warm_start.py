@@ -12,7 +12,7 @@ from peerattn.exceptions import InputError, expect
 from peerattn.models.attention.base import AttentionModel
 from peerattn.models.attention.search import refit_heads
 from peerattn.models.learners.heads.heads import Heads, Member, Settings
-from peerattn.models.own.training import Training
+from peerattn.models.learners.training import Training
 
 
 class WarmStart:

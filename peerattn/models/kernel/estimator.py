@@ -12,6 +12,7 @@ import torch
 
 from peerattn.exceptions import InputError, check_at_least, check_one_of
 from peerattn.models.base import Encoded, PeerRegressor
+from peerattn.models.cross_section import NOBODY, CrossSection, Rows
 from peerattn.models.kernel.bandwidth import (
     CRITERIA,
     Problem,
@@ -21,7 +22,6 @@ from peerattn.models.kernel.bandwidth import (
 )
 from peerattn.models.kernel.codes import KernelCodes
 from peerattn.models.kernel.local_regression import KERNELS, Bandwidths, LocalRegression, Points
-from peerattn.models.pools import NOBODY, Rows, Section
 from peerattn.panel.design import Design
 from peerattn.panel.panel import Panel
 
@@ -226,7 +226,7 @@ class NadarayaWatsonRegressor(PeerRegressor):
 
     # ------------------------------------------------------------------ prediction
 
-    def _ready(self, section: Section) -> tuple[Points, Points, Bandwidths]:
+    def _ready(self, section: CrossSection) -> tuple[Points, Points, Bandwidths]:
         """Return focal rows, peers and bandwidths of a cross-section."""
         h = self.bandwidth_
         mixing = self.mixing_
@@ -236,7 +236,7 @@ class NadarayaWatsonRegressor(PeerRegressor):
         chosen = Bandwidths(torch.tensor(h), torch.tensor(mixing))
         return self._points(section.focal), self._points(section.peers), chosen
 
-    def _attend(self, section: Section) -> tuple[np.ndarray, np.ndarray]:
+    def _attend(self, section: CrossSection) -> tuple[np.ndarray, np.ndarray]:
         predicted = np.full(len(section.focal), self.mean_)
         isolated = np.ones(len(section.focal), dtype=bool)
         for rows, _, fitted, _ in self._fits(section):
@@ -244,12 +244,12 @@ class NadarayaWatsonRegressor(PeerRegressor):
             isolated[rows] = fitted[:, 1].numpy() < 0.5  # the weights sum to one, or are zero
         return predicted, isolated
 
-    def _weights(self, section: Section, rows: slice) -> np.ndarray:
+    def _weights(self, section: CrossSection, rows: slice) -> np.ndarray:
         focal, peers, bandwidths = self._ready(section)
         W = self.regression_.weights(focal.take(rows), peers, bandwidths, _mask(section, rows))
         return W.numpy()
 
-    def _effects(self, section: Section) -> np.ndarray:
+    def _effects(self, section: CrossSection) -> np.ndarray:
         effects = np.zeros((len(section.focal), len(self.design_.characteristics)))
         for rows, points, fitted, slopes in (
             self._fits(section, moving=self.degree == 0) if effects.shape[1] else ()
@@ -260,7 +260,7 @@ class NadarayaWatsonRegressor(PeerRegressor):
                 effects[rows] = torch.autograd.grad(fitted[:, 0].sum(), points.x)[0].numpy()
         return effects
 
-    def _fits(self, section: Section, moving: bool = False) -> Iterator[Any]:
+    def _fits(self, section: CrossSection, moving: bool = False) -> Iterator[Any]:
         """Yield slices of focal rows, their points (``moving``: to differentiate by), fitted outcomes and ones, and slopes."""
         if not len(section.peers):
             return
@@ -274,7 +274,7 @@ class NadarayaWatsonRegressor(PeerRegressor):
             yield rows, points, *self.regression_.fit(points, peers, bandwidths, values, _mask(section, rows))
 
 
-def _mask(section: Section, rows: slice) -> torch.Tensor | None:
+def _mask(section: CrossSection, rows: slice) -> torch.Tensor | None:
     """Return who may be looked to; None = everybody, which the fast kernel likes."""
     if (section.focal.identity[rows] == NOBODY).all():
         return None

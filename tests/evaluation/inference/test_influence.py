@@ -110,7 +110,7 @@ def test_contributions_are_weights_times_information(task):
 
 
 def test_contributions_of_a_covariance_add_up_to_the_prediction():
-    model = PeerAttentionRegressor(task="nowcast", own="linear", kappa=0.0, n_heads=1, random_state=0).fit(
+    model = StackedPeerRegressor(task="nowcast", own="linear", kappa=0.0, n_heads=1, random_state=0).fit(
         X, Y
     )
     assert "covariance" in model.stack_.fitted

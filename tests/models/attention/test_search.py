@@ -13,11 +13,11 @@ from peerattn.models.attention import descent, samples, starts
 from peerattn.models.attention.projection import RIDGE, errors, of_batch, penalty, projected_loss
 from peerattn.models.attention.samples import Sample
 from peerattn.models.attention.search import ALONE, SHORTER, TOGETHER, find_heads
+from peerattn.models.cross_section import NOBODY, CrossSection, Rows
 from peerattn.models.learners.heads.heads import Settings
 from peerattn.models.learners.heads.peer_module import PeerModule, PeerSpec
 from peerattn.models.learners.heads.priors import PairTerms, Prior
-from peerattn.models.own.variance_components import common_variance
-from peerattn.models.pools import NOBODY, Rows, Section
+from peerattn.models.learners.variance_components import common_variance
 
 SETTINGS = Settings(terms=PairTerms((), {"industry": 0}), dtype=torch.float64)
 
@@ -38,7 +38,7 @@ def sections_of(panel, *, known=1.0, outcomes=False, codes=False, seed=0):
         told = generator.uniform(size=len(at)) < known
         peers = replace(rows, y=np.where(told, y[at], np.nan)) if outcomes else rows
         focal = replace(rows.take(np.flatnonzero(told)), y=(y if outcomes else residual)[at][told])
-        sections.append(Section(period, at, focal, peers, True, answering=told if outcomes else None))
+        sections.append(CrossSection(period, at, focal, peers, True, answering=told if outcomes else None))
     return sections
 
 

@@ -3,7 +3,7 @@ import pytest
 
 from peerattn import PeerAttentionRegressor, simulate_panel
 from peerattn.exceptions import InputError
-from peerattn.models.pools import Section
+from peerattn.models.cross_section import CrossSection
 
 pytestmark = pytest.mark.usefixtures("fewest_steps")  # what is found is beside the point
 
@@ -14,8 +14,8 @@ def test_the_strongest_peers_are_those_of_the_whole_network(monkeypatch):
     options = {"similarity": "additive", "kappa": None, "random_state": 0}
     model = PeerAttentionRegressor(n_heads=2, **options).fit(panel.X, panel.y)
     whole = model.peer_network(panel.X)
-    chunks = Section.chunks
-    monkeypatch.setattr(Section, "chunks", lambda self: chunks(self, cells=60))
+    chunks = CrossSection.chunks
+    monkeypatch.setattr(CrossSection, "chunks", lambda self: chunks(self, cells=60))
     found = model.peer_network(panel.X, top_k=3)
     expected, edges = whole.edges(top_k=3), found.edges(top_k=3)
     assert edges[["period", "firm", "peer"]].equals(expected[["period", "firm", "peer"]])

@@ -14,9 +14,9 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from peerattn.models.cross_section import NOBODY, CrossSection, Rows
+from peerattn.models.learners.bounds import CLIP
 from peerattn.models.learners.heads.priors import PairTerms
-from peerattn.models.own.bounds import CLIP
-from peerattn.models.pools import NOBODY, Rows, Section
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class PairTensors:
     @classmethod
     def of(
         cls,
-        sections: Sequence[Section],
+        sections: Sequence[CrossSection],
         rows: Sequence[Any],
         terms: PairTerms,
         dtype: torch.dtype,
@@ -122,7 +122,7 @@ class Batch:
     @classmethod
     def of(
         cls,
-        section: Section,
+        section: CrossSection,
         terms: PairTerms,
         dtype: torch.dtype = torch.float64,
         rows: slice = slice(None),

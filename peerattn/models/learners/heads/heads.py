@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 import torch
 
+from peerattn.models.cross_section import CrossSection
 from peerattn.models.learners.heads.batches import Batch
 from peerattn.models.learners.heads.peer_module import PeerModule, PeerSpec
 from peerattn.models.learners.heads.priors import PairTerms, Prior
-from peerattn.models.pools import Section
 
 SPREAD_SECTIONS = 24  # cross-sections over which contributions are measured
 
@@ -77,7 +77,7 @@ class Heads:
     mix: tuple[float, ...]
 
     @classmethod
-    def of(cls, modules: Sequence[PeerModule], sections: Sequence[Section], settings: Settings) -> Heads:
+    def of(cls, modules: Sequence[PeerModule], sections: Sequence[CrossSection], settings: Settings) -> Heads:
         """Return the mean of modules, whose contributions are measured on training cross-sections."""
         members = tuple(map(Member.of, modules, contribution_spreads(modules, sections, settings)))
         return cls(members, settings.terms, tuple(np.full(len(members), 1 / max(1, len(members))).tolist()))
@@ -86,19 +86,19 @@ class Heads:
         """Return the modules of all starts, in float64."""
         return [member.module() for member in self.members]
 
-    def predict(self, sections: Sequence[Section], dtype: torch.dtype = torch.float64) -> list[np.ndarray]:
+    def predict(self, sections: Sequence[CrossSection], dtype: torch.dtype = torch.float64) -> list[np.ndarray]:
         """Return own lines and what the heads add to every focal row, (n_focal, K) a cross-section, in units of training."""
         modules = [module.to(dtype) for module in self.modules()]
         return [section.own[0] + self._added(section, modules, dtype) for section in sections]  # type: ignore[index]
 
-    def _added(self, section: Section, modules: Sequence[PeerModule], dtype: torch.dtype) -> np.ndarray:
+    def _added(self, section: CrossSection, modules: Sequence[PeerModule], dtype: torch.dtype) -> np.ndarray:
         blocks = [np.zeros((0, self.members[0].spec.n_outputs if self.members else 1))]
         for rows in section.chunks():
             batch = Batch.of(section, self.terms, dtype, rows)
             blocks.append(np.tensordot(self.mix, [module(batch)[0][0].numpy() for module in modules], axes=1))
         return np.concatenate(blocks)
 
-    def derivative(self, section: Section) -> Callable[[slice], np.ndarray]:
+    def derivative(self, section: CrossSection) -> Callable[[slice], np.ndarray]:
         """Return what gives the derivative of predictions by the peers' outcomes: heads added up by their slopes."""
         sloped = [
             replace(m, share=m.state["value"][:, 0]) if m.spec.values == "outcomes" else m
@@ -106,13 +106,13 @@ class Heads:
         ]
         return partial(replace(self, members=tuple(sloped)).weights, section)
 
-    def network(self, section: Section, rows: slice, layer: int | None = None) -> np.ndarray:
+    def network(self, section: CrossSection, rows: slice, layer: int | None = None) -> np.ndarray:
         """Return weights whose rows sum to one: what a firm gives to the null peer is divided among the others."""
         W = self.weights(section, rows, layer)
         total = W.sum(axis=1, keepdims=True)
         return np.divide(W, total, out=np.zeros_like(W), where=total > 1e-300)
 
-    def weights(self, section: Section, rows: slice, layer: int | None = None) -> np.ndarray:
+    def weights(self, section: CrossSection, rows: slice, layer: int | None = None) -> np.ndarray:
         """Return weights averaged over heads by their shares, (n_rows, n_peers); of an earlier layer, if one is named.
 
         Nobody has a peer in a layer that no start has.
@@ -127,7 +127,7 @@ class Heads:
 
 
 @torch.no_grad()
-def average_unseen_codes(module: PeerModule, sections: Sequence[Section]) -> None:
+def average_unseen_codes(module: PeerModule, sections: Sequence[CrossSection]) -> None:
     """Let codes that no training row has (the unknown code, as a rule) stand where the average training row does."""
     for c, table in enumerate(module.embeddings):
         codes = np.concatenate([section.focal.codes[:, c] for section in sections])
@@ -137,7 +137,7 @@ def average_unseen_codes(module: PeerModule, sections: Sequence[Section]) -> Non
 
 @torch.no_grad()
 def contribution_spreads(
-    modules: Sequence[PeerModule], sections: Sequence[Section], settings: Settings
+    modules: Sequence[PeerModule], sections: Sequence[CrossSection], settings: Settings
 ) -> list[np.ndarray]:
     """Return the standard deviation of each head's contribution within some cross-sections, (H,) for each module."""
     modules = [copy.deepcopy(module).to(settings.dtype) for module in modules]

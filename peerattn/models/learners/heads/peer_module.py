@@ -14,8 +14,8 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from peerattn import nn
+from peerattn.models.cross_section import NOBODY
 from peerattn.models.learners.heads.batches import Batch, PairTensors, RowTensors, admissible, barred, others
-from peerattn.models.pools import NOBODY
 
 SHARP = 2.5  # size of the first queries and keys: from flatter weights fewer heads find a network
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from peerattn.exceptions import did_you_mean, expect
+from peerattn.models.cross_section import CrossSection
 from peerattn.models.given_network import NetworkStartsLater, network_period, network_weights
-from peerattn.models.pools import Section
 from peerattn.network import PeerNetwork
 
 
@@ -63,7 +63,7 @@ class PairTerms:
         """Priors of learned strength."""
         return tuple(prior for prior in self.priors if not prior.only)
 
-    def bias(self, section: Section, rows: Any = slice(None)) -> np.ndarray | None:
+    def bias(self, section: CrossSection, rows: Any = slice(None)) -> np.ndarray | None:
         """Return what is added to the scores, (n_rows, n_peers): log weights, −∞ for the unrelated; None = nothing."""
         bias = frequency_bias(section, rows)
         for prior in self.priors:
@@ -72,18 +72,18 @@ class PairTerms:
                 bias = np.where(related, 0.0 if bias is None else bias, -np.inf)
         return bias
 
-    def prior(self, section: Section, rows: Any = slice(None)) -> np.ndarray | None:
+    def prior(self, section: CrossSection, rows: Any = slice(None)) -> np.ndarray | None:
         """Return the relations of learned strength, (n_rows, n_peers, K); None = there are none."""
         relations = [self.relation(prior, section, rows) for prior in self.soft]
         return np.stack(relations, axis=-1) if relations else None
 
-    def isolated(self, section: Section, rows: Any = slice(None)) -> np.ndarray:
+    def isolated(self, section: CrossSection, rows: Any = slice(None)) -> np.ndarray:
         """Return which focal rows have no admissible peer."""
         may = section.admissible(rows)
         bias = self.bias(section, rows)
         return np.asarray(~(may if bias is None else may & np.isfinite(bias)).any(axis=1))
 
-    def relation(self, prior: Prior, section: Section, rows: Any = slice(None)) -> np.ndarray:
+    def relation(self, prior: Prior, section: CrossSection, rows: Any = slice(None)) -> np.ndarray:
         """Return ``g_ij`` of one prior, (n_rows, n_peers)."""
         if isinstance(prior.source, str):
             mine, theirs = (r.codes[:, self.columns[prior.source]] for r in (section.focal, section.peers))
@@ -94,7 +94,7 @@ class PairTerms:
 NO_TERMS = PairTerms((), {})
 
 
-def network_relation(network: PeerNetwork, section: Section, rows: Any = slice(None)) -> np.ndarray:
+def network_relation(network: PeerNetwork, section: CrossSection, rows: Any = slice(None)) -> np.ndarray:
     """Return a given network's weights for this section's pairs, over the largest weight; zeros before it starts."""
     firms = section.focal.label[rows]
     peers = section.peers.label
@@ -106,7 +106,7 @@ def network_relation(network: PeerNetwork, section: Section, rows: Any = slice(N
     return weights / largest if weights.any() else weights
 
 
-def frequency_bias(section: Section, rows: Any = slice(None)) -> np.ndarray | None:
+def frequency_bias(section: CrossSection, rows: Any = slice(None)) -> np.ndarray | None:
     """Return log frequency weights of the peers, (n_rows, n_peers); None where all are one."""
     weight = section.peers.weight
     if weight is None:

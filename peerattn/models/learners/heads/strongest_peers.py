@@ -7,12 +7,12 @@ import torch
 from scipy import sparse
 
 from peerattn import nn
+from peerattn.models.cross_section import CrossSection
 from peerattn.models.learners.heads.batches import Batch
 from peerattn.models.learners.heads.heads import Heads
-from peerattn.models.pools import Section
 
 
-def strongest_peers(section: Section, heads: Heads, top_k: int) -> sparse.csr_array | None:
+def strongest_peers(section: CrossSection, heads: Heads, top_k: int) -> sparse.csr_array | None:
     """Return the ``top_k`` largest weights of each focal row, (n_focal, n_peers), computed in float32.
 
     None where scores are not inner products alone (priors, peer weights, or peers that may not answer), and of several heads

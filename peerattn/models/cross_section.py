@@ -1,0 +1,314 @@
+"""Who may be a peer of whom: focal rows meet the rows of their pool."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+
+from peerattn.exceptions import InputError
+from peerattn.network.cross_section import strongest
+
+NOBODY = -1  # an identity that equals no other: the row may attend to every row
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Firms as a model sees them, one row each.
+
+    Attributes
+    ----------
+    x : ndarray (n, p)
+        Encoded characteristics.
+    codes : ndarray (n, c)
+        Codes, as integers or as strings.
+    y : ndarray (n,) or None
+        Outcomes; NaN = unknown.
+    weight : ndarray (n,) or None
+        How often a row counts as a peer: frequency weights, or market values.
+    loss_weight : ndarray (n,) or None
+        How much a row counts in the loss.
+    identity : ndarray (n,) of int
+        Two rows of the same identity are never peers of each other.
+    label : pandas.Index
+        Firm labels (row numbers for arrays).
+    owner : pandas.Index
+        What makes two rows of one identity: the firm's label, or a pair of it and the group that it belongs to (None = unknown).
+    """
+
+    x: np.ndarray
+    codes: np.ndarray
+    y: np.ndarray | None
+    weight: np.ndarray | None
+    identity: np.ndarray
+    label: pd.Index
+    owner: pd.Index
+    loss_weight: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.identity)
+
+    @property
+    def loss_weights(self) -> np.ndarray:
+        """Return the weight of every row in the loss."""
+        return np.ones(len(self)) if self.loss_weight is None else self.loss_weight
+
+    def take(self, at: np.ndarray | slice) -> Rows:
+        """Return the rows at these positions."""
+        kept: dict[str, Any] = {n: None if values is None else values[at] for n, values in vars(self).items()}
+        return Rows(**kept)
+
+    @property
+    def counts(self) -> np.ndarray:
+        """How often each row counts as a peer; once where there are no weights."""
+        return np.ones(len(self)) if self.weight is None else self.weight
+
+    def known(self) -> Rows:
+        """Return the rows whose outcome is known."""
+        assert self.y is not None
+        known = np.isfinite(self.y)
+        return self if known.all() else self.take(known)
+
+    def counted(self) -> Rows:
+        """Return the rows that count in the loss; the same rows, not copies, where all do."""
+        counts = self.loss_weights > 0
+        return self if counts.all() else self.take(counts)
+
+    @classmethod
+    def stacked(cls, parts: Sequence[Rows]) -> Rows:
+        """Return the rows of all parts, one part after another; what one of them lacks, none has."""
+
+        def together(name: str) -> Any:
+            values = [getattr(part, name) for part in parts]
+            if any(value is None for value in values):
+                return None
+            first = values[0]
+            return first.append(values[1:]) if isinstance(first, pd.Index) else np.concatenate(values)
+
+        return cls(**{each.name: together(each.name) for each in fields(cls)})
+
+    def checksums(self) -> np.ndarray:
+        """Return a checksum of each row's numbers (rounded: copies may differ in the last bit), (n,)."""
+        numbers = np.ascontiguousarray(np.round(self.x, 6) + 0.0)
+        return np.array([zlib.crc32(row.tobytes()) for row in numbers])
+
+    def joined(self, other: Rows) -> Rows:
+        """Return these rows followed by the other ones."""
+        return Rows.stacked([self, other])
+
+    def anonymous(self) -> Rows:
+        """Return the same rows without identity: they may attend to every row."""
+        return replace(self, identity=np.full(len(self), NOBODY))
+
+
+@dataclass(frozen=True)
+class CrossSection:
+    """One problem: focal rows, and the rows they may look to.
+
+    Attributes
+    ----------
+    period : label, or None where undated
+    at : ndarray or slice
+        Positions of the focal rows in the call's panel.
+    focal, peers : Rows
+    within : bool
+        The peers are the call's own cross-section (not stored training rows).
+    answering : ndarray (n_peers,) of bool, or None
+        Which peers may be looked to (those of known outcome, where outcomes are read); the others only help to encode.
+    past : History or None
+        Outcomes of earlier periods, where the model reads them.
+    own : pair of ndarray (n_focal,), (n_peers,), or None
+        What own models say of focal rows and peers, where the peers' y is what these leave.
+    own_copies : bool
+        On arrays with frequency weights, a row's other copies are its peers: its own weight is ``max(w − 1, 0)``.
+    """
+
+    period: Any
+    at: np.ndarray | slice
+    focal: Rows
+    peers: Rows
+    within: bool = False
+    own_copies: bool = False
+    answering: np.ndarray | None = None
+    past: Any = None
+    own: tuple[np.ndarray, np.ndarray] | None = None
+
+    def admissible(self, rows: slice = slice(None)) -> np.ndarray:
+        """Return who may be looked to, (n_focal, n_peers); True = may."""
+        mine = self.focal.identity[rows, None]
+        may = (mine == NOBODY) | (mine != self.peers.identity[None, :])
+        return may if self.answering is None else may & self.answering[None, :]
+
+    def take(self, focal: np.ndarray | slice, peers: np.ndarray | slice) -> CrossSection:
+        """Return some focal rows of the cross-section, and some of its peers."""
+        answering = None if self.answering is None else self.answering[peers]
+        own = None if self.own is None else (self.own[0][focal], self.own[1][peers])
+        rows = self.focal.take(focal)
+        pool = self.peers.take(peers)
+        return replace(self, focal=rows, peers=pool, answering=answering, own=own)
+
+    @property
+    def same_rows(self) -> bool:
+        """Whether focal rows and peers are the same rows in the same order, as on arrays."""
+        return len(self.peers) == len(self.focal) and np.shares_memory(self.peers.x, self.focal.x)
+
+    def known_peers(self) -> np.ndarray:
+        """Return the positions of the peers that answer with a known outcome."""
+        assert self.peers.y is not None
+        known = np.isfinite(self.peers.y)
+        return np.flatnonzero(known if self.answering is None else known & self.answering)
+
+    def unknown(self) -> CrossSection:
+        """Return the cross-section without the outcomes of its focal rows."""
+        return replace(self, focal=replace(self.focal, y=None))
+
+    def pool(self) -> CrossSection:
+        """Return the peers as focal rows of their own pool."""
+        copies = self.period is None and self.peers.weight is not None
+        querying = self.peers.anonymous() if copies else self.peers
+        return replace(self, at=slice(0, len(querying)), focal=querying, own_copies=copies)
+
+    def chunks(self, cells: int = 20_000_000) -> Iterator[slice]:
+        """Yield slices of focal rows, so that a chunk of rows times all peers has at most ``cells`` entries."""
+        step = max(1, cells // max(1, len(self.peers)))
+        for start in range(0, len(self.focal), step):
+            yield slice(start, min(start + step, len(self.focal)))
+
+
+def stacked(blocks: Iterable[Any], top_k: int | None = None) -> Any:
+    """Return blocks of rows of weights as one matrix; with ``top_k`` each row's strongest only."""
+    kept = [block if top_k is None else strongest(block, top_k) for block in blocks]
+    return sparse.vstack(kept) if sparse.issparse(kept[0]) else np.concatenate(kept)
+
+
+def adding_up(group: np.ndarray, n_groups: int) -> sparse.csr_array:
+    """Return the matrix that adds rows up into their groups, (n_rows, n_groups)."""
+    return sparse.csr_array((np.ones(len(group)), group, np.arange(len(group) + 1)), (len(group), n_groups))
+
+
+def identities(*labels: pd.Index) -> list[np.ndarray]:
+    """Return integers that are equal where labels are, across all the given indexes.
+
+    Pairs of firm and group are equal where the groups are; across several indexes the same firm is, too, so that a group that
+    is unknown in one of them lets nobody into its own pool.
+
+    >>> import pandas as pd
+    >>> [x.tolist() for x in identities(pd.Index(["B", "A"]), pd.Index(["A", "C"]))]
+    [[0, 1], [1, 2]]
+    """
+    joined = [label for part in labels for label in part.tolist()]
+    splits = np.cumsum([len(label) for label in labels])[:-1]
+    if not any(isinstance(label, tuple) for label in joined):
+        check_same_kind(*labels)
+        return np.split(_codes(joined), splits)
+    check_same_kind(*(pd.Index([firm for firm, _ in part]) for part in labels if len(part)))
+    firm = _codes([firm for firm, _ in joined])
+    group = _codes([group for _, group in joined])  # -1 = unknown
+    node = np.where(group < 0, firm, len(firm) + group)
+    if len(labels) == 1:
+        return [pd.factorize(node)[0]]
+    links = sparse.coo_array((np.ones(len(node)), (firm, node)), shape=(2 * len(firm),) * 2)
+    component = sparse.csgraph.connected_components(links, directed=False)[1]
+    return np.split(component[node], splits)
+
+
+def _codes(values: list[Any]) -> np.ndarray:
+    """Return an integer for each value, −1 where it is unknown."""
+    return pd.factorize(pd.Index(values, dtype=object, tupleize_cols=False))[0]
+
+
+def group_sums(rows: np.ndarray, group: np.ndarray) -> np.ndarray:
+    """Return the sums of rows (n, m) by group, numbered from 0, (n_groups, m)."""
+    return np.stack([np.bincount(group, column) for column in rows.T], axis=1)
+
+
+def effective_number(sizes: Any) -> float:
+    """Return ``(Σ_t n_t)² / Σ_t n_t²`` of groups of these sizes; 0 of none."""
+    size = np.asarray(sizes, dtype=float)
+    return float(size.sum() ** 2 / max((size**2).sum(), 1))
+
+
+def sums_of_others(values: np.ndarray, group: np.ndarray) -> np.ndarray:
+    """Return for each row the sum over the other rows of its group, (n, k): what comes before it plus what comes after it.
+
+    Nothing is added and taken off again: a row's own value, however large, changes no bit of its result. O(n).
+
+    >>> sums_of_others(np.array([[1.0], [1e300], [2.0]]), np.array([0, 0, 0])).ravel().tolist()
+    [1e+300, 3.0, 1e+300]
+    """
+    frame = pd.DataFrame(values)
+    found = np.zeros(np.shape(values))
+    for rows in (slice(None), slice(None, None, -1)):
+        sums = frame[rows].groupby(group[rows], sort=False).cumsum()
+        found[rows] += sums.groupby(group[rows], sort=False).shift(fill_value=0.0).to_numpy()
+    return found
+
+
+def others_mean(values: np.ndarray, group: np.ndarray, standalone: np.ndarray) -> np.ndarray:
+    """Return the mean over the other rows of each row's group, (n, k), and ``alone`` where there is none; −1 = in no group.
+
+    >>> others_mean(np.array([[1.0], [3.0], [5.0]]), np.array([0, 0, -1]), np.zeros((3, 1))).ravel().tolist()
+    [3.0, 1.0, 0.0]
+    """
+    count = np.where(group < 0, 0, np.bincount(group + 1)[group + 1] - 1)[:, None]
+    return np.where(count > 0, sums_of_others(values, group) / np.maximum(count, 1), standalone)
+
+
+def means_of_others(
+    focal_group: np.ndarray,
+    focal_identity: np.ndarray,
+    peer_group: np.ndarray,
+    peer_identity: np.ndarray,
+    y: np.ndarray,
+    weight: np.ndarray | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return each focal row's group mean over rows of other identities, and the number of those identities.
+
+    Groups and identities are integers; a negative group has no members, identity −1 equals no other. O(n log n) by sums over
+    groups, from which the own outcome is left out, not taken off: it changes no bit.
+
+    >>> mean, count = means_of_others(*[np.array(a) for a in ([0, 0], [0, 1], [0, 0, 0], [0, 1, 2], [1.0, 2.0, 6.0])])
+    >>> mean.tolist(), count.tolist()
+    ([4.0, 3.5], [2, 2])
+    """
+    member = peer_group >= 0
+    if not member.any():
+        return np.zeros(len(focal_group)), np.zeros(len(focal_group), dtype=int)
+    group = peer_group[member].astype(np.int64)
+    identity = peer_identity[member]
+    y = y[member]
+    w = np.ones(len(y)) if weight is None else weight[member]
+    span = int(max(focal_identity.max(initial=0), identity.max())) + 1 + len(identity)
+    unnamed = identity == NOBODY
+    identity = np.where(unnamed, span - 1 - np.arange(len(identity)), identity)  # each equals no other
+    keys, pair = np.unique(group * span + identity, return_inverse=True)
+    of_pair = np.stack([np.bincount(pair, w * y), np.bincount(pair, w), np.ones(len(keys))], axis=1)
+    groups, first, of_group = np.unique(keys // span, return_index=True, return_inverse=True)
+    others = sums_of_others(of_pair, of_group)
+    everybody = others[first] + of_pair[first]
+    wanted = focal_group.astype(np.int64) * span + focal_identity
+    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    own = (keys[at] == wanted) & (focal_identity != NOBODY)
+    here = np.minimum(np.searchsorted(groups, focal_group), len(groups) - 1)
+    found = np.where(own[:, None], others[at], everybody[here])
+    found[groups[here] != focal_group] = 0.0
+    total, total_weight, count = found.T
+    return np.divide(total, total_weight, out=np.zeros(len(total)), where=total_weight > 0), count.astype(int)
+
+
+def check_same_kind(*labels: pd.Index) -> None:
+    """Raise where firms are text in one place and numbers in another: no firm would be left out of its own pool."""
+    labels = tuple(label for label in labels if len(label))
+    names = {"string": "text", "integer": "integers"}
+    kinds = [names.get(label.inferred_type, label.inferred_type) for label in labels]
+    for kind, label in zip(kinds, labels, strict=True):
+        if kind != kinds[0]:
+            raise InputError(
+                f"firm labels are {kinds[0]} (such as {labels[0].tolist()[0]!r}) in one place, {kind} (such as "
+                f"{label.tolist()[0]!r}) in another: give them one type, so that each firm is left out of its own peers."
+            )

@@ -1,0 +1,80 @@
+"""Own history: what a firm's own past outcomes say, so that it does not pass for what its peers say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from peerattn.models.cross_section import CrossSection
+from peerattn.models.learners.linear import by_section, stacked_rows
+from peerattn.models.learners.nonlinear import Estimated, fit_trees
+from peerattn.models.learners.past_outcomes import History
+from peerattn.models.learners.training import FEW_ROWS, Training
+from peerattn.models.learners.variance_components import variance_components
+
+
+@dataclass(frozen=True)
+class OwnHistory:
+    r"""A candidate that reads the firm's own past outcomes, known by then; a firm without a past is not spoken for.
+
+    ``ols_i + \bar r_i n_i / (n_i + λ)``: an empirical-Bayes firm effect of the past residuals of own lines (n of them,
+    :math:`\lambda = \sigma^2_{within} / \sigma^2_{between}`; Efron and Morris 1975); or ``ols_i + b r_{i,last}``, an
+    autoregression, whose last residual counts as its 1st or 99th percentile in training where it lies beyond (as
+    characteristics of curves do); or, with ``trees``, gradient boosting on characteristics, codes and these.
+    """
+
+    shrink: float  # λ; infinite where firms do not differ
+    slope: np.ndarray  # (2,) of the effect and of the last residual
+    bounds: tuple[float, float] = (-np.inf, np.inf)  # of the last residual
+    trees: Estimated | None = None
+
+    def predict(self, sections: Sequence[CrossSection]) -> list[np.ndarray]:
+        """Return the prediction of every focal row of each cross-section, (n_focal, 1); NaN without a past."""
+        # all see one table, of which each reads what lies before it
+        columns, known = past_columns(sections[0].past, sections, self.shrink)
+        if self.trees is not None:
+            found = self.trees.of(stacked_rows(sections), columns)
+        else:
+            effect = columns[:, 0]
+            last = columns[:, 1].clip(*self.bounds)
+            own = self.slope[0] * effect + self.slope[1] * last
+            found = np.concatenate([s.own[0] for s in sections if s.own is not None]) + own[:, None]
+        return by_section(np.where(known[:, None], found, np.nan), sections)
+
+
+def past_columns(
+    past: History, sections: Sequence[CrossSection], shrink: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return each focal firm's effect, last residual and number of past ones, (n, 3), and who has a past."""
+    last, mean, n = past.own_past(sections)
+    effect = mean * n / np.maximum(n + shrink, 1e-12) if np.isfinite(shrink) else np.zeros(len(n))
+    return np.column_stack([effect, last, n]), n > 0
+
+
+def fit_history(training: Training, *, lag: bool, trees: bool = False) -> OwnHistory | None:
+    """Fit a firm effect, with ``lag`` an autoregression, or trees on both; None without periods.
+
+    With fewer than 50 training rows that have a past a firm effect is the mean of the past as it is (λ = 0), which the
+    candidates' problem shrinks; nothing else can be fitted then.
+    """
+    past = training.history
+    if not (training.problem.dated and training.problem.reads_past):
+        return None
+    _, known = past_columns(past, training.sections, 0.0)
+    few = known.sum() < FEW_ROWS
+    within, between = (0.0, 1.0) if few else variance_components(past.table.to_numpy(float))
+    shrink = within / between if between > 0 else np.inf
+    if not (lag or trees):
+        return OwnHistory(shrink, slope=np.array([1.0, 0.0])) if between > 0 else None
+    if few:
+        return None
+    columns, _ = past_columns(past, training.sections, shrink)
+    if trees:
+        return OwnHistory(shrink, slope=np.zeros(2), trees=fit_trees(training, columns))
+    y = np.concatenate([section.focal.y for section in training.residuals])[known]
+    low, high = np.quantile(columns[known, 1], [0.01, 0.99])
+    last = columns[known, 1].clip(low, high)
+    slope = last @ y / max(float(last @ last), 1e-300)
+    return OwnHistory(shrink, slope=np.array([0.0, slope]), bounds=(float(low), float(high)))

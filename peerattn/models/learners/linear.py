@@ -1,0 +1,106 @@
+"""Own lines: least squares on the firm's own characteristics, from which every other candidate departs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.optimize import minimize
+
+from peerattn.models.cross_section import CrossSection, Rows
+from peerattn.models.learners.bounds import Bounds
+from peerattn.models.learners.losses import Loss, gradient, loss_of, squared_error
+
+
+def stacked_rows(sections: Sequence[CrossSection]) -> Rows:
+    """Return the focal rows of the sections, one after another."""
+    return Rows.stacked([section.focal for section in sections])
+
+
+def by_section(values: np.ndarray, sections: Sequence[CrossSection]) -> list[np.ndarray]:
+    """Return the values (n, ...) of the focal rows of the sections, split by section."""
+    return np.split(values, np.cumsum([len(section.focal) for section in sections])[:-1])
+
+
+@dataclass(frozen=True)
+class Lines:
+    """``ols_i = a + z_i'b`` with standardised characteristics z, extrapolated within bounds.
+
+    Attributes
+    ----------
+    bounds : Bounds
+    center, spread : ndarray (p,)
+        Mean and standard deviation of the training rows; ∞ for a constant column.
+    slope : ndarray (p, K)
+    intercept : ndarray (K,)
+    """
+
+    bounds: Bounds
+    center: np.ndarray
+    spread: np.ndarray
+    slope: np.ndarray
+    intercept: np.ndarray
+
+    def predict(self, rows: Rows) -> np.ndarray:
+        """Return the own term of every row, (n, K)."""
+        fitted: np.ndarray = ((self.bounds.clip(rows.x) - self.center) / self.spread) @ self.slope
+        return fitted + self.intercept
+
+
+def fit_lines(sections: Sequence[CrossSection], loss: Loss, n_outputs: int, *, none: bool = False) -> Lines:
+    """Fit own lines to the focal rows: least squares, or the least convex loss; ``none``: zero."""
+    rows = stacked_rows(sections)
+    weight = rows.loss_weights
+    p = rows.x.shape[1]
+    center = np.average(rows.x, axis=0, weights=weight)
+    spread = np.sqrt(np.average((rows.x - center) ** 2, axis=0, weights=weight))
+    spread = np.where(spread > 1e-12 * np.abs(center), spread, np.inf)  # a constant column says nothing
+    bounds = Bounds.of([rows.x])
+    if none:
+        return Lines(bounds, center, spread, np.zeros((p, n_outputs)), np.zeros(n_outputs))
+    z = np.column_stack([np.ones(len(rows)), (rows.x - center) / spread])
+    assert rows.y is not None
+    if loss is squared_error:
+        found = least_squares(z, rows.y, weight)[:, None]
+    else:
+        found = _convex(z, rows.y, weight, loss, n_outputs)
+    return Lines(bounds, center, spread, found[1:], found[0])
+
+
+def least_squares(z: np.ndarray, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Return coefficients of least weighted squares (p,), the shortest where columns are collinear."""
+    inverse = np.linalg.pinv((z.T * weight) @ z, rcond=1e-10, hermitian=True)
+    return np.asarray(inverse @ ((z.T * weight) @ y))
+
+
+def fit_best_line(sections: Sequence[CrossSection]) -> Lines | None:
+    """Return the line on the one characteristic that says most of the outcome of the focal rows; None without characteristics."""
+    rows = stacked_rows(sections)
+    none = fit_lines(sections, squared_error, 1, none=True)
+    assert rows.y is not None
+    if not rows.x.shape[1]:
+        return None
+    weight = rows.loss_weights / rows.loss_weights.sum()
+    level = float(weight @ rows.y)
+    z = (rows.x - none.center) / none.spread  # of unit variance, so that the steepest line says most
+    slope = z.T @ (weight * (rows.y - level))
+    slope[np.arange(len(slope)) != np.abs(slope).argmax()] = 0
+    return replace(none, slope=slope[:, None], intercept=np.array([level]))
+
+
+def _convex(z: np.ndarray, y: np.ndarray, weight: np.ndarray, loss: Loss, n_outputs: int) -> np.ndarray:
+    """Return the coefficients of least loss, (p, K), with a ridge of 1e-6 a row."""
+    shape = (z.shape[1], n_outputs)
+    total = float(weight.sum())
+    light = np.full(shape, 1e-6)
+    light[0] = 0
+
+    def value(flat: np.ndarray) -> tuple[float, np.ndarray]:
+        b = flat.reshape(shape)
+        at = z @ b
+        slope = z.T @ (gradient(loss, at, y) * weight[:, None]) / total + 2 * light * b
+        return float((loss_of(loss, at, y) * weight).sum() / total + (light * b**2).sum()), slope.ravel()
+
+    found = minimize(value, np.zeros(light.size), jac=True, method="L-BFGS-B", options={"maxiter": 500})
+    return np.asarray(found.x).reshape(shape)

@@ -1,0 +1,228 @@
+"""Own shape: curves, products, trees and forests of the firm's own characteristics, so that no interaction passes for a peer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone, is_classifier
+from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
+from sklearn.utils.validation import has_fit_parameter
+
+from peerattn.exceptions import InputError
+from peerattn.models.cross_section import CrossSection, Rows
+from peerattn.models.learners.linear import Lines, by_section, fit_best_line, stacked_rows
+from peerattn.models.learners.training import Training
+
+KNOTS = 5  # of a curve, at quantiles: it is linear between them and constant beyond
+TREES = 150  # of gradient boosting
+FOREST = 100
+ROWS_OF_TREE = 4000  # trees of a forest, and the rows that each is drawn at most
+LEAF = 5, 20  # rows of a leaf of these, at least and at most
+MOST_COLUMNS = 600  # of curves and products; with more characteristics products are left out
+
+
+@dataclass(frozen=True)
+class Curves:
+    """A ridge regression on a curve of every characteristic, and with ``products`` on all products of two.
+
+    A curve is linear between knots, which are quantiles, and constant beyond. The penalty is the one of least generalised
+    cross-validation (Golub, Heath and Wahba 1979).
+    """
+
+    knots: list[np.ndarray]
+    center: np.ndarray
+    spread: np.ndarray
+    products: bool
+    slope: np.ndarray
+    intercept: float
+
+    def predict(self, sections: Sequence[CrossSection]) -> list[np.ndarray]:
+        """Return the prediction of every focal row of each cross-section, (n_focal, 1)."""
+        columns = self.columns(stacked_rows(sections).x)
+        return by_section((columns @ self.slope + self.intercept)[:, None], sections)
+
+    def columns(self, x: np.ndarray) -> np.ndarray:
+        """Return the columns of these characteristics, (n, q)."""
+        bounded = _bounded(x, self.knots)
+        parts = [bounded]
+        parts += [np.clip(bounded[:, [k]] - knots[1:-1], 0, None) for k, knots in enumerate(self.knots)]
+        if self.products:
+            z = (bounded - self.center) / self.spread
+            first, second = np.triu_indices(z.shape[1], 1)
+            parts.append(z[:, first] * z[:, second])
+        return np.concatenate(parts, axis=1)
+
+
+def fit_curves(training: Training) -> Curves | None:
+    """Fit curves, and products where these are not too many, to the focal rows; None without characteristics."""
+    rows = stacked_rows(training.sections)
+    p = rows.x.shape[1]
+    weight = rows.loss_weights
+    assert rows.y is not None
+    if not p:
+        return None
+    products = p * (p - 1) // 2 + p * KNOTS <= MOST_COLUMNS
+    quantiles = np.linspace(0, 1, KNOTS) * 0.98 + 0.01
+    knots = [np.unique(np.quantile(column, quantiles)) for column in rows.x.T]
+    bounded = _bounded(rows.x, knots)
+    shape = Curves(knots, bounded.mean(0), _spread(bounded), products, np.zeros(0), 0.0)
+    Z = shape.columns(rows.x)
+    center = np.average(Z, axis=0, weights=weight)
+    size = _spread(Z, weight)
+    level = float(np.average(rows.y, weights=weight))
+    slope = ridge((Z - center) / size, rows.y - level, weight) / size
+    return replace(shape, slope=slope, intercept=level - float(center @ slope))
+
+
+def _bounded(x: np.ndarray, knots: Sequence[np.ndarray]) -> np.ndarray:
+    return np.column_stack(
+        [np.clip(column, at[0], at[-1]) for column, at in zip(x.T, knots, strict=True)] or [x]
+    )
+
+
+def _spread(Z: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
+    """Return the standard deviation of each column; infinite where that is rounding alone."""
+    center = np.average(Z, axis=0, weights=weight)
+    spread = np.sqrt(np.average((Z - center) ** 2, axis=0, weights=weight))
+    return np.where(spread > 1e-9 * (1 + np.abs(center)), spread, np.inf)
+
+
+def ridge(Z: np.ndarray, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Return ridge coefficients (q,) at the penalty of least generalised cross-validation; columns have unit variance."""
+    n = float(weight.sum())
+    values, vectors = np.linalg.eigh((Z * weight[:, None]).T @ Z)
+    moment = vectors.T @ ((Z * weight[:, None]).T @ y)
+    values = values.clip(0)
+    penalties = n * np.logspace(-5, 1, 13)
+    shrunk = moment[:, None] / (values[:, None] + penalties)
+    errors = (weight * y * y).sum() - (shrunk * (2 * moment[:, None] - values[:, None] * shrunk)).sum(0)
+    freedom = 1 + (values[:, None] / (values[:, None] + penalties)).sum(0)
+    best = int(np.argmin(errors / (1 - freedom / n).clip(1e-3) ** 2))
+    return np.asarray(vectors @ shrunk[:, best])
+
+
+def trees() -> HistGradientBoostingRegressor:
+    """Return gradient boosting without early stopping, which would hold out random rows of a panel."""
+    return HistGradientBoostingRegressor(
+        learning_rate=0.05, max_iter=TREES, max_leaf_nodes=15, early_stopping=False, random_state=0
+    )
+
+
+def forest(n_rows: int, n_periods: int, seed: int) -> ExtraTreesRegressor:
+    """Return extremely randomised trees (Geurts, Ernst and Wehenkel 2006), each of rows that are drawn with replacement.
+
+    A leaf holds more rows than a firm has periods (5 to 20), so that it is not one firm: a forest that knows firms by their
+    characteristics says nothing of others.
+    """
+    return ExtraTreesRegressor(
+        FOREST,
+        n_jobs=1,  # sums of trees in one order, whatever backend a caller has chosen
+        min_samples_leaf=int(np.clip(n_periods + 1, *LEAF)),
+        bootstrap=True,
+        max_samples=min(1.0, ROWS_OF_TREE / n_rows),
+        random_state=seed,
+    )
+
+
+def with_levels(rows: Rows, code_levels: Sequence[int]) -> np.ndarray:
+    """Return characteristics followed by one column a level of each code (all zero where it is unknown), (n, p)."""
+    levels = [np.eye(n + 1)[rows.codes[:, c]][:, 1:] for c, n in enumerate(code_levels)]
+    return np.concatenate([rows.x, *levels], axis=1)
+
+
+@dataclass(frozen=True)
+class Estimated:
+    """A scikit-learn estimator of the firm's own characteristics and codes.
+
+    It reads codes as one column a level; or, with ``places``, as numbers: for each code the place of every level in the order of
+    its mean outcome in training (Fisher 1958), in which a tree finds the best split of a code's levels; NaN where it is unknown.
+    ``beside``: a line that it adds to, as it was fitted to what that leaves.
+    """
+
+    estimator: Any
+    levels: tuple[int, ...]
+    n_outputs: int
+    places: tuple[np.ndarray, ...] | None = None
+    accompanying: Lines | None = None
+
+    def inputs(self, rows: Rows, more: np.ndarray | None = None) -> np.ndarray:
+        """Return the columns that the estimator reads of these rows, and further ones."""
+        if self.places is None:
+            return with_levels(rows, self.levels)
+        codes = [place[rows.codes[:, c]][:, None] for c, place in enumerate(self.places)]
+        return np.concatenate([rows.x, *codes, *([] if more is None else [more])], axis=1)
+
+    def predict(self, sections: Sequence[CrossSection]) -> list[np.ndarray]:
+        """Return the prediction of every focal row of each cross-section, (n_focal, K)."""
+        return by_section(self.of(stacked_rows(sections)), sections)
+
+    def of(self, rows: Rows, more: np.ndarray | None = None) -> np.ndarray:
+        """Return the prediction of every row, given further columns, (n, K): numbers, or log odds of a classifier."""
+        inputs = self.inputs(rows, more)
+        if not len(inputs):
+            return np.zeros((0, self.n_outputs))
+        if not is_classifier(self.estimator):
+            line = 0.0 if self.accompanying is None else self.accompanying.predict(rows)
+            return line + np.asarray(self.estimator.predict(inputs), dtype=float).reshape(len(inputs), -1)
+        probability = np.zeros((len(inputs), max(self.n_outputs, 2)))  # a fold may lack a class
+        probability[:, self.estimator.classes_.astype(int)] = self.estimator.predict_proba(inputs)
+        log = np.log(np.clip(probability, 1e-6, None))
+        return log[:, 1:] - log[:, :1] if self.n_outputs == 1 else log
+
+
+def fit_trees(training: Training, more: np.ndarray | None = None) -> Estimated:
+    """Fit gradient boosting to the focal rows (and further columns of them)."""
+    return fit_estimator(training, trees(), more, by_place=True)
+
+
+def fit_forest(training: Training, seed: int, accompanying: Lines | None = None) -> Estimated:
+    """Fit a forest to the focal rows, or to what a line leaves of them."""
+    n_rows = sum(len(section.focal) for section in training.sections)
+    return fit_estimator(training, forest(n_rows, len(training.sections), seed), by_place=True, accompanying=accompanying)
+
+
+def fit_line_and_forest(training: Training, seed: int) -> Estimated | None:
+    """Fit the best line of one characteristic, and a forest to what it leaves (Zhang, Nettleton and Zhu 2019).
+
+    Leaves are constant: where an outcome follows its own last value one for one, a line says more than many of them.
+    """
+    line = fit_best_line(training.sections)
+    return None if line is None else fit_forest(training, seed, line)
+
+
+def fit_estimator(
+    training: Training,
+    given: Any,
+    more: np.ndarray | None = None,
+    *,
+    by_place: bool = False,
+    accompanying: Lines | None = None,
+) -> Estimated:
+    """Fit an estimator to the focal rows (and further columns of them); it reads codes as one column a level, or ``by_place``."""
+    rows = stacked_rows(training.sections)
+    levels = training.problem.code_levels
+    assert rows.y is not None
+    estimator = clone(given)
+    y = rows.y if accompanying is None else rows.y - accompanying.predict(rows)[:, 0]
+    places = tuple(_places(rows.codes[:, c], y, n) for c, n in enumerate(levels) if by_place)
+    found = Estimated(estimator, levels, training.problem.n_outputs, places if by_place else None, accompanying)
+    weighted = rows.loss_weight is not None
+    if weighted and not has_fit_parameter(estimator, "sample_weight"):
+        raise InputError(
+            f"own: {type(estimator).__name__} takes no sample_weight, but weights were given: use one that does."
+        )
+    weight = {"sample_weight": rows.loss_weight} if weighted else {}
+    estimator.fit(found.inputs(rows, more), y, **weight)
+    return found
+
+
+def _places(code: np.ndarray, target: np.ndarray, n: int) -> np.ndarray:
+    """Return the place of every level in the order of its mean; a level without a row stands at the mean."""
+    count = np.bincount(code, minlength=n + 1)
+    total = np.bincount(code, target - target.mean(), minlength=n + 1)
+    place = (total / np.maximum(count, 1)).argsort().argsort().astype(float)
+    place[0] = np.nan
+    return place

@@ -1,0 +1,142 @@
+"""The firms' own past outcomes: a table of firms and periods, of which a period sees what lies before it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from peerattn.models.cross_section import CrossSection, check_same_kind
+from peerattn.models.learners.bounds import CLIP
+from peerattn.panel.time_order import check_comparable
+
+WINDOW = 96  # past periods that a firm's history reaches back
+FEW = 6.0  # squared length below which a firm's past counts less
+
+
+@dataclass(frozen=True, eq=False)
+class History:
+    """Outcomes of firms (rows) and periods (columns, increasing); NaN where unknown.
+
+    Those of the last ``purge`` periods before one are not known by then: nothing reads them.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame([[1.0, 5.0], [3.0, 3.0]], ["A", "B"], [2001, 2002])
+    >>> History(table).before(2002, pd.Index(["B", "C"]), 3).tolist()  # the latest period last; 2002 itself is not seen
+    [[0.0, 0.0, 1.0], [0.0, 0.0, 0.0]]
+    """
+
+    table: pd.DataFrame
+    purge: int = 0
+
+    @classmethod
+    def of(cls, sections: Iterable[CrossSection], purge: int = 0) -> History:
+        """Return the known outcomes of dated cross-sections: of the peers, and of focal firms that are not among them."""
+        known = [
+            pd.Series(rows.y[there], rows.label[there], name=section.period)
+            for section in sections
+            for rows in (section.focal, section.peers)
+            # of several classes there is no one number to remember
+            if section.period is not None and rows.y is not None and rows.y.ndim == 1
+            for there in [np.isfinite(rows.y)]
+            if there.any()
+        ]
+        if not known:
+            return cls(pd.DataFrame(np.zeros((0, 0))), purge)
+        firm, firms = pd.factorize(known[0].index.append([each.index for each in known[1:]]), sort=True)
+        period, periods = pd.factorize(pd.Index([each.name for each in known]), sort=True)
+        raw = np.full((len(firms), len(periods)), np.nan)
+        raw[firm, period.repeat([len(each) for each in known])] = np.concatenate(known)
+        return cls(pd.DataFrame(raw, firms, periods), purge)
+
+    def informed(self, prepared: Sequence[CrossSection]) -> list[CrossSection]:
+        """Return cross-sections with what is known of the firms' past: this history, and the outcomes that they show."""
+        self._check_label_kinds(prepared)
+        later = History.of([section.unknown() for section in prepared]).table
+        new = later.loc[:, ~later.columns.isin(self.table.columns)]
+        past = self if new.empty else replace(self, table=_in_order(self.table, new))
+        return [replace(section, past=past) for section in prepared]
+
+    def _check_label_kinds(self, sections: Sequence[CrossSection]) -> None:
+        """Raise where firms or periods are of another type than these: no firm would be known by its past."""
+        dated = [section for section in sections if section.period is not None]
+        check_comparable(pd.Index([section.period for section in dated]), self.table.columns)
+        check_same_kind(self.table.index, *(section.focal.label for section in dated))
+
+    def since(self, period: Any) -> History:
+        """Return what periods after this one may still read: it, and those of the window before it."""
+        start = max(0, int(self.table.columns.searchsorted(period, side="right")) - WINDOW - self.purge)
+        return replace(self, table=self.table.iloc[:, start:].dropna(how="all"))
+
+    @cached_property
+    def standardised(self) -> np.ndarray:
+        """``(y_is − ȳ_s) / sd_s``, clipped to ±``CLIP``; zero where unknown."""
+        raw = self.table.to_numpy(float)
+        mean = np.nanmean(raw, axis=0)
+        spread = np.nanstd(raw, axis=0)
+        scaled = (raw - mean) / np.where(spread > 1e-12 * np.abs(mean), spread, 1.0)
+        return np.nan_to_num(np.clip(scaled, -CLIP, CLIP)).astype(np.float32)
+
+    def before(self, period: Any, firms: pd.Index, window: int = WINDOW) -> np.ndarray:
+        """Return the last ``window`` standardised outcomes known before a period, (n, window), the latest last."""
+        past = np.zeros((len(firms), window))
+        end = 0 if period is None else int(self.table.columns.searchsorted(period)) - self.purge
+        start = max(0, end - window)
+        if end > start:
+            at = self.table.index.get_indexer(firms)
+            past[at >= 0, window - (end - start) :] = self.standardised[at[at >= 0], start:end]
+        return past
+
+    def own_past(self, sections: Sequence[CrossSection]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return each focal firm's last known outcome in the window before its period, their mean, and their number, (n,) each.
+
+        Zero where there is none.
+        """
+        self._check_label_kinds(sections)
+        firms = self.table.index
+        periods = self.table.columns
+        ends = [0 if s.period is None else int(periods.searchsorted(s.period)) - self.purge for s in sections]
+        end = np.repeat(np.maximum(ends, 0), [len(section.focal) for section in sections])
+        labels = [section.focal.label for section in sections]
+        at = firms.get_indexer(labels[0].append(labels[1:]))
+        start = np.maximum(end - WINDOW, 0)
+        if not len(firms):
+            return np.zeros(len(at)), np.zeros(len(at)), np.zeros(len(at))
+        last, total, count = self._running
+        n, sum_ = (np.where(at >= 0, table[end, at] - table[start, at], 0.0) for table in (count, total))
+        return np.where(n > 0, last[end, at], 0.0), sum_ / np.maximum(n, 1), n
+
+    @cached_property
+    def _running(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Last known outcome, sum and number of known ones before each period, (T + 1, F)."""
+        table = pd.DataFrame(np.pad(self.table.to_numpy(float).T, ((1, 0), (0, 0)), constant_values=np.nan))
+        totals = table.fillna(0.0).to_numpy().cumsum(axis=0)
+        return table.ffill().fillna(0.0).to_numpy(), totals, table.notna().to_numpy().cumsum(axis=0)
+
+    def components(self, period: Any, firms: pd.Index, window: int = WINDOW) -> tuple[np.ndarray, np.ndarray]:
+        """Return the firms' past in the principal components of all firms' past, and the components' strengths.
+
+        Each firm's past is first divided by its length (by √6 where it is shorter, so that few observations count less). The
+        coordinates (n, window) come with ``log(λ_k / mean λ)`` (window,), λ the eigenvalues of ``H'H`` over all firms of the
+        table; a rotation changes no inner product, and the strengths let those that many firms share count more. Of a shorter
+        table there are as many components as periods: the others are zero.
+        """
+        n = min(window, self.table.shape[1])
+        everyone = _of_length_one(self.before(period, self.table.index, n))
+        moments, axes = np.linalg.eigh(everyone.T @ everyone)
+        strength = np.log((moments / max(moments.sum() / window, 1e-12)).clip(1e-3))
+        return _of_length_one(self.before(period, firms, n)) @ axes, strength
+
+
+def _in_order(earlier: pd.DataFrame, later: pd.DataFrame) -> pd.DataFrame:
+    """Return two tables beside each other, periods in order."""
+    return later if earlier.empty else pd.concat([earlier, later], axis=1).sort_index(axis=1)
+
+
+def _of_length_one(past: np.ndarray) -> np.ndarray:
+    return past / np.sqrt(np.maximum((past**2).sum(axis=1, keepdims=True), FEW))

@@ -1,0 +1,96 @@
+"""What a candidate is fitted to: cross-sections, what own lines leave of them, and what is known of the firms' past."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import torch
+
+from peerattn.models.cross_section import CrossSection
+from peerattn.models.learners.linear import Lines, fit_lines
+from peerattn.models.learners.losses import Loss, observed, squared_error, working_residual
+from peerattn.models.learners.past_outcomes import History
+
+FEW_ROWS = 50  # known outcomes below which nothing is judged
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """The loss of a row, its number of outputs, levels of each code, whether outcomes are shown, periods, purge.
+
+    Peers are learned and judged in ``dtype``; the predictions of a fitted model are in float64.
+    """
+
+    loss: Loss
+    n_outputs: int
+    code_levels: tuple[int, ...]
+    outcomes: bool
+    dated: bool
+    purge: int = 0
+    own: bool = True  # False: no own model, predictions start from zero
+    dtype: torch.dtype = torch.float64
+    reads_past: bool = True  # False: outcomes of a reference carry no dates, so that none is surely past
+    weighed: bool = False  # rows have frequency weights
+
+
+@dataclass(frozen=True)
+class View:
+    """How a fitted model sees a cross-section: own lines, the bound of a shown outcome, the firms' past."""
+
+    lines: Lines
+    limit: float
+    history: History
+
+    def prepared(self, section: CrossSection, loss: Loss = squared_error, outcomes: bool = True) -> CrossSection:
+        """Return a cross-section as candidates see it: what own lines leave of outcomes, the shown ones bounded."""
+        own = self.lines.predict(section.focal)
+        pool = self.lines.predict(section.peers)
+        focal = section.focal
+        peers = replace(section.peers, y=None)
+        if focal.y is not None:
+            focal = replace(focal, y=working_residual(loss, own, focal.y))
+        if outcomes and section.peers.y is not None:
+            left = observed(loss, pool, section.peers.y)
+            peers = replace(peers, y=np.clip(left, -self.limit, self.limit) if left.ndim == 1 else left)
+        return replace(section, focal=focal, peers=peers, own=(own, pool))
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """Training cross-sections with own lines fitted to them; one shown outcome says at most the largest residual of theirs."""
+
+    sections: Sequence[CrossSection]
+    problem: Problem
+    lines: Lines
+    limit: float
+
+    @classmethod
+    def of(cls, sections: Sequence[CrossSection], problem: Problem) -> Training:
+        """Fit own lines to cross-sections."""
+        lines = fit_lines(sections, problem.loss, problem.n_outputs, none=not problem.own)
+        known = [section.focal for section in sections if section.focal.y is not None]
+        left = [np.abs(observed(problem.loss, lines.predict(r), r.y)).max(initial=0.0) for r in known]  # type: ignore[arg-type]
+        return cls(sections, problem, lines, float(max(left, default=0.0)))
+
+    def prepared(self, sections: Sequence[CrossSection]) -> list[CrossSection]:
+        """Return cross-sections as candidates see them."""
+        view = View(self.lines, self.limit, History.of([]))
+        return [view.prepared(section, self.problem.loss, self.problem.outcomes) for section in sections]
+
+    @cached_property
+    def residuals(self) -> list[CrossSection]:
+        """The training cross-sections as candidates see them."""
+        return self.prepared(self.sections)
+
+    @cached_property
+    def history(self) -> History:
+        """What own lines leave of the firms' outcomes, by period."""
+        return History.of(self.residuals, self.problem.purge)
+
+    @property
+    def view(self) -> View:
+        """What a fitted model keeps."""
+        return View(self.lines, self.limit, self.history)

@@ -1,0 +1,30 @@
+"""Variances within and between groups, by one-way analysis of variance: firms over time, or periods over firms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from peerattn.models.cross_section import CrossSection
+
+
+def variance_components(table: np.ndarray) -> tuple[float, float]:
+    """Return the variance within rows and that between their means, NaN = unknown (analysis of variance)."""
+    known = np.isfinite(table)
+    n = known.sum(1)
+    table = table[n > 0]
+    n = n[n > 0]
+    mean = np.nanmean(table, axis=1)
+    within = float(np.nansum((table - mean[:, None]) ** 2) / max(n.sum() - len(n), 1))
+    return within, max(0.0, float((mean**2).mean() - (within / n).mean()))
+
+
+def common_variance(sections: Sequence[CrossSection]) -> float:
+    """Return τ, the variance that the targets of a period share over that of a single one."""
+    of_periods = [each for s in sections if s.focal.y is not None for each in np.atleast_2d(s.focal.y.T)]
+    table = np.full((len(of_periods), max(map(len, of_periods))), np.nan)
+    for row, each in zip(table, of_periods, strict=True):
+        row[: len(each)] = each
+    within, between = variance_components(table)
+    return between / within if within > 0 else 0.0

@@ -1,0 +1,67 @@
+"""What is the own firm's within periods: slopes that common shocks do not move, and history taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from peerattn.models.cross_section import CrossSection, group_sums
+from peerattn.models.learners.linear import Lines, least_squares, stacked_rows
+from peerattn.models.learners.training import Training
+from peerattn.models.learners.variance_components import common_variance
+
+LINES = "lines"  # what tables call them
+BACK = ", taken back within periods"
+
+
+@dataclass(frozen=True)
+class WithinLines:
+    r"""A candidate that adds ``δ'(z_i − z̄_t)`` to what own shape and history say, z̄ the mean of the period's firms.
+
+    δ is by how much slopes of generalised least squares with random effects of periods (Wallace and Hussain 1969) differ from
+    those of least squares, which a few periods' shocks move wherever characteristics move together. Heads are learned beside
+    such slopes, and others' outcomes tell them: without this candidate what they say would count as the peers'.
+    """
+
+    lines: Lines  # of slope δ
+
+    def predict(self, sections: Sequence[CrossSection]) -> list[np.ndarray]:
+        """Return what is added to every focal row of each cross-section, (n_focal, 1)."""
+        return [self.lines.predict(s.focal) - self.lines.predict(s.peers).mean(axis=0) for s in sections]
+
+
+def fit_within_lines(training: Training) -> WithinLines | None:
+    r"""Fit slopes to what own lines leave of the focal rows; None without characteristics, or variance between periods.
+
+    A share :math:`\theta_t = 1 - (1 + n_t \tau)^{-1/2}` of the period's mean is taken out of all columns, τ the variance between
+    periods over that of a row.
+    """
+    lines = training.lines
+    residuals = training.residuals
+    rows = stacked_rows(residuals)
+    tau = common_variance(residuals)
+    if tau == 0 or not rows.x.shape[1]:
+        return None
+    assert rows.y is not None
+    weight = rows.loss_weights
+    columns = np.column_stack([np.ones(len(rows)), (rows.x - lines.center) / lines.spread, rows.y])
+    period = np.repeat(np.arange(len(residuals)), [len(section.focal) for section in residuals])
+    total = np.bincount(period, weight)
+    sums = group_sums(columns * weight[:, None], period)
+    share = (1 - 1 / np.sqrt(1 + tau * total)) / np.maximum(total, 1e-12)  # θ over n
+    net = columns - share[period, None] * sums[period]
+    slope = least_squares(net[:, :-1], net[:, -1], weight)[1:, None]
+    return WithinLines(replace(lines, slope=slope, intercept=np.zeros(1)))
+
+
+def reversal_within(before: np.ndarray, after: np.ndarray, period: np.ndarray) -> np.ndarray:
+    """Return what takes back the differences within periods that a step of predictions added, (n, K).
+
+    Boosting with a firm's past may enter for the level of a period that it knows; the noise of its differences comes with it, and
+    peers would enter by taking that back.
+    """
+    added = after - before
+    mean = group_sums(added, period) / np.maximum(np.bincount(period), 1)[:, None]
+    return np.asarray(mean[period] - added)

@@ -1,0 +1,164 @@
+"""The candidates that an estimator's options name, in the order of what they read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from sklearn.dummy import DummyRegressor
+
+from peerattn.models.attention.search import find_heads, refit_heads
+from peerattn.models.learners.common import fit_common
+from peerattn.models.learners.covariance.covariance import Covariance
+from peerattn.models.learners.covariance.fit import fit_covariance
+from peerattn.models.learners.covariance.ridge import fit_ridge_covariance
+from peerattn.models.learners.heads.heads import Heads, Member, Settings
+from peerattn.models.learners.heads.peer_module import PeerModule, PeerSpec
+from peerattn.models.learners.history import fit_history
+from peerattn.models.learners.losses import loss_of, squared_error
+from peerattn.models.learners.nonlinear import (
+    fit_curves,
+    fit_estimator,
+    fit_forest,
+    fit_line_and_forest,
+    fit_trees,
+)
+from peerattn.models.learners.training import Problem, Training
+from peerattn.models.learners.within_period import LINES, fit_within_lines
+from peerattn.models.stacking.evidence import COMMON, HISTORY, PEERS, SHAPE, Candidate, Parts, candidate
+from peerattn.models.stacking.origins import outcomes_of
+
+D_CODE = 4  # width of a code's embedding
+COVARIANCE = "covariance"
+RIDGE = "ridge"
+
+
+def heads_and_own(model: Any, problem: Problem, settings: Settings, draws: np.ndarray) -> list[Candidate]:
+    """Return the candidates of an attention model: its heads, and its own part where that is an estimator."""
+    found = [] if isinstance(model.own, str) else own_candidates(problem, int(draws[2]), model.own)[:1]
+    if model.n_heads:
+        found.append(heads_candidate(_spec(model), settings, int(draws[1])))
+    return found
+
+
+def all_candidates(model: Any, problem: Problem, settings: Settings, draws: np.ndarray) -> list[Candidate]:
+    """Return the candidates of the stack, in the order of the information that they use."""
+    squared = problem.loss is squared_error
+    found = own_candidates(problem, int(draws[2]), model.own)
+    # common shocks are of a panel's periods; a reference of cross-attention has dates of its own
+    if squared and problem.dated and problem.own and model.attention == "self":
+        found += common_candidates(problem, {name: c for c, name in enumerate(model.design_.levels)})
+    # a relation that was named, or another score, is a statement about heads: a covariance would not keep to it
+    restricted = settings.terms.priors or model.similarity != "scaled_dot_product" or model.n_layers > 1
+    if problem.outcomes and squared and not restricted and not problem.weighed and model.n_heads:
+        found += covariance_candidates(settings, int(draws[0]))
+    if model.n_heads:
+        found.append(heads_candidate(_spec(model), settings, int(draws[1])))
+    return found
+
+
+def own_candidates(problem: Problem, seed: int, own: Any = "flexible") -> list[Candidate]:
+    """Return what reads the firm itself alone: shapes of its characteristics, and its own past outcomes."""
+    squared = problem.loss is squared_error
+    found = list[Candidate]()
+    flexible = isinstance(own, str) and own == "flexible" and squared
+    if not isinstance(own, str):
+        found.append(candidate("estimator", SHAPE, lambda t, _: fit_estimator(t, own)))
+    elif flexible:
+        found += [
+            candidate("mean", SHAPE, lambda t, _: fit_estimator(t, DummyRegressor(), by_place=True)),
+            candidate("curves", SHAPE, lambda t, _: fit_curves(t)),
+            candidate("trees", SHAPE, lambda t, _: fit_trees(t)),
+            candidate("forest", SHAPE, lambda t, _: fit_forest(t, seed)),
+            candidate("line and forest", SHAPE, lambda t, _: fit_line_and_forest(t, seed)),
+        ]
+    if squared and problem.dated and problem.own:
+        found.append(candidate("firm effect", HISTORY, lambda t, _: fit_history(t, lag=False)))
+        found.append(candidate("autoregression", HISTORY, lambda t, _: fit_history(t, lag=True)))
+        if flexible:
+            found.append(candidate("trees with past", HISTORY, lambda t, _: fit_history(t, lag=True, trees=True)))
+    return found
+
+
+def common_candidates(problem: Problem, codes: Mapping[str, int]) -> list[Candidate]:
+    """Return own lines within periods; and of shown outcomes what all have in common, and those of each code (by position)."""
+
+    def of(name: str, code: int | None) -> Candidate:
+        return candidate(name, COMMON, lambda t, _: fit_common(t, code))
+
+    means = [of("period", None), *(of(f"{name} x period", c) for name, c in codes.items())]
+    return [candidate(LINES, COMMON, lambda t, _: fit_within_lines(t)), *(means if problem.outcomes else [])]
+
+
+def covariance_candidates(settings: Settings, seed: int, *, past: bool = True) -> list[Candidate]:
+    """Return the learned covariance, which may read the past, and the ridge across firms as one."""
+    options: dict[str, Any] = {"seed": seed, "dtype": settings.dtype, "device": settings.device}
+
+    def covariance(training: Training, start: Covariance | None) -> Covariance:
+        reads = past and training.problem.dated and training.problem.reads_past
+        history = training.history if reads else None
+        return fit_covariance(training.residuals, past=history, start=start, **options)
+
+    def ridge(training: Training, _: Any) -> Covariance:
+        return fit_ridge_covariance(training.residuals, training.problem.code_levels)
+
+    return [candidate(COVARIANCE, PEERS, covariance), candidate(RIDGE, PEERS, ridge)]
+
+
+def heads_candidate(spec: PeerSpec, settings: Settings, seed: int) -> Candidate:
+    """Return softmax heads: the mean of the best starts, and where these help, all heads together."""
+
+    def fit(training: Training, earlier: Parts) -> Iterator[Parts]:
+        warm = [module for part in earlier.values() if isinstance(part, Heads) for module in part.modules()]
+        for found in find_heads(spec, training.residuals, settings, seed, warm):
+            yield {name: fitted(training, modules) for name, modules in found.items()}
+
+    def refit(training: Training, parts: Parts) -> Parts:
+        """Fit heads that entered to all periods from where they stood: what was judged is what is reported."""
+        modules = {name: part.modules() for name, part in parts.items() if isinstance(part, Heads)}
+        refit_heads([m for of in modules.values() for m in of], training.residuals, settings, seed)
+        return {name: fitted(training, of) for name, of in modules.items()}
+
+    def fitted(training: Training, modules: list[PeerModule]) -> Heads:
+        if training.problem.loss is not squared_error:
+            for module in modules:
+                stretch(module, training, settings)
+        return Heads.of(modules, training.residuals, settings)
+
+    return Candidate(PEERS, fit, refit, in_rounds=True)
+
+
+def stretch(module: PeerModule, training: Training, settings: Settings) -> None:
+    """Multiply what heads add by the number of least loss (Friedman 2001), in place; it is 1 for the squared error."""
+    loss = training.problem.loss
+    base = np.concatenate([section.own[0] for section in training.residuals if section.own])
+    standalone = Heads((Member.of(module, np.ones(module.spec.n_heads)),), settings.terms, (1.0,))
+    added = np.concatenate(standalone.predict(training.residuals)) - base
+    y, weight = outcomes_of(training.sections)
+    of = lambda c: float(loss_of(loss, base + c * added, y) @ weight)  # noqa: E731
+    length = float(minimize_scalar(of, bounds=(0.0, 16.0), method="bounded").x)
+    for name, parameter in module.named_parameters():
+        if name in ("value", "own_slope", "intercept"):
+            parameter.data.mul_(length)
+
+
+def _spec(model: Any) -> PeerSpec:
+    symmetric = model.similarity == "symmetric"
+    numbers = len(model.design_.number_names)
+    return PeerSpec(
+        n_characteristics=numbers,
+        code_levels=tuple(len(levels) for levels in model.design_.levels.values()),
+        d_code=D_CODE,
+        n_heads=model.n_heads,
+        d_head=min(model.d_head, max(numbers, D_CODE)),  # no more than characteristics
+        n_layers=model.n_layers,
+        values=model.values,
+        own="linear" if isinstance(model.own, str) and model.own != "none" else "none",
+        similarity="scaled_dot_product" if symmetric else model.similarity,
+        symmetric=symmetric,
+        n_priors=len(model.pair_terms_.soft),
+        n_outputs=model._n_outputs(),
+        nobody=not any(prior.only for prior in model.pair_terms_.priors),
+    )

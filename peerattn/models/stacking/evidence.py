@@ -1,0 +1,261 @@
+"""Candidates, and how they are judged: by what they predict for periods later than those they learned from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from peerattn.models.cross_section import CrossSection, effective_number
+from peerattn.models.learners.common import Common
+from peerattn.models.learners.covariance.covariance import Covariance
+from peerattn.models.learners.history import OwnHistory
+from peerattn.models.learners.losses import loss_of
+from peerattn.models.learners.training import Problem, Training
+from peerattn.models.learners.within_period import BACK, LINES, reversal_within
+from peerattn.models.stacking.origins import Origin, outcomes_of
+from peerattn.models.stacking.weights import (
+    ADDED,
+    FEW_PERIODS,
+    MEAN,
+    WHOLE,
+    WITHIN,
+    Column,
+    HeldOut,
+    Stage,
+    kind,
+    too_few,
+    weigh,
+)
+
+SHAPE, HISTORY, COMMON, PEERS = GROUPS = ("shape", "history", "common", "peers")
+#: κ counts twice for peers, so that about 5 % of panels without any let some in; and not for means of shown outcomes, which
+#: variance components shrink.
+TIMES = {PEERS: 2}
+
+#: Fitted parts of a candidate by name. ``part.predict(sections)`` is the prediction of every focal row of each cross-section as
+#: candidates see it (its ``past`` set), (n_focal, K), NaN without one; a part that reads peers has a ``derivative`` by their
+#: outcomes, too, and its ``predict`` takes the ``dtype`` to compute in.
+Parts = Mapping[str, Any]
+Said = Mapping[Column, np.ndarray]  # predictions for the focal rows of one cross-section
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One way to predict: its group, and how it is fitted.
+
+    ``fit(training, earlier)`` yields fitted parts by name, each with a prediction of its own; with ``in_rounds`` more of them are
+    asked for only where a part of the rounds so far enters (after the first round at half of κ). ``earlier`` are the parts of the
+    origin before. ``refit`` fits parts that entered to all periods from where they stood; without it, ``fit`` does.
+    """
+
+    group: str
+    fit: Callable[[Training, Parts], Iterable[Parts]]
+    refit: Callable[[Training, Parts], Parts] | None = None
+    in_rounds: bool = False
+
+
+def candidate(name: str, group: str, make: Callable[[Training, Any], Any]) -> Candidate:
+    """Return a candidate of one part, which ``make`` fits from where it stood at the origin before; None: not on these data."""
+
+    def fit(training: Training, earlier: Parts) -> Iterable[Parts]:
+        part = make(training, earlier.get(name))
+        return [] if part is None else [{name: part}]
+
+    return Candidate(group, fit)
+
+
+def reads_peers(part: Any) -> bool:
+    """Whether a fitted part reads peers, so that its prediction has a derivative by their outcomes."""
+    return hasattr(part, "derivative")
+
+
+def predictions(
+    parts: Parts, prepared: Sequence[CrossSection], left: Sequence[CrossSection], dtype: torch.dtype = torch.float64
+) -> dict[Column, list[np.ndarray]]:
+    """Return what parts predict for each cross-section (WHOLE), and what histories and covariances add to own lines (ADDED).
+
+    ``left`` are the cross-sections with what own candidates leave of shown outcomes, which is all that what is common reads, and
+    what a covariance adds is of. What a history adds is of what own lines leave.
+    """
+    found = dict[Column, list[np.ndarray]]()
+    for name, part in parts.items():
+        added = None
+        if not reads_peers(part):
+            found[name, WHOLE] = part.predict(left or prepared if isinstance(part, Common) else prepared)
+            added = found[name, WHOLE] if isinstance(part, OwnHistory) else None
+        elif isinstance(part, Covariance) and left and left[0] is not prepared[0]:
+            found[name, WHOLE], added = part.predict_both(prepared, left, dtype)
+        else:
+            found[name, WHOLE] = part.predict(prepared, dtype)
+        if added is not None:
+            found[name, ADDED] = [p - s.own[0] for p, s in zip(added, prepared, strict=True) if s.own]
+    return found
+
+
+def source(column: Column) -> Column:
+    """Return which of the ``predictions`` a column is made of."""
+    return column[0], ADDED if column[1] == ADDED else WHOLE
+
+
+def difference(predicted: np.ndarray, base: np.ndarray, group: str, of: str) -> np.ndarray:
+    """Return ``P − B`` in one cross-section (n_focal, K), its mean, or what it has beside that; zero without a prediction.
+
+    What is common to a period, and what a part adds to own lines, adds to the base as it is.
+    """
+    if group == COMMON or of == ADDED:
+        return np.nan_to_num(predicted)
+    D = np.where(np.isfinite(predicted), predicted - base, 0.0)
+    if of == WHOLE or not len(D):
+        return D
+    mean = np.broadcast_to(D.mean(axis=0), D.shape)
+    return mean if of == MEAN else D - mean
+
+
+@dataclass(frozen=True)
+class OriginResult:
+    """One origin: the later cross-sections as seen, the parts fitted before them, and what these predict, by group.
+
+    ``left`` are these cross-sections with what the stack of own shape and history leaves of shown outcomes.
+    """
+
+    origin: Origin
+    prepared: list[CrossSection]
+    found: dict[str, dict[Column, list[np.ndarray]]]
+    parts: dict[str, Any]
+    left: Sequence[CrossSection] = ()
+
+    @classmethod
+    def of(cls, origin: Origin, training: Training) -> OriginResult:
+        """Return an origin at which nothing has been fitted."""
+        return cls(origin, training.history.informed(training.prepared(origin.held_out)), {g: {} for g in GROUPS}, {})
+
+    def report_line(self, group: str, parts: Parts, dtype: torch.dtype) -> None:
+        """Add fitted parts and what they predict."""
+        self.parts.update(parts)
+        self.found[group].update(predictions(parts, self.prepared, self.left, dtype))
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The problem of each group in turn, over the held-out rows of all origins.
+
+    ``split``: in forecasts of whole cross-sections peers have a weight for the period's mean and one for differences within it.
+    """
+
+    held_out: Sequence[OriginResult]
+    problem: Problem
+    kappa: float
+    split: bool
+
+    def stages(self, without: str = "") -> tuple[dict[str, Stage], list[np.ndarray]]:
+        """Return the weights of each group given those before it, one group left out, and the stack before and after each."""
+        held = self._held_out()
+        if held is None:
+            return {group: Stage({}, float("nan"), 0.0) for group in GROUPS}, []
+        stages = {}
+        bases = [held.base]
+        for group in GROUPS:
+            held = replace(held, base=bases[-1])
+            columns = {} if group == without or self.unjudged(group) else self._columns(group, held)
+            if group == COMMON and columns and (bases[1] != bases[2]).any():
+                columns[HISTORY, BACK] = reversal_within(bases[1], bases[2], held.period)
+            observed = group in (COMMON, PEERS) and self.problem.dated and self.problem.outcomes
+            times = [0 if group == COMMON and of == WHOLE else TIMES.get(group, 1) for _, of in columns]
+            kappa = self.kappa * np.array(times)
+            kinds = list(map(kind, columns))
+            stages[group] = weigh(held, columns, self.problem.loss, kappa, mutual=observed, kinds=kinds)
+            bases.append(held.base + sum(w * columns[c] for c, w in stages[group].weights.items() if w > 0))
+        return stages, bases
+
+    def weights(self) -> tuple[dict[str, Stage], dict[str, Stage], list[np.ndarray]]:
+        """Return the weights of each group, those of firms without a past, and the stack before and after each group."""
+        stages, bases = self.stages()
+        return stages, self.stages(without=HISTORY)[0] if stages[HISTORY].selected() else stages, bases
+
+    def promises(self, group: str, names: Iterable[str], share: float) -> bool:
+        """Tell whether one of these parts enters beside the others at this share of κ; below one, they are unfinished.
+
+        A forest says part of what peers do, and more than half-learned heads: unfinished parts are judged without own shape.
+        """
+        judge = self
+        if share < 1:
+            held_out = [replace(j, found={g: j.found[g] for g in (COMMON, PEERS)}) for j in self.held_out]
+            judge = replace(self, kappa=self.kappa * share, held_out=held_out)
+        return any(name in names for name, _ in judge.stages()[0][group].selected())
+
+    def unjudged(self, group: str) -> str:
+        """Return why a group cannot be judged on the held-out cross-sections, or nothing."""
+        held_out = [section for each in self.held_out for section in each.origin.held_out]
+        if not held_out:
+            return "fewer than 50 known outcomes, or one period (but for those that are purged)"
+        n = effective_number([len(section.focal) for section in held_out])
+        if group in (COMMON, PEERS) and self.problem.dated and not self.problem.outcomes and too_few(n):
+            return f"{n:.1f} periods to judge by, where a forecast needs {FEW_PERIODS}"
+        return ""
+
+    def _held_out(self) -> HeldOut | None:
+        sections = [section for each in self.held_out for section in each.origin.held_out]
+        if not sections:
+            return None
+        rows = [section.focal for section in sections]
+        base = np.concatenate([s.own[0] for each in self.held_out for s in each.prepared if s.own is not None])
+        firm = [r.owner.to_numpy(dtype=object) if self.problem.dated else r.checksums() for r in rows]
+        period = np.repeat(np.arange(len(rows)), [len(r) for r in rows])
+        return HeldOut(base, *outcomes_of(sections), pd.factorize(np.concatenate(firm))[0], period)
+
+    def _columns(self, group: str, held: HeldOut) -> dict[Column, np.ndarray]:
+        """Return the problem's columns, (n, K); zero at an origin where a part was not fitted."""
+        base = np.split(held.base, np.flatnonzero(np.diff(held.period)) + 1)
+        columns = {}
+        for name, what in dict.fromkeys(c for each in self.held_out for c in each.found.get(group, {})):
+            of_each = ((each.found.get(group, {}).get((name, what)), len(each.prepared)) for each in self.held_out)
+            wording: list[Any] = [p for found, n in of_each for p in found or np.full(n, None)]
+            split = (WITHIN, MEAN) if self.split and group == PEERS else (what,)
+            for of in (WITHIN,) if name == LINES else split:
+                pairs = zip(wording, base, strict=True)
+                D = [np.zeros_like(b) if p is None else difference(p, b, group, of) for p, b in pairs]
+                columns[name, of] = np.concatenate(D)
+        same = {c for c in columns if c[1] == ADDED and np.array_equal(columns[c], columns[c[0], WHOLE])}
+        return {c: D for c, D in columns.items() if D.any() and c not in same}
+
+    def tables(
+        self, tried: Iterable[str], stages: dict[str, Stage], bases: list[np.ndarray]
+    ) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Return the evidence on every group of which candidates were tried, and held-out R² step by step."""
+        table = evidence_of(stages)
+        held = self._held_out()
+        for group in GROUPS:
+            reason = self.unjudged(group) if group in tried else "not tried"
+            stage = stages[group]
+            below = "" if stage.selected() or not stage.bar > 0 else f"none entered: t must exceed {stage.bar:.2f}"
+            table.loc[group, "judged"] = not reason
+            table.loc[group, "reason"] = reason or below
+        if held is None:
+            return table, pd.DataFrame(columns=["r2", "gain"])
+        table["periods"] = round(held.n_periods, 1)
+        losses = [loss_of(self.problem.loss, b, held.y) @ held.weight for b in (0 * bases[0], *bases)]
+        r2 = [1 - float(each / (losses[0] or np.nan)) for each in losses[1:]]
+        steps = pd.DataFrame({"r2": r2, "gain": np.diff(r2, prepend=0.0)}, index=["own lines", *GROUPS])
+        return table, steps.rename_axis("step")
+
+
+def evidence_of(stages: dict[str, Stage]) -> pd.DataFrame:
+    """Return what the stages say of every group, as if unjudged."""
+    rows = {
+        group: {
+            "factor": max(stage.sums(without=MEAN).values(), default=0.0),
+            "t": stage.t,
+            "gain": stage.gain,
+            "periods": 0.0,
+            "judged": False,
+            "reason": "entered in full" if stage.weights else "not judged",
+            "entered": ", ".join(f"{name}{of} {stage.weights[name, of]:.2f}" for name, of in stage.selected()),
+        }
+        for group, stage in stages.items()
+    }
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("group")

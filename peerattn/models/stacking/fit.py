@@ -1,0 +1,269 @@
+"""The fit: candidates in the order of what they read, one stack over held-out forward origins, one refit on all periods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.optimize import minimize
+
+from peerattn.models.cross_section import CrossSection
+from peerattn.models.learners.common import Common
+from peerattn.models.learners.heads.heads import Heads
+from peerattn.models.learners.heads.priors import NO_TERMS
+from peerattn.models.learners.losses import loss_of, squared_error
+from peerattn.models.learners.training import Problem, Training, View
+from peerattn.models.learners.within_period import reversal_within
+from peerattn.models.stacking.checkpoints import remembered
+from peerattn.models.stacking.evidence import (
+    COMMON,
+    GROUPS,
+    HISTORY,
+    PEERS,
+    SHAPE,
+    Candidate,
+    Evidence,
+    OriginResult,
+    Parts,
+    Said,
+    difference,
+    evidence_of,
+    predictions,
+    reads_peers,
+    source,
+)
+from peerattn.models.stacking.origins import Origin, forward_origins, outcomes_of, share_learned
+from peerattn.models.stacking.weights import ADDED, MEAN, WHOLE, Column, Stage
+from peerattn.training import Checkpoint
+
+
+@dataclass(frozen=True)
+class Stack:
+    r"""``ŷ = ols + Σ_m w_m (P_m − ols)``: own lines, fitted candidates, and the weights of each group given those before it.
+
+    Group after group :math:`B_g = B_{g-1} + \sum_{m \in g} w_m (P_m - B_{g-1})` from :math:`B_0 = ols`, which is the sum above
+    with each weight times one less those of later groups. A part that is added (``ADDED``) has :math:`P_m = B_{g-1} + P - ols`.
+    A firm without a past has no prediction from history: it gets the stack that was weighed without that group.
+
+    Attributes
+    ----------
+    view : View
+        Own lines, the bound of a shown outcome beyond them, and what they leave of training outcomes.
+    fitted : dict
+        Parts of candidates that entered, by name.
+    stages, newcomers : dict of Stage
+        By group; the second of firms without a past.
+    evidence, steps : DataFrame
+        See ``PeerAttentionRegressor.evidence_`` and ``explain_gain``.
+    level : ndarray (K,)
+        Added at the end: the constant of least loss in training where that is not the squared error, whose level candidates keep
+        (a quantile comes nearer to the median as more is explained).
+    judged : sequence of OriginResult
+        The origins, with the parts fitted at each: what the reported stability compares.
+    """
+
+    view: View
+    fitted: dict[str, Any]
+    stages: dict[str, Stage]
+    without_history: dict[str, Stage]
+    evidence: pd.DataFrame = field(default_factory=pd.DataFrame)
+    steps: pd.DataFrame = field(default_factory=pd.DataFrame)
+    level: np.ndarray = field(default_factory=lambda: np.zeros(1))
+    held_out: Sequence[OriginResult] = field(default=(), repr=False)
+
+    def peers(self) -> dict[str, Any]:
+        """Return the parts that read peers and entered."""
+        return {name: part for name, part in self.fitted.items() if reads_peers(part)}
+
+    def heads(self) -> Heads:
+        """Return the heads of all parts, mixed by their weights in the network (evenly where all are zero)."""
+        parts = {name: p for name, p in sorted(self.fitted.items()) if isinstance(p, Heads)}
+        share = np.array([self.weight(name) * mix for name, p in parts.items() for mix in p.mix])
+        mix = share / share.sum() if share.sum() > 0 else np.full(len(share), 1 / max(1, len(share)))
+        members = tuple(member for p in parts.values() for member in p.members)
+        return Heads(members, next((p.terms for p in parts.values()), NO_TERMS), tuple(mix.tolist()))
+
+    def weight(self, part: str) -> float:
+        """Return the weight of a part that reads peers (of differences within a period, where it has two)."""
+        return float(sum(w for (n, of), w in self.stages[PEERS].weights.items() if n == part and of != MEAN))
+
+    def read(self, part: str, prepared: CrossSection) -> CrossSection:
+        """Return a cross-section with what a part reads of shown outcomes, beside own candidates by the share of that weight."""
+        accompanying = self.stages[PEERS].weights.get((part, ADDED), 0.0)
+        if not accompanying:
+            return prepared
+        share = accompanying / self.weight(part)
+        left = self.left([prepared])[0].peers
+        assert prepared.peers.y is not None and left.y is not None
+        return replace(prepared, peers=replace(left, y=(1 - share) * prepared.peers.y + share * left.y))
+
+    def summed(self, prepared: CrossSection, of: Any, part: str | None = None) -> Callable[[slice], np.ndarray]:
+        """Return the sum over parts that read peers of what ``of(name, seen)`` gives for focal rows, (n_rows, n_peers).
+
+        Each counts by its weight; one part alone, where it is named, as it is.
+        """
+        each = [
+            (1.0 if part else self.weight(name), of(name, prepared)) for name in self.peers() if part in (None, name)
+        ]
+
+        def total(rows: slice) -> np.ndarray:
+            none = np.zeros((rows.stop - rows.start, len(prepared.peers)))
+            return np.asarray(sum((share * of_part(rows) for share, of_part in each), none))
+
+        return total
+
+    def predict(self, prepared: Sequence[CrossSection]) -> list[np.ndarray]:
+        """Return predictions of the focal rows of cross-sections as candidates see them, (n_focal, K) each."""
+        selected = _selected_columns(self.stages, self.without_history)
+        of_left = [isinstance(p, Common) or (reads_peers(p) and (n, ADDED) in selected) for n, p in self.fitted.items()]
+        found = predictions(self.fitted, prepared, self.left(prepared) if any(of_left) else ())
+        return [
+            self._section(section, {column: p[k] for column, p in found.items()}) + self.level
+            for k, section in enumerate(prepared)
+        ]
+
+    def left(self, prepared: Sequence[CrossSection]) -> list[CrossSection]:
+        """Return cross-sections whose shown outcomes are what own shape and history leave of them."""
+        known, new = ({g: of[g] for g in (SHAPE, HISTORY)} for of in (self.stages, self.without_history))
+        own = {name: self.fitted[name] for name, _ in _selected_columns(known, new) if name in self.fitted}
+        if not own:
+            return list(prepared)
+        pools = [replace(s.pool(), own=s.own and (s.own[1], s.own[1])) for s in prepared]
+        found = replace(self, fitted=own, stages=known, without_history=new).predict(pools)
+        y = [s.peers.y + (s.own[1] - p)[:, 0] for s, p in zip(prepared, found, strict=True) if s.own]
+        return [replace(s, peers=replace(s.peers, y=left)) for s, left in zip(prepared, y, strict=True)]
+
+    def _section(self, section: CrossSection, found: Said) -> np.ndarray:
+        assert section.own is not None
+        base = self._weighed(section.own[0], found, self.stages)
+        history = [found[source(c)] for c in self.stages[HISTORY].selected() if source(c) in found]
+        if not history or (covered := np.isfinite(history[0][:, :1])).all():
+            return base
+        return np.where(covered, base, self._weighed(section.own[0], found, self.without_history))
+
+    def _weighed(self, base: np.ndarray, found: Said, stages: dict[str, Stage]) -> np.ndarray:
+        steps = [base]
+        for group, stage in stages.items():  # a part that could not be fitted to all periods adds nothing
+            if group == COMMON:
+                back = reversal_within(steps[1], steps[2], np.zeros(len(base), dtype=int))
+                found = {**found, (HISTORY, WHOLE): back}
+            w = {c: stage.weights[c] for c in stage.selected() if source(c) in found}
+            B = steps[-1]
+            steps.append(B + sum(w[c] * difference(found[source(c)], B, group, c[1]) for c in w))
+        return steps[-1]
+
+
+def fit_stack(
+    sections: Sequence[CrossSection],
+    candidates: Sequence[Candidate],
+    problem: Problem,
+    *,
+    kappa: float | None,
+    split: bool = False,
+    checkpoint: Checkpoint | None = None,
+    in_full: str = "",
+) -> Stack:
+    """Fit every candidate at each forward origin, weigh them by what they predict for later periods, and refit those that enter.
+
+    ``split`` as in :class:`~peerattn.models.stacking.evidence.Evidence`. With ``kappa=None`` the part ``in_full`` enters in full,
+    unjudged.
+    """
+    judges = kappa is not None and bool(candidates)
+    origins = forward_origins(sections, problem.purge, problem.dated) if judges else []
+    evidence = partial(Evidence, problem=problem, kappa=kappa or 0.0, split=split)
+    held_out, tried = _tried(origins, candidates, evidence, problem, checkpoint)
+    training = Training.of(sections, problem)
+    if kappa is None:
+        weights = {PEERS: {(in_full, WHOLE): 1.0}} if candidates else {}
+        stages = {group: Stage(weights.get(group, {}), float("nan"), 0.0) for group in GROUPS}
+        without_history = stages
+        table = evidence_of(stages)
+        steps = pd.DataFrame()
+    else:
+        of_all = evidence(held_out)
+        stages, without_history, bases = of_all.weights()
+        share = share_learned(origins, sections) if origins else 1.0
+        stages, without_history = (
+            {g: s if g == COMMON else s.of_all_rows(share) for g, s in z.items()} for z in (stages, without_history)
+        )
+        table, steps = of_all.tables({each.group for each in candidates}, stages, bases)
+    selected = {name for name, _ in _selected_columns(stages, without_history)}
+    fitted = dict[str, Any]()
+    for each, latest in zip(candidates, tried, strict=True):
+        wanted = {name: part for name, part in latest.items() if name in selected}
+        if wanted or kappa is None:
+            parts = _refitted(each, training, wanted, checkpoint)
+            fitted |= {name: part for name, part in parts.items() if name in selected}
+    stack = Stack(training.view, fitted, stages, without_history, table, steps, np.zeros(problem.n_outputs), held_out)
+    keeps_level = problem.loss is squared_error or not fitted
+    return stack if keeps_level else replace(stack, level=_level(stack, training))
+
+
+def _tried(
+    origins: Sequence[Origin],
+    candidates: Sequence[Candidate],
+    evidence: Any,
+    problem: Problem,
+    checkpoint: Checkpoint | None,
+) -> tuple[list[OriginResult], list[dict[str, Any]]]:
+    """Fit every candidate that can be judged at each origin; return what they predict, and each one's latest parts by name."""
+    tried = [dict[str, Any]() for _ in candidates]
+    trainings = [Training.of(origin.training, problem) for origin in origins]
+    held_out = [OriginResult.of(*each) for each in zip(origins, trainings, strict=True)]
+    for each, latest in zip(candidates, tried, strict=True):
+        if evidence(held_out).unjudged(each.group):
+            continue
+        if each.group == COMMON and problem.outcomes and held_out and not held_out[0].left:
+            weights = evidence(held_out).weights()[:2]
+            stacks = [Stack(t.view, j.parts, *weights) for t, j in zip(trainings, held_out, strict=True)]
+            held_out = [replace(j, left=s.left(j.prepared)) for j, s in zip(held_out, stacks, strict=True)]
+        for now, training in zip(held_out, trainings, strict=True):
+            earlier = dict(latest) if now.origin.forward else {}
+            fit = partial(_in_rounds, each, training, earlier, now, lambda now: evidence([now]))
+            # own models are fitted again
+            parts = fit() if each.group == SHAPE else remembered(checkpoint, fit)
+            now.report_line(each.group, {n: p for n, p in parts.items() if n not in now.parts}, problem.dtype)
+            latest |= parts
+    return held_out, tried
+
+
+def _in_rounds(
+    candidate: Candidate, training: Training, earlier: Parts, now: OriginResult, evidence: Any
+) -> dict[str, Any]:
+    """Fit a candidate at one origin: as many rounds as at the one before, and more as long as what was fitted promises."""
+    found = dict[str, Any]()
+    for k, parts in enumerate(candidate.fit(training, earlier)):
+        found |= parts
+        now.report_line(candidate.group, parts, training.problem.dtype)
+        known = earlier.keys() <= found.keys()
+        if candidate.in_rounds and known and not evidence(now).promises(candidate.group, found, 1 if k else 1 / 2):
+            break
+    return found
+
+
+def _refitted(each: Candidate, training: Training, wanted: Parts, checkpoint: Checkpoint | None) -> Parts:
+    """Fit a candidate's parts to all periods, from where they stood."""
+
+    def fit() -> dict[str, Any]:
+        if wanted and each.refit is not None:
+            return dict(each.refit(training, wanted))
+        return {name: part for parts in each.fit(training, wanted) for name, part in parts.items()}
+
+    return fit() if each.group == SHAPE else remembered(checkpoint, fit)
+
+
+def _selected_columns(*weights: dict[str, Stage]) -> set[Column]:
+    """Return the columns of positive weight."""
+    return {column for stages in weights for stage in stages.values() for column in stage.selected()}
+
+
+def _level(stack: Stack, training: Training) -> np.ndarray:
+    """Return the constant of least loss that predictions lack, (K,)."""
+    predicted = np.concatenate(stack.predict(training.history.informed(training.residuals)))
+    y, weight = outcomes_of(training.sections)
+    loss = lambda level: float(loss_of(training.problem.loss, predicted + level, y) @ weight)  # noqa: E731
+    return np.atleast_1d(minimize(loss, np.zeros(training.problem.n_outputs), method="Powell").x)

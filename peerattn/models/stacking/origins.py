@@ -1,0 +1,88 @@
+"""Forward origins: cross-sections to learn from, and later ones to judge by, placed by how much they know."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from peerattn.models.cross_section import CrossSection
+from peerattn.models.learners.training import FEW_ROWS
+
+SHARES = (2 / 3, 5 / 6)  # of the known outcomes come before an origin: what is judged resembles the final fit
+FOLDS = 3  # of one cross-section
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Cross-sections to learn from, and others to judge by: later ones (``forward``), or a fold of the one that there is."""
+
+    training: list[CrossSection]
+    held_out: list[CrossSection]
+    forward: bool = True
+
+
+def outcomes_of(sections: Sequence[CrossSection]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the outcomes of the focal rows of all cross-sections and their weights in the loss, one after another."""
+    rows = [section.focal for section in sections]
+    return np.concatenate([r.y for r in rows]), np.concatenate([r.loss_weights for r in rows])
+
+
+def count_rows(sections: Sequence[CrossSection]) -> float:
+    """Return the number of focal rows; a frequency weight on arrays counts as so many."""
+    copies = sections[0].period is None
+    return float(sum(s.focal.loss_weights.sum() if copies else len(s.focal) for s in sections))
+
+
+def share_learned(origins: Sequence[Origin], sections: Sequence[CrossSection]) -> float:
+    """Return the share of all rows that origins learn from, the average over what they judge."""
+    n = [(count_rows(origin.training), count_rows(origin.held_out)) for origin in origins]
+    return sum(learned * held_out for learned, held_out in n) / sum(m for _, m in n) / count_rows(sections)
+
+
+def forward_origins(sections: Sequence[CrossSection], purge: int, dated: bool) -> list[Origin]:
+    """Return forward-chained origins nearest to two thirds and five sixths of the rows; of one cross-section, folds.
+
+    A period of nearly all rows is one cross-section, whatever stray rows come before or after it.
+
+    Parameters
+    ----------
+    sections : sequence of CrossSection
+        In order of time.
+    purge : int
+        Periods before an origin that are not learned from, because their outcomes were not yet known.
+    dated : bool
+        Whether the pool is the period itself; on arrays the pool of a held-out row is the training rows.
+    """
+    if count_rows(sections) < FEW_ROWS:
+        return []
+    if len(sections) == 1:
+        return _folds(sections[0], dated)
+    known = np.cumsum([len(section.focal) for section in sections]) / sum(len(s.focal) for s in sections)
+    edges = np.unique([*(1 + int(np.abs(known[:-1] - share).argmin()) for share in SHARES), len(sections)])
+    found = []
+    for start, stop in zip(edges, edges[1:], strict=False):
+        training = list(sections[: start - purge]) if start > purge else []
+        if training and count_rows(training) >= FEW_ROWS / 2:
+            found.append(Origin(training, list(sections[start:stop])))
+    if sum(count_rows(origin.held_out) for origin in found) >= FEW_ROWS / 4:  # a third of them, whole periods
+        return found
+    k = int(np.argmax([len(section.focal) for section in sections]))
+    most = count_rows([sections[k]]) > count_rows(sections) / 2  # all but a few stray rows are of one period
+    return _folds(sections[k], dated) if most else []
+
+
+def _folds(section: CrossSection, dated: bool) -> list[Origin]:
+    fold = section.focal.checksums() % FOLDS
+    found = []
+    for f in range(FOLDS):
+        rest = np.flatnonzero(fold != f)
+        at = np.flatnonzero(fold == f)
+        if not (len(rest) and len(at)):
+            return []
+        pool = rest if not dated and section.same_rows else slice(None)
+        learned = section.take(rest, pool)
+        held_out = replace(section.take(at, pool), own_copies=False)
+        found.append(Origin([learned], [held_out], forward=False))
+    return found

@@ -1,0 +1,195 @@
+"""The one problem that weighs all candidates: adaptive stacking of held-out predictions, group after group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy import stats
+from scipy.optimize import LinearConstraint, minimize
+
+from peerattn.models.cross_section import effective_number, group_sums
+from peerattn.models.learners.losses import Loss, gradient, loss_of
+
+WHOLE = ""
+WITHIN = " (within period)"
+MEAN = " (period mean)"
+ADDED = " (added)"
+#: Name of a part, and what of it: its prediction, what of that is within periods or their mean, or what it adds to own lines.
+Column = tuple[str, str]
+FEW_PERIODS = 3  # judged periods (effective number) from which errors are clustered by period
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Held-out rows of all origins: the prediction so far (n, K), outcome, loss weight, firm and period."""
+
+    base: np.ndarray
+    y: np.ndarray
+    weight: np.ndarray
+    firm: np.ndarray
+    period: np.ndarray
+
+    @property
+    def n_periods(self) -> float:
+        """The effective number of periods: one of few rows hardly counts."""
+        return effective_number(np.bincount(self.period))
+
+
+def too_few(n_periods: float) -> bool:
+    """Whether this effective number of periods is too small to judge by periods."""
+    return n_periods < FEW_PERIODS - 0.5
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What one group of candidates adds to the groups before it.
+
+    ``weights`` by column of the problem; ``t`` of their sum's score, ``gain`` the relative fall of the held-out loss; ``bar``
+    what the t of a column must exceed.
+    """
+
+    weights: dict[Any, float]
+    t: float
+    gain: float
+    bar: float = float("nan")
+
+    def selected(self) -> list[Any]:
+        """Return the columns of positive weight."""
+        return [column for column, weight in self.weights.items() if weight > 0]
+
+    def sums(self, without: Any = None) -> dict[Any, float]:
+        """Return the sum of the weights of each kind of column, but of one."""
+        kinds = set(map(kind, self.weights)) - {without}
+        return {each: float(sum(w for c, w in self.weights.items() if kind(c) == each)) for each in kinds}
+
+    def of_all_rows(self, share: float) -> Stage:
+        r"""Return the weights of candidates learned from all rows, where those that were weighed learned from a share r of them.
+
+        The best weight of a prediction with error is :math:`S = v / (v + e)`, v the variance of what it says and e that of its
+        error, which falls as one over the rows: :math:`S / (S + r (1 - S))`, S the sum of a kind's weights.
+        """
+        S = self.sums()
+        more = {c: w / (S[kind(c)] + share * (1 - S[kind(c)])) for c, w in self.weights.items()}
+        return replace(self, weights=more)
+
+
+def kind(column: Column) -> str:
+    """Return whose sum a weight belongs to: what a part adds has one with what it says instead."""
+    return WHOLE if column[1] == ADDED else column[1]
+
+
+def weigh(
+    held: HeldOut,
+    columns: Mapping[Any, np.ndarray],
+    loss: Loss,
+    kappa: float | np.ndarray,
+    *,
+    mutual: bool,
+    kinds: Sequence[Any] = (),
+) -> Stage:
+    r"""Return the weights of one group's candidates, given the stack of the groups before it.
+
+    .. math:: w = \Bigl(1 - \frac{\kappa^2}{\max_m t_m^2}\Bigr)
+              \arg\min_{u \ge 0,\, \sum_m u_m \le 1}
+              \sum_t L_t^{-1} \sum_{i} \ell(B_i + \textstyle\sum_m u_m D_{mi}, y_i), \qquad t_m = s_m / se_m
+
+    with B the stack so far, :math:`D_m = P_m - B`, :math:`L_t` the period's mean loss (generalised least squares),
+    :math:`s_m = \sum_i D_{mi} e_i / L_t` the score of candidate m at w = 0 (the encompassing test of Harvey, Leybourne and
+    Newbold 1998) and se its standard error, clustered by firm and period (Cameron, Gelbach and Miller 2011). A candidate enters
+    where t exceeds the quantile of Student's t with G − 1 degrees of freedom, of G clusters, that has the probability of κ under
+    the normal distribution: a test. The group is then shrunk as a whole, by the factor that the non-negative garrote (Breiman
+    1995; of groups, Yuan and Lin 2006) has for the clearest of them alone: nothing at κ standard errors, hardly far above.
+    The period's mean of a difference and what it has beside that make up one prediction: they are of two kinds (``kinds``,
+    one a column; by default all are of one), each with a sum and a factor of its own. κ may differ between columns, (M,).
+    Where firms read each other's outcomes (``mutual``), the hypothesis tested is that what the stack leaves is independent
+    between firms: errors are clustered by firm, and the variance is doubled, as what i learns from j and j from i may be one
+    product. A common shock is what is looked for there; its size, which differs from period to period, is no error.
+    """
+    if not columns or not len(held.y):
+        return Stage(dict.fromkeys(columns, 0.0), float("nan"), 0.0)
+    D = np.stack(list(columns.values()), axis=-1)  # (n, K, M)
+    held = replace(held, weight=held.weight / _period_losses(held, loss))
+    slope = -gradient(loss, held.base, held.y) / 2  # (n, K): y − ŷ of squared errors
+    rows = np.einsum("nkm,nk->nm", D, slope) * held.weight[:, None]
+    score = rows.sum(0)
+    error = _errors(rows, held, mutual)
+    t = np.divide(score, error, out=np.zeros_like(score), where=error > 0)
+    bar = _bar(kappa, held, mutual)
+    open_ = t > bar
+    w = np.zeros(len(t))
+    if open_.any():
+        members = _members(kinds, len(t))[:, open_]
+        factor = (members * (1 - np.square(kappa / np.where(open_, t, 1)))[open_]).max(axis=1)
+        w[open_] = _minimum(D[..., open_], held, loss, members) * (factor @ members)
+    added = held.base + D @ w
+    before, after = (float(loss_of(loss, p, held.y) @ held.weight) for p in (held.base, added))
+    together = rows @ w if w.any() else rows[:, [int(np.argmax(t))]].sum(1)
+    se = _errors(together[:, None], held, mutual)[0]
+    return Stage(
+        dict(zip(columns, w.tolist(), strict=True)),
+        float(together.sum() / se) if se > 0 else float("nan"),
+        1 - after / before if before > 0 else 0.0,
+        float(bar.min()),
+    )
+
+
+def _members(kinds: Sequence[Any], M: int) -> np.ndarray:
+    """Return which columns are of each kind, (n_kinds, M)."""
+    numbers = np.unique(list(kinds), return_inverse=True)[1] if len(kinds) else np.zeros(M, dtype=int)
+    return np.asarray(np.arange(numbers.max() + 1)[:, None] == numbers)
+
+
+def _minimum(D: np.ndarray, held: HeldOut, loss: Loss, members: np.ndarray) -> np.ndarray:
+    """Return the weights of least loss, non-negative, those of a kind of sum at most one."""
+    size = float(loss_of(loss, held.base, held.y) @ held.weight) or 1.0
+
+    def value(w: np.ndarray) -> tuple[float, np.ndarray]:
+        at = held.base + D @ w
+        slope = np.einsum("nkm,nk,n->m", D, gradient(loss, at, held.y), held.weight)
+        return float(loss_of(loss, at, held.y) @ held.weight) / size, slope / size
+
+    sums = LinearConstraint(members.astype(float), -np.inf, 1.0)
+    start = np.zeros(D.shape[-1])
+    options = {"ftol": 1e-14, "maxiter": 500}
+    bounds = [(0.0, 1.0)] * len(start)
+    w = minimize(value, start, jac=True, method="SLSQP", bounds=bounds, constraints=sums, options=options).x
+    return np.where(w > 1e-9, w, 0.0)
+
+
+def _period_losses(held: HeldOut, loss: Loss) -> np.ndarray:
+    """Return the mean loss of each row's period over the median one, one row of the median period's loss added, (n,)."""
+    losses = loss_of(loss, held.base, held.y)
+    size, total = (np.bincount(held.period, held.weight * z) for z in (np.ones(len(losses)), losses))
+    there = size > 0
+    usual = float(np.median(total[there] / size[there]))
+    row = float(held.weight.mean())
+    means: np.ndarray = ((total + row * usual) / (size + row))[held.period]
+    return means / usual if usual > 0 else np.ones(len(losses))
+
+
+def _errors(rows: np.ndarray, held: HeldOut, mutual: bool) -> np.ndarray:
+    """Return clustered standard errors of the sums of columns, (M,): by firm; unless ``mutual`` by period, too, where enough."""
+    of_rows = _variance(rows)
+    by_firm = _variance(group_sums(rows, held.firm))
+    if mutual:
+        return np.sqrt(np.maximum(2 * by_firm, of_rows))
+    if too_few(held.n_periods):
+        return np.sqrt(np.maximum(by_firm, of_rows))
+    by_period = _variance(group_sums(rows, held.period))
+    return np.sqrt(np.maximum.reduce([by_firm + by_period - of_rows, by_firm, by_period]))
+
+
+def _variance(terms: np.ndarray) -> np.ndarray:
+    """Return the variance of sums of independent terms, (M,)."""
+    n = len(terms)
+    return np.asarray(((terms - terms.mean(0)) ** 2).sum(0) * n / max(n - 1, 1))
+
+
+def _bar(kappa: float | np.ndarray, held: HeldOut, mutual: bool) -> np.ndarray:
+    """Return the quantile of Student's t that has the probability of κ under the normal distribution."""
+    firms = len(np.unique(held.firm))
+    df = max(firms if mutual or too_few(held.n_periods) else min(firms, held.n_periods), 2) - 1
+    return np.asarray(stats.t.isf(stats.norm.sf(kappa), df))

@@ -1,0 +1,182 @@
+"""A firm's own past: brute-force means and lags, the purge, no own future, and the empirical-Bayes firm effect."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LinearRegression
+
+from peerattn import StackedPeerRegressor
+from peerattn.models.cross_section import CrossSection, Rows
+from peerattn.models.learners.history import fit_history, past_columns
+from peerattn.models.learners.losses import squared_error
+from peerattn.models.learners.past_outcomes import History
+from peerattn.models.learners.training import Problem, Training
+from peerattn.models.learners.variance_components import variance_components
+
+FIRMS, PERIODS = 25, 9
+
+
+def panel(seed=0, effect=2.0, missing=0.25):
+    rng = np.random.default_rng(seed)
+    index = pd.MultiIndex.from_product([range(FIRMS), range(PERIODS)], names=["firm", "period"])
+    X = pd.DataFrame(rng.normal(size=(len(index), 2)), index=index, columns=["size", "lev"])
+    lasting = pd.Series(effect * rng.normal(size=FIRMS)).loc[index.get_level_values(0)].to_numpy()
+    y = pd.Series(X["size"] + lasting + rng.normal(size=len(index)), index)
+    return X, y.where(rng.uniform(size=len(index)) >= missing)
+
+
+def sections(X, y):
+    found = []
+    for t, x in X.groupby(level="period"):
+        label = x.index.get_level_values("firm")
+        rows = Rows(
+            x.to_numpy(),
+            np.zeros((len(x), 0), int),
+            y[x.index].to_numpy(),
+            None,
+            label.to_numpy(),
+            label,
+            label,
+        )
+        found.append(CrossSection(t, slice(0, len(x)), rows, rows, True))
+    return [replace(s, focal=s.focal.known()) for s in found]
+
+
+def told(training, section, history=None):
+    """Return a cross-section as a candidate sees it, with what is known of the past."""
+    (prepared,) = training.prepared([section])
+    return replace(prepared, past=training.history if history is None else history)
+
+
+def problem(purge=0, outcomes=False):
+    return Problem(squared_error, 1, (), outcomes, True, purge)
+
+
+@pytest.mark.parametrize("purge", [0, 2])
+def test_past_columns_are_those_of_plain_loops(purge):
+    X, y = panel()
+    training = Training.of(sections(X, y), problem(purge))
+    known = pd.concat(
+        [
+            pd.Series(s.focal.y, pd.MultiIndex.from_product([s.focal.label, [s.period]]))
+            for s in training.residuals
+        ]
+    )
+    for section in training.sections:
+        found, has = past_columns(training.history, [section], 3.0)
+        for i, firm in enumerate(section.focal.label):
+            before = known[
+                [k for k in known.index if k[0] == firm and k[1] < section.period - purge]
+            ].sort_index()
+            n = len(before)
+            expected = [before.mean() * n / (n + 3.0), before.iloc[-1], n] if n else [0, 0, 0]
+            np.testing.assert_allclose(found[i], expected, atol=1e-10)
+            assert has[i] == (n > 0)
+
+
+def test_no_firm_reads_its_own_present_or_future():
+    X, y = panel()
+    given = sections(X, y)
+    base = Training.of(given, problem())
+    model = fit_history(base, lag=True)
+    changed = []
+    for s in base.residuals:
+        now = replace(s.focal, y=s.focal.y + (100.0 if s.period >= 5 else 0.0))
+        changed.append(replace(s, focal=now, peers=replace(s.peers, y=None)))
+    for t in (5, 4, 0):
+        one = model.predict([told(base, given[t])])
+        other = model.predict([told(base, given[t], History.of(changed))])
+        np.testing.assert_array_equal(*one, *other)
+    one = model.predict([told(base, given[6])])
+    assert np.abs(one[0] - model.predict([told(base, given[6], History.of(changed))])[0])[:, 0].max() > 1
+
+
+def test_the_firm_effect_is_empirical_bayes():
+    """λ by the analysis of variance of unequal groups; the best linear predictor of a firm's next residual."""
+    rng = np.random.default_rng(0)
+    table = 1.5 * rng.normal(size=(4000, 1)) + 2.0 * rng.normal(size=(4000, 6))
+    table[rng.uniform(size=table.shape) < 0.3] = np.nan
+    within, between = variance_components(table)
+    assert within == pytest.approx(4.0, rel=0.05) and between == pytest.approx(2.25, rel=0.08)
+    past, now = table[:, :5], table[:, 5]
+    n, known = np.isfinite(past).sum(1), np.isfinite(now)
+    mean = np.where(n > 0, np.nansum(past, axis=1) / np.maximum(n, 1), 0.0)
+    shrunk = mean * n / (n + within / between)
+    fit = LinearRegression().fit(shrunk[known, None], now[known])
+    assert fit.coef_[0] == pytest.approx(1.0, abs=0.06), "shrunk means need no slope"
+    assert variance_components(rng.normal(size=(3, 2)) * 0 + [[1.0, -1.0]])[1] == 0.0
+
+
+def test_a_firm_effect_is_the_shrunken_mean_of_the_past():
+    X, y = panel(missing=0.0)
+    training = Training.of(sections(X, y), problem())
+    model = fit_history(training, lag=False)
+    within, between = variance_components(training.history.table.to_numpy())
+    last = training.sections[-1]
+    past = training.history.table.to_numpy()[:, :-1]
+    expected = training.lines.predict(last.focal)[:, 0] + past.mean(1) * 8 / (8 + within / between)
+    np.testing.assert_allclose(model.predict([told(training, last)])[0][:, 0], expected, atol=1e-10)
+    first = model.predict([told(training, training.sections[0])])[0]
+    assert np.isnan(first).all(), "a firm without a past is not spoken for"
+
+
+def test_without_differences_between_firms_or_periods_there_is_no_history():
+    X, y = panel()
+    given = sections(X, y)
+    assert fit_history(Training.of(given[:1], problem()), lag=True) is None
+    undated = replace(problem(), dated=False)
+    assert fit_history(Training.of(given, undated), lag=True) is None
+    rng = np.random.default_rng(1)
+    opposed = (
+        y * 0 + np.where(y.index.get_level_values("period") % 2, 1.0, -1.0) + 0.01 * rng.normal(size=len(y))
+    )
+    assert fit_history(Training.of(sections(X, opposed.fillna(0.0)), problem()), lag=False) is None
+
+
+def lasting_panel():
+    """Two periods of 200 firms that differ from each other for good, and a third to predict."""
+    rng = np.random.default_rng(5)
+    index = pd.MultiIndex.from_product([range(200), [2013, 2014, 2015]], names=["firm", "period"])
+    X = pd.DataFrame(rng.normal(size=(len(index), 2)), index=index, columns=["size", "lev"])
+    y = pd.Series(np.repeat(rng.standard_t(3, size=200), 3) + 0.5 * rng.normal(size=600), index)
+    return X, y
+
+
+def autoregression(X, y):
+    """Fit an autoregression before 2015; return it, its predictions of 2015 less own lines, and the last residuals."""
+    *given, last = sections(X, y)
+    training = Training.of(given, problem())
+    model = fit_history(training, lag=True)
+    found = model.predict([told(training, last)])[0] - training.lines.predict(last.focal)
+    return model, found[:, 0], past_columns(training.history, [last], 0.0)[0][:, 1]
+
+
+def test_the_last_residual_of_an_autoregression_is_bounded():
+    model, found, last = autoregression(*lasting_panel())
+    low, high = model.bounds
+    assert last.max() > 1.2 * high and 0.5 < model.slope[1] < 1.1 and model.slope[0] == 0
+    np.testing.assert_allclose(found, model.slope[1] * last.clip(low, high), atol=1e-10)
+
+
+def test_early_rows_of_one_firm_hardly_move_an_autoregression():
+    X, y = lasting_panel()
+    _, usual, _ = autoregression(X, y)
+    stray = pd.MultiIndex.from_product([[7], range(2006, 2011)], names=X.index.names)
+    early = pd.DataFrame(X.loc[[7]].iloc[[0] * 5].to_numpy(), stray, X.columns)
+    _, found, _ = autoregression(pd.concat([X, early]), pd.concat([y, pd.Series(y.loc[7].iloc[0], stray)]))
+    assert np.abs(found - usual).max() < 0.1 * usual.std()
+
+
+@pytest.mark.parametrize("task", ["forecast", "nowcast"])
+def test_a_firm_effect_passes_for_no_peer(task):
+    rng = np.random.default_rng(3)
+    index = pd.MultiIndex.from_product([range(40), range(12)], names=["firm", "period"])
+    X = pd.DataFrame(rng.normal(size=(480, 2)), index=index, columns=["size", "lev"])
+    lasting = pd.Series(2 * rng.normal(size=40)).loc[index.get_level_values(0)].to_numpy()
+    y = X["size"] + lasting + pd.Series(rng.normal(size=480), index)
+    model = StackedPeerRegressor(task=task, own="linear", n_heads=1, random_state=0).fit(X, y)
+    assert model.evidence_.loc["history", "factor"] > 0.7 and model.evidence_.loc["history", "t"] > 3
+    assert model.evidence_.loc["peers", "factor"] < 0.15
+    assert model.explain_gain()["gain"][1:].idxmax() == "history"

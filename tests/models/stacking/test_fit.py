@@ -1,0 +1,391 @@
+"""The stack: the one equation, shares of firms without a past, and no leak with every group entering."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from peerattn import PeerAttentionRegressor, StackedPeerRegressor, simulate_panel
+from peerattn.exceptions import InputError
+from peerattn.models import contributions
+from peerattn.models.attention.starts import Bracket
+from peerattn.models.learners.within_period import reversal_within
+from peerattn.models.stacking import candidates
+from peerattn.models.stacking.weights import ADDED, Stage
+
+FIRMS, PERIODS = 30, 9
+GROUPS = ["shape", "history", "common", "peers"]
+
+
+def data(seed=0):
+    """Own lines, an interaction, firm effects, shocks of periods and of industries, and a shared price of a characteristic."""
+    rng = np.random.default_rng(seed)
+    index = pd.MultiIndex.from_product(
+        [[f"F{i:02d}" for i in range(FIRMS)], range(PERIODS)], names=["firm", "period"]
+    )
+    X = pd.DataFrame(rng.normal(size=(len(index), 2)), index=index, columns=["size", "lev"])
+    X["sic"] = pd.Categorical(rng.choice(list("abc"), size=len(X)))
+    firm, t = index.get_level_values(0), index.get_level_values(1)
+    lasting = pd.Series(rng.normal(size=FIRMS), firm.unique()).loc[firm].to_numpy()
+    price, shock = rng.normal(size=PERIODS)[t], rng.normal(size=PERIODS)[t]
+    y = (
+        X["size"]
+        + X["size"] * X["lev"]
+        + lasting
+        + shock
+        + 1.5 * price * X["lev"]
+        + 0.3 * rng.normal(size=len(X))
+    )
+    return X, pd.Series(y, index)
+
+
+def entering(model, weights):
+    """Let parts enter by given weights: what is tested holds whatever the weights are."""
+    stack = model.stack_
+    for group, given in weights.items():
+        stack.stages[group] = staged(given)
+    return model
+
+
+def staged(weights):
+    """Weights by the name of a candidate of one prediction."""
+    return Stage({(name, ""): w for name, w in weights.items()}, float("nan"), 0.0)
+
+
+@pytest.fixture(scope="module")
+def everything():
+    """An explanation in which every group enters; what did not by itself is refitted on all periods and given a weight."""
+    X, y = data()
+    model = StackedPeerRegressor(task="nowcast", n_heads=1, kappa=0.0, random_state=0).fit(X, y)
+    return model, X, y
+
+
+def test_the_prediction_is_the_equation(everything):
+    """Group after group, B + Σ w (P − B), or plus w (P − ols) of what is added; what is common is added as it is.
+
+    What is common, and what a covariance adds, is of what the stack of own shape and history leaves of shown outcomes.
+    """
+    model, X, y = everything
+    stack = model.stack_
+    assert {name for name in GROUPS if stack.stages[name].selected()} == set(GROUPS)
+    sections = list(model._gate_call(X, y)[1])
+    k = 6
+    seen = model._as_seen(replace(sections[k], focal=replace(sections[k].focal, y=None)))
+    ols = stack.view.lines.predict(seen.focal)
+    steps, told = [ols], seen
+
+    def difference(group, name, of):
+        part, base = stack.fitted.get(name), steps[-1]
+        if group == "common":
+            return (
+                reversal_within(*steps[1:3], np.zeros(len(ols), int)) if part is None else part.predict([told])[0]
+            )
+        return part.predict([told if of == ADDED else seen])[0] - (ols if of == ADDED else base)
+
+    for group in GROUPS:
+        if group == "common":  # of all firms as peers, less the stack so far
+            known = pd.Series(steps[-1][:, 0] - seen.own[0][:, 0], seen.focal.label)
+            told = replace(
+                seen, peers=replace(seen.peers, y=seen.peers.y - known[seen.peers.label].to_numpy())
+            )
+            np.testing.assert_allclose(stack.left([seen])[0].peers.y, told.peers.y, atol=1e-10)
+        stage = stack.stages[group]
+        steps.append(steps[-1] + sum(stage.weights[c] * difference(group, *c) for c in stage.selected()))
+    assert {group for group in GROUPS if any(of == ADDED for _, of in stack.stages[group].selected())} >= {
+        "history",
+        "peers",
+    }
+    every = pd.Series(model.predict(X, outcomes=y), X.index)
+    predicted = every.xs(sections[k].period, level="period").loc[seen.focal.label]
+    np.testing.assert_allclose(predicted, steps[-1][:, 0] * model.y_scale_ + model.y_center_, atol=1e-10)
+
+
+def test_contributions_are_of_the_outcomes_that_a_part_reads(everything):
+    """What a covariance says instead and what it adds are both linear in outcomes: together of a mixture of both readings."""
+    model, X, y = everything
+    stack = model.stack_
+    added = [name for name, of in stack.stages["peers"].selected() if of == ADDED]
+    assert added
+    seen = model._as_seen(list(model._gate_call(X, y)[1])[7])
+    ols, left = stack.view.lines.predict(seen.focal), stack.left([seen])[0]
+    for name in added:
+        weight, part = (
+            (lambda of, name=name: stack.stages["peers"].weights.get((name, of), 0.0)),
+            stack.fitted[name],
+        )
+        apart = sum(weight(of) * (part.predict([s])[0] - ols) for of, s in (("", seen), (ADDED, left)))
+        together = stack.weight(name) * (part.predict([stack.read(name, seen)])[0] - ols)
+        np.testing.assert_allclose(together, apart, atol=1e-9)
+    assert (contributions(model, X, outcomes=y).matrix(PERIODS - 1).to_numpy() >= 0).all()
+
+
+def test_evidence_and_steps_say_what_entered(everything):
+    model, X, y = everything
+    evidence, steps = model.evidence_, model.explain_gain()
+    assert list(evidence.index) == GROUPS and list(steps.index) == ["own lines", *GROUPS]
+    assert {"factor", "t", "gain", "periods", "judged", "reason", "entered"} <= set(evidence.columns)
+    assert evidence["judged"].all() and (evidence["reason"] == "").all()
+    for group, stage in model.stack_.stages.items():
+        assert evidence.loc[group, "factor"] == pytest.approx(max(stage.sums().values()))
+        assert 0 <= evidence.loc[group, "factor"] <= 1 + 1e-6
+    np.testing.assert_allclose(steps["r2"], steps["gain"].cumsum())
+    assert (steps["gain"][1:] > 0).all(), "without a penalty no group makes the held-out loss larger"
+
+
+def test_no_prediction_reads_its_own_outcome(everything):
+    """∂ŷ_i/∂y_i = 0 with every group entering; others' outcomes of the period count, and earlier ones of the firm."""
+    model, X, y = everything
+    before = model.predict(X, outcomes=y)
+    for firm in ("F03", "F21"):
+        moved = y.copy()
+        moved[(firm, 5)] += 0.25
+        move = pd.Series(model.predict(X, outcomes=moved) - before, X.index)
+        period = X.index.get_level_values("period")
+        assert abs(move[(firm, 5)]) < 1e-10
+        others = move[(period == 5) & (X.index.get_level_values("firm") != firm)]
+        assert others.abs().max() > 1e-4
+        assert move[period < 5].abs().max() == 0
+
+
+def test_what_is_missing_from_the_end_of_a_call_changes_nothing_before(everything):
+    model, X, y = everything
+    early = X.index.get_level_values("period") < 5
+    whole = model.predict(X, outcomes=y)[early]
+    np.testing.assert_allclose(model.predict(X[early], outcomes=y[early]), whole, atol=1e-12)
+
+
+def test_rows_in_another_order_give_the_same_predictions(everything):
+    model, X, y = everything
+    shuffled = X.sample(frac=1, random_state=1)
+    found = pd.Series(model.predict(shuffled, outcomes=y[shuffled.index]), shuffled.index)
+    np.testing.assert_allclose(found[X.index], model.predict(X, outcomes=y), atol=1e-9)
+
+
+def test_a_fit_on_rows_in_another_order_is_the_same():
+    panel = simulate_panel(20, 8, 2, random_state=0)
+    order = panel.X.sample(frac=1, random_state=0).index
+    models = [
+        StackedPeerRegressor(n_heads=1, own="linear", random_state=0).fit(panel.X.loc[at], panel.y[at])
+        for at in (panel.X.index, order)
+    ]
+    np.testing.assert_allclose(*(m.predict(panel.X) for m in models), atol=1e-8)
+
+
+def test_forecasts_of_a_period_read_nothing_later():
+    """Of a model fitted before it; and a fit on rows up to an origin knows nothing of the later rows."""
+    X, y = data()
+    past = X.index.get_level_values("period") < 6
+    model = StackedPeerRegressor(n_heads=1, own="linear", kappa=0.0, random_state=0).fit(X[past], y[past])
+    assert model.stack_.stages["history"].weights and any(model.stack_.stages["history"].weights.values())
+    now = X.index.get_level_values("period") == 6
+    later = X.copy()
+    later.loc[X.index.get_level_values("period") > 6, ["size", "lev"]] += 100.0
+    np.testing.assert_array_equal(
+        model.predict(X[~past])[now[~past]], model.predict(later[~past])[now[~past]]
+    )
+    unknown = y.where(past)
+    again = StackedPeerRegressor(n_heads=1, own="linear", kappa=0.0, random_state=0).fit(X, unknown)
+    own = [
+        m.stack_.view.lines.predict(next(iter(m._gate_call(X[past], None)[1])).focal) for m in (model, again)
+    ]
+    np.testing.assert_allclose(*own, atol=1e-10)
+    np.testing.assert_allclose(again.stack_.view.history.table, model.stack_.view.history.table, atol=1e-10)
+
+
+def test_purged_outcomes_are_not_read():
+    """With purge = 2 the outcomes of the last two periods before one change no explanation of it by the firm's own past."""
+    X, y = data()
+    model = StackedPeerRegressor(
+        task="nowcast", n_heads=0, own="linear", purge=2, kappa=0.0, random_state=0
+    ).fit(X, y)
+    entering(model, {"common": {}})
+    assert any(model.stack_.stages["history"].weights.values())
+    period = X.index.get_level_values("period")
+    call = X[period >= 6].rename(index=lambda t: t + 10, level="period")  # not in the history of training
+    told = y[period >= 6].rename(index=lambda t: t + 10, level="period")
+    before = model.predict(call, outcomes=told)
+    moved = told.copy()
+    at = call.index.get_level_values("period")
+    moved[at == 16] += 1.0
+    move = np.abs(model.predict(call, outcomes=moved) - before)
+    assert move[at <= 18].max() == 0.0
+    free = model.set_params(purge=0)
+    np.testing.assert_array_equal(free.predict(call, outcomes=told), before, "the purge is of the fit")
+
+
+def test_peers_read_no_purged_outcomes_either():
+    """The covariance of firms' past does not read the last two periods' outcomes; that of the third before, it does."""
+    X, y = data()
+    model = StackedPeerRegressor(
+        task="nowcast", n_heads=1, own="linear", purge=2, kappa=0.0, random_state=0
+    ).fit(X, y)
+    assert "covariance" in model.stack_.fitted
+    entering(model, {"shape": {}, "history": {}, "common": {}, "peers": {"covariance": 1.0}})
+    call, told = (
+        z[z.index.get_level_values("period") >= PERIODS - 4].rename(index=lambda t: t + 10, level="period")
+        for z in (X, y)
+    )
+    before, moved = model.predict(call, outcomes=told), told.copy()
+    moved[call.index.get_level_values("period") == PERIODS + 6] += np.random.default_rng(0).normal(
+        size=(call.index.get_level_values("period") == PERIODS + 6).sum()
+    )
+    move = pd.Series(model.predict(call, outcomes=moved) - before, call.index).abs().groupby("period").max()
+    assert list(move > 0) == [True, False, False, True]
+
+
+@pytest.mark.parametrize("task", ["forecast", "nowcast"])
+@pytest.mark.parametrize(
+    ("firm", "period", "match"),
+    [
+        (str, int, "firm labels are integers .such as 0. in one place, text"),
+        (
+            int,
+            str,
+            r"periods of X such as '20\d\d' .string. cannot be compared with those of fit, such as 20\d\d .integer.",
+        ),
+        (int, lambda t: 100 * t + 12, r"periods of X such as 20\d\d12 .yyyymm."),
+    ],
+)
+def test_a_past_under_labels_of_another_type_is_refused(task, firm, period, match):
+    panel = simulate_panel(40, 10, 2, random_state=0)
+    firms, periods = (panel.X.index.get_level_values(level).factorize()[0] for level in ("firm", "period"))
+    labels = [firms, periods + 2000]
+    index = pd.MultiIndex.from_arrays(labels, names=["firm", "period"])
+    X, effect = panel.X.set_axis(index), 3 * np.random.default_rng(0).normal(size=40)
+    y = pd.Series(panel.y.to_numpy() + effect[labels[0]], index)
+    model = StackedPeerRegressor(task=task, n_heads=0, own="linear", random_state=0).fit(X, y)
+    assert model.stack_.stages["history"].selected()
+    other = pd.MultiIndex.from_tuples([(firm(i), period(t)) for i, t in index], names=["firm", "period"])
+    shown = {"outcomes": y.set_axis(other)} if task == "nowcast" else {}
+    with pytest.raises(InputError, match=match):
+        model.predict(X.set_axis(other), **shown)
+
+
+def test_a_firm_without_a_past_gets_the_stack_that_was_weighed_without_history():
+    """By hand, beside firms with a past in the same period."""
+    X, y = data()
+    model = StackedPeerRegressor(task="nowcast", n_heads=1, own="linear", kappa=0.0, random_state=0).fit(
+        X, y
+    )
+    effect = model.stack_.stages["history"].selected()[0][0]
+    peers = model.stack_.stages["peers"].selected()[0][0]
+    weights = {"history": {effect: 0.6}, "common": {}, "peers": {peers: 0.5}, "shape": {}}
+    entering(model, weights)
+    for group, given in {"shape": {}, "history": {}, "common": {}, "peers": {peers: 0.8}}.items():
+        model.stack_.without_history[group] = staged(given)
+    last = X.index.get_level_values("period") == PERIODS - 1
+    call, told = X[last], y[last]
+    new = call.rename(index={"F04": "unseen"}, level="firm")
+    shown = told.rename(index={"F04": "unseen"}, level="firm")
+    (section,) = model._gate_call(new, shown)[1]
+    seen = model._as_seen(replace(section, focal=replace(section.focal, y=None)))
+    base = model.stack_.view.lines.predict(seen.focal)[:, 0]
+    parts = {name: model.stack_.fitted[name].predict([seen]) for name in (effect, peers)}
+    parts = {name: p[0][:, 0] for name, p in parts.items()}
+    k = list(section.focal.label).index("unseen")
+    assert np.isnan(parts[effect][k]) and np.isfinite(np.delete(parts[effect], k)).all()
+    own = (1 - 0.5) * (1 - 0.6)
+    expected = 0.5 * parts[peers] + own * base + 0.3 * np.nan_to_num(parts[effect])
+    expected[k] = 0.8 * parts[peers][k] + 0.2 * base[k]
+    found = (model.predict(new, outcomes=shown) - model.y_center_) / model.y_scale_
+    found = pd.Series(found, new.index.get_level_values("firm"))
+    np.testing.assert_allclose(found[section.focal.label], expected, atol=1e-10)
+
+
+def test_without_a_kappa_heads_enter_in_full_and_unjudged():
+    panel = simulate_panel(15, 6, 2, random_state=0)
+    model = PeerAttentionRegressor(n_heads=1, kappa=None, random_state=0).fit(panel.X, panel.y)
+    assert model.stack_.weight("heads") == 1.0 and set(model.stack_.fitted) == {"heads"}
+    assert not model.evidence_["judged"].any() and len(model.explain_gain()) == 0
+    heads = model.stack_.fitted["heads"]
+    sections = [
+        model._as_seen(replace(s, focal=replace(s.focal, y=None))) for s in model._gate_call(panel.X, None)[1]
+    ]
+    expected = np.concatenate(heads.predict(sections))[:, 0] * model.y_scale_ + model.y_center_
+    labels = [(firm, s.period) for s in sections for firm in s.focal.label]
+    found = pd.Series(model.predict(panel.X), panel.X.index)
+    np.testing.assert_allclose(found.loc[labels], expected, atol=1e-12)
+    with pytest.raises(InputError, match="kappa: expected a number or None, got 'none'"):
+        model.set_params(kappa="none").fit(panel.X, panel.y)
+
+
+def test_a_second_head_is_searched_only_where_the_first_enters(monkeypatch):
+    """Who looks to nobody costs half of the search."""
+    searched = []
+
+    def counted(*arguments):
+        searched.append(arguments)
+        return jointly(*arguments)
+
+    jointly = Bracket.jointly
+    monkeypatch.setattr(Bracket, "jointly", counted)
+    panel = simulate_panel(30, 30, 3, signal_share=0.9, random_state=0)
+    StackedPeerRegressor(own="linear", random_state=0).fit(panel.X, panel.y)
+    assert len(searched) == 2  # origins
+    noise = pd.Series(np.random.default_rng(0).normal(size=len(panel.y)), panel.y.index)
+    StackedPeerRegressor(own="linear", random_state=0).fit(panel.X, noise)
+    assert len(searched) == 2
+
+
+def test_what_cannot_be_judged_says_why_and_is_not_searched(monkeypatch):
+    few = simulate_panel(4, 6, 2, random_state=0)
+    model = StackedPeerRegressor(n_heads=1, random_state=0).fit(few.X, few.y)
+    assert not model.evidence_["judged"].any()
+    assert model.evidence_.loc["peers", "reason"].startswith("fewer than 50 known outcomes")
+    assert model.evidence_.loc["common", "reason"] == model.evidence_.loc["peers", "reason"]
+    two = simulate_panel(60, 2, 2, random_state=0)
+    monkeypatch.setattr(candidates, "find_heads", None)
+    model = StackedPeerRegressor(n_heads=1, own="linear", random_state=0).fit(two.X, two.y)
+    peers = model.evidence_.loc["peers"]
+    assert not peers["judged"] and "periods to judge by" in peers["reason"] and peers["factor"] == 0
+    assert model.evidence_.loc["history", "judged"], "the rest is judged"
+
+
+def test_networks_of_parts_and_of_the_whole(everything):
+    """The whole prediction's weights are its derivative by the outcomes of peers, part by part and by their weights."""
+    model, X, y = everything
+    period = X.index.get_level_values("period") == PERIODS - 1
+    call, told = X[period], y[period]
+    names = [n for n in ("covariance", "ridge") if n in model.stack_.fitted]
+    names += ["heads"] if model.stack_.heads().members else []
+    assert set(names) & {"covariance", "ridge"}
+    parts = {n: model.peer_network(call, outcomes=told, part=n).matrix(PERIODS - 1).to_numpy() for n in names}
+    whole = model.peer_network(call, outcomes=told).matrix(PERIODS - 1).to_numpy()
+    signed = [n for n in names if n != "heads"]
+    assert all((parts[n] < 0).any() for n in signed)
+    if "heads" in parts:
+        assert (parts["heads"] >= 0).all()
+        np.testing.assert_allclose(parts["heads"].sum(1), 1)
+    else:
+        assert not model.peer_network(call, outcomes=told, part="heads").matrix(PERIODS - 1).to_numpy().any()
+        np.testing.assert_allclose(whole, sum(model.stack_.weight(n) * parts[n] for n in signed), atol=1e-10)
+    zero = {group: {} for group in ("shape", "history", "common")}
+    stages = dict(model.stack_.stages)
+    try:
+        entering(model, zero)
+        before, moved = model.predict(call, outcomes=told), told.copy()
+        moved.iloc[3] += 0.1
+        np.testing.assert_allclose(
+            (model.predict(call, outcomes=moved) - before) / 0.1, whole[:, 3], atol=1e-7
+        )
+    finally:
+        model.stack_.stages.update(stages)
+    with pytest.raises(InputError, match="part must be one of .*'heads', 'covariance', 'ridge'.*got 'trees'"):
+        model.peer_network(call, outcomes=told, part="trees")
+    with pytest.raises(
+        InputError, match="part: expected .heads., to which head= and layer= belong, got 'ridge'"
+    ):
+        model.peer_network(call, outcomes=told, part="ridge", layer=0)
+
+
+def test_a_part_that_did_not_enter_has_an_empty_network():
+    panel = simulate_panel(15, 6, 2, random_state=0)
+    model = PeerAttentionRegressor(task="nowcast", n_heads=1, kappa=None, random_state=0).fit(
+        panel.X, panel.y
+    )
+    for part in ("covariance", "ridge"):
+        network = model.peer_network(panel.X, outcomes=panel.y, part=part)
+        assert len(network.isolates) == len(panel.X)
+    heads = model.peer_network(panel.X, outcomes=panel.y, part="heads")
+    assert heads.equals(model.peer_network(panel.X, outcomes=panel.y))

@@ -7,7 +7,13 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from peerattn import IndustryPeerRegressor, NadarayaWatsonRegressor, PeerAttentionRegressor, simulate_panel
+from peerattn import (
+    IndustryPeerRegressor,
+    NadarayaWatsonRegressor,
+    PeerAttentionRegressor,
+    StackedPeerRegressor,
+    simulate_panel,
+)
 from peerattn.evaluation import influence
 from peerattn.exceptions import InputError
 from peerattn.models import contributions

@@ -17,6 +17,7 @@ from peerattn.models.identification import Identification
 from peerattn.models.industry import IndustryPeerRegressor
 from peerattn.models.industry_median import IndustryMedianRegressor
 from peerattn.models.kernel import NadarayaWatsonRegressor
+from peerattn.models.learners.protocol import Learner
 from peerattn.models.linear_in_means import LinearInMeansRegressor
 from peerattn.models.own_characteristics import OwnCharacteristicsRegressor
 from peerattn.models.own_history import OwnHistoryRegressor
@@ -39,7 +40,7 @@ from peerattn.models.wild_bootstrap import wild_cluster_p
 __all__ = [
     "CommonShocksRegressor", "CovariancePeerRegressor", "CrossSectionalRidge", "FamaMacBethRegressor", "FirmMeanRegressor",
     "Identification", "Impacts", "IndustryMeansRegressor", "IndustryMedianRegressor", "IndustryPeerRegressor",
-    "LastValueRegressor", "LinearInMeansRegressor", "NadarayaWatsonRegressor", "OwnCharacteristicsRegressor",
+    "LastValueRegressor", "Learner", "LinearInMeansRegressor", "NadarayaWatsonRegressor", "OwnCharacteristicsRegressor",
     "OwnHistoryRegressor", "PanelModel", "PeerAttentionClassifier", "PeerAttentionRegressor", "PeerFeatures", "PeerModel",
     "PeerRegressor", "PrecomputedPeerRegressor", "Prior", "Reference", "SearchProfile", "StackedPeerRegressor", "TwoStage",
     "contributions",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -11,7 +12,7 @@ from peerattn.exceptions import InputError
 from peerattn.models.attention.estimators import AttentionRegressor
 from peerattn.models.learners.heads.heads import Settings
 from peerattn.models.learners.training import Problem
-from peerattn.models.stacking.candidates import all_candidates
+from peerattn.models.stacking.candidates import all_candidates, in_order, user_candidates
 from peerattn.models.stacking.evidence import Candidate
 
 
@@ -41,6 +42,10 @@ class StackedPeerRegressor(AttentionRegressor):
     own : {"flexible", "linear", "none"} or scikit-learn estimator, default "flexible"
         Own-firm models. "flexible": the nonlinear own-firm models above; "linear": least squares alone; "none": predictions
         start from zero. An estimator takes the place of the nonlinear own-firm models.
+    learners : sequence of (name, learner, information), optional
+        Learners of your own, beside those above. ``information`` is what the learner uses: "own" (the firm's characteristics; any
+        scikit-learn regressor, or a :class:`~peerattn.models.Learner`), "history", "common" or "peers" (a
+        :class:`~peerattn.models.Learner`). It stands in the group of that information, and is weighed as every other.
     kappa : float, default 1.0
         Standard errors that a learner must exceed, a peer learner twice as many, means of observed outcomes none.
     attention, task, similarity, prior, n_layers, n_heads, d_head, scale, codes, loss, purge, firm, period, random_state
@@ -80,6 +85,7 @@ class StackedPeerRegressor(AttentionRegressor):
     """
 
     own: Any = "flexible"
+    learners: Sequence[tuple[str, Any, str]] = ()
     kappa: float | None = 1.0
     _own_names: ClassVar[tuple[str, ...]] = ("flexible", "linear", "none")
 
@@ -89,4 +95,5 @@ class StackedPeerRegressor(AttentionRegressor):
                 "kappa: a stack is weighed on held-out periods, expected standard errors of at least 0, got None. "
                 "PeerAttentionRegressor(kappa=None) has its heads in full."
             )
-        return all_candidates(self, problem, settings, draws)
+        defaults = all_candidates(self, problem, settings, draws)
+        return in_order([*defaults, *user_candidates(self.learners)])

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
+from sklearn.base import BaseEstimator
 from sklearn.dummy import DummyRegressor
 
+from peerattn.exceptions import InputError, check_one_of
 from peerattn.models.attention.search import find_heads, refit_heads
 from peerattn.models.learners.common import fit_common
 from peerattn.models.learners.covariance.covariance import Covariance
@@ -19,15 +22,26 @@ from peerattn.models.learners.heads.peer_module import PeerModule, PeerSpec
 from peerattn.models.learners.history import fit_history
 from peerattn.models.learners.losses import loss_of, squared_error
 from peerattn.models.learners.nonlinear import (
+    Estimated,
     fit_curves,
     fit_estimator,
     fit_forest,
     fit_line_and_forest,
     fit_trees,
 )
+from peerattn.models.learners.protocol import Added, Learner, fit_added
 from peerattn.models.learners.training import Problem, Training
 from peerattn.models.learners.within_period import LINES, fit_within_lines
-from peerattn.models.stacking.evidence import COMMON, HISTORY, PEERS, SHAPE, Candidate, Parts, candidate
+from peerattn.models.stacking.evidence import (
+    COMMON,
+    GROUPS,
+    HISTORY,
+    PEERS,
+    SHAPE,
+    Candidate,
+    Parts,
+    candidate,
+)
 from peerattn.models.stacking.origins import outcomes_of
 
 D_CODE = 4  # width of a code's embedding
@@ -57,6 +71,39 @@ def all_candidates(model: Any, problem: Problem, settings: Settings, draws: np.n
     if model.n_heads:
         found.append(heads_candidate(_spec(model), settings, int(draws[1])))
     return found
+
+
+#: What a user calls the information that a learner uses, and the group in which it stands.
+INFORMATION = {"own": SHAPE, "history": HISTORY, "common": COMMON, "peers": PEERS}
+
+
+def user_candidates(learners: Sequence[tuple[str, Any, str]]) -> list[Candidate]:
+    """Return the user's own learners as candidates."""
+    found = []
+    for entry in learners:
+        if not isinstance(entry, tuple | list) or len(entry) != 3:
+            raise InputError(f"learners: expected (name, learner, information), got {entry!r}.")
+        name, learner, information = entry
+        check_one_of(information=(information, list(INFORMATION)))
+        if not isinstance(learner, Learner) and not (information == "own" and isinstance(learner, BaseEstimator)):
+            raise InputError(
+                f"learners: {name!r} must have fit(sections), predict(sections) and weights(section, rows) "
+                f"(peerattn.models.Learner), got {type(learner).__name__}."
+            )
+        made = partial(_fit_users, name=name, learner=learner, information=information)
+        found.append(candidate(name, INFORMATION[information], made))
+    return found
+
+
+def _fit_users(training: Training, _: Any, *, name: str, learner: Any, information: str) -> Added | Estimated:
+    if isinstance(learner, Learner):
+        return fit_added(training, name, learner, peers=information == "peers", common=information == "common")
+    return fit_estimator(training, learner)
+
+
+def in_order(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Return candidates in the order of the information that they use; within a group as they came."""
+    return sorted(candidates, key=lambda each: GROUPS.index(each.group))
 
 
 def own_candidates(problem: Problem, seed: int, own: Any = "flexible") -> list[Candidate]:

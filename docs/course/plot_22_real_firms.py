@@ -23,8 +23,8 @@ from peerattn.models import IndustryMedianRegressor
 from peerattn.network import search_map
 from peerattn.render import PALETTE, figure_style
 
-panel = load_multiples()  # log price to book
-kept = panel.y.notna() & (panel.period < "2018")
+panel = load_multiples().before("2018")  # log price to book
+kept = panel.y.notna()
 X, y = panel.X[kept], panel.y[kept]
 X["sub_industry"] = X["sub_industry"].astype(object).fillna(X["sector"].astype(object))  # where it is unknown
 X[["sector", "sub_industry"]] = X[["sector", "sub_industry"]].astype("category")

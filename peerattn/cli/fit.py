@@ -34,11 +34,11 @@ def run(options: Fit) -> None:
         panel = take_panel(options, options.training_rows)
         title, model = take_model(options, panel)
         target = writable_file(options.out, (".model",))
-        rows = _rows(options, panel)
-        n = all_sum(int(rows.sum()))
+        learned = _until(options, panel)
+        n = all_sum(len(learned))
         announce(options, f"{panel}\nmodel: {title}, on {n:,} rows")
         with working(options, f"fitting {title}"):
-            fitted = _fitted(options, model, panel, rows)
+            fitted = _fitted(options, model, learned)
     if later:
         return
     SavedModel.of(fitted, title, panel, options).save(target)
@@ -54,15 +54,17 @@ def run(options: Fit) -> None:
     report_line(options, message, result)
 
 
-def _rows(options: Fit, panel: Panel) -> Any:
-    """Return which rows are learned from."""
+def _until(options: Fit, panel: Panel) -> Panel:
+    """Return the rows that are learned from."""
     if options.until is None:
-        return np.ones(len(panel.X), dtype=bool)
+        return panel
     mine, *others = gathered(panel.period.unique())
-    return np.asarray(panel.period <= period_named("--until", options.until, mine.append(others)))
+    periods = mine.append(others).unique().sort_values()
+    later = periods[periods > period_named("--until", options.until, periods)]
+    return panel.before(later[0]) if len(later) else panel
 
 
-def _fitted(options: Fit, model: Any, panel: Panel, rows: Any) -> Any:
+def _fitted(options: Fit, model: Any, panel: Panel) -> Any:
     """Return the model fitted as a comparison fits it: peer models on the panel, others on numbers and known outcomes."""
     name = type(model).__name__
     task = options.task or "forecast"
@@ -74,12 +76,13 @@ def _fitted(options: Fit, model: Any, panel: Panel, rows: Any) -> Any:
     if not supports(model, task):
         raise InputError(other)
     if takes_panels(model):
-        return model.fit(panel.X[rows], panel.y[rows], **kept)
+        return model.fit(panel.X, panel.y, **kept)
     several = f"--model: several processes fit attention models only, got {name}; fit it in one process."
     if joined():
         raise InputError(several)
-    known = panel.y[rows].notna().any()
+    known = panel.y.notna().any()
     if not known:
         raise InputError("--until: no outcome is known by then; name a later period.")
-    fold = FoldRows(panel, np.flatnonzero(rows), np.flatnonzero(rows))
+    rows = np.arange(len(panel))
+    fold = FoldRows(panel, rows, rows)
     return make_pipeline(PanelEncoder().fit(fold.train.X), Entry("", model).fit(fold))

@@ -22,7 +22,7 @@ from peerattn.evaluation.running.inputs import LABELS, comparison_panel, frames_
 from peerattn.evaluation.running.placebo import placebo_gains
 from peerattn.evaluation.running.store import FoldStore
 from peerattn.evaluation.sample import Labels, PathLike, as_return, panel_facts
-from peerattn.evaluation.splits.folds import checked_folds, gaps_of, split_words
+from peerattn.evaluation.splits.folds import checked_folds, dated_panel, gaps_of, split_words
 from peerattn.evaluation.splits.walk_forward import WalkForward
 from peerattn.exceptions import InputError, check_at_least, check_names, checked, expect
 from peerattn.models.forecasters import make_models, model_names, model_title
@@ -205,6 +205,7 @@ def compare(
         models = make_models(models, task=task, industry=panel.industry)
         baseline = model_title(baseline, panel.industry) if baseline in model_names() else baseline
     cv = WalkForward() if cv is None else cv
+    panel = dated_panel(panel, cv)
     folds, short = checked_folds(cv, panel)
     entries = entries_of(models, task, panel, reference, gaps_of(panel, folds, task))  # type: ignore[arg-type]
     names = [entry.name for entry in entries]

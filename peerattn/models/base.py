@@ -33,9 +33,10 @@ from peerattn.models.cross_section import (
     identities,
     stacked,
 )
-from peerattn.models.learned import bounded, bounds_of, last_known
+from peerattn.models.learned import bounded, bounds_of, known_from, last_known
 from peerattn.models.panel_model import PanelModel, PanelRegressor
 from peerattn.network import PeerNetwork
+from peerattn.network.base import last_learned
 from peerattn.panel.memory import check_memory
 from peerattn.panel.panel import Panel
 from peerattn.panel.reading import refusing
@@ -197,7 +198,9 @@ class PeerModel(PanelModel):
         label = pd.RangeIndex(len(panel)) if panel.firm is None else panel.firm
         owner = label if panel.firm is None else self._owners(panel)
         with refusing():
-            return Rows(x, codes, panel.outcomes, weight, identities(owner)[0], label, owner, weight)
+            identity = identities(owner)[0]
+            known = known_from(panel)
+            return Rows(x, codes, panel.outcomes, weight, identity, label, owner, weight, known)
 
     def _owners(self, panel: Panel) -> pd.Index:
         """Return the labels whose sameness keeps two rows from being peers."""
@@ -347,7 +350,10 @@ class PeerModel(PanelModel):
     ) -> PeerNetwork:
         weights = weights or (lambda section: partial(self._weights, section))
         matrices = {}
+        learned = [self.learned_until_]
         for section in sections:
+            if self._weights_read_past:
+                learned.append(section.past.last_before(section.period))
             labels, group = self._peer_columns(section)
             if top_k is None:
                 what = f"the network of {len(section.focal):,} firms"
@@ -363,12 +369,17 @@ class PeerModel(PanelModel):
         name = type(self).__name__
         signed = self._signed if signed is None else signed
         network = PeerNetwork.from_matrices(matrices, name=name, signed=signed, row_normalized=top_k is None)
-        learned = self.learned_until_
+        until = last_learned(learned)
         if not self._learns_network:
-            learned = getattr(getattr(self, "network_", None), "learned_until", None)
-        return network.replaced(top_k=top_k, learned_until=learned)
+            until = getattr(getattr(self, "network_", None), "learned_until", None)
+        return network.replaced(top_k=top_k, learned_until=until)
 
     _learns_network: ClassVar[bool] = True  # its weights depend on training outcomes
+
+    @property
+    def _weights_read_past(self) -> bool:
+        """Whether its weights depend on earlier outcomes of the call."""
+        return False
 
     @staticmethod
     def _peer_columns(section: CrossSection) -> tuple[pd.Index, sparse.csr_array]:

@@ -280,7 +280,7 @@ def shock(
     >>> shock(model, X, {"size": 1.0}, firms=["D"], n_draws=99)["effect"].round(2).tolist()
     [0.13, 0.27, 0.53, 1.07]
     """
-    panel = as_panel(X, firm=model.firm, period=model.period)
+    panel = as_panel(X, firm=model.firm, period=model.period).sorted()
     if panel.firm is None:
         raise InputError("X carries no firms: index it by firm and period.")
     rows = panel.take(_rows_in(panel, period))

@@ -39,6 +39,8 @@ class Rows:
         Firm labels (row numbers for arrays).
     owner : pandas.Index
         What makes two rows of one identity: the firm's label, or a pair of it and the group that it belongs to (None = unknown).
+    known_from : ndarray (n,) or None
+        Place of the first period of the call by which the outcome is known, where outcomes have dates.
     """
 
     x: np.ndarray
@@ -49,6 +51,7 @@ class Rows:
     label: pd.Index
     owner: pd.Index
     loss_weight: np.ndarray | None = None
+    known_from: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.identity)

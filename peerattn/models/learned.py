@@ -10,6 +10,7 @@ import pandas as pd
 
 from peerattn.exceptions import BoundedOutcomeWarning, SharedPeriodWarning, warn_user
 from peerattn.models.cross_section import Rows
+from peerattn.panel.knowledge import Knowledge
 from peerattn.panel.panel import Panel
 
 REACH = 3.0  # ranges of the training outcomes, beyond which a shown outcome counts as the bound
@@ -85,6 +86,11 @@ def clipped(
             )
         )
     return observed.clip(least, most)
+
+
+def known_from(panel: Panel) -> np.ndarray | None:
+    """Return the place of the first period of a panel by which each outcome is known; None where outcomes have no dates."""
+    return None if panel.known_at is None else Knowledge.of(panel).known
 
 
 def last_known(panel: Panel) -> Any:

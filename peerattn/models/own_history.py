@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import check_at_least, expect
 from peerattn.models.cross_section import CrossSection, Rows
-from peerattn.models.learned import bounds_of, clipped
+from peerattn.models.learned import bounds_of, clipped, known_from
 from peerattn.models.learners.losses import squared_error
 from peerattn.models.learners.training import Problem, Training
 from peerattn.models.panel_forecasters import PanelForecaster, period_ranks
@@ -21,6 +21,7 @@ from peerattn.models.stacking.candidates import own_candidates
 from peerattn.models.stacking.evidence import HISTORY, Candidate
 from peerattn.models.stacking.fit import fit_stack
 from peerattn.panel.design import Design
+from peerattn.panel.knowledge import Knowledge
 from peerattn.panel.panel import Panel
 from peerattn.training import one_thread
 
@@ -113,7 +114,7 @@ class OwnHistoryRegressor(PanelForecaster):
         x = np.zeros((n, 1)) if design is None else design.numbers(panel)
         codes = np.zeros((n, 0), dtype=int) if design is None else design.integers(panel)
         label = pd.RangeIndex(n) if panel.firm is None else panel.firm
-        everyone = Rows(x, codes, panel.outcomes, None, np.arange(n), label, label)
+        everyone = Rows(x, codes, panel.outcomes, None, np.arange(n), label, label, known_from=known_from(panel))
         for period, at in panel.cross_sections():
             rows = everyone.take(at)
             yield CrossSection(period if panel.dated else None, at, rows, rows)
@@ -155,9 +156,15 @@ class OwnHistoryRegressor(PanelForecaster):
         since = np.ones(len(panel), dtype=int)
         if panel.dated and panel.firm is not None:
             now, then = period_ranks(panel.period, view.history.table.columns)
-            observed = [] if panel.outcomes is None else now[np.isfinite(panel.outcomes)]
-            known = np.union1d([-1, *then], observed)
-            since = now - known[np.searchsorted(known, now) - 1]
+            knowledge = Knowledge.of(panel)
+            observed = np.zeros(len(panel), dtype=bool)
+            if panel.outcomes is not None:
+                observed = np.isfinite(panel.outcomes)
+            for period in knowledge.periods:
+                here = panel.period == period
+                by_then = observed & knowledge.by(period)
+                known = np.union1d([-1, *then], now[by_then])
+                since[here] = now[here] - known[np.searchsorted(known, now[here]) - 1]
         nearest = np.abs(since[:, None] - sorted(set(self.gaps))).argmin(axis=1)
         history = replace(view.history, purge=0)  # what is not known by then is not shown
         informed = history.informed([view.prepared(section) for section in self._sections(panel)])

@@ -90,7 +90,7 @@ def split_sample(
     """
     if not hasattr(learner, "peer_network"):
         raise InputError(f"learner: expected a model with peer_network, got {type(learner).__name__}.")
-    whole = as_panel(X, y, firm=firm, period=period, codes=codes)
+    whole = as_panel(X, y, firm=firm, period=period, codes=codes).sorted()
     if not whole.dated or whole.outcomes is None:
         raise InputError("split_sample takes a panel with firm and period, and outcomes.")
     periods = whole.period.unique()

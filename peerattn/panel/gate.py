@@ -51,7 +51,7 @@ def check_panel(
     undated: bool = False,
     universe: Any = None,
 ) -> Panel:
-    """Return the :class:`Panel` of what an estimator was given; a Panel that fits it is returned as it is.
+    """Return the :class:`Panel` of what an estimator was given, its rows sorted by period and firm.
 
     Parameters
     ----------
@@ -112,6 +112,7 @@ def check_panel(
         if fitting and panel.firm is None:  # as scikit-learn checks it
             y = check_X_y(np.zeros((len(panel), 1)), y, estimator=estimator, **_CHECKS_OF_Y)[1].astype(float)
         panel = panel.with_outcomes(y, "y" if fitting else "outcomes")
+    panel = panel.arranged()
     if fitting and panel.outcomes is not None and panel.firm is not None:
         learned = [name for name in panel.codes if name not in groupings]
         panel = examine(panel, learned, codes, universe, (firm, period))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 import re
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -191,17 +192,41 @@ def within_or_before(periods: pd.Index, until: Any) -> np.ndarray:
     >>> within_or_before(pd.Index([200005, 200101]), 2000).tolist()
     [True, False]
     """
-    span = span_of(until)
+    return _compared(periods, until, "end_time", operator.le)
+
+
+def periods_before(periods: pd.Index, label: Any) -> np.ndarray:
+    """Return which periods start before ``label`` does: ``"2000-06"`` begins with June, ``2000`` with January.
+
+    Raises
+    ------
+    InputError
+        When ``label`` and the periods are of kinds that cannot be compared.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> periods_before(pd.DatetimeIndex(["2000-05-31", "2000-06-30"]), "2000-06").tolist()
+    [True, False]
+    >>> periods_before(pd.Index([199912, 200001]), 2000).tolist()
+    [True, False]
+    """
+    return _compared(periods, label, "start_time", operator.lt)
+
+
+def _compared(periods: pd.Index, label: Any, end: str, compare: Callable[[Any, Any], Any]) -> np.ndarray:
+    """Compare when periods start with the start or the end of the time that a label spans."""
+    span = span_of(label)
     (starts, _) = _times(periods)
     if span is not None and not starts.hasnans:
-        end = until.tz_localize(None) if isinstance(until, pd.Timestamp) else span.end_time
-        return np.asarray(starts <= end)
-    numbers = pd.api.types.is_integer_dtype(periods.dtype) and isinstance(until, int | np.integer)
-    texts = isinstance(until, str) and periods.inferred_type == "string"
-    such = f"{until!r} cannot be compared with the periods of X (such as {', '.join(map(repr, periods[:1]))})"
-    if not numbers and not texts:
-        raise InputError(f"{such}: convert it to their type.")
-    return np.asarray(periods <= until)
+        moment = label.tz_localize(None) if isinstance(label, pd.Timestamp) else getattr(span, end)
+        return np.asarray(compare(starts, moment))
+    numbers = pd.api.types.is_integer_dtype(periods.dtype) and isinstance(label, int | np.integer)
+    texts = isinstance(label, str) and periods.inferred_type == "string"
+    if not (numbers or texts):
+        such = ", ".join(map(repr, periods[:1]))
+        raise InputError(f"{label!r} cannot be compared with the periods of X (such as {such}): convert it to their type.")
+    return np.asarray(compare(periods, label))
 
 
 @checked

@@ -15,14 +15,16 @@ from peerattn.exceptions import InputError
 from peerattn.panel.codes import canonical_codes
 from peerattn.panel.columns import ColumnChoice, check_known, is_number
 from peerattn.panel.frames import as_pandas
-from peerattn.panel.labels import panel_labels
+from peerattn.panel.labels import panel_labels, periods_before, within_or_before
+from peerattn.panel.time_order import in_time
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Panel:
     """A checked panel; made by :func:`as_panel` or :func:`read_panel`, accepted wherever a frame is.
 
-    Its arrays are sorted by period and firm, whatever order the rows came in; ``X`` and ``y`` keep the order they came in.
+    All its attributes have the rows in one order, that in which they came in, so that a mask made of one fits the others:
+    ``panel.X[panel.period < 2016]``. Estimators work on :meth:`arranged` rows.
 
     Attributes
     ----------
@@ -38,7 +40,7 @@ class Panel:
         Integers, timestamps, periods or text, whose order is that of time (see ``in_time``); one constant where undated.
     dated : bool
     order : ndarray (n,)
-        ``order[k]`` is the position, in what came in, of the panel's row k.
+        ``order[k]`` is the position, in what came in, of the panel's row k; only :meth:`arranged` changes it.
     index : Index (n,)
         Of the frame that came in.
     columns : tuple
@@ -88,29 +90,67 @@ class Panel:
 
     @cached_property
     def labels(self) -> pd.MultiIndex:
-        """Firm and period of each row, in the panel's order."""
+        """Firm and period of each row."""
         assert self.firm is not None
         return pd.MultiIndex.from_arrays([self.firm, self.period], names=["firm", "period"])
 
     @cached_property
     def X(self) -> pd.DataFrame:
-        """Characteristics and codes in the order they came in, indexed by (firm, period) where there are labels."""
+        """Characteristics and codes, indexed by (firm, period) where there are labels."""
         both = pd.concat([self.characteristics, self.codes], axis=1)
         both = both if tuple(both.columns) == self.columns else both[list(self.columns)]
-        labels = self.index[self.order] if self.firm is None else self.labels
-        if (self.order[1:] > self.order[:-1]).all():  # no copy of what may be larger than memory
-            return both.set_axis(labels)
-        back = np.argsort(self.order)
-        return both.iloc[back].set_axis(labels[back])
+        return both.set_axis(self.index[self.order] if self.firm is None else self.labels)
 
     @cached_property
     def y(self) -> pd.Series:
         """The outcome on the index of ``X``; NaN where unknown."""
         values = np.full(len(self), np.nan) if self.outcomes is None else self.outcomes
-        return pd.Series(values[np.argsort(self.order)], index=self.X.index, name=self.outcome)
+        return pd.Series(values, index=self.X.index, name=self.outcome)
+
+    def before(self, period: Any) -> Panel:
+        """Return the rows of earlier periods; outcomes that are not known by then (``known_at``) are NaN there.
+
+        Parameters
+        ----------
+        period : object
+            Of the type of the periods, or a date as text: ``"2012-06"`` means the beginning of that June.
+
+        Raises
+        ------
+        InputError
+            Where no period is earlier, or the two cannot be compared.
+
+        Examples
+        --------
+        >>> from peerattn import load_grunfeld
+        >>> panel = load_grunfeld()
+        >>> int(panel.before(1950).period.max()), int(panel.since(1950).period.min())
+        (1949, 1950)
+        """
+        earlier = self._some(periods_before(self.period, period), f"before {period!r}")
+        if earlier.known_at is None or earlier.outcomes is None:
+            return earlier
+        known = np.asarray(earlier.known_at.notna())  # what has no date is never known
+        if known.any():
+            dates = in_time(earlier.known_at[known].infer_objects(), "known_at", check=False)
+            known[known] = within_or_before(dates, period)
+        return replace(earlier, outcomes=np.where(known, earlier.outcomes, np.nan))
+
+    def since(self, period: Any) -> Panel:
+        """Return the rows of this period and later ones: all that :meth:`before` leaves out."""
+        return self._some(~periods_before(self.period, period), f"since {period!r}")
+
+    def _some(self, rows: np.ndarray, when: str) -> Panel:
+        if not self.dated:
+            raise InputError(f"the panel carries no period, so that no row is {when}: index it by firm and period.")
+        if not rows.any():
+            raise InputError(f"period: no row is {when}; the panel has {self.period.min()} to {self.period.max()}.")
+        return self.take(np.flatnonzero(rows))
 
     def cross_sections(self) -> Iterator[tuple[Any, slice]]:
-        """Yield each period's label and its rows, in order of time."""
+        """Yield each period's label and its rows, in order of time; of :meth:`arranged` rows."""
+        if not self.period.is_monotonic_increasing:
+            raise InputError("cross_sections: the rows are not in the order of time; call it on panel.sorted().")
         starts = np.flatnonzero(np.r_[True, self.period[1:] != self.period[:-1]]).tolist()
         for start, stop in zip(starts, [*starts[1:], len(self)], strict=True):
             yield self.period[start], slice(start, stop)
@@ -122,7 +162,7 @@ class Panel:
         return out
 
     def take(self, at: np.ndarray) -> Panel:
-        """Return some rows, in the panel's order; their order is then the one they came in."""
+        """Return some rows, as if no others had come in."""
         given = {name: getattr(self, name) for name in ("outcomes", "firm", "period", "known_at")}
         picked: dict[str, Any] = {name: x if x is None else x[at] for name, x in given.items()}
         rows = self.index[self.order] if self.firm is None else self.labels
@@ -137,12 +177,31 @@ class Panel:
             **picked,
         )
 
+    @cached_property
+    def _ranks(self) -> np.ndarray:
+        """Return the order of the rows by period, then firm."""
+        if self.firm is None:
+            return np.arange(len(self))
+        try:
+            firm = pd.factorize(self.firm, sort=True)[0]
+        except TypeError:  # labels of mixed types have no order of their own
+            firm = pd.factorize(self.firm.astype(str), sort=True)[0]
+        return np.lexsort((firm, pd.factorize(self.period, sort=True)[0]))
+
+    def arranged(self) -> Panel:
+        """Return the panel with its rows sorted by period and firm; :meth:`restore` puts values back as the rows came in."""
+        by = self._ranks
+        if (by[1:] > by[:-1]).all():  # no copy of what may be larger than memory
+            return self
+        return replace(self.take(by), order=self.order[by], index=self.index)
+
     def sorted(self) -> Panel:
         """Return the panel as if its rows had come in sorted by period and firm."""
+        arranged = self.arranged()
         names = list(self.index.names)
-        if (self.order[1:] > self.order[:-1]).all() and names == ["firm", "period"]:
+        if arranged is self and names == ["firm", "period"]:
             return self
-        return self.take(np.ones(len(self), dtype=bool))
+        return arranged.take(np.arange(len(self)))
 
     def align(self, values: Any, name: str) -> np.ndarray:
         """Return one number a row, in the panel's order.
@@ -263,7 +322,7 @@ def panel_digest(panel: Panel) -> str:
     columns = [*panel.X.index.to_frame(index=False).items(), *panel.X.items(), ("", panel.y)]
     if panel.known_at is not None:
         digest.update(b"|known_at")
-        dates = pd.Series(panel.known_at[np.argsort(panel.order)])
+        dates = pd.Series(panel.known_at)
         columns.append(("", dates.astype(float) if pd.api.types.is_numeric_dtype(dates.dtype) else dates))
     for _, values in columns:
         column = values.reset_index(drop=True)

@@ -91,7 +91,7 @@ def as_panel(
     >>> X = pd.DataFrame({"firm": ["B", "A"], "period": 2001, "size": [1.0, 2.0]})
     >>> panel = as_panel(X, [0.1, 0.2])
     >>> panel.firm.tolist(), panel.outcomes.tolist(), as_panel(panel) is panel
-    (['A', 'B'], [0.2, 0.1], True)
+    (['B', 'A'], [0.1, 0.2], True)
     """
     declared = list(dict.fromkeys([*codes, *([] if industry is None else [industry])]))
     frame = as_pandas(X)
@@ -128,7 +128,7 @@ def as_panel(
         panel = panel_of(X, choose, firm, period, undated=undated)
         panel = replace(panel, industry=industry, description=description, outcome=outcome or panel.outcome)
         if outcome is not None:
-            panel = replace(panel, outcomes=_outcome_of(frame, outcome)[panel.order])
+            panel = replace(panel, outcomes=_outcome_of(frame, outcome))
         for name in dates:
             check_known("known_at", [name], frame.columns)
             known_at = pd.Index(frame[name])
@@ -241,9 +241,10 @@ def panel_of(
     if not len(frame):
         raise InputError("X has no rows.")
     rows = pd.RangeIndex(len(frame))
-    order = np.arange(len(frame)) if labels is None else _canonical_order(labels)
-    numbers = {name: as_float(frame[name])[order] for name in choice.characteristics}
-    codes = {name: canonical_codes(frame[name]).array[order] for name in choice.codes}
+    if labels is not None:
+        _refuse_repeated(labels)
+    numbers = {name: as_float(frame[name]) for name in choice.characteristics}
+    codes = {name: canonical_codes(frame[name]).array for name in choice.codes}
     level_orders = {
         name: tuple(canonical_codes(pd.Series(dtype.categories, name=name)).dropna())
         for name, dtype in frame[list(choice.codes)].dtypes.items()
@@ -253,10 +254,10 @@ def panel_of(
         pd.DataFrame(numbers, index=rows, columns=list(numbers)),
         pd.DataFrame(codes, index=rows, columns=list(codes)),
         outcomes=None,
-        firm=None if labels is None else labels.firm[order],
-        period=pd.Index(np.zeros(len(frame), dtype=int)) if labels is None else labels.period[order],
+        firm=None if labels is None else labels.firm,
+        period=pd.Index(np.zeros(len(frame), dtype=int)) if labels is None else labels.period,
         dated=labels is not None and labels.dated,
-        order=order,
+        order=np.arange(len(frame)),
         index=frame.index,
         columns=tuple(frame.columns),
         names=(firm, period),
@@ -277,15 +278,9 @@ def _outcome_of(frame: pd.DataFrame, outcome: str) -> np.ndarray:
     return values
 
 
-def _canonical_order(labels: Labels) -> np.ndarray:
-    """Return the order of rows by period, then firm, in which each row's label must be its own."""
+def _refuse_repeated(labels: Labels) -> None:
     repeated = labels.pairs[labels.pairs.duplicated()]
     if len(repeated):
         listed = ", ".join(f"({f}, {p})" if labels.dated else str(f) for f, p in repeated.unique()[:3])
         duplicated = f"X has {len(repeated)} duplicated (firm, period) rows, such as {listed}"
         raise InputError(f"{duplicated}: keep one row for each firm and period.")
-    try:
-        firm_rank = pd.factorize(labels.firm, sort=True)[0]
-    except TypeError:  # labels of mixed types have no order of their own
-        firm_rank = pd.factorize(labels.firm.astype(str), sort=True)[0]
-    return np.lexsort((firm_rank, pd.factorize(labels.period, sort=True)[0]))

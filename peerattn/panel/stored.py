@@ -108,7 +108,7 @@ class StoredPanel:
         advice = "pass training_rows= to scan_panel, a sample of whole periods, or fewer characteristics"
         reckoned = f"{advice}; {per_row:,} bytes are reckoned for a row."
         check_memory(rows * per_row, f"fit on {rows:,} rows of {n} characteristics", reckoned)
-        return joined(list(self.read(at)))
+        return joined([panel.sorted() for panel in self.read(at)])
 
     @property
     def sampled(self) -> np.ndarray:
@@ -144,7 +144,7 @@ class StoredPanel:
             matrix = np.memmap(path, "float32" if small else "float64", "w+", shape=shape)
             panels = []
             start = 0
-            for panel in self:
+            for panel in (each.sorted() for each in self):
                 matrix[: len(names), start : start + len(panel)] = panel.characteristics[names].to_numpy().T
                 panels.append(replace(panel, characteristics=panel.characteristics[[]]))
                 start += len(panel)

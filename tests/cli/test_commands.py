@@ -54,6 +54,23 @@ def test_fit_learns_from_the_rows_until_the_period(saved):
     np.testing.assert_array_equal(got, expected)
 
 
+@pytest.mark.parametrize("order", [["firm", "year"], ["year", "firm"], ["roa_next"]])
+@pytest.mark.parametrize("model", ["firm_mean", "ridge"])
+def test_until_leaves_later_periods_out_whatever_the_order_of_the_file(model, order, tmp_path):
+    sample = pd.read_csv(SAMPLE)
+    late = sample["year"] > 2009
+    changed = sample.assign(roa_next=sample["roa_next"] + 100 * late, size=sample["size"] * np.where(late, -3, 1))
+    predicted = []
+    for name, frame in (("as it is", sample), ("changed", changed.sort_values(order, ascending=False))):
+        path = tmp_path / f"{name}.csv"
+        frame.to_csv(path, index=False)
+        fit = ["fit", path, *COLUMNS, "--model", model, "--until", "2009", "--out", tmp_path / "m.model", "--quiet"]
+        assert cli.run([str(each) for each in fit]) == 0
+        saved = load_model(tmp_path / "m.model")
+        predicted.append(saved.predict(saved.panel(SAMPLE)))
+    pd.testing.assert_series_equal(*predicted, check_exact=True)
+
+
 def test_predict_needs_no_outcome(capsys, saved, tmp_path):
     without = tmp_path / "new.csv"
     pd.read_csv(SAMPLE).drop(columns="roa_next").to_csv(without, index=False)

@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 from peerattn import WalkForward, compare
-from peerattn.evaluation.splits.periods import sorted_periods
 from peerattn.exceptions import InputError
 from peerattn.models import (
     CrossSectionalRidge,
@@ -19,6 +18,7 @@ from peerattn.models.cross_section import CrossSection, Rows
 from peerattn.models.learners.past_outcomes import History
 from peerattn.network import PeerNetwork
 from peerattn.panel import as_panel, scan_panel
+from peerattn.panel.knowledge import sorted_periods
 from peerattn.panel.time_order import check_comparable
 
 QUARTERS = [f"Q{quarter} {year}" for year in (2002, 2003) for quarter in (1, 2, 3, 4)]
@@ -47,13 +47,13 @@ def test_quarters_by_any_name_are_in_the_order_of_time(model, kind):
     expected = model.fit(X, y).predict(X)
     np.testing.assert_array_equal(model.fit(flat, y.to_numpy()).predict(flat), expected)
     one = flat[flat["period"] == "Q4 2002"]  # a single period is labelled as in the whole
-    assert as_panel(one).period.equals(as_panel(flat).period[36:48])
+    assert as_panel(one).period.equals(as_panel(flat).sorted().period[36:48])
 
 
 @pytest.mark.parametrize("kind", ["categories", "text"])
 def test_no_later_outcome_is_a_firms_past(kind):
     X, y = quarters()
-    panel = as_panel(labelled(X, kind), y.to_numpy())
+    panel = as_panel(labelled(X, kind), y.to_numpy()).sorted()
     sections = []
     for period, at in panel.cross_sections():
         n = at.stop - at.start
@@ -127,7 +127,7 @@ def test_stored_panels_are_in_the_order_of_time(kind, tmp_path):
     (tmp_path / "parts").mkdir()
     for number, (_, part) in enumerate(flat.groupby("period", observed=True, sort=False)):
         part.to_parquet(tmp_path / "parts" / f"{number}.parquet")
-    expected = as_panel(flat, outcome="y")
+    expected = as_panel(flat, outcome="y").sorted()
     for source in ("whole.parquet", "parts"):
         stored = scan_panel(tmp_path / source, outcome="y")
         assert list(map(str, stored.periods)) == [f"{y}Q{q}" for y in (2002, 2003) for q in (1, 2, 3, 4)]

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from scipy.stats import t as student
 
-from peerattn.evaluation.splits.periods import sorted_periods
 from peerattn.exceptions import InputError, checked
+from peerattn.panel.knowledge import sorted_periods
 
 #: With fewer periods no test over time is made, whatever the horizon: 0.4 T^{2/3} is below two.
 MIN_PERIODS = 12

@@ -1,7 +1,7 @@
 """A regressor with prediction intervals: any estimator, calibrated on later periods than it learned from."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from peerattn.exceptions import InputError, check_names
 from peerattn.models.panel_model import PanelModel
 from peerattn.panel import Panel, PanelEncoder, as_panel
+from peerattn.panel.knowledge import Knowledge
 
 _FIFTHS = 5
 
@@ -97,7 +98,7 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
         share = isinstance(self.level, int | float) and 0 < self.level < 1
         if not share:
             raise InputError(f"level must lie between 0 and 1, got {self.level!r}.")
-        panel = self._read(X, y)
+        panel = self._read(X, y).sorted()
         if panel.outcomes is None:
             raise InputError("y: pass outcomes, or a Panel that holds them.")
         self.residuals_ = self._calibrated(panel)
@@ -132,7 +133,7 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
         margins = self.margins_[observed]
         panel = self._read(X)
         predicted = pd.Series(np.asarray(self.predict(X, outcomes=outcomes)), panel.index)
-        groups = pd.Series(panel.restore(self._groups(panel).to_numpy()), panel.index)
+        groups = pd.Series(self._groups(panel).to_numpy(), panel.index)
         margin = groups.map(margins[1:].astype(float)).astype(float).fillna(margins.iloc[0])
         return pd.DataFrame(
             {"prediction": predicted, "lower": predicted - margin, "upper": predicted + margin}
@@ -150,11 +151,10 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
         wording = f"{wanted}; X has {len(known)} with outcomes, and {requested} are to calibrate. Lower the level."
         if requested < needed or len(known) < requested + self.horizon:
             raise InputError(f"level={self.level:g} needs {wording}")
-        periods = panel.period.unique()
+        knowledge = Knowledge.of(panel, self.horizon)
         parts = []
         for block in np.array_split(known[-requested:], min(self.n_refits, requested)):
-            at = int(np.flatnonzero(periods == block[0])[0])
-            model = self._fitted(panel.take(panel.period <= periods[max(at - self.horizon, 0)]))
+            model = self._fitted(self._known_by(block[0], panel, knowledge))
             call = panel.take(panel.period.isin(block))
             frame = call.labels.to_frame(index=False)
             frame = frame.assign(outcome=call.outcomes, group=self._groups(call).to_numpy())
@@ -164,6 +164,17 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
                 parts.append(frame.assign(prediction=np.asarray(predicted), observed=observed))
         return pd.concat(parts, ignore_index=True)
 
+    def _known_by(self, period: Any, panel: Panel, knowledge: Knowledge) -> Panel:
+        """Return the rows that a model for a period learns from; outcomes that are not known by then are NaN."""
+        rows = knowledge.row <= knowledge.place(period) - self.horizon
+        outcomes = np.where(knowledge.by(period), panel.outcomes, np.nan)  # type: ignore[arg-type]
+        if not np.isfinite(outcomes[rows]).any():
+            raise InputError(
+                f"no outcome is known by {period}, the first calibration period of a clone, at horizon {self.horizon}: "
+                "pass fewer calibration_periods, or earlier rows."
+            )
+        return replace(panel, outcomes=outcomes).take(rows)
+
     def _fitted(self, panel: Panel) -> Any:
         if isinstance(self.estimator, PanelModel):
             return clone(self.estimator).fit(panel)
@@ -172,6 +183,8 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
 
     def _requested(self, model: Any, panel: Panel, outcomes: Any) -> Any:
         observed = {} if outcomes is None else {"outcomes": outcomes}
+        if isinstance(model, PanelModel):  # which a Panel tells when outcomes are known
+            return model.predict(panel.with_outcomes(None), **observed)
         return model.predict(panel.X.rename_axis([self.firm, self.period]), **observed)
 
     def _groups(self, panel: Panel) -> pd.Series:

@@ -9,9 +9,9 @@ import pandas as pd
 
 from peerattn.evaluation.inference import forecast_tests as tests
 from peerattn.evaluation.measures.metrics import moments_within, scored_rows
-from peerattn.evaluation.splits.periods import sorted_periods
 from peerattn.exceptions import checked
 from peerattn.panel.effects import effect_labels, net_of
+from peerattn.panel.knowledge import sorted_periods
 from peerattn.render import Regression
 
 

@@ -11,7 +11,7 @@ from peerattn.evaluation.leak_audit import columns as marks
 from peerattn.evaluation.leak_audit.columns import FEWEST, Rows
 from peerattn.evaluation.leak_audit.subject import Subject, skill
 from peerattn.evaluation.running.inner_folds import random_rows
-from peerattn.evaluation.splits.periods import sorted_periods, too_late
+from peerattn.evaluation.splits.periods import too_late
 from peerattn.network import PeerNetwork
 from peerattn.network.inference.permutation import within
 from peerattn.panel.codes import are_whole, looks_like_code
@@ -91,8 +91,7 @@ def own_outcome(subject: Subject) -> Found:
 def future(subject: Subject) -> Found:
     """Values dated after the first tested period, and outcomes unknown at it, change no prediction for it."""
     ahead = int(getattr(subject.cv, "horizon", 1))
-    time = sorted_periods(subject.panel.period)
-    late = (too_late(fold, time, subject.known, ahead) for fold in subject.folds)
+    late = (too_late(fold, subject.knowledge, ahead) for fold in subject.folds)
     if why := next(filter(None, late), ""):
         return False, f"the split {why}"
     if why := _not_yet_known(subject, ahead):

@@ -14,10 +14,11 @@ from peerattn.evaluation.leak_audit.subject import Subject, quiet, seeded
 from peerattn.evaluation.running.entries import Entry, Task, entries_of
 from peerattn.evaluation.running.fitting import Folds, How
 from peerattn.evaluation.running.inputs import comparison_panel
-from peerattn.evaluation.splits.periods import first_known, sorted_periods
+from peerattn.evaluation.splits.folds import dated_panel
 from peerattn.evaluation.splits.walk_forward import WalkForward
 from peerattn.exceptions import InputError, checked
 from peerattn.panel import Panel, as_panel
+from peerattn.panel.knowledge import Knowledge
 from peerattn.render import Shown, Table, progress_bar
 from peerattn.training import one_thread
 
@@ -170,8 +171,9 @@ def audit_entry(
     entry: Entry, panel: Panel, cv: Any, task: str, n_placebo: int = 19, seed: int = 0, known_at: Any = None
 ) -> Audit:
     """Audit a model on a panel; ``known_at`` says when each outcome is known, by default as the panel does."""
+    panel = dated_panel(panel, cv)
     known_at = panel.known_at if known_at is None else known_at
-    known = None if known_at is None else first_known(known_at, sorted_periods(panel.period)[1])
+    known = None if known_at is None else Knowledge.of(replace(panel, known_at=known_at)).known
     entry = replace(entry, model=seeded(entry.model, seed))
     subject = Subject(entry, panel, WalkForward() if cv is None else cv, seed, known=known)
     first, offending = checks.columns(subject.rows)

@@ -14,9 +14,9 @@ from peerattn.evaluation.measures.metrics import moments_within
 from peerattn.evaluation.running.entries import Entry
 from peerattn.evaluation.running.inputs import FoldRows
 from peerattn.evaluation.splits.folds import split_panel
-from peerattn.evaluation.splits.periods import sorted_periods
 from peerattn.exceptions import PeerAttnWarning
 from peerattn.panel import Panel
+from peerattn.panel.knowledge import Knowledge
 
 MOST_PERIODS = 6  # tested in an audit
 
@@ -65,9 +65,15 @@ class Subject:
             return [(np.asarray(a), np.asarray(b)) for a, b in split_panel(self.cv, self.panel)]
 
     @cached_property
+    def knowledge(self) -> Knowledge:
+        """When each outcome is known."""
+        found = Knowledge.of(self.panel)
+        return found if self.known is None else replace(found, known=self.known)
+
+    @property
     def when(self) -> np.ndarray:
         """Period of each row, as a whole number in time order."""
-        return sorted_periods(self.panel.period)[0]
+        return self.knowledge.row
 
     @cached_property
     def rows(self) -> Rows:

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.evaluation.splits.periods import sorted_periods
 from peerattn.exceptions import InputError, checked
 from peerattn.panel import as_panel
+from peerattn.panel.knowledge import sorted_periods
 
 
 def scored_rows(*columns: Any) -> list[np.ndarray]:

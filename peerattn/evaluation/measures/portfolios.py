@@ -11,8 +11,8 @@ from peerattn.evaluation.compared import Compared
 from peerattn.evaluation.inference.forecast_tests import MeanTest, OfPeriods, mean_test
 from peerattn.evaluation.inference.regressions import quantile_groups
 from peerattn.evaluation.measures.factors import match_factors, periods_per_year
-from peerattn.evaluation.splits.periods import sorted_periods
 from peerattn.exceptions import InputError, check_at_least, checked
+from peerattn.panel.knowledge import sorted_periods
 
 Weighting = Literal["equal", "value"]
 

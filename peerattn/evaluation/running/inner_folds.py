@@ -11,9 +11,9 @@ from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingRegr
 from sklearn.linear_model import RidgeCV
 from sklearn.model_selection import check_cv
 
-from peerattn.evaluation.splits.periods import sorted_periods
 from peerattn.models.attention.base import AttentionModel
 from peerattn.models.panel_model import PanelModel
+from peerattn.panel.knowledge import sorted_periods
 
 #: scikit-learn: HistGradientBoostingRegressor(early_stopping="auto") stops early beyond.
 ROWS_STOPPED_EARLY = 10_000

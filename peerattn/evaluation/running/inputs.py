@@ -101,7 +101,7 @@ class FoldRows:
     def __init__(self, panel: Panel, train: np.ndarray, test: np.ndarray) -> None:
         when = panel.X.index.get_level_values(1)
         call = np.flatnonzero(when.isin(when[test].unique()))
-        if (train[1:] > train[:-1]).all() and (panel.order[1:] > panel.order[:-1]).all():
+        if (train[1:] > train[:-1]).all():
             plain = replace(panel, weights={}, known_at=None)
             self.train = plain.take(train)
             self.call = plain.take(call)

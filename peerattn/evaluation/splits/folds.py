@@ -5,13 +5,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from peerattn.evaluation.running.fitting import Folds
 from peerattn.evaluation.running.inputs import LABELS
-from peerattn.evaluation.splits.periods import first_known, sorted_periods, too_late
+from peerattn.evaluation.splits.periods import too_late
 from peerattn.evaluation.splits.walk_forward import NewFirms, ShortPanelWarning, WalkForward
 from peerattn.exceptions import InputError, warn_user
-from peerattn.panel import Panel
+from peerattn.panel import Panel, as_panel
+from peerattn.panel.knowledge import Knowledge, sorted_periods
 
 
 def checked_folds(cv: Any, panel: Panel) -> tuple[Folds, list[str]]:
@@ -30,33 +32,49 @@ def split_panel(cv: Any, panel: Panel) -> Iterator[tuple[np.ndarray, np.ndarray]
     wanted = "a splitter such as WalkForward(test_periods=12)"
     if not hasattr(cv, "split"):
         raise InputError(f"cv must be {wanted}, got {type(cv).__name__}.")
-    walk = cv.walk or WalkForward() if isinstance(cv, NewFirms) else cv
-    known_at = getattr(walk, "known_at", None)
-    if known_at is not None and getattr(getattr(known_at, "index", None), "nlevels", 1) != 2:
-        raise InputError(
-            f"cv: in a comparison known_at must be a Series indexed by {walk.firm!r} and {walk.period!r}. To name a "
-            "column, read the panel with read_panel(..., known_at=column), and leave known_at out here."
-        )
     if type(cv) in (WalkForward, NewFirms):
         return cv.split(panel)
     names = [getattr(cv, "firm", LABELS[0]), getattr(cv, "period", LABELS[1])]
     return cv.split(panel.X.rename_axis(names), panel.y.rename_axis(names))
 
 
+def dated_panel(panel: Panel, cv: Any) -> Panel:
+    """Return the panel with the dates of knowledge that a splitter has, so that whatever uses its outcomes respects them.
+
+    Raises
+    ------
+    InputError
+        Where they are not labelled by firm and period, or are not those of the panel.
+    """
+    walk: Any = cv.walk if isinstance(cv, NewFirms) else cv
+    known_at = getattr(walk, "known_at", None)
+    if known_at is None:
+        return panel
+    if not isinstance(known_at, pd.Series) or known_at.index.nlevels != 2:
+        raise InputError(
+            f"cv: in a comparison known_at must be a Series indexed by {walk.firm!r} and {walk.period!r}. To name a "
+            "column, read the panel with read_panel(..., known_at=column), and leave known_at out here."
+        )
+    dates = known_at.rename_axis(index={walk.firm: panel.names[0], walk.period: panel.names[1]})
+    dated = as_panel(panel, known_at=dates)
+    if panel.known_at is not None and not panel.known_at.equals(dated.known_at):
+        raise InputError("cv: the panel has other dates (known_at) than the splitter: leave known_at out of the splitter.")
+    return dated
+
+
 def _check_leaks(cv: Any, panel: Panel, folds: Folds) -> None:
     """Raise where a tested period or a later one is learned from, or nothing is."""
-    time = when, periods = sorted_periods(panel.period)
+    knowledge = Knowledge.of(panel)
     tested = np.concatenate([test for _, test in folds]) if folds else np.empty(0, dtype=int)
     twice = not len(tested) or len(np.unique(tested)) != len(tested)
     if twice:
         raise InputError("cv: expected some tested rows, and none that is tested twice; use WalkForward.")
-    known = None if panel.known_at is None else first_known(panel.known_at, periods)
     for train, test in folds:
-        why = too_late((train, test), time, known, int(getattr(cv, "horizon", 1)))
+        why = too_late((train, test), knowledge, int(getattr(cv, "horizon", 1)))
         after = "a panel is tested on periods after those learned from. Use WalkForward."
         if why:
             raise InputError(f"cv: {type(cv).__name__} {why}; {after}")
-        few = f"in the rows that a model for {periods[when[test].min()]} may learn from; test fewer periods."
+        few = f"in the rows that a model for {knowledge.periods[knowledge.row[test].min()]} may learn from; test fewer periods."
         if panel.y.iloc[train].notna().sum() < 2:
             raise InputError(f"cv: fewer than two outcomes are known {few}")
 

@@ -10,9 +10,9 @@ import pandas as pd
 from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import check_random_state
 
-from peerattn.evaluation.splits.periods import first_known, sorted_periods
 from peerattn.exceptions import InputError, PeerAttnWarning, check_at_least, checked, warn_user
 from peerattn.panel import Panel, as_panel
+from peerattn.panel.knowledge import Knowledge
 
 
 class ShortPanelWarning(PeerAttnWarning):
@@ -158,14 +158,12 @@ class WalkForward(BaseCrossValidator):
         if unlike:
             raise InputError(f"{wording} window={self.window!r}, train_periods={self.train_periods!r}.")
         panel = labelled(self, X, y, self.known_at)
-        ranks, periods = sorted_periods(panel.period)
-        rows = np.ones(len(ranks), dtype=bool) if panel.outcomes is None else ~np.isnan(panel.outcomes)
-        tested = self._tested(np.unique(ranks[rows]), periods)
-        since = ranks if panel.known_at is None else first_known(panel.known_at, periods)
-        back = np.argsort(panel.order)
+        knowledge = Knowledge.of(panel, self.horizon)
+        rows = np.ones(len(panel), dtype=bool) if panel.outcomes is None else ~np.isnan(panel.outcomes)
+        tested = self._tested(np.unique(knowledge.row[rows]), knowledge.periods)
         every = self.refit_every
         blocks = (tested[start : start + every] for start in range(0, len(tested), every))
-        return [self._fold(ranks[back], since[back], periods, block) for block in blocks]
+        return [self._fold(knowledge, block) for block in blocks]
 
     def _tested(self, known: np.ndarray, periods: pd.Index) -> np.ndarray:
         """Return the tested periods as positions into ``periods``."""
@@ -191,11 +189,13 @@ class WalkForward(BaseCrossValidator):
         warn_user(ShortPanelWarning(short))
         return possible[-third:]
 
-    def _fold(self, when: np.ndarray, known: np.ndarray, periods: pd.Index, tested: np.ndarray) -> Fold:
+    def _fold(self, knowledge: Knowledge, tested: np.ndarray) -> Fold:
+        periods = knowledge.periods
         last = tested[0] - self.horizon
         first = 0 if self.train_periods is None else max(0, last - self.train_periods + 1)
-        train = np.flatnonzero((when >= first) & (when <= last) & (known <= tested[0]))
-        return Fold(train, np.flatnonzero(np.isin(when, tested)), periods[first : last + 1], periods[tested])
+        train = np.flatnonzero((knowledge.row >= first) & knowledge.by(periods[tested[0]]))
+        test = np.flatnonzero(np.isin(knowledge.row, tested))
+        return Fold(train, test, periods[first : last + 1], periods[tested])
 
 
 def labelled(splitter: Any, X: Any, y: Any = None, known_at: Any = None) -> Panel:
@@ -276,7 +276,7 @@ class NewFirms(BaseCrossValidator):
         check_at_least(2, n_splits=self.n_splits)
         panel = labelled(self._walk, X)
         assert panel.firm is not None
-        firms = panel.firm[np.argsort(panel.order)]
+        firms = panel.firm
         distinct = firms.unique().sort_values()
         many = f"n_splits={self.n_splits} is more than the {len(distinct)} firms of X"
         if len(distinct) < self.n_splits:

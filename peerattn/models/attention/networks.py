@@ -107,6 +107,10 @@ class AttentionNetworks(AttentionRows):
     def _signed(self) -> bool:
         return bool({COVARIANCE, RIDGE} & self.stack_.fitted.keys())
 
+    @property
+    def _weights_read_past(self) -> bool:
+        return any(getattr(part, "reads_past", False) for part in self.stack_.fitted.values())
+
     def _derivative(self, prepared: CrossSection, part: str | None = None) -> Callable[[slice], np.ndarray]:
         """Return what gives the derivative of predictions by the peers' outcomes: of the whole prediction, or of one part."""
         return self.stack_.summed(prepared, lambda name, prepared: self.stack_.fitted[name].derivative(prepared), part)

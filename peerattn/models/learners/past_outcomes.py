@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.models.cross_section import CrossSection, check_same_kind
+from peerattn.models.cross_section import CrossSection, Rows, check_same_kind
 from peerattn.models.learners.bounds import CLIP
 from peerattn.panel.time_order import check_comparable
 
@@ -37,36 +37,42 @@ class History:
     @classmethod
     def of(cls, sections: Iterable[CrossSection], purge: int = 0) -> History:
         """Return the known outcomes of dated cross-sections: of the peers, and of focal firms that are not among them."""
-        known = [
-            pd.Series(rows.y[there], rows.label[there], name=section.period)
-            for section in sections
-            for rows in (section.focal, section.peers)
-            # of several classes there is no one number to remember
-            if section.period is not None and rows.y is not None and rows.y.ndim == 1
-            for there in [np.isfinite(rows.y)]
-            if there.any()
-        ]
-        if not known:
-            return cls(pd.DataFrame(np.zeros((0, 0))), purge)
-        firm, firms = pd.factorize(known[0].index.append([each.index for each in known[1:]]), sort=True)
-        period, periods = pd.factorize(pd.Index([each.name for each in known]), sort=True)
-        raw = np.full((len(firms), len(periods)), np.nan)
-        raw[firm, period.repeat([len(each) for each in known])] = np.concatenate(known)
-        return cls(pd.DataFrame(raw, firms, periods), purge)
+        return cls(_table(sections, lambda rows: rows.y), purge)
 
     def informed(self, prepared: Sequence[CrossSection]) -> list[CrossSection]:
-        """Return cross-sections with what is known of the firms' past: this history, and the outcomes that they show."""
+        """Return cross-sections with what is known of the firms' past: this history, and the outcomes that they show.
+
+        ``prepared`` are those of a call, in order of time: where its outcomes have dates, each gets what is known by its period.
+        """
         self._check_label_kinds(prepared)
-        later = History.of([section.unknown() for section in prepared]).table
+        observed = [section.unknown() for section in prepared]
+        later = _table(observed, lambda rows: rows.y)
         new = later.loc[:, ~later.columns.isin(self.table.columns)]
         past = self if new.empty else replace(self, table=_in_order(self.table, new))
-        return [replace(section, past=past) for section in prepared]
+        dates = _table(observed, lambda rows: rows.known_from).reindex_like(new)
+        if dates.isna().all(axis=None):
+            return [replace(section, past=past) for section in prepared]
+        informed = []
+        for place, section in enumerate(prepared):
+            unknown = dates.gt(place)
+            if section.period is None or not unknown.loc[:, new.columns < section.period].any(axis=None):
+                informed.append(replace(section, past=past))
+                continue
+            known = replace(self, table=_in_order(self.table, new.mask(unknown).dropna(axis=1, how="all")))
+            informed.append(replace(section, past=known))
+        return informed
 
     def _check_label_kinds(self, sections: Sequence[CrossSection]) -> None:
         """Raise where firms or periods are of another type than these: no firm would be known by its past."""
         dated = [section for section in sections if section.period is not None]
         check_comparable(pd.Index([section.period for section in dated]), self.table.columns)
         check_same_kind(self.table.index, *(section.focal.label for section in dated))
+
+    def last_before(self, period: Any) -> Any:
+        """Return the last period before this one of which an outcome is known; None without one."""
+        known = self.table.columns[self.table.notna().any()]
+        earlier = known[: known.searchsorted(period)]
+        return earlier[-1] if len(earlier) else None
 
     def since(self, period: Any) -> History:
         """Return what periods after this one may still read: it, and those of the window before it."""
@@ -131,6 +137,27 @@ class History:
         moments, axes = np.linalg.eigh(everyone.T @ everyone)
         strength = np.log((moments / max(moments.sum() / window, 1e-12)).clip(1e-3))
         return _of_length_one(self.before(period, firms, n)) @ axes, strength
+
+
+def _table(sections: Iterable[CrossSection], values: Callable[[Rows], np.ndarray | None]) -> pd.DataFrame:
+    """Return finite numbers of the rows of dated cross-sections by firm and period: of peers, and of firms not among them."""
+    found = []
+    for section in sections:
+        for rows in (section.focal, section.peers):
+            numbers = values(rows)
+            # of several classes there is no one number to remember
+            if section.period is None or numbers is None or numbers.ndim != 1:
+                continue
+            there = np.isfinite(numbers)
+            if there.any():
+                found.append(pd.Series(numbers[there], rows.label[there], name=section.period))
+    if not found:
+        return pd.DataFrame(np.zeros((0, 0)))
+    firm, firms = pd.factorize(found[0].index.append([each.index for each in found[1:]]), sort=True)
+    period, periods = pd.factorize(pd.Index([each.name for each in found]), sort=True)
+    raw = np.full((len(firms), len(periods)), np.nan)
+    raw[firm, period.repeat([len(each) for each in found])] = np.concatenate(found)
+    return pd.DataFrame(raw, firms, periods)
 
 
 def _in_order(earlier: pd.DataFrame, later: pd.DataFrame) -> pd.DataFrame:

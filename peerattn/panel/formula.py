@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from peerattn.exceptions import InputError, check_names, checked, extra
 from peerattn.panel.frames import read_frame, readable
+from peerattn.panel.labels import panel_labels
 from peerattn.panel.panel import Panel
 from peerattn.panel.reading import read_panel
+from peerattn.panel.row_by_row import Read, columns_read
+
+# a dot that stands alone, outside of numbers and names
+_ALL = re.compile(r"(?<![\w.)`])\.(?![\w.(])")
 
 
 @checked
@@ -22,8 +29,9 @@ def from_formula(
     ----------
     formula : str
         Outcome ~ characteristics | codes. Characteristics may be functions and interactions, as formulaic writes them:
-        ``log(assets)``, ``size:lev``, ``poly(size, 2)``. Code columns follow the bar; the names of firm and period may
-        be among them, and are labels in any case. ``roa_next ~ .`` takes every column that :func:`read_panel` would.
+        ``log(assets)``, ``size:lev``, ``{size > 3}``. Code columns follow the bar; the names of firm and period may
+        be among them, and are labels in any case. ``roa_next ~ .`` takes every column that :func:`read_panel` would, without
+        those that the outcome is computed from.
     frame : DataFrame or path
         One row for each firm and period.
     firm, period : str
@@ -39,12 +47,17 @@ def from_formula(
     Raises
     ------
     InputError
-        For a formula without ``~``, or a column that does not exist.
+        For a formula without ``~``, a column that does not exist, a term that depends on other rows, or a column of the
+        outcome among the characteristics.
 
     Notes
     -----
-    A term whose columns are missing in a row is missing there; no row is dropped, for every firm is a peer. Transformations
-    that are fitted (``scale(size)``) would see test rows and are refused.
+    A term whose columns are missing in a row is missing there; no row is dropped, for every firm is a peer. A term is computed
+    from its own row: arithmetic, comparisons, ``log``, ``exp``, ``abs``, numpy's functions of each number (``np.sqrt``),
+    ``np.where``, ``clip``. What depends on other rows (``scale(size)``, ``bs(size)``, ``size - size.mean()``, ranks) would learn
+    from tested rows, and raises an error. ``lag(size)`` and ``lag(size, 2)`` are the firm's own values one and two periods
+    earlier, by the periods of the panel; missing where the firm has no such row. The outcome is an expression, as in R:
+    ``log(price) - log(lag(price))`` is a difference.
 
     Examples
     --------
@@ -53,35 +66,79 @@ def from_formula(
     >>> panel.outcome, list(panel.characteristics), list(panel.codes)
     ('roa', ['log(assets)'], ['sic'])
     """
-    model_matrix = extra("formulaic", "regressions", "from_formula").model_matrix
     left, tilde, right = formula.partition("~")
     terms, _, after = right.partition("|")
-    whole = tilde and left.strip() and terms.strip()
-    if not whole:
+    outcome = left.strip()
+    if not (tilde and outcome and terms.strip()) or "~" in right:
         raise InputError(f"formula: expected 'outcome ~ characteristics | codes', got {formula!r}.")
     frame = read_frame(frame)
-    frame = frame.reset_index() if frame.index.names != [None] else frame
+    frame = frame if frame.index.names == [None] else frame.reset_index()
     codes = [name for name in map(str.strip, after.split("+")) if name and name not in (firm, period)]
     for argument, names in {"firm": [firm], "period": [period], "formula": codes}.items():
         check_names(argument, "column", names, frame.columns)
-    for fitted in ("scale(", "center(", "poly(", "bs(", "cs("):
-        learns = f"formula: {fitted}...) learns from all rows, tested ones, too; put it in a Pipeline."
-        if fitted in formula:
-            raise InputError(learns)
+    options |= {"firm": firm, "period": period, "codes": codes}
+    if outcome in frame:
+        y = frame[outcome]
+        of_outcome = {Read(outcome, lagged=False)}
+    else:  # an expression, not a sum of terms: a - b is a difference
+        table, of_outcome = _columns("{" + outcome.strip("{}") + "}", frame, firm, period)
+        y = table.iloc[:, 0]
+    sources = sorted({column for column, lagged in of_outcome if not lagged})
 
-    def columns_of(side: str) -> pd.DataFrame:
-        with readable(f"formula: {side!r} cannot be read"):
-            return pd.DataFrame(model_matrix(f"{side} - 1", frame, na_action="ignore", output="pandas"))
+    # every other column, by the rule of read_panel
+    others = frame.drop(columns=sources).assign(**{outcome: y})
+    if terms.strip() == ".":
+        return read_panel(others, outcome=outcome, **options)
+    if _ALL.search(terms):
+        chosen = read_panel(others, outcome=outcome, **options).choice.characteristics
+        every = "(" + " + ".join(f"`{name}`" for name in chosen) + ")"
+        terms = _ALL.sub(lambda _: every, terms)
 
-    outcome = left.strip()
-    y = columns_of(outcome)
-    if y.shape[1] != 1:
-        raise InputError(f"formula: {outcome!r} makes {y.shape[1]} columns; the outcome is one.")
-    table = frame
-    used = None
-    if terms.strip() != ".":
-        x = columns_of(terms.strip())
-        used = list(x.columns)
-        table = pd.concat([frame[[firm, period, *codes]], x.drop(columns=outcome, errors="ignore")], axis=1)
-    options |= {"firm": firm, "period": period, "codes": codes, "characteristics": used}
-    return read_panel(table.assign(**{outcome: y.iloc[:, 0]}), outcome=outcome, **options)
+    x, read = _columns(terms.strip(), frame, firm, period)
+    for name in sources:
+        if Read(name, lagged=False) in read:
+            raise InputError(
+                f"formula: the outcome {outcome!r} is computed from {name!r}, which is among the characteristics, too. Write "
+                f"lag({name}) for its earlier values, or leave it out."
+            )
+        if Read(name, lagged=True) in read and options.get("known_at") is not None:
+            raise InputError(
+                f"formula: lag() of {name!r}, of the outcome, may not be known yet by the dates of known_at. Leave it out: "
+                "models of own history use past outcomes from when they are known."
+            )
+    labels = dict.fromkeys([firm, period, *codes, options.get("industry"), options.get("known_at")])
+    held = frame[[name for name in labels if name in frame]]
+    for name in x.columns.intersection(held.columns):
+        raise InputError(f"formula: {name!r} is a label, a code or a date; leave it out of the characteristics.")
+    table = pd.concat([held, x], axis=1).assign(**{outcome: y})
+    return read_panel(table, outcome=outcome, characteristics=list(x), **options)
+
+
+def _columns(terms: str, frame: pd.DataFrame, firm: str, period: str) -> tuple[pd.DataFrame, set[Read]]:
+    """Return the columns of terms, and what they read; raise where one is not computed row by row."""
+    formulaic = extra("formulaic", "regressions", "from_formula")
+
+    def lag(values: pd.Series, k: int = 1) -> pd.Series:
+        """Return the firm's value k periods earlier."""
+        if not isinstance(k, int) or k < 1:
+            raise InputError(f"formula: lag() takes a whole number of periods of at least 1, got {k!r}.")
+        labels = panel_labels(frame, firm, period)
+        when = pd.factorize(labels.period, sort=True)[0]
+        earlier = pd.Series(np.asarray(values), index=[labels.firm, when + k])
+        return pd.Series(earlier.reindex(pd.MultiIndex.from_arrays([labels.firm, when])).array, frame.index)
+
+    read: set[Read] = set()
+    with readable(f"formula: {terms!r} cannot be read"):
+        parsed = formulaic.Formula(f"{terms} - 1")
+        for factor in {factor for term in parsed for factor in term.factors}:
+            if factor.eval_method.value == "lookup":
+                read.add(Read(factor.expr, lagged=False))
+            elif factor.eval_method.value == "python":
+                read |= columns_read(factor.expr)
+        names = [name for name, _ in read]
+        check_names("formula", "column", names, frame.columns)
+        found = parsed.get_model_matrix(frame, na_action="ignore", output="pandas", context={"lag": lag})
+        for name, (kind, _) in found.model_spec.encoder_state.items():
+            if kind.value == "categorical":
+                raise InputError(f"formula: {name!r} is no number. A code follows the bar: | {name}.")
+    return pd.DataFrame(found), read

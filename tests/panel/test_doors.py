@@ -1,4 +1,4 @@
-"""Frames of other tools come in as they are; files of Stata, SAS and SPSS; formulas."""
+"""Frames of other tools come in as they are; files of Stata, SAS and SPSS."""
 
 import sys
 
@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from peerattn.exceptions import InputError, MissingExtraError
-from peerattn.panel import as_panel, from_formula, read_panel
+from peerattn.panel import as_panel, read_panel
 
 FRAME = pd.DataFrame(
     {
@@ -71,21 +71,3 @@ def test_without_pyreadstat_the_extra_is_named(tmp_path, monkeypatch):
     with pytest.raises(MissingExtraError) as refused:
         read_panel(path, outcome="roa")
     assert "peerattn[stata]" in str(refused.value)
-
-
-def test_a_formula_makes_the_panel():
-    panel = from_formula("roa ~ log(assets) + assets:log(assets) | sic + period", FRAME)
-    expected = np.log(FRAME["assets"]).to_numpy()
-    np.testing.assert_allclose(panel.X["log(assets)"], expected)
-    np.testing.assert_allclose(panel.X["assets:log(assets)"], FRAME["assets"] * expected)
-    assert list(panel.codes) == ["sic"] and panel.y.isna().sum() == 1 and len(panel) == 4
-    assert list(from_formula("roa ~ .", FRAME).characteristics) == ["assets"]
-    np.testing.assert_allclose(from_formula("log(roa) ~ assets", FRAME).y, np.log(FRAME["roa"]))
-
-
-@pytest.mark.parametrize("formula, word", [("roa", "~"), ("roa ~ size", "size"), ("roa ~ assets | naics", "naics"),
-                                           ("roa ~ scale(assets)", "scale")])  # fmt: skip
-def test_formulas_that_cannot_be_read(formula, word):
-    with pytest.raises(InputError) as refused:
-        from_formula(formula, FRAME)
-    assert "formula" in str(refused.value) and word in str(refused.value)

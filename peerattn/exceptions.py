@@ -162,6 +162,21 @@ def check_share(most: float = 1, **numbers: Any) -> None:
         expect(0 < number <= most, name, f"a share above 0 and at most {most}", repr(number))
 
 
+def check_seed(random_state: Any) -> None:
+    """Raise an InputError for what seeds no generator of numpy: a negative number, a fraction, text.
+
+    >>> check_seed(-1)
+    Traceback (most recent call last):
+    peerattn.exceptions.InputError: random_state: expected a whole number from 0 to 4294967295, a RandomState or None, got -1.
+    """
+    whole = isinstance(random_state, Integral) and not _is_truth(random_state)
+    if random_state is None or hasattr(random_state, "randint") or (whole and 0 <= int(random_state) < 2**32):
+        return
+    raise InputError(
+        f"random_state: expected a whole number from 0 to {2**32 - 1}, a RandomState or None, got {random_state!r}."
+    )
+
+
 def check_one_of(**choices: tuple[Any, Sequence[Any]]) -> None:
     """Raise an InputError that names the first of these arguments whose value is none of its options.
 
@@ -258,6 +273,9 @@ def checked(door: Door) -> Door:
             return door(*args, **options)
         except InputError:
             raise
+        except UnicodeEncodeError as error:  # half of a pair of surrogates, in a label, a name or a path
+            text = f"{error.object[:60]!a} is no valid Unicode: replace or drop such characters"
+            raise InputError(f"{door.__qualname__}: the text {text}.") from error
         except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, OSError) as error:
             if isinstance(error, TypeError) and unknown and "unexpected keyword" in str(error):
                 raise UnknownArgument(f"{door.__qualname__}: {error}.") from error

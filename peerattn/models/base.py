@@ -44,6 +44,8 @@ from peerattn.panel.stored import is_stored
 from peerattn.render import show_label
 
 MOST_COPIES = 1e9  # of a row
+_CELLS = 3_000_000  # of a chunk of a network's weights, and the arrays of that size that computing it takes
+_ARRAYS = 12
 Encoded = tuple[np.ndarray, np.ndarray]  # characteristics (n, p) and codes (n, c)
 NetworkMaker = Callable[[Iterator[CrossSection]], PeerNetwork]
 
@@ -358,11 +360,14 @@ class PeerModel(PanelModel):
             if top_k is None:
                 what = f"the network of {len(section.focal):,} firms"
                 remedy = "keep the strongest peers only, top_k= (attention), or pass fewer firms."
-                check_memory(8.0 * len(section.focal) * len(labels), what, remedy)
+                # the weights, what checks them (a bit for each), and what it takes to compute a chunk of rows
+                needed = 10.0 * len(section.focal) * len(labels) + 8.0 * _ARRAYS * _CELLS
+                check_memory(needed, what, remedy)
             found = None if fast is None else fast(section)
             if found is None:
                 of_rows = weights(section)
-                found = stacked((of_rows(rows) @ group for rows in section.chunks()), top_k)
+                blocks = (of_rows(rows) @ group for rows in section.chunks(_CELLS))
+                found = stacked(blocks, len(section.focal), top_k)
             else:
                 found = found @ group
             matrices[section.period] = (section.focal.label, labels, found)

@@ -12,7 +12,7 @@ import pandas as pd
 from scipy import sparse
 
 from peerattn.exceptions import InputError
-from peerattn.network.cross_section import strongest
+from peerattn.network.cross_section import frozen, strongest
 
 NOBODY = -1  # an identity that equals no other: the row may attend to every row
 
@@ -183,10 +183,22 @@ class CrossSection:
             yield slice(start, min(start + step, len(self.focal)))
 
 
-def stacked(blocks: Iterable[Any], top_k: int | None = None) -> Any:
-    """Return blocks of rows of weights as one matrix; with ``top_k`` each row's strongest only."""
-    kept = [block if top_k is None else strongest(block, top_k) for block in blocks]
-    return sparse.vstack(kept) if sparse.issparse(kept[0]) else np.concatenate(kept)
+def stacked(blocks: Iterable[Any], n_rows: int, top_k: int | None = None) -> Any:
+    """Return blocks of rows of weights as one matrix, read-only; with ``top_k`` each row's strongest only.
+
+    Of dense blocks one at a time is held beside the whole.
+    """
+    whole: np.ndarray | None = None
+    parts, start = [], 0
+    for block in blocks:
+        if top_k is not None or sparse.issparse(block):
+            parts.append(block if top_k is None else strongest(block, top_k))
+            continue
+        if whole is None:
+            whole = np.empty((n_rows, block.shape[1]), dtype=block.dtype)
+        whole[start : start + len(block)] = block
+        start += len(block)
+    return frozen(sparse.vstack(parts) if whole is None else whole)
 
 
 def adding_up(group: np.ndarray, n_groups: int) -> sparse.csr_array:

@@ -82,9 +82,12 @@ class OwnCharacteristicsRegressor(PanelForecaster):
         """Learn slopes and effects by least squares."""
         raw = np.column_stack([X, y])
         both, _ = net_of(groups, raw)
-        gone = np.linalg.norm(both, axis=0) <= 1e-9 * np.linalg.norm(raw, axis=0)
-        slopes = LinearRegression(fit_intercept=False)
-        slopes.fit(np.where(gone[:-1], 0.0, both[:, :-1]), both[:, -1])
+        size = np.linalg.norm(both, axis=0)
+        gone = size <= 1e-9 * np.linalg.norm(raw, axis=0)
+        # in units of what is left of each column, since least squares drops small singular values
+        unit = np.where(gone, np.inf, size)[:-1]
+        slopes = LinearRegression(fit_intercept=False).fit(both[:, :-1] / unit, both[:, -1])
+        slopes.coef_ /= unit
         self.model_ = make_pipeline(StandardScaler(with_mean=False, with_std=False).fit(X), slopes)
         slopes.intercept_, self.effects_ = estimated_effects(y - X @ slopes.coef_, groups)
 
@@ -110,8 +113,9 @@ class OwnCharacteristicsRegressor(PanelForecaster):
 class ElasticNetRegressor(OwnCharacteristicsRegressor):
     """Elastic net on the firm's own characteristics, standardised, its penalty chosen on later periods than those learned from.
 
-    ``min_b ½n⁻¹ Σ (y_i − a − x_i'b)² + λ (r ‖b‖₁ + ½ (1 − r) ‖b‖₂²)``, λ and r in {.1, .5, .9} by ``ElasticNetCV`` with forward
-    folds: the periods are cut into six blocks, and each block but the first validates what all earlier ones teach.
+    ``min_b ½n⁻¹ Σ (y_i − a − x_i'b)² + λ (r ‖b‖₁ + ½ (1 − r) ‖b‖₂²)``, y in standard deviations, λ and r in {.1, .5, .9} by
+    ``ElasticNetCV`` with forward folds: the periods are cut into six blocks, and each block but the first validates what all
+    earlier ones teach.
 
     Parameters
     ----------
@@ -143,6 +147,13 @@ class ElasticNetRegressor(OwnCharacteristicsRegressor):
         self.random_state = random_state
         self.firm = firm
         self.period = period
+
+    def _learn(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
+        # absolute and squared slopes weigh one against the other the same in every unit of the outcome
+        unit = float(y.std()) or 1.0
+        super()._learn(panel, known, y / unit)
+        self.model_[-1].coef_ *= unit
+        self.model_[-1].intercept_ *= unit
 
     def _estimator(self, panel: Panel, known: np.ndarray) -> ElasticNetCV:
         folds = forward_folds(panel.period[known]) if panel.dated else []

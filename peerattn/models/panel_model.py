@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
-from peerattn.exceptions import InputError, UnknownArgument, check_kinds, did_you_mean
+from peerattn.exceptions import InputError, UnknownArgument, check_kinds, check_seed, did_you_mean
 from peerattn.models.by_period import periods_of, stored_call, training_panel, warn_once, write_frame, written
 from peerattn.models.learned import rows_of, warn_of_shared_periods
 from peerattn.panel.gate import check_panel
@@ -104,6 +104,7 @@ class PanelModel(Saved, BaseEstimator):
     ) -> Panel:
         if fitting:
             self._check_kinds()
+            check_seed(getattr(self, "random_state", None))
             if joined() and not self._shares_periods:
                 raise InputError(
                     f"{type(self).__name__}: several processes fit attention models only. Fit it outside data_parallel()."

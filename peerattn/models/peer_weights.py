@@ -128,7 +128,7 @@ def peer_weights(
     for when in pd.unique(periods) if periods is not None else [None]:
         at = np.arange(len(X)) if periods is None else np.flatnonzero(periods == when)
         blocks = (block_of(at[start : start + step]) for start in range(0, len(at), step))
-        matrices[when] = (firms[at], peers, stacked(blocks, top_k))
+        matrices[when] = (firms[at], peers, stacked(blocks, len(at), top_k))
     signed = any(W.min() < -1e-15 for _, _, W in matrices.values())
     whole = top_k is None and not signed
     name = type(_last(model)).__name__

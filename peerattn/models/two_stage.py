@@ -151,7 +151,12 @@ def two_stage(
     W = table[:, [-2]]
     target = table[:, -1]
     degrees = len(y) - len(used) - absorbed
+    if len(y) < 2:
+        raise InputError(f"y: estimates need at least two known outcomes, got {len(y)}.")
     groups = np.zeros((len(y), 0), dtype=int) if clusters is None else integers(clusters).to_numpy()
+    for name, one in zip([] if clusters is None else clusters, groups.T, strict=True):
+        if not one.any():
+            raise InputError(f"cluster: all rows are of one {name}; standard errors need several clusters. Pass cluster=None.")
     counts = {} if clusters is None else dict(zip(map(str, clusters), (groups.max(axis=0) + 1).tolist()))
     config: dict[str, Any] = {"cov_type": "robust", "debiased": degrees > 0}
     if counts:

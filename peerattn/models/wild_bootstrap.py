@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, check_seed
 from peerattn.panel.effects import net_of
 
 WEBB = np.sqrt([0.5, 1.0, 1.5])  # six points, ± each
@@ -72,6 +72,7 @@ def wild_cluster_p(
     """
     if n_draws < 1:
         raise InputError(f"n_bootstrap must be at least 1, got {n_draws!r}.")
+    check_seed(random_state)
     root = np.ones(len(y)) if weight is None else np.sqrt(weight)
     R = np.column_stack([X, Z]) * root[:, None]
     label, cluster = np.unique(cluster, return_inverse=True)

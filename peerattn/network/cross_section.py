@@ -205,7 +205,7 @@ def frozen(weights: Any) -> Weights:
 
 
 def checked_weights(weights: Any, shape: tuple[int, int], where: str) -> Weights:
-    """Return an own, read-only copy of ``weights`` as float array (csr when given sparse).
+    """Return ``weights`` as a read-only float array (csr when given sparse): a copy, unless they are read-only already.
 
     Raises
     ------
@@ -215,14 +215,18 @@ def checked_weights(weights: Any, shape: tuple[int, int], where: str) -> Weights
     try:
         given = weights if sparse.issparse(weights) else np.asarray(weights, order="C")
         dtype = np.float32 if given.dtype in (np.float32, np.float16) else np.float64
-        make: Any = sparse.csr_array if sparse.issparse(given) else np.array
-        kept = make(given, dtype=dtype, copy=True)
+        if isinstance(given, np.ndarray) and given.flags.owndata and not given.flags.writeable:
+            kept: Any = np.asarray(given, dtype=dtype)  # nobody changes it: no second array of n² numbers
+        elif isinstance(given, np.ndarray):
+            kept = np.array(given, dtype=dtype)
+        else:
+            kept = sparse.csr_array(given, dtype=dtype, copy=True)
     except (TypeError, ValueError) as error:
         kind = type(weights).__name__
         raise InputError(f"weights{where}: expected a matrix of numbers, got {kind}.") from error
     expect(kept.shape == shape, f"weights{where}", f"shape {shape} (firms, peers)", kept.shape)
     values = kept.data if sparse.issparse(kept) else kept
-    if count := int((~np.isfinite(values)).sum()):
+    if count := values.size - int(np.isfinite(values).sum()):
         raise InputError(f"weights{where}: {count} weights are NaN or infinite; an absent weight is 0.")
     return frozen(kept)
 

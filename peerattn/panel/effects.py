@@ -13,6 +13,7 @@ from scipy.sparse.linalg import lsqr
 from peerattn.exceptions import InputError, did_you_mean, extra
 
 BY = "×"  # between the parts of an effect, "sic×period"; "^", as in fixest, is read alike
+ROUNDS = 100_000  # in which two effects are absorbed, or an error tells that they are not
 
 
 def effect_parts(effects: str | Sequence[str] | None) -> dict[str, tuple[str, ...]]:
@@ -106,8 +107,27 @@ def net_of(
         return table, 0
     pyhdfe = extra("pyhdfe", "regressions", "Absorbing effects")
     nested = None if clusters is None else integers(clusters).to_numpy()
-    absorb = pyhdfe.create(integers(groups).to_numpy(), cluster_ids=nested, drop_singletons=False)
-    return absorb.residualize(table, None if weight is None else weight[:, None]), int(absorb.degrees)
+    numbers = integers(groups).to_numpy()
+    # an effect of one group is a constant, which each other effect contains
+    several = numbers.max(axis=0, initial=0) > 0
+    numbers = numbers[:, several] if several.any() else numbers[:, :1]
+    options = {"iteration_limit": ROUNDS} if numbers.shape[1] > 1 else {}
+    absorb = pyhdfe.create(numbers, cluster_ids=nested, drop_singletons=False, options=options)
+    weights = None if weight is None else weight[:, None]
+    # its tolerance is absolute: columns go in without their mean and in units of their spread, and with several effects
+    # once more in units of what is left, so that a part that the effects explain nearly whole is as exact
+    net = table - np.average(table, axis=0, weights=weight)
+    for _ in range(min(numbers.shape[1], 2)):
+        unit = np.sqrt(np.mean(net**2, axis=0))
+        unit[unit == 0] = 1.0
+        try:
+            net = absorb.residualize(net / unit, weights) * unit
+        except RuntimeError as error:
+            raise InputError(
+                f"effects: {', '.join(map(str, groups))} are not absorbed after {ROUNDS:,} rounds, for hardly any group of one "
+                "has rows in several of another. Leave one out, or choose coarser ones."
+            ) from error
+    return net, int(absorb.degrees)
 
 
 def estimated_effects(

@@ -111,7 +111,7 @@ def from_formula(
     for name in x.columns.intersection(held.columns):
         raise InputError(f"formula: {name!r} is a label, a code or a date; leave it out of the characteristics.")
     table = pd.concat([held, x], axis=1).assign(**{outcome: y})
-    return read_panel(table, outcome=outcome, characteristics=list(x), **options)
+    return read_panel(table, outcome=outcome, characteristics=x.columns.tolist(), **options)
 
 
 def _columns(terms: str, frame: pd.DataFrame, firm: str, period: str) -> tuple[pd.DataFrame, set[Read]]:
@@ -123,6 +123,7 @@ def _columns(terms: str, frame: pd.DataFrame, firm: str, period: str) -> tuple[p
         if not isinstance(k, int) or k < 1:
             raise InputError(f"formula: lag() takes a whole number of periods of at least 1, got {k!r}.")
         labels = panel_labels(frame, firm, period)
+        assert labels is not None  # both columns are there
         when = pd.factorize(labels.period, sort=True)[0]
         earlier = pd.Series(np.asarray(values), index=[labels.firm, when + k])
         return pd.Series(earlier.reindex(pd.MultiIndex.from_arrays([labels.firm, when])).array, frame.index)

@@ -319,6 +319,8 @@ def panel_digest(panel: Panel) -> str:
     from any file, with rows in any order.
     """
     digest = hashlib.sha256(f"{panel.outcome}|{list(panel.X.columns)}".encode())
+    if panel.level_orders:  # kernels and trees read the order of an ordered category
+        digest.update(f"|{sorted(panel.level_orders.items())}".encode())
     columns = [*panel.X.index.to_frame(index=False).items(), *panel.X.items(), ("", panel.y)]
     if panel.known_at is not None:
         digest.update(b"|known_at")

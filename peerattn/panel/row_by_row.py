@@ -69,24 +69,26 @@ def _walk(node: ast.expr, lagged: bool) -> Iterator[tuple[str, bool]]:
         case ast.Call(func=ast.Name(id="lag"), args=[inner, *_]):
             yield from _walk(inner, True)
         case ast.Call() if _of_one_row(node):
-            inside = [node.func.value] if _is_method(node.func) else []
-            for each in (*inside, *node.args, *(option.value for option in node.keywords)):
+            for each in (*_column_of(node.func), *node.args, *(option.value for option in node.keywords)):
                 yield from _walk(each, lagged)
         case ast.BinOp(op=ast.MatMult()):
             raise _error(node)
         case _ if isinstance(node, _OPERATIONS):
-            for each in ast.iter_child_nodes(node):
-                if isinstance(each, ast.expr):
-                    yield from _walk(each, lagged)
+            for child in ast.iter_child_nodes(node):
+                if isinstance(child, ast.expr):
+                    yield from _walk(child, lagged)
         case _:
             raise _error(node)
 
 
-def _is_method(function: ast.expr) -> bool:
-    """Whether a function is a method of a column, not one of numpy."""
-    return isinstance(function, ast.Attribute) and not (
-        isinstance(function.value, ast.Name) and function.value.id == "np"
-    )
+def _column_of(function: ast.expr) -> list[ast.expr]:
+    """Return the column whose method a function is; none for numpy's functions, which are no methods."""
+    match function:
+        case ast.Attribute(value=ast.Name(id="np")):
+            return []
+        case ast.Attribute(value=column):
+            return [column]
+    return []
 
 
 def _of_one_row(call: ast.Call) -> bool:

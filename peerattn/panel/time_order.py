@@ -17,7 +17,9 @@ def plain(labels: pd.Index) -> pd.Index:
     if isinstance(labels.dtype, pd.StringDtype) or labels.inferred_type == "string":
         return labels.astype("str")
     if isinstance(labels.dtype, pd.ArrowDtype) or pd.api.types.is_integer_dtype(labels.dtype):
-        return pd.Index(labels.to_numpy(), name=labels.name).infer_objects()
+        found = pd.Index(labels.to_numpy(), name=labels.name).infer_objects()
+        small = pd.api.types.is_integer_dtype(found.dtype) and found.dtype.itemsize < 8
+        return found.astype("int64") if small else found  # of one width, so that tables of any call merge
     return labels
 
 

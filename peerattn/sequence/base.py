@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, check_random_state, column
 from torch import Generator, Tensor
 
 from peerattn import nn
-from peerattn.exceptions import InputError, expect
+from peerattn.exceptions import InputError, check_seed, expect
 from peerattn.nn.recording import recorded_weights
 from peerattn.sequence.attention_map import AttentionMap, stacked
 from peerattn.store.objects import Saved
@@ -309,6 +309,7 @@ def gain_in_blocks(without: np.ndarray, losses: np.ndarray, n_blocks: int) -> tu
 
 def seeded(random_state: Any) -> Generator:
     """Return the generator of a seed."""
+    check_seed(random_state)
     return Generator().manual_seed(int(check_random_state(random_state).randint(2**31)))
 
 

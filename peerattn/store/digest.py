@@ -1,114 +1,115 @@
-"""What a model is made of, as one digest: its settings, and the source of the code it runs."""
+"""What a result is made from, as one digest: options and data by their content, code as a whole."""
 
 from __future__ import annotations
 
 import functools
 import hashlib
-import inspect
 import os
 import sys
 import sysconfig
-from collections.abc import Iterator
-from importlib.metadata import version
+from collections.abc import Iterable
+from importlib.metadata import PackageNotFoundError, distribution, packages_distributions, version
 from pathlib import Path
-from types import CodeType, FunctionType, ModuleType
+from types import FunctionType
 from typing import Any
 
 from joblib.hashing import NumpyHasher
 
 _PACKAGE = Path(__file__).resolve().parents[1]
+#: Packages that figures depend on, by the name that is imported; some come with extras only.
+_COMPUTE = {
+    "torch": "torch", "sklearn": "scikit-learn", "numpy": "numpy", "pandas": "pandas", "scipy": "scipy",
+    "linearmodels": "linearmodels", "pyhdfe": "pyhdfe",
+}  # fmt: skip
 
 
 def hash_of(value: Any) -> str:
-    """Return a digest of an object's content, and of the source of every class and function in it.
+    """Return a digest of an object's content, and of the code of every class and function in it.
 
-    Source is that of the class or function, of the classes it inherits from, and of the functions, classes, modules and plain
-    values of its module that it refers to, and so on. Installed packages go by their version instead.
+    The code of the user is all files of modules that are loaded and belong to no installed package, as a whole: a constant may
+    reach a model in too many ways (a default argument, a container, a decorator) to follow each. Installed packages count by
+    the list of their files.
 
     Raises
     ------
     Exception
-        For what cannot be hashed: a lambda, a class inside a function, an open file.
+        For what cannot be hashed: a lambda, a class inside a function, an open file, a class that no file holds (of a notebook).
     """
     return str(_Hasher("sha1").hash(value))
 
 
 class _Hasher(NumpyHasher):
-    """joblib's digest of pickled content, which is never loaded, with the source of each class."""
+    """joblib's digest of pickled content, which is never loaded, with the code of each class and function."""
 
     def save_global(self, obj: Any, name: Any = None, **rest: Any) -> None:
         super().save_global(obj, name, **rest)
-        self._hash.update("\n".join(_sources(obj, set())).encode())
+        for found in getattr(obj, "__mro__", (obj,)):  # a class with those that it inherits from
+            self._hash.update(_code_behind(found.__module__ or "builtins").encode())
 
     dispatch = NumpyHasher.dispatch | {type: save_global, FunctionType: save_global}
 
 
-def _sources(found: Any, prepared: set[int]) -> Iterator[str]:
-    """Yield the source of a class, function or module and of what it refers to, each once."""
-    named = getattr(found, "__module__", "")
-    module = found if isinstance(found, ModuleType) else sys.modules.get(named)
-    if id(found) in prepared or module is None:
-        return
-    prepared.add(id(found))
-    if _is_installed(module):
-        top = module.__name__.partition(".")[0]
-        yield f"{top} {getattr(sys.modules.get(top), '__version__', '')}"
-        return
-    codes = [function.__code__ for function in _functions(found)]
-    for code in codes:  # those inside follow
-        codes += [inner for inner in code.co_consts if isinstance(inner, CodeType)]
-    try:
-        yield inspect.getsource(found)
-    except (OSError, TypeError):  # a class of a notebook, a function made at run time
-        for code in codes:
-            plain = [constant for constant in code.co_consts if not isinstance(constant, CodeType)]
-            yield f"{code.co_code.hex()} {code.co_names} {plain}"
-    for base in getattr(found, "__bases__", ()):
-        yield from _sources(base, prepared)
-    used = {name for code in codes for name in code.co_names}
-    closed = {k: v for f in _functions(found) for k, v in inspect.getclosurevars(f).nonlocals.items()}
-    known = {k: v for f in _functions(found) for k, v in f.__globals__.items() if k in used} | closed
-    for name in sorted(known):
-        value = known[name]
-        if isinstance(value, type | FunctionType | ModuleType):
-            yield from _sources(value, prepared)
-        elif isinstance(value, bool | int | float | str | bytes | tuple | None):
-            yield f"{name}={value!r}"
-
-
-def _functions(found: Any) -> Iterator[FunctionType]:
-    """Yield a function, or the functions of a class: methods, properties and static methods, what wraps them taken off."""
-    for value in vars(found).values() if isinstance(found, type) else [found]:
-        value = getattr(value, "fget", None) or getattr(value, "__func__", None) or value
-        value = inspect.unwrap(value) if callable(value) else value
-        if isinstance(value, FunctionType):
-            yield value
+def _code_behind(module: str) -> str:
+    """Return a digest of the code behind a module: of its package where that is installed, of all the user's own where not."""
+    top = module.partition(".")[0]
+    file = getattr(sys.modules.get(module), "__file__", None)
+    if top in (*_COMPUTE, _PACKAGE.name) or (file is None and top in sys.builtin_module_names):
+        return ""  # see :func:`code_version`
+    if file is None or not Path(file).is_file():  # of a notebook, or read from standard input
+        raise TypeError(f"no file holds the code of {module!r}, so that a change of it would not be noticed")
+    return _own_code() if _is_own(file) else _installed_package(top)
 
 
 @functools.cache
-def _installed() -> tuple[str, ...]:
-    paths = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
-    return (*(os.path.realpath(path) + os.sep for path in paths), f"{_PACKAGE}{os.sep}")
+def _is_own(file: str) -> bool:
+    """Whether a file belongs neither to Python nor to an installed package nor to this one."""
+    return not any(Path(os.path.realpath(file)).is_relative_to(folder) for folder in (_PACKAGE, *_installed_folders()))
 
 
-def _is_installed(module: ModuleType) -> bool:
-    """Whether a module belongs to Python, an installed package or to this one."""
-    file = getattr(module, "__file__", None)
-    if file is None:
-        return module.__name__ != "__main__"
-    return os.path.realpath(file).startswith(_installed())
+@functools.cache
+def _installed_folders() -> tuple[Path, ...]:
+    paths = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    return tuple(Path(os.path.realpath(path)) for path in paths)
+
+
+@functools.cache
+def _installed_package(top: str) -> str:
+    """Return the versions of the distributions that bring a package, and the digests of their files that they list."""
+    names = sorted(set(packages_distributions().get(top, [])))
+    listed = [str(distribution(name).read_text("RECORD")) for name in names]
+    return _digest([f"{name} {version(name)}".encode() for name in names], [text.encode() for text in listed])
+
+
+def _own_code() -> str:
+    """Return a digest of the files of all loaded modules that belong to no installed package."""
+    files = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
+    own = sorted(file for file in files if file and _is_own(file))
+    return _digest(file.encode() + Path(file).read_bytes() for file in own if Path(file).is_file())
 
 
 @functools.cache
 def package_digest() -> str:
     """Return the SHA-256 of this package's own source."""
-    digest = hashlib.sha256()
-    for path in sorted(_PACKAGE.rglob("*.py")):
-        digest.update(str(path.relative_to(_PACKAGE)).encode() + path.read_bytes())
-    return digest.hexdigest()
+    files = sorted(_PACKAGE.rglob("*.py"))
+    return _digest(str(file.relative_to(_PACKAGE)).encode() + file.read_bytes() for file in files)
 
 
+@functools.cache
 def code_version() -> str:
     """Return what figures depend on besides data and options: this package's source, and the versions of its dependencies."""
-    versions = [version(name) for name in ("torch", "scikit-learn", "numpy", "pandas")]
-    return "|".join([package_digest(), *versions])
+    found = [package_digest()]
+    for name in _COMPUTE.values():
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:  # one that only an extra brings
+            continue
+    return "|".join(found)
+
+
+def _digest(*parts: Iterable[bytes]) -> str:
+    """Return the SHA-256 of some contents, each by its own, so that no two sequences have one digest by chance of length."""
+    digest = hashlib.sha256()
+    for part in parts:
+        for content in part:
+            digest.update(hashlib.sha256(content).digest())
+    return digest.hexdigest()

@@ -12,14 +12,16 @@ from sklearn.linear_model import ElasticNet, ElasticNetCV, Lasso, LassoCV, Linea
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeRegressor, ExtraTreeRegressor
 
 from peerattn.exceptions import InputError
 
 _LINEAR = (ElasticNet, ElasticNetCV, Lasso, LassoCV, LinearRegression, Ridge, RidgeCV)
 _OTHERS = (DummyRegressor, HistGradientBoostingRegressor, KNeighborsRegressor, Pipeline, StandardScaler)
 _FORESTS = (ExtraTreesRegressor, RandomForestRegressor)
+_TREE = (DecisionTreeRegressor, ExtraTreeRegressor)  # alone, or what a forest is made of
 #: By name. Their methods are scikit-learn's own; a file gives them numbers.
-KNOWN: dict[str, Any] = {kind.__name__: kind for kind in (*_LINEAR, *_OTHERS, *_FORESTS)}
+KNOWN: dict[str, Any] = {kind.__name__: kind for kind in (*_LINEAR, *_OTHERS, *_FORESTS, *_TREE)}
 _OUTSIDE = "path: the trees of the file point outside themselves."
 _TREES = "HistGradientBoostingRegressor"
 _OF_NODES = "left_child right_child feature threshold missing_go_to_left".split()
@@ -35,7 +37,9 @@ def state_of(estimator: Any) -> dict[str, Any]:
         For gradient boosting with categories or a loss other than the squared error.
     """
     held = {name: value for name, value in vars(estimator).items() if name not in ("_tree", "memory")}
-    if type(estimator) in _FORESTS and "estimators_" in held:
+    if type(estimator) in _TREE and "tree_" in held:
+        held["estimators_"] = [estimator]
+    if type(estimator) in (*_FORESTS, *_TREE) and "estimators_" in held:
         return estimator.get_params() | _state_of_forest(held)
     if type(estimator).__name__ != _TREES or "_predictors" not in held:
         return held
@@ -132,7 +136,7 @@ def _state_of_forest(held: dict[str, Any]) -> dict[str, Any]:
 def _plant_forest(
     estimator: Any, sizes: np.ndarray, nodes: dict[str, np.ndarray], values: np.ndarray
 ) -> None:
-    """Give a forest its trees; what they were learned from (impurities, numbers of rows) is not stored."""
+    """Give a forest, or a tree alone, its nodes; what they were learned from (impurities, numbers of rows) is not stored."""
     from sklearn.tree._tree import NODE_DTYPE, Tree
 
     p = estimator.n_features_in_
@@ -145,17 +149,20 @@ def _plant_forest(
     if values.shape != (len(table), n_outputs, 1):
         raise InputError(_OUTSIDE)
     vars(estimator).update(vars(type(estimator)()) | vars(estimator))  # and what is no parameter
-    estimator.estimators_ = []
+    alone = type(estimator) in _TREE
+    planted = []
     for at in np.split(np.arange(len(table)), np.cumsum(sizes)[:-1]):
         tree = Tree(p, np.ones(n_outputs, dtype=np.intp), n_outputs)
         tree.__setstate__(
             {"max_depth": len(at), "node_count": len(at), "nodes": table[at], "values": values[at]}
         )
-        one = clone(estimator.estimator)
+        one = estimator if alone else clone(estimator.estimator)
         one.tree_ = tree
         one.n_features_in_ = p
         one.n_outputs_ = n_outputs
-        estimator.estimators_.append(one)
+        planted.append(one)
+    if not alone:
+        estimator.estimators_ = planted
 
 
 def _check_nodes(

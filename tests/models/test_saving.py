@@ -7,7 +7,8 @@ from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.tree import DecisionTreeRegressor
+from sklearn.svm import SVR
+from sklearn.tree import DecisionTreeRegressor, ExtraTreeRegressor
 
 from peerattn import (
     CrossSectionalRidge,
@@ -133,6 +134,20 @@ def test_forests(panel, kind, tmp_path):
     assert repr(again) == repr(model)
 
 
+@pytest.mark.parametrize("inside", [lambda forest: forest, lambda forest: make_pipeline(StandardScaler(), forest)])
+@pytest.mark.parametrize("kind", [ExtraTreesRegressor, RandomForestRegressor, DecisionTreeRegressor, ExtraTreeRegressor])
+def test_models_with_trees_inside(panel, kind, inside, tmp_path):
+    X = panel.X.select_dtypes("number").fillna(0.0)
+    for model in (
+        OwnCharacteristicsRegressor(estimator=inside(kind(random_state=0))),
+        PeerAttentionRegressor(own=inside(kind(random_state=0)), n_heads=0, random_state=0),
+    ):
+        model.fit(X, panel.y).save(tmp_path / "a.model")
+        np.testing.assert_array_equal(load(tmp_path / "a.model").predict(X), model.predict(X))
+    save_estimator(kind(max_depth=3), tmp_path / "b.model")
+    assert repr(load(tmp_path / "b.model")) == repr(kind(max_depth=3))
+
+
 @pytest.mark.parametrize(
     "harm",
     [
@@ -152,10 +167,8 @@ def test_a_forest_that_points_outside_itself_is_refused(harm):
 
 
 def test_an_estimator_that_is_not_in_the_list_is_refused(panel, tmp_path):
-    model = OwnCharacteristicsRegressor(DecisionTreeRegressor()).fit(panel.X, panel.y)
-    with pytest.raises(
-        InputError, match="estimator is a DecisionTreeRegressor, which cannot be stored without pickle"
-    ):
+    model = OwnCharacteristicsRegressor(SVR()).fit(panel.X, panel.y)
+    with pytest.raises(InputError, match="estimator is a SVR, which cannot be stored without pickle"):
         model.save(tmp_path / "a.model")
     assert not (tmp_path / "a.model").exists()
 

@@ -190,3 +190,33 @@ def test_effects_of_three_kinds_come_back():
     np.testing.assert_allclose(
         y - mean - known_effects(effects, groups), net_of(groups, y[:, None])[0][:, 0], atol=1e-8
     )
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1.0, 1e9])
+@pytest.mark.parametrize("level", [0.0, 1e6])
+def test_two_effects_converge_in_every_unit_and_at_every_level(unit, level):
+    rng = np.random.default_rng(0)
+    kept = rng.random(240) < 0.7
+    groups = pd.DataFrame({"firm": np.repeat(range(20), 12), "period": np.tile(range(12), 20)})[kept]
+    x = rng.normal(size=(240, 2))[kept] + np.outer(groups["firm"], [1.0, -2.0]) + np.outer(groups["period"], [3.0, 1.0])
+    dummies = pd.get_dummies(groups.astype(str)).to_numpy(dtype=float)
+    right = x - dummies @ np.linalg.lstsq(dummies, x, rcond=None)[0]
+    found, degrees = net_of(groups, (x + level) * unit)
+    np.testing.assert_allclose(found / unit, right, atol=1e-8 * (1 + level / 1e2))
+    assert degrees == 31
+
+
+@pytest.mark.parametrize("names", [["period"], ["firm", "period"], ["period", "firm"], ["period", "same"]])
+def test_effects_of_one_group(names):
+    groups = pd.DataFrame({"firm": [1, 1, 2, 2, 3], "period": 2001, "same": "a"})[names]
+    table = np.array([[1.0], [3.0], [5.0], [9.0], [4.0]])
+    right = [-1, 1, -2, 2, 0] if "firm" in names else table.ravel() - table.mean()
+    np.testing.assert_allclose(net_of(groups, table)[0].ravel(), right, atol=1e-12)
+
+
+def test_effects_that_do_not_converge_are_an_error(monkeypatch):
+    monkeypatch.setattr("peerattn.panel.effects.ROUNDS", 2)
+    rng = np.random.default_rng(0)
+    groups = pd.DataFrame({"firm": rng.integers(0, 20, 60), "period": rng.integers(0, 20, 60)})
+    with pytest.raises(InputError, match="effects: firm, period are not absorbed"):
+        net_of(groups, rng.normal(size=(60, 1)))

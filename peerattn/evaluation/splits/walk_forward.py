@@ -10,7 +10,7 @@ import pandas as pd
 from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import check_random_state
 
-from peerattn.exceptions import InputError, PeerAttnWarning, check_at_least, checked, warn_user
+from peerattn.exceptions import InputError, PeerAttnWarning, check_at_least, check_seed, checked, warn_user
 from peerattn.panel import Panel, as_panel
 from peerattn.panel.knowledge import Knowledge
 
@@ -281,6 +281,7 @@ class NewFirms(BaseCrossValidator):
         many = f"n_splits={self.n_splits} is more than the {len(distinct)} firms of X"
         if len(distinct) < self.n_splits:
             raise InputError(f"NewFirms: {many}; use fewer groups.")
+        check_seed(self.random_state)
         dealt = check_random_state(self.random_state).permutation(len(distinct)) % self.n_splits
         group = dealt[distinct.get_indexer(firms)]
         for fold in self._walk.folds(X, y):

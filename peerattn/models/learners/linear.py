@@ -90,7 +90,7 @@ def fit_best_line(sections: Sequence[CrossSection]) -> Lines | None:
 
 
 def _convex(z: np.ndarray, y: np.ndarray, weight: np.ndarray, loss: Loss, n_outputs: int) -> np.ndarray:
-    """Return the coefficients of least loss, (p, K), with a ridge of 1e-6 a row."""
+    """Return the coefficients of least loss, (p, K), with a ridge of 1e-6 a row; y is in standard deviations, or classes."""
     shape = (z.shape[1], n_outputs)
     total = float(weight.sum())
     light = np.full(shape, 1e-6)

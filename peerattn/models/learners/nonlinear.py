@@ -87,7 +87,7 @@ def _spread(Z: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
     """Return the standard deviation of each column; infinite where that is rounding alone."""
     center = np.average(Z, axis=0, weights=weight)
     spread = np.sqrt(np.average((Z - center) ** 2, axis=0, weights=weight))
-    return np.where(spread > 1e-9 * (1 + np.abs(center)), spread, np.inf)
+    return np.where(spread > 1e-9 * np.abs(Z).max(axis=0, initial=0), spread, np.inf)
 
 
 def ridge(Z: np.ndarray, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
@@ -139,7 +139,7 @@ class Estimated:
 
     It reads codes as one column a level; or, with ``places``, as numbers: for each code the place of every level in the order of
     its mean outcome in training (Fisher 1958), in which a tree finds the best split of a code's levels; NaN where it is unknown.
-    ``beside``: a line that it adds to, as it was fitted to what that leaves.
+    ``beside``: a line that it adds to, as it was fitted to what that leaves. ``unit``: what its predictions are multiplied by.
     """
 
     estimator: Any
@@ -147,6 +147,7 @@ class Estimated:
     n_outputs: int
     places: tuple[np.ndarray, ...] | None = None
     accompanying: Lines | None = None
+    unit: float = 1.0
 
     def inputs(self, rows: Rows, more: np.ndarray | None = None) -> np.ndarray:
         """Return the columns that the estimator reads of these rows, and further ones."""
@@ -166,7 +167,8 @@ class Estimated:
             return np.zeros((0, self.n_outputs))
         if not is_classifier(self.estimator):
             line = 0.0 if self.accompanying is None else self.accompanying.predict(rows)
-            return line + np.asarray(self.estimator.predict(inputs), dtype=float).reshape(len(inputs), -1)
+            found = np.asarray(self.estimator.predict(inputs), dtype=float).reshape(len(inputs), -1)
+            return line + self.unit * found
         probability = np.zeros((len(inputs), max(self.n_outputs, 2)))  # a fold may lack a class
         probability[:, self.estimator.classes_.astype(int)] = self.estimator.predict_proba(inputs)
         log = np.log(np.clip(probability, 1e-6, None))
@@ -208,7 +210,12 @@ def fit_estimator(
     estimator = clone(given)
     y = rows.y if accompanying is None else rows.y - accompanying.predict(rows)[:, 0]
     places = tuple(_places(rows.codes[:, c], y, n) for c, n in enumerate(levels) if by_place)
-    found = Estimated(estimator, levels, training.problem.n_outputs, places if by_place else None, accompanying)
+    unit = 1.0
+    if by_place and not is_classifier(estimator):
+        # trees stop where the variance of a node is below a constant, and sum in single precision
+        unit = float(y.std()) or 1.0
+        y = y / unit
+    found = Estimated(estimator, levels, training.problem.n_outputs, places if by_place else None, accompanying, unit)
     weighted = rows.loss_weight is not None
     if weighted and not has_fit_parameter(estimator, "sample_weight"):
         raise InputError(

@@ -152,29 +152,9 @@ def check_at_least(least: int, **numbers: Any) -> None:
 
 
 def check_share(most: float = 1, **numbers: Any) -> None:
-    """Raise an InputError that names the first of these numbers that is not above 0 and at most ``most``.
-
-    >>> check_share(hidden=0)
-    Traceback (most recent call last):
-    peerattn.exceptions.InputError: hidden: expected a share above 0 and at most 1, got 0.
-    """
+    """Raise an InputError that names the first of these numbers that is not above 0 and at most ``most``."""
     for name, number in numbers.items():
         expect(0 < number <= most, name, f"a share above 0 and at most {most}", repr(number))
-
-
-def check_seed(random_state: Any) -> None:
-    """Raise an InputError for what seeds no generator of numpy: a negative number, a fraction, text.
-
-    >>> check_seed(-1)
-    Traceback (most recent call last):
-    peerattn.exceptions.InputError: random_state: expected a whole number from 0 to 4294967295, a RandomState or None, got -1.
-    """
-    whole = isinstance(random_state, Integral) and not _is_truth(random_state)
-    if random_state is None or hasattr(random_state, "randint") or (whole and 0 <= int(random_state) < 2**32):
-        return
-    raise InputError(
-        f"random_state: expected a whole number from 0 to {2**32 - 1}, a RandomState or None, got {random_state!r}."
-    )
 
 
 def check_one_of(**choices: tuple[Any, Sequence[Any]]) -> None:
@@ -274,8 +254,7 @@ def checked(door: Door) -> Door:
         except InputError:
             raise
         except UnicodeEncodeError as error:  # half of a pair of surrogates, in a label, a name or a path
-            text = f"{error.object[:60]!a} is no valid Unicode: replace or drop such characters"
-            raise InputError(f"{door.__qualname__}: the text {text}.") from error
+            raise InputError(f"text that is no valid Unicode, {error.object[:60]!a}: replace or drop it.") from error
         except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, OSError) as error:
             if isinstance(error, TypeError) and unknown and "unexpected keyword" in str(error):
                 raise UnknownArgument(f"{door.__qualname__}: {error}.") from error

@@ -15,13 +15,14 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
-from peerattn.exceptions import InputError, UnknownArgument, check_kinds, check_seed, did_you_mean
+from peerattn.exceptions import InputError, UnknownArgument, check_kinds, did_you_mean
 from peerattn.models.by_period import periods_of, stored_call, training_panel, warn_once, write_frame, written
 from peerattn.models.learned import rows_of, warn_of_shared_periods
 from peerattn.panel.gate import check_panel
 from peerattn.panel.panel import Panel
 from peerattn.panel.stored import is_stored
 from peerattn.processes import joined
+from peerattn.seeds import check_seed
 from peerattn.store.objects import Saved
 
 SHOWN = 20  # rows of a table in a summary

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, check_seed
+from peerattn.exceptions import InputError
 from peerattn.panel.effects import net_of
+from peerattn.seeds import check_seed
 
 WEBB = np.sqrt([0.5, 1.0, 1.5])  # six points, ± each
 FEW = 12  # with fewer clusters two signs make too few distinct draws

@@ -17,8 +17,9 @@ from sklearn.utils.validation import check_is_fitted, check_random_state, column
 from torch import Generator, Tensor
 
 from peerattn import nn
-from peerattn.exceptions import InputError, check_seed, expect
+from peerattn.exceptions import InputError, expect
 from peerattn.nn.recording import recorded_weights
+from peerattn.seeds import check_seed
 from peerattn.sequence.attention_map import AttentionMap, stacked
 from peerattn.store.objects import Saved
 from peerattn.training import train

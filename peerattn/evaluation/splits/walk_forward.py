@@ -10,9 +10,10 @@ import pandas as pd
 from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import check_random_state
 
-from peerattn.exceptions import InputError, PeerAttnWarning, check_at_least, check_seed, checked, warn_user
+from peerattn.exceptions import InputError, PeerAttnWarning, check_at_least, checked, warn_user
 from peerattn.panel import Panel, as_panel
 from peerattn.panel.knowledge import Knowledge
+from peerattn.seeds import check_seed
 
 
 class ShortPanelWarning(PeerAttnWarning):

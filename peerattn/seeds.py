@@ -1,0 +1,23 @@
+"""Seeds: what ``random_state`` may be."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any
+
+from peerattn.exceptions import InputError
+
+
+def check_seed(random_state: Any) -> None:
+    """Raise an InputError for what seeds no generator of numpy: a negative number, a fraction, text.
+
+    >>> check_seed(-1)
+    Traceback (most recent call last):
+    peerattn.exceptions.InputError: random_state: expected a whole number from 0 to 4294967295, a RandomState or None, got -1.
+    """
+    whole = isinstance(random_state, Integral) and not isinstance(random_state, bool)
+    if random_state is None or hasattr(random_state, "randint") or (whole and 0 <= int(random_state) < 2**32):
+        return
+    raise InputError(
+        f"random_state: expected a whole number from 0 to {2**32 - 1}, a RandomState or None, got {random_state!r}."
+    )

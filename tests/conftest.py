@@ -37,6 +37,12 @@ def _usual() -> dict[str, object]:
     }
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip tests of a GPU where there is none; torch is imported only for them."""
+    if "gpu" in item.keywords and not import_module("torch").cuda.is_available():
+        pytest.skip("needs a CUDA GPU")
+
+
 @contextmanager
 def _set(values: Mapping[str, object]) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:

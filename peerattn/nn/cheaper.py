@@ -267,7 +267,8 @@ def _features(x: Tensor, projection: Tensor, *, per_row: bool) -> Tensor:
 def _orthogonal(n: int, d: int) -> Tensor:
     """Return n vectors of standard normal length, orthogonal within blocks of d."""
     generator = Generator().manual_seed(0)
-    drawn = torch.randn(-(-n // d), 2, d, d, generator=generator, dtype=torch.float64)
+    # on the CPU, whose generator draws alike for every device
+    drawn = torch.randn(-(-n // d), 2, d, d, generator=generator, dtype=torch.float64, device="cpu")
     directions, upper = torch.linalg.qr(drawn[:, 0])
     # with signs of their own, so that every direction is as likely as any other
     directions = directions * upper.diagonal(dim1=1, dim2=2).sign()[:, None]

@@ -72,7 +72,8 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator):
     weight_decay : float, default 0.05
     max_steps : int, default 300
     batch_size : int, default 64
-    device : str, default "cpu"
+    device, precision, compile : str, str, bool, defaults "cpu", "auto", False
+        Where and how it is trained, as in `SequenceEstimator`.
     random_state : int, RandomState or None, default None
     verbose : bool, default False
 
@@ -163,7 +164,7 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator):
         """Return which patches the block hides that starts at a patch, or at one for each of a batch: (batch, n_patches)."""
         n, length, _ = self._blocks()
         place = torch.arange(n)[None]
-        return ((place >= first) & (place < first + length)).to(self.device)
+        return ((place >= first) & (place < first + length)).to(self._on)
 
     def _blocks(self) -> tuple[int, int, Tensor]:
         """Return the number of patches, of those hidden together, and where such a block may start."""
@@ -223,4 +224,4 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator):
         windows = self._windows(self._scaled(X), self.window)[:: self.window]
         hidden = self._hidden(self._blocks()[-1][-1])
         for part in windows.split(256):
-            yield module.errors(part.to(self.device), hidden).sum(), len(part)
+            yield module.errors(part.to(self._on), hidden).sum(), len(part)

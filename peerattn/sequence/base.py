@@ -22,11 +22,11 @@ from peerattn.nn.recording import recorded_weights
 from peerattn.seeds import check_seed
 from peerattn.sequence.attention_map import AttentionMap, stacked
 from peerattn.store.objects import Saved
-from peerattn.training import train
+from peerattn.training import find_device, train
 
 EXACT = 1e-9  # mean loss below which nothing is left to learn
 #: Arguments of `peerattn.training.train` that a model's attributes give.
-_OPTIONS = ("max_steps", "learning_rate", "weight_decay", "schedule", "average", "clip", "validate_every")
+_OPTIONS = ("max_steps", "learning_rate", "weight_decay", "schedule", "average", "clip", "validate_every", "precision")
 
 
 class SavedEstimator(Saved, BaseEstimator):
@@ -48,8 +48,22 @@ class SequenceEstimator(SavedEstimator):
 
     A subclass gives :meth:`_build`, :meth:`_batches` and :meth:`_loss`. Its ``fit`` checks what to learn from, sets what
     ``_build`` needs and returns :meth:`_fit`; wherever it computes it calls :meth:`_module`. Its attributes ``max_steps`` (or
-    ``n_epochs``), ``learning_rate``, ``weight_decay``, ``schedule``, ``average``, ``clip`` and ``validate_every`` are options of
-    `peerattn.training.train`.
+    ``n_epochs``), ``learning_rate``, ``weight_decay``, ``schedule``, ``average``, ``clip``, ``validate_every`` and
+    ``precision`` are options of `peerattn.training.train`.
+
+    Parameters
+    ----------
+    device : str, default "cpu"
+        Of torch's devices, for training and for use; "auto": a GPU where torch finds one, else the CPU.
+    precision : {"auto", "float32", "tf32", "bfloat16"}, default "auto"
+        Of products of matrices in training, see `peerattn.training.train`: "auto" is bfloat16 on a GPU that has it, float32 on a
+        CPU. A fitted model computes in the precision of its parameters.
+    compile : bool, default False
+        Whether training runs the module compiled by torch. The first steps take a minute or more, and a C++ compiler is needed.
+        Options of a GPU are tested where there is one (``pytest -m gpu``); they were written without one at hand.
+    random_state : int, RandomState or None, default None
+    verbose : bool, default False
+        Show a progress bar.
 
     Attributes
     ----------
@@ -62,6 +76,8 @@ class SequenceEstimator(SavedEstimator):
     """
 
     device: str = "cpu"
+    precision: str = "auto"
+    compile: bool = False
     random_state: Any = None
     verbose: bool = False
 
@@ -71,8 +87,13 @@ class SequenceEstimator(SavedEstimator):
         module = self._build(generator)
         with torch.no_grad():
             self._start(module, examples)
-        self._learn(module.to(self.device), examples, generator)
+        self._learn(module.to(self._on), examples, generator)
         return self
+
+    @property
+    def _on(self) -> str:
+        """The device, once it is found."""
+        return find_device(self.device)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "state_")
@@ -88,6 +109,8 @@ class SequenceEstimator(SavedEstimator):
         options = own | {"progress": type(self).__name__ if self.verbose else None} | options
         if "average" in options:
             options["average"] = min(options["average"], options["max_steps"])
+        if self.compile:
+            module.compile()
         batches = self._batches(examples, generator)
         self.record_ = train(module, lambda batch: self._loss(module.train(), batch), batches, **options)
         self._keep(module)
@@ -195,10 +218,10 @@ class SequenceEstimator(SavedEstimator):
                 _take_heads(module, name, torch.arange(n, device="cpu"))
         state = {name: torch.tensor(value) for name, value in self.state_.items()}
         module.load_state_dict(state, assign=True)
-        return module.to(self.device).eval()
+        return module.to(self._on).eval()
 
     def _tensor(self, values: Any) -> Tensor:
-        return torch.tensor(values).to(self.device)
+        return torch.tensor(values).to(self._on)
 
     def _in_parts(self, compute: Callable[[Any], Tensor], rows: Any, size: int = 256) -> np.ndarray:
         """Return what ``compute`` gives for the rows, in batches of ``size``, without gradients."""

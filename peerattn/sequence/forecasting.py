@@ -143,7 +143,8 @@ class AttentionForecaster(BesideLine, WindowedEstimator):
         Windows a step, drawn at random.
     validation_share : float, default 0.2
         The last share of the rows chooses penalty and step; nothing else is fitted to it.
-    device : str, default "cpu"
+    device, precision, compile : str, str, bool, defaults "cpu", "auto", False
+        Where and how it is trained, as in `SequenceEstimator`.
     random_state : int, RandomState or None, default None
     verbose : bool, default False
 
@@ -269,7 +270,7 @@ class AttentionForecaster(BesideLine, WindowedEstimator):
     def _held_losses(self, module: PatchForecast, windows: Tensor) -> Iterator[Tensor]:
         """Yield the losses of at most about SAMPLE windows, evenly spaced."""
         for part in windows[:: -(-len(windows) // SAMPLE)].split(64):
-            yield self._losses(module, part.to(self.device))
+            yield self._losses(module, part.to(self._on))
 
     def _build(self, generator: Generator) -> PatchForecast:
         return PatchForecast(self._encoder(generator), self.lookback, self.horizon, generator)

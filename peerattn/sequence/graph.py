@@ -78,7 +78,8 @@ class GraphAttentionClassifier(Classifies, SequenceEstimator):
         Without ``y_validation``, and with five labels a class or more: a fifth of the labels is held out to choose the number
         of steps, which then are taken with all labels. False: ``max_steps``. Either way the parameters are the mean over the
         last half of the steps.
-    device : str, default "cpu"
+    device, precision, compile : str, str, bool, defaults "cpu", "auto", False
+        Where and how it is trained, as in `SequenceEstimator`.
     random_state : int, RandomState or None, default None
     verbose : bool, default False
 
@@ -200,7 +201,7 @@ class GraphAttentionClassifier(Classifies, SequenceEstimator):
 
     def _fitted_on(self, graph: Any, observed: Any, held: Any, generator: Generator, **options: Any) -> None:
         """Fit a network to the classes of the shown nodes, at the step of least error on those held out."""
-        module = self._build(generator).to(self.device)
+        module = self._build(generator).to(self._on)
         rows, truth = map(self._tensor, observed)
         if held is not None:
             later, answers = map(self._tensor, held)
@@ -216,11 +217,11 @@ class GraphAttentionClassifier(Classifies, SequenceEstimator):
         if self.counts_:
             X = normalize(sparse.csr_array(X), "l1")
         if not sparse.issparse(X):
-            return torch.tensor(X, dtype=dtype).to(self.device), pairs
+            return torch.tensor(X, dtype=dtype).to(self._on), pairs
         X = X.tocoo()
         at = torch.tensor(np.stack([X.row, X.col]).astype(np.int64))
         rows = torch.sparse_coo_tensor(at, torch.tensor(X.data, dtype=dtype), X.shape, check_invariants=False)
-        return rows.coalesce().to(self.device), pairs
+        return rows.coalesce().to(self._on), pairs
 
     # ------------------------------------------------------------------ prediction
 

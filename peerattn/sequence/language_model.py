@@ -100,7 +100,8 @@ class LanguageModel(TextEstimator):
         At its peak, after a warm-up of a tenth of the steps; then a half cosine.
     weight_decay : float, default 0.1
     random_state : int, RandomState or None, default None
-    device : str, default "cpu"
+    device, precision, compile : str, str, bool, defaults "cpu", "auto", False
+        Where and how it is trained, as in `SequenceEstimator`.
     verbose : bool, default False
         Show a progress bar.
 
@@ -172,9 +173,12 @@ class LanguageModel(TextEstimator):
     def _batches(self, examples: Tensor, generator: Generator) -> Iterator[Tensor]:
         """Yield blocks of the text at random places, (batch, block + 1)."""
         length = min(self.block_size + 1, len(examples))
+        # the text is on the device once; a step sends only where its blocks begin
+        examples = examples.to(self._on)
+        within = torch.arange(length, device=examples.device)
         while True:
             starts = torch.randint(len(examples) - length + 1, (self.batch_size, 1), generator=generator)
-            yield examples[starts + torch.arange(length)].to(self.device)
+            yield examples[starts.to(examples.device, non_blocking=True) + within]
 
     def _loss(self, module: LanguageModule, batch: Tensor) -> Tensor:
         return F.cross_entropy(module(batch[:, :-1]).flatten(0, 1), batch[:, 1:].flatten())
@@ -194,7 +198,7 @@ class LanguageModel(TextEstimator):
 
     def _loss_sums(self, module: Any, X: Any, y: Any) -> Iterator[tuple[Tensor, int]]:
         for windows, n_counted in _windows(self._read(X, at_least=2), self.block_size):
-            for part in windows.to(self.device).split(max(1, _EVALUATED // windows.shape[1])):
+            for part in windows.to(self._on).split(max(1, _EVALUATED // windows.shape[1])):
                 logits = module(part[:, :-1])[:, -n_counted:]
                 truth = part[:, -n_counted:]
                 total = F.cross_entropy(logits.flatten(0, 1), truth.flatten(), reduction="sum")
@@ -221,7 +225,7 @@ class LanguageModel(TextEstimator):
         """
         module = self._module()
         texts = X if self.tokenizer_ is None else check_texts(X)
-        read = [self._read(text)[None, -self.block_size :].to(self.device) for text in texts]
+        read = [self._read(text)[None, -self.block_size :].to(self._on) for text in texts]
         with torch.inference_mode():
             rows = [module(numbers)[0, -1].softmax(-1) for numbers in read]
         return torch.stack(rows).cpu().numpy()
@@ -263,7 +267,7 @@ class LanguageModel(TextEstimator):
         a block at a time, so that with a cache a symbol costs one row, and two where it moves.
         """
         check_at_least(1, n_symbols=n_symbols)
-        sequences = self._read(prompt, name="prompt")[None].to(self.device)
+        sequences = self._read(prompt, name="prompt")[None].to(self._on)
         tokenizer = self.tokenizer_
         end = tokenizer.end if tokenizer is not None and self.ends_ else None
         never = [] if tokenizer is None else [*tokenizer.never, *([] if self.ends_ else [tokenizer.end])]
@@ -296,7 +300,7 @@ class LanguageModel(TextEstimator):
         expect(len(numbers) <= longest, "X", f"at most block_size={longest} symbols", len(numbers))
         symbols = range(self.n_symbols_) if self.tokenizer_ is None else self.tokenizer_.symbols_
         names = [str(symbols[k]) for k in numbers]
-        return self._map(lambda module: module(numbers[None].to(self.device)), names)
+        return self._map(lambda module: module(numbers[None].to(self._on)), names)
 
     def _build(self, generator: Generator) -> LanguageModule:
         sizes = (self.n_symbols_, self.d_model, self.block_size)

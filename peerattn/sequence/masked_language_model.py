@@ -81,7 +81,8 @@ class MaskedLanguageModel(EncodedTexts):
         At its peak, after a warm-up of a tenth of the steps; then a half cosine.
     weight_decay : float, default 0.01
     random_state : int, RandomState or None, default None
-    device : str, default "cpu"
+    device, precision, compile : str, str, bool, defaults "cpu", "auto", False
+        Where and how it is trained, as in `SequenceEstimator`.
     verbose : bool, default False
         Show a progress bar.
 
@@ -139,7 +140,7 @@ class MaskedLanguageModel(EncodedTexts):
         sequences = self._read(check_texts(X))
         chosen = masked_places(sequences)
         for at, symbols, lengths in self._by_length(sequences):
-            places = pad([chosen[k] for k in at], self.device)[0].bool()
+            places = pad([chosen[k] for k in at], self._on)[0].bool()
             logits = module(symbols.masked_fill(places, MASK), lengths, places)
             yield F.cross_entropy(logits, symbols[places], reduction="sum"), int(places.sum())
 

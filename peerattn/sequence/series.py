@@ -90,7 +90,7 @@ class WindowedEstimator(StackEstimator):
         while True:
             at = torch.randint(n, (self.batch_size,), generator=generator)
             of = torch.randint(columns, (self.batch_size,), generator=generator)
-            yield examples[at, of][:, None].to(self.device)
+            yield examples[at, of][:, None].to(self._on, non_blocking=True)
 
     def _encoder(self, generator: Generator) -> PatchEncoder:
         sizes = (self.d_model, self.n_heads, self.n_layers)

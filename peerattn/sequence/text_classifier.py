@@ -145,7 +145,8 @@ class TextClassifier(Classifies, BesideLine, EncodedTexts):
     label_smoothing : float, default 0.1
         Share of the target probability spread over all classes.
     random_state : int, RandomState or None, default None
-    device : str, default "cpu"
+    device, precision, compile : str, str, bool, defaults "cpu", "auto", False
+        Where and how it is trained, as in `SequenceEstimator`.
     verbose : bool, default False
         Show a progress bar.
 
@@ -271,8 +272,8 @@ class TextClassifier(Classifies, BesideLine, EncodedTexts):
         truth = self._class_numbers(y)
         offsets = torch.tensor(self._offsets(texts), dtype=torch.float32)
         for at, symbols, lengths in self._by_length(self._read(texts)):
-            logits = offsets[at].to(self.device) + self.factor_ * module(symbols, lengths)
-            yield F.cross_entropy(logits, truth[at].to(self.device), reduction="sum"), len(at)
+            logits = offsets[at].to(self._on) + self.factor_ * module(symbols, lengths)
+            yield F.cross_entropy(logits, truth[at].to(self._on), reduction="sum"), len(at)
 
     def _build(self, generator: Generator) -> ClassifierModule:
         sizes = (len(self.classes_), self.dropout)

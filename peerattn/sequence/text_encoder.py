@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from sklearn.utils.validation import check_is_fitted
 from torch import Generator, Tensor
-from torch.nn.utils.rnn import pad_sequence
 
 from peerattn import nn
 from peerattn.exceptions import check_at_least
@@ -115,14 +114,14 @@ class TextEstimator(StackEstimator):
             for k in torch.randperm(len(batches), generator=generator).tolist():
                 observed = ([column[place] for place in batches[k]] for column in examples)
                 batch = self._batch(generator, *observed)
-                yield [part.to(self.device) if isinstance(part, Tensor) else part for part in batch]
+                yield [part.to(self._on, non_blocking=True) if isinstance(part, Tensor) else part for part in batch]
 
     def _by_length(self, texts: Texts, size: int = 256) -> Iterator[tuple[list[int], Tensor, Tensor]]:
         """Yield positions, symbols and lengths of batches of texts of similar length: every text once."""
         order = sorted(range(len(texts)), key=lambda k: len(texts[k]))
         for start in range(0, len(order), size):
             places = order[start : start + size]
-            yield places, *pad([texts[k] for k in places], self.device)
+            yield places, *pad([texts[k] for k in places], self._on)
 
     def _each(self, compute: Callable[[Tensor, Tensor], Any], texts: Texts, size: int = 256) -> list[Any]:
         """Return what ``compute`` gives for each text, of the symbols and lengths of a batch, without gradients."""
@@ -177,7 +176,7 @@ class EncodedTexts(TextEstimator):
         """
         (numbers,) = self._read(check_texts([X]))
         names = [self.tokenizer_.symbols_[k] for k in numbers]
-        return self._map(lambda module: module.encoder(*pad([numbers], self.device)), names)
+        return self._map(lambda module: module.encoder(*pad([numbers], self._on)), names)
 
 
 def mask_of_past(stack: Any, n: int, read: int, device: torch.device) -> Tensor | None:
@@ -205,6 +204,9 @@ def pad(sequences: Sequence[Sequence[int]], device: str = "cpu") -> tuple[Tensor
     (tensor([[5, 6],
              [7, 0]]), tensor([2, 1]))
     """
-    rows = [torch.tensor(sequence, dtype=torch.int64) for sequence in sequences]
-    symbols = pad_sequence(rows, batch_first=True, padding_value=PAD)
-    return symbols.to(device), torch.tensor([len(row) for row in rows]).to(device)
+    lengths = [len(sequence) for sequence in sequences]
+    longest = max(lengths)
+    rows = [[*sequence, *[PAD] * (longest - len(sequence))] for sequence in sequences]
+    made = (torch.tensor(each, dtype=torch.int64, device="cpu") for each in (rows, lengths))
+    symbols, counts = (each.to(device, non_blocking=True) for each in made)
+    return symbols, counts

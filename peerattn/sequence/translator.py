@@ -147,7 +147,8 @@ class Translator(TextEstimator):
     length_penalty : float, default 0.6
         See `beam_search`.
     random_state : int, RandomState or None, default None
-    device : str, default "cpu"
+    device, precision, compile : str, str, bool, defaults "cpu", "auto", False
+        Where and how it is trained, as in `SequenceEstimator`.
     verbose : bool, default False
         Show a progress bar.
 
@@ -253,8 +254,8 @@ class Translator(TextEstimator):
         (text,) = check_texts([X])
         target = self.predict([text])[0] if y is None else check_texts([y], "y")[0]
         source_numbers, target_numbers, extra = self._numbers(text, target)
-        source = pad([source_numbers], self.device)
-        written, _ = pad([[START, *target_numbers]], self.device)
+        source = pad([source_numbers], self._on)
+        written, _ = pad([[START, *target_numbers]], self._on)
         names = [*self.tokenizer_.symbols_, *extra]
         queries, keys = (tuple(names[k] for k in row) for row in ([*target_numbers, END], source_numbers))
         layers = self._recorded(lambda module: module.write(written, module.read(*source)))
@@ -294,8 +295,8 @@ class Translator(TextEstimator):
     def _pair_loss(
         self, module: TranslatorModule, smoothing: float, sources: Texts, targets: Texts, start: int = 0
     ) -> Tensor:
-        source = module.read(*pad(sources, self.device), start)
-        target, written = pad([[START, *t, END] for t in targets], self.device)
+        source = module.read(*pad(sources, self._on), start)
+        target, written = pad([[START, *t, END] for t in targets], self._on)
         rows = module.write(target[:, :-1], source, start=start)
         there = nn.padding_mask(written - 1, target.shape[1] - 1)[:, 0, 0]
         return module.loss(rows, source, target[:, 1:], there, smoothing)
@@ -303,7 +304,7 @@ class Translator(TextEstimator):
     def _translate(self, module: TranslatorModule, symbols: Tensor, lengths: Tensor) -> list[list[int]]:
         n_extended = max(module.n_symbols, int(symbols.max()) + 1)
         reader = _TranslationReader(module, module.read(symbols, lengths), n_extended)
-        start = torch.full((len(symbols), 1), START, device=self.device)
+        start = torch.full((len(symbols), 1), START, device=self._on)
         options: dict[str, Any] = {"n_beams": self.n_beams, "length_penalty": self.length_penalty}
         return beam_search(reader, start, max_symbols=2 * symbols.shape[1] + 10, end=END, **options)
 

@@ -72,7 +72,8 @@ class VisionTransformerClassifier(Classifies, StackEstimator):
     n_epochs : int, default 30
         Passes over the images.
     batch_size : int, default 64
-    device : str, default "cpu"
+    device, precision, compile : str, str, bool, defaults "cpu", "auto", False
+        Where and how it is trained, as in `SequenceEstimator`.
     random_state : int, RandomState or None, default None
     verbose : bool, default False
 
@@ -163,7 +164,7 @@ class VisionTransformerClassifier(Classifies, StackEstimator):
 
     def _standardised(self, images: np.ndarray) -> Tensor:
         scaled = (images - self.mean_.astype(np.float32)) / self.scale_.astype(np.float32)
-        return torch.tensor(scaled, dtype=torch.float32).to(self.device)
+        return torch.tensor(scaled, dtype=torch.float32).to(self._on)
 
     def _patches(self, images: Tensor) -> Tensor:  # (n, h, w, c) -> (n, P, patch * patch * c)
         cut = images.unflatten(1, (-1, self.patch)).unflatten(3, (-1, self.patch))  # (n, R, p, C, p, c)
@@ -188,7 +189,7 @@ class VisionTransformerClassifier(Classifies, StackEstimator):
 
     def _loss_sums(self, module: Any, X: Any, y: Any) -> Iterator[tuple[Tensor, int]]:
         pixels = self._standardised(_images(X, self.image_shape_)).split(256)
-        for part, classes in zip(pixels, self._class_numbers(y).to(self.device).split(256)):
+        for part, classes in zip(pixels, self._class_numbers(y).to(self._on).split(256)):
             yield F.cross_entropy(module(self._patches(part)), classes, reduction="sum"), len(classes)
 
     def attention(self, image: Any) -> AttentionMap:
@@ -224,7 +225,10 @@ def _shifted(images: Tensor, shift: int, generator: Generator) -> Tensor:
     if not shift:
         return images
     n, height, width, _ = images.shape
-    wide = F.pad(images, (0, 0, shift, shift, shift, shift), value=float(images.min()))
+    # filled on the device: reading the least value would wait for it
+    wide = F.pad(images, (0, 0, shift, shift, shift, shift))
+    wide[:] = images.min()
+    wide[:, shift:-shift, shift:-shift] = images
     down, right = (torch.randint(2 * shift + 1, (n, 1), generator=generator).to(images.device) for _ in "yx")
     rows = down + torch.arange(height, device=images.device)
     columns = right + torch.arange(width, device=images.device)

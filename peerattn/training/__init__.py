@@ -2,10 +2,12 @@
 
 from peerattn.processes import data_parallel
 from peerattn.training.checkpoint import Checkpoint
+from peerattn.training.device import Precision, find_device, multiplied_in, precision_of
 from peerattn.training.loop import TrainingRecord, train
 from peerattn.training.schedule import SCHEDULES, Schedule, make_scheduler
 from peerattn.training.threads import one_thread
 
 __all__ = [
-    "Checkpoint", "SCHEDULES", "Schedule", "TrainingRecord", "data_parallel", "make_scheduler", "one_thread", "train",
+    "Checkpoint", "Precision", "SCHEDULES", "Schedule", "TrainingRecord", "data_parallel", "find_device", "make_scheduler",
+    "multiplied_in", "one_thread", "precision_of", "train",
 ]  # fmt: skip

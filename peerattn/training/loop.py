@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TypeVar
 
 import torch
@@ -14,9 +13,11 @@ from torch import Tensor, nn
 from peerattn.exceptions import InputError, check_at_least, expect
 from peerattn.processes import all_sum, averaged, n_processes, process
 from peerattn.render import progress_bar
+from peerattn.training.device import multiplied_in, precision_of
 from peerattn.training.schedule import Schedule, make_scheduler
 
 Batch = TypeVar("Batch")
+READ_EVERY = 20  # steps between readings of the losses on a device that works while Python goes on
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,8 @@ def train(
     average: int | None = None,
     validate: Callable[[], float] | None = None,
     validate_every: int = 100,
+    precision: str = "float32",
+    read_every: int | None = None,
     progress: str | None = None,
 ) -> TrainingRecord:
     r"""Minimise a loss by AdamW, one batch a step, changing the parameters in place.
@@ -94,6 +97,12 @@ def train(
         after the last. The parameters of the smallest are restored at the end.
     validate_every : int, default 100
         Steps between validations.
+    precision : {"float32", "auto", "tf32", "bfloat16"}, default "float32"
+        In which the loss multiplies matrices. Parameters, gradients and steps stay as they are. "bfloat16": by torch's autocast,
+        with TF32 for the rest; "auto": this on a GPU that has it, and float32 elsewhere.
+    read_every : int, default None
+        Steps after which losses and gradients are read from the device, which must finish its work for it. None: each step on
+        a CPU, where reading is free, and among several processes; every 20 steps on other devices.
     progress : str, default None
         Label of a progress bar with the time left, on standard error. None: no bar.
 
@@ -104,12 +113,14 @@ def train(
     Raises
     ------
     InputError
-        When loss, gradient or validation is not finite; when batches run out; when an argument is out of range.
+        When loss, gradient or validation is not finite: parameters are then those before the first such step, however late it
+        is read; when batches run out; when an argument is out of range.
 
     Notes
     -----
     Uses no random numbers and leaves torch's global generators alone. Among several processes
-    (:func:`~peerattn.processes.data_parallel`) the loss and its gradient are the means over them.
+    (:func:`~peerattn.processes.data_parallel`) the loss and its gradient are the means over them. Precisions of a GPU are
+    tested where there is one (``pytest -m gpu``); they were written without one at hand.
 
     References
     ----------
@@ -127,7 +138,7 @@ def train(
     >>> record
     TrainingRecord(best_step=200)
     """
-    counts = {"max_steps": max_steps, "validate_every": validate_every, "average": average}
+    counts = {"max_steps": max_steps, "validate_every": validate_every, "average": average, "read_every": read_every}
     check_at_least(1, **{name: value for name, value in counts.items() if value is not None})
     expect(0 < learning_rate < math.inf, "learning_rate", "a positive number", learning_rate)
     both = "average: goes without validation, which keeps one step's parameters. Leave out validate."
@@ -136,57 +147,90 @@ def train(
     tensors = parameters.parameters() if isinstance(parameters, nn.Module) else parameters
     trained = [tensor for tensor in tensors if tensor.requires_grad]
     expect(bool(trained), "parameters", "at least one tensor with requires_grad=True", "none")
+    device = trained[0].device
+    precision = precision_of(precision, device)
+    if read_every is None:
+        read_every = 1 if device.type == "cpu" or n_processes() > 1 else READ_EVERY
     optimizer = _adamw(trained, learning_rate, weight_decay)
     scheduler = make_scheduler(schedule, optimizer, max_steps)
-    losses = list[float]()
+    log = _Log(device)
     kept = _Kept(trained)
     with progress_bar(None if process() else progress, max_steps) as advance:
         for done, batch in zip(range(1, max_steps + 1), batches):
+            optimizer.zero_grad()
+            with multiplied_in(precision, device):
+                value = loss(batch)
+            norm = _gradient(value, trained, clip)
+            # a step that is not finite is left out on the device itself, and so are all after it
+            optimizer.found_inf = log.add(value.detach().reshape(()), norm, optimizer.param_groups[0]["lr"])  # type: ignore[attr-defined]
+            if done % read_every == 0 or done == max_steps:
+                log.read()
+            optimizer.step()
+            advance(f"loss {log.losses[-1]:.4g}" if log.losses else "")
             rate = optimizer.param_groups[0]["lr"]
-            losses.append(_step(optimizer, trained, partial(loss, batch), clip, done))
-            advance(f"loss {losses[-1]:.4g}")
             if done < max_steps:
                 scheduler.step()
             if average is not None and max_steps - done < average:
                 kept.mean()
             if validate is not None and (done % validate_every == 0 or done == max_steps):
+                log.read()
                 with torch.no_grad():
-                    kept.best(done, _finite("validation loss", float(validate()), done, rate))
+                    number = float(validate())
+                _check_finite("validation loss", number, done, rate)
+                kept.best(done, number)
+    log.read()
     remedy = "Give an endless iterator, for example itertools.cycle(batches), or lower max_steps."
-    expect(len(losses) == max_steps, "batches", f"at least max_steps={max_steps}", len(losses), remedy)
+    expect(len(log.losses) == max_steps, "batches", f"at least max_steps={max_steps}", len(log.losses), remedy)
     kept.restore()
-    return TrainingRecord(tuple(losses), tuple(kept.history), kept.step or len(losses))
+    return TrainingRecord(tuple(log.losses), tuple(kept.history), kept.step or len(log.losses))
 
 
-def _step(
-    optimizer: torch.optim.Optimizer,
-    trained: list[Tensor],
-    loss: Callable[[], Tensor],
-    clip: float | None,
-    step: int,
-) -> float:
-    """Take one step and return the loss before it; leave the parameters alone when something is not finite."""
-    rate = optimizer.param_groups[0]["lr"]
-    optimizer.zero_grad()
-    value = loss()
-    number = _finite("loss", all_sum(value.item()) / n_processes(), step, rate)
+def _gradient(value: Tensor, trained: list[Tensor], clip: float | None) -> Tensor:
+    """Set the gradients of a loss, the mean over processes, at most of norm ``clip``; return their norm."""
     value.backward()
     if n_processes() > 1:
         own = [torch.zeros_like(each) if each.grad is None else each.grad for each in trained]
         for each, mean in zip(trained, averaged(own), strict=True):
             each.grad = mean
-    norm = nn.utils.clip_grad_norm_(trained, math.inf if clip is None else clip).item()
-    _finite("gradient's norm", norm, step, rate)
-    optimizer.step()
-    return number
+    return nn.utils.clip_grad_norm_(trained, math.inf if clip is None else clip)
 
 
-def _finite(what: str, value: float, step: int, rate: float) -> float:
-    diverged = f"Training diverged at step {step}: the {what} is {value} (learning rate then {rate:.3g}). "
-    remedy = "Lower learning_rate, or look for missing or extreme values in the input."
+class _Log:
+    """Losses and norms of gradients, on the device until they are read together."""
+
+    def __init__(self, device: torch.device):
+        self.losses: list[float] = []
+        self.waiting: list[tuple[Tensor, Tensor, float]] = []
+        self.broken = torch.zeros((), device=device)
+
+    def add(self, loss: Tensor, norm: Tensor, rate: float) -> Tensor:
+        """Keep what a step has found, and return 1 where this step or one before is not finite, else 0."""
+        self.waiting.append((loss, norm, rate))
+        finite = (loss.isfinite() & norm.isfinite()).to(self.broken)
+        self.broken = torch.maximum(self.broken, 1 - finite)
+        return self.broken
+
+    def read(self) -> None:
+        """Read what is waiting, one wait for all; raise an InputError for the first step that is not finite."""
+        if not self.waiting:
+            return
+        losses, norms, rates = zip(*self.waiting, strict=True)
+        both = torch.stack([torch.stack(losses).double(), torch.stack(norms).double()]).tolist()
+        self.waiting = []
+        for loss, norm, rate in zip(*both, rates, strict=True):
+            mean = all_sum(loss) / n_processes()
+            step = len(self.losses) + 1
+            _check_finite("loss", mean, step, rate)
+            _check_finite("gradient's norm", norm, step, rate)
+            self.losses.append(mean)
+
+
+def _check_finite(what: str, value: float, step: int, rate: float) -> None:
     if not math.isfinite(value):
-        raise InputError(diverged + remedy)
-    return value
+        raise InputError(
+            f"Training diverged at step {step}: the {what} is {value} (learning rate then {rate:.3g}). "
+            "Lower learning_rate, or look for missing or extreme values in the input."
+        )
 
 
 class _Kept:

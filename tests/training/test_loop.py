@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from peerattn.exceptions import InputError
-from peerattn.training import TrainingRecord, train
+from peerattn.training import TrainingRecord, device, find_device, loop, multiplied_in, precision_of, train
 
 TARGET = torch.tensor([[1.0, -2.0], [0.5, 3.0]], dtype=torch.float64)
 
@@ -204,3 +204,88 @@ def test_average_is_the_mean_of_the_last_parameters():
         train([x], loss, repeat(None), max_steps=3, learning_rate=0.1, average=2, validate=x.item)
     with pytest.raises(InputError, match="average: expected an integer of at least 1"):
         train([x], loss, repeat(None), max_steps=3, learning_rate=0.1, average=0)
+
+
+@pytest.mark.parametrize("read_every", [2, 4, 50])
+def test_losses_that_are_read_together_are_those_that_are_read_each_step(read_every):
+    records, ends = [], []
+    for every in (1, read_every):
+        parameter = zeros(2, 2)
+        options = {"max_steps": 11, "learning_rate": 0.1, "read_every": every}
+        records.append(train([parameter], distance(parameter), repeat(TARGET), **options))
+        ends.append(parameter.detach())
+    assert records[0] == records[1] and torch.equal(*ends)
+
+
+@pytest.mark.parametrize("read_every", [1, 2, 5, 50])
+@pytest.mark.parametrize("what", ["loss", "gradient's norm"])
+def test_a_step_that_is_not_finite_changes_nothing_however_late_it_is_read(read_every, what):
+    twin, parameter = zeros(2, 2), zeros(2, 2)
+    rates = {"learning_rate": 0.1, "schedule": lambda step, max_steps: 1 / (1 + step)}
+    train([twin], distance(twin), repeat(TARGET), max_steps=2, **rates)
+
+    def loss(step):
+        # the root has no derivative at zero
+        gone = torch.nan if what == "loss" else (parameter * 0).sum().sqrt()
+        return distance(parameter)(TARGET) + (gone if step == 3 else 0)
+
+    with pytest.raises(InputError, match=rf"diverged at step 3: the {what} is nan \(learning rate then 0.0333\)"):
+        train([parameter], loss, range(1, 8), max_steps=7, read_every=read_every, **rates)
+    assert torch.equal(parameter, twin)
+
+
+def test_the_device_is_waited_for_once_in_read_every_steps(monkeypatch):
+    waits = []
+    read = loop._Log.read
+    monkeypatch.setattr(loop._Log, "read", lambda log: (waits.append(len(log.waiting)), read(log))[1])
+    parameter = zeros(2, 2)
+    train([parameter], distance(parameter), repeat(TARGET), max_steps=50, learning_rate=0.1, read_every=20)
+    assert waits == [20, 20, 10, 0]
+
+
+def test_bfloat16_multiplies_in_bfloat16_and_keeps_parameters_in_float32():
+    kinds = set()
+    parameter = torch.zeros(2, 2, requires_grad=True)
+
+    def loss(batch):
+        product = parameter @ batch
+        kinds.add((product.dtype, parameter.dtype))
+        return (product.float() - batch).square().mean()
+
+    options = {"max_steps": 300, "learning_rate": 0.05, "precision": "bfloat16"}
+    train([parameter], loss, repeat(TARGET.float()), **options)
+    assert kinds == {(torch.bfloat16, torch.float32)}
+    torch.testing.assert_close(parameter.detach(), torch.eye(2), rtol=0, atol=0.05)
+    assert not torch.is_autocast_enabled("cpu")
+
+
+@pytest.mark.parametrize(
+    ("precision", "words"), [("tf32", "needs a CUDA GPU"), ("float16", "expected one of"), (16, "expected one of")]
+)
+def test_a_precision_that_the_device_lacks_is_named(precision, words):
+    parameter = zeros(2, 2)
+    with pytest.raises(InputError, match=f"precision: .*{words}"):
+        train([parameter], distance(parameter), repeat(TARGET), max_steps=1, learning_rate=0.1, precision=precision)
+
+
+def test_precision_is_found_by_the_device(monkeypatch):
+    cpu, gpu = torch.device("cpu"), torch.device("cuda")
+    for capability, found in (((7, 5), "float32"), ((8, 0), "bfloat16"), ((9, 0), "bfloat16")):
+        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device, found=capability: found)
+        assert precision_of("auto", gpu) == found and precision_of("auto", cpu) == "float32"
+        inside = []
+        before = torch.get_float32_matmul_precision()
+        with multiplied_in("tf32" if found == "bfloat16" else "float32", gpu):
+            inside.append(torch.get_float32_matmul_precision())
+        assert inside == ["high" if found == "bfloat16" else before]
+        assert torch.get_float32_matmul_precision() == before
+
+
+def test_a_device_that_is_not_there_is_named(monkeypatch):
+    monkeypatch.setattr(device, "_has_cuda", lambda: False)
+    assert find_device("auto") == "cpu"
+    for name in ("cuda", "cuda:1", "gpu"):
+        with pytest.raises(InputError, match=f"device: expected .*{name}"):
+            find_device(name)
+    monkeypatch.setattr(device, "_has_cuda", lambda: True)
+    assert find_device("auto") == "cuda" and find_device("cuda:1") == "cuda:1"

@@ -1,0 +1,87 @@
+"""Devices, and the precision in which they multiply matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from functools import cache
+from typing import Literal, get_args
+
+import torch
+
+from peerattn.exceptions import InputError
+
+Precision = Literal["auto", "float32", "tf32", "bfloat16"]
+
+
+def find_device(name: str) -> str:
+    """Return the name of a device that is there.
+
+    Parameters
+    ----------
+    name : str
+        As torch has them; "auto" is a CUDA GPU where torch finds one, and the CPU elsewhere.
+
+    Raises
+    ------
+    InputError
+        When there is no such device.
+
+    Examples
+    --------
+    >>> find_device("cpu")
+    'cpu'
+    """
+    if name == "auto":
+        return "cuda" if _has_cuda() else "cpu"
+    try:
+        kind = torch.device(name).type
+    except RuntimeError as error:
+        raise InputError(f"device: expected 'auto', 'cpu', 'cuda' or another of torch's devices, got {name!r}.") from error
+    if kind == "cuda" and not _has_cuda():
+        raise InputError(f"device: expected one that torch finds, got {name!r}, but there is no CUDA GPU. Use 'auto' or 'cpu'.")
+    return name
+
+
+def precision_of(precision: str, device: torch.device) -> str:
+    """Return the precision of products on this device: "auto" is bfloat16 on a GPU that has it, and float32 elsewhere.
+
+    Raises
+    ------
+    InputError
+        When there is no such precision, or the device lacks it.
+    """
+    if precision not in get_args(Precision):
+        raise InputError(f"precision: expected one of {list(get_args(Precision))}, got {precision!r}.")
+    if precision == "auto":
+        return "bfloat16" if _is_recent(device) else "float32"
+    lacks = precision == "tf32" or (precision == "bfloat16" and device.type == "cuda")
+    if lacks and not _is_recent(device):
+        raise InputError(
+            f"precision: {precision!r} needs a CUDA GPU of compute capability 8 or later, got device {str(device)!r}. Use 'auto'."
+        )
+    return precision
+
+
+@contextmanager
+def multiplied_in(precision: str, device: torch.device) -> Iterator[None]:
+    """Multiply matrices in this precision, of those of `precision_of`, within the ``with`` block; parameters stay as they are."""
+    before = torch.get_float32_matmul_precision()
+    if precision != "float32" and device.type == "cuda":
+        torch.set_float32_matmul_precision("high")  # TF32
+    narrow = torch.autocast(device.type, torch.bfloat16) if precision == "bfloat16" else nullcontext()
+    try:
+        with narrow:
+            yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+@cache
+def _has_cuda() -> bool:
+    return torch.cuda.is_available()
+
+
+def _is_recent(device: torch.device) -> bool:
+    """Whether a device is a GPU that has TF32 and bfloat16."""
+    return device.type == "cuda" and torch.cuda.get_device_capability(device)[0] >= 8

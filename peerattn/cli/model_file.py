@@ -14,7 +14,7 @@ from peerattn.cli.commands import Fit
 from peerattn.cli.frames import flat_frame
 from peerattn.cli.options import naming
 from peerattn.datasets.presets import PRESETS, read_preset
-from peerattn.evaluation.running.entries import is_peer_model
+from peerattn.evaluation.running.entries import Entry, is_peer_model
 from peerattn.exceptions import InputError, checked
 from peerattn.panel import Panel, StoredPanel, read_panel, scan_panel
 from peerattn.panel.columns import check_known
@@ -106,13 +106,14 @@ class SavedModel:
 
     def observed(self, outcomes: Any) -> dict[str, Any]:
         """Return the outcomes of peers (or the name of their column) as an argument, where the model is shown them."""
-        if self.task != "nowcast" or not is_peer_model(self.model):
+        task: Any = self.task
+        if not Entry(self.name, self.model, task).observed_outcomes:
             return {}
         none = isinstance(outcomes, pd.Series) and not outcomes.notna().any()
-        needs = f"PANEL: the model predicts {self.outcome!r} from its peers' values, and"
-        if none:
+        if none and is_peer_model(self.model):
+            needs = f"PANEL: the model predicts {self.outcome!r} from its peers' values, and"
             raise InputError(f"{needs} the file holds none; add the column.")
-        return {"outcomes": outcomes}
+        return {} if none else {"outcomes": outcomes}
 
 
 def load_model(path: Path) -> SavedModel:

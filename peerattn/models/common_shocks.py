@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pandas as pd
 
+from peerattn.models.cross_section import CrossSection
 from peerattn.models.learners.training import Problem
-from peerattn.models.own_history import OwnHistoryRegressor
+from peerattn.models.own_history import OwnHistoryRegressor, Past
 from peerattn.models.stacking.candidates import common_candidates
 from peerattn.models.stacking.evidence import Candidate
 from peerattn.panel.panel import Panel
@@ -69,6 +71,7 @@ class CommonShocksRegressor(OwnHistoryRegressor):
         common = common_candidates(problem, industry) if problem.dated else []
         return super()._candidates(problem, seed) + common
 
-    def _predict(self, panel: Panel) -> np.ndarray:
-        unknown = np.full(len(panel), np.nan)
-        return super()._predict(replace(panel, outcomes=unknown) if panel.outcomes is None else panel)
+    def _informed(self, panel: Panel, past: Past | None) -> tuple[list[CrossSection], pd.Index]:
+        if panel.outcomes is None:  # unknown ones
+            panel = replace(panel, outcomes=np.full(len(panel), np.nan))
+        return super()._informed(panel, past)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -9,9 +10,10 @@ import numpy as np
 import pandas as pd
 
 from peerattn.exceptions import BoundedOutcomeWarning, SharedPeriodWarning, warn_user
-from peerattn.models.cross_section import Rows
+from peerattn.models.cross_section import Rows, check_same_kind
 from peerattn.panel.knowledge import Knowledge
 from peerattn.panel.panel import Panel
+from peerattn.panel.time_order import check_comparable
 
 REACH = 3.0  # ranges of the training outcomes, beyond which a shown outcome counts as the bound
 FEW = 30  # training outcomes below which their range says nothing
@@ -86,6 +88,15 @@ def clipped(
             )
         )
     return observed.clip(least, most)
+
+
+def check_effect_labels(effects: Mapping[str, pd.Series], groups: pd.DataFrame) -> None:
+    """Raise where firms or periods of a call are of another type than those of fit: no effect would be found."""
+    for name, effect in effects.items():
+        if name == "firm":
+            check_same_kind(effect.index, pd.Index(groups[name]))
+        elif name == "period":
+            check_comparable(pd.Index(groups[name]), effect.index)
 
 
 def known_from(panel: Panel) -> np.ndarray | None:

@@ -16,6 +16,7 @@ from peerattn.exceptions import GeneratedRegressorWarning, InputError, warn_user
 from peerattn.models.base import Encoded, PeerRegressor
 from peerattn.models.cross_section import CrossSection, Rows
 from peerattn.models.given_network import check_not_learned, given_network, others_weights
+from peerattn.models.learned import check_effect_labels
 from peerattn.models.two_stage import PEERS_OUTCOME, TwoStage, describe, two_stage
 from peerattn.network import PeerNetwork
 from peerattn.panel.design import Design
@@ -269,6 +270,7 @@ class LinearInMeansRegressor(PeerRegressor):
         if self.effects_:
             part = sparse.csgraph.connected_components(W)[1]
             groups = self._groups(rows, pd.Index([section.period] * len(rows)), part)
+            check_effect_labels(self.effects_, groups)
             own += known_effects(self.effects_, groups)
         beta = float(self.coef_.get(PEERS_OUTCOME, 0.0))
         if PEERS_OUTCOME in self.coef_ and rows.y is not None:

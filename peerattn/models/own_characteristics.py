@@ -14,6 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from peerattn.exceptions import InputError, expect
+from peerattn.models.learned import check_effect_labels
 from peerattn.models.panel_forecasters import PanelForecaster
 from peerattn.panel.design import Design
 from peerattn.panel.effects import effect_codes, effect_labels, estimated_effects, known_effects, net_of
@@ -107,7 +108,11 @@ class OwnCharacteristicsRegressor(PanelForecaster):
     def _predict(self, panel: Panel) -> np.ndarray:
         with refusing():
             own = np.asarray(self.model_.predict(self.design_.numbers(panel)), dtype=float)
-        return own + known_effects(self.effects_, self._groups(panel)) if self.effects_ else own
+        if not self.effects_:
+            return own
+        groups = self._groups(panel)
+        check_effect_labels(self.effects_, groups)
+        return own + known_effects(self.effects_, groups)
 
 
 class ElasticNetRegressor(OwnCharacteristicsRegressor):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -12,18 +12,27 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import check_at_least, expect
+from peerattn.models.by_period import periods_of
 from peerattn.models.cross_section import CrossSection, Rows
 from peerattn.models.learned import bounds_of, clipped, known_from
 from peerattn.models.learners.losses import squared_error
+from peerattn.models.learners.past_outcomes import History
 from peerattn.models.learners.training import Problem, Training
-from peerattn.models.panel_forecasters import PanelForecaster, period_ranks
+from peerattn.models.panel_forecasters import PanelForecaster
 from peerattn.models.stacking.candidates import own_candidates
 from peerattn.models.stacking.evidence import HISTORY, Candidate
-from peerattn.models.stacking.fit import fit_stack
+from peerattn.models.stacking.fit import Stack, fit_stack
 from peerattn.panel.design import Design
-from peerattn.panel.knowledge import Knowledge
 from peerattn.panel.panel import Panel
+from peerattn.panel.time_order import check_comparable
 from peerattn.training import one_thread
+
+
+class Past(NamedTuple):
+    """What was known before a call: outcomes, and the periods up to then."""
+
+    history: History
+    periods: pd.Index
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -100,12 +109,32 @@ class OwnHistoryRegressor(PanelForecaster):
         """
         return self._predictions(X, outcomes=outcomes)
 
-    def _gate_call(self, X: Any, outcomes: Any) -> tuple[Panel, None]:
+    def _gate_call(self, X: Any, outcomes: Any, past: Past | None = None) -> tuple[Panel, Any]:
         check_is_fitted(self)
         panel = self._check(X, outcomes, fitting=False)
         if panel.outcomes is not None:
             panel = replace(panel, outcomes=clipped(panel.outcomes, self.outcome_bounds_))
-        return panel, None
+        return panel, self._informed(panel, past)
+
+    def _by_period(self, X: Any, outcomes: Any = None, **options: Any) -> Iterator[tuple[Panel, Any]]:
+        past = None  # the outcomes of earlier periods are those of the firms' past
+        for panel, observed in periods_of(self, X, outcomes):
+            called, (sections, periods) = self._gate_call(panel, observed, past=past)
+            past = Past(sections[-1].past.since(panel.period[0]), periods)
+            yield called, (sections, periods)
+
+    def _informed(self, panel: Panel, past: Past | None) -> tuple[list[CrossSection], pd.Index]:
+        """Return the cross-sections of a call with their firms' past, and all periods up to its end."""
+        view = self.stacks_[0].view
+        if past is None:
+            # what is not known by then is not shown
+            past = Past(replace(view.history, purge=0), view.history.table.columns)
+        sections = past.history.informed([view.prepared(section) for section in self._sections(panel)])
+        own = panel.period.unique()
+        if not (panel.dated and len(past.periods)):
+            return sections, own
+        check_comparable(own, past.periods)
+        return sections, past.periods.append(own).unique().sort_values()
 
     def _sections(self, panel: Panel) -> Iterator[CrossSection]:
         """Yield the firms of each period; a firm's own row is all that its prediction reads of them."""
@@ -151,21 +180,23 @@ class OwnHistoryRegressor(PanelForecaster):
         """Return what is weighed; a subclass adds to it."""
         return own_candidates(problem, seed)
 
+    def _predicted(self, panel: Panel, call: Any) -> np.ndarray:
+        self._warn_of_shared_periods(panel)
+        return panel.restore(self._of_call(*call))
+
     def _predict(self, panel: Panel) -> np.ndarray:
-        view = self.stacks_[0].view
-        since = np.ones(len(panel), dtype=int)
-        if panel.dated and panel.firm is not None:
-            now, then = period_ranks(panel.period, view.history.table.columns)
-            knowledge = Knowledge.of(panel)
-            observed = np.zeros(len(panel), dtype=bool)
-            if panel.outcomes is not None:
-                observed = np.isfinite(panel.outcomes)
-            for period in knowledge.periods:
-                here = panel.period == period
-                by_then = observed & knowledge.by(period)
-                known = np.union1d([-1, *then], now[by_then])
-                since[here] = now[here] - known[np.searchsorted(known, now[here]) - 1]
-        nearest = np.abs(since[:, None] - sorted(set(self.gaps))).argmin(axis=1)
-        history = replace(view.history, purge=0)  # what is not known by then is not shown
-        informed = history.informed([view.prepared(section) for section in self._sections(panel)])
-        return np.concatenate([self.stacks_[nearest[s.at][0]].predict([s])[0][:, 0] for s in informed])
+        return self._of_call(*self._informed(panel, None))
+
+    def _of_call(self, sections: list[CrossSection], periods: pd.Index) -> np.ndarray:
+        found = [self._nearest(section, periods).predict([section])[0][:, 0] for section in sections]
+        return np.concatenate(found)
+
+    def _nearest(self, section: CrossSection, periods: pd.Index) -> Stack:
+        """Return the stack whose gap is nearest to the periods since the last one of known outcomes."""
+        since = 1
+        if section.period is not None:
+            last = section.past.last_before(section.period)
+            place = -1 if last is None else int(periods.searchsorted(last))
+            since = int(periods.searchsorted(section.period)) - place
+        gaps = np.array(sorted(set(self.gaps)))
+        return self.stacks_[int(np.abs(since - gaps).argmin())]

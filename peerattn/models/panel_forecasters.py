@@ -50,13 +50,13 @@ class PanelForecaster(PanelRegressor):
         """Predict the outcome of each row: an ndarray (n,), in the order of ``X``'s rows."""
         return self._predictions(X)
 
-    def _gate_call(self, X: Any, outcomes: Any) -> tuple[Panel, None]:
+    def _gate_call(self, X: Any, outcomes: Any) -> tuple[Panel, Any]:
         if outcomes is not None:
             raise InputError(f"outcomes: {type(self).__name__} reads none; leave them out.")
         check_is_fitted(self)
         return self._check(X, fitting=False), None
 
-    def _predicted(self, panel: Panel, call: None) -> np.ndarray:
+    def _predicted(self, panel: Panel, call: Any) -> np.ndarray:
         predicted = self._predict(panel)
         self._warn_of_shared_periods(panel)
         return panel.restore(predicted)

@@ -126,7 +126,7 @@ class Design:
         indicated = frame.columns[known & gaps]
         frame = frame.loc[:, known]
         p = frame.shape[1]
-        columns = frame.to_numpy().T
+        columns = frame.to_numpy(dtype=float).T
         ranked = scale == "rank" and not panel.dated
         levels = {name: set(codes[name].dropna()) for name in codes.columns}
         design = cls(
@@ -195,14 +195,15 @@ class Design:
     def filled(self, panel: Panel) -> np.ndarray:
         """Return the characteristics as they are, without gaps, (n, p)."""
         frame = panel.characteristics[list(self.characteristics)]
-        values = frame.to_numpy()
+        values = frame.to_numpy(dtype=float)  # of float32, mapped from a file, medians would be others
         missing = np.isnan(values)
         if not missing.any():
             return values
         fill = np.broadcast_to(self.medians, values.shape).copy()
         if panel.dated:
             columns = missing.any(axis=0)
-            medians = frame.loc[:, columns].groupby(panel.period.to_numpy()).transform("median").to_numpy()
+            gaps = frame.loc[:, columns].astype(float)
+            medians = gaps.groupby(panel.period.to_numpy()).transform("median").to_numpy()
             fill[:, columns] = np.where(np.isnan(medians), fill[:, columns], medians)
         return np.where(missing, fill, values)
 

@@ -169,7 +169,8 @@ class Panel:
         index = rows[at]
         return replace(
             self,
-            characteristics=self.characteristics.iloc[at].reset_index(drop=True),
+            # of float32, mapped from a file, means and medians would be others
+            characteristics=self.characteristics.iloc[at].reset_index(drop=True).astype(float),
             codes=self.codes.iloc[at].reset_index(drop=True),
             order=np.arange(len(index)),
             index=index.remove_unused_levels() if isinstance(index, pd.MultiIndex) else index,

@@ -18,7 +18,6 @@ from peerattn.exceptions import (
     WHERE_ISOLATES,
     IsolateWarning,
     LabelWarning,
-    LostPeriodWarning,
     SmallCrossSectionWarning,
     expect,
     warn_user,
@@ -157,8 +156,6 @@ class PeerModel(PanelModel):
         if weight is not None:  # a row of weight 0 is not there
             panel = panel.take(weight > 0)
             weight = weight[weight > 0]
-        if not panel.dated and isinstance(y, pd.Series) and {self.firm, self.period} <= set(y.index.names):
-            self._warn_of_one_cross_section(f"y carries {self.firm!r} and {self.period!r} but X does not")
         if panel.firm is None and isinstance(X, pd.DataFrame) and isinstance(X.index, pd.RangeIndex):
             warn_user(
                 LabelWarning(
@@ -167,7 +164,6 @@ class PeerModel(PanelModel):
                     "yours with firm= and period=; index the rows by firm where one cross-section is meant."
                 )
             )
-        self.dated_ = panel.dated
         self.firm_label_ = panel.firm is not None
         self.learned_until_ = last_known(panel)
         self.outcome_bounds_ = bounds_of(panel.outcomes)
@@ -217,7 +213,6 @@ class PeerModel(PanelModel):
 
     def _gate_call(self, X: Any, outcomes: Any) -> tuple[Panel, Iterator[CrossSection]]:
         panel, call = self._gate_rows(X, outcomes)
-        self._warn_of_lost_periods(panel)
         if outcomes is not None:
             return panel, self._within(panel, call)
         return panel, self._against_training(panel, call)
@@ -262,16 +257,6 @@ class PeerModel(PanelModel):
 
         calls = self._by_period(X, outcomes=outcomes)
         return written(self, out, calls, write, options | {"shown": outcomes})
-
-    def _warn_of_lost_periods(self, panel: Panel) -> None:
-        if self.dated_ and not panel.dated:
-            lost = f"but X carries no {self.firm!r} and {self.period!r}"
-            self._warn_of_one_cross_section(f"{type(self).__name__} was fitted on a panel {lost}")
-
-    @staticmethod
-    def _warn_of_one_cross_section(lost: str) -> None:
-        remedy = "In a Pipeline, set_output(transform='pandas') keeps the index."
-        warn_user(LostPeriodWarning(f"{lost}: X is one cross-section, all periods in one. {remedy}"))
 
     # ------------------------------------------------------------------ pools
 

@@ -170,7 +170,6 @@ class LinearInMeansRegressor(PeerRegressor):
                 "outcomes= was given, but without network (or with peer_outcome=False) the model reads none."
             )
         panel, call = self._gate_rows(X, outcomes)
-        self._warn_of_lost_periods(panel)
         return panel, self._within(panel, call, known=outcomes is not None)
 
     # ------------------------------------------------------------------ learning

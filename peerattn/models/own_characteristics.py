@@ -59,6 +59,10 @@ class OwnCharacteristicsRegressor(PanelForecaster):
     estimator: Any = None
     effects: Sequence[str] = ()
 
+    @property
+    def _needs_labels(self) -> bool:
+        return bool(self.effects)
+
     def _groupings(self) -> tuple[Any, ...]:
         return tuple(effect_codes(self.effects))
 
@@ -108,7 +112,7 @@ class OwnCharacteristicsRegressor(PanelForecaster):
     def _predict(self, panel: Panel) -> np.ndarray:
         with refusing():
             own = np.asarray(self.model_.predict(self.design_.numbers(panel)), dtype=float)
-        if not self.effects_:
+        if not self.effects_ or panel.firm is None:  # rows without labels have the mean effect, zero
             return own
         groups = self._groups(panel)
         check_effect_labels(self.effects_, groups)

@@ -18,6 +18,7 @@ from peerattn.models.cross_section import check_same_kind, others_mean
 from peerattn.models.panel_model import PanelRegressor
 from peerattn.models.two_stage import independent_columns
 from peerattn.panel.design import Design
+from peerattn.panel.gate import warn_of_lost_labels
 from peerattn.panel.panel import Panel
 from peerattn.panel.time_order import check_comparable
 
@@ -42,6 +43,10 @@ class PanelForecaster(PanelRegressor):
         """
         panel = self._check(X, y, fitting=True)
         assert panel.outcomes is not None
+        labelled = isinstance(y, pd.Series | pd.DataFrame) and y.index.nlevels == 2  # the gate has warned
+        if self._needs_labels and panel.firm is None and not labelled:
+            needs = f"{type(self).__name__} needs {self.firm!r} and {self.period!r}"
+            warn_of_lost_labels(f"{needs}, of which X carries neither")
         known = np.isfinite(panel.outcomes)
         self._learn(panel, known, panel.outcomes[known])
         return self
@@ -60,6 +65,11 @@ class PanelForecaster(PanelRegressor):
         predicted = self._predict(panel)
         self._warn_of_shared_periods(panel)
         return panel.restore(predicted)
+
+    @property
+    def _needs_labels(self) -> bool:
+        """Whether rows without labels make it another model: a mean of all, or a regression on own characteristics."""
+        return True
 
     @abstractmethod
     def _learn(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from peerattn.exceptions import InputError, UnknownArgument, check_kinds, did_you_mean
 from peerattn.models.by_period import periods_of, stored_call, training_panel, warn_once, write_frame, written
 from peerattn.models.learned import rows_of, warn_of_shared_periods
-from peerattn.panel.gate import check_panel
+from peerattn.panel.gate import check_panel, warn_of_lost_labels
 from peerattn.panel.panel import Panel
 from peerattn.panel.stored import is_stored
 from peerattn.processes import joined
@@ -117,7 +117,11 @@ class PanelModel(Saved, BaseEstimator):
         names |= {"codes": self._code_columns(), "groupings": self._groupings()}
         panel = check_panel(self, X, y, fitting=fitting, undated=undated, universe=universe, **names)
         if fitting:
+            self.dated_ = panel.dated
             self.learned_rows_ = rows_of(panel)
+        elif self.dated_ and not panel.dated and not undated:
+            fitted = f"{type(self).__name__} was fitted on a panel"
+            warn_of_lost_labels(f"{fitted} but X carries no {self.firm!r} and {self.period!r}")
         return panel
 
     __signature__ = _SignatureOfInit()

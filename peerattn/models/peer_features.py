@@ -111,7 +111,7 @@ class PeerFeatures(FrameTransformer):
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names: ``<column>_<statistic>_<code>``, with ``peers`` for all firms and ``network`` for a network."""
         check_is_fitted(self)
-        return np.array([*self.kept_, *self.names_], dtype=object)
+        return np.array([*map(str, self.kept_), *self.names_], dtype=object)
 
     # ------------------------------------------------------------------ fitting
 

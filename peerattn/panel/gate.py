@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_X_y, validate_data
 
 from peerattn.exceptions import (
     InputError,
+    LostPeriodWarning,
     PossibleLeakWarning,
     UnitWarning,
     checked,
@@ -103,6 +104,7 @@ def check_panel(
         panel = panel_of(X, choose, firm, period, undated=undated)
         if fitting and panel.firm is None:
             warn_of_labels(panel.columns)
+            _warn_of_labelled_outcomes(given, y)
     if fitting:
         estimator.column_names_ = panel.columns if named else None
         estimator.code_columns_ = tuple(panel.codes)
@@ -117,6 +119,20 @@ def check_panel(
         learned = [name for name in panel.codes if name not in groupings]
         panel = examine(panel, learned, codes, universe, (firm, period))
     return panel
+
+
+def _warn_of_labelled_outcomes(X: Any, y: Any) -> None:
+    """Warn where outcomes have labels that their rows had, too, before something dropped them."""
+    labelled = [isinstance(part, pd.Series | pd.DataFrame) and part.index.nlevels == 2 for part in (y, X)]
+    if labelled == [True, False]:
+        names = " and ".join(map(repr, y.index.names))
+        warn_of_lost_labels(f"y carries {names} but X does not")
+
+
+def warn_of_lost_labels(lost: str) -> None:
+    """Warn that rows without labels are taken as one cross-section; ``lost`` says why they should have some."""
+    remedy = "In a Pipeline, set_output(transform='pandas') keeps the index."
+    warn_user(LostPeriodWarning(f"{lost}: X is one cross-section, all periods in one. {remedy}"))
 
 
 def _numbers(estimator: Any, X: Any, fitting: bool, codes: Sequence[str]) -> np.ndarray:

@@ -6,7 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.ensemble import BaggingRegressor
 from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from peerattn import IndustryPeerRegressor, NadarayaWatsonRegressor, PeerAttentionRegressor
 from peerattn.exceptions import (
@@ -15,6 +19,16 @@ from peerattn.exceptions import (
     LabelWarning,
     LostPeriodWarning,
     SmallCrossSectionWarning,
+)
+from peerattn.models import (
+    CommonShocksRegressor,
+    FamaMacBethRegressor,
+    FirmMeanRegressor,
+    IndustryMeansRegressor,
+    LastValueRegressor,
+    OwnCharacteristicsRegressor,
+    OwnHistoryRegressor,
+    PeerFeatures,
 )
 
 pytestmark = pytest.mark.usefixtures("fewest_steps")  # what is found is beside the point
@@ -29,6 +43,20 @@ MODELS = {
     "industry": IndustryPeerRegressor(industry="sic"),
     "kernel": NadarayaWatsonRegressor(),
 }
+
+
+#: Peer models, which take arrays as one cross-section, and models of the firm's past or of periods.
+READERS_OF_LABELS = [
+    PeerAttentionRegressor(**QUICK),
+    NadarayaWatsonRegressor(),
+    LastValueRegressor(),
+    FirmMeanRegressor(),
+    FamaMacBethRegressor(),
+    IndustryMeansRegressor(),
+    OwnHistoryRegressor(),
+    CommonShocksRegressor(),
+    OwnCharacteristicsRegressor(effects=["firm"]),
+]
 
 
 @pytest.fixture(scope="module")
@@ -256,26 +284,51 @@ def test_outcomes_of_other_rows(fitted, panel, name):
 
 
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")
-def test_lost_periods_warn(panel):
+@pytest.mark.parametrize("model", READERS_OF_LABELS, ids=lambda model: type(model).__name__)
+def test_lost_periods_warn(panel, model):
+    X, y = panel
+    model = clone(model).fit(X.drop(columns="sic"), y)
+    with pytest.warns(
+        LostPeriodWarning, match="fitted on a panel but X carries no 'firm' and 'period'.*set_output"
+    ):
+        predicted = model.predict(X.drop(columns="sic").to_numpy())
+    assert np.isfinite(predicted).all()
+
+
+@pytest.mark.parametrize("model", READERS_OF_LABELS, ids=lambda model: type(model).__name__)
+@pytest.mark.parametrize("names", [["firm", "period"], ["gvkey", "fyear"]])
+def test_periods_lost_before_fit_warn(panel, model, names):
+    X, y = panel
+    expected = f"y carries '{names[0]}' and '{names[1]}' but X does not.*set_output"
+    with pytest.warns(LostPeriodWarning, match=expected) as caught:
+        make_pipeline(StandardScaler(), clone(model)).fit(X.drop(columns="sic"), y.rename_axis(names))
+    assert len(caught) == 1
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_pipeline_that_keeps_the_index_is_the_model_alone(panel):
     X, y = panel
     X = X.drop(columns="sic")
-    for model in (PeerAttentionRegressor(**QUICK), NadarayaWatsonRegressor()):
-        model.fit(X, y)
-        with pytest.warns(
-            LostPeriodWarning, match="fitted on a panel but X carries no 'firm' and 'period'.*set_output"
-        ):
-            predicted = model.predict(X.to_numpy())
-        assert isinstance(predicted, np.ndarray)
-        assert np.isfinite(predicted).all()
+    for model in (FirmMeanRegressor(), OwnHistoryRegressor(), NadarayaWatsonRegressor()):
+        whole = make_pipeline(StandardScaler().set_output(transform="pandas"), clone(model)).fit(X, y)
+        np.testing.assert_allclose(whole.predict(X), clone(model).fit(X, y).predict(X), rtol=1e-6)
 
 
-def test_periods_lost_before_fit_warn(panel):
+@pytest.mark.parametrize("model", READERS_OF_LABELS[2:], ids=lambda model: type(model).__name__)
+def test_models_of_the_past_on_arrays_warn(panel, model):
+    """Bagging, say, makes arrays of X and y."""
     X, y = panel
-    for model in (PeerAttentionRegressor(**QUICK), NadarayaWatsonRegressor()):
-        with pytest.warns(
-            LostPeriodWarning, match="y carries 'firm' and 'period' but X does not.*set_output"
-        ):
-            model.fit(X.drop(columns="sic").to_numpy(), y)
+    arrays = X.drop(columns="sic").to_numpy(), y.to_numpy()
+    with pytest.warns(LostPeriodWarning, match="needs 'firm' and 'period', of which X carries neither"):
+        clone(model).fit(*arrays)
+    with pytest.warns(LostPeriodWarning, match="needs 'firm' and 'period'"):
+        BaggingRegressor(model, n_estimators=1).fit(X.drop(columns="sic"), y)
+
+
+def test_peer_features_warn_of_lost_periods(panel):
+    X, y = panel
+    with pytest.warns(LostPeriodWarning, match="y carries 'firm' and 'period'"):
+        make_pipeline(StandardScaler(), PeerFeatures(), Ridge()).fit(X.drop(columns="sic"), y)
 
 
 @pytest.mark.parametrize("name", ["industry", "kernel"])

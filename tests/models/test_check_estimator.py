@@ -15,7 +15,10 @@ import peerattn
 from peerattn.models import own_characteristics
 from peerattn.models.attention.base import AttentionModel
 
-pytestmark = pytest.mark.usefixtures("fewest_steps")  # the contract does not ask what is found
+pytestmark = [
+    pytest.mark.usefixtures("fewest_steps"),  # the contract does not ask what is found
+    pytest.mark.filterwarnings("ignore::peerattn.exceptions.LostPeriodWarning"),  # its rows have no labels
+]
 
 
 @pytest.fixture(scope="module", autouse=True)

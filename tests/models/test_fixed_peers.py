@@ -76,7 +76,7 @@ def test_unknown_codes_are_isolates_with_the_mean_of_all_others(panel):
     model = IndustryPeerRegressor(industry="sic").fit(X, y)
     unknown = X["sic"].isna()
     with pytest.warns(IsolateWarning, match="their peer term is the mean of all other firms"):
-        predicted = model.predict(X, outcomes=y)
+        predicted = pd.Series(model.predict(X, outcomes=y), X.index)
     for firm, period in X.index[unknown]:
         others = y.xs(period, level="period").drop(firm)
         assert predicted[firm, period] == pytest.approx(others.mean())
@@ -104,8 +104,8 @@ def test_plain_codes_do_not_nest(panel):
 def test_without_industry_all_other_firms_are_peers(panel):
     X, y = panel
     predicted = IndustryPeerRegressor(scheme="plain").fit(X, y).predict(X, outcomes=y)
-    for firm, period in X.index[::7]:
-        assert predicted[firm, period] == pytest.approx(y.xs(period, level="period").drop(firm).mean())
+    for value, (firm, period) in zip(predicted[::7], X.index[::7], strict=True):
+        assert value == pytest.approx(y.xs(period, level="period").drop(firm).mean())
 
 
 @pytest.mark.parametrize(

@@ -284,7 +284,7 @@ def test_isolates_have_no_peer_term():
     with pytest.warns(IsolateWarning, match="their peer term is zero"):
         predicted = model.predict(newcomer)
     row = newcomer.loc[("NEW", 2002)]
-    assert predicted[("NEW", 2002)] == pytest.approx(
+    assert predicted[newcomer.index.get_loc(("NEW", 2002))] == pytest.approx(
         model.coef_["intercept"] + row @ model.coef_[["size", "lev"]]
     )
 

@@ -136,7 +136,6 @@ class AttentionRows(PeerModel):
         if outcomes is not None and not self.reads_outcomes:
             raise InputError(f"outcomes= was given, but {why}.")
         panel, call = self._gate_rows(X, self._encode_outcomes(outcomes))
-        self._warn_of_lost_periods(panel)
         matching = self.attention == "cross" or (peer_weight is not None) == self.weighs_peers_
         wanted, got = ("weights", "none")[:: 1 if self.weighs_peers_ else -1]
         expect(matching, "peer_weight", f"{wanted}, as in fit", got)

@@ -12,6 +12,7 @@ from peerattn.exceptions import InputError, check_names, checked, expect
 from peerattn.network import PeerNetwork
 from peerattn.panel import Panel, as_panel, sic_to_fama_french
 from peerattn.panel.columns import ColumnChoice, named_like_return
+from peerattn.panel.design import ROUNDING
 from peerattn.render import Shown, Table
 
 MOST_GROUPS = 30
@@ -128,7 +129,10 @@ def describe_panel(
     panel = X if isinstance(X, Panel) and y is None else as_panel(X, y, firm=firm, period=period, codes=codes)
     columns = {} if panel.outcomes is None else {str(panel.outcome): panel.outcomes}
     columns |= {str(name): column.to_numpy() for name, column in panel.characteristics.items()}
-    given = {name: (wording, "") if isinstance(wording, str) else wording for name, wording in (labels or {}).items()}
+    given = {
+        name: (wording, "") if isinstance(wording, str) else wording
+        for name, wording in (labels or {}).items()
+    }
     check_names("labels", "variable", given, [*columns, *map(str, panel.codes.columns)])
     outcome = list(columns)[: panel.outcomes is not None]
     order = list(dict.fromkeys([*outcome, *(name for name in given if name in columns), *columns]))
@@ -340,7 +344,8 @@ def panel_facts(
 ) -> PanelFacts:
     """Return what the report says of the panel; ``value`` names market values, ``more`` are facts already known."""
     numbers = panel.X[list(panel.choice.characteristics)].iloc[tested].astype(float)
-    standard = (numbers - numbers.mean()) / numbers.std().replace(0.0, 1.0)
+    constant = numbers.std() <= ROUNDING * numbers.mean().abs()
+    standard = (numbers - numbers.mean()) / numbers.std().where(~constant, 1.0)
     sizes = [str(value)] if value in panel.columns and value not in groups else []
     return PanelFacts(
         choice=panel.choice,

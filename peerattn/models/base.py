@@ -41,6 +41,7 @@ from peerattn.panel.panel import Panel
 from peerattn.panel.reading import refusing
 from peerattn.panel.stored import is_stored
 from peerattn.render import show_label
+from peerattn.training import one_thread
 
 MOST_COPIES = 1e9  # of a row
 _CELLS = 3_000_000  # of a chunk of a network's weights, and the arrays of that size that computing it takes
@@ -88,6 +89,7 @@ class PeerModel(PanelModel):
         """Whether ``predict`` on a panel must be given ``outcomes=``."""
         return False
 
+    @one_thread()
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit on training rows.
 

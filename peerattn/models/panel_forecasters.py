@@ -21,6 +21,7 @@ from peerattn.panel.design import Design
 from peerattn.panel.gate import warn_of_lost_labels
 from peerattn.panel.panel import Panel
 from peerattn.panel.time_order import check_comparable
+from peerattn.training import one_thread
 
 ALPHAS = np.logspace(-2, 5, 15)
 
@@ -32,6 +33,7 @@ class PanelForecaster(PanelRegressor):
     firm: str = "firm"
     period: str = "period"
 
+    @one_thread()
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit on training rows.
 

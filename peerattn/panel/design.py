@@ -142,10 +142,8 @@ class Design:
         if scale != "standard" or not p:
             return design
         x = design.filled(panel).astype(float, copy=False)  # sums of float32 columns lose digits
-        center = np.average(x, axis=0, weights=weight)
-        spread = np.sqrt(np.average((x - center) ** 2, axis=0, weights=weight))
-        constant = spread <= ROUNDING * np.abs(center)  # whatever the unit
-        return replace(design, center=center, spread=np.where(constant, 1.0, spread))
+        center, spread = centre_and_spread(x, weight=weight)
+        return replace(design, center=center, spread=spread)
 
     @cached_property
     def columns(self) -> tuple[Column, ...]:
@@ -206,6 +204,24 @@ class Design:
             medians = gaps.groupby(panel.period.to_numpy()).transform("median").to_numpy()
             fill[:, columns] = np.where(np.isnan(medians), fill[:, columns], medians)
         return np.where(missing, fill, values)
+
+
+def centre_and_spread(
+    values: np.ndarray, axis: int | tuple[int, ...] = 0, *, weight: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean and standard deviation over the axes; the latter is 1 where it is rounding, that is of a constant.
+
+    The mean of a constant is not exact (that of 0.1, a thousand times, is not 0.1), and division by what is left would make
+    scores of any size.
+
+    >>> centre_and_spread(np.full((1000, 1), 0.1))[1].tolist()
+    [1.0]
+    """
+    values = values.astype(float, copy=False)
+    center = np.average(values, axis=axis, weights=weight)
+    across = np.expand_dims(center, axis)
+    spread = np.sqrt(np.average((values - across) ** 2, axis=axis, weights=weight))
+    return center, np.where(spread <= ROUNDING * np.abs(center), 1.0, spread)
 
 
 def one_hot(integers: np.ndarray, levels: dict[Any, tuple[str, ...]]) -> np.ndarray:

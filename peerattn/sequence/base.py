@@ -316,12 +316,6 @@ class Classifies(ClassifierMixin):
         return torch.as_tensor(np.searchsorted(self.classes_, labels))
 
 
-def centre_and_spread(values: np.ndarray, axes: Any = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Return mean and standard deviation over the axes; 1 where nothing varies."""
-    spread = values.std(axes, dtype=float)
-    return values.mean(axes, dtype=float), np.where(spread > 0, spread, 1.0)
-
-
 def gain_in_blocks(without: np.ndarray, losses: np.ndarray, n_blocks: int) -> tuple[float, float]:
     """Return by which share losses fell, and its standard error over blocks of neighbours (0 if there are not two)."""
     if without.mean() <= EXACT:

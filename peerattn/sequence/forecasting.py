@@ -13,8 +13,9 @@ from torch import Generator, Tensor
 
 from peerattn import nn
 from peerattn.exceptions import check_at_least, check_share, expect
+from peerattn.panel.design import centre_and_spread
 from peerattn.sequence.attention_map import AttentionMap
-from peerattn.sequence.base import BesideLine, centre_and_spread, gain_in_blocks
+from peerattn.sequence.base import BesideLine, gain_in_blocks
 from peerattn.sequence.series import PatchEncoder, WindowedEstimator, check_series, windows_of
 from peerattn.sequence.time_index import frequency_of, later_labels
 

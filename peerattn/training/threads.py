@@ -2,39 +2,56 @@
 
 from __future__ import annotations
 
-import functools
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import torch
 from threadpoolctl import ThreadpoolController
 
 _lock = threading.Lock()
-# torch's number of threads when the first block was entered; one entry for each block
-_before: list[int] = []
+# Python threads that are inside a block
+_inside: set[int] = set()
+# what ends with the last of them
+_ends = ExitStack()
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Run linear algebra on one thread inside the ``with`` block, or the function it decorates.
+    """Compute on one thread inside the ``with`` block, or the function it decorates: linear algebra, trees, torch.
 
     Sums, products of matrices, and decompositions by torch, MKL and OpenBLAS are split among threads, and their last bits depend
-    on how. Blocks may be nested, and entered from several Python threads.
+    on how. Threads of OpenMP, which boosted trees use, too, wait for each other where other processes hold the cores. Blocks may
+    be nested, and entered from several Python threads; afterwards numbers of threads are what they were.
     """
-    with _lock:
-        _before.append(_before[0] if _before else torch.get_num_threads())
-        torch.set_num_threads(1)
-    try:
-        with _libraries().limit(limits=1, user_api="blas"):
+    if threading.get_ident() in _inside:
+        yield
+        return
+    # not kept, because a library may have been loaded since the last block
+    libraries = ThreadpoolController()
+    before = torch.get_num_threads()
+    # OpenMP counts for each Python thread by itself
+    with libraries.limit(limits=1, user_api="openmp"):
+        _enter(libraries, before)
+        try:
             yield
-    finally:
-        with _lock:
-            before = _before.pop()
-            if not _before:
-                torch.set_num_threads(before)
+        finally:
+            _leave()
 
 
-@functools.cache
-def _libraries() -> ThreadpoolController:
-    return ThreadpoolController()
+def _enter(libraries: ThreadpoolController, before: int) -> None:
+    """Limit what counts for the whole process, at the first block."""
+    with _lock:
+        if not _inside:
+            _ends.callback(torch.set_num_threads, before)
+            _ends.enter_context(libraries.limit(limits=1, user_api="blas"))
+        _inside.add(threading.get_ident())
+        torch.set_num_threads(1)
+
+
+def _leave() -> None:
+    """Undo it at the end of the last one."""
+    with _lock:
+        _inside.remove(threading.get_ident())
+        if not _inside:
+            _ends.close()

@@ -68,6 +68,13 @@ def test_contamination_is_the_share_of_fit_that_is_called_abnormal():
     np.testing.assert_allclose(model.decision_function(series), model.score_samples(series) - model.offset_)
 
 
+def test_a_constant_column_is_not_divided_by_its_rounding():
+    series = np.column_stack([beat(300)[:, 0], np.full(300, 0.1)])
+    model = AttentionAnomalyDetector(**QUICK | {"max_steps": 2}).fit(series)
+    assert model.scale_[1] == 1.0
+    assert np.abs(model.score_samples(series)).max() < 1e3
+
+
 def test_files_keep_it(tmp_path):
     series = pd.DataFrame(beat(200, columns=3), columns=["a", "b", "c"])
     model = AttentionAnomalyDetector(**(QUICK | {"max_steps": 5})).fit(series)

@@ -54,7 +54,7 @@ def fama_macbeth(outcome: Any, prediction: Any, period: Any, *, horizon: int = 1
     Parameters
     ----------
     outcome, prediction : array-like of length n
-        NaN outcomes are left out.
+        Rows in which one is NaN are left out.
     period : array-like of length n
         Period labels; periods with fewer than three firms, or whose predictions do not differ, have no slope.
     horizon : int, default 1
@@ -152,7 +152,7 @@ def calibration(
     Parameters
     ----------
     outcome, prediction : array-like of length n
-        NaN outcomes are left out.
+        Rows in which one is NaN are left out.
     period : array-like of length n
         Period labels.
     firm : array-like of length n, optional
@@ -223,11 +223,14 @@ def calibration(
 
 
 def quantile_groups(values: np.ndarray, group: np.ndarray, n: int) -> np.ndarray:
-    """Return the quantile group 0, …, n − 1 of each value within its group; equal values share one.
+    """Return the quantile group 0, …, n − 1 of each value within its group; equal values share one, unknown ones have −1.
 
     >>> quantile_groups(np.array([5.0, 1.0, 3.0, 3.0]), np.zeros(4, dtype=int), 4).tolist()
     [3, 0, 2, 2]
     """
-    ranks = pd.Series(values).groupby(group).rank().to_numpy()
-    size = np.bincount(group)[group]
-    return np.minimum(((ranks - 0.5) * n / size).astype(int), n - 1)
+    known = ~np.isnan(values)
+    ranks = pd.Series(values[known]).groupby(group[known]).rank().to_numpy()
+    size = np.bincount(group[known])[group[known]]
+    found = np.full(len(values), -1)
+    found[known] = np.minimum(((ranks - 0.5) * n / size).astype(int), n - 1)
+    return found

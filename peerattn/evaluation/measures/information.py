@@ -9,6 +9,7 @@ import pandas as pd
 from peerattn.evaluation.inference.forecast_tests import MeanTest, OfPeriods, mean_test
 from peerattn.evaluation.measures.metrics import moments_within
 from peerattn.exceptions import checked
+from peerattn.panel.design import ROUNDING
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class InformationCoefficient(OfPeriods):
     def icir(self) -> float:
         """Mean over standard deviation of the series, not annualised; NaN where there is no deviation."""
         spread = float(self.by_period.std())
-        return self.mean / spread if spread > 0 else float("nan")
+        return self.mean / spread if spread > ROUNDING * abs(self.mean) else float("nan")
 
     def __repr__(self) -> str:
         name = "RankIC" if self.kind == "rank" else "IC"
@@ -61,7 +62,7 @@ def rank_ic(outcome: Any, prediction: Any, period: Any, *, horizon: int = 1) -> 
     Parameters
     ----------
     outcome, prediction : array-like of length n
-        NaN outcomes are left out.
+        Rows in which one is NaN are left out.
     period : array-like of length n
         Period labels; periods with fewer than two firms, or where either side is constant, have no
         correlation.

@@ -1,6 +1,6 @@
 r"""How good predictions are: the numbers of a comparison, each with its formula and its source.
 
-All functions take outcomes and predictions row by row and leave out rows whose outcome is NaN (unknown).
+All functions take outcomes and predictions row by row and leave out rows whose outcome or prediction is NaN (unknown).
 Sums run over all scored rows (i, t), so a period counts as often as it has firms. With ``period=`` each row
 is weighed by one over the number of scored firms of its period, so that every period counts once.
 """
@@ -17,14 +17,19 @@ from peerattn.panel.knowledge import sorted_periods
 
 
 def scored_rows(*columns: Any) -> list[np.ndarray]:
-    """Return float columns of equal length without the rows whose first value, the outcome, is unknown."""
+    """Return float columns of equal length, outcomes and predictions first, without the rows in which one is unknown."""
     arrays = [np.asarray(column, dtype=float).reshape(-1) for column in columns]
     lengths = [len(array) for array in arrays]
     if len(set(lengths)) != 1:
         raise InputError(f"outcomes and predictions must have one length, got {lengths}.")
-    known = ~np.isnan(arrays[0])
-    if not known.any():
+    if any(np.isinf(array).any() for array in arrays):
+        raise InputError("outcomes and predictions must be finite, or NaN where unknown; some are infinite.")
+    if np.isnan(arrays[0]).all():
         raise InputError("outcomes: none is known, so nothing can be scored; pass some that are not NaN.")
+    # a firm without a prediction must not stay in the variance of outcomes, in ranks, or in the size of a group
+    known = ~np.isnan(arrays).any(axis=0)
+    if not known.any():
+        raise InputError("predictions: none is known where the outcome is, so nothing can be scored.")
     return [array[known] for array in arrays]
 
 
@@ -45,7 +50,7 @@ def rmse(outcome: Any, prediction: Any, period: Any = None) -> float:
     Parameters
     ----------
     outcome, prediction : array-like of length n
-        In the units of the outcome; NaN outcomes are left out.
+        In the units of the outcome; rows in which one is NaN are left out.
     period : array-like of length n, optional
         Period labels: every period counts once.
 
@@ -71,7 +76,7 @@ def mae(outcome: Any, prediction: Any, period: Any = None) -> float:
     Parameters
     ----------
     outcome, prediction : array-like of length n
-        In the units of the outcome; NaN outcomes are left out.
+        In the units of the outcome; rows in which one is NaN are left out.
     period : array-like of length n, optional
         Period labels: every period counts once.
 
@@ -100,7 +105,7 @@ def r2_out_of_sample(outcome: Any, prediction: Any, benchmark: Any = 0.0, period
     Parameters
     ----------
     outcome, prediction : array-like of length n
-        In the units of the outcome; NaN outcomes are left out.
+        In the units of the outcome; rows in which one is NaN are left out.
     benchmark : float or array-like of length n, default 0.0
         The benchmark forecast of each row.
     period : array-like of length n, optional
@@ -144,7 +149,7 @@ def r2_within_period(outcome: Any, prediction: Any, period: Any) -> float:
     Parameters
     ----------
     outcome, prediction : array-like of length n
-        In the units of the outcome; NaN outcomes are left out.
+        In the units of the outcome; rows in which one is NaN are left out.
     period : array-like of length n
         Period labels.
 
@@ -160,7 +165,7 @@ def r2_within_period(outcome: Any, prediction: Any, period: Any) -> float:
     """
     codes, _ = sorted_periods(period)
     y, forecast, group = scored_rows(outcome, prediction, codes)
-    error, total = (np.nansum(_within(value, group.astype(int)) ** 2) for value in (y - forecast, y))
+    error, total = ((_within(value, group.astype(int)) ** 2).sum() for value in (y - forecast, y))
     return _share_saved(error, total)
 
 
@@ -177,19 +182,14 @@ def moments_within(outcome: Any, prediction: Any, period: Any, *, ranks: bool = 
     n = np.bincount(group)
     x = _within(forecast, group)
     y = _within(y, group)
-    xx, xy, yy, size = (_sums(terms, group) for terms in (x * x, x * y, y * y, forecast**2))
+    xx, xy, yy, size = (np.bincount(group, terms) for terms in (x * x, x * y, y * y, forecast**2))
     sums = pd.DataFrame({"n": n, "xx": xx * (xx > 1e-24 * size), "xy": xy, "yy": yy}, index=periods[: len(n)])
     return sums[n > 0]
 
 
 def _within(value: np.ndarray, group: np.ndarray) -> np.ndarray:
-    """Return deviations from the mean of the own group's known values."""
-    return value - (_sums(value, group) / np.maximum(_sums(~np.isnan(value), group), 1))[group]
-
-
-def _sums(value: np.ndarray, group: np.ndarray) -> np.ndarray:
-    """Return the sum of the known values of each group."""
-    return np.bincount(group, np.where(np.isnan(value), 0.0, value))
+    """Return deviations from the mean of the own group."""
+    return value - (np.bincount(group, value) / np.maximum(np.bincount(group), 1))[group]
 
 
 def _share_saved(error: float, total: float) -> float:

@@ -1,6 +1,5 @@
 """What predictions would have earned: quantile portfolios, what trading them costs, and luck."""
 
-import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -12,6 +11,7 @@ from peerattn.evaluation.inference.forecast_tests import MeanTest, OfPeriods, me
 from peerattn.evaluation.inference.regressions import quantile_groups
 from peerattn.evaluation.measures.factors import match_factors, periods_per_year
 from peerattn.exceptions import InputError, check_at_least, checked
+from peerattn.panel.design import ROUNDING
 from peerattn.panel.knowledge import sorted_periods
 
 Weighting = Literal["equal", "value"]
@@ -69,14 +69,13 @@ class QuantilePortfolios(OfPeriods):
     def net_sharpe(self, cost: float) -> float:
         """Return the Sharpe ratio of :meth:`net`, annualised like :attr:`sharpe`."""
         earned = self.net(cost)
-        ratio = float(earned.mean() / earned.std()) if earned.std() > 0 else math.nan
-        return ratio * self.periods_per_year**0.5
+        return float(_sharpe(earned.mean(), earned.std())) * self.periods_per_year**0.5
 
     def to_frame(self) -> pd.DataFrame:
         """Return mean, standard deviation and Sharpe ratio of each portfolio and of the spread."""
         both = self.returns.assign(spread=self.spread)
         table = pd.DataFrame({"mean": both.mean(), "sd": both.std()})
-        return table.assign(sharpe=table["mean"] / table["sd"] * self.periods_per_year**0.5)
+        return table.assign(sharpe=_sharpe(table["mean"], table["sd"]) * self.periods_per_year**0.5)
 
     def __repr__(self) -> str:
         cost = f", break-even cost {self.break_even_cost:.4g}" if self.break_even_cost > 0 else ""
@@ -113,6 +112,7 @@ def quantile_portfolios(
         Simple returns in decimals; NaN where unknown. Such firms are sorted, too, so that the sorting depends on
         no outcome; the return of a portfolio is that of its firms with a known outcome.
     prediction, firm, period : array-like of length n
+        A firm whose prediction is NaN is in no portfolio of the period.
     n_quantiles : int, default 10
     weight : array-like of length n, optional
         Market values, positive; by default firms weigh equally.
@@ -179,6 +179,12 @@ def quantile_portfolios(
     if factors is not None:
         made += _alpha(spread, match_factors(factors, spread.index, outcome_horizon=outcome_horizon), horizon)
     return QuantilePortfolios(*made)
+
+
+def _sharpe(mean: Any, sd: Any) -> Any:
+    """Return mean over standard deviation; NaN where the latter is rounding, of returns that never differ."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(sd > ROUNDING * np.abs(mean), np.divide(mean, sd), np.nan)
 
 
 def _turnover(leg: pd.DataFrame, formed: pd.Index) -> np.ndarray:

@@ -30,7 +30,7 @@ def percentage_errors(outcome: Any, prediction: Any) -> np.ndarray:
     Parameters
     ----------
     outcome, prediction : array-like of length n
-        Natural logs; NaN outcomes are left out.
+        Natural logs; rows in which one is NaN are left out.
 
     Returns
     -------

@@ -22,7 +22,7 @@ from peerattn.models.kernel.bandwidth import (
 )
 from peerattn.models.kernel.codes import KernelCodes
 from peerattn.models.kernel.local_regression import KERNELS, Bandwidths, LocalRegression, Points
-from peerattn.panel.design import Design
+from peerattn.panel.design import Design, centre_and_spread
 from peerattn.panel.panel import Panel
 
 PAIRS = 50_000_000  # focal rows × peers in one evaluation of a bandwidth criterion; more focal rows are thinned out
@@ -166,9 +166,7 @@ class NadarayaWatsonRegressor(PeerRegressor):
     def _learn(self, training: Rows, panel: Panel) -> None:
         rows = self._keep_known(training)
         n = float(rows.counts.sum())
-        self.center_ = rows.counts @ rows.x / n
-        spread = np.sqrt(rows.counts @ (rows.x - self.center_) ** 2 / n)
-        self.scale_ = np.where(spread > 0, spread, 1.0)
+        self.center_, self.scale_ = centre_and_spread(rows.x, weight=rows.counts)
         self.regression_ = LocalRegression(self.kernel, self.degree, self.codes_.kernels, self.neighbors)
         sizes = (n, self.median_cross_section_ if self.dated_ else n)
         start = [reference_bandwidths(self.codes_.kernels, rows.x, size, rows.weight) for size in sizes]

@@ -11,6 +11,7 @@ from scipy.optimize import minimize
 from peerattn.models.cross_section import CrossSection, Rows
 from peerattn.models.learners.bounds import Bounds
 from peerattn.models.learners.losses import Loss, gradient, loss_of, squared_error
+from peerattn.panel.design import ROUNDING
 
 
 def stacked_rows(sections: Sequence[CrossSection]) -> Rows:
@@ -55,7 +56,7 @@ def fit_lines(sections: Sequence[CrossSection], loss: Loss, n_outputs: int, *, n
     p = rows.x.shape[1]
     center = np.average(rows.x, axis=0, weights=weight)
     spread = np.sqrt(np.average((rows.x - center) ** 2, axis=0, weights=weight))
-    spread = np.where(spread > 1e-12 * np.abs(center), spread, np.inf)  # a constant column says nothing
+    spread = np.where(spread > ROUNDING * np.abs(center), spread, np.inf)  # a constant column says nothing
     bounds = Bounds.of([rows.x])
     if none:
         return Lines(bounds, center, spread, np.zeros((p, n_outputs)), np.zeros(n_outputs))

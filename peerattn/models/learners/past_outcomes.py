@@ -12,6 +12,7 @@ import pandas as pd
 
 from peerattn.models.cross_section import CrossSection, Rows, check_same_kind
 from peerattn.models.learners.bounds import CLIP
+from peerattn.panel.design import ROUNDING
 from peerattn.panel.time_order import check_comparable
 
 WINDOW = 96  # past periods that a firm's history reaches back
@@ -85,7 +86,7 @@ class History:
         raw = self.table.to_numpy(float)
         mean = np.nanmean(raw, axis=0)
         spread = np.nanstd(raw, axis=0)
-        scaled = (raw - mean) / np.where(spread > 1e-12 * np.abs(mean), spread, 1.0)
+        scaled = (raw - mean) / np.where(spread > ROUNDING * np.abs(mean), spread, 1.0)
         return np.nan_to_num(np.clip(scaled, -CLIP, CLIP)).astype(np.float32)
 
     def before(self, period: Any, firms: pd.Index, window: int = WINDOW) -> np.ndarray:

@@ -8,7 +8,7 @@ from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_err
 
 from peerattn.evaluation.inference.forecast_tests import mean_test
 from peerattn.evaluation.measures.information import rank_ic
-from peerattn.evaluation.measures.metrics import mae, moments_within, r2_out_of_sample, r2_within_period, rmse
+from peerattn.evaluation.measures.metrics import mae, r2_out_of_sample, r2_within_period, rmse
 from peerattn.exceptions import InputError
 
 
@@ -130,21 +130,3 @@ def test_bad_input():
         rank_ic([1.0, 2.0], [1.0, 2.0], pd.Index([1, "a"], dtype=object))
     with pytest.raises(InputError, match="missing"):
         rank_ic([1.0, 2.0], [1.0, 2.0], [1.0, np.nan])
-
-
-@pytest.mark.parametrize("ranks", [False, True])
-def test_a_missing_prediction_costs_its_row_and_not_its_period(ranks):
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"x": rng.normal(size=90), "y": rng.normal(size=90)})
-    period = np.repeat([2003, 2001, 2002], 30)
-    frame.loc[::7, "x"] = np.nan
-    found = moments_within(frame["y"], frame["x"], period, ranks=ranks)
-    values = frame.groupby(period).rank() if ranks else frame
-    left = values - values.groupby(period).transform("mean")
-    terms = pd.DataFrame({"xx": left["x"] ** 2, "xy": left["x"] * left["y"], "yy": left["y"] ** 2})
-    pd.testing.assert_frame_equal(found[["xx", "xy", "yy"]], terms.groupby(period).sum(), check_names=False)
-    assert rank_ic(frame["y"], frame["x"], period).n_periods == 3
-    deviations = (frame["y"] - frame["x"]).groupby(period).transform(lambda e: e - e.mean())
-    total = (frame["y"] - frame["y"].groupby(period).transform("mean")) ** 2
-    expected = 1 - (deviations**2).sum() / total.sum()
-    assert r2_within_period(frame["y"], frame["x"], period) == pytest.approx(expected)

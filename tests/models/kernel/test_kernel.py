@@ -145,10 +145,20 @@ def test_panel_bandwidths_leave_the_own_firm_out_over_the_pool_of_prediction():
     given = NadarayaWatsonRegressor(bandwidth=model.bandwidth_).fit(X, y)
     firm = X.index.get_level_values("firm")
     without = [given.fit(X[firm != f], y[firm != f]).predict(X[firm == f]) for f in firm.unique()]
-    assert model.criterion_ == pytest.approx(((pd.concat(without) - y) ** 2).mean(), rel=1e-9)
+    assert model.criterion_ == pytest.approx(((np.concatenate(without) - y) ** 2).mean(), rel=1e-9)
     given = NadarayaWatsonRegressor(bandwidth=model.within_bandwidth_).fit(X, y)
     assert model.within_criterion_ == pytest.approx(
         ((given.predict(X, outcomes=y) - y) ** 2).mean(), rel=1e-9
+    )
+
+
+def test_a_constant_column_is_not_divided_by_its_rounding():
+    x, y = smooth_sample(40)
+    model = NadarayaWatsonRegressor(bandwidth=1.0).fit(np.column_stack([x, np.full(40, 0.1)]), y)
+    assert model.scale_[-1] == 1.0
+    alone = NadarayaWatsonRegressor(bandwidth=1.0).fit(x, y)
+    np.testing.assert_allclose(
+        model.predict(np.column_stack([x, np.full(40, 0.1)])), alone.predict(x), rtol=1e-9
     )
 
 

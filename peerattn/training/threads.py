@@ -31,7 +31,7 @@ def one_thread() -> Iterator[None]:
     libraries = ThreadpoolController()
     before = torch.get_num_threads()
     # OpenMP counts for each Python thread by itself
-    with libraries.limit(limits=1, user_api="openmp"):
+    with libraries.select(user_api="openmp").limit(limits=1):
         _enter(libraries, before)
         try:
             yield
@@ -42,9 +42,10 @@ def one_thread() -> Iterator[None]:
 def _enter(libraries: ThreadpoolController, before: int) -> None:
     """Limit what counts for the whole process, at the first block."""
     with _lock:
+        blas = libraries.select(user_api="blas").limit(limits=1)
         if not _inside:
             _ends.callback(torch.set_num_threads, before)
-            _ends.enter_context(libraries.limit(limits=1, user_api="blas"))
+            _ends.callback(blas.restore_original_limits)
         _inside.add(threading.get_ident())
         torch.set_num_threads(1)
 

@@ -12,8 +12,8 @@ from peerattn.exceptions import InputError, check_names, checked, expect
 from peerattn.network import PeerNetwork
 from peerattn.panel import Panel, as_panel, sic_to_fama_french
 from peerattn.panel.columns import ColumnChoice, named_like_return
-from peerattn.panel.design import ROUNDING
 from peerattn.render import Shown, Table
+from peerattn.scaling import ROUNDING
 
 MOST_GROUPS = 30
 SIZE_GROUPS = 5

@@ -13,10 +13,10 @@ import pandas as pd
 
 from peerattn.exceptions import DroppedColumnWarning, InputError, check_one_of, warn_user
 from peerattn.panel.panel import Panel
+from peerattn.scaling import centre_and_spread
 
 Role = Literal["characteristic", "missing", "level"]
 SCALES = ("standard", "rank", None)
-ROUNDING = 1e-13  # of the mean: a standard deviation below is rounding, and the column a constant
 
 
 @dataclass(frozen=True)
@@ -204,24 +204,6 @@ class Design:
             medians = gaps.groupby(panel.period.to_numpy()).transform("median").to_numpy()
             fill[:, columns] = np.where(np.isnan(medians), fill[:, columns], medians)
         return np.where(missing, fill, values)
-
-
-def centre_and_spread(
-    values: np.ndarray, axis: int | tuple[int, ...] = 0, *, weight: np.ndarray | None = None
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return mean and standard deviation over the axes; the latter is 1 where it is rounding, that is of a constant.
-
-    The mean of a constant is not exact (that of 0.1, a thousand times, is not 0.1), and division by what is left would make
-    scores of any size.
-
-    >>> centre_and_spread(np.full((1000, 1), 0.1))[1].tolist()
-    [1.0]
-    """
-    values = values.astype(float, copy=False)
-    center = np.average(values, axis=axis, weights=weight)
-    across = np.expand_dims(center, axis)
-    spread = np.sqrt(np.average((values - across) ** 2, axis=axis, weights=weight))
-    return center, np.where(spread <= ROUNDING * np.abs(center), 1.0, spread)
 
 
 def one_hot(integers: np.ndarray, levels: dict[Any, tuple[str, ...]]) -> np.ndarray:

@@ -13,7 +13,7 @@ from torch import Generator, Tensor
 
 from peerattn import nn
 from peerattn.exceptions import check_share, expect
-from peerattn.panel.design import centre_and_spread
+from peerattn.scaling import centre_and_spread
 from peerattn.sequence.attention_map import AttentionMap
 from peerattn.sequence.series import PatchEncoder, WindowedEstimator, check_series, windows_of
 

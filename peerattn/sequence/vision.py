@@ -15,7 +15,7 @@ from torch import Generator, Tensor, nn
 
 from peerattn.exceptions import expect
 from peerattn.nn import LearnedPositions2d, attention, linear, local_mask, normal
-from peerattn.panel.design import centre_and_spread
+from peerattn.scaling import centre_and_spread
 from peerattn.sequence.attention_map import AttentionMap
 from peerattn.sequence.base import Classifies, StackEstimator
 

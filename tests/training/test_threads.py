@@ -73,6 +73,7 @@ def test_two_threads_that_overlap_leave_the_numbers_as_they_were():
     entered, go = threading.Event(), threading.Event()
 
     def first():
+        torch.get_num_threads()  # which tells OpenMP, once in each thread
         own = blas("openmp")
         with one_thread():
             entered.set()

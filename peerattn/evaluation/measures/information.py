@@ -9,7 +9,7 @@ import pandas as pd
 from peerattn.evaluation.inference.forecast_tests import MeanTest, OfPeriods, mean_test
 from peerattn.evaluation.measures.metrics import moments_within
 from peerattn.exceptions import checked
-from peerattn.panel.design import ROUNDING
+from peerattn.scaling import ROUNDING
 
 
 @dataclass(frozen=True)

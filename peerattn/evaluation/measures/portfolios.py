@@ -11,8 +11,8 @@ from peerattn.evaluation.inference.forecast_tests import MeanTest, OfPeriods, me
 from peerattn.evaluation.inference.regressions import quantile_groups
 from peerattn.evaluation.measures.factors import match_factors, periods_per_year
 from peerattn.exceptions import InputError, check_at_least, checked
-from peerattn.panel.design import ROUNDING
 from peerattn.panel.knowledge import sorted_periods
+from peerattn.scaling import ROUNDING
 
 Weighting = Literal["equal", "value"]
 

@@ -22,8 +22,9 @@ from peerattn.models.kernel.bandwidth import (
 )
 from peerattn.models.kernel.codes import KernelCodes
 from peerattn.models.kernel.local_regression import KERNELS, Bandwidths, LocalRegression, Points
-from peerattn.panel.design import Design, centre_and_spread
+from peerattn.panel.design import Design
 from peerattn.panel.panel import Panel
+from peerattn.scaling import centre_and_spread
 
 PAIRS = 50_000_000  # focal rows × peers in one evaluation of a bandwidth criterion; more focal rows are thinned out
 DENSE_CELLS = 4_000_000  # cells of a chunk where the kernel is held as an array

@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 from peerattn.models.cross_section import CrossSection, Rows
 from peerattn.models.learners.bounds import Bounds
 from peerattn.models.learners.losses import Loss, gradient, loss_of, squared_error
-from peerattn.panel.design import ROUNDING
+from peerattn.scaling import ROUNDING
 
 
 def stacked_rows(sections: Sequence[CrossSection]) -> Rows:

@@ -12,8 +12,8 @@ import pandas as pd
 
 from peerattn.models.cross_section import CrossSection, Rows, check_same_kind
 from peerattn.models.learners.bounds import CLIP
-from peerattn.panel.design import ROUNDING
 from peerattn.panel.time_order import check_comparable
+from peerattn.scaling import ROUNDING
 
 WINDOW = 96  # past periods that a firm's history reaches back
 FEW = 6.0  # squared length below which a firm's past counts less

@@ -15,13 +15,15 @@ from peerattn.cli.output import report_line, working
 from peerattn.exceptions import InputError, expect
 from peerattn.panel.codes import looks_like_code
 from peerattn.panel.columns import check_known, choose_columns, looks_like_outcome
+from peerattn.panel.likely import likely_labels
 from peerattn.render import printable, show_label
 
-#: Names of columns that look like labels.
-_LABELS = {
-    "firm": r"firm|permno|gvkey|permco|ticker|tic|cusip|isin|id|company|stock|code",
-    "period": r"period|date|datadate|eom|yyyymm|month|quarter|fyear|year|time",
-}
+_LABELS = ("firm", "period")
+_INDUSTRY = re.compile(
+    r"h?sic(h|cd|_?code|\d)?|naics\w{0,4}|gics\w{0,4}|gsector|ggroup|gind|gsubind|ff_?\d+|"
+    r"(ind|industry|sector)(_?(code|id|name|group|class|no|cd|\d+))?",
+    re.IGNORECASE,
+)
 _LISTED = 40
 
 
@@ -30,18 +32,16 @@ def run(options: Describe) -> None:
     with working(options, f"reading {options.panel}"):
         frame = flat_frame(options.panel)
     expect(len(frame) > 0, str(options.panel), "rows", "a file without any")
-    facts = _facts(frame, {what: _label(frame, getattr(options, what), what) for what in _LABELS})
+    likely = likely_labels(frame)
+    labels = {what: _label(frame, getattr(options, what), what) or getattr(likely, what) for what in _LABELS}
+    facts = _facts(frame, labels)
     report_line(options, _text(str(options.panel), facts), {"file": str(options.panel)} | facts)
 
 
 def _label(frame: pd.DataFrame, given: str | None, what: str) -> str | None:
-    """Return the column of a label: the one given, else the likeliest; None where none looks like one."""
-    if given is not None:
-        check_known(f"--{what}", [given], frame.columns)
-        return given
-    pattern = re.compile(_LABELS[what], re.IGNORECASE)
-    names = list(map(str, frame))
-    return next(filter(pattern.fullmatch, names), None) or next(filter(pattern.match, names), None)
+    """Return the column that the option names, which must be one."""
+    check_known(f"--{what}", [given], frame.columns)
+    return given
 
 
 def _facts(frame: pd.DataFrame, labels: dict[str, str | None]) -> dict[str, Any]:
@@ -52,7 +52,7 @@ def _facts(frame: pd.DataFrame, labels: dict[str, str | None]) -> dict[str, Any]
     codes = [name for name in others if looks_like_code(name)]
     facts: dict[str, Any] = {"rows": len(frame), "columns": len(frame.columns), **labels}
     facts["outcomes"] = [name for name in others if looks_like_outcome(name) and name not in texts]
-    facts["codes"] = list(dict.fromkeys(codes + texts))
+    facts["codes"] = [name for name in dict.fromkeys(codes + texts) if frame[name].nunique() > 1]  # a constant tells nothing
     try:
         chosen = choose_columns(frame, labels=named)
         facts |= {"characteristics": list(chosen.characteristics), "left": dict(chosen.left)}
@@ -104,7 +104,7 @@ def _listed(names: list[str]) -> str:
 
 
 def _next_command(name: str, facts: dict[str, Any]) -> list[str]:
-    industry = next((code for code in facts["codes"] if code.lower().startswith(("sic", "industry"))), None)
+    industry = next(filter(_INDUSTRY.fullmatch, facts["codes"]), None)
     options = {what: facts[what] for what in _LABELS if facts[what] != what}
     options |= {"outcome": next(iter(facts["outcomes"]), "COLUMN"), "industry": industry}
     given = [[f"--{option}", column] for option, column in options.items() if column is not None]

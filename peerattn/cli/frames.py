@@ -8,7 +8,7 @@ import pandas as pd
 
 from peerattn.exceptions import expect
 from peerattn.panel.frames import read_frame
-from peerattn.render import atomic_path, check_writable, csv_text
+from peerattn.render import atomic_path, check_writable, csv_of
 
 FRAMES = (".parquet", ".pq", ".csv", ".feather", ".arrow", ".ipc")
 
@@ -33,9 +33,7 @@ def write_frame(frame: pd.DataFrame, path: Path) -> Path:
     kind = path.suffix.lower()
     with atomic_path(path) as temporary:
         if kind == ".csv":
-            texts = frame.select_dtypes(exclude=["number", "bool", "datetime", "datetimetz"])
-            safe = {str(name): texts[name].map(csv_text, na_action="ignore") for name in texts}
-            frame.assign(**safe).rename(columns=csv_text).to_csv(temporary, index=False)
+            temporary.write_text(csv_of(frame), encoding="utf-8", newline="")
         elif kind in (".parquet", ".pq"):
             frame.to_parquet(temporary, index=False)
         else:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from peerattn.exceptions import InputError, checked
+from peerattn.panel.words import WORDS
 
 #: Classifications whose digits nest: the code of length k is a group of the code of length k + 1.
 _SCHEMES = {
@@ -17,8 +19,9 @@ _SCHEMES = {
     "gics": "gics|gsubind|gind|ggroup|gsector",
 }
 _LOOKS_LIKE_CODE = re.compile(r"^(h?sic|naics|gics|ff\d|permno|permco|gvkey|cik)", re.IGNORECASE)
-_UNKNOWN_TEXT = {"", "nan", "none", "<na>"}
 _UNKNOWN = {"sic": ("0000", "9999"), "plain": ()}  # "0" in other schemes
+#: Floats beyond hold no longer each whole number: different codes would be one.
+LARGEST_WHOLE = 2**53
 
 
 @checked
@@ -66,26 +69,28 @@ def canonical_codes(column: pd.Series, scheme: str | None = None) -> pd.Series:
     ['0100', '3711', nan, nan]
     """
     scheme = scheme or code_scheme(column.name)
-    if column.dtype == object:  # of which True and 1 would be one level
-        column = column.astype("str")
+    if column.dtype == object:  # value by value, because of 1, 1.0 and True pandas makes one level
+        column = column.map(lambda value: _text(value, column.name), na_action="ignore").astype("str").where(column.notna())
     kept = isinstance(column.dtype, pd.CategoricalDtype)
     place, levels = (column.cat.codes.to_numpy(), column.cat.categories) if kept else pd.factorize(column)
-    texts = _texts(pd.Series(levels, name=column.name))
+    texts = [_text(level, column.name) for level in levels.tolist()]
     spelled = pd.Series([_spelled(text, scheme) for text in texts], dtype="str", name=column.name)
     return spelled.reindex(place).set_axis(column.index)  # -1 is missing
 
 
-def _texts(levels: pd.Series) -> pd.Series:
-    """Return each level as text; numbers that are not whole are refused."""
-    if pd.api.types.is_bool_dtype(levels.dtype) or not pd.api.types.is_numeric_dtype(levels.dtype):
-        return levels.astype("str")
-    numbers = levels.to_numpy(dtype=float, na_value=np.nan)
-    broken = numbers[(np.abs(numbers) > 2**62) | (np.isfinite(numbers) & (np.round(numbers) != numbers))]
-    for value in broken:
-        held = f"column {levels.name!r} is declared as a code but holds {'infinity' if np.isinf(value) else value}: "
-        remedy = "codes are whole numbers or text, NaN where unknown. Drop it from codes= to use it as a characteristic."
-        raise InputError(held + remedy)
-    return pd.Series(numbers).astype("Int64").astype("str")
+def _text(level: object, name: object) -> str:
+    """Return a code as text; numbers that are not whole, or of which digits are lost, raise an error."""
+    if not isinstance(level, float | np.floating | Decimal):
+        return str(level)
+    held = f"column {name!r} is declared as a code but holds"
+    remedy = "codes are whole numbers or text, NaN where unknown. Drop it from codes= to use it as a characteristic."
+    if not np.isfinite(float(level)):
+        raise InputError(f"{held} infinity: {remedy}")
+    if level != int(level):
+        raise InputError(f"{held} {level}: {remedy}")
+    if not isinstance(level, Decimal) and abs(float(level)) >= LARGEST_WHOLE:
+        raise InputError(f"{held} {level!r} as a float, which has lost digits: read it as whole numbers or text.")
+    return str(int(level))
 
 
 def _spelled(text: str, scheme: str) -> str | None:
@@ -95,4 +100,6 @@ def _spelled(text: str, scheme: str) -> str | None:
         code = code[:-2]
     if scheme == "sic" and code.isdigit():
         code = code.zfill(4)
-    return None if code.lower() in _UNKNOWN_TEXT or code in _UNKNOWN.get(scheme, ("0",)) else code
+    # "NA" is no number of a classification, but may be the name of a region
+    unknown = code in ("", ".") or (scheme != "plain" and code.lower() in WORDS)
+    return None if unknown or code in _UNKNOWN.get(scheme, ("0",)) else code

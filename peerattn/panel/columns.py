@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,14 @@ import pandas as pd
 
 from peerattn.exceptions import CodeWarning, InputError, check_names, checked, warn_user
 from peerattn.panel.codes import are_whole, looks_like_code
+from peerattn.panel.words import missing_words, read_numbers
 
-_OTHER_OUTCOME = re.compile(r"(_next|_lead|_fwd)\d*$|(_lead|_fwd)|^(outcome|target|y)$", re.IGNORECASE)
-_DECIMAL = re.compile(r"^[+-]?\d*\.\d*[1-9]\d*(?:e[+-]?\d+)?$|\de[+-]?\d", re.IGNORECASE)
+_COPY = r"(?:\.\d+|_\d+|_x|_y|_duplicated_\d+)?"  # how merges and readers name a second column of one name
+_OTHER_OUTCOME = re.compile(rf"(_next|_lead|_fwd)\d*{_COPY}$|(_lead|_fwd)|^(outcome|target|y){_COPY}$", re.IGNORECASE)
+_NEXT = re.compile(rf"_next{_COPY}$")
+_SECOND = re.compile(r"(.+?)(?:\.\d+|_duplicated_\d+)")
+_NO_NAME = re.compile(r"|Unnamed: ?\d+(_level_\d+)?|__index_level_\d+__|row[._]?names?", re.IGNORECASE)
+_ROWS = re.compile(r"(index|obs|_n|no|nr|id|x|row[._]?(id|no|nr|num|number)?)(_1)?", re.IGNORECASE)
 _RETURN = re.compile(r"(^|_)(ex|x|m|d|w)?ret(s|urns?|x|adj)?(_|\d|$)", re.IGNORECASE)
 LEAK_CORRELATION = 0.98
 
@@ -91,7 +97,8 @@ def choose_columns(
     check_known("codes", codes, columns)
     others = [name for name in columns if name not in {*labels, *codes, outcome}]
     if characteristics is None:
-        why = {name: _reason_to_leave(frame[name]) for name in others}
+        known = {*columns, *labels, *codes}
+        why = {name: _reason_to_leave(frame[name], known) for name in others}
         chosen = [name for name in others if not why[name]]
     else:
         chosen = list(dict.fromkeys(characteristics))
@@ -102,7 +109,7 @@ def choose_columns(
             if name not in others:
                 raise InputError(other)
             text = f"characteristics: {name!r} holds {frame[name].dtype}, not numbers; declare it in codes, or convert it."
-            if not is_number(frame[name]):
+            if not holds_numbers(frame[name]):
                 raise InputError(text)
     none = f"no characteristics: none of the columns {columns} is a number that may be used."
     if not chosen and not codes:
@@ -110,27 +117,44 @@ def choose_columns(
     return _chosen(frame, chosen, tuple(codes), {n: why[n] for n in others if n not in chosen})
 
 
-def all_columns(frame: pd.DataFrame, codes: Sequence[object]) -> ColumnChoice:
-    """Return all columns of a frame of characteristics: codes are those declared and those of text."""
+def all_columns(frame: pd.DataFrame, codes: Sequence[object], labels: Sequence[object] = ()) -> ColumnChoice:
+    """Return all columns of a frame of characteristics: codes are those declared and those of text.
+
+    ``labels`` are the names of firm and period, of which a second column would be none.
+    """
     check_unique(frame.columns)
     check_no_outcomes(list(frame.columns))
     check_known("codes", codes, frame.columns)
-    found = [name for name in frame.columns if name in codes or holds_text(frame[name])]
-    for name in found:
-        example = None if name in codes else number_as_text(frame[name])
-        stored = f"X: column {name!r} holds numbers stored as text, such as {example!r}"
-        if example:
-            raise InputError(f"{stored}: convert it with pandas.to_numeric, or declare it in codes.")
+    for name in frame.columns:
+        if (first := _first_of_name(name, {*frame.columns, *labels})) is not None:
+            raise InputError(f"X: {name!r} is a second column {first!r}, numbered by the reader: drop or rename one.")
+        if is_row_number(frame[name], strict=True):
+            raise InputError(f"X: column {name!r} holds row numbers, or comes from a comma at the end of lines: drop it.")
+    found = [name for name in frame.columns if name in codes or (holds_text(frame[name]) and not holds_numbers(frame[name]))]
     return _chosen(frame, [name for name in frame.columns if name not in found], tuple(found))
 
 
-def _chosen(frame: pd.DataFrame, numbers: Sequence[Any], *others: Any) -> ColumnChoice:
-    """Return the choice of these numbers, codes, and what was left; warn of whole numbers under the name of a code."""
+def _chosen(
+    frame: pd.DataFrame, numbers: Sequence[Any], codes: tuple[Any, ...], left: Mapping[str, str] | None = None
+) -> ColumnChoice:
+    """Return the choice of these numbers, codes, and what was left; warn of what may be something else."""
     for name in filter(looks_like_code, numbers):
         if are_whole(pd.to_numeric(frame[name], errors="coerce")):
             message = f"column {name!r} looks like a code but is used as a number; declare it in codes=, or drop it from X."
             warn_user(CodeWarning(message))
-    return ColumnChoice(tuple(numbers), *others)
+    for name in numbers:
+        if holds_text(frame[name]) and (found := read_numbers(frame[name])) is not None:
+            warn_user(CodeWarning(f"column {name!r} is text and is read as numbers: {found.note}."))
+    for name in codes:
+        warn_of_words(frame[name])
+    return ColumnChoice(tuple(numbers), codes, dict(left or {}))
+
+
+def warn_of_words(names: pd.Series) -> None:
+    """Warn where a column of names holds words such as NA, which are names here."""
+    if words := missing_words(names):
+        remedy = "leave the cells empty if they mean that it is missing"
+        warn_user(CodeWarning(f"column {names.name!r} holds {words}, which is taken as a name: {remedy}."))
 
 
 def check_unique(columns: pd.Index) -> None:
@@ -144,26 +168,54 @@ def check_known(argument: str, names: Iterable[object], columns: Collection[obje
     check_names(argument, "column", [name for name in names if name is not None], columns)
 
 
-def _reason_to_leave(column: pd.Series) -> str:
+def _reason_to_leave(column: pd.Series, known: Collection[object]) -> str:
     """Return why a column is not taken where the caller names none; an empty text where it is."""
-    if (example := number_as_text(column)) is not None:
-        reason = f"numbers stored as text, such as {example!r}: convert with pandas.to_numeric"
-        wording = f"column {column.name!r} is left out: it holds {reason}, or declare it in codes."
-        warn_user(CodeWarning(wording))
-        return reason
-    if not is_number(column):
+    if (first := _first_of_name(column.name, known)) is not None:
+        return f"a second column {first}, numbered by the reader"
+    if is_row_number(column):
+        return "row numbers, or no name"
+    if not holds_numbers(column):
         return "not a number; declare it in codes to use it"
     if looks_like_outcome(column.name):
         return "looks like another outcome"
     return "looks like a code; declare it in codes to use it" if looks_like_code(column.name) else ""
 
 
+def _first_of_name(name: object, known: Collection[object]) -> str | None:
+    """Return the column that this one repeats, as pandas numbers the second ``size`` of a header ``size.1``; None of most."""
+    second = _SECOND.fullmatch(str(name))
+    return second[1] if second and second[1] in known else None
+
+
+def is_row_number(column: pd.Series, *, strict: bool = False) -> bool:
+    """Tell whether a column of numbers has no name of its own or counts rows; ``strict``: by its name alone.
+
+    >>> is_row_number(pd.Series([3, 7], name="Unnamed: 0")), is_row_number(pd.Series([3.5, 7.1], name="size"))
+    (True, False)
+    """
+    if not is_number(column):
+        return False
+    if _NO_NAME.fullmatch(str(column.name)):
+        return True
+    if strict or not pd.api.types.is_integer_dtype(column.dtype) or len(column) < 5 or column.hasnans:
+        return False
+    values = column.to_numpy()
+    counts = values[0] in (0, 1) and bool((np.diff(values) == 1).all())
+    # a filter leaves gaps in the numbers of rows, and sorting another order
+    return (counts and len(values) >= 10) or (bool(_ROWS.fullmatch(str(column.name))) and column.is_unique)
+
+
 def is_number(column: pd.Series) -> bool:
-    """Tell whether a column holds numbers, those of Python objects and missing values among them."""
+    """Tell whether a column holds numbers, those of Python objects, decimals and missing values among them."""
     kind = pd.api.types.infer_dtype(column, skipna=True)
     if kind.startswith("mixed"):  # truth values beside numbers are numbers
-        return all(isinstance(value, int | float | np.number | np.bool_) for value in column.dropna())
-    return kind in ("integer", "floating", "boolean")
+        return all(isinstance(value, int | float | np.number | np.bool_ | Decimal) for value in column.dropna())
+    return kind in ("integer", "floating", "boolean", "decimal", "mixed-integer-float")
+
+
+def holds_numbers(column: pd.Series) -> bool:
+    """Tell whether a column holds numbers, or text that is read as such."""
+    return is_number(column) or read_numbers(column) is not None
 
 
 def holds_text(column: pd.Series) -> bool:
@@ -171,26 +223,12 @@ def holds_text(column: pd.Series) -> bool:
     return pd.api.types.infer_dtype(column, skipna=True) in ("string", "categorical")
 
 
-def number_as_text(column: pd.Series) -> str | None:
-    """Return an example where a column of text holds numbers with decimals, which no code has; else None.
-
-    >>> number_as_text(pd.Series(["0.5", "-1.25e3", None])), number_as_text(pd.Series(["3711", "100"]))
-    ('0.5', None)
-    """
-    if isinstance(column.dtype, pd.CategoricalDtype) or not holds_text(column):
-        return None
-    known = column.dropna().astype(str).str.strip()
-    decimal = known[known.str.contains(_DECIMAL)]
-    others = pd.to_numeric(known, errors="coerce").isna().mean()  # "NA", "." and the like
-    return str(decimal.iloc[0]) if len(decimal) and others <= 0.05 else None
-
-
 def check_no_outcomes(names: Sequence[object]) -> None:
     """Raise when a characteristic is named like next period's outcome (``*_next``)."""
-    outcomes = [str(name) for name in names if str(name).endswith("_next")]
-    wording = f"characteristics: {', '.join(map(repr, outcomes))} hold next period's outcomes"
+    outcomes = [str(name) for name in names if _NEXT.search(str(name))]
+    said = f"characteristics: {', '.join(map(repr, outcomes))} hold next period's outcomes"
     if outcomes:
-        raise InputError(f"{wording} and would leak the future into the model; drop them from X.")
+        raise InputError(f"{said} and would leak the future into the model; drop them from X.")
 
 
 def possible_leaks(characteristics: pd.DataFrame, y: np.ndarray) -> list[str]:

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from peerattn.exceptions import InputError
+from peerattn.panel.arrow import to_pandas
 from peerattn.panel.frames import as_pandas
 
 #: Endings of files that are read by period, and their formats.
@@ -57,7 +58,7 @@ class Reader:
                 self.position += len(self.held.pop(0))
             self.held.append(next(self.batches))
         table = pa.Table.from_batches(self.held)
-        frame: pd.DataFrame = table.slice(start - self.position, stop - start).to_pandas()
+        frame = to_pandas(table.slice(start - self.position, stop - start))
         self.held = table.slice(stop - self.position).to_batches()
         self.position = stop
         return frame
@@ -90,9 +91,9 @@ def _common(kinds: list[Any]) -> Any:
     known = [kind for kind in kinds if not pa.types.is_null(kind)] or kinds
     if len(known) == 1:
         return known[0]
-    if any(map(pa.types.is_decimal, known)):  # Python objects in a frame, no numbers
-        return None
     plain = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in known]
+    if not all(map(pa.types.is_decimal, known)):  # beside other numbers decimals are numbers
+        plain = [pa.float64() if pa.types.is_decimal(kind) else kind for kind in plain]
     schemas = [pa.schema([("", pa.int8() if pa.types.is_boolean(kind) else kind)]) for kind in plain]
     try:
         return pa.unify_schemas(schemas, promote_options="permissive").field(0).type

@@ -9,7 +9,10 @@ from typing import Any
 
 import pandas as pd
 
-from peerattn.exceptions import InputError, extra
+from peerattn.exceptions import InputError
+from peerattn.panel.arrow import to_pandas, with_whole_numbers
+from peerattn.panel.csv_file import read_csv_file
+from peerattn.panel.statistical import STATISTICAL, read_statistical_file
 
 
 def as_pandas(frame: Any) -> Any:
@@ -39,7 +42,11 @@ def as_pandas(frame: Any) -> Any:
         import pyarrow
 
         frame = pyarrow.table(frame)
-    return frame.to_pandas() if hasattr(frame, "to_pandas") else frame
+    if not hasattr(frame, "to_pandas"):
+        return frame
+    made = frame.to_pandas()
+    table = frame.to_arrow() if hasattr(frame, "to_arrow") else frame
+    return with_whole_numbers(made, table) if hasattr(table, "schema") else made
 
 
 @contextmanager
@@ -74,40 +81,36 @@ def read_frame(source: Any) -> pd.DataFrame:
 
 
 def _read_file(path: Path) -> pd.DataFrame:
-    kind, read = _READERS.get(path.suffix.lower(), ("", ""))
-    known = ", ".join(sorted(_READERS))
-    named = bool(path.suffix) or path.exists()
-    if named and not kind:
+    kind = _KINDS.get(path.suffix.lower(), "")
+    known = ", ".join(sorted(_KINDS))
+    if (path.suffix or path.exists()) and not kind:
         raise InputError(f"{path}: unknown kind of file {path.suffix!r}; known are {known}.")
     if not path.is_file():
         raise InputError(f"{path}: no such file.")
-    tool: Any = pd
-    if kind == "statistical":  # codes stay codes, dates are dates, missing values of every letter are NaN
-        tool = extra("pyreadstat", "stata", f"{path.name}, a file of Stata, SAS or SPSS,")
+    if kind == "CSV":
+        with readable(f"{path}: not a readable CSV file", " Is it complete?"):
+            return read_csv_file(path)
+    if kind == "statistical":
+        with readable(f"{path}: not a readable statistical file", " Is it complete? Is it in another encoding than it says?"):
+            return read_statistical_file(path)
     with readable(f"{path}: not a readable {kind} file", " Is it complete?"):
-        found: Any = _read_csv(path) if kind == "CSV" else getattr(tool, read)(path)
-    return pd.DataFrame(found if tool is pd else found[0])
+        return _read_arrow_file(path, kind)
 
 
-def _read_csv(path: Path) -> pd.DataFrame:
-    """Read a CSV file, without the numbers of rows that pandas writes; "." is missing in SAS and Stata."""
-    frame = pd.read_csv(path, na_values=["."])
-    first = str(frame.columns[0]) if frame.shape[1] else ""
-    single = f"{path}: has one column only, {first[:60]!r}: separate columns by commas."
-    if frame.shape[1] == 1 and ";" in first:
-        raise InputError(single)
-    if first == "Unnamed: 0" and frame[first].tolist() == list(range(len(frame))):
-        return frame.drop(columns=first)
-    return frame
+def _read_arrow_file(path: Path, kind: str) -> pd.DataFrame:
+    """Read a Parquet or Arrow file."""
+    import pyarrow.feather
+    import pyarrow.parquet
+
+    if kind == "Parquet":
+        return to_pandas(pyarrow.parquet.read_table(path))
+    return to_pandas(pyarrow.feather.read_table(path))
 
 
-#: Endings of files, what they are, and the function of pandas or pyreadstat that reads them.
-_READERS = {
-    **dict.fromkeys((".parquet", ".pq"), ("Parquet", "read_parquet")),
-    **dict.fromkeys((".feather", ".arrow", ".ipc"), ("Arrow", "read_feather")),
-    ".csv": ("CSV", "read_csv"),
-    ".dta": ("statistical", "read_dta"),
-    ".sas7bdat": ("statistical", "read_sas7bdat"),
-    ".xpt": ("statistical", "read_xport"),
-    ".sav": ("statistical", "read_sav"),
+#: Endings of files, and what they are.
+_KINDS = {
+    **dict.fromkeys((".parquet", ".pq"), "Parquet"),
+    **dict.fromkeys((".feather", ".arrow", ".ipc"), "Arrow"),
+    ".csv": "CSV",
+    **dict.fromkeys(STATISTICAL, "statistical"),
 }

@@ -28,7 +28,8 @@ from peerattn.panel.columns import (
     possible_leaks,
 )
 from peerattn.panel.frames import as_pandas
-from peerattn.panel.labels import warn_of_labels
+from peerattn.panel.labels import kind_of_firms
+from peerattn.panel.likely import warn_of_labels
 from peerattn.panel.panel import Panel
 from peerattn.panel.reading import as_panel, panel_of, refusing
 
@@ -90,7 +91,7 @@ def check_panel(
         names = list(_names(estimator, tuple(frame.columns), len(frame), fitting, named))
         choice = ColumnChoice(tuple(name for name in names if name not in declared), tuple(declared))
         frame = frame.set_axis(names, axis=1)
-        return frame, all_columns(frame, declared) if fitting else choice
+        return frame, all_columns(frame, declared, labels=(firm, period)) if fitting else choice
 
     if isinstance(given, Panel):
         names = _names(estimator, given.columns, len(given), fitting, named)
@@ -103,11 +104,17 @@ def check_panel(
         X = X if named else _numbers(estimator, given, fitting, codes)
         panel = panel_of(X, choose, firm, period, undated=undated)
         if fitting and panel.firm is None:
-            warn_of_labels(panel.columns)
+            warn_of_labels(given)
             _warn_of_labelled_outcomes(given, y)
+    kind = "" if panel.firm is None or undated else kind_of_firms(panel.firm)
+    known_kind = "" if fitting else getattr(estimator, "firm_kind_", "")
+    if kind and known_kind and kind != known_kind:
+        remedy = "give them the type of fit, with .astype(str) or .astype(int), say"
+        raise InputError(f"{firm!r}: firms of X are {kind}, those of fit {known_kind}: {remedy}.")
     if fitting:
         estimator.column_names_ = panel.columns if named else None
         estimator.code_columns_ = tuple(panel.codes)
+        estimator.firm_kind_ = kind
     if isinstance(y, Panel):  # the same rows, with the outcomes to be shown
         panel = replace(panel, outcomes=y.outcomes)
     elif y is not None or not fitting:

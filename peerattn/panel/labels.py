@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import operator
-import re
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable
+from numbers import Number
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, LabelWarning, checked, did_you_mean, warn_user
+from peerattn.exceptions import InputError, checked, did_you_mean
+from peerattn.panel.codes import LARGEST_WHOLE
 from peerattn.panel.time_order import in_time, plain, span_of
-
-#: Columns that carry firm or period in the usual sources.
-_LABEL = re.compile(r"l?permno|gvkey|firm_?id|fyearq?|yyyymm|datadate", re.IGNORECASE)
 
 
 class Labels(NamedTuple):
@@ -86,25 +84,60 @@ def panel_labels(
         levels = f"Index levels: {list(X.index.names)}.{near} Name yours with firm= and period=."
         raise InputError(f"{one}. {levels}")
     for name, labels in found.items():
-        absent = np.flatnonzero(labels.isna() | np.asarray(labels.astype(object) == ""))
+        absent = np.flatnonzero(labels.isna() | labels.astype(object).isin(["", "."]))
         where = f"{len(absent)} rows (first: row {absent[:1].sum()})"
         if len(absent):
             raise InputError(f"{name!r} is missing in {where}: every row needs one.")
-    firms = found[firm]
-    if isinstance(firms, pd.CategoricalIndex):  # an order of firms means nothing here
-        firms = firms.astype(firms.categories.dtype)
     in_columns = tuple(name for name in found if name not in X.index.names)
     periods = in_time(found[period], period) if period in found else pd.Index(np.zeros(len(X), dtype=int))
-    return Labels(plain(firms), periods, period in found, in_columns)
+    return Labels(of_one_type(found[firm], firm), periods, period in found, in_columns)
 
 
-def warn_of_labels(columns: Iterable[object]) -> None:
-    """Warn where columns of a frame without labels look like them."""
-    matching = [name for name in map(str, columns) if _LABEL.fullmatch(name)]
-    if matching:
-        wording = f"X has no 'firm' and no 'period' and is taken as one cross-section, but {', '.join(map(repr, matching))} "
-        wording += f"{'look' if len(matching) > 1 else 'looks'} like labels: name them with firm= and period=."
-        warn_user(LabelWarning(wording))
+def of_one_type(firms: pd.Index, name: str = "firm") -> pd.Index:
+    """Return firm labels of one type; whole floats and decimals, which are numbers beside missing ones, as integers.
+
+    Raises
+    ------
+    InputError
+        For labels of two types, 1004 and "1004", which would be two firms, and floats that have lost digits.
+
+    Examples
+    --------
+    >>> of_one_type(pd.Index([1004.0, 1013.0])).tolist()
+    [1004, 1013]
+    """
+    if isinstance(firms, pd.CategoricalIndex):  # an order of firms means nothing here
+        firms = firms.astype(firms.categories.dtype)
+    firms = plain(firms)
+    examples: dict[str, object] = {}
+    if firms.dtype == object:
+        for label in firms.unique():
+            examples.setdefault(_type_of(label), label)
+    if len(examples) > 1:
+        (one, first), (other, second), *_ = examples.items()
+        remedy = "give all firms one type, with .astype(str), say"
+        raise InputError(f"{name!r} holds {one} such as {first!r} and {other} such as {second!r}: {remedy}.")
+    if not pd.api.types.is_float_dtype(firms.dtype) and "numbers" not in examples:
+        return firms
+    numbers = firms.unique()
+    if any(isinstance(label, float) and abs(label) >= LARGEST_WHOLE for label in numbers):
+        raise InputError(f"{name!r} holds floats above 2^53, which have lost digits: read whole numbers or text.")
+    whole = all(label == int(label) for label in numbers)
+    return pd.Index([int(label) for label in firms], name=firms.name) if whole else firms
+
+
+def _type_of(label: object) -> str:
+    """Return the kind of a label in a word."""
+    if isinstance(label, bool | np.bool_):
+        return "truth values"
+    if isinstance(label, str):
+        return "text"
+    return "numbers" if isinstance(label, Number) else f"labels of type {type(label).__name__}"
+
+
+def kind_of_firms(firms: pd.Index) -> str:
+    """Return whether firms are numbers, text, or of another kind: those of two kinds never match."""
+    return _type_of(firms[0]) if len(firms) else ""
 
 
 @checked

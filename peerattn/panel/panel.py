@@ -17,6 +17,7 @@ from peerattn.panel.columns import ColumnChoice, check_known, is_number
 from peerattn.panel.frames import as_pandas
 from peerattn.panel.labels import panel_labels, periods_before, within_or_before
 from peerattn.panel.time_order import in_time
+from peerattn.panel.words import read_numbers
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -351,10 +352,12 @@ def check_finite(values: np.ndarray, name: str) -> None:
 
 def as_float(column: pd.Series) -> np.ndarray:
     """Return a characteristic as numbers, finite or NaN."""
-    wording = f"column {column.name!r} of X holds {column.dtype}: a characteristic is a number, a code is text or a category."
+    said = f"column {column.name!r} of X holds {column.dtype}: a characteristic is a number, a code is text or a category."
+    text = read_numbers(column)
+    column = column if text is None else text.values
     if column.dtype != object and not is_number(column):
-        raise InputError(wording)
-    values = floats(column, wording)
+        raise InputError(said)
+    values = floats(column, said)
     infinite = np.flatnonzero(np.isinf(values))
     where = f"in column {column.name!r} ({len(infinite)} rows, first: row {infinite[:1].sum()})"
     if len(infinite):

@@ -11,12 +11,21 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, WrongType, checked
+from peerattn.exceptions import CodeWarning, InputError, WrongType, checked, warn_user
 from peerattn.panel.codes import canonical_codes
-from peerattn.panel.columns import ColumnChoice, all_columns, check_known, choose_columns, is_number
+from peerattn.panel.columns import (
+    ColumnChoice,
+    all_columns,
+    check_known,
+    choose_columns,
+    is_number,
+    warn_of_words,
+)
 from peerattn.panel.frames import as_pandas, read_frame
 from peerattn.panel.labels import Labels, panel_labels
+from peerattn.panel.likely import warn_of_labels
 from peerattn.panel.panel import Panel, as_float, check_finite, floats
+from peerattn.panel.words import read_numbers
 
 
 @contextmanager
@@ -96,18 +105,20 @@ def as_panel(
     declared = list(dict.fromkeys([*codes, *([] if industry is None else [industry])]))
     frame = as_pandas(X)
     dates = [known_at] if isinstance(known_at, str) else []
+    if isinstance(X, pd.DataFrame):
+        X = frame = _with_numbers(X, [outcome, *(characteristics or ())])
 
     def choose(frame: pd.DataFrame) -> tuple[pd.DataFrame, ColumnChoice]:
         if outcome is not None:
             frame = frame.rename(columns=str)
             named: dict[str, Any] = {"outcome": outcome, "characteristics": characteristics}
-            choice = choose_columns(frame, labels=dates, codes=declared, **named)
+            choice = choose_columns(frame, labels=[*dates, firm, period], codes=declared, **named)
             return frame[[*choice.characteristics, *choice.codes]], choice
         if characteristics is not None:
             wanted = [*characteristics, *declared]
             check_known("characteristics", wanted, frame.columns)
             frame = frame.loc[:, frame.columns.isin(wanted)]
-        return frame, all_columns(frame, declared)
+        return frame, all_columns(frame, declared, labels=(firm, period))
 
     if isinstance(X, Panel):
         both = "X is a Panel, which holds its outcome and characteristics; leave out outcome and characteristics, or pass X.X."
@@ -126,6 +137,8 @@ def as_panel(
                 raise InputError(twice)
             frame = frame.rename(columns=str) if hasattr(frame, "columns") else frame
         panel = panel_of(X, choose, firm, period, undated=undated)
+        if panel.firm is None:
+            warn_of_labels(frame)
         panel = replace(panel, industry=industry, description=description, outcome=outcome or panel.outcome)
         if outcome is not None:
             panel = replace(panel, outcomes=_outcome_of(frame, outcome))
@@ -215,6 +228,8 @@ def read_panel(
     named["known_at"] = known_at
     for argument, name in named.items():
         check_known(argument, [name], names)
+    if firm in frame:
+        warn_of_words(frame[firm])
     panel = as_panel(frame, characteristics=characteristics, codes=codes, description=description, **named)
     return replace(panel, index=panel.X.index)
 
@@ -266,14 +281,26 @@ def panel_of(
     )
 
 
+def _with_numbers(frame: Any, names: Sequence[Any]) -> Any:
+    """Return a frame of a statistical file in which these columns hold numbers again, not the labels of their values."""
+    labels = getattr(frame, "attrs", {}).get("value_labels", {})
+    again = {name: frame[name].map(labels[name]) for name in names if name in labels and name in frame}
+    return frame.assign(**again) if again else frame
+
+
 def _outcome_of(frame: pd.DataFrame, outcome: str) -> np.ndarray:
-    if not is_number(frame[outcome]):
-        example = frame[outcome].dropna()
-        kind = "text" if pd.api.types.infer_dtype(example) == "string" else frame[outcome].dtype
+    column = frame[outcome]
+    text = read_numbers(column)
+    if text is not None:
+        warn_user(CodeWarning(f"outcome: column {outcome!r} is text and is read as numbers: {text.note}."))
+        column = text.values
+    if not is_number(column):
+        example = column.dropna()
+        kind = "text" if pd.api.types.infer_dtype(example) == "string" else column.dtype
         such = f" such as {example.iloc[0]!r}" if len(example) else ""
         held = f"outcome: column {outcome!r} holds {kind}{such}, not numbers"
         raise InputError(f"{held}: convert it with pandas.to_numeric.")
-    values = frame[outcome].to_numpy(dtype=float, na_value=np.nan)
+    values = column.to_numpy(dtype=float, na_value=np.nan)
     check_finite(values, outcome)
     return values
 

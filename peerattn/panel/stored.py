@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, checked
+from peerattn.exceptions import CodeWarning, InputError, checked
 from peerattn.panel.columns import ColumnChoice, check_known, choose_columns
 from peerattn.panel.files import Reader, Run, dataset_of, runs_of, schema_of
 from peerattn.panel.frames import readable
@@ -19,6 +20,7 @@ from peerattn.panel.labels import panel_labels
 from peerattn.panel.memory import check_memory
 from peerattn.panel.panel import Panel
 from peerattn.panel.reading import as_panel
+from peerattn.panel.words import read_numbers
 from peerattn.processes import share
 
 #: float64 copies of its rows' characteristics: 29 were measured with curves (the default), 9 without
@@ -81,7 +83,9 @@ class StoredPanel:
                 if run.stop == readers[run.file].rows:
                     del readers[run.file]
             frame = frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
-            panel = as_panel(frame, outcome=self.outcome, characteristics=used, codes=codes, **self.options)
+            with warnings.catch_warnings():  # scan_panel has named what is unusual
+                warnings.simplefilter("ignore", CodeWarning)
+                panel = as_panel(frame, outcome=self.outcome, characteristics=used, codes=codes, **self.options)
             yield replace(panel, index=panel.X.index, choice=self.choice)
 
     @property
@@ -239,6 +243,11 @@ def scan_panel(
         first = Reader(files[0], schema, schema.names).take(0, min(_FIRST, files[0].count_rows()))
         chosen: dict[str, Any] = {"outcome": outcome, "characteristics": characteristics}
         chosen["codes"] = [*dict.fromkeys([*codes, *([industry] if industry else [])])]
+        for name in {outcome, *(characteristics or schema.names)} - {None, firm, period, *chosen["codes"]}:
+            # a period alone may not tell how its numbers are written
+            if (text := read_numbers(first[name])) is not None:
+                remedy = "write them as numbers, or declare it in codes"
+                raise InputError(f"column {name!r} holds numbers as text, such as {text.note}: {remedy}.")
         choice = choose_columns(first, labels=(firm, period), **chosen)
         labels, runs = runs_of(files, schema, period)
     found = panel_labels(pd.DataFrame({firm: 0, period: labels}), firm, period)

@@ -9,13 +9,16 @@ import pandas as pd
 
 from peerattn.exceptions import InputError
 
-_YEAR = re.compile(r"(?<!\d)(1[89]|2[01])\d\d(?!\d)")  # anywhere in a text
+_YEAR = re.compile(r"^\d{4}|(?<!\d)(1[89]|2[01])\d\d(?!\d)")  # first, or anywhere in a text
+_DAY = re.compile(r"(\d{1,2})([/.-])(\d{1,2})\2(\d{4})(?:[ T]00?:00(?::00)?)?")  # 31/12/2001, 12/31/2001
 
 
 def plain(labels: pd.Index) -> pd.Index:
     """Return labels of nullable and Arrow dtypes as pandas' default ones, so that equal labels are equal everywhere."""
     if isinstance(labels.dtype, pd.StringDtype) or labels.inferred_type == "string":
         return labels.astype("str")
+    if labels.inferred_type == "decimal":
+        return pd.Index([int(label) if label == int(label) else float(label) for label in labels], name=labels.name)
     if isinstance(labels.dtype, pd.ArrowDtype) or pd.api.types.is_integer_dtype(labels.dtype):
         found = pd.Index(labels.to_numpy(), name=labels.name).infer_objects()
         small = pd.api.types.is_integer_dtype(found.dtype) and found.dtype.itemsize < 8
@@ -64,19 +67,88 @@ def in_time(periods: pd.Index, name: str = "period", *, check: bool = True) -> p
         for broken in periods[np.mod(periods.to_numpy(), 1) != 0]:
             fraction = f"{name!r} holds fractional numbers such as {broken}: use years, yyyymm or dates."
             raise InputError(fraction)
-        return periods.astype("int64")
+        whole = periods.astype("int64")
+        if check:
+            _check_digits(np.unique(whole), name)
+        return whole
     if isinstance(periods, pd.DatetimeIndex | pd.PeriodIndex):
         return periods
     codes, found = pd.factorize(periods)
-    labels = _dates_of_text(pd.Index(found))
-    if check and not isinstance(labels, pd.PeriodIndex):
+    labels = _dates_of_text(pd.Index(found), name)
+    if check and not isinstance(labels, pd.PeriodIndex | pd.DatetimeIndex):
         _check_order(labels, name)
     return labels.take(codes)
 
 
-def _dates_of_text(labels: pd.Index) -> pd.Index:
+def timestamps(labels: pd.Index, name: str = "period") -> pd.DatetimeIndex:
+    """Return labels that are dates, or text that spells dates, as timestamps; what is no date is NaT.
+
+    >>> timestamps(pd.Index(["31/01/2001", "01/02/2001"])).strftime("%Y-%m-%d").tolist()
+    ['2001-01-31', '2001-02-01']
+    """
+    known = labels[labels.notna()]
+    dates = in_time(known, name, check=False)
+    dates = dates.to_timestamp() if isinstance(dates, pd.PeriodIndex) else pd.to_datetime(dates, errors="coerce")
+    return pd.DatetimeIndex(pd.Series(dates, np.flatnonzero(labels.notna())).reindex(range(len(labels))))
+
+
+def is_date(column: pd.Series) -> bool:
+    """Tell whether a column holds dates, periods, or numbers and text that spell years, months or days.
+
+    >>> is_date(pd.Series([2001, 2002])), is_date(pd.Series(["2001Q1", "2001Q2"])), is_date(pd.Series([3711, 100]))
+    (True, True, False)
+    """
+    levels = pd.Index(column.dropna().unique())[:100]
+    if pd.api.types.is_datetime64_any_dtype(levels.dtype) or levels.inferred_type in ("date", "period"):
+        return True
+    if pd.api.types.is_float_dtype(levels.dtype):
+        levels = levels.astype("int64")
+    texts = levels.astype(str)
+    if pd.api.types.is_integer_dtype(levels.dtype):
+        return len(texts) > 0 and all(re.fullmatch(r"(1[89]|2[01])\d\d((0[1-9]|1[0-2])([0-3]\d)?)?", text) for text in texts)
+    dated = (bool(_YEAR.search(text)) and (span_of(text) is not None or _DAY.fullmatch(text)) for text in texts)
+    return len(texts) > 0 and all(dated)
+
+
+def _check_digits(values: np.ndarray, name: str) -> None:
+    """Raise for whole numbers, sorted, whose order is not that of time: years of two digits, days or months before the year."""
+    if len(values) < 3 or values[0] < 0:
+        return
+    year, month, day = values % 10_000, values // 10_000 % 100, values // 1_000_000
+    dated = bool(((year >= 1800) & (year < 2200)).all())
+    days = values[0] >= 1_000_000 and bool(((np.minimum(month, day) <= 12) & (np.maximum(month, day) <= 31)).all())
+    months = values[0] >= 10_000 and bool((values < 130_000).all()) and len(np.unique(month)) > 1
+    if dated and (days or months):
+        first = "days or months" if days else "months"
+        raise InputError(f"{name!r} holds {first} before the year, such as {values[0]}: write yyyymmdd, yyyymm or dates.")
+    for base, most in ((100, 99), (10_000, 12), (1_000_000, 31)):  # yy, yymm, yymmdd
+        gaps = np.sort(np.diff(values))
+        around = values[0] + base - values[-1]  # the step from 99 to 00
+        last = values % 100
+        turns = values[-1] < base and gaps[-1] >= base / 2 and max(gaps[-2], around) <= base / 10
+        if turns and bool(((last >= min(1, base // 1000)) & (last <= most)).all()):
+            why = "which do not sort as time does: write years of four digits"
+            raise InputError(f"{name!r} holds years of two digits, such as {values[-1]} and {values[0]}, {why}.")
+
+
+def _days_of_text(labels: pd.Index, name: str) -> pd.DatetimeIndex:
+    """Return days such as 31/12/2001 as dates, where the labels tell whether the day or the month is first."""
+    parts = [match.groups() for label in labels if (match := _DAY.fullmatch(label))]
+    first, second = ({int(part[at]) for part in parts} for at in (0, 2))
+    by_day, by_month = max(first) > 12 or all(part[1] == "." for part in parts), max(second) > 12
+    if by_day == by_month:
+        why = "both first, the day and the month" if by_day else "either the day or the month first"
+        remedy = "convert it with pandas.to_datetime(..., dayfirst=True) or dayfirst=False"
+        raise InputError(f"{name!r} holds dates that have {why}, such as {labels[0]!r}: {remedy}.")
+    form = "%d-%m-%Y" if by_day else "%m-%d-%Y"
+    return pd.DatetimeIndex(pd.to_datetime([f"{a}-{b}-{year}" for a, _, b, year in parts], format=form))
+
+
+def _dates_of_text(labels: pd.Index, name: str) -> pd.Index:
     """Return text that spells dates but does not begin with the year as periods, where all is of one frequency."""
     text = labels.inferred_type == "string"
+    if text and len(labels) and all(map(_DAY.fullmatch, labels)):
+        return _days_of_text(labels, name)
     if not text or not all(_YEAR.search(p) and not re.match(r"\d{4}", p) for p in labels):
         return labels
     spans = [span_of(label) if re.search("[A-Za-z]", label) else None for label in labels]
@@ -97,7 +169,8 @@ def _check_order(unique: pd.Index, name: str) -> None:
         why = f"it mixes {' and '.join(kinds)}" if len(kinds) > 1 else str(error)
         remedy = "Use one kind: timestamps, periods, yyyymm or years."
         raise InputError(f"{name!r} cannot be sorted: {why}. {remedy}") from error
-    spans = [span_of(label) for label in ordered]
+    dated = [not isinstance(label, str) or _YEAR.search(label) for label in ordered]
+    spans = [span_of(label) if known else None for label, known in zip(ordered, dated)]
     text = f"{name!r} holds text that names no dates with the year in four digits ({_first(unique)}), so that its order is not"
     remedy = "convert it to dates, or to integers in the order of time."
     if None in spans and len(ordered) > 1:
@@ -115,6 +188,12 @@ def span_of(label: object) -> pd.Period | None:
     if isinstance(label, float | np.floating):
         label = int(label) if float(label).is_integer() else None
     text = re.sub(r"^(\d{4})(0[1-9]|1[0-2])$", r"\1-\2", str(label))
+    if day := _DAY.fullmatch(text):
+        first, mark, second, year = day.groups()
+        by_day, by_month = mark == "." or int(first) > 12, int(second) > 12
+        if by_day == by_month and first != second:  # 5 January, or 1 May
+            return None
+        text = f"{year}-{second}-{first}" if by_day else f"{year}-{first}-{second}"
     text = re.sub(r"^[Qq]([1-4])[\s/-]*(\d{4})$|^([1-4])[Qq][\s/-]*(\d{4})$", r"\2\4Q\1\3", text)
     text = re.sub(r"^[Ff][Yy]\s?(\d{4})$", r"\1", text)
     try:

@@ -4,7 +4,16 @@ For users: tables, and the style of figures. The rest serves the rooms above.
 """
 
 from peerattn.render.cells import show_label
-from peerattn.render.escape import csv_text, escape, figure_text, latex_text, markdown_text, printable
+from peerattn.render.escape import (
+    csv_label,
+    csv_of,
+    csv_text,
+    escape,
+    figure_text,
+    latex_text,
+    markdown_text,
+    printable,
+)
 from peerattn.render.figure import INK, PALETTE, figure_style, svg, weight_colours
 from peerattn.render.files import atomic_path, check_writable, unfinished, write_atomic
 from peerattn.render.page import Code, Frame, Picture, Section, page

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import html
 import re
+
+import pandas as pd
 
 _SPACE = re.compile("[\t-\r\x1c-\x1f\x85\u2028\u2029]")
 _UNSEEN = re.compile(  # control characters, direction marks, halves of characters, what XML excludes
@@ -112,6 +115,9 @@ def figure_text(text: object, length: int | None = None) -> str:
     return displayed.replace("$", r"\$")
 
 
+_FORMULA = "[=+\\-@\t\r\n＝＋－＠]"  # what begins a formula in some spreadsheet
+
+
 def csv_text(text: object) -> str:
     r"""Return text for a CSV cell that no spreadsheet runs as a formula: an apostrophe precedes ``= + - @``.
 
@@ -120,4 +126,31 @@ def csv_text(text: object) -> str:
     >>> csv_text('=HYPERLINK("x")'), csv_text("IBM")
     ('\'=HYPERLINK("x")', 'IBM')
     """
-    return re.sub(r"^(?='*[=+\-@\t\r])", "'", str(text))
+    return re.sub(f"^(?='*{_FORMULA})", "'", str(text))
+
+
+def csv_label(text: str) -> str:
+    """Return the text of which :func:`csv_text` made this.
+
+    Examples
+    --------
+    >>> csv_label("'=A"), csv_label("'A")
+    ('=A', "'A")
+    """
+    return re.sub(f"^'('*{_FORMULA})", r"\1", text)
+
+
+def csv_of(frame: pd.DataFrame) -> str:
+    r"""Return a frame as the text of a CSV file, in which no cell or head is a formula and no label breaks a line.
+
+    Examples
+    --------
+    >>> csv_of(pd.DataFrame({"firm": ["=A", "B"], "x": [-1.5, 2.0]}))
+    "firm,x\n'=A,-1.5\nB,2.0\n"
+    """
+    texts = frame.select_dtypes(exclude=["number", "bool", "datetime", "datetimetz"])
+    safe = frame.assign(**{str(name): texts[name].map(csv_text, na_action="ignore") for name in texts})
+    safe = safe.rename(columns=csv_text)
+    # only from Python 3.13 on does a carriage return put a cell between quotation marks
+    broken = any("\r" in str(cell) for name in [*texts] for cell in (name, *texts[name].unique()))
+    return str(safe.to_csv(index=False, quoting=csv.QUOTE_NONNUMERIC if broken else csv.QUOTE_MINIMAL))

@@ -109,23 +109,60 @@ def test_possible_leaks():
     assert possible_leaks(X[[]], y) == []
 
 
-def test_numbers_stored_as_text_are_said_to_be():
-    frame = pd.DataFrame(
-        {"firm": list("ABC"), "period": 1, "size": ["0.5", "1.25", None], "y": [1.0, 2.0, 3.0]}
-    )
+def test_numbers_written_as_text_are_read_and_said_to_be():
+    frame = pd.DataFrame({"firm": list("ABC"), "period": 1, "size": ["0.5", "1.25", None], "y": [1.0, 2.0, 3.0]})
     frame["lev"], frame["sic"] = [0.1, 0.2, 0.3], ["3711", "100", "2911"]
-    with pytest.warns(
-        CodeWarning, match="'size' is left out: it holds numbers stored as text, such as '0.5'"
-    ):
+    with pytest.warns(CodeWarning, match="'size' is text and is read as numbers: '0.5' as 0.5"):
         choice = choose_columns(frame, labels=["firm", "period"], outcome="y", codes=["sic"])
-    assert choice.characteristics == ("lev",) and "pandas.to_numeric" in choice.left["size"]
-    with pytest.raises(
-        InputError, match="column 'size' holds numbers stored as text, such as '0.5': convert it"
-    ):
-        as_panel(frame[["firm", "period", "size", "lev"]], frame["y"])
+    assert choice.characteristics == ("size", "lev")
+    with pytest.warns(CodeWarning, match="'size' is text"):
+        panel = as_panel(frame[["firm", "period", "size", "lev"]], frame["y"])
+    assert panel.characteristics["size"].tolist()[:2] == [0.5, 1.25]
     as_panel(frame[["firm", "period", "size"]], frame["y"], codes=["size"])  # declared
     as_panel(frame[["firm", "period", "sic"]], frame["y"])  # whole numbers in text are codes
-    with pytest.raises(
-        InputError, match="holds text such as '1.5', not numbers: convert it with pandas.to_numeric"
-    ):
-        as_panel(frame.assign(y=["1.5", "2", "3"]), outcome="y", characteristics=["lev"])
+    with pytest.warns(CodeWarning, match="outcome: column 'y' is text and is read as numbers: '1.5' as 1.5"):
+        panel = as_panel(frame.assign(y=["1.5", "2", "3"]), outcome="y", characteristics=["lev"])
+    assert panel.y.tolist() == [1.5, 2.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    "name, values",
+    [
+        ("Unnamed: 0", range(1, 13)),
+        ("Unnamed: 9", [np.nan] * 12),
+        ("rownames", range(1, 13)),
+        ("__index_level_0__", [3, 7, 9, 12, 13, 15, 20, 21, 22, 30, 31, 40]),
+        ("index", [12, 3, 7, 9, 1, 13, 15, 20, 21, 22, 30, 31]),
+        ("number", range(12)),
+    ],
+)
+@pytest.mark.parametrize("dtype", [None, "Int64", "double[pyarrow]"])
+def test_row_numbers_are_no_characteristics(name, values, dtype):
+    frame = pd.DataFrame({"firm": list("ABCDEF") * 2, "period": [2001] * 6 + [2002] * 6, "size": np.arange(12.0) ** 2, "y": 1.0})
+    frame[name] = pd.Series(list(values), dtype=dtype if name != "number" else None)
+    choice = as_panel(frame, outcome="y").choice
+    if dtype != "double[pyarrow]" or name not in ("index", "number"):
+        assert choice.characteristics == ("size",) and "row numbers" in choice.left[name]
+    assert as_panel(frame, outcome="y", characteristics=["size", name]).choice.characteristics == ("size", name)
+    if name not in ("index", "number"):
+        with pytest.raises(InputError, match="holds row numbers, or comes from a comma"):
+            as_panel(frame.drop(columns="y"), frame["y"])
+
+
+@pytest.mark.parametrize("name", ["ret_next.1", "ret_next_1", "ret_next_x", "size.1", "size_duplicated_0", "period.1"])
+def test_a_second_column_of_one_name_is_no_characteristic(name):
+    frame = pd.DataFrame({"firm": list("ABC"), "period": 2001, "size": [1.0, 2, 4], "ret_next": [1.0, 2, 3], name: [1.0, 2, 3.5]})
+    choice = as_panel(frame, outcome="ret_next").choice
+    assert choice.characteristics == ("size",) and name in choice.left
+    with pytest.raises(InputError, match="next period's outcomes|is a second column"):
+        as_panel(frame.drop(columns="ret_next"), frame["ret_next"])
+
+
+@pytest.mark.parametrize("dtype", [object, "string[pyarrow]", "category"])
+@pytest.mark.parametrize("word", ["NA", "None", "NULL", "n/a", "nan"])
+def test_words_for_missing_are_names_of_codes_and_said_to_be(word, dtype):
+    region = pd.Series([word, "EU", word, None], dtype=object).astype(dtype)
+    frame = pd.DataFrame({"firm": list("ABCD"), "period": 2001, "size": 1.0, "region": region, "y": [1.0, 2, 3, 4]})
+    with pytest.warns(CodeWarning, match=f"column 'region' holds '{word}' in 2 cells, which is taken as a name"):
+        panel = as_panel(frame, outcome="y", codes=["region"])
+    assert panel.codes["region"].fillna("?").tolist() == [word, "EU", word, "?"]

@@ -1,6 +1,7 @@
 """Labels are found by name, checked once, and looked up as a reader spells them."""
 
 import datetime
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -8,7 +9,8 @@ import pytest
 
 from peerattn.exceptions import InputError, LabelWarning
 from peerattn.panel import find_firm, find_period
-from peerattn.panel.labels import panel_labels, warn_of_labels
+from peerattn.panel.labels import panel_labels
+from peerattn.panel.likely import warn_of_labels
 
 MONTHS = pd.date_range("2012-01-31", periods=12, freq="ME")
 
@@ -88,6 +90,11 @@ def test_missing_labels_are_refused(column, labels):
         (["200112", "200112", "200201"], None),
         (["2001-12-31", "2001-12-31", "2002-01-31"], None),
         (pd.Categorical([2001, 2001, 2002]), [2001, 2001, 2002]),
+        ([Decimal(2001), Decimal(2001), Decimal(2002)], [2001, 2001, 2002]),
+        (["31/01/2001", "31/01/2001", "01/02/2001"], None),
+        (["01/31/2001", "01/31/2001", "01/31/2002"], None),
+        (["05.03.2001", "05.03.2001", "01.04.2001"], None),
+        (pd.Categorical(["31-01-2001", "31-01-2001", "01-02-2001"]), None),
         (pd.Categorical(["2001Q4", "2001Q4", "2002Q1"]), None),
         ([datetime.date(2001, 12, 31)] * 2 + [datetime.date(2002, 1, 31)], None),
     ],
@@ -118,10 +125,15 @@ def test_categorical_firms_become_their_labels():
         ([2001.5, 2001.5, 2002.0], "'period' holds fractional numbers such as 2001.5: use years"),
         ([2001, "2001Q1", 2002], "cannot be sorted: it mixes int and str"),
         ([pd.Period("2001-01"), pd.Period("2001"), pd.Period("2002")], "cannot be sorted: .*freq"),
-        (
-            ["01/31/2001", "01/31/2002", "12/31/2001"],
-            "alphabetical order is not the order of time .*'01/31/2002', '12/31/2001'",
-        ),
+        (["05/01/2001", "05/01/2001", "03/02/2001"], "either the day or the month first, such as '05/01/2001'"),
+        (["01-04-2001", "01-04-2001", "01-05-2001"], "either the day or the month first"),
+        (["13/02/2001", "13/02/2001", "02/13/2001"], "have both first, the day and the month"),
+        (["31/12/99", "31/12/99", "31/01/00"], "names no dates with the year in four digits"),
+        (["Jan-99", "Jan-99", "Mar-99"], "names no dates with the year in four digits"),
+        ([90, 99, 0], "years of two digits, such as 99 and 0, which do not sort"),
+        ([9911, 9912, 1], "years of two digits, such as 9912 and 1"),
+        ([31012001, 28022001, 31032001], "days or months before the year, such as 28022001"),
+        ([12001, 22001, 122001], "months before the year, such as 12001"),
         (["t1", "t2", "t10"], "names no dates .*convert it to dates, or to integers"),
         (["post", "pre", "pre"], "names no dates .*convert it to dates, or to integers"),
     ],
@@ -137,7 +149,7 @@ def test_names_that_are_not_there():
     with pytest.warns(
         LabelWarning, match="'gvkey', 'fyear' look like labels: name them with firm= and period="
     ):
-        warn_of_labels(X.columns)
+        warn_of_labels(X)
     with pytest.raises(InputError, match="neither firm='gvky' nor period='yr'.*Near matches: 'gvkey'"):
         panel_labels(X, firm="gvky", period="yr")
     assert panel_labels(X[["size"]]) is None
@@ -205,3 +217,33 @@ def test_numbers_near_a_firm_are_other_firms():
         find_firm(10109, pd.Index([10107, 10108, 14593]))
     with pytest.raises(InputError, match="unknown firm 'Aple' among 2 firms. Near matches: 'Apple'.$"):
         find_firm("Aple", pd.Index(["Apple", "Microsoft"]))
+
+
+@pytest.mark.parametrize("dtype", [object, "category"])
+@pytest.mark.parametrize(
+    "firms", [[1004, "1004", "1013"], ["A", 1.5, 2.5], [True, "B", "C"], ["A", datetime.date(2001, 1, 1), "B"]]
+)
+def test_firms_of_two_types_are_refused(firms, dtype):
+    with pytest.raises(InputError, match="'firm' holds .* such as .* and .* such as .*: give all firms one type"):
+        panel_labels(frame(firm=pd.Series(firms, dtype=object).astype(dtype)))
+
+
+@pytest.mark.parametrize("firms", [[1004.0, 1013.0, 1004.0], [Decimal(1004), Decimal(1013), Decimal(1004)], [1004, 1013.0, 1004]])
+def test_whole_numbers_are_one_type(firms):
+    assert panel_labels(frame(firm=pd.Series(firms, dtype=object))).firm.equals(pd.Index([1004, 1013, 1004]))
+    with pytest.raises(InputError, match="floats above 2.53, which have lost digits"):
+        panel_labels(frame(firm=[2.0**53, 2.0**60, 1.0]))
+
+
+@pytest.mark.parametrize("dtype", ["int64", "Int64", "uint64", "int64[pyarrow]", "category"])
+def test_firms_above_2_53_stay_different(dtype):
+    firms = [9007199254740992, 9007199254740993, 9007199254740994]
+    assert panel_labels(frame(firm=pd.Series(firms, dtype=dtype))).firm.tolist() == firms
+
+
+def test_dates_in_look_ups():
+    days = panel_labels(frame(period=["31/01/2001", "31/01/2001", "05/02/2001"])).period.unique()
+    assert find_period("31/01/2001", days) == pd.Timestamp("2001-01-31")
+    assert find_period("05.02.2001", days) == pd.Timestamp("2001-02-05")
+    with pytest.raises(InputError, match="unknown period '05/02/2001'"):
+        find_period("05/02/2001", days)  # or 2 May

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +18,10 @@ from peerattn.exceptions import InputError
 from peerattn.network.base import Net, Network, as_plain
 from peerattn.network.building import from_edges
 from peerattn.network.cross_section import Array, CrossSection, frozen, place_in
-from peerattn.panel.columns import check_known
-from peerattn.render import csv_text, show_label, write_atomic
+from peerattn.panel.columns import check_known, warn_of_words
+from peerattn.panel.csv_file import read_csv_file
+from peerattn.panel.frames import read_frame
+from peerattn.render import csv_label, csv_of, show_label, write_atomic
 from peerattn.store.sealed import KEY, read_sealed, seal, with_header, without_header, written_by_us
 
 if TYPE_CHECKING:
@@ -40,10 +42,10 @@ def to_csv(network: Network, path: str | os.PathLike[str]) -> None:
     frame = pd.concat([network.edges(), network.isolates.assign(peer="", weight=0.0)])
     frame = frame[["period", "firm", "peer", "weight"]].astype({"peer": object})
     for side in ("period", "firm", "peer"):
-        frame[side] = [csv_text(show_label(label)) for label in frame[side]]
+        frame[side] = [show_label(label) for label in frame[side]]
     if network.learned_until is not None:
-        frame["learned_until"] = csv_text(as_plain(network.learned_until))
-    write_atomic(path, frame.to_csv(index=False))
+        frame["learned_until"] = str(as_plain(network.learned_until))
+    write_atomic(path, csv_of(frame))
 
 
 def from_csv(cls: type[Net], path: str | os.PathLike[str], **kind: Any) -> Net:
@@ -73,7 +75,7 @@ def from_csv(cls: type[Net], path: str | os.PathLike[str], **kind: Any) -> Net:
     if "period" in frame.columns and (frame["period"] == "").all():
         frame = frame.drop(columns="period")
     labels = frame.columns.intersection(["period", "firm", "peer", "learned_until"])
-    frame[labels] = frame[labels].replace(r"^'('*[=+\-@\t\r])", r"\1", regex=True)
+    frame[labels] = frame[labels].map(csv_label)
     edges = frame[frame["peer"] != ""]
     keys = frame.columns.intersection(["period", "firm"])
     peers = edges.drop(columns="firm").rename(columns={"peer": "firm"})
@@ -150,17 +152,18 @@ def from_edge_file(
        period    firm    peer  weight
     0    2001  001690  012141     0.2
     """
-    kinds = {suffix.lower() for suffix in Path(path).suffixes}
-    typed = next((reader for kind, reader in _TYPED.items() if kind in kinds), None)
     try:
-        separator = "\t" if kinds & {".tsv", ".txt"} else ","
-        frame = typed(path).astype(dtype or {}) if typed else pd.read_csv(path, sep=separator, dtype=dtype)
+        frame = _edge_frame(Path(path), dtype)
+    except InputError:
+        raise
     except Exception as error:  # readers and unpackers raise anything
         raise InputError(f"path: cannot read {str(path)!r} ({error}).") from error
     wanted = {"period": period, "firm": firm, "peer": peer, "weight": weight}
     columns = {column: role for role, column in wanted.items() if column is not None}
     for column, role in columns.items():
         check_known(role, [column], frame.columns)
+    for name_of_firms in (firm, peer):
+        warn_of_words(frame[name_of_firms])
     informed = frame.columns.intersection(["learned_until"]).difference(list(columns))
     edges = frame[[*columns, *informed]].rename(columns=columns).assign(**{} if weight else {"weight": 1.0})
     negative = bool((edges["weight"] < 0).any())
@@ -168,8 +171,18 @@ def from_edge_file(
     return made.replaced(name=name or Path(path).name)
 
 
-#: Readers of files that hold the types of their columns.
-_TYPED: dict[str, Callable[[Any], pd.DataFrame]] = {".parquet": pd.read_parquet, ".dta": pd.read_stata}
+def _edge_frame(path: Path, dtype: Any) -> pd.DataFrame:
+    """Return a file of edges as a frame, words such as NA as they are written."""
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if suffixes[-1:] in ([".parquet"], [".dta"]):
+        return read_frame(path).astype(dtype or {})
+    if ".dta" in suffixes:  # packed
+        return pd.read_stata(path).astype(dtype or {})
+    kinds = dtype if isinstance(dtype, Mapping) else {}
+    texts = [name for name, kind in kinds.items() if kind in (str, "str", "string", object)]
+    frame = read_csv_file(path, "\t" if {*suffixes} & {".tsv", ".txt"} else ",", None if dtype is str else texts)
+    return frame.astype({name: kind for name, kind in kinds.items() if name not in texts})
+
 
 _ARRAYS = "peerattn.arrays"
 _EXPECTED = "a network that to_parquet wrote (of other edges make one: PeerNetwork.from_edges(pandas.read_parquet(path)))"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import re
 import sys
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -14,9 +15,28 @@ from pathlib import Path
 from types import FunctionType, NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin
 
+#: Characters that command a terminal or turn the direction of text, and halves of characters, which no file holds.
+UNSAFE = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def visible(text: str) -> str:
+    r"""Return text of one or more lines in which nothing commands a terminal: names come from other people's files.
+
+    >>> visible("size\x1b[2J, lev")
+    'size\ufffd[2J, lev'
+    """
+    return UNSAFE.sub("\ufffd", text)
+
+
+def _visible_parts(parts: Iterable[object]) -> list[object]:
+    return [visible(part) if isinstance(part, str) else part for part in parts]
+
 
 class InputError(ValueError):
     """Input that cannot be used; the message names the argument, what came, and what to do."""
+
+    def __init__(self, *parts: object) -> None:
+        super().__init__(*_visible_parts(parts))
 
 
 class MissingExtraError(InputError, ImportError):
@@ -25,6 +45,9 @@ class MissingExtraError(InputError, ImportError):
 
 class PeerAttnWarning(UserWarning):
     """Base class of every warning this package gives."""
+
+    def __init__(self, *parts: object) -> None:
+        super().__init__(*_visible_parts(parts))
 
 
 class PossibleLeakWarning(PeerAttnWarning):

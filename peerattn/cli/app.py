@@ -16,7 +16,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from peerattn.cli.commands import COMMANDS
-from peerattn.exceptions import InputError, PeerAttnWarning
+from peerattn.exceptions import InputError, PeerAttnWarning, visible
 
 _UsageError: Any = typer.BadParameter.__base__  # click's, wherever this typer keeps it
 STOPPED = 130
@@ -54,9 +54,9 @@ def run(arguments: Sequence[str]) -> int:
     except Exception as error:
         message = _message(error)
         if message is None:
-            traceback.print_exc()
+            print(visible(traceback.format_exc()), file=sys.stderr)
         wording = message or "this is a bug in peerattn; please report it with the lines above."
-        print(f"peerattn: {wording}", file=sys.stderr)
+        print(f"peerattn: {visible(wording)}", file=sys.stderr)
         return 2 if message else 1
 
 
@@ -86,7 +86,7 @@ def _plain_warnings() -> Iterator[None]:
                 usual(message, category, *rest, **named)
             elif str(message) not in displayed:
                 displayed.add(str(message))
-                print(f"warning: {message}", file=sys.stderr)
+                print(f"warning: {visible(str(message))}", file=sys.stderr)
 
         warnings.showwarning = show
         yield

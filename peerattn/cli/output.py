@@ -9,26 +9,32 @@ from typing import Any
 
 import pandas as pd
 from rich.console import Console
+from rich.markup import escape
 
 from peerattn.cli.options import Output
+from peerattn.exceptions import UNSAFE, visible
 from peerattn.render import show_label
 
 
 def report_line(options: Output, text: str, result: dict[str, Any]) -> None:
     """Print a result."""
-    displayed = json.dumps(plain(result), ensure_ascii=False, indent=2, allow_nan=False)
-    print(displayed if options.as_json else text)
+    if options.as_json:
+        displayed = json.dumps(plain(result), ensure_ascii=False, indent=2, allow_nan=False)
+        # JSON leaves some characters as they are that a terminal obeys
+        print(UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", displayed))
+    else:
+        print(visible(text))
 
 
 def announce(options: Output, text: str) -> None:
     """Print what the command works on, unless the result alone is wanted."""
     if not (options.quiet or options.as_json):
-        print(f"{text}\n", flush=True)
+        print(f"{visible(text)}\n", flush=True)
 
 
 def working(options: Output, what: str) -> AbstractContextManager[object]:
     """Show on stderr that work of unknown length goes on."""
-    return nullcontext() if options.quiet else Console(stderr=True).status(what)
+    return nullcontext() if options.quiet else Console(stderr=True).status(escape(visible(what)))
 
 
 def plain(value: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import CodeWarning, InputError, check_names, checked, warn_user
+from peerattn.exceptions import CodeWarning, InputError, check_names, checked, visible, warn_user
 from peerattn.panel.codes import are_whole, looks_like_code
 from peerattn.panel.words import missing_words, read_numbers
 
@@ -40,7 +40,7 @@ class ColumnChoice:
         for column, reason in self.left.items():
             why.setdefault(reason, []).append(column)
         left = "; ".join(f"{', '.join(names)} ({reason})" for reason, names in why.items())
-        return "\n".join([*lines, f"left out: {left}"] if left else lines)
+        return visible("\n".join([*lines, f"left out: {left}"] if left else lines))
 
 
 def looks_like_outcome(name: object) -> bool:
@@ -226,9 +226,9 @@ def holds_text(column: pd.Series) -> bool:
 def check_no_outcomes(names: Sequence[object]) -> None:
     """Raise when a characteristic is named like next period's outcome (``*_next``)."""
     outcomes = [str(name) for name in names if _NEXT.search(str(name))]
-    said = f"characteristics: {', '.join(map(repr, outcomes))} hold next period's outcomes"
+    wording = f"characteristics: {', '.join(map(repr, outcomes))} hold next period's outcomes"
     if outcomes:
-        raise InputError(f"{said} and would leak the future into the model; drop them from X.")
+        raise InputError(f"{wording} and would leak the future into the model; drop them from X.")
 
 
 def possible_leaks(characteristics: pd.DataFrame, y: np.ndarray) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, visible
 from peerattn.panel.codes import canonical_codes
 from peerattn.panel.columns import ColumnChoice, check_known, is_number
 from peerattn.panel.frames import as_pandas
@@ -311,7 +311,7 @@ class Panel:
     def __str__(self) -> str:
         known = 0 if self.outcomes is None else int(np.isfinite(self.outcomes).sum())
         since = "" if self.known_at is None else f", from the period in {self.known_at.name or 'known_at'}"
-        return f"{self!r}\noutcome: {self.outcome} (known in {known:,} of {len(self):,} rows{since})\n{self.choice}"
+        return visible(f"{self!r}\noutcome: {self.outcome} (known in {known:,} of {len(self):,} rows{since})\n{self.choice}")
 
 
 def panel_digest(panel: Panel) -> str:

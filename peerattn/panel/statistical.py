@@ -78,8 +78,8 @@ def _numbers_of_labels(column: pd.Series, labels: Mapping[Any, str]) -> dict[str
         return {}
     if len(named) < len(values):
         such = f"{named[0]:g}" if isinstance(named[0], float) else repr(named[0])
-        said = f"column {column.name!r}: {such} is labelled {labels[named[0]]!r}, but other values have no label"
-        warn_user(CodeWarning(f"{said}: it is read as numbers; make such values missing, or declare it in codes."))
+        wording = f"column {column.name!r}: {such} is labelled {labels[named[0]]!r}, but other values have no label"
+        warn_user(CodeWarning(f"{wording}: it is read as numbers; make such values missing, or declare it in codes."))
         return {}
     texts = [str(labels[value]).strip() for value in values]
     # two values of one label stay two

@@ -103,9 +103,9 @@ def read_numbers(column: pd.Series) -> ReadNumbers | None:
     values = pd.Series([_value(match, mark) for match in parts], known.index, dtype=float).reindex(texts.index)
     read = values.reindex(place).set_axis(column.index)
     read.name = column.name
-    said = [f"{levels[evident[0]]!r} as {values[evident[0]]:.6g}"]
-    said += [f"{levels[at]!r} as missing" for at in np.flatnonzero(missing)[:1] if texts[at]]
-    return ReadNumbers(read, ", ".join(said))
+    notes = [f"{levels[evident[0]]!r} as {values[evident[0]]:.6g}"]
+    notes += [f"{levels[at]!r} as missing" for at in np.flatnonzero(missing)[:1] if texts[at]]
+    return ReadNumbers(read, ", ".join(notes))
 
 
 def is_missing(text: str) -> bool:

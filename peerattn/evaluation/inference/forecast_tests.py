@@ -10,6 +10,7 @@ import pandas as pd
 from scipy.stats import t as student
 
 from peerattn.exceptions import InputError, checked
+from peerattn.foreign_text import visible
 from peerattn.panel.knowledge import sorted_periods
 
 #: With fewer periods no test over time is made, whatever the horizon: 0.4 T^{2/3} is below two.
@@ -195,7 +196,7 @@ class ForecastTest(MeanTest):
 
     def __str__(self) -> str:
         periods = f"{self.n_periods} period{'s' * (self.n_periods != 1)}"
-        return (
+        return visible(
             f"Diebold–Mariano test of {self.model} against {self.baseline}: {self.outcome}, mean {self.mean:.4g} "
             f"({periods}, two-sided; equal-weighted cosine variance, t({self.freedom}))"
         )

@@ -12,6 +12,7 @@ from peerattn.evaluation.leak_audit.columns import FEWEST, Rows
 from peerattn.evaluation.leak_audit.subject import Subject, skill
 from peerattn.evaluation.running.inner_folds import random_rows
 from peerattn.evaluation.splits.periods import too_late
+from peerattn.foreign_text import visible
 from peerattn.network import PeerNetwork
 from peerattn.network.inference.permutation import within
 from peerattn.panel.codes import are_whole, looks_like_code
@@ -45,7 +46,7 @@ class AuditLine:
         return cls(claim, False, f"raised {type(error).__name__}: {' '.join(str(error).split())[:200]}")
 
     def __str__(self) -> str:
-        return f"{'passed ' if self.passed else 'REFUTED'}  {self.claim}: {self.evidence}"
+        return visible(f"{'passed ' if self.passed else 'REFUTED'}  {self.claim}: {self.evidence}")
 
 
 def columns(rows: Rows) -> tuple[AuditLine, list[str]]:

@@ -16,7 +16,7 @@ from peerattn.evaluation.running.fitting import Folds, How
 from peerattn.evaluation.running.inputs import comparison_panel
 from peerattn.evaluation.splits.folds import dated_panel
 from peerattn.evaluation.splits.walk_forward import WalkForward
-from peerattn.exceptions import InputError, checked
+from peerattn.exceptions import InputError, checked, visible
 from peerattn.panel import Panel, as_panel
 from peerattn.panel.knowledge import Knowledge
 from peerattn.render import Shown, Table, progress_bar
@@ -75,7 +75,7 @@ class Audit(Shown):
         return Table(f"Audit ({self.task}) of {self.model}", ("Claim", "", "Evidence"), rows, alignment="lll")
 
     def __str__(self) -> str:
-        return "\n".join([f"Audit ({self.task}) of {self.model}", *map(str, self.lines)])
+        return visible("\n".join([f"Audit ({self.task}) of {self.model}", *map(str, self.lines)]))
 
     def __repr__(self) -> str:
         refuted = f"{len(self.refuted)} of {len(self.lines)} claims" if self.refuted else "no claim"

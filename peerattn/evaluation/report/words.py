@@ -7,6 +7,7 @@ from peerattn.evaluation.claims import NO, UNJUDGED, Claims, Judged, Step
 from peerattn.evaluation.compared import Compared
 from peerattn.evaluation.gains import Gain
 from peerattn.evaluation.inference.forecast_tests import p_words, periods_needed
+from peerattn.exceptions import visible
 from peerattn.network import PeerNetwork, effective_peers
 from peerattn.network.measures.comparison import network_correlation, overlap
 from peerattn.render import show_label
@@ -33,7 +34,7 @@ def summary(compared: Judged) -> list[str]:
     """Return the finding in plain words: where predictability comes from, whether peers help, on what evidence, which network."""
     claims = compared.claims
     wording = [decomposition(compared), peers_help(compared), spread(claims), power(claims), placebo(compared)]
-    return [sentence for sentence in (*wording, compared.panel.caution, *network_found(compared)) if sentence]
+    return [visible(sentence) for sentence in (*wording, compared.panel.caution, *network_found(compared)) if sentence]
 
 
 def decomposition(compared: Judged) -> str:
@@ -235,7 +236,7 @@ def methods_paragraph(compared: Compared) -> str:
         "The weights of peer models measure predictive relevance, not causal peer effects (Manski 1993).",
         f"Computed with {', '.join(used)}." if used else "",
     ]
-    return " ".join(sentence for sentence in wording if sentence)
+    return visible(" ".join(sentence for sentence in wording if sentence))
 
 
 def _tests(compared: Compared) -> str:

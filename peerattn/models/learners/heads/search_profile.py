@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from peerattn.exceptions import visible
 from peerattn.models.learners.heads.heads import Heads
 from peerattn.network import search_map
 
@@ -109,7 +110,8 @@ class SearchProfile:
     def __str__(self) -> str:
         if not self.heads:
             return "search profile: no head was kept"
-        return f"search profile of {len(self.heads)} heads (strongest pairs)\n{self.to_frame().head(10).to_string(index=False)}"
+        strongest = self.to_frame().head(10).to_string(index=False)
+        return visible(f"search profile of {len(self.heads)} heads (strongest pairs)\n{strongest}")
 
     def _repr_html_(self) -> str:
         return str(self.to_frame().head(20).to_html(index=False))

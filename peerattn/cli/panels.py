@@ -20,6 +20,7 @@ from peerattn.models.reference import Reference
 from peerattn.panel import Panel, find_period, read_panel, scan_panel
 from peerattn.panel.columns import check_known
 from peerattn.panel.files import KINDS
+from peerattn.panel.time_order import timestamps
 from peerattn.processes import joined, share
 
 DEFAULT_MODELS = ("industry", "kernel", "cross_attention", "attention", "stack", "industry_median")
@@ -88,7 +89,7 @@ def take_reference(options: CompareOptions, panel: Panel, task: str) -> Referenc
     outcome = panel.outcome if task == "nowcast" else None
     check_known("--reference", ["firm", *panel.columns, *([outcome] if outcome else [])], frame.columns)
     if "period" in frame and isinstance(panel.period, pd.DatetimeIndex):  # of a CSV file they are text
-        frame["period"] = pd.to_datetime(frame["period"])
+        frame["period"] = timestamps(pd.Index(frame["period"]))
     frame = frame.set_index([name for name in ("firm", "period") if name in frame])
     return Reference(frame[list(panel.columns)], frame[outcome] if outcome else None)
 

@@ -18,6 +18,7 @@ from peerattn.datasets.embedded import value_after
 from peerattn.exceptions import InputError, check_names, checked, did_you_mean
 from peerattn.panel import Panel, read_panel
 from peerattn.panel.frames import read_frame
+from peerattn.panel.time_order import timestamps
 
 _SAME_MONTH = 0.9  # correlation above which two columns of returns are one
 
@@ -232,8 +233,10 @@ def month_ends(period: pd.Series, name: str) -> pd.Series:
     dates = period
     if pd.api.types.is_numeric_dtype(period.dtype):
         numbers = period.astype(float)
-        dates = numbers.where(numbers > 999_999, numbers * 100 + 1).map("{:.0f}".format)
-    dates = pd.to_datetime(dates, format="%Y%m%d" if dates is not period else None, errors="coerce")
+        texts = numbers.where(numbers > 999_999, numbers * 100 + 1).map("{:.0f}".format)
+        dates = pd.to_datetime(texts, format="%Y%m%d", errors="coerce")
+    elif not pd.api.types.is_datetime64_any_dtype(period.dtype):
+        dates = pd.Series(timestamps(pd.Index(period), name), period.index)
     if dates.isna().any():
         raise InputError(f"{name}: {period[dates.isna()].iloc[0]!r} is not a date, yyyymmdd or yyyymm.")
     return (dates + pd.offsets.MonthEnd(0)).dt.normalize()

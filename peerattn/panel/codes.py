@@ -68,7 +68,15 @@ def canonical_codes(column: pd.Series, scheme: str | None = None) -> pd.Series:
     >>> canonical_codes(pd.Series([100, 3711.0, 0, None], name="sic")).tolist()
     ['0100', '3711', nan, nan]
     """
-    scheme = scheme or code_scheme(column.name)
+    try:
+        return _canonical(column, scheme or code_scheme(column.name))
+    except UnicodeError as error:
+        held = f"column {column.name!r} holds text that is no valid Unicode"
+        raise InputError(f"{held}: replace or drop such characters ({ascii(str(error))[:120]}).") from error
+
+
+def _canonical(column: pd.Series, scheme: str) -> pd.Series:
+    """Return the one spelling of each code of a column."""
     if column.dtype == object:  # value by value, because of 1, 1.0 and True pandas makes one level
         column = column.map(lambda value: _text(value, column.name), na_action="ignore").astype("str").where(column.notna())
     kept = isinstance(column.dtype, pd.CategoricalDtype)

@@ -165,6 +165,7 @@ def as_panel(
 
 
 @checked
+@refusing()
 def read_panel(
     source: Any,
     *,

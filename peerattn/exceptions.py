@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import importlib
-import re
 import sys
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -15,39 +14,19 @@ from pathlib import Path
 from types import FunctionType, NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin
 
-#: Characters that command a terminal or turn the direction of text, and halves of characters, which no file holds.
-UNSAFE = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+from peerattn.foreign_text import VisibleText
 
 
-def visible(text: str) -> str:
-    r"""Return text of one or more lines in which nothing commands a terminal: names come from other people's files.
-
-    >>> visible("size\x1b[2J, lev")
-    'size\ufffd[2J, lev'
-    """
-    return UNSAFE.sub("\ufffd", text)
-
-
-def _visible_parts(parts: Iterable[object]) -> list[object]:
-    return [visible(part) if isinstance(part, str) else part for part in parts]
-
-
-class InputError(ValueError):
+class InputError(VisibleText, ValueError):
     """Input that cannot be used; the message names the argument, what came, and what to do."""
-
-    def __init__(self, *parts: object) -> None:
-        super().__init__(*_visible_parts(parts))
 
 
 class MissingExtraError(InputError, ImportError):
     """A package that only some functions need is not installed; the message names the extra that brings it."""
 
 
-class PeerAttnWarning(UserWarning):
+class PeerAttnWarning(VisibleText, UserWarning):
     """Base class of every warning this package gives."""
-
-    def __init__(self, *parts: object) -> None:
-        super().__init__(*_visible_parts(parts))
 
 
 class PossibleLeakWarning(PeerAttnWarning):
@@ -215,8 +194,6 @@ def extra(module: str, name: str, needed_by: str) -> Any:
             raise
         raise MissingExtraError(f"{needed_by} needs {package}: pip install 'peerattn[{name}]'.") from error
 
-
-# ---------------------------------------------------------------- arguments
 
 MOST = {"n_jobs": 1024}  # of a number that counts work; others that begin with n_ at most a million
 _MILLION = 1_000_000

@@ -16,7 +16,8 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from peerattn.cli.commands import COMMANDS
-from peerattn.exceptions import InputError, PeerAttnWarning, visible
+from peerattn.exceptions import InputError, PeerAttnWarning
+from peerattn.foreign_text import visible
 
 _UsageError: Any = typer.BadParameter.__base__  # click's, wherever this typer keeps it
 STOPPED = 130

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from peerattn.cli.options import Output
-from peerattn.exceptions import UNSAFE, visible
+from peerattn.foreign_text import UNSAFE, visible
 from peerattn.render import show_label
 
 

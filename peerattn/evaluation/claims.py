@@ -13,7 +13,7 @@ import pandas as pd
 from peerattn.evaluation.compared import Compared
 from peerattn.evaluation.gains import LEVEL, Gain, gain_of, is_gain, labels_of, saved_by_row, smallest_gain
 from peerattn.evaluation.running.information import COMMON, HISTORY, PEERS, STEPS
-from peerattn.exceptions import visible
+from peerattn.foreign_text import visible
 from peerattn.render import show_label
 
 SAME = 1e-6  # largest difference of two models' predictions, as a share of the largest, that rounding makes

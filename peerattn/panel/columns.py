@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import CodeWarning, InputError, check_names, checked, visible, warn_user
+from peerattn.exceptions import CodeWarning, InputError, check_names, checked, warn_user
+from peerattn.foreign_text import visible
 from peerattn.panel.codes import are_whole, looks_like_code
 from peerattn.panel.words import missing_words, read_numbers
 

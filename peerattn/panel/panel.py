@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, visible
+from peerattn.exceptions import InputError
+from peerattn.foreign_text import visible
 from peerattn.panel.codes import canonical_codes
 from peerattn.panel.columns import ColumnChoice, check_known, is_number
 from peerattn.panel.frames import as_pandas

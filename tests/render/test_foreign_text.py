@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 
 from peerattn import cli, read_panel
-from peerattn.exceptions import CodeWarning, InputError, visible
+from peerattn.exceptions import CodeWarning, InputError
+from peerattn.foreign_text import visible
 from peerattn.network import PeerNetwork
 from peerattn.render import csv_label, csv_of, csv_text
 

@@ -16,7 +16,8 @@ from peerattn.evaluation.running.fitting import Folds, How
 from peerattn.evaluation.running.inputs import comparison_panel
 from peerattn.evaluation.splits.folds import dated_panel
 from peerattn.evaluation.splits.walk_forward import WalkForward
-from peerattn.exceptions import InputError, checked, visible
+from peerattn.exceptions import InputError, checked
+from peerattn.foreign_text import visible
 from peerattn.panel import Panel, as_panel
 from peerattn.panel.knowledge import Knowledge
 from peerattn.render import Shown, Table, progress_bar

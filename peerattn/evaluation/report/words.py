@@ -7,7 +7,7 @@ from peerattn.evaluation.claims import NO, UNJUDGED, Claims, Judged, Step
 from peerattn.evaluation.compared import Compared
 from peerattn.evaluation.gains import Gain
 from peerattn.evaluation.inference.forecast_tests import p_words, periods_needed
-from peerattn.exceptions import visible
+from peerattn.foreign_text import visible
 from peerattn.network import PeerNetwork, effective_peers
 from peerattn.network.measures.comparison import network_correlation, overlap
 from peerattn.render import show_label

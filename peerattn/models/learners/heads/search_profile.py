@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import visible
+from peerattn.foreign_text import visible
 from peerattn.models.learners.heads.heads import Heads
 from peerattn.network import search_map
 

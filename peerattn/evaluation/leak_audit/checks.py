@@ -13,7 +13,6 @@ from peerattn.evaluation.leak_audit.subject import Subject, skill
 from peerattn.evaluation.running.inner_folds import random_rows
 from peerattn.evaluation.splits.periods import too_late
 from peerattn.foreign_text import visible
-from peerattn.foreign_text import visible
 from peerattn.network import PeerNetwork
 from peerattn.network.inference.permutation import within
 from peerattn.panel.codes import are_whole, looks_like_code

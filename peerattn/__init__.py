@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         NadarayaWatsonRegressor,
         PeerAttentionClassifier,
         PeerAttentionRegressor,
+        PeerTransformerRegressor,
         PrecomputedPeerRegressor,
         Reference,
         StackedPeerRegressor,
@@ -54,8 +55,8 @@ _HOMES = _homes({
     "peerattn.exceptions": "InputError",
     "peerattn.models": (
         "CovariancePeerRegressor CrossSectionalRidge IndustryPeerRegressor LinearInMeansRegressor "
-        "NadarayaWatsonRegressor PeerAttentionClassifier PeerAttentionRegressor PrecomputedPeerRegressor Reference "
-        "StackedPeerRegressor"
+        "NadarayaWatsonRegressor PeerAttentionClassifier PeerAttentionRegressor PeerTransformerRegressor "
+        "PrecomputedPeerRegressor Reference StackedPeerRegressor"
     ),
     "peerattn.network": "PeerNetwork",
     "peerattn.panel": "read_panel",

@@ -16,6 +16,7 @@ SHORT: dict[str, object] = {
     "learners.covariance.fit.FEWEST_STEPS": 12,
     "learners.nonlinear.TREES": 15,
     "learners.nonlinear.FOREST": 15,
+    "learners.transformer.FEWEST_STEPS": 20,
 }
 #: Where only the way through matters: ``pytestmark = pytest.mark.usefixtures("fewest_steps")``.
 FEWEST: dict[str, object] = {
@@ -26,6 +27,7 @@ FEWEST: dict[str, object] = {
     "attention.starts.TURNS": 0,
     "learners.nonlinear.TREES": 3,
     "learners.nonlinear.FOREST": 3,
+    "learners.transformer.FEWEST_STEPS": 2,
 }
 ROOM = "peerattn.models."
 

@@ -7,6 +7,7 @@ import pandas as pd
 from peerattn.exceptions import InputError, checked, expect
 from peerattn.models.attention.base import AttentionModel
 from peerattn.models.attention.pruning import panel_head_importance, panel_with_heads
+from peerattn.models.transformer import TransformerModel
 from peerattn.sequence.base import SequenceEstimator
 
 
@@ -60,6 +61,8 @@ def head_importance(model: Any, X: Any, y: Any = None, **options: Any) -> pd.Ser
     """
     if isinstance(model, AttentionModel):
         return panel_head_importance(model, X, y, **options)
+    if isinstance(model, TransformerModel):
+        return model.head_importance(X, y, **options)
     return _sequence(model).head_importance(X, y)
 
 
@@ -131,7 +134,8 @@ def _heads(model: Any) -> set[tuple[Any, int]]:
     return {(name, head) for name, n in model.n_heads_by_layer().items() for head in range(n)}
 
 
-def _sequence(model: Any) -> SequenceEstimator:
+def _sequence(model: Any) -> SequenceEstimator | TransformerModel:
+    """Return a model whose layers are named: of sequences, or a transformer over firms."""
     wanted = "an attention estimator of panels or sequences"
-    expect(isinstance(model, SequenceEstimator), "model", wanted, type(model).__name__)
-    return cast(SequenceEstimator, model)
+    expect(isinstance(model, SequenceEstimator | TransformerModel), "model", wanted, type(model).__name__)
+    return cast("SequenceEstimator | TransformerModel", model)

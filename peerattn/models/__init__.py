@@ -34,6 +34,7 @@ from peerattn.models.precomputed import PrecomputedPeerRegressor
 from peerattn.models.ridge import CrossSectionalRidge
 from peerattn.models.split_sample import split_sample
 from peerattn.models.stacked import StackedPeerRegressor
+from peerattn.models.transformer import PeerTransformerRegressor
 from peerattn.models.two_stage import TwoStage
 from peerattn.models.wild_bootstrap import wild_cluster_p
 
@@ -42,7 +43,7 @@ __all__ = [
     "Identification", "Impacts", "IndustryMeansRegressor", "IndustryMedianRegressor", "IndustryPeerRegressor",
     "LastValueRegressor", "Learner", "LinearInMeansRegressor", "NadarayaWatsonRegressor", "OwnCharacteristicsRegressor",
     "OwnHistoryRegressor", "PanelModel", "PeerAttentionClassifier", "PeerAttentionRegressor", "PeerFeatures", "PeerModel",
-    "PeerRegressor", "PrecomputedPeerRegressor", "Prior", "Reference", "SearchProfile", "StackedPeerRegressor", "TwoStage",
-    "contributions",
-    "impacts", "make_model", "model_names", "peer_weights", "shock", "split_sample", "wild_cluster_p",
+    "PeerRegressor", "PeerTransformerRegressor", "PrecomputedPeerRegressor", "Prior", "Reference", "SearchProfile",
+    "StackedPeerRegressor", "TwoStage", "contributions", "impacts", "make_model", "model_names", "peer_weights", "shock",
+    "split_sample", "wild_cluster_p",
 ]  # fmt: skip

@@ -31,6 +31,7 @@ from peerattn.models.panel_forecasters import (
 )
 from peerattn.models.ridge import CrossSectionalRidge
 from peerattn.models.stacked import StackedPeerRegressor
+from peerattn.models.transformer import PeerTransformerRegressor
 
 _RIDGE = RidgeCV(alphas=ALPHAS)
 _NEIGHBORS = KNeighborsRegressor(50, weights="distance")
@@ -59,6 +60,7 @@ RECIPES: dict[str, tuple[str, type, dict[str, Any]]] = {
     "cross_attention": ("Cross-attention", PeerAttentionRegressor, {"attention": "cross"}),
     "attention": ("Peer attention", PeerAttentionRegressor, {}),
     "two_layer_attention": ("Peer attention, two layers", PeerAttentionRegressor, {"n_layers": 2}),
+    "transformer": ("Transformer over firms", PeerTransformerRegressor, {}),
     "stack": ("Stack with peers", StackedPeerRegressor, {}),
 }
 
@@ -101,8 +103,8 @@ def make_model(
         ``"common_shocks"`` (those, and the shocks that all firms of a period or industry share);
         ``"industry_characteristics"`` (own and industry means); the peer models ``"industry"``, ``"industry_shrunk"``,
         ``"industry_median"``, ``"kernel"``, ``"cross_sectional_ridge"``, ``"covariance"`` (both nowcasts only),
-        ``"cross_attention"`` (searches a ``reference``), ``"attention"``, ``"two_layer_attention"``, and ``"stack"``
-        (own characteristics, history and common shocks, then peers).
+        ``"cross_attention"`` (searches a ``reference``), ``"attention"``, ``"two_layer_attention"``, ``"transformer"``, and
+        ``"stack"`` (own characteristics, history and common shocks, then peers).
     task : {"forecast", "nowcast"}, default "forecast"
         What it is for: in a nowcast attention uses the other firms' outcomes of the period.
     industry : str, optional

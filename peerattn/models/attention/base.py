@@ -57,6 +57,11 @@ class StackModel(AttentionNetworks):
     def _n_outputs(self) -> int:
         return 1
 
+    @property
+    def _kappa(self) -> float | None:
+        """Standard errors that a candidate pays; None: it enters in full."""
+        return self.kappa
+
     # ------------------------------------------------------------------ learning
 
     @one_thread()
@@ -74,8 +79,8 @@ class StackModel(AttentionNetworks):
             sections,
             self._candidates(problem, Settings(self.pair_terms_, problem.dtype, device), draws),
             problem,
-            kappa=self.kappa,
-            split=panel.dated and self.attention == "self" and not problem.outcomes,
+            kappa=self._kappa,
+            split=panel.dated and self.attention != "cross" and not problem.outcomes,
             checkpoint=checkpoint,
             in_full=self._in_full,
         )
@@ -116,7 +121,7 @@ class StackModel(AttentionNetworks):
             self.purge,
             own=not (isinstance(self.own, str) and self.own == "none"),
             dtype=self._dtype(dated),
-            reads_past=dates and self.attention == "self",
+            reads_past=dates and self.attention != "cross",
             weighed=weighed,
         )
 
@@ -127,7 +132,7 @@ class StackModel(AttentionNetworks):
     def _training_sections(self, training: Rows, panel: Panel) -> list[CrossSection]:
         """Return cross-sections whose focal rows are those of known outcome that count in the loss."""
         everyone: Iterator[CrossSection]
-        if training.weight is not None and not panel.dated and self.attention == "self":
+        if training.weight is not None and not panel.dated and self.attention != "cross":
             training = training.take(training.weight > 0)
             rows = training.anonymous()
             everyone = iter([CrossSection(None, slice(0, len(training)), rows, training, True, True)])
@@ -254,7 +259,7 @@ class AttentionModel(StackModel):
         self.weighs_peers_ = peer_weight is not None
         given = {"loss_weight": loss_weight, "peer_weight": peer_weight}
         training = self._weighted(panel, training, sample_weight, given)
-        standalone = reference is not None and not panel.dated and self.attention == "self"
+        standalone = reference is not None and not panel.dated and self.attention != "cross"
         if standalone:
             raise InputError(f"reference: {OF_ARRAYS}")
         training = self._standardise_outcomes(training)

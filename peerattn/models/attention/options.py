@@ -27,7 +27,7 @@ def check_options(estimator: Any) -> None:
     check_at_least(1, n_layers=estimator.n_layers, d_head=estimator.d_head)
     check_at_least(0, n_heads=estimator.n_heads, purge=estimator.purge)
     estimator._check_kinds()
-    _check_own(estimator)
+    check_own(estimator)
     kappa = estimator.kappa
     wanted = "standard errors, of at least 0, or None (heads enter in full)"
     expect(kappa is None or 0 <= kappa < math.inf, "kappa", wanted, repr(kappa))
@@ -49,7 +49,8 @@ def check_device(device: Any) -> None:
         raise InputError(f'device={device!r} cannot be used ({reason}). Use device="cpu".') from error
 
 
-def _check_own(estimator: Any) -> None:
+def check_own(estimator: Any) -> None:
+    """Raise for an own model that has no such name and is no estimator."""
     own = estimator.own
     names = estimator._own_names
     if isinstance(own, str) and own in names:

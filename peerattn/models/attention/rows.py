@@ -55,7 +55,7 @@ class AttentionRows(PeerModel):
     @property
     def reads_outcomes(self) -> bool:
         """Whether ``predict`` can take ``outcomes=``."""
-        return self.values == "outcomes" and self.attention == "self"
+        return self.values == "outcomes" and self.attention != "cross"
 
     @property
     def needs_outcomes(self) -> bool:
@@ -145,7 +145,7 @@ class AttentionRows(PeerModel):
         return panel, self._with_past(sections, past)
 
     def _pools(self, panel: Panel, call: Rows, informed: bool, reference: Any) -> Iterator[CrossSection]:
-        if self.attention == "self" and not self.dated_ and not informed:
+        if self.attention != "cross" and not self.dated_ and not informed:
             if reference is not None:
                 raise InputError(f"reference: {OF_ARRAYS}")
             return self._against_training(panel, call)

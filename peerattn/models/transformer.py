@@ -1,0 +1,349 @@
+"""A transformer over the firms of a period, weighed by held-out periods."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pandas as pd
+import torch
+from scipy.optimize import minimize_scalar
+from sklearn.base import is_classifier
+from sklearn.utils import check_random_state
+
+from peerattn.exceptions import InputError, check_at_least, check_one_of
+from peerattn.models.attention.options import check_device, check_own
+from peerattn.models.attention.rows import OF_ARRAYS
+from peerattn.models.base import PeerRegressor
+from peerattn.models.by_period import check_not_with_files
+from peerattn.models.cross_section import CrossSection, Rows
+from peerattn.models.learners.firm_transformer import TransformerSpec
+from peerattn.models.learners.heads.heads import Settings
+from peerattn.models.learners.losses import Loss, huber, loss_of, squared_error
+from peerattn.models.learners.training import Problem, Training
+from peerattn.models.learners.transformer import TransformerLearner, TransformerTraining
+from peerattn.models.reference import Reference, check_same_periods
+from peerattn.models.sharpe_portfolios import portfolio_table
+from peerattn.models.stacking.candidates import own_candidates
+from peerattn.models.stacking.evidence import PEERS, SHAPE, Candidate, candidate
+from peerattn.models.stacking.origins import outcomes_of
+from peerattn.models.transformer_networks import TRANSFORMER, TransformerNetworks
+from peerattn.panel.panel import Panel
+from peerattn.training import one_thread
+
+CONTROL = "network without attention"
+LOSSES = ("squared_error", "huber", "rank", "sharpe")
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class TransformerModel(TransformerNetworks):
+    """Base of :class:`PeerTransformerRegressor` and :class:`PeerTransformerClassifier`."""
+
+    attention: str | bool = "self"
+    task: str = "forecast"
+    loss: str = "squared_error"
+    own: Any = "linear"
+    n_layers: int = 1
+    n_heads: int = 2
+    d_model: int = 32
+    n_seeds: int = 2
+    max_steps: int = 400
+    scale: str | None = "standard"
+    codes: Sequence[str] = ()
+    kappa: float | None = 1.0
+    purge: int = 0
+    firm: str = "firm"
+    period: str = "period"
+    random_state: Any = None
+    precision: str = "auto"
+    verbose: bool = False
+    _in_full: ClassVar[str] = TRANSFORMER
+    _own_names: ClassVar[tuple[str, ...]] = ("linear", "none", "flexible")
+
+    # ------------------------------------------------------------------ learning
+
+    @one_thread()
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        reference: Any = None,
+        loss_weight: Any = None,
+        peer_weight: Any = None,
+        device: str = "auto",
+    ) -> Self:
+        """Fit on training rows.
+
+        Parameters
+        ----------
+        X, y, sample_weight, reference, loss_weight, peer_weight
+            As in :meth:`PeerAttentionRegressor.fit`.
+        device : str, default "auto"
+            Where torch learns: "cpu", "cuda", ...; "auto" is a GPU where there is one. Predictions are computed on the CPU, in
+            float64. Arrays without periods are learned on the CPU, in float64, too.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InputError
+            For bad options (the message names both of a bad pair), input that cannot be used, or a missing reference.
+        """
+        self._check_options()
+        check_not_with_files(X, loss_weight=loss_weight, peer_weight=peer_weight)
+        if device == "auto":
+            device = "cuda" if torch.cuda.is_available() else "cpu"
+        check_device(device)
+        if self.loss == "sharpe" and self.task != "forecast":
+            raise InputError(
+                'loss="sharpe" needs task="forecast": a portfolio is formed before returns are observed.'
+            )
+        if self.attention == "cross" and reference is None:
+            raise InputError(
+                'attention="cross" needs reference=: the firms that are attended to, a frame or (X_ref, y_ref).'
+            )
+        universe = None if reference is None else Reference.of(reference).X
+        panel, training = self._gate_training(X, y, sample_weight, universe)
+        if reference is not None and not panel.dated and self.attention != "cross":
+            raise InputError(f"reference: {OF_ARRAYS}")
+        if self.loss in ("rank", "sharpe") and not panel.dated:
+            raise InputError(
+                f"loss={self.loss!r} needs periods, and X carries none: set firm and period as its index."
+            )
+        self.weighs_peers_ = peer_weight is not None
+        given = {"loss_weight": loss_weight, "peer_weight": peer_weight}
+        training = self._standardise_outcomes(self._weighted(panel, training, sample_weight, given))
+        self.reference_ = None if reference is None else self._reference_rows(reference)
+        if self.reference_ is not None:
+            check_same_periods(panel, self.reference_[0])
+        self._learn(training, panel, None, device if panel.dated else "cpu")
+        if self.loss == "sharpe":
+            self.portfolio_ = self._portfolios(training, panel, device)
+        return self
+
+    def _portfolios(self, training: Rows, panel: Panel, device: str) -> pd.DataFrame:
+        """Compare the portfolio with that of the same network without attention, and a linear one."""
+        problem = self._problem(panel.dated, weighed=False)
+        settings = Settings(self.pair_terms_, problem.dtype, device)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        attends = {TRANSFORMER: self.attention is not False, CONTROL: False}
+        learners = {name: self._learner(problem, settings, seed, each) for name, each in attends.items()}
+        if self.attention is False:
+            del learners[TRANSFORMER]
+        return portfolio_table(self._training_sections(training, panel), problem, learners)
+
+    def _check_options(self) -> None:
+        self._check_kinds()
+        if self.attention is not False:
+            check_one_of(attention=(self.attention, ("self", "cross", False)))
+        check_one_of(
+            task=(self.task, ("forecast", "nowcast")),
+            loss=(self.loss, ("cross_entropy",) if is_classifier(self) else LOSSES),
+            scale=(self.scale, ("standard", "rank", None)),
+            precision=(self.precision, ("auto", "float32", "bfloat16")),
+        )
+        check_at_least(
+            1, n_layers=self.n_layers, n_heads=self.n_heads, d_model=self.d_model, n_seeds=self.n_seeds
+        )
+        check_at_least(0, purge=self.purge)
+        if self.d_model % self.n_heads:
+            raise InputError(
+                f"n_heads: expected a divisor of d_model={self.d_model}, got {self.n_heads}. Change one of them."
+            )
+        if self.kappa is not None and not 0 <= self.kappa < math.inf:
+            raise InputError(
+                f"kappa: expected at least 0, or None (the network in full), got {self.kappa!r}."
+            )
+        check_own(self)
+
+    @property
+    def _kappa(self) -> float | None:
+        # weights of a portfolio do not add up with an own part that predicts returns
+        return None if self.loss == "sharpe" else self.kappa
+
+    def _problem(self, dated: bool, weighed: bool) -> Problem:
+        problem = super()._problem(dated, weighed)
+        return replace(problem, own=False) if self.loss == "sharpe" else problem
+
+    def _standardise_outcomes(self, training: Rows) -> Rows:
+        if self.loss != "sharpe":
+            return super()._standardise_outcomes(training)
+        # a portfolio earns the level of returns, too
+        assert training.y is not None
+        self.y_center_ = 0.0
+        self.y_scale_ = float(np.nanstd(training.y)) or 1.0
+        return self._in_units(training)
+
+    def _attend(self, section: CrossSection) -> tuple[np.ndarray, np.ndarray]:
+        if self.loss != "sharpe":
+            return super()._attend(section)
+        outputs, isolated = self._outputs(section)
+        return outputs[:, 0] / len(outputs), isolated
+
+    def _candidates(self, problem: Problem, settings: Settings, draws: np.ndarray) -> list[Candidate]:
+        """Return own candidates, the network without attention among them, and the transformer."""
+        attends = self.attention is not False
+        learner = self._learner(problem, settings, int(draws[1]), attends)
+        found = [self._candidate(TRANSFORMER, PEERS, learner)]
+        if self._kappa is None:
+            return found
+        own = [each for each in own_candidates(problem, int(draws[2]), self.own) if each.group == SHAPE]
+        if attends:
+            control = self._learner(problem, settings, int(draws[1]), attends=False)
+            own.append(self._candidate(CONTROL, SHAPE, control))
+        return [*own, *found]
+
+    def _candidate(self, name: str, group: str, learner: TransformerLearner) -> Candidate:
+        def make(training: Training, start: TransformerLearner | None) -> TransformerLearner:
+            fitted = replace(learner).fit(training.residuals, start)
+            if training.problem.loss is not squared_error or self.loss == "rank":
+                stretch(fitted, training)
+            if self.loss == "sharpe":
+                # absolute weights of the average period add up to one
+                fitted.scale /= (
+                    float(np.mean([np.abs(f).mean() for f in fitted.predict(training.residuals)])) or 1.0
+                )
+            return fitted
+
+        return candidate(name, group, make)
+
+    def _learner(self, problem: Problem, settings: Settings, seed: int, attends: bool) -> TransformerLearner:
+        spec = TransformerSpec(
+            n_characteristics=len(self.design_.number_names),
+            code_levels=problem.code_levels,
+            n_outputs=problem.n_outputs,
+            outcomes=problem.outcomes and attends,
+            attends=attends,
+            d_model=self.d_model,
+            n_heads=self.n_heads,
+            n_layers=self.n_layers,
+            d_feedforward=2 * self.d_model,
+        )
+        halves = settings.device.startswith("cuda") and torch.cuda.is_bf16_supported()
+        automatic = "bfloat16" if halves else "float32"
+        training = TransformerTraining(
+            loss=self.loss,
+            n_seeds=self.n_seeds,
+            max_steps=self.max_steps,
+            seed=seed,
+            dtype="float64" if problem.dtype is torch.float64 else "float32",
+            device=settings.device,
+            precision=automatic if self.precision == "auto" else self.precision,
+            progress=type(self).__name__ if self.verbose else None,
+        )
+        return TransformerLearner(spec, training)
+
+
+def stretch(learner: TransformerLearner, training: Training) -> None:
+    """Multiply what a learner adds by the number of least loss (Friedman 2001), in place."""
+    base = np.concatenate([section.own[0] for section in training.residuals if section.own])
+    added = np.concatenate(learner.predict(training.residuals)) - base
+    y, weight = outcomes_of(training.sections)
+
+    def loss(length: float) -> float:
+        return float(loss_of(training.problem.loss, base + length * added, y) @ weight)
+
+    learner.scale *= float(minimize_scalar(loss, bounds=(0.0, 16.0), method="bounded").x)
+
+
+class PeerTransformerRegressor(PeerRegressor, TransformerModel):
+    r"""A transformer over the firms of a period, beside the firm's own part.
+
+    .. math:: \hat y_i = \text{own}_i + w \, (f(h^L_i) - \text{own}_i), \qquad
+              h^0_i = x_i W_E + \textstyle\sum_c e_{c(i)}, \qquad h^l = \text{block}_l(h^{l-1})
+
+    Tokens are the firms of a period, without positions; a block is :class:`~peerattn.nn.TransformerBlock`: multi-head attention
+    to the other firms of the period, a feed-forward network, residuals and normalisation. Peers may therefore enter in any
+    shape: products with own characteristics, thresholds, absolute values. The own part is least squares and, where held-out
+    periods choose it, the same network without attention; w is what held-out later periods say of the transformer beside it
+    (:func:`~peerattn.models.stacking.weights.weigh`). With ``task="nowcast"`` the outcomes of the other firms are inputs of their
+    tokens and the own one never is: with several layers firms are split into folds, each predicted with its own fold hidden.
+
+    Parameters
+    ----------
+    attention : {"self", "cross", False}, default "self"
+        "self": to the other firms of the period; "cross": to a ``reference``; False: the same network without attention, a
+        control.
+    task : {"forecast", "nowcast"}, default "forecast"
+        Whether tokens of peers hold characteristics and codes alone, or their outcome of the period, too.
+    loss : {"squared_error", "huber", "rank", "sharpe"}, default "squared_error"
+        What the network learns by. "rank": the mean information coefficient, the correlation of ranks within periods, with
+        ranks softened; predictions are in units of the outcome. "sharpe": the Sharpe ratio of the portfolio whose weights are
+        the predictions (maximum Sharpe ratio regression); outcomes are then returns, ``predict`` gives portfolio weights
+        (absolute weights add up to 1 in the average training period), and the network stands alone (``portfolio_`` compares).
+    own : {"linear", "none", "flexible"} or scikit-learn estimator, default "linear"
+        Own part beside the network without attention: least squares; nothing; least squares, curves, boosting and forests; least
+        squares and an estimator.
+    n_layers, n_heads, d_model : int, default 1, 2, 32
+        Blocks, heads in each, width of a firm's state; the feed-forward network is twice as wide.
+    n_seeds : int, default 2
+        Networks from different random starts, whose predictions are averaged.
+    max_steps : int, default 400
+        Most steps of training; on fewer rows there are fewer.
+    scale : {"standard", "rank", None}, default "standard"
+        As in :class:`PeerAttentionRegressor`.
+    codes : sequence of str
+        Columns that are codes; columns of dtype category or string are codes in any case. Each level has a learned vector.
+    kappa : float or None, default 1.0
+        Standard errors that the transformer pays twice, own parts once, to get weight. None: it enters in full.
+    purge : int, default 0
+        Periods before each held-out block that are not learned from. With outcomes over h periods, h − 1.
+    firm, period : str
+        Names of the index levels (or columns) with the labels.
+    random_state : int, RandomState or None
+        Initial values and order of the periods.
+    precision : {"auto", "float32", "bfloat16"}, default "auto"
+        Of products of matrices in training; "auto" is bfloat16 on a GPU that has it, else float32.
+    verbose : bool, default False
+        Show a progress bar for each fit of a network.
+
+    Attributes
+    ----------
+    evidence_, gain_, stability_ : DataFrame
+        As in :class:`PeerAttentionRegressor`.
+    heads_ : DataFrame
+        Every head, by seed and layer, with its importance (:func:`peerattn.nn.head_importance` on training periods); empty where
+        the transformer was not selected.
+    portfolio_ : DataFrame
+        With ``loss="sharpe"``: Sharpe ratio and t on held-out later periods of the portfolio, of the same network without
+        attention, and of a linear one.
+
+    Notes
+    -----
+    A firm without an admissible peer gets its own part. Weights of attention say what a layer reads, not what a prediction rests
+    on (Jain and Wallace 2019), and are no causal peer effects. Training stops early by the last 15 % of the periods. With fewer
+    than 50 rows of known outcome nothing is tested: least squares.
+
+    References
+    ----------
+    Vaswani et al. (2017), Attention is all you need, NeurIPS. Kelly, Kuznetsov, Malamud and Xu (2025), Artificial intelligence
+    asset pricing models, NBER working paper 33351. Devlin et al. (2019), BERT, NAACL (masked inputs). Jain and Wallace (2019),
+    Attention is not explanation, NAACL.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> index = pd.MultiIndex.from_product([range(20), range(2000, 2010)], names=["firm", "period"])
+    >>> X = pd.DataFrame(rng.normal(size=(200, 2)), index=index, columns=["size", "leverage"])
+    >>> y = X["size"] + 0.5 * rng.normal(size=200)
+    >>> model = PeerTransformerRegressor(random_state=0).fit(X, y)
+    >>> float(model.evidence_.loc["peers", "factor"])  # no peers in these data
+    0.0
+    """
+
+    @one_thread()
+    def predict(
+        self, X: Any, *, outcomes: Any = None, reference: Any = None, peer_weight: Any = None
+    ) -> np.ndarray:
+        """Predict the outcome of each row; parameters as in :meth:`PeerAttentionRegressor.predict`."""
+        return self._predictions(X, outcomes=outcomes, reference=reference, peer_weight=peer_weight)
+
+    def _loss(self) -> Loss:
+        return huber if self.loss == "huber" else squared_error

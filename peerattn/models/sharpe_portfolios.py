@@ -45,8 +45,8 @@ def portfolio_table(
             _return(_with_constant(section.focal) @ slopes, section.focal) for section in later
         ]
     rows = {}
-    for name, found in returns.items():
-        series = np.array(found)
+    for name, earned in returns.items():
+        series = np.array(earned)
         sharpe = float(series.mean() / series.std(ddof=1)) if len(series) > 1 and series.std() > 0 else np.nan
         rows[name] = {"sharpe": sharpe, "t": sharpe * np.sqrt(len(series)), "periods": len(series)}
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("portfolio")

@@ -83,7 +83,7 @@ class TransformerNetworks(StackModel):
 
     # ------------------------------------------------------------------ networks
 
-    def peer_network(
+    def peer_network(  # type: ignore[override]  # one part, so that none is named
         self,
         X: Any,
         *,
@@ -139,7 +139,7 @@ class TransformerNetworks(StackModel):
         layers = [self.peer_network(X, layer=layer, **given) for layer in range(self.n_layers)]
         return rollout(layers, residual=residual)
 
-    def _network_maker(
+    def _network_maker(  # type: ignore[override]
         self, layer: int | None = None, head: int | None = None, top_k: int | None = None
     ) -> Callable[[Iterator[CrossSection]], PeerNetwork]:
         check_is_fitted(self, "stack_")
@@ -148,12 +148,12 @@ class TransformerNetworks(StackModel):
             check_at_least(1, top_k=top_k)
         which: dict[str, Any] = {"layer": self.n_layers - 1 if layer is None else layer}
         if head is not None:
-            row = self.heads_.loc[head]
-            if layer not in (None, row["layer"]):
+            seed, of_layer, number = (int(self.heads_[column][head]) for column in ("seed", "layer", "head"))
+            if layer not in (None, of_layer):
                 raise InputError(
-                    f"head: expected one of layer {layer} in heads_, got {head}, of layer {row['layer']:.0f}."
+                    f"head: expected one of layer {layer} in heads_, got {head}, of layer {of_layer}."
                 )
-            which = {"layer": int(row["layer"]), "head": (int(row["seed"]), int(row["head"]))}
+            which = {"layer": of_layer, "head": (seed, number)}
 
         def weights(section: CrossSection) -> Callable[[slice], np.ndarray]:
             return partial(self._attention_of, self._as_seen(section), **which)

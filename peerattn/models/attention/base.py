@@ -38,7 +38,7 @@ from peerattn.training import Checkpoint, one_thread
 class StackModel(AttentionNetworks):
     """An estimator that is own lines and a stack of candidates; a subclass names the candidates."""
 
-    attention = "self"
+    attention: str | bool = "self"
     task = "forecast"
     prior = None
     similarity = "scaled_dot_product"

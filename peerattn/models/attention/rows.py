@@ -30,7 +30,7 @@ OF_ARRAYS = 'on arrays self-attention looks to the training rows; use attention=
 class AttentionRows(PeerModel):
     """Base of :class:`AttentionModel`: its rows and pools, in fit as in predict."""
 
-    attention: str
+    attention: str | bool
     task: str
     prior: Any
     scale: str | None

@@ -277,7 +277,7 @@ class TransformerLearner:
         part = replace(section.take(rows, ALL), own_copies=False)
         layer = layer % self.spec.n_layers
         found = np.zeros((len(part.focal), len(section.peers)))
-        modules = self.modules() if self.spec.attends else ()
+        modules: list[FirmTransformer] = list(self.modules()) if self.spec.attends else []  # type: ignore[arg-type]
         for seed, module in enumerate(modules):
             shares = self._shares(seed, layer) / len(modules)
             if head is not None:
@@ -285,7 +285,8 @@ class TransformerLearner:
                     continue
                 shares = np.eye(len(shares))[head[1]]
             for at, batch in self._passes(part, torch.float64):
-                found[at] += np.tensordot(shares, module.weights(batch, layer)[0].numpy(), axes=1)
+                weights = module.weights(batch, layer)
+                found[at] += np.tensordot(shares, weights[0].numpy(), axes=1)
         return found
 
     def derivative(self, section: CrossSection) -> partial[np.ndarray]:
@@ -314,8 +315,10 @@ class TransformerLearner:
 def _prune(modules: torch.nn.ModuleList, name: str, heads: Sequence[int]) -> None:
     """Leave only these heads in the attention layer of this name."""
     parent, _, attribute = name.rpartition(".")
-    layer = nn.prune_heads(modules.get_submodule(name), torch.tensor(list(heads), dtype=torch.int64))
-    setattr(modules.get_submodule(parent), attribute, layer)
+    layer = modules.get_submodule(name)
+    assert isinstance(layer, nn.MultiheadAttention)
+    pruned = nn.prune_heads(layer, torch.tensor(list(heads), dtype=torch.int64))
+    setattr(modules.get_submodule(parent), attribute, pruned)
 
 
 def ensemble_outputs(modules: torch.nn.ModuleList, batch: Batch) -> Tensor:

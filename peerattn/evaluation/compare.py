@@ -207,7 +207,9 @@ def compare(
     cv = WalkForward() if cv is None else cv
     panel = dated_panel(panel, cv)
     folds, short = checked_folds(cv, panel)
-    entries = entries_of(models, task, panel, reference, gaps_of(panel, folds, task))  # type: ignore[arg-type]
+    horizon = int(getattr(cv, "horizon", 1))
+    gaps = gaps_of(panel, folds, task)
+    entries = entries_of(models, task, panel, reference, gaps, horizon)  # type: ignore[arg-type]
     names = [entry.name for entry in entries]
     baseline = names[0] if baseline is None else baseline
     check_names("baseline", "model", [baseline], names)
@@ -238,7 +240,7 @@ def compare(
         baseline=stand_in,
         task=task,
         outcome=panel.outcome,
-        horizon=int(getattr(cv, "horizon", 1)),
+        horizon=horizon,
         networks={name: made[-1].network for name, made in fits.items() if made[-1].network is not None},
         profiles={name: made[-1].profile for name, made in fits.items() if made[-1].profile is not None},
         settings=_settings(cv, panel, folds, digest),

@@ -15,6 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from peerattn import Reference
 from peerattn.datasets import simulate_panel
 from peerattn.evaluation import ShortPanelWarning, WalkForward, compare, supports
+from peerattn.evaluation.running.entries import entries_of
 from peerattn.exceptions import InputError, IsolateWarning, PossibleLeakWarning
 from peerattn.models import NadarayaWatsonRegressor, PeerAttentionRegressor
 from peerattn.models.forecasters import make_model
@@ -318,6 +319,26 @@ def test_a_panel_of_codes_only_has_no_characteristics_control(flat):
         "Own characteristics and history",
         "Prevailing mean",
     ]
+
+
+def test_the_horizon_is_purged_before_held_out_periods(panel):
+    """Of the models that hold periods out, alone, in a Pipeline or in a search; a longer purge stays."""
+    of = {"n_heads": 0, "purge": 0}
+    models = {
+        "alone": PeerAttentionRegressor(**of),
+        "piped": make_pipeline("passthrough", PeerAttentionRegressor(**of)),
+        "search": GridSearchCV(PeerAttentionRegressor(**of), {"d_head": [1]}, cv=WalkForward(2)),
+        "longer": PeerAttentionRegressor(n_heads=0, purge=7),
+        "none": Ridge(),
+    }
+    found = {entry.name: entry.model for entry in entries_of(models, "forecast", panel, horizon=3)}
+    given = [key for name in models for key, value in found[name].get_params().items() if key.endswith("purge") and value]
+    assert given == ["purge", "peerattentionregressor__purge", "estimator__purge", "purge"]
+    assert found["alone"].purge == 2 and found["longer"].purge == 7 and found["none"] is models["none"]
+    assert models["alone"].purge == 0, "the models passed are not changed"
+    result = run({"alone": models["alone"]}, panel, cv=WalkForward(3, 3, horizon=3))
+    assert "purge=2" in result.note("alone").settings
+    assert "purge" not in run({"alone": models["alone"]}, panel).note("alone").settings
 
 
 def test_supports():

@@ -164,7 +164,8 @@ def audit(
         known_at = (
             as_panel(X, y, known_at=at[0], characteristics=(), **named).sorted().known_at if at else None
         )
-    entry = entries_of({"audited": model}, task, panel, reference)[0]
+    horizon = int(getattr(cv, "horizon", 1))
+    entry = entries_of({"audited": model}, task, panel, reference, horizon=horizon)[0]
     return audit_entry(entry, panel, cv, task, n_placebo, random_state, known_at)
 
 

@@ -270,11 +270,17 @@ def _fitted(model: Any) -> Any:
 
 
 def entries_of(
-    models: Mapping[str, Any], task: Task, panel: Panel, reference: Any = None, gaps: tuple[int, ...] = (1,)
+    models: Mapping[str, Any],
+    task: Task,
+    panel: Panel,
+    reference: Any = None,
+    gaps: tuple[int, ...] = (1,),
+    horizon: int = 1,
 ) -> list[Entry]:
     """Return the models and the controls that are always there, each checked for the task.
 
-    ``gaps`` are the periods between a row and the last one learned from, for controls that read a firm's past.
+    ``gaps`` are the periods between a row and the last one learned from, for controls that read a firm's past. Models that weigh
+    their parts on held-out periods purge the horizon less one before these.
 
     Raises
     ------
@@ -287,7 +293,7 @@ def entries_of(
     if not isinstance(models, Mapping) or not models:
         raise InputError(f"{wording}; got {got}.")
     given = None if reference is None else Reference.of(reference)
-    entries = [_entry(name, model, task, given) for name, model in models.items()]
+    entries = [_entry(name, purged(model, horizon), task, given) for name, model in models.items()]
     wording = 'reference: no model uses it, as none has attention="cross"; leave it out, or add such a model.'
     if given is not None and not any(entry.reference for entry in entries):
         raise InputError(wording)
@@ -322,6 +328,15 @@ def _controls(task: Task, panel: Panel, models: Mapping[str, Any], gaps: tuple[i
         for applies, name, model in controls
         if applies and name not in models and _grouped_by(model) not in given
     ]
+
+
+def purged(model: Any, horizon: int) -> Any:
+    """Return a model whose held-out periods begin after the outcomes that it learns from are known; one without purge as it is."""
+    if horizon == 1 or isinstance(model, type) or not hasattr(model, "get_params"):
+        return model
+    given = {key: value for key, value in model.get_params().items() if key.split("__")[-1] == "purge"}
+    too_short = [key for key, value in given.items() if isinstance(value, int) and value < horizon - 1]
+    return clone(model).set_params(**dict.fromkeys(too_short, horizon - 1)) if too_short else model
 
 
 def _entry(name: Any, model: Any, task: Task, reference: Reference | None) -> Entry:

@@ -143,11 +143,16 @@ class StackModel(AttentionNetworks):
 
     # ------------------------------------------------------------------ prediction
 
+    def _steps(self, section: CrossSection) -> tuple[np.ndarray, np.ndarray]:
+        """Return outputs after each group (n_focal, steps, K) in units of training, and which focal rows had no admissible peer."""
+        (steps,) = self.stack_.predict_steps([self._as_seen(section.unknown())])
+        isolated = [self.pair_terms_.isolated(section, rows) for rows in section.chunks()]
+        return steps, np.concatenate(isolated) if isolated else np.zeros(0, dtype=bool)
+
     def _outputs(self, section: CrossSection) -> tuple[np.ndarray, np.ndarray]:
         """Return outputs (n_focal, K) in units of training, and which focal rows had no admissible peer."""
-        (outputs,) = self.stack_.predict([self._as_seen(section.unknown())])
-        isolated = [self.pair_terms_.isolated(section, rows) for rows in section.chunks()]
-        return outputs, np.concatenate(isolated) if isolated else np.zeros(0, dtype=bool)
+        steps, isolated = self._steps(section)
+        return steps[:, -1], isolated
 
     def _attend(self, section: CrossSection) -> tuple[np.ndarray, np.ndarray]:
         outputs, isolated = self._outputs(section)

@@ -22,7 +22,7 @@ from peerattn.models.learners.heads.heads import Settings
 from peerattn.models.learners.losses import Loss, cross_entropy, regression_loss
 from peerattn.models.learners.training import Problem
 from peerattn.models.stacking.candidates import heads_and_own
-from peerattn.models.stacking.evidence import Candidate
+from peerattn.models.stacking.evidence import STEPS, Candidate
 from peerattn.panel.frames import as_pandas
 from peerattn.panel.panel import Panel
 from peerattn.panel.stored import is_stored
@@ -58,6 +58,50 @@ class AttentionRegressor(PeerRegressor, AttentionModel):
         ndarray (n,), in the order of ``X``'s rows; never NaN.
         """
         return self._predictions(X, outcomes=outcomes, reference=reference, peer_weight=peer_weight)
+
+    @one_thread()
+    def predict_steps(
+        self, X: Any, *, outcomes: Any = None, reference: Any = None, peer_weight: Any = None
+    ) -> pd.DataFrame:
+        """Predict the outcome of each row with the first group of information, with the first two, and so on to all.
+
+        The models are nested: the column before the last is the same fitted model without its peers. The parameters are those
+        of :meth:`predict`; files are read by :meth:`predict` only.
+
+        Returns
+        -------
+        DataFrame
+            In the order of ``X``'s rows, one column for each step; the last one equals :meth:`predict`. A group of which
+            nothing was selected leaves the prediction as it is.
+
+        Raises
+        ------
+        InputError
+            For a panel in files.
+
+        Examples
+        --------
+        >>> from peerattn import StackedPeerRegressor, simulate_panel
+        >>> panel = simulate_panel(20, 12, 2, n_industries=2, random_state=0)
+        >>> model = StackedPeerRegressor(random_state=0).fit(panel.X, panel.y)
+        >>> steps = model.predict_steps(panel.X)
+        >>> steps.columns.tolist()
+        ['own characteristics (linear)', 'nonlinear own-firm models', 'firm history', 'common shocks', 'peers']
+        >>> bool((steps["peers"] == model.predict(panel.X)).all())
+        True
+        """
+        if is_stored(X):
+            raise InputError("X: expected rows in memory, got a panel in files; predict_steps one period at a time.")
+        panel, sections = self._gate_call(X, outcomes, reference=reference, peer_weight=peer_weight)
+        steps = np.empty((len(panel), len(STEPS)))
+        isolated = np.zeros(len(panel), dtype=bool)
+        for section in sections:
+            outputs, isolated[section.at] = self._steps(section)
+            steps[section.at] = outputs[:, :, 0] * self.y_scale_ + self.y_center_
+        self._warn_of_isolates(panel, isolated)
+        self._warn_of_shared_periods(panel)
+        index = X.index if isinstance(X, pd.DataFrame) else None
+        return pd.DataFrame(panel.restore(steps), index, STEPS)
 
     def _loss(self) -> Loss:
         return regression_loss(self.loss)

@@ -33,6 +33,8 @@ from peerattn.models.stacking.weights import (
 )
 
 SHAPE, HISTORY, COMMON, PEERS = GROUPS = ("shape", "history", "common", "peers")
+#: What a prediction has after each step, in the order of information: the linear part, then the groups.
+STEPS = ("own characteristics (linear)", "nonlinear own-firm models", "firm history", "common shocks", "peers")
 #: κ counts twice for peers, so that about 5 % of panels without any let some in; and not for means of shown outcomes, which
 #: variance components shrink.
 TIMES = {PEERS: 2}

@@ -118,6 +118,10 @@ class Stack:
 
     def predict(self, prepared: Sequence[CrossSection]) -> list[np.ndarray]:
         """Return predictions of the focal rows of cross-sections as candidates see them, (n_focal, K) each."""
+        return [steps[:, -1] for steps in self.predict_steps(prepared)]
+
+    def predict_steps(self, prepared: Sequence[CrossSection]) -> list[np.ndarray]:
+        """Return the predictions of the linear part and after each group, (n_focal, 1 + groups, K) each."""
         selected = _selected_columns(self.stages, self.without_history)
         of_left = [isinstance(p, Common) or (reads_peers(p) and (n, ADDED) in selected) for n, p in self.fitted.items()]
         found = predictions(self.fitted, prepared, self.left(prepared) if any(of_left) else ())
@@ -143,9 +147,10 @@ class Stack:
         history = [found[source(c)] for c in self.stages[HISTORY].selected() if source(c) in found]
         if not history or (covered := np.isfinite(history[0][:, :1])).all():
             return base
-        return np.where(covered, base, self._weighed(section.own[0], found, self.without_history))
+        return np.where(covered[:, None], base, self._weighed(section.own[0], found, self.without_history))
 
     def _weighed(self, base: np.ndarray, found: Said, stages: dict[str, Stage]) -> np.ndarray:
+        """Return the linear part and the stack after each group, (n_focal, 1 + groups, K)."""
         steps = [base]
         for group, stage in stages.items():  # a part that could not be fitted to all periods adds nothing
             if group == COMMON:
@@ -154,7 +159,7 @@ class Stack:
             w = {c: stage.weights[c] for c in stage.selected() if source(c) in found}
             B = steps[-1]
             steps.append(B + sum(w[c] * difference(found[source(c)], B, group, c[1]) for c in w))
-        return steps[-1]
+        return np.stack(steps, axis=1)
 
 
 def fit_stack(

@@ -4,7 +4,7 @@ import pytest
 import statsmodels.api as sm
 
 from peerattn.evaluation import WalkForward, compare, quantile_portfolios
-from peerattn.evaluation.inference.forecast_tests import mean_test
+from peerattn.evaluation.inference.forecast_tests import bias_ratio, mean_test
 from peerattn.exceptions import InputError
 
 
@@ -62,7 +62,7 @@ def test_alpha_against_statsmodels():
     for j in (1, 2):  # the sandwich with the cosine variance of the scores
         terms = sum(X[t] * u[t] * np.cos(np.pi * j * (t + 0.5) / 15) for t in range(15)) * np.sqrt(2 / 15)
         error += (np.linalg.inv(X.T @ X) @ terms) ** 2 * 15 / 2
-    assert found.alpha.t == pytest.approx(fit.params["const"] / np.sqrt(error[0]))
+    assert found.alpha.t == pytest.approx(fit.params["const"] / np.sqrt(error[0] * bias_ratio(15, 2)))
     assert np.allclose(found.betas, fit.params[["mkt", "smb"]])
     assert found.sharpe == pytest.approx(np.sqrt(12) * found.spread.mean() / found.spread.std())
     with pytest.raises(InputError, match="factors: .* 5 periods"):

@@ -1,6 +1,7 @@
 """The stack: the one equation, shares of firms without a past, and no leak with every group entering."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ from peerattn.models import contributions
 from peerattn.models.attention.starts import Bracket
 from peerattn.models.learners.within_period import reversal_within
 from peerattn.models.stacking import candidates
+from peerattn.models.stacking.evidence import STEPS
 from peerattn.models.stacking.weights import ADDED, Stage
 
 FIRMS, PERIODS = 30, 9
@@ -131,6 +133,38 @@ def test_evidence_and_steps_say_what_entered(everything):
         assert 0 <= evidence.loc[group, "factor"] <= 1 + 1e-6
     np.testing.assert_allclose(steps["r2"], steps["gain"].cumsum())
     assert (steps["gain"][1:] > 0).all(), "without a penalty no group makes the held-out loss larger"
+
+
+def test_steps_are_the_stack_group_by_group_and_end_in_the_prediction(everything):
+    model, X, y = everything
+    shuffled = X.sample(frac=1, random_state=0)
+    steps = model.predict_steps(shuffled, outcomes=y.loc[shuffled.index])
+    assert list(steps) == list(STEPS) and steps.index.equals(shuffled.index)
+    np.testing.assert_array_equal(steps["peers"], model.predict(shuffled, outcomes=y.loc[shuffled.index]))
+    seen = [model._as_seen(s) for s in model._gate_call(X, y)[1]]
+    ols = np.concatenate([s.own[0][:, 0] for s in seen]) * model.y_scale_ + model.y_center_
+    labels = [(firm, s.period) for s in seen for firm in s.focal.label]
+    np.testing.assert_allclose(steps[STEPS[0]].loc[labels], ols, atol=1e-10)
+    assert all((steps[one] != steps[other]).any() for one, other in pairwise(STEPS)), "every group has a weight here"
+
+
+def test_a_group_without_weight_leaves_the_prediction_as_it_is():
+    """A stack of noise, heads that were not selected, and heads in full: the last but one column has no peers."""
+    panel = simulate_panel(12, 10, 2, random_state=0)
+    noise = pd.Series(np.random.default_rng(1).normal(size=120), panel.X.index)
+    heads = {"n_heads": 1, "random_state": 0}
+    for model in (StackedPeerRegressor(**heads), PeerAttentionRegressor(**heads), PeerAttentionRegressor(kappa=None, **heads)):
+        steps = model.fit(panel.X, noise).predict_steps(panel.X)
+        np.testing.assert_array_equal(steps["peers"], model.predict(panel.X))
+        for before, after, group in zip(STEPS, STEPS[1:], GROUPS, strict=False):
+            selected = bool(model.stack_.stages[group].selected())
+            assert (steps[before] != steps[after]).any() == selected, (model, group)
+    arrays = PeerAttentionRegressor(loss="huber", **heads).fit(panel.X.to_numpy(), noise.to_numpy())
+    steps = arrays.predict_steps(panel.X.to_numpy())
+    np.testing.assert_array_equal(steps["peers"], arrays.predict(panel.X.to_numpy()))
+    assert steps.index.equals(pd.RangeIndex(120))
+    with pytest.raises(InputError, match="X: expected rows in memory"):
+        arrays.predict_steps(iter([panel.X]))
 
 
 def test_no_prediction_reads_its_own_outcome(everything):

@@ -85,7 +85,7 @@ def mean_test(series: Any, horizon: int = 1) -> MeanTest:
 
     and c the ratio of the variance of :math:`\sqrt T \bar x` to the mean of :math:`\widehat\Omega / c` in an AR(.7): the cosines
     lie above frequency zero, where a persistent series has less variance. Both depend on T and h alone, so that all lines of a
-    table have the same degrees of freedom. The first bound is that of Lazarus et al. (2018), who choose it at that dependence; the
+    table have the same degrees of freedom. The first bound is that of Lazarus et al. (2018), chosen at that dependence; the
     second keeps the cosines below the frequencies at which overlapping forecasts lose variance.
 
     Parameters

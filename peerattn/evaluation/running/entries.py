@@ -331,7 +331,7 @@ def _controls(task: Task, panel: Panel, models: Mapping[str, Any], gaps: tuple[i
 
 
 def purged(model: Any, horizon: int) -> Any:
-    """Return a model whose held-out periods begin after the outcomes that it learns from are known; one without purge as it is."""
+    """Return a model whose held-out periods begin after the outcomes that it learns from are known."""
     if horizon == 1 or isinstance(model, type) or not hasattr(model, "get_params"):
         return model
     given = {key: value for key, value in model.get_params().items() if key.split("__")[-1] == "purge"}

@@ -144,7 +144,7 @@ class StackModel(AttentionNetworks):
     # ------------------------------------------------------------------ prediction
 
     def _steps(self, section: CrossSection) -> tuple[np.ndarray, np.ndarray]:
-        """Return outputs after each group (n_focal, steps, K) in units of training, and which focal rows had no admissible peer."""
+        """Return outputs after each group (n_focal, steps, K) in units of training, and which rows had no admissible peer."""
         (steps,) = self.stack_.predict_steps([self._as_seen(section.unknown())])
         isolated = [self.pair_terms_.isolated(section, rows) for rows in section.chunks()]
         return steps, np.concatenate(isolated) if isolated else np.zeros(0, dtype=bool)

@@ -8,11 +8,10 @@ from importlib import import_module
 
 import pytest
 
+from peerattn.models.learners.heads.training import TrainingOptions
+
 SHORT: dict[str, object] = {
-    "attention.descent.STEPS": 6,
-    "attention.starts.STARTS": 4,
-    "attention.starts.KEPT": 2,
-    "attention.starts.TURNS": 1,
+    "learners.heads.learner.DEFAULT": TrainingOptions(n_seeds=4, max_steps=24),
     "learners.covariance.fit.FEWEST_STEPS": 12,
     "learners.nonlinear.TREES": 15,
     "learners.nonlinear.FOREST": 15,
@@ -20,11 +19,8 @@ SHORT: dict[str, object] = {
 }
 #: Where only the way through matters: ``pytestmark = pytest.mark.usefixtures("fewest_steps")``.
 FEWEST: dict[str, object] = {
-    "attention.descent.STEPS": 2,
+    "learners.heads.learner.DEFAULT": TrainingOptions(n_seeds=2, n_averaged=1, max_steps=3),
     "learners.covariance.fit.FEWEST_STEPS": 3,
-    "attention.starts.STARTS": 4,
-    "attention.starts.KEPT": 1,
-    "attention.starts.TURNS": 0,
     "learners.nonlinear.TREES": 3,
     "learners.nonlinear.FOREST": 3,
     "learners.transformer.FEWEST_STEPS": 2,

@@ -20,9 +20,10 @@ from peerattn import (
     cli,
     simulate_panel,
 )
-from peerattn.models.attention import descent, samples, starts
 from peerattn.models.attention.base import AttentionModel
 from peerattn.models.learners.covariance import fit as covariance_fit
+from peerattn.models.learners.heads import learner, sampling
+from peerattn.models.learners.heads.training import TrainingOptions
 from peerattn.panel import scan_panel
 from peerattn.processes import data_parallel, process, share
 from peerattn.training import train
@@ -31,9 +32,7 @@ FEW = {"random_state": 0, "n_heads": 1, "own": "none", "codes": ["industry"]}
 JOINT = {**FEW, "kappa": None, "own": "linear"}
 #: Few steps, in which what two sums differ by in the last bit does not grow.
 SHORT = [
-    (descent, "STEPS", 4),
-    (starts, "STARTS", 4),
-    (starts, "KEPT", 2),
+    (learner, "DEFAULT", TrainingOptions(n_seeds=4, max_steps=4)),
     (covariance_fit, "FEWEST_STEPS", 6),
     (AttentionModel, "_dtype", lambda model, dated: torch.float64),
 ]
@@ -59,7 +58,7 @@ def fits(X, y):
 
 def fitted(name, model, X, y, **options):
     """Return the model, fitted; where names say so a step has few rows, so that a process may have none of them."""
-    few = [(samples, "ROWS", 12)] if name in ("searched", "classes") else []
+    few = [(sampling, "ROWS", 12)] if name in ("searched", "classes") else []
     with changed(SHORT + few):
         return model.fit(X, y, **options)
 

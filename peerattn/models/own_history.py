@@ -171,8 +171,8 @@ class OwnHistoryRegressor(PanelForecaster):
             again = dict[str, Any]()
             if gap > gaps[0]:  # what reads the past is learned again
                 training = Training.of(sections, replace(problem, purge=gap - 1))
-                for parts in (parts for each in reading for parts in each.fit(training, {})):
-                    again |= parts
+                for each in reading:
+                    again |= each.fit(training, {})
             fitted = {name: again.get(name, part) for name, part in stack.fitted.items()}
             self.stacks_.append(replace(stack, fitted=fitted, held_out=()))
 

@@ -11,7 +11,7 @@ import typer
 import peerattn
 import peerattn.cli  # noqa: F401 - adds the commands
 from peerattn.cli.app import app, run
-from peerattn.models.attention import descent
+from peerattn.models.attention import warm_start
 from peerattn.models.learners import nonlinear as shape
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -71,7 +71,7 @@ def test_code_runs_and_prints_what_the_page_shows(page, tmp_path, monkeypatch, c
     assert found
     with nullcontext() if shows else fewest(), monkeypatch.context() as patch:
         if page.name in BOOTSTRAPS:
-            patch.setattr(descent, "STEPS", 25)
+            patch.setattr(warm_start, "REFIT", 25)
         for (line, text), shown in zip(found, shown_output(page), strict=True):
             capsys.readouterr()
             exec(compile("\n" * line + text, str(page), "exec"), names)

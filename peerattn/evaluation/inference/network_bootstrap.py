@@ -120,10 +120,10 @@ def bootstrap_network(
 
     Periods are drawn in circular blocks (Politis and Romano 1992), all firms of a period together. Every refit starts
     from the fitted model and keeps its heads, so that it tells how weights move **given that these heads were found**; no
-    confidence interval of a weight is given. **Refits run to convergence** of the criterion of ``fit``: until another round moves
-    the draws by at most 5 % of their spread (root mean squares of the log odds, pairs weighted by the weight in a refit on
-    the periods as they are), and a model whose refits have not settled after twelve rounds is refused. The test of
-    direction compares the cyclic part r of
+    confidence interval of a weight is given. **Refits run to convergence** of the loss of ``fit`` plus a ridge penalty: until
+    another round moves the draws by at most 5 % of their spread (root mean squares of the log odds, pairs weighted by the
+    weight in a refit on the periods as they are), and a model whose refits have not settled after twelve rounds is refused.
+    The test of direction compares the cyclic part r of
     :math:`\log w_{ij} - \log w_{ji}`, zero for every reversible network, with its noise: ``p`` is the share of refits in which
     :math:`\|r^* - r^0\|` is at least :math:`\|r^0\|`.
 
@@ -189,7 +189,7 @@ def bootstrap_network(
         at = X
         outcomes = y if model.reads_outcomes and outcomes is None else outcomes
     network = model.peer_network(at, outcomes=outcomes)
-    refitted = _converged(start, counts, random_state, at, outcomes)
+    refitted = _converged(start, counts, at, outcomes)
     followed = []
     cyclic = {}
     for (period, section), weights in zip(network.sections(), refitted, strict=True):
@@ -202,10 +202,10 @@ def bootstrap_network(
     return NetworkBootstrap(network, edges, weights[1:], _direction(cyclic), n_draws, length)
 
 
-def _converged(start: WarmStart, counts: np.ndarray, seed: int, at: Any, outcomes: Any) -> list[np.ndarray]:
+def _converged(start: WarmStart, counts: np.ndarray, at: Any, outcomes: Any) -> list[np.ndarray]:
     """Return the weights of refits, (1 + n_draws, n_firms, n_peers) for each period, that another round no longer moves."""
     before: Any = np.inf
-    for members in islice(start.refits(counts, seed=seed), MOST_ROUNDS):
+    for members in islice(start.refits(counts), MOST_ROUNDS):
         found = list(start.weights(members, at, outcomes))
         every = np.concatenate([weights.reshape(len(counts), -1) for weights in found], axis=1).astype(float)
         odds = logit(np.clip(every, _TINY, 1 - _TINY))

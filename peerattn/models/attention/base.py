@@ -18,14 +18,13 @@ from peerattn.exceptions import InputError
 from peerattn.models.attention.networks import AttentionNetworks
 from peerattn.models.attention.options import check_device, check_options
 from peerattn.models.attention.rows import OF_ARRAYS
-from peerattn.models.attention.search import TOGETHER
 from peerattn.models.by_period import check_not_with_files, of_all_processes
 from peerattn.models.cross_section import CrossSection, Rows
 from peerattn.models.learners.heads.heads import Settings, heads_table, prior_strengths
 from peerattn.models.learners.heads.priors import PairTerms, read_priors
 from peerattn.models.learners.training import Problem
 from peerattn.models.reference import Reference, check_same_periods
-from peerattn.models.stacking.candidates import D_CODE
+from peerattn.models.stacking.candidates import D_CODE, HEADS
 from peerattn.models.stacking.checkpoints import made_from
 from peerattn.models.stacking.evidence import Candidate
 from peerattn.models.stacking.fit import fit_stack
@@ -48,7 +47,7 @@ class StackModel(AttentionNetworks):
     kappa: float | None = None
     purge = 0
     random_state: Any
-    _in_full: ClassVar[str] = TOGETHER  # the part that enters in full where nothing is judged
+    _in_full: ClassVar[str] = HEADS  # the part that enters in full where nothing is judged
 
     @abstractmethod
     def _candidates(self, problem: Problem, settings: Settings, draws: np.ndarray) -> list[Candidate]:

@@ -10,15 +10,16 @@ import torch
 
 from peerattn.exceptions import InputError, expect
 from peerattn.models.attention.base import AttentionModel
-from peerattn.models.attention.search import refit_heads
-from peerattn.models.learners.heads.heads import Heads, Member, Settings
+from peerattn.models.learners.heads.heads import Heads, Member
+from peerattn.models.learners.heads.sampling import Sample
+from peerattn.models.learners.heads.training import REFIT, refitted
 from peerattn.models.learners.training import Training
 
 
 class WarmStart:
     """The training cross-sections of a fitted model, and refits of its heads on draws of them.
 
-    The heads learn what own lines leave, by the criterion of ``fit``; own lines are not refitted.
+    The heads minimise the loss of ``fit`` plus a ridge penalty; the own part is not refitted.
 
     Parameters
     ----------
@@ -47,33 +48,36 @@ class WarmStart:
             raise InputError("model: it was fitted with peer_weight=, which refits do not support.")
         self.model = model
         sections = model._training_sections(model._in_units(rows), panel)
-        self.sections = Training.of(sections, model._problem(True, False)).residuals
-        self.settings = Settings(model.pair_terms_, torch.float64)
+        self.training = Training.of(sections, model._problem(True, False))
+        self.sections = self.training.with_outcomes
+        self.sample = Sample(self.sections, model.pair_terms_, torch.float64, "cpu")
 
     @property
     def n_periods(self) -> int:
         """Number of training periods with known outcomes."""
         return len(self.sections)
 
-    def refits(self, counts: np.ndarray, *, seed: int) -> Iterator[list[list[Member]]]:
-        """Yield the members of every draw, optimised a round further each time, from where the fitted ones stand.
+    def refits(self, counts: np.ndarray, *, steps: int | None = None) -> Iterator[list[list[Member]]]:
+        """Yield the members of every draw, trained a round further each time, from where the fitted ones stand.
 
         Parameters
         ----------
         counts : ndarray (n_draws, n_periods)
             How often each training period was drawn.
-        seed : int
-            Order of the periods, in samples that are too large for a step.
+        steps : int
+            Steps of a round, by default REFIT.
         """
-        drawn = [np.repeat(np.arange(self.n_periods), count) for count in counts]
-        modules = [[m.module().to(self.settings.dtype) for m in self.model.members_] for _ in counts]
+        modules = [[member.module()] * len(counts) for member in self.model.members_]
+        loss = self.training.problem.loss
         while True:
-            found = []
-            for at, mine in zip(drawn, modules, strict=True):
-                sections = [self.sections[t] for t in at]
-                refit_heads(mine, sections, self.settings, seed)
-                found.append(list(Heads.of(mine, sections, self.settings).members))
-            yield found
+            modules = [refitted(draws, self.sample, loss, counts, steps or REFIT) for draws in modules]
+            yield [
+                [
+                    Member.of(draw, member.importance)
+                    for draw, member in zip(of_draw, self.model.members_, strict=True)
+                ]
+                for of_draw in zip(*modules, strict=True)
+            ]
 
     def weights(self, members: Sequence[Sequence[Member]], X: Any, outcomes: Any) -> Iterator[np.ndarray]:
         """Yield the weights of every draw, (n_draws, n_firms, n_peers), period after period as ``peer_network`` has them.

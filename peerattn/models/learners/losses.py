@@ -58,8 +58,8 @@ def regression_loss(name: str | float) -> Loss:
 
 def gradient(loss: Loss, predicted: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Return each row's gradient by its prediction, (n, K)."""
-    at = torch.tensor(predicted, requires_grad=True)
-    (slope,) = torch.autograd.grad(loss(at, torch.as_tensor(y)).sum(), at)
+    at = torch.tensor(predicted, requires_grad=True, device="cpu")
+    (slope,) = torch.autograd.grad(loss(at, torch.as_tensor(y, device="cpu")).sum(), at)
     return np.asarray(slope)
 
 
@@ -82,4 +82,4 @@ def observed(loss: Loss, offset: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 def loss_of(loss: Loss, predicted: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Return the loss of each row, (n,)."""
-    return np.asarray(loss(torch.as_tensor(predicted), torch.as_tensor(y)))
+    return np.asarray(loss(torch.as_tensor(predicted, device="cpu"), torch.as_tensor(y, device="cpu")))

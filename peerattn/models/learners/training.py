@@ -86,6 +86,12 @@ class Training:
         return self.prepared(self.sections)
 
     @cached_property
+    def with_outcomes(self) -> list[CrossSection]:
+        """The training cross-sections as candidates see them, but with the outcomes of focal rows themselves."""
+        pairs = zip(self.residuals, self.sections, strict=True)
+        return [replace(mine, focal=replace(mine.focal, y=raw.focal.y)) for mine, raw in pairs]
+
+    @cached_property
     def history(self) -> History:
         """What own lines leave of the firms' outcomes, by period."""
         return History.of(self.residuals, self.problem.purge)

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 from sklearn.base import BaseEstimator
 from sklearn.dummy import DummyRegressor
 
 from peerattn.exceptions import InputError, check_one_of
-from peerattn.models.attention.search import find_heads, refit_heads
 from peerattn.models.learners.common import fit_common
 from peerattn.models.learners.covariance.covariance import Covariance
 from peerattn.models.learners.covariance.fit import fit_covariance
 from peerattn.models.learners.covariance.ridge import fit_ridge_covariance
-from peerattn.models.learners.heads.heads import Heads, Member, Settings
-from peerattn.models.learners.heads.peer_module import PeerModule, PeerSpec
+from peerattn.models.learners.heads.heads import Heads, Settings
+from peerattn.models.learners.heads.learner import HeadsLearner
+from peerattn.models.learners.heads.peer_module import PeerSpec
 from peerattn.models.learners.history import fit_history
-from peerattn.models.learners.losses import loss_of, squared_error
+from peerattn.models.learners.losses import squared_error
 from peerattn.models.learners.nonlinear import (
     Estimated,
     fit_curves,
@@ -39,21 +38,20 @@ from peerattn.models.stacking.evidence import (
     PEERS,
     SHAPE,
     Candidate,
-    Parts,
     candidate,
 )
-from peerattn.models.stacking.origins import outcomes_of
 
 D_CODE = 4  # width of a code's embedding
 COVARIANCE = "covariance"
 RIDGE = "ridge"
+HEADS = "heads"
 
 
 def heads_and_own(model: Any, problem: Problem, settings: Settings, draws: np.ndarray) -> list[Candidate]:
     """Return the candidates of an attention model: its heads, and its own part where that is an estimator."""
     found = [] if isinstance(model.own, str) else own_candidates(problem, int(draws[2]), model.own)[:1]
     if model.n_heads:
-        found.append(heads_candidate(_spec(model), settings, int(draws[1])))
+        found.append(heads_candidate(_spec(model), settings, int(draws[1]), in_full=model.kappa is None))
     return found
 
 
@@ -69,7 +67,7 @@ def all_candidates(model: Any, problem: Problem, settings: Settings, draws: np.n
     if problem.outcomes and squared and not restricted and not problem.weighed and model.n_heads:
         found += covariance_candidates(settings, int(draws[0]))
     if model.n_heads:
-        found.append(heads_candidate(_spec(model), settings, int(draws[1])))
+        found.append(heads_candidate(_spec(model), settings, int(draws[1]), in_full=model.kappa is None))
     return found
 
 
@@ -154,41 +152,22 @@ def covariance_candidates(settings: Settings, seed: int, *, past: bool = True) -
     return [candidate(COVARIANCE, PEERS, covariance), candidate(RIDGE, PEERS, ridge)]
 
 
-def heads_candidate(spec: PeerSpec, settings: Settings, seed: int) -> Candidate:
-    """Return softmax heads: the mean of the best starts, and where these help, all heads together."""
+def heads_candidate(spec: PeerSpec, settings: Settings, seed: int, *, in_full: bool) -> Candidate:
+    """Return attention heads; ``in_full``: nothing else gives them a weight, so that they are shrunk by themselves."""
 
-    def fit(training: Training, earlier: Parts) -> Iterator[Parts]:
-        warm = [module for part in earlier.values() if isinstance(part, Heads) for module in part.modules()]
-        for found in find_heads(spec, training.residuals, settings, seed, warm):
-            yield {name: fitted(training, modules) for name, modules in found.items()}
+    def fit(training: Training, _: Any) -> Heads:
+        learner = HeadsLearner(
+            spec,
+            settings.terms,
+            loss=training.problem.loss,
+            seed=seed,
+            dtype=settings.dtype,
+            device=settings.device,
+            shrinks=in_full,
+        )
+        return learner.fit(training.with_outcomes).heads_
 
-    def refit(training: Training, parts: Parts) -> Parts:
-        """Fit heads that entered to all periods from where they stood: what was judged is what is reported."""
-        modules = {name: part.modules() for name, part in parts.items() if isinstance(part, Heads)}
-        refit_heads([m for of in modules.values() for m in of], training.residuals, settings, seed)
-        return {name: fitted(training, of) for name, of in modules.items()}
-
-    def fitted(training: Training, modules: list[PeerModule]) -> Heads:
-        if training.problem.loss is not squared_error:
-            for module in modules:
-                stretch(module, training, settings)
-        return Heads.of(modules, training.residuals, settings)
-
-    return Candidate(PEERS, fit, refit, in_rounds=True)
-
-
-def stretch(module: PeerModule, training: Training, settings: Settings) -> None:
-    """Multiply what heads add by the number of least loss (Friedman 2001), in place; it is 1 for the squared error."""
-    loss = training.problem.loss
-    base = np.concatenate([section.own[0] for section in training.residuals if section.own])
-    standalone = Heads((Member.of(module, np.ones(module.spec.n_heads)),), settings.terms, (1.0,))
-    added = np.concatenate(standalone.predict(training.residuals)) - base
-    y, weight = outcomes_of(training.sections)
-    of = lambda c: float(loss_of(loss, base + c * added, y) @ weight)  # noqa: E731
-    length = float(minimize_scalar(of, bounds=(0.0, 16.0), method="bounded").x)
-    for name, parameter in module.named_parameters():
-        if name in ("value", "own_slope", "intercept"):
-            parameter.data.mul_(length)
+    return candidate(HEADS, PEERS, fit)
 
 
 def _spec(model: Any) -> PeerSpec:

@@ -50,23 +50,20 @@ Said = Mapping[Column, np.ndarray]  # predictions for the focal rows of one cros
 class Candidate:
     """One way to predict: its group, and how it is fitted.
 
-    ``fit(training, earlier)`` yields fitted parts by name, each with a prediction of its own; with ``in_rounds`` more of them are
-    asked for only where a part of the rounds so far enters (after the first round at half of κ). ``earlier`` are the parts of the
-    origin before. ``refit`` fits parts that entered to all periods from where they stood; without it, ``fit`` does.
+    ``fit(training, earlier)`` gives fitted parts by name, each with a prediction of its own. ``earlier`` are the parts of the
+    origin before.
     """
 
     group: str
-    fit: Callable[[Training, Parts], Iterable[Parts]]
-    refit: Callable[[Training, Parts], Parts] | None = None
-    in_rounds: bool = False
+    fit: Callable[[Training, Parts], Parts]
 
 
 def candidate(name: str, group: str, make: Callable[[Training, Any], Any]) -> Candidate:
     """Return a candidate of one part, which ``make`` fits from where it stood at the origin before; None: not on these data."""
 
-    def fit(training: Training, earlier: Parts) -> Iterable[Parts]:
+    def fit(training: Training, earlier: Parts) -> Parts:
         part = make(training, earlier.get(name))
-        return [] if part is None else [{name: part}]
+        return {} if part is None else {name: part}
 
     return Candidate(group, fit)
 
@@ -178,17 +175,6 @@ class Evidence:
         """Return the weights of each group, those of firms without a past, and the stack before and after each group."""
         stages, bases = self.stages()
         return stages, self.stages(without=HISTORY)[0] if stages[HISTORY].selected() else stages, bases
-
-    def promises(self, group: str, names: Iterable[str], share: float) -> bool:
-        """Tell whether one of these parts enters beside the others at this share of κ; below one, they are unfinished.
-
-        A forest says part of what peers do, and more than half-learned heads: unfinished parts are judged without own shape.
-        """
-        judge = self
-        if share < 1:
-            held_out = [replace(j, found={g: j.found[g] for g in (COMMON, PEERS)}) for j in self.held_out]
-            judge = replace(self, kappa=self.kappa * share, held_out=held_out)
-        return any(name in names for name, _ in judge.stages()[0][group].selected())
 
     def unjudged(self, group: str) -> str:
         """Return why a group cannot be judged on the held-out cross-sections, or nothing."""

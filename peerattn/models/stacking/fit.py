@@ -228,36 +228,17 @@ def _tried(
             held_out = [replace(j, left=s.left(j.prepared)) for j, s in zip(held_out, stacks, strict=True)]
         for now, training in zip(held_out, trainings, strict=True):
             earlier = dict(latest) if now.origin.forward else {}
-            fit = partial(_in_rounds, each, training, earlier, now, lambda now: evidence([now]))
+            fit = partial(each.fit, training, earlier)
             # own models are fitted again
             parts = fit() if each.group == SHAPE else remembered(checkpoint, fit)
-            now.report_line(each.group, {n: p for n, p in parts.items() if n not in now.parts}, problem.dtype)
+            now.report_line(each.group, parts, problem.dtype)
             latest |= parts
     return held_out, tried
 
 
-def _in_rounds(
-    candidate: Candidate, training: Training, earlier: Parts, now: OriginResult, evidence: Any
-) -> dict[str, Any]:
-    """Fit a candidate at one origin: as many rounds as at the one before, and more as long as what was fitted promises."""
-    found = dict[str, Any]()
-    for k, parts in enumerate(candidate.fit(training, earlier)):
-        found |= parts
-        now.report_line(candidate.group, parts, training.problem.dtype)
-        known = earlier.keys() <= found.keys()
-        if candidate.in_rounds and known and not evidence(now).promises(candidate.group, found, 1 if k else 1 / 2):
-            break
-    return found
-
-
 def _refitted(each: Candidate, training: Training, wanted: Parts, checkpoint: Checkpoint | None) -> Parts:
-    """Fit a candidate's parts to all periods, from where they stood."""
-
-    def fit() -> dict[str, Any]:
-        if wanted and each.refit is not None:
-            return dict(each.refit(training, wanted))
-        return {name: part for parts in each.fit(training, wanted) for name, part in parts.items()}
-
+    """Fit a candidate's parts to all periods."""
+    fit = partial(each.fit, training, wanted)
     return fit() if each.group == SHAPE else remembered(checkpoint, fit)
 
 

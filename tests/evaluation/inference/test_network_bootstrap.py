@@ -14,10 +14,10 @@ from peerattn.evaluation.inference import network_bootstrap
 from peerattn.evaluation.inference.network_bootstrap import block_counts
 from peerattn.exceptions import InputError
 from peerattn.models import CovariancePeerRegressor
-from peerattn.models.attention import descent
-from peerattn.models.attention.projection import projected_loss
-from peerattn.models.attention.samples import Sample
+from peerattn.models.attention import warm_start
 from peerattn.models.attention.warm_start import WarmStart
+from peerattn.models.learners.heads.training import REFIT_RIDGE, Seeds, objective_of
+from peerattn.models.own.losses import squared_error
 
 OPTIONS = {"n_heads": 1, "d_head": 2, "kappa": None, "random_state": 0}
 
@@ -43,14 +43,18 @@ def test_each_refit_fits_its_own_draw_best(panel, model):
     """By the criterion of fit on the periods that were drawn, as often as they were."""
     start = WarmStart(model, panel.X, panel.y)
     counts = block_counts(np.random.default_rng(0), start.n_periods, 3, 3)
-    *_, settled = islice(start.refits(counts, seed=0), 10)
-    refits = [member.module().double() for (member,) in settled]
-    fitted = model.members_[0].module().double()
+    *_, settled = islice(start.refits(counts), 10)
+    refits = [draw[0].module() for draw in settled]
+    fitted = model.members_[0].module()
+    objective = objective_of(start.sample, squared_error, fitted.spec)
 
+    @torch.no_grad()
     def loss(module, count):
-        sections = [start.sections[t] for t in np.repeat(np.arange(len(count)), count)]
-        (batch,) = (sample := Sample(sections, start.settings)).whole()
-        return float(projected_loss(module, None, batch, True, sample).sum())
+        seed, times = Seeds.of([module], objective.unit), torch.as_tensor(count)[:, None]
+        batch = start.sample.batch(range(len(count)))
+        error = objective(seed(batch), batch, times) / (times[:, 0] @ batch.weight.sum(1))
+        penalty = sum(each.square().sum() for each in seed.parameters()) / batch.weight.sum()
+        return float(error + REFIT_RIDGE * penalty)
 
     for k, count in enumerate(counts):
         losses = [loss(module, count) for module in [*refits, fitted]]
@@ -89,8 +93,8 @@ def test_the_length_of_a_round_does_not_decide(panel, model, monkeypatch):
     monkeypatch.setattr(network_bootstrap, "SETTLED", 0.05)
     last = panel.X[panel.X.index.get_level_values("period") == panel.network.periods[-1]]
     found = []
-    for steps in (10, 40):
-        monkeypatch.setattr(descent, "STEPS", steps)
+    for steps in (40, 80):
+        monkeypatch.setattr(warm_start, "REFIT", steps)
         found.append(bootstrap_network(model, panel.X, panel.y, at=last, n_draws=9, top_k=3).draws)
     spread = [draws.std(axis=0).mean() for draws in found]
     assert spread[0] == pytest.approx(spread[1], rel=0.25)
@@ -111,7 +115,7 @@ def test_few_edges_of_many(panel, model):
     expected = model.peer_network(panel.X).edges(top_k=2)
     pd.testing.assert_frame_equal(found.edges.drop(columns="settled"), expected)
     start = WarmStart(model, panel.X, panel.y)  # what is settled is the refit on the periods as they are
-    (alone,) = next(start.refits(np.ones((1, start.n_periods), dtype=int), seed=0))
+    (alone,) = next(start.refits(np.ones((1, start.n_periods), dtype=int)))
     weights = np.concatenate([w[0] for w in start.weights([alone], panel.X, None)])
     near = found.edges.groupby(["period", "firm"])["settled"].max().to_numpy()
     assert np.corrcoef(weights.max(axis=1), near)[0, 1] > 0.99
@@ -124,14 +128,14 @@ def test_a_tied_head_has_no_direction(panel):
     assert (found.direction["statistic"] < 1e-10).all()
 
 
-def test_refits_learn_what_own_lines_leave(panel):
-    """Targets and what peers show are residuals from least squares."""
+def test_refits_learn_beside_least_squares(panel):
+    """Targets are outcomes; the own part is least squares, and peers show their residuals from it."""
     model = PeerAttentionRegressor(**OPTIONS | {"task": "nowcast"}).fit(panel.X, panel.y)
     start = WarmStart(model, panel.X, panel.y)
     periods, z = panel.X.index.get_level_values("period"), (panel.y - model.y_center_) / model.y_scale_
     own = LinearRegression().fit(panel.X, z)
     left = (z - own.predict(panel.X))[periods == panel.network.periods[0]]
-    np.testing.assert_allclose(start.sections[0].focal.y, left, atol=1e-10)
+    np.testing.assert_allclose(start.sections[0].focal.y - start.sections[0].own[0][:, 0], left, atol=1e-10)
     np.testing.assert_allclose(start.sections[0].peers.y, left, atol=1e-10)
     found = bootstrap_network(model, panel.X, panel.y, n_draws=3)
     assert np.isfinite(found.draws).all() and found.draws.std(axis=0).max() > 0

@@ -17,10 +17,11 @@ from peerattn.training import checkpoint as checkpoints
 OPTIONS = {"task": "nowcast", "n_heads": 1, "own": "linear", "random_state": 0}
 SCRIPT = """
 import sys, peerattn
-from peerattn.models.attention import descent, starts
 from peerattn.models.learners.covariance import fit
+from peerattn.models.learners.heads import learner
+from peerattn.models.learners.heads.training import TrainingOptions
 fit.FEWEST_STEPS = 12
-descent.STEPS, starts.STARTS, starts.KEPT = 6, 4, 2
+learner.DEFAULT = TrainingOptions(n_seeds=4, max_steps=24)
 panel = peerattn.simulate_panel(20, 8, 2, random_state=0)
 model = peerattn.StackedPeerRegressor(task="nowcast", n_heads=1, own="linear", random_state=0)
 model.fit(panel.X, panel.y, checkpoint=sys.argv[1]).save(sys.argv[2])

@@ -10,7 +10,6 @@ import pytest
 from peerattn import PeerAttentionRegressor, StackedPeerRegressor, simulate_panel
 from peerattn.exceptions import InputError
 from peerattn.models import contributions
-from peerattn.models.attention.starts import Bracket
 from peerattn.models.learners.within_period import reversal_within
 from peerattn.models.stacking import candidates
 from peerattn.models.stacking.evidence import STEPS
@@ -344,32 +343,14 @@ def test_without_a_kappa_heads_enter_in_full_and_unjudged():
         model.set_params(kappa="none").fit(panel.X, panel.y)
 
 
-def test_a_second_head_is_searched_only_where_the_first_enters(monkeypatch):
-    """Who looks to nobody costs half of the search."""
-    searched = []
-
-    def counted(*arguments):
-        searched.append(arguments)
-        return jointly(*arguments)
-
-    jointly = Bracket.jointly
-    monkeypatch.setattr(Bracket, "jointly", counted)
-    panel = simulate_panel(30, 30, 3, signal_share=0.9, random_state=0)
-    StackedPeerRegressor(own="linear", random_state=0).fit(panel.X, panel.y)
-    assert len(searched) == 2  # origins
-    noise = pd.Series(np.random.default_rng(0).normal(size=len(panel.y)), panel.y.index)
-    StackedPeerRegressor(own="linear", random_state=0).fit(panel.X, noise)
-    assert len(searched) == 2
-
-
-def test_what_cannot_be_judged_says_why_and_is_not_searched(monkeypatch):
+def test_what_cannot_be_judged_says_why_and_is_not_trained(monkeypatch):
     few = simulate_panel(4, 6, 2, random_state=0)
     model = StackedPeerRegressor(n_heads=1, random_state=0).fit(few.X, few.y)
     assert not model.evidence_["judged"].any()
     assert model.evidence_.loc["peers", "reason"].startswith("fewer than 50 known outcomes")
     assert model.evidence_.loc["common", "reason"] == model.evidence_.loc["peers", "reason"]
     two = simulate_panel(60, 2, 2, random_state=0)
-    monkeypatch.setattr(candidates, "find_heads", None)
+    monkeypatch.setattr(candidates, "HeadsLearner", None)
     model = StackedPeerRegressor(n_heads=1, own="linear", random_state=0).fit(two.X, two.y)
     peers = model.evidence_.loc["peers"]
     assert not peers["judged"] and "periods to judge by" in peers["reason"] and peers["factor"] == 0

@@ -17,7 +17,7 @@ from peerattn.models.learners.covariance.covariance import Covariance, features
 from peerattn.models.learners.covariance.kernel import Features, Parameters, inverse, noise, shared
 from peerattn.models.learners.past_outcomes import History
 from peerattn.processes import n_processes, share
-from peerattn.training.adam import minimise
+from peerattn.training import train
 
 RANK = 6  # columns of A, the learned low-rank part
 FIRMS_TOGETHER = 500  # at most: larger periods are split at random, anew in every step
@@ -133,7 +133,8 @@ def fit_covariance(
         return n_processes() * _losses(parameters, firms, y / spread, weight, present).sum() / len(pairs)
 
     draws = iter(lambda: _drawn(periods, generator), None)
-    minimise(parameters.values(), loss, draws, steps, LEARNING_RATE / (3 if warm else 1))
+    rate = LEARNING_RATE / (3 if warm else 1)
+    train(parameters.values(), loss, draws, max_steps=steps, learning_rate=rate, clip=None)
     learned = {name: value.detach().double().cpu().numpy() for name, value in parameters.items()}
     return Covariance(learned, bounds, past is not None)
 

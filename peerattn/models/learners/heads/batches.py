@@ -42,7 +42,7 @@ class RowTensors:
         present = np.ones(len(rows), dtype=bool)
 
         def one(values: np.ndarray, kind: torch.dtype) -> Tensor:
-            return torch.as_tensor(values, dtype=kind).to(device)[None]
+            return torch.as_tensor(values, dtype=kind, device=device)[None]
 
         return cls(
             one(rows.x.clip(-CLIP, CLIP), dtype),
@@ -118,6 +118,7 @@ class Batch:
     peers: RowTensors
     weight: Tensor  # (B, n_focal)
     pairs: PairTensors = PairTensors()
+    own: Tensor | float = 0.0  # (B, n_focal, K): what the own part predicts, where targets are the outcomes
 
     @classmethod
     def of(
@@ -131,7 +132,7 @@ class Batch:
         """Return some focal rows of one cross-section, and its pool."""
         focal = RowTensors.of(section.focal.take(rows), None, dtype, device)
         peers = RowTensors.of(section.peers, section.answering, dtype, device)
-        weight = torch.as_tensor(section.focal.take(rows).loss_weights, dtype=dtype).to(device)[None]
+        weight = torch.as_tensor(section.focal.take(rows).loss_weights, dtype=dtype, device=device)[None]
         return cls(focal, peers, weight, PairTensors.of([section], [rows], terms, dtype, device))
 
     @property
@@ -171,9 +172,9 @@ def _where(pairs: Tensor, peers: Tensor) -> Tensor:
 
 def _padded(blocks: Sequence[np.ndarray | None], dtype: torch.dtype, device: Any) -> Tensor | None:
     """Stack (n_focal, n_peers, ...) blocks, padded with zeros; None where there are none."""
-    known = [torch.as_tensor(block, dtype=dtype) for block in blocks if block is not None]
+    known = [torch.as_tensor(block, dtype=dtype, device=device) for block in blocks if block is not None]
     if len(known) < len(blocks):
         return None
     wide = max(block.shape[1] for block in known)
     of_width = [F.pad(b.movedim(1, -1), (0, wide - b.shape[1])).movedim(-1, 1) for b in known]
-    return pad_sequence(of_width, batch_first=True).to(device)
+    return pad_sequence(of_width, batch_first=True)

@@ -26,7 +26,6 @@ class Settings:
     terms: PairTerms
     dtype: torch.dtype = torch.float32
     device: str = "cpu"
-    score_ridge: float = 10.0  # on each parameter of the scores: the inverse variance of its normal prior
 
 
 @dataclass(frozen=True)
@@ -59,8 +58,9 @@ class Member:
 
     def module(self) -> PeerModule:
         """Rebuild the module, in float64."""
-        module = PeerModule(self.spec)
-        module.load_state_dict({name: torch.tensor(value) for name, value in self.state.items()})
+        with torch.device("cpu"):  # fitted heads predict there, wherever they were trained
+            module = PeerModule(self.spec)
+            module.load_state_dict({name: torch.tensor(value) for name, value in self.state.items()})
         return module.requires_grad_(False)
 
     def take(self, heads: Sequence[int]) -> Member:
@@ -131,7 +131,8 @@ def average_unseen_codes(module: PeerModule, sections: Sequence[CrossSection]) -
     """Let codes that no training row has (the unknown code, as a rule) stand where the average training row does."""
     for c, table in enumerate(module.embeddings):
         codes = np.concatenate([section.focal.codes[:, c] for section in sections])
-        count = torch.as_tensor(np.bincount(codes, minlength=len(table)), dtype=table.dtype).to(table.device)
+        times = np.bincount(codes, minlength=len(table))
+        count = torch.as_tensor(times, dtype=table.dtype, device=table.device)
         table[count == 0] = (count @ table) / count.sum()
 
 
@@ -144,7 +145,7 @@ def contribution_spreads(
     at = np.unique(np.linspace(0, len(sections) - 1, SPREAD_SECTIONS).astype(int))
     variances = []
     for section in (sections[k] for k in at):
-        batch = Batch.of(section, settings.terms, settings.dtype, device=settings.device)
+        batch = Batch.of(section, settings.terms, settings.dtype)
         share = (batch.weight / batch.weight.sum())[0, :, None]
         each = [module(batch)[1][0] for module in modules]  # (H, n, K)
         moved = [heads - (heads * share).sum(-2, keepdim=True) for heads in each]

@@ -17,7 +17,8 @@ from peerattn import nn
 from peerattn.models.cross_section import NOBODY
 from peerattn.models.learners.heads.batches import Batch, PairTensors, RowTensors, admissible, barred, others
 
-SHARP = 2.5  # size of the first queries and keys: from flatter weights fewer heads find a network
+SHARP = 2.0  # size of the first queries and keys: from flatter weights fewer heads find a network
+SMALL = 0.1  # size of the first values: training starts near the own part
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,8 @@ class Layer(torch.nn.Module):
         H = self.spec.n_heads
         p = self.spec.n_inputs
         weight = torch.zeros(H, width, columns, dtype=dtype)
-        weight[:, :p] = size * uniform(generator, H, p, columns, width=p)
+        draws = torch.randn(H, p, columns, generator=generator, dtype=torch.float64)
+        weight[:, :p] = size / math.sqrt(max(p, 1)) * draws
         return Parameter(weight)
 
     @torch.no_grad()
@@ -160,7 +162,7 @@ class PeerModule(Layer):
     def __init__(
         self, spec: PeerSpec, generator: torch.Generator | None = None, dtype: torch.dtype = torch.float64
     ):
-        generator = torch.Generator() if generator is None else generator
+        generator = torch.Generator("cpu") if generator is None else generator
         draws = [
             torch.randn(n + 1, spec.d_code, generator=generator, dtype=torch.float64)
             for n in spec.code_levels
@@ -170,9 +172,9 @@ class PeerModule(Layer):
         super().__init__(spec, spec.width, generator, dtype)
         self.embeddings = torch.nn.ParameterList([Parameter(table.to(dtype)) for table in tables])
         if spec.values == "characteristics":
-            self.value = self._start(spec.width, spec.n_outputs, generator, dtype)
+            self.value = self._start(spec.width, spec.n_outputs, generator, dtype, SMALL)
         else:
-            self.value = Parameter(torch.full((spec.n_heads, 1), 1.0 / max(spec.n_heads, 1), dtype=dtype))
+            self.value = Parameter(torch.full((spec.n_heads, 1), SMALL, dtype=dtype))
         if spec.own == "linear":
             self.own_slope = Parameter(torch.zeros(spec.n_inputs, spec.n_outputs, dtype=dtype))
             self.intercept = Parameter(torch.zeros(spec.n_outputs, dtype=dtype))
@@ -209,10 +211,12 @@ class PeerModule(Layer):
         at = torch.as_tensor(heads, dtype=torch.int64, device=self.query.device)
         return self.with_parameters({name: each[at] for name, each in self.per_head().items()})
 
-    def accompanying(self, more: PeerModule) -> PeerModule:
-        """Return one module with the heads of both; what heads share is the second's."""
-        theirs = more.per_head()
-        return more.with_parameters({n: torch.cat([mine, theirs[n]]) for n, mine in self.per_head().items()})
+    @torch.no_grad()
+    def shrink(self, factor: float) -> None:
+        """Multiply what the module predicts by a factor, in place; weights stay as they are."""
+        for name, parameter in self.named_parameters(recurse=False):
+            if name in ("value", "own_slope", "intercept"):
+                parameter.mul_(factor)
 
     # ------------------------------------------------------------------ features
 

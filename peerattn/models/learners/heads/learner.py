@@ -1,0 +1,151 @@
+"""The learner of attention heads: fitted to cross-sections, it predicts, and gives its weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Self
+
+import numpy as np
+import torch
+
+from peerattn.exceptions import InputError
+from peerattn.models.cross_section import CrossSection
+from peerattn.models.learners.heads.heads import Heads, Settings, average_unseen_codes
+from peerattn.models.learners.heads.peer_module import PeerModule, PeerSpec
+from peerattn.models.learners.heads.priors import NO_TERMS, PairTerms
+from peerattn.models.learners.heads.sampling import FEWEST, PAIRS, Sample
+from peerattn.models.learners.heads.selection import Predict, Selected, selected
+from peerattn.models.learners.heads.training import (
+    DEFAULT,
+    TrainingOptions,
+    objective_of,
+    trained,
+)
+from peerattn.models.learners.losses import Loss, squared_error
+
+
+class HeadsLearner:
+    r"""Attention heads beside an own part, trained by AdamW.
+
+    .. math:: \hat y_i = own_i + \sum_h \sum_{j \in pool(i) \cup \{null\}} \alpha^h_{ij} v^h_j
+
+    Several seeds are trained at once; the mean of those of least training loss is the prediction.
+
+    Parameters
+    ----------
+    spec : PeerSpec
+        Number and form of the heads.
+    terms : PairTerms, optional
+        What is known of pairs of firms beforehand.
+    loss : callable, default squared error
+        Any differentiable loss of a row.
+    seed : int, default 0
+    dtype, device
+        Where and in what precision training takes place. Fitted heads are arrays in float64.
+    options : TrainingOptions, optional
+    shrinks : bool, default True
+        Weight decay and the size of what heads add are chosen from held-out later periods. False: neither, for heads to which
+        someone else gives a weight.
+
+    Attributes
+    ----------
+    heads_ : Heads
+        After ``fit``.
+
+    Examples
+    --------
+    >>> from peerattn.models.cross_section import Rows
+    >>> import pandas as pd
+    >>> rng, sections = np.random.default_rng(0), []
+    >>> for period in range(4):
+    ...     x = rng.normal(size=(6, 1))
+    ...     firms = pd.RangeIndex(6)
+    ...     rows = Rows(x, np.zeros((6, 0), int), x[::-1, 0], None, np.arange(6), firms, firms)
+    ...     sections.append(CrossSection(period, slice(0, 6), rows, rows, own=(np.zeros((6, 1)), np.zeros((6, 1)))))
+    >>> learner = HeadsLearner(PeerSpec(1, n_heads=1), options=TrainingOptions(max_steps=5)).fit(sections)
+    >>> learner.weights(sections[0], slice(0, 6)).shape
+    (6, 6)
+    """
+
+    information = "peers"
+
+    def __init__(
+        self,
+        spec: PeerSpec,
+        terms: PairTerms = NO_TERMS,
+        *,
+        loss: Loss = squared_error,
+        seed: int = 0,
+        dtype: torch.dtype = torch.float32,
+        device: str | torch.device = "cpu",
+        options: TrainingOptions | None = None,
+        shrinks: bool = True,
+    ) -> None:
+        self.spec, self.terms, self.loss, self.seed = spec, terms, loss, seed
+        self.dtype, self.device, self.shrinks = dtype, device, shrinks
+        self.options = DEFAULT if options is None else options
+
+    def fit(self, sections: Sequence[CrossSection]) -> Self:
+        """Train heads on cross-sections.
+
+        Parameters
+        ----------
+        sections : sequence of CrossSection
+            In order of time. Targets are the outcomes of the focal rows, ``own`` is what the own part predicts. With outcomes as
+            values, those of the peers are what their own part leaves.
+
+        Raises
+        ------
+        InputError
+            When a cross-section has no outcomes or no own part.
+        """
+        for section in sections:
+            if section.focal.y is None or section.own is None:
+                raise InputError(
+                    "sections: expected outcomes and an own part, got a cross-section without. Set both."
+                )
+        options = _of_size(self.options, self.spec, sections)
+        chosen = Selected(options.weight_decays[0], 1.0)
+        if self.shrinks:
+            chosen = selected(self._predictor, sections, options, self.loss)
+        modules = self._trained(sections, replace(options, weight_decays=(chosen.weight_decay,)))
+        for module in modules:
+            module.shrink(chosen.size)
+        self.heads_ = self._heads(modules, sections)
+        return self
+
+    def _heads(self, modules: Sequence[PeerModule], sections: Sequence[CrossSection]) -> Heads:
+        return Heads.of(modules, sections, Settings(self.terms, self.dtype))
+
+    def _predictor(self, sections: Sequence[CrossSection], options: TrainingOptions) -> Predict:
+        """Return the predictions of heads that are trained on cross-sections."""
+        return self._heads(self._trained(sections, options), sections[-1:]).predict
+
+    def _trained(self, sections: Sequence[CrossSection], options: TrainingOptions) -> list[PeerModule]:
+        """Return the seeds of least training loss, in float64 and on the CPU."""
+        generator = torch.Generator("cpu").manual_seed(self.seed)
+        sample = Sample(sections, self.terms, self.dtype, self.device)
+        objective = objective_of(sample, self.loss, self.spec)
+        seeds, loss = trained(self.spec, sample, objective, options, generator)
+        best = loss.argsort()[: options.n_averaged].tolist()
+        modules = [seeds.module(seed, objective.unit).double().cpu() for seed in best]
+        for module in modules:
+            average_unseen_codes(module, sections)
+        return modules
+
+    def predict(self, sections: Sequence[CrossSection]) -> list[np.ndarray]:
+        """Return the own part plus what heads add, (n_focal, K) for each cross-section; their own outcomes are not used."""
+        return self.heads_.predict(sections)
+
+    def weights(self, section: CrossSection, rows: slice) -> np.ndarray:
+        """Return the weights of some focal rows on their peers, (n_rows, n_peers); rows sum to one."""
+        return self.heads_.network(section, rows)
+
+
+def _of_size(options: TrainingOptions, spec: PeerSpec, sections: Sequence[CrossSection]) -> TrainingOptions:
+    """Return the options with as many seeds as a step can hold where pools are large."""
+    widest = max(len(section.peers) for section in sections)
+    affordable = 2 * PAIRS // (FEWEST * widest * max(1, spec.n_heads))
+    fewest = min(options.n_seeds, 2 * options.n_averaged)
+    return replace(options, n_seeds=max(fewest, min(options.n_seeds, affordable)))

@@ -1,0 +1,140 @@
+"""How strongly heads are shrunk: their weight decay and the size of what they add, by held-out later periods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from peerattn.models.cross_section import CrossSection, group_sums
+from peerattn.models.learners.heads.training import TrainingOptions
+from peerattn.models.learners.losses import Loss, loss_of, squared_error
+from peerattn.models.learners.variance_components import common_variance
+
+LEARNED = 2 / 3  # share of the rows that come before the periods that are held out
+FEW_ROWS = 50  # known outcomes below which nothing is held out
+FEW_PERIODS = 3  # held-out periods from which errors are clustered by period
+Predict = Callable[[Sequence[CrossSection]], list[np.ndarray]]
+
+
+@dataclass(frozen=True)
+class Selected:
+    """Weight decay, and the factor of what heads add."""
+
+    weight_decay: float
+    size: float
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Rows that heads did not learn from: outcome, own part (n, K), weight in the loss, and period."""
+
+    y: np.ndarray
+    own: np.ndarray
+    weight: np.ndarray
+    period: np.ndarray
+
+    @classmethod
+    def of(cls, sections: Sequence[CrossSection]) -> HeldOut:
+        """Return the focal rows of cross-sections, one after another."""
+        rows = [section.focal for section in sections]
+        return cls(
+            np.concatenate([each.y for each in rows if each.y is not None]),
+            np.concatenate([section.own[0] for section in sections if section.own is not None]),
+            np.concatenate([each.loss_weights for each in rows]),
+            np.repeat(np.arange(len(rows)), [len(each) for each in rows]),
+        )
+
+
+def selected(
+    fit: Callable[[Sequence[CrossSection], TrainingOptions], Predict],
+    sections: Sequence[CrossSection],
+    options: TrainingOptions,
+    loss: Loss,
+) -> Selected:
+    r"""Return the weight decay of least held-out loss, and the factor that what heads add is multiplied by.
+
+    Heads learn from the first two thirds of the rows and predict the later periods, once for each weight decay. With
+    :math:`D_i` what they add and :math:`e_i` what the own part leaves, the factor is
+
+    .. math:: c = \min\Big(1, \frac{\sum D_i e_i}{\sum D_i^2}\Big) \Big(1 - \frac{1}{t^2}\Big)_+ ,
+
+    the slope of the outcome on the prediction in new data (Copas 1983), itself shrunk by its standard error, which is clustered
+    by period (James and Stein 1961). Sums are of rows net of θ of their period's mean, each period divided by its mean squared
+    error. Heads that say nothing about later periods add nothing.
+
+    References
+    ----------
+    Copas (1983), Regression, prediction and shrinkage, JRSS B 45.
+    James and Stein (1961), Estimation with quadratic loss, Fourth Berkeley Symposium.
+    """
+    learned, later = split(sections)
+    if not learned:
+        return Selected(options.weight_decays[0], 1.0)
+    held = HeldOut.of(later)
+    # the seeds are shared out among the weight decays
+    n_seeds = max(options.n_averaged, options.n_seeds // len(options.weight_decays))
+    common = common_variance(_residuals(learned)) if loss is squared_error else 0.0
+    found = []
+    for decay in options.weight_decays:
+        predict = fit(learned, replace(options, weight_decays=(decay,), n_seeds=n_seeds))
+        added = np.concatenate(predict(later)) - held.own
+        size = factor(added, held, loss, common)
+        value = float(loss_of(loss, held.own + size * added, held.y) @ held.weight)
+        found.append((value, Selected(decay, size)))
+    return min(found, key=lambda each: each[0])[1]
+
+
+def split(sections: Sequence[CrossSection]) -> tuple[list[CrossSection], list[CrossSection]]:
+    """Return cross-sections to learn from and later ones; of a single one, rows to learn from and others; of too few, nothing."""
+    n_rows = np.array([len(section.focal) for section in sections])
+    if n_rows.sum() < FEW_ROWS:
+        return [], []
+    if len(sections) == 1:
+        third = sections[0].focal.checksums() % 3 == 0
+        if third.all() or not third.any():
+            return [], []
+        parts = (np.flatnonzero(~third), np.flatnonzero(third))
+        return [sections[0].take(parts[0], slice(None))], [sections[0].take(parts[1], slice(None))]
+    known = n_rows.cumsum() / n_rows.sum()
+    end = 1 + int(np.abs(known[:-1] - LEARNED).argmin())
+    return list(sections[:end]), list(sections[end:])
+
+
+def factor(added: np.ndarray, held: HeldOut, loss: Loss, common: float) -> float:
+    """Return the factor of what heads add, between 0 and 1."""
+    if loss is not squared_error:
+        best = minimize_scalar(
+            lambda c: float(loss_of(loss, held.own + c * added, held.y) @ held.weight),
+            bounds=(0.0, 1.0),
+            method="bounded",
+        )
+        return float(best.x)
+    error = held.y - held.own[:, 0]
+    columns = np.column_stack([added[:, 0], error])
+    total = np.bincount(held.period, held.weight)
+    mean = group_sums(columns * held.weight[:, None], held.period) / np.maximum(total, 1e-12)[:, None]
+    theta = 1 - 1 / np.sqrt(1 + common * total)
+    D, e = (columns - theta[held.period, None] * mean[held.period]).T
+    squares = np.bincount(held.period, held.weight * e**2) / np.maximum(total, 1e-12)
+    weight = held.weight / np.maximum(squares, squares.mean() / 100 + 1e-12)[held.period]
+    product, length = weight * D * e, float(weight @ D**2)
+    # few periods are no clusters
+    terms = np.bincount(held.period, product) if len(total) >= FEW_PERIODS else product
+    variance = float(((terms - terms.mean()) ** 2).sum() * len(terms) / max(len(terms) - 1, 1))
+    score = float(product.sum())
+    if score <= 0 or length <= 0:
+        return 0.0
+    return min(1.0, score / length) * max(0.0, 1 - variance / score**2)
+
+
+def _residuals(sections: Sequence[CrossSection]) -> list[CrossSection]:
+    """Return cross-sections whose targets are what the own part leaves."""
+    found = []
+    for section in sections:
+        assert section.focal.y is not None and section.own is not None
+        rest = section.focal.y - section.own[0][:, 0]
+        found.append(replace(section, focal=replace(section.focal, y=rest)))
+    return found

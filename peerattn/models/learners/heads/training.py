@@ -1,0 +1,218 @@
+"""Ordinary training of heads: many seeds at once as a batch dimension, AdamW on one cycle, the best of them averaged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import repeat
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+
+from peerattn.models.learners.heads.batches import Batch
+from peerattn.models.learners.heads.peer_module import PeerModule, PeerSpec
+from peerattn.models.learners.heads.sampling import Sample
+from peerattn.models.learners.losses import Loss, squared_error
+from peerattn.processes import all_sum, n_processes
+from peerattn.training import train
+
+
+@dataclass(frozen=True)
+class TrainingOptions:
+    """How heads are trained.
+
+    Attributes
+    ----------
+    n_seeds : int
+        Seeds that are trained at once.
+    n_averaged : int
+        Seeds of least training loss whose predictions and networks are averaged.
+    max_steps : int
+        Steps of AdamW.
+    learning_rate : float
+        At the top of the cycle.
+    weight_decays : tuple of float
+        Decoupled decay of all parameters; of several, held-out periods choose.
+    """
+
+    n_seeds: int = 12
+    n_averaged: int = 2
+    max_steps: int = 600
+    learning_rate: float = 0.02
+    weight_decays: tuple[float, ...] = (0.3, 1.5)
+
+
+DEFAULT = TrainingOptions()
+
+
+class Seeds(torch.nn.Module):
+    """The heads of several seeds in one module, and the own term of each.
+
+    ``spec`` is that of one seed; ``heads`` has the heads of all seeds, one seed after another.
+    """
+
+    def __init__(
+        self,
+        spec: PeerSpec,
+        n_seeds: int,
+        generator: torch.Generator,
+        dtype: torch.dtype,
+        device: str | torch.device,
+    ) -> None:
+        super().__init__()
+        self.spec, self.n_seeds = spec, n_seeds
+        together = replace(spec, n_heads=n_seeds * spec.n_heads, own="none")
+        with torch.device("cpu"):  # the start does not depend on the device
+            heads = PeerModule(together, generator, dtype)
+        self.heads = heads.to(device)
+        if spec.own == "linear":
+            shape = (n_seeds, spec.n_inputs, spec.n_outputs)
+            self.slope = Parameter(torch.zeros(shape, dtype=dtype, device=device))
+            self.intercept = Parameter(torch.zeros(n_seeds, spec.n_outputs, dtype=dtype, device=device))
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Return what each seed adds to the own part, (B, seeds, n_focal, K)."""
+        added = self.heads(batch)[1].unflatten(1, (self.n_seeds, self.spec.n_heads)).sum(2)
+        if self.spec.own != "linear":
+            return added
+        own = torch.einsum("bnp,epk->benk", self.heads.inputs(batch.focal), self.slope)
+        return added + own + self.intercept[:, None]
+
+    @classmethod
+    def of(cls, modules: Sequence[PeerModule], unit: float) -> Seeds:
+        """Return modules of one specification as seeds, their predictions in units of ``unit``."""
+        first = modules[0]
+        dtype, device = first.query.dtype, first.query.device
+        seeds = cls(first.spec, len(modules), torch.Generator("cpu"), dtype, device)
+        every = [module.per_head() for module in modules]
+        together = {name: torch.cat([each[name] for each in every]) for name in every[0]}
+        together["value"] = together["value"] / unit
+        for name, value in together.items():
+            seeds.heads.get_parameter(name).data.copy_(value)
+        seeds.heads.embeddings.load_state_dict(first.embeddings.state_dict())
+        if first.spec.own == "linear":
+            seeds.slope.data.copy_(torch.stack([module.own_slope for module in modules]) / unit)
+            seeds.intercept.data.copy_(torch.stack([module.intercept for module in modules]) / unit)
+        return seeds
+
+    def module(self, seed: int, unit: float) -> PeerModule:
+        """Return one seed as a module by itself, with ``unit`` as the unit of its predictions."""
+        first = seed * self.spec.n_heads
+        module = self.heads.take(range(first, first + self.spec.n_heads))
+        module.spec = replace(self.spec)
+        linear = {"value": module.value.detach() * unit}
+        if self.spec.own == "linear":
+            linear |= {"own_slope": self.slope[seed] * unit, "intercept": self.intercept[seed] * unit}
+        for name, value in linear.items():
+            setattr(module, name, Parameter(value.detach().clone()))
+        return module
+
+
+@dataclass(frozen=True)
+class Objective:
+    """The loss of a batch for every seed.
+
+    Squared errors are of rows net of a share of their period's mean: generalised least squares with common shocks, whose
+    variance is ``common`` times that of a row. ``unit`` is the standard deviation of what the own part leaves.
+    """
+
+    loss: Loss
+    common: float
+    unit: float
+
+    def __call__(self, added: Tensor, batch: Batch, counts: Tensor | None = None) -> Tensor:
+        """Return the summed loss of each seed, (seeds,); ``counts`` (B, seeds): how often each seed has a cross-section."""
+        weight = batch.weight[:, None]
+        own = batch.own[:, None] if isinstance(batch.own, Tensor) else batch.own
+        times = torch.ones_like(weight[..., 0]) if counts is None else counts
+        if self.loss is not squared_error:
+            predicted = own + added
+            y = batch.focal.outcomes[..., 0][:, None].expand(predicted.shape[:-1])
+            return ((self.loss(predicted, y) * weight).sum(2) * times).sum(0)
+        error = (batch.focal.outcomes[:, None] - own) / self.unit - added  # (B, seeds, n, K)
+        total = weight.sum(-1, keepdim=True)[..., None]
+        theta = 1 - (1 + self.common * total).rsqrt()
+        mean = (error * weight[..., None]).sum(2, keepdim=True) / total.clamp(min=1e-12)
+        return (((error - theta * mean).square() * weight[..., None]).sum((2, 3)) * times).sum(0)
+
+
+def objective_of(sample: Sample, loss: Loss, spec: PeerSpec) -> Objective:
+    """Return the loss of these rows.
+
+    Common shocks are taken into account where values are characteristics. Of outcomes the mean of all others is the period's
+    mean less the own outcome, so that only a constant may be taken out.
+    """
+    whitened = spec.values == "characteristics" and spec.own == "linear"
+    if loss is not squared_error:
+        return Objective(loss, 0.0, 1.0)
+    error = (sample.focal.outcomes[0] - sample.own).double()
+    squares = (error.square().sum(-1) * sample.weight.double()).sum()
+    unit = float((squares / sample.weight.double().sum()).sqrt()) or 1.0
+    return Objective(loss, sample.common if whitened else 0.0, unit)
+
+
+def trained(
+    spec: PeerSpec, sample: Sample, objective: Objective, options: TrainingOptions, generator: torch.Generator
+) -> tuple[Seeds, Tensor]:
+    """Train seeds from random starts; return them and the training loss of each."""
+    seeds = Seeds(spec, options.n_seeds, generator, sample.dtype, sample.device)
+    n_heads = max(1, seeds.heads.spec.n_heads)
+
+    def loss(batch: Batch) -> Tensor:
+        # the mean over rows of all processes, summed over seeds, which have no parameter in common but codes' embeddings
+        total = all_sum(float(batch.weight.sum())) / n_processes()
+        return objective(seeds(batch), batch).sum() / max(total, 1e-12)
+
+    train(
+        seeds,
+        loss,
+        sample.drawn(generator, n_heads),
+        max_steps=options.max_steps,
+        learning_rate=options.learning_rate,
+        weight_decay=options.weight_decays[0],
+        clip=None,
+    )
+    return seeds, losses(seeds, sample, objective)
+
+
+@torch.no_grad()
+def losses(seeds: Seeds, sample: Sample, objective: Objective, most: int = 20_000) -> Tensor:
+    """Return the mean loss of each seed over a sample, (seeds,); of large samples over about ``most`` rows."""
+    total, weight = torch.zeros(seeds.n_seeds, dtype=torch.float64, device="cpu"), 0.0
+    for batch in sample.whole(seeds.heads.spec.n_heads, most):
+        total += objective(seeds(batch), batch).double().cpu()
+        weight += float(batch.weight.sum())
+    return all_sum(total) / max(all_sum(weight), 1e-12)
+
+
+REFIT = 60  # steps of a round of refits
+REFIT_RATE = 0.01
+REFIT_RIDGE = (
+    10.0  # inverse variance of the parameters' normal prior, which keeps refits where the data do not speak
+)
+
+
+def refitted(
+    modules: Sequence[PeerModule], sample: Sample, loss: Loss, counts: np.ndarray, steps: int
+) -> list[PeerModule]:
+    """Train modules from where they stand, each on a draw of the cross-sections: ``counts`` is (draws, cross-sections).
+
+    The loss plus a ridge penalty on all parameters, on all rows in every step.
+    """
+    objective = objective_of(sample, loss, modules[0].spec)
+    seeds = Seeds.of(modules, objective.unit)
+    batch = sample.batch(range(len(sample.sections)))
+    times = torch.as_tensor(counts.T, dtype=batch.weight.dtype, device=batch.weight.device)
+    rows = (times * batch.weight.sum(1, keepdim=True)).sum(0)
+
+    def value(batch: Batch) -> Tensor:
+        penalty = torch.stack([each.square().sum() for each in seeds.parameters()]).sum()
+        errors = objective(seeds(batch), batch, times) / rows
+        return errors.sum() + REFIT_RIDGE * penalty / rows.mean()
+
+    train(
+        seeds, value, repeat(batch), max_steps=steps, learning_rate=REFIT_RATE, schedule="cosine", clip=None
+    )
+    return [seeds.module(draw, objective.unit) for draw in range(len(modules))]

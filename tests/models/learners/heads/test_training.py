@@ -1,0 +1,219 @@
+"""Training finds a known network, its loss is generalised least squares, and every option of a module is trained."""
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from peerattn.datasets import simulate_panel
+from peerattn.exceptions import InputError
+from peerattn.models.cross_section import NOBODY, CrossSection, Rows
+from peerattn.models.learners.heads import sampling
+from peerattn.models.learners.heads.learner import HeadsLearner
+from peerattn.models.learners.heads.peer_module import PeerSpec
+from peerattn.models.learners.heads.priors import NO_TERMS, PairTerms, Prior
+from peerattn.models.learners.heads.sampling import Sample
+from peerattn.models.learners.heads.training import Objective, Seeds, TrainingOptions, objective_of
+from peerattn.models.learners.losses import Pinball, cross_entropy, huber, loss_of, squared_error
+
+TERMS = PairTerms((), {"industry": 0})
+QUICK = TrainingOptions(n_seeds=4, max_steps=40)
+
+
+def sections_of(panel, *, known=1.0, outcomes=False, codes=False, seed=0):
+    """Return one cross-section a period, with least squares for the own part; some outcomes are unknown."""
+    generator = np.random.default_rng(seed)
+    X = panel.X.select_dtypes("number")
+    design = np.c_[np.ones(len(X)), X]
+    y = panel.y.to_numpy()
+    own = design @ np.linalg.lstsq(design, y, rcond=None)[0]
+    firms = X.index.get_level_values("firm")
+    number = pd.factorize(firms, sort=True)[0]
+    level = pd.factorize(panel.X["industry"])[0][:, None] + 1 if codes else np.zeros((len(X), 0), dtype=int)
+    sections = []
+    for period, at in X.groupby(level="period").indices.items():
+        rows = Rows(X.to_numpy()[at], level[at], y[at], None, number[at], firms[at], firms[at])
+        has_outcome = generator.uniform(size=len(at)) < known
+        peers = replace(rows, y=np.where(has_outcome, (y - own)[at], np.nan)) if outcomes else rows
+        mine = np.flatnonzero(has_outcome)
+        part = (own[at][mine, None], own[at][:, None])
+        answering = has_outcome if outcomes else None
+        sections.append(CrossSection(period, at, rows.take(mine), peers, True, answering=answering, own=part))
+    return sections
+
+
+def spec_of(sections, **options):
+    n_codes = sections[0].focal.codes.shape[1]
+    levels = tuple(int(max(s.peers.codes[:, c].max() for s in sections)) for c in range(n_codes))
+    return PeerSpec(sections[0].focal.x.shape[1], levels, **{"n_heads": 2, "d_head": 4, **options})
+
+
+@pytest.fixture(scope="module")
+def panel():
+    return simulate_panel(20, 40, 4, signal_share=0.9, d_head=2, random_state=5)
+
+
+def test_a_strong_network_on_a_small_panel_is_found(panel):
+    sections = sections_of(panel)
+    options = TrainingOptions(n_seeds=6, max_steps=200)
+    learner = HeadsLearner(spec_of(sections), options=options).fit(sections[:32])
+    assert len(learner.heads_.members) == 2
+    off = ~np.eye(20, dtype=bool)
+    for section in sections[32:]:
+        firms = section.focal.label
+        truth = panel.network.matrix(section.period).loc[firms, firms].to_numpy()
+        found = learner.weights(section, slice(0, 20))
+        np.testing.assert_allclose(found.sum(1), 1.0)
+        assert np.corrcoef(found[off], truth[off])[0, 1] > 0.9
+    predicted = np.concatenate(learner.predict([s.unknown() for s in sections[32:]]))[:, 0]
+    y = np.concatenate([s.focal.y for s in sections[32:]])
+    own = np.concatenate([s.own[0][:, 0] for s in sections[32:]])
+    assert ((y - predicted) ** 2).mean() < 0.5 * ((y - own) ** 2).mean()
+
+
+@pytest.mark.parametrize("what", ["noise", "noise that firms keep", "noise of a period"])
+def test_heads_that_data_do_not_support_add_nearly_nothing(what):
+    panel = simulate_panel(25, 12, 3, random_state=1)
+    sections, rng = sections_of(panel), np.random.default_rng(0)
+    effect = rng.normal(size=25)
+    for k, section in enumerate(sections):
+        noise = rng.normal(size=25)
+        if what == "noise that firms keep":
+            noise = noise + effect
+        if what == "noise of a period":
+            noise = noise + rng.normal()
+        rows = replace(section.focal, y=noise)
+        sections[k] = replace(section, focal=rows, peers=rows, own=(np.zeros((25, 1)), np.zeros((25, 1))))
+    learner = HeadsLearner(spec_of(sections), options=QUICK).fit(sections[:9])
+    added = np.concatenate(learner.predict(sections[9:]))[:, 0]
+    y = np.concatenate([s.focal.y for s in sections[9:]])
+    assert ((y - added) ** 2).mean() < 1.05 * (y**2).mean()
+
+
+OPTIONS = {
+    "gaussian": {"similarity": "gaussian"},
+    "additive": {"similarity": "additive"},
+    "dot product": {"similarity": "dot_product"},
+    "symmetric": {"symmetric": True},
+    "layers": {"n_layers": 2},
+    "no own term": {"own": "none"},
+    "outcomes": {"values": "outcomes"},
+    "prior": {"n_priors": 1},
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_every_option_is_trained(name):
+    panel = simulate_panel(20, 12, 3, signal_share=0.9, n_industries=3, missing_share=0.1, random_state=2)
+    options = OPTIONS[name]
+    sections = sections_of(panel, known=0.9, outcomes=options.get("values") == "outcomes", codes=True)
+    terms = PairTerms((Prior("industry"),), {"industry": 0}) if "n_priors" in options else TERMS
+    learner = HeadsLearner(spec_of(sections, **options), terms, options=QUICK, shrinks=False).fit(sections)
+    predicted = np.concatenate(learner.predict(sections))[:, 0]
+    y = np.concatenate([s.focal.y for s in sections])
+    own = np.concatenate([s.own[0][:, 0] for s in sections])
+    assert ((y - predicted) ** 2).mean() < 0.98 * ((y - own) ** 2).mean()
+
+
+@pytest.mark.parametrize("loss", [huber, Pinball(0.2), cross_entropy], ids=["huber", "pinball", "classes"])
+def test_any_loss_is_minimised_directly(panel, loss):
+    sections = sections_of(panel)[:20]
+    if loss is cross_entropy:
+        sections = [replace(s, focal=replace(s.focal, y=(s.focal.y > 0).astype(float))) for s in sections]
+    learner = HeadsLearner(spec_of(sections), loss=loss, options=QUICK, shrinks=False).fit(sections)
+    y = np.concatenate([s.focal.y for s in sections])
+    own = np.concatenate([s.own[0] for s in sections])
+    before, after = (loss_of(loss, p, y).mean() for p in (own, np.concatenate(learner.predict(sections))))
+    assert after < 0.95 * before
+
+
+def test_several_classes_have_an_output_each(panel):
+    sections = []
+    for s in sections_of(panel)[:12]:
+        y = np.digitize(s.focal.y, [-0.5, 0.5]).astype(float)
+        own = np.zeros((len(y), 3))
+        sections.append(replace(s, focal=replace(s.focal, y=y), own=(own, own)))
+    spec = spec_of(sections, n_outputs=3)
+    learner = HeadsLearner(spec, loss=cross_entropy, options=QUICK).fit(sections)
+    assert learner.predict(sections)[0].shape == (20, 3)
+
+
+def test_same_seed_same_heads_and_another_seed_others(panel):
+    sections = sections_of(panel)[:10]
+    state = torch.get_rng_state()
+    made = [HeadsLearner(spec_of(sections), seed=s, options=QUICK, shrinks=False).fit(sections) for s in (4, 4, 5)]
+    assert torch.equal(torch.get_rng_state(), state)
+    one, two, other = (np.concatenate(each.predict(sections)) for each in made)
+    np.testing.assert_array_equal(one, two)
+    assert np.abs(one - other).max() > 0
+
+
+@pytest.mark.parametrize("options", [{}, {"n_layers": 2}, {"values": "outcomes"}, {"n_priors": 1}])
+def test_every_tensor_is_made_on_the_device_that_is_named(panel, options):
+    """Whatever is made on the default device instead cannot meet the others."""
+    sections = sections_of(
+        simulate_panel(12, 6, 2, n_industries=2, random_state=0), outcomes="values" in options, codes=True
+    )
+    terms = PairTerms((Prior("industry"),), {"industry": 0}, "n_layers" in options) if options else TERMS
+    learner = HeadsLearner(spec_of(sections, **options), terms, options=QUICK, device="cpu")
+    with torch.device("meta"):
+        learner.fit(sections)
+    assert np.isfinite(np.concatenate(learner.predict(sections))).all()
+
+
+def test_cross_sections_without_outcomes_or_own_part_raise(panel):
+    (section, *_) = sections_of(panel)
+    for bad in (replace(section, own=None), section.unknown()):
+        with pytest.raises(InputError, match="expected outcomes and an own part"):
+            HeadsLearner(spec_of([section]), options=QUICK).fit([bad])
+
+
+def test_one_cross_section_without_labels_is_trained(panel):
+    (section,) = sections_of(panel)[:1]
+    anonymous = replace(section, focal=replace(section.focal, identity=np.full(20, NOBODY)))
+    learner = HeadsLearner(spec_of([section]), options=QUICK).fit([anonymous])
+    assert np.isfinite(learner.predict([anonymous])[0]).all()
+
+
+@pytest.mark.parametrize("limit", [40, 10_000])
+def test_focal_rows_are_drawn_and_pools_are_whole(panel, monkeypatch, limit):
+    """Of large samples a step has some periods, and of large periods some focal rows; every pool is complete."""
+    monkeypatch.setattr(sampling, "ROWS", limit)
+    monkeypatch.setattr(sampling, "QUERIES", 7)
+    sample = Sample(sections_of(panel), NO_TERMS, torch.float64, "cpu")
+    batches = list(itertools.islice(sample.drawn(torch.Generator().manual_seed(0), 1), 3))
+    assert all(batch.peers.present.sum(1).eq(20).all() for batch in batches)
+    rows = [int((batch.weight > 0).sum()) for batch in batches]
+    assert max(rows) <= 800 and (limit > 800 or max(rows) < 200)
+
+
+def test_rows_are_whitened_by_the_inverse_covariance_of_a_period(panel):
+    """``e'(I + τ11')⁻¹e`` of every period, by the plain inverse."""
+    sections, tau = sections_of(panel)[:6], 2.5
+    sample = Sample(sections, NO_TERMS, torch.float64, "cpu")
+    batch, n = sample.batch(range(6)), 20
+    inverse = np.linalg.inv(np.eye(n) + tau * np.ones((n, n)))
+    expected = sum((s.focal.y - s.own[0][:, 0]) @ inverse @ (s.focal.y - s.own[0][:, 0]) for s in sections)
+    added = torch.zeros(6, 3, n, 1, dtype=torch.float64)
+    found = Objective(squared_error, tau, 1.0)(added, batch)
+    np.testing.assert_allclose(found, np.full(3, expected), rtol=1e-6)
+
+
+def test_seeds_are_modules_by_themselves(panel):
+    sections = sections_of(panel)[:4]
+    sample = Sample(sections, NO_TERMS, torch.float64, "cpu")
+    spec = spec_of(sections)
+    seeds = Seeds(spec, 3, torch.Generator().manual_seed(0), torch.float64, "cpu")
+    with torch.no_grad():
+        for parameter in seeds.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1)))
+    unit = objective_of(sample, squared_error, spec).unit
+    batch = sample.batch(range(4))
+    together = seeds(batch)
+    modules = [seeds.module(seed, unit) for seed in range(3)]
+    for seed, module in enumerate(modules):
+        torch.testing.assert_close(module(batch)[0], together[:, seed] * unit)
+    torch.testing.assert_close(Seeds.of(modules, unit)(batch), together)

@@ -20,7 +20,6 @@ from linearmodels.datasets import wage_panel
 from peerattn.datasets import simulate_panel
 from peerattn.exceptions import PeerAttnWarning
 from peerattn.models import PeerAttentionRegressor
-from peerattn.models.attention import base
 from report import RESULTS, SHARED, options, publish, stored
 
 STORE = RESULTS / "sensitivity"
@@ -31,17 +30,9 @@ Data = tuple[pd.DataFrame, pd.Series, np.ndarray]
 #: Constant, module, and the two values beside the default; where half or double has no meaning, the nearest that has.
 CONSTANTS: list[tuple[str, str, Any, Any]] = [
     ("kappa", "", 0.5, 2.0),
-    ("score_ridge", "", 5.0, 20.0),
     ("SHARES", "stacking.origins", (1 / 2, 3 / 4), (3 / 4, 7 / 8)),
     ("FEW_ROWS", "stacking.origins", 25, 100),
     ("FEW_PERIODS", "stacking.weights", 2, 6),
-    ("RIDGE", "attention.projection", 0.5, 2.0),
-    ("STARTS", "attention.starts", 12, 48),
-    ("ETA", "attention.starts", 2, 8),
-    ("KEPT", "attention.starts", 2, 6),
-    ("STEPS", "attention.descent", 20, 80),
-    ("RATE", "attention.descent", 0.25, 1.0),
-    ("FINE_RATE", "attention.descent", 0.075, 0.3),
     ("SHARP", "learners.heads.peer_module", 1.25, 5.0),
     ("KNOTS", "own.shape", 3, 10),
     ("TREES", "own.shape", 75, 300),
@@ -102,12 +93,6 @@ def with_constant(name: str, module: str, value: Any, data: Data, task: str) -> 
     """Return the error with one constant changed, wherever in the room it was imported."""
     if name == "kappa":
         return error(data, task, kappa=value)
-    if name == "score_ridge":
-        whole, base.Settings = base.Settings, partial(base.Settings, score_ridge=value)  # type: ignore[misc, assignment]
-        try:
-            return error(data, task)
-        finally:
-            base.Settings = whole  # type: ignore[misc]
     default = getattr(sys.modules[ROOM + module], name)
     homes = [
         m for key, m in sys.modules.items() if key.startswith(ROOM) and getattr(m, name, None) is default

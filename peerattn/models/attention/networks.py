@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError, check_at_least, check_one_of, expect
@@ -129,6 +130,58 @@ class AttentionNetworks(AttentionRows):
     def _weights(self, section: CrossSection, rows: slice) -> np.ndarray:
         prepared = self._as_seen(section)
         return self._derivative(prepared)(rows) if self._signed else self.stack_.heads().network(prepared, rows)
+
+    def queries(self, X: Any, *, outcomes: Any = None, reference: Any = None) -> pd.DataFrame:
+        r"""Return the query of each firm: its search criterion :math:`q_i = W_Q' x_i + b`, head by head.
+
+        Parameters
+        ----------
+        X, outcomes, reference
+            As in ``predict``.
+
+        Returns
+        -------
+        DataFrame
+            Index ``(firm, period)``; columns ``(head, dimension)``, heads numbered as in ``heads_``. The inner product of a query
+            and a key, over √d, is the score (of a scaled dot product). A rotation of both changes nothing: single dimensions have
+            no meaning.
+
+        Examples
+        --------
+        >>> from peerattn import PeerAttentionRegressor, simulate_panel
+        >>> panel = simulate_panel(12, 16, 2, random_state=0)
+        >>> model = PeerAttentionRegressor(n_heads=1, d_head=2, kappa=None, random_state=0).fit(panel.X, panel.y)
+        >>> model.queries(panel.X).index.names
+        FrozenList(['firm', 'period'])
+        """
+        return self._vectors("queries", X, outcomes, reference)
+
+    def keys(self, X: Any, *, outcomes: Any = None, reference: Any = None) -> pd.DataFrame:
+        """Return the key of each candidate peer: its profile :math:`k_j = W_K' x_j`. Parameters and result as in ``queries``."""
+        return self._vectors("keys", X, outcomes, reference)
+
+    def values(self, X: Any, *, outcomes: Any = None, reference: Any = None) -> pd.DataFrame:
+        """Return the value of each candidate peer: its information v_j, in units of the outcome, head by head.
+
+        Parameters and result as in ``queries``. In a nowcast it is what the peer's own part leaves of its outcome, times the
+        slope of the head. One column a head, for a classifier one a class.
+        """
+        return self._vectors("values", X, outcomes, reference)
+
+    def _vectors(self, which: str, X: Any, outcomes: Any, reference: Any) -> pd.DataFrame:
+        check_is_fitted(self, "stack_")
+        _, sections = self._gate_call(X, outcomes, reference)
+        heads = self.stack_.heads()
+        blocks = []
+        for section in sections:
+            rows = section.focal if which == "queries" else section.peers
+            prepared = self._as_seen(section)
+            table = np.zeros((len(rows), 0, 1)) if not heads.members else heads.vectors(prepared, which)
+            columns = pd.MultiIndex.from_product([range(table.shape[1]), range(table.shape[2])], names=["head", "dimension"])
+            index = pd.MultiIndex.from_product([rows.label, [section.period]], names=[self.firm, self.period])
+            flat = table.reshape(len(rows), -1) * (self.y_scale_ if which == "values" else 1.0)
+            blocks.append(pd.DataFrame(flat, index, columns))
+        return pd.concat(blocks)
 
     def search_profile(self) -> SearchProfile:
         """Return which characteristic of i looks for which characteristic of j, for every kept head."""

@@ -43,7 +43,7 @@ class AttentionRows(PeerModel):
     reference_: tuple[Panel, Rows] | None
 
     @property
-    def values(self) -> str:
+    def _values(self) -> str:
         """What a peer's information is: "characteristics" in forecasts, "outcomes" in explanations."""
         return "outcomes" if self.task == "nowcast" else "characteristics"
 
@@ -55,7 +55,7 @@ class AttentionRows(PeerModel):
     @property
     def reads_outcomes(self) -> bool:
         """Whether ``predict`` can take ``outcomes=``."""
-        return self.values == "outcomes" and self.attention != "cross"
+        return self._values == "outcomes" and self.attention != "cross"
 
     @property
     def needs_outcomes(self) -> bool:

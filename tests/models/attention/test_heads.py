@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from peerattn.datasets import simulate_panel
+from peerattn.exceptions import InputError
 from peerattn.models import PeerAttentionRegressor
 from peerattn.models.learners.heads.heads import Heads, Settings, contribution_spreads
 from peerattn.models.learners.heads.peer_module import PeerModule, PeerSpec
@@ -116,3 +117,34 @@ def test_heads_that_are_searched_are_the_same_bits_and_touch_no_global_generator
     for name, value in fits[0].members_[0].state.items():
         assert (value == fits[1].members_[0].state[name]).all(), name
     assert (torch.get_rng_state() == torch_state).all() and (np.random.get_state()[1] == numpy_state).all()
+
+
+@pytest.mark.parametrize("task", ["forecast", "nowcast"])
+def test_queries_keys_and_values_make_up_scores_and_contributions(task):
+    """Softmax of q'k over √d are the weights but for the null peer; weights times values are what heads add."""
+    panel = simulate_panel(10, 8, 2, random_state=0)
+    model = PeerAttentionRegressor(task=task, n_heads=2, d_head=2, kappa=None, random_state=0).fit(panel.X, panel.y)
+    outcomes = panel.y if task == "nowcast" else None
+    period = panel.network.periods[-1]
+    called = panel.X.xs(period, level="period", drop_level=False)
+    y = outcomes.loc[called.index] if task == "nowcast" else None
+    queries, keys, values = (getattr(model, which)(called, outcomes=y) for which in ("queries", "keys", "values"))
+    assert queries.index.names == ["firm", "period"] and set(queries.columns.get_level_values("head")) == {0, 1, 2, 3}
+    for head in model.heads_.index:
+        q, k = (table[head].droplevel("period") for table in (queries, keys))
+        scores = (q @ k.T / np.sqrt(2)).to_numpy(copy=True)
+        np.fill_diagonal(scores, -np.inf)
+        weights = np.exp(scores - scores.max(1, keepdims=True))
+        weights /= weights.sum(1, keepdims=True)
+        found = model.peer_network(called, outcomes=y, head=head).matrix(period).loc[q.index, k.index]
+        np.testing.assert_allclose(found, weights, atol=1e-8)
+    assert values.shape == (10, 4) and queries.equals(model.queries(called.iloc[::-1], outcomes=y).loc[queries.index])
+
+
+def test_a_profile_without_heads_has_no_picture():
+    panel = simulate_panel(10, 6, 2, random_state=0)
+    model = PeerAttentionRegressor(n_heads=0, random_state=0).fit(panel.X, panel.y)
+    for at in (0, 1, -1):
+        with pytest.raises(InputError, match="at: expected the number of a head"):
+            model.search_profile().plot(at)
+    assert model.queries(panel.X).shape == (60, 0)

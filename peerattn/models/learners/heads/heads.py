@@ -13,7 +13,7 @@ import torch
 
 from peerattn.models.cross_section import CrossSection
 from peerattn.models.learners.heads.batches import Batch
-from peerattn.models.learners.heads.peer_module import PeerModule, PeerSpec
+from peerattn.models.learners.heads.peer_module import PeerModule, PeerSpec, projected
 from peerattn.models.learners.heads.priors import PairTerms, Prior
 
 SPREAD_SECTIONS = 24  # cross-sections over which contributions are measured
@@ -124,6 +124,23 @@ class Heads:
                 weights = member.module().weights(batch, layer)[0].numpy()
                 W += share * np.tensordot(member.share, weights, axes=1)
         return W
+
+
+    @torch.no_grad()
+    def vectors(self, section: CrossSection, which: str) -> np.ndarray:
+        """Return queries of the focal rows, or keys or values of the peers, of the last layer: (n_rows, heads, width)."""
+        batch = Batch.of(section, self.terms)
+        found = []
+        for module in self.modules():
+            looking, shown = module.features(batch)
+            if which == "queries":
+                each = projected(looking, module.query) + module.offset
+            elif which == "keys":
+                each = projected(shown, module.query if module.spec.symmetric else module.key)
+            else:
+                each = module.information(shown, batch.peers)
+            found.append(each[0].transpose(0, 1).numpy())
+        return np.concatenate(found, axis=1)
 
 
 @torch.no_grad()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from peerattn.exceptions import InputError
 from peerattn.foreign_text import visible
 from peerattn.models.learners.heads.heads import Heads
 from peerattn.network import search_map
@@ -104,7 +105,16 @@ class SearchProfile:
         return table.iloc[table["score"].abs().argsort()[::-1]].reset_index(drop=True)
 
     def plot(self, at: int = 0, ax: Axes | None = None) -> Axes:
-        """Draw M of one kept head (see :func:`peerattn.network.search_map`)."""
+        """Draw M of one kept head (see :func:`peerattn.network.search_map`).
+
+        Raises
+        ------
+        InputError
+            When there is no such head.
+        """
+        if not 0 <= at < len(self.heads):
+            kept = f"the model has {len(self.heads)} heads with weight"
+            raise InputError(f"at: expected the number of a head, from 0, got {at}, but {kept}.")
         return search_map(self.named(at), ax=ax)
 
     def __str__(self) -> str:

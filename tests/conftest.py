@@ -34,7 +34,7 @@ def _usual() -> dict[str, object]:
     usual: dict[str, object] = {
         name: getattr(import_module(ROOM + module), constant) for name, (module, constant) in parts.items()
     }
-    return usual | {"learners.heads.learner.DEFAULT": TrainingOptions(n_seeds=6, max_steps=150)}
+    return usual | {"learners.heads.learner.DEFAULT": TrainingOptions(n_seeds=4, max_steps=400)}
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -17,7 +17,7 @@ from peerattn.models import CovariancePeerRegressor
 from peerattn.models.attention import warm_start
 from peerattn.models.attention.warm_start import WarmStart
 from peerattn.models.learners.heads.training import REFIT_RIDGE, Seeds, objective_of
-from peerattn.models.own.losses import squared_error
+from peerattn.models.learners.losses import squared_error
 
 OPTIONS = {"n_heads": 1, "d_head": 2, "kappa": None, "random_state": 0}
 

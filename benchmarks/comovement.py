@@ -21,8 +21,8 @@ from peerattn.models import (
     CrossSectionalRidge,
     IndustryPeerRegressor,
     NadarayaWatsonRegressor,
-    PeerAttentionRegressor,
     PeerModel,
+    StackedPeerRegressor,
 )
 from report import RESULTS, SHARED, options, publish
 
@@ -52,9 +52,9 @@ def years(X: pd.DataFrame, span: tuple[str, str]) -> np.ndarray:
     return np.asarray((year >= int(span[0])) & (year <= int(span[1])))
 
 
-def attention(**options: object) -> PeerAttentionRegressor:
+def attention(**options: object) -> StackedPeerRegressor:
     """Return an attention model that is shown the peers' outcomes, otherwise at its defaults."""
-    return PeerAttentionRegressor(task="nowcast", random_state=0, **options)  # type: ignore[arg-type]
+    return StackedPeerRegressor(task="nowcast", random_state=0, **options)  # type: ignore[arg-type]
 
 
 MODELS: dict[str, tuple[Callable[[], PeerModel], list[str]]] = {

@@ -23,7 +23,7 @@ from peerattn.exceptions import PeerAttnWarning
 from peerattn.models import (
     CrossSectionalRidge,
     IndustryPeerRegressor,
-    PeerAttentionRegressor,
+    StackedPeerRegressor,
     make_model,
 )
 from report import RESULTS, SHARED, options, publish, stored
@@ -78,9 +78,9 @@ TASKS = [
 ]
 
 
-def attention(task: str, seed: int, **options: Any) -> PeerAttentionRegressor:
+def attention(task: str, seed: int, **options: Any) -> StackedPeerRegressor:
     """Return the estimator at its defaults."""
-    return PeerAttentionRegressor(task=task, random_state=seed, **options)
+    return StackedPeerRegressor(task=task, random_state=seed, **options)
 
 
 def of_own_lag(X: pd.DataFrame, y: pd.Series, train: np.ndarray, task: str) -> dict[str, float]:
@@ -127,7 +127,7 @@ def mse(model: Any, X: pd.DataFrame, y: pd.Series, train: np.ndarray, task: str)
     return float((error**2).mean())
 
 
-def measured(model: PeerAttentionRegressor, *data: Any) -> dict[str, Any]:
+def measured(model: StackedPeerRegressor, *data: Any) -> dict[str, Any]:
     """Return error, CPU seconds and factors of an attention model."""
     start = time.process_time()
     error = mse(model, *data)

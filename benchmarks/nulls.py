@@ -17,7 +17,7 @@ import torch
 
 from peerattn import compare, simulate_panel
 from peerattn.exceptions import PeerAttnWarning
-from peerattn.models import PeerAttentionRegressor
+from peerattn.models import StackedPeerRegressor
 from report import RESULTS, options, publish, stored
 
 N, T, P = 40, 24, 3
@@ -99,7 +99,7 @@ def entered(name: str, task: str, seed: int) -> dict[str, object]:
     """Return what entered in one panel."""
     X, y = panel(name, seed)
     start = time.process_time()
-    model = PeerAttentionRegressor(task=task, random_state=seed).fit(X, y)
+    model = StackedPeerRegressor(task=task, random_state=seed).fit(X, y)
     row = model.evidence_.loc["peers"]
     found = {"factor": float(row["factor"]), "t": float(row["t"]), "entered": str(row["entered"])}
     return found | {"seconds": time.process_time() - start}
@@ -114,7 +114,7 @@ def verdict(name: str, task: str, seed: int) -> dict[str, object]:
         X, y = panel(name, seed)
     start = time.process_time()
     claims = compare(
-        {"attention": PeerAttentionRegressor(task=task, random_state=seed)}, X, y, task=task
+        {"attention": StackedPeerRegressor(task=task, random_state=seed)}, X, y, task=task
     ).claims
     p = None if claims.p is None else float(claims.p)
     return {"answer": claims.answer, "why": claims.why, "p": p, "seconds": time.process_time() - start}

@@ -16,7 +16,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 
 from peerattn import load_multiples, load_russell, simulate_panel
 from peerattn.exceptions import PeerAttnWarning
-from peerattn.models import PeerAttentionRegressor
+from peerattn.models import PeerAttentionRegressor, StackedPeerRegressor
 from report import RESULTS, options, publish, stored
 
 STORE = RESULTS / "robustness"
@@ -40,7 +40,7 @@ def stray(firm: int | None) -> dict[str, float | str]:
     if firm is not None:
         X, y = with_strays(X, y, name)
     past = X.index.get_level_values("period") < 2016
-    model = PeerAttentionRegressor(task="nowcast", random_state=0).fit(X[past], y[past])
+    model = StackedPeerRegressor(task="nowcast", random_state=0).fit(X[past], y[past])
     now = y[~past].dropna()
     error = (y[~past] - model.predict(X[~past], outcomes=y[~past]))[now.index]
     return {"five rows of": name, "R² of 2016": float(1 - (error**2).sum() / ((now - now.mean()) ** 2).sum())}
@@ -82,7 +82,7 @@ def valuation(which: str) -> dict[str, float]:
     trees = HistGradientBoostingRegressor(
         learning_rate=0.05, max_iter=150, max_leaf_nodes=15, early_stopping=False, random_state=0
     )
-    model = PeerAttentionRegressor(task="nowcast", random_state=0).fit(X[learned], y[learned])
+    model = StackedPeerRegressor(task="nowcast", random_state=0).fit(X[learned], y[learned])
     quarters = [tested & (when == t) for t in when[tested].unique()]
     asked = quarters if new else [tested]  # one by one: no past of new firms is seen
     predicted = {

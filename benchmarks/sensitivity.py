@@ -19,7 +19,7 @@ from linearmodels.datasets import wage_panel
 
 from peerattn.datasets import simulate_panel
 from peerattn.exceptions import PeerAttnWarning
-from peerattn.models import PeerAttentionRegressor
+from peerattn.models import StackedPeerRegressor
 from report import RESULTS, SHARED, options, publish, stored
 
 STORE = RESULTS / "sensitivity"
@@ -84,7 +84,7 @@ PANELS: dict[str, tuple[Callable[[], Data], str]] = {
 def error(data: Data, task: str, **options: Any) -> float:
     """Return the mean squared error of the held-out periods."""
     X, y, train = data
-    model = PeerAttentionRegressor(task=task, random_state=0, **options).fit(X[train], y[train])
+    model = StackedPeerRegressor(task=task, random_state=0, **options).fit(X[train], y[train])
     shown = {"outcomes": y[~train]} if task == "nowcast" else {}
     return float(((y[~train] - np.asarray(model.predict(X[~train], **shown))) ** 2).mean())
 

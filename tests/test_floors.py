@@ -21,10 +21,10 @@ FLOORS = {
     "evaluation": 4,
     "cli": 5, "__main__": 6,
 }  # fmt: skip
-EVERYBODYS = {"exceptions", "foreign_text", "scaling"}  # import nothing else of ours, imported by all
+EVERYBODYS = {"exceptions", "foreign_text", "scaling", "types"}  # import nothing else of ours, imported by all
 
 #: Outside packages that a part may use; a part that is not named may use all that the package asks for.
-MAY_USE = {"nn": {"torch"}, "exceptions": set(), "foreign_text": set(), "scaling": {"numpy"}}
+MAY_USE = {"nn": {"torch"}, "exceptions": set(), "foreign_text": set(), "scaling": {"numpy"}, "types": set()}
 MUST_NOT_USE = {
     "panel": {"torch"},
     "render": {"torch", "sklearn"},

@@ -19,6 +19,7 @@ from peerattn.exceptions import InputError, checked
 from peerattn.panel import Panel, StoredPanel, read_panel, scan_panel
 from peerattn.panel.columns import check_known
 from peerattn.store.objects import load_estimator, save_estimator
+from peerattn.types import OutcomesLike
 
 _PACKAGES = ("torch", "scikit-learn", "numpy", "pandas")  # that a fitted model depends on
 _READ = ("firm", "period", "characteristics", "codes", "industry")  # of a file, by read_panel
@@ -104,7 +105,7 @@ class SavedModel:
         observed = self.observed(panel.y)
         return pd.Series(self.model.predict(panel.X, **observed), index=panel.X.index, name="prediction")
 
-    def observed(self, outcomes: Any) -> dict[str, Any]:
+    def observed(self, outcomes: OutcomesLike) -> dict[str, Any]:
         """Return the outcomes of peers (or the name of their column) as an argument, where the model is shown them."""
         task: Any = self.task
         if not Entry(self.name, self.model, task).observed_outcomes:

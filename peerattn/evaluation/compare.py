@@ -27,27 +27,28 @@ from peerattn.evaluation.splits.walk_forward import WalkForward
 from peerattn.exceptions import InputError, check_at_least, check_names, checked, expect
 from peerattn.models.forecasters import make_models, model_names, model_title
 from peerattn.panel.panel import Panel, panel_digest
+from peerattn.types import OutcomesLike, PanelLike, ReferenceLike
 
 Models = Mapping[str, Any] | Sequence[str]
 
 
 @overload
 def compare(
-    models: Models, X: Any, y: Any = None, *, outcome: list[str] | tuple[str, ...], **options: Any
+    models: Models, X: PanelLike, y: OutcomesLike = None, *, outcome: list[str] | tuple[str, ...], **options: Any
 ) -> Comparisons: ...
 
 
 @overload
 def compare(
-    models: Models, X: Any, y: Any = None, *, outcome: str | None = None, **options: Any
+    models: Models, X: PanelLike, y: OutcomesLike = None, *, outcome: str | None = None, **options: Any
 ) -> Comparison: ...
 
 
 @checked  # type: ignore[misc]  # the overloads leave the options unnamed
 def compare(
     models: Mapping[str, Any] | Sequence[str],
-    X: Any,
-    y: Any = None,
+    X: PanelLike,
+    y: OutcomesLike = None,
     *,
     cv: Any = None,
     baseline: str | None = None,
@@ -58,7 +59,7 @@ def compare(
     firm: str = "firm",
     period: str = "period",
     industry: str | None = None,
-    reference: Any = None,
+    reference: ReferenceLike = None,
     groups: Sequence[str] = (),
     limits: Sequence[str] = (),
     is_return: bool | None = None,

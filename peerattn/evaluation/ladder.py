@@ -8,6 +8,7 @@ from peerattn.evaluation.compare import compare
 from peerattn.evaluation.comparison import Comparison
 from peerattn.evaluation.running.entries import OWN_CHARACTERISTICS, Task
 from peerattn.exceptions import InputError, checked
+from peerattn.types import OutcomesLike, PanelLike, ReferenceLike
 
 INDUSTRY = "Industry mean"
 KERNEL = "Kernel"
@@ -19,13 +20,13 @@ STACKED = "Attention of two layers"
 
 @checked
 def ladder(
-    X: Any,
-    y: Any = None,
+    X: PanelLike,
+    y: OutcomesLike = None,
     *,
     industry: str | None = None,
     codes: Sequence[str] = (),
     task: Task = "forecast",
-    reference: Any = None,
+    reference: ReferenceLike = None,
     progression: Mapping[str, Any] | None = None,
     random_state: int = 0,
     **options: Any,

@@ -9,10 +9,11 @@ from peerattn.models.attention.base import AttentionModel
 from peerattn.models.attention.pruning import panel_head_importance, panel_with_heads
 from peerattn.models.transformer import TransformerModel
 from peerattn.sequence.base import SequenceEstimator
+from peerattn.types import OutcomesLike, PanelLike
 
 
 @checked
-def head_importance(model: Any, X: Any, y: Any = None, **options: Any) -> pd.Series:
+def head_importance(model: Any, X: PanelLike, y: OutcomesLike = None, **options: Any) -> pd.Series:
     r"""Return how much a trained model's loss would change, to first order, were each head silenced.
 
     .. math:: I_h = \frac1B \sum_b \left| \frac{\partial L_b}{\partial \xi_h} \right|_{\xi_h = 1}
@@ -103,7 +104,7 @@ def prune(model: Any, keep: Any) -> Any:
 
 
 @checked
-def pruning_curve(model: Any, importance: pd.Series, X: Any, y: Any = None) -> pd.DataFrame:
+def pruning_curve(model: Any, importance: pd.Series, X: PanelLike, y: OutcomesLike = None) -> pd.DataFrame:
     """Return the score of a trained model with fewer and fewer heads, the least important left out first.
 
     Parameters

@@ -14,6 +14,7 @@ from peerattn.panel import Panel, as_panel, sic_to_fama_french
 from peerattn.panel.columns import ColumnChoice, named_like_return
 from peerattn.render import Shown, Table
 from peerattn.scaling import ROUNDING
+from peerattn.types import OutcomesLike, PanelLike
 
 MOST_GROUPS = 30
 SIZE_GROUPS = 5
@@ -82,8 +83,8 @@ class PanelDescription(Shown):
 
 @checked
 def describe_panel(
-    X: Any,
-    y: Any = None,
+    X: PanelLike,
+    y: OutcomesLike = None,
     *,
     labels: Labels | None = None,
     quantiles: Sequence[float] = QUANTILES,

@@ -42,6 +42,7 @@ from peerattn.panel.reading import refusing
 from peerattn.panel.stored import is_stored
 from peerattn.render import show_label
 from peerattn.training import one_thread
+from peerattn.types import OutcomesLike, PanelLike
 
 MOST_COPIES = 1e9  # of a row
 _CELLS = 3_000_000  # of a chunk of a network's weights, and the arrays of that size that computing it takes
@@ -90,7 +91,7 @@ class PeerModel(PanelModel):
         return False
 
     @one_thread()
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: PanelLike, y: OutcomesLike = None, sample_weight: OutcomesLike = None) -> Self:
         """Fit on training rows.
 
         Parameters
@@ -112,7 +113,7 @@ class PeerModel(PanelModel):
         self._learn(training, panel)
         return self
 
-    def predict(self, X: Any, *, outcomes: Any = None) -> np.ndarray:
+    def predict(self, X: PanelLike, *, outcomes: OutcomesLike = None) -> np.ndarray:
         """Predict the outcome of each row.
 
         Parameters
@@ -130,7 +131,7 @@ class PeerModel(PanelModel):
         """
         return self._predictions(X, outcomes=outcomes)
 
-    def peer_network(self, X: Any, *, outcomes: Any = None) -> PeerNetwork:
+    def peer_network(self, X: PanelLike, *, outcomes: OutcomesLike = None) -> PeerNetwork:
         """Return whom each row of ``X`` looks to in :meth:`predict` called with the same arguments.
 
         Returns
@@ -141,7 +142,7 @@ class PeerModel(PanelModel):
         """
         return self._network_of(self._network_maker(), X, outcomes=outcomes)
 
-    def _network_of(self, network: NetworkMaker, X: Any, **options: Any) -> PeerNetwork:
+    def _network_of(self, network: NetworkMaker, X: PanelLike, **options: Any) -> PeerNetwork:
         """Return what ``network`` makes of the cross-sections of rows in memory or in files."""
         if not is_stored(X):
             return network(self._gate_call(X, **options)[1])
@@ -150,7 +151,9 @@ class PeerModel(PanelModel):
 
     # ------------------------------------------------------------------ gates
 
-    def _gate_training(self, X: Any, y: Any, sample_weight: Any, universe: Any = None) -> tuple[Panel, Rows]:
+    def _gate_training(
+        self, X: PanelLike, y: OutcomesLike, sample_weight: OutcomesLike, universe: PanelLike = None
+    ) -> tuple[Panel, Rows]:
         check_not_with_files(X, sample_weight=sample_weight)
         panel = self._check(X, y, fitting=True, universe=universe)
         weight = panel.weights.get("sample_weight")
@@ -182,7 +185,7 @@ class PeerModel(PanelModel):
         return rows
 
     @staticmethod
-    def _frequencies(panel: Panel, weight: Any) -> np.ndarray:
+    def _frequencies(panel: Panel, weight: OutcomesLike) -> np.ndarray:
         """Return frequency weights in the panel's order, checked as scikit-learn checks them."""
         order: Any = panel.order
         with refusing():
@@ -207,13 +210,13 @@ class PeerModel(PanelModel):
         assert panel.firm is not None
         return panel.firm
 
-    def _gate_rows(self, X: Any, outcomes: Any = None, *, undated: bool = False) -> tuple[Panel, Rows]:
+    def _gate_rows(self, X: PanelLike, outcomes: OutcomesLike = None, *, undated: bool = False) -> tuple[Panel, Rows]:
         check_is_fitted(self)
         panel = self._check(X, outcomes, fitting=False, undated=undated)
         x, codes = self._encode(panel, None, fitting=False)
         return panel, self._rows(panel, x, codes)
 
-    def _gate_call(self, X: Any, outcomes: Any) -> tuple[Panel, Iterator[CrossSection]]:
+    def _gate_call(self, X: PanelLike, outcomes: OutcomesLike) -> tuple[Panel, Iterator[CrossSection]]:
         panel, call = self._gate_rows(X, outcomes)
         if outcomes is not None:
             return panel, self._within(panel, call)
@@ -227,7 +230,7 @@ class PeerModel(PanelModel):
         return self._network
 
     def write_networks(
-        self, X: Any, out: str | os.PathLike[str], *, outcomes: str | None = None, **options: Any
+        self, X: PanelLike, out: str | os.PathLike[str], *, outcomes: str | None = None, **options: Any
     ) -> Path:
         """Write the network of each period of a panel in files, one period at a time.
 

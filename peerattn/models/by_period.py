@@ -26,12 +26,13 @@ from peerattn.panel.panel import Panel, panel_digest
 from peerattn.panel.stored import StoredPanel, is_stored, scan_panel
 from peerattn.processes import gathered
 from peerattn.render import atomic_path, check_writable, show_label, unfinished, write_atomic
+from peerattn.types import OutcomesLike, PanelLike
 
 # a line for each file; readers of Parquet folders pass over names that begin with _
 _FINISHED = "_finished.jsonl"
 
 
-def training_panel(model: Any, X: Any, y: Any) -> Panel:
+def training_panel(model: Any, X: PanelLike, y: OutcomesLike) -> Panel:
     """Return what ``fit`` reads of a panel in files; ``y`` names the outcome's column, unless :func:`scan_panel` named it."""
     stored = stored_panel(model, X, "y", y, codes=model._code_columns())
     if stored.outcome is None:
@@ -39,7 +40,7 @@ def training_panel(model: Any, X: Any, y: Any) -> Panel:
     return stored.sample()
 
 
-def of_all_processes(model: Any, X: Any, y: Any, *weights: Any) -> list[Any]:
+def of_all_processes(model: Any, X: PanelLike, y: OutcomesLike, *weights: Any) -> list[Any]:
     """Return rows, outcomes and weights of all processes, one process after another."""
     if is_stored(X):
         X = training_panel(model, X, y)
@@ -58,7 +59,7 @@ def _one_after_another(values: Sequence[Any]) -> Any:
     return pd.concat(values, ignore_index=not isinstance(values[0].index, pd.MultiIndex))
 
 
-def stored_panel(model: Any, X: Any, name: str, column: Any, **columns: Any) -> StoredPanel:
+def stored_panel(model: Any, X: PanelLike, name: str, column: Any, **columns: Any) -> StoredPanel:
     """Return the panel in files; ``column`` is the argument that names its outcome."""
     if not isinstance(column, str | None):
         raise InputError(
@@ -71,14 +72,14 @@ def stored_panel(model: Any, X: Any, name: str, column: Any, **columns: Any) -> 
     return X
 
 
-def check_not_with_files(X: Any, **given: Any) -> None:
+def check_not_with_files(X: PanelLike, **given: Any) -> None:
     """Raise for values of rows beside a panel in files, whose rows are not in the order of any array."""
     for name, values in given.items():
         if values is not None and is_stored(X):
             raise InputError(f"{name}: not used with a panel read from files; pass a frame or a Panel.")
 
 
-def stored_call(model: Any, X: Any, outcomes: Any) -> StoredPanel:
+def stored_call(model: Any, X: PanelLike, outcomes: OutcomesLike) -> StoredPanel:
     """Return the panel in files that a fitted model is called with; ``outcomes`` names their column."""
     check_is_fitted(model)
     names = model.column_names_
@@ -89,7 +90,7 @@ def stored_call(model: Any, X: Any, outcomes: Any) -> StoredPanel:
     return stored_panel(model, X, "outcomes", outcomes, characteristics=wanted, codes=codes)
 
 
-def periods_of(model: Any, X: Any, outcomes: Any) -> Iterator[tuple[Panel, Panel | None]]:
+def periods_of(model: Any, X: PanelLike, outcomes: OutcomesLike) -> Iterator[tuple[Panel, Panel | None]]:
     """Yield each period's panel, and again as the outcomes to be shown where ``outcomes`` names their column."""
     names = model.column_names_
     for panel in stored_call(model, X, outcomes):

@@ -31,6 +31,7 @@ from peerattn.panel.labels import find_firm, find_period
 from peerattn.panel.panel import Panel
 from peerattn.panel.reading import as_panel
 from peerattn.render import Shown, Table
+from peerattn.types import LabelsLike, OutcomesLike, PanelLike
 
 _KINDS = ("direct", "indirect", "total")
 _STABLE = 0.999  # draws of a larger |β| have no equilibrium
@@ -93,9 +94,9 @@ class Impacts(Shown):
 
 def impacts(
     model: LinearInMeansRegressor,
-    X: Any,
+    X: PanelLike,
     *,
-    period: Any = None,
+    period: LabelsLike = None,
     others: Sequence[LinearInMeansRegressor] = (),
     level: float = 0.95,
     n_draws: int = 999,
@@ -171,7 +172,7 @@ def impacts(
     return Impacts(params, errors, p, frame(low), frame(high), level, len(draws), len(models))
 
 
-def _weights(model: LinearInMeansRegressor, X: Any, period: Any) -> Any:
+def _weights(model: LinearInMeansRegressor, X: PanelLike, period: LabelsLike) -> Any:
     """Return the row-normalised network among the rows of one period."""
     if not isinstance(model, LinearInMeansRegressor):
         raise InputError(
@@ -185,7 +186,7 @@ def _weights(model: LinearInMeansRegressor, X: Any, period: Any) -> Any:
     return model._square(panel.period[at][0] if panel.dated else None, rows.take(at))
 
 
-def _rows_in(panel: Panel, period: Any) -> np.ndarray:
+def _rows_in(panel: Panel, period: LabelsLike) -> np.ndarray:
     when = panel.period.max() if period is None else find_period(period, panel.period.unique().sort_values())
     return np.flatnonzero(panel.period == when)
 
@@ -222,12 +223,12 @@ def _effects(model: LinearInMeansRegressor, draws: pd.DataFrame, W: Any) -> np.n
 @checked
 def shock(
     model: PeerModel,
-    X: Any,
+    X: PanelLike,
     changes: Mapping[str, float],
     *,
     firms: Iterable[Any] | None = None,
-    period: Any = None,
-    outcomes: Any = None,
+    period: LabelsLike = None,
+    outcomes: OutcomesLike = None,
     others: Sequence[PeerModel] = (),
     level: float = 0.95,
     n_draws: int = 199,

@@ -15,6 +15,7 @@ from peerattn.models.cross_section import check_same_kind
 from peerattn.network import PeerNetwork
 from peerattn.panel.labels import within_or_before
 from peerattn.panel.time_order import span_of
+from peerattn.types import LabelsLike
 
 
 def given_network(network: Any, *, signed: bool = False) -> PeerNetwork:
@@ -62,7 +63,7 @@ class NetworkStartsLater(InputError):
     """A network has no cross-section up to a panel's period."""
 
 
-def network_period(network: PeerNetwork, period: Any) -> Any:
+def network_period(network: PeerNetwork, period: LabelsLike) -> Any:
     """Return the period of a network that answers for a panel's period: the latest up to it; None where undated.
 
     Raises
@@ -92,7 +93,7 @@ def network_period(network: PeerNetwork, period: Any) -> Any:
     return earlier.max()
 
 
-def network_weights(network: PeerNetwork, period: Any, firms: pd.Index, peers: pd.Index) -> sparse.csr_array:
+def network_weights(network: PeerNetwork, period: LabelsLike, firms: pd.Index, peers: pd.Index) -> sparse.csr_array:
     """Return the weights that firms put on peers in a panel's period, (n_firms, n_peers); zero for those not in the network."""
     edges = network.edges(network_period(network, period))
     focal = pd.Index(edges["firm"])
@@ -106,7 +107,7 @@ def network_weights(network: PeerNetwork, period: Any, firms: pd.Index, peers: p
     return W[labels.get_indexer(firms) % shape[0]][:, labels.get_indexer(peers) % shape[0]]
 
 
-def others_weights(network: PeerNetwork, period: Any, firms: pd.Index, peers: pd.Index) -> sparse.csr_array:
+def others_weights(network: PeerNetwork, period: LabelsLike, firms: pd.Index, peers: pd.Index) -> sparse.csr_array:
     """Return :func:`network_weights` on other firms; absolute weights of a row sum to one, a row of zeros stays."""
     W = network_weights(network, period, firms, peers).tocoo()
     row, column = W.coords

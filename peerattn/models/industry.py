@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,6 +15,7 @@ from peerattn.panel.codes import code_scheme
 from peerattn.panel.design import Design
 from peerattn.panel.fama_french import sic_to_fama_french
 from peerattn.panel.panel import Panel
+from peerattn.types import OutcomesLike, PanelLike
 
 _LEVELS = {"sic": (4, 3, 2, 1), "naics": (6, 5, 4, 3, 2), "gics": (8, 6, 4, 2)}
 FAMA_FRENCH_SCHEMES = {"ff12": 12, "ff48": 48, "ff49": 49}
@@ -94,7 +94,7 @@ class IndustryPeerRegressor(PeerRegressor):
     _isolates_get = "the mean of all other firms"
     _learns_network = False
 
-    def peer_levels(self, X: Any, *, outcomes: Any = None) -> np.ndarray:
+    def peer_levels(self, X: PanelLike, *, outcomes: OutcomesLike = None) -> np.ndarray:
         """Return how many digits of the code each row's finest group shares (0 = all firms, −1 = unknown code), (n,)."""
         check_is_fitted(self)
         panel, sections = self._gate_call(X, outcomes)

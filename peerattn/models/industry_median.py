@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from peerattn.models.industry import UNKNOWN, IndustryPeerRegressor
 from peerattn.network import PeerNetwork
 from peerattn.panel.design import weighted_median
 from peerattn.panel.panel import Panel
+from peerattn.types import OutcomesLike, PanelLike
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -52,7 +52,7 @@ class IndustryMedianRegressor(IndustryPeerRegressor):
 
     _learns_network = True  # outcomes choose its peers
 
-    def peer_network(self, X: Any, *, outcomes: Any = None) -> PeerNetwork:
+    def peer_network(self, X: PanelLike, *, outcomes: OutcomesLike = None) -> PeerNetwork:
         """Return whom each row of ``X`` looks to; with ``outcomes`` it was learned from those of every period."""
         network = super().peer_network(X, outcomes=outcomes)
         here = outcomes is not None and network.is_dated

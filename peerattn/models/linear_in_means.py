@@ -23,6 +23,7 @@ from peerattn.panel.design import Design
 from peerattn.panel.effects import effect_codes, effect_labels, effect_parts, estimated_effects, known_effects
 from peerattn.panel.panel import Panel
 from peerattn.render import Table
+from peerattn.types import LabelsLike, OutcomesLike, PanelLike
 
 SINGULAR = 1e-8
 LABELS = ("firm", "period", "network")  # effects that are no code
@@ -164,7 +165,7 @@ class LinearInMeansRegressor(PeerRegressor):
                 )
             )
 
-    def _gate_call(self, X: Any, outcomes: Any) -> tuple[Panel, Iterator[CrossSection]]:
+    def _gate_call(self, X: PanelLike, outcomes: OutcomesLike) -> tuple[Panel, Iterator[CrossSection]]:
         if outcomes is not None and not self.reads_outcomes:
             raise InputError(
                 "outcomes= was given, but without network (or with peer_outcome=False) the model reads none."
@@ -250,11 +251,11 @@ class LinearInMeansRegressor(PeerRegressor):
                 "all), so the effect of peers' outcomes is not identified. Use peer_outcome=False, or another network."
             )
 
-    def _square(self, period: Any, rows: Rows) -> sparse.csr_array:
+    def _square(self, period: LabelsLike, rows: Rows) -> sparse.csr_array:
         """Return the network among these rows, row-normalised, own firm left out."""
         return self._between(period, rows, rows)
 
-    def _between(self, period: Any, rows: Rows, peers: Rows) -> sparse.csr_array:
+    def _between(self, period: LabelsLike, rows: Rows, peers: Rows) -> sparse.csr_array:
         if self.network_ is None:
             return sparse.csr_array((len(rows), len(peers)))
         return others_weights(self.network_, period, rows.label, peers.label)

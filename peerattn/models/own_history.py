@@ -26,6 +26,7 @@ from peerattn.panel.design import Design
 from peerattn.panel.panel import Panel
 from peerattn.panel.time_order import check_comparable
 from peerattn.training import one_thread
+from peerattn.types import OutcomesLike, PanelLike
 
 
 class Past(NamedTuple):
@@ -93,7 +94,7 @@ class OwnHistoryRegressor(PanelForecaster):
     gaps: Sequence[int] = (1,)
     random_state: Any = 0
 
-    def predict(self, X: Any, *, outcomes: Any = None) -> np.ndarray:
+    def predict(self, X: PanelLike, *, outcomes: OutcomesLike = None) -> np.ndarray:
         """Predict each row.
 
         Parameters
@@ -109,14 +110,14 @@ class OwnHistoryRegressor(PanelForecaster):
         """
         return self._predictions(X, outcomes=outcomes)
 
-    def _gate_call(self, X: Any, outcomes: Any, past: Past | None = None) -> tuple[Panel, Any]:
+    def _gate_call(self, X: PanelLike, outcomes: OutcomesLike, past: Past | None = None) -> tuple[Panel, Any]:
         check_is_fitted(self)
         panel = self._check(X, outcomes, fitting=False)
         if panel.outcomes is not None:
             panel = replace(panel, outcomes=clipped(panel.outcomes, self.outcome_bounds_))
         return panel, self._informed(panel, past)
 
-    def _by_period(self, X: Any, outcomes: Any = None, **options: Any) -> Iterator[tuple[Panel, Any]]:
+    def _by_period(self, X: PanelLike, outcomes: OutcomesLike = None, **options: Any) -> Iterator[tuple[Panel, Any]]:
         past = None  # the outcomes of earlier periods are those of the firms' past
         for panel, observed in periods_of(self, X, outcomes):
             called, (sections, periods) = self._gate_call(panel, observed, past=past)

@@ -22,6 +22,7 @@ from peerattn.panel.gate import warn_of_lost_labels
 from peerattn.panel.panel import Panel
 from peerattn.panel.time_order import check_comparable
 from peerattn.training import one_thread
+from peerattn.types import OutcomesLike, PanelLike
 
 ALPHAS = np.logspace(-2, 5, 15)
 
@@ -34,7 +35,7 @@ class PanelForecaster(PanelRegressor):
     period: str = "period"
 
     @one_thread()
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: PanelLike, y: OutcomesLike = None) -> Self:
         """Fit on training rows.
 
         Parameters
@@ -53,11 +54,11 @@ class PanelForecaster(PanelRegressor):
         self._learn(panel, known, panel.outcomes[known])
         return self
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: PanelLike) -> np.ndarray:
         """Predict the outcome of each row: an ndarray (n,), in the order of ``X``'s rows."""
         return self._predictions(X)
 
-    def _gate_call(self, X: Any, outcomes: Any) -> tuple[Panel, Any]:
+    def _gate_call(self, X: PanelLike, outcomes: OutcomesLike) -> tuple[Panel, Any]:
         if outcomes is not None:
             raise InputError(f"outcomes: {type(self).__name__} reads none; leave them out.")
         check_is_fitted(self)

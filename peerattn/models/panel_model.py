@@ -24,6 +24,7 @@ from peerattn.panel.stored import is_stored
 from peerattn.processes import joined
 from peerattn.seeds import check_seed
 from peerattn.store.objects import Saved
+from peerattn.types import OutcomesLike, PanelLike
 
 SHOWN = 20  # rows of a table in a summary
 _READ_LATER = ("bandwidth", "random_state")  # options of many kinds, checked where they are used
@@ -101,7 +102,7 @@ class PanelModel(Saved, BaseEstimator):
         return () if industry is None else (industry,)
 
     def _check(
-        self, X: Any, y: Any = None, *, fitting: bool, undated: bool = False, universe: Any = None
+        self, X: PanelLike, y: OutcomesLike = None, *, fitting: bool, undated: bool = False, universe: PanelLike = None
     ) -> Panel:
         if fitting:
             self._check_kinds()
@@ -143,20 +144,20 @@ class PanelModel(Saved, BaseEstimator):
         return ()
 
     @abstractmethod
-    def _gate_call(self, X: Any, outcomes: Any) -> tuple[Panel, Any]:
+    def _gate_call(self, X: PanelLike, outcomes: OutcomesLike) -> tuple[Panel, Any]:
         """Return the checked rows of a call, and what is needed to predict them."""
 
     @abstractmethod
     def _predicted(self, panel: Panel, call: Any) -> np.ndarray:
         """Return what is predicted of the rows of a call, in the order they came in."""
 
-    def _by_period(self, X: Any, outcomes: Any = None, **options: Any) -> Iterator[tuple[Panel, Any]]:
+    def _by_period(self, X: PanelLike, outcomes: OutcomesLike = None, **options: Any) -> Iterator[tuple[Panel, Any]]:
         """Yield :meth:`_gate_call` of each period of a panel in files."""
         for panel, observed in periods_of(self, X, outcomes):
             yield self._gate_call(panel, observed, **options)
 
     @warn_once()
-    def _predict_periods(self, X: Any, outcomes: Any = None, **options: Any) -> np.ndarray:
+    def _predict_periods(self, X: PanelLike, outcomes: OutcomesLike = None, **options: Any) -> np.ndarray:
         """Return the predictions of all periods of a panel in files, in the order of the files' rows."""
         stored = stored_call(self, X, outcomes)
         calls = self._by_period(stored, outcomes=outcomes, **options)
@@ -165,13 +166,13 @@ class PanelModel(Saved, BaseEstimator):
         found[stored.order] = predicted
         return found
 
-    def _predictions(self, X: Any, outcomes: Any = None, **options: Any) -> np.ndarray:
+    def _predictions(self, X: PanelLike, outcomes: OutcomesLike = None, **options: Any) -> np.ndarray:
         """Return the predictions of rows in memory or in files."""
         if is_stored(X):
             return self._predict_periods(X, outcomes=outcomes, **options)
         return self._predicted(*self._gate_call(X, outcomes, **options))
 
-    def write_predictions(self, X: Any, out: str | os.PathLike[str], **options: Any) -> Path:
+    def write_predictions(self, X: PanelLike, out: str | os.PathLike[str], **options: Any) -> Path:
         """Predict each period of a panel in files and write it, one period at a time.
 
         Parameters
@@ -213,7 +214,9 @@ class PanelModel(Saved, BaseEstimator):
         names = [str(name) for name in self._classes] or ["prediction"]
         return written(self, out, self._by_period(X, **options), write, options)
 
-    def _scored(self, X: Any, y: Any, sample_weight: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    def _scored(
+        self, X: PanelLike, y: OutcomesLike, sample_weight: OutcomesLike
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         """Return known outcomes, their predictions and weights, for ``score``."""
         y = X.y if y is None and isinstance(X, Panel) else y
         observed = getattr(self, "needs_outcomes", False) and getattr(self, "dated_", True)
@@ -243,7 +246,7 @@ class PanelRegressor(RegressorMixin, PanelModel):
         tags.regressor_tags.poor_score = not self._reads_characteristics
         return tags
 
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+    def score(self, X: PanelLike, y: OutcomesLike = None, sample_weight: OutcomesLike = None) -> float:
         """Return R² of ``predict(X)`` over the rows whose outcome is known."""
         known, predicted, weight = self._scored(X, y, sample_weight)
         return float(r2_score(known, predicted, sample_weight=weight))

@@ -20,6 +20,7 @@ from peerattn.network import PeerNetwork
 from peerattn.panel.encoding import FrameTransformer
 from peerattn.panel.gate import check_panel
 from peerattn.panel.panel import Panel
+from peerattn.types import LabelsLike, OutcomesLike, PanelLike
 
 STATISTICS = ("mean", "std", "rank")
 
@@ -93,16 +94,16 @@ class PeerFeatures(FrameTransformer):
     firm: str = "firm"
     period: str = "period"
 
-    def fit(self, X: Any, y: Any = None) -> PeerFeatures:
+    def fit(self, X: PanelLike, y: OutcomesLike = None) -> PeerFeatures:
         """Learn what a call needs of the training rows: medians, known outcomes, the network of a model."""
         self._learn(X, y, cross=False)
         return self
 
-    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> pd.DataFrame:
+    def fit_transform(self, X: PanelLike, y: OutcomesLike = None, **fit_params: Any) -> pd.DataFrame:
         """Fit, and return the training rows' columns; those of a learned network are cross-fitted."""
         return self._frame(*self._learn(X, y, cross=True))
 
-    def transform(self, X: Any) -> pd.DataFrame:
+    def transform(self, X: PanelLike) -> pd.DataFrame:
         """Return characteristics and peer columns of each row, in the order and with the index of ``X``."""
         check_is_fitted(self)
         panel = self._gate(X, fitting=False)
@@ -115,7 +116,7 @@ class PeerFeatures(FrameTransformer):
 
     # ------------------------------------------------------------------ fitting
 
-    def _gate(self, X: Any, y: Any = None, *, fitting: bool) -> Panel:
+    def _gate(self, X: PanelLike, y: OutcomesLike = None, *, fitting: bool) -> Panel:
         for name in ("over", "statistics", "columns"):
             given = getattr(self, name)
             expect(not isinstance(given, str), name, "a list of names", repr(given), f"Pass [{given!r}].")
@@ -157,7 +158,7 @@ class PeerFeatures(FrameTransformer):
         if self.of == "outcomes" and "rank" in self.statistics:
             raise InputError("statistics: 'rank' is not defined of outcomes, for the own one is not read.")
 
-    def _learn(self, X: Any, y: Any, *, cross: bool) -> tuple[Panel, np.ndarray]:
+    def _learn(self, X: PanelLike, y: OutcomesLike, *, cross: bool) -> tuple[Panel, np.ndarray]:
         """Learn from the training rows, and return their peer columns; ``cross``: those of a model are cross-fitted."""
         panel = self._gate(X, y, fitting=True)
         self.dated_ = panel.firm is not None
@@ -192,7 +193,7 @@ class PeerFeatures(FrameTransformer):
 
     # ------------------------------------------------------------------ columns
 
-    def _peers(self, panel: Panel, period: Any, at: slice, model: Any) -> Iterator[np.ndarray]:
+    def _peers(self, panel: Panel, period: LabelsLike, at: slice, model: Any) -> Iterator[np.ndarray]:
         """Yield each set of a period's weights, (n, n) with a zero diagonal; groups as integers, (n,)."""
         if model is None:
             for name in self.over:

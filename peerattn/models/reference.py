@@ -10,6 +10,7 @@ from peerattn.exceptions import expect
 from peerattn.models.cross_section import CrossSection, Rows, identities
 from peerattn.panel.panel import Panel
 from peerattn.render import show_label
+from peerattn.types import ReferenceLike
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Reference:
     weight: Any = None
 
     @classmethod
-    def of(cls, reference: Any) -> Reference:
+    def of(cls, reference: ReferenceLike) -> Reference:
         """Return ``reference`` as a Reference: it may be one already, a frame, or a pair (X_ref, y_ref)."""
         if isinstance(reference, cls):
             return reference

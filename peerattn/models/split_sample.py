@@ -16,12 +16,13 @@ from peerattn.panel.labels import within_or_before
 from peerattn.panel.panel import Panel
 from peerattn.panel.reading import as_panel
 from peerattn.render import show_label
+from peerattn.types import LabelsLike, OutcomesLike, PanelLike
 
 
 def split_sample(
     learner: Any,
-    X: Any,
-    y: Any = None,
+    X: PanelLike,
+    y: OutcomesLike = None,
     *,
     until: Any = None,
     back: bool = False,
@@ -119,7 +120,7 @@ def split_sample(
         return LinearInMeansRegressor(network=network, **options).fit(whole)
 
 
-def _learned(learner: Any, panel: Panel, period: Any) -> pd.DataFrame:
+def _learned(learner: Any, panel: Panel, period: LabelsLike) -> pd.DataFrame:
     """Return the weights in one period of a learner fitted on a panel."""
     fitted = clone(learner).fit(panel)
     requested = panel.take(panel.period == period)

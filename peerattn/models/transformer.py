@@ -33,6 +33,7 @@ from peerattn.models.stacking.origins import outcomes_of
 from peerattn.models.transformer_networks import TRANSFORMER, TransformerNetworks
 from peerattn.panel.panel import Panel
 from peerattn.training import one_thread
+from peerattn.types import OutcomesLike, PanelLike, ReferenceLike
 
 CONTROL = "network without attention"
 LOSSES = ("squared_error", "huber", "rank", "sharpe")
@@ -68,13 +69,13 @@ class TransformerModel(TransformerNetworks):
     @one_thread()
     def fit(
         self,
-        X: Any,
-        y: Any = None,
-        sample_weight: Any = None,
+        X: PanelLike,
+        y: OutcomesLike = None,
+        sample_weight: OutcomesLike = None,
         *,
-        reference: Any = None,
-        loss_weight: Any = None,
-        peer_weight: Any = None,
+        reference: ReferenceLike = None,
+        loss_weight: OutcomesLike = None,
+        peer_weight: OutcomesLike = None,
         device: str = "auto",
     ) -> Self:
         """Fit on training rows.
@@ -340,7 +341,7 @@ class PeerTransformerRegressor(PeerRegressor, TransformerModel):
 
     @one_thread()
     def predict(
-        self, X: Any, *, outcomes: Any = None, reference: Any = None, peer_weight: Any = None
+        self, X: PanelLike, *, outcomes: OutcomesLike = None, reference: ReferenceLike = None, peer_weight: OutcomesLike = None
     ) -> np.ndarray:
         """Predict the outcome of each row; parameters as in :meth:`PeerAttentionRegressor.predict`."""
         return self._predictions(X, outcomes=outcomes, reference=reference, peer_weight=peer_weight)

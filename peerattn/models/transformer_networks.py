@@ -17,6 +17,7 @@ from peerattn.models.attention.base import StackModel
 from peerattn.models.cross_section import CrossSection
 from peerattn.models.learners.transformer import TransformerLearner
 from peerattn.network import PeerNetwork, rollout
+from peerattn.types import OutcomesLike, PanelLike, ReferenceLike
 
 TRANSFORMER = "transformer"
 
@@ -42,7 +43,9 @@ class TransformerNetworks(StackModel):
 
     # ------------------------------------------------------------------ heads
 
-    def head_importance(self, X: Any, y: Any, *, outcomes: Any = None, reference: Any = None) -> pd.Series:
+    def head_importance(
+        self, X: PanelLike, y: OutcomesLike, *, outcomes: OutcomesLike = None, reference: ReferenceLike = None
+    ) -> pd.Series:
         """Return how much the squared error would change, to first order, were each head silenced, by layer and head.
 
         See :func:`peerattn.evaluation.head_importance`; layers are named by seed and block.
@@ -85,11 +88,11 @@ class TransformerNetworks(StackModel):
 
     def peer_network(  # type: ignore[override]  # one part, so that none is named
         self,
-        X: Any,
+        X: PanelLike,
         *,
-        outcomes: Any = None,
-        reference: Any = None,
-        peer_weight: Any = None,
+        outcomes: OutcomesLike = None,
+        reference: ReferenceLike = None,
+        peer_weight: OutcomesLike = None,
         layer: int | None = None,
         head: int | None = None,
         top_k: int | None = None,
@@ -118,12 +121,12 @@ class TransformerNetworks(StackModel):
 
     def rollout(
         self,
-        X: Any,
+        X: PanelLike,
         *,
         residual: float = 0.5,
-        outcomes: Any = None,
-        reference: Any = None,
-        peer_weight: Any = None,
+        outcomes: OutcomesLike = None,
+        reference: ReferenceLike = None,
+        peer_weight: OutcomesLike = None,
     ) -> PeerNetwork:
         """Return what all layers add up to: how much of each firm's input reaches each prediction.
 
@@ -135,8 +138,8 @@ class TransformerNetworks(StackModel):
             Share of a firm's state that passes by the attention of a layer, see :func:`peerattn.network.rollout`.
         """
         check_is_fitted(self, "stack_")
-        given = {"outcomes": outcomes, "reference": reference, "peer_weight": peer_weight}
-        layers = [self.peer_network(X, layer=layer, **given) for layer in range(self.n_layers)]
+        given = partial(self.peer_network, X, outcomes=outcomes, reference=reference, peer_weight=peer_weight)
+        layers = [given(layer=layer) for layer in range(self.n_layers)]
         return rollout(layers, residual=residual)
 
     def _network_maker(  # type: ignore[override]
@@ -164,11 +167,11 @@ class TransformerNetworks(StackModel):
 
         return network
 
-    def _attention_of(self, seen: CrossSection, rows: slice, **which: Any) -> np.ndarray:
+    def _attention_of(self, prepared: CrossSection, rows: slice, **which: Any) -> np.ndarray:
         learner = self._transformer
         if learner is None:
-            return np.zeros((len(seen.focal.identity[rows]), len(seen.peers)))
-        return learner.weights(seen, rows, **which)
+            return np.zeros((len(prepared.focal.identity[rows]), len(prepared.peers)))
+        return learner.weights(prepared, rows, **which)
 
     def _weights(self, section: CrossSection, rows: slice) -> np.ndarray:
         return self._attention_of(self._as_seen(section), rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any, TypeVar
 
 import numpy as np
@@ -54,7 +55,7 @@ def _firms_are(network: Network, index: pd.Index) -> int:
     return 1 if matches[0] > matches[1] else 0
 
 
-def by_firm(network: Network, values: Values, period: Any, argument: str) -> Values:
+def by_firm(network: Network, values: Values, period: Hashable, argument: str) -> Values:
     """Return values by firm, or by firm and period, as those of one period by firm.
 
     Raises
@@ -75,7 +76,7 @@ def by_firm(network: Network, values: Values, period: Any, argument: str) -> Val
     return values[values.index.get_level_values(1 - level) == period].droplevel(1 - level)
 
 
-def characteristic(network: Network, values: Any, positions: Array, period: Any, argument: str) -> Array:
+def characteristic(network: Network, values: Any, positions: Array, period: Hashable, argument: str) -> Array:
     """Return a characteristic of the firms at ``positions`` of ``network.labels`` in one period, NaN where unknown.
 
     ``values`` are by firm, or by firm and period (None: all unknown); an error calls them ``argument``.
@@ -99,7 +100,7 @@ def characteristic(network: Network, values: Any, positions: Array, period: Any,
     return found.to_numpy(dtype=np.float64, na_value=np.nan)
 
 
-def code_numbers(network: Network, codes: Any, positions: Array, period: Any, argument: str) -> Array:
+def code_numbers(network: Network, codes: Any, positions: Array, period: Hashable, argument: str) -> Array:
     """Return the code of each firm in one period as a number (equal codes, equal numbers), -1 where unknown.
 
     As :func:`characteristic`, with codes of any kind, missing values unknown.
@@ -115,7 +116,7 @@ def code_numbers(network: Network, codes: Any, positions: Array, period: Any, ar
     return np.nan_to_num(characteristic(network, numbers, positions, period, argument), nan=-1).astype(int)
 
 
-def labels_of(network: Network, codes: Any, positions: Array, period: Any, argument: str) -> list[str]:
+def labels_of(network: Network, codes: Any, positions: Array, period: Hashable, argument: str) -> list[str]:
     """Return the code of each firm in one period as text, ``"unknown"`` where there is none.
 
     As :func:`characteristic`; codes that know none of these firms are an error.

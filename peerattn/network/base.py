@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, InitVar, dataclass, field
 from types import MethodType
 from typing import Any, Concatenate, Generic, Literal, ParamSpec, Self, TypeVar
@@ -119,7 +119,7 @@ class Network(NetworkData):
         """Iterate over (period, cross-section) in the order of :attr:`periods`."""
         return zip(self.periods, self._sections, strict=True)
 
-    def section(self, period: Any = None) -> tuple[Any, CrossSection]:
+    def section(self, period: Hashable = None) -> tuple[Any, CrossSection]:
         """Return the label and cross-section of one period.
 
         Parameters
@@ -146,7 +146,7 @@ class Network(NetworkData):
         found = find_period(period, self.periods)
         return found, self._sections[int(np.flatnonzero(self.periods == found)[0])]
 
-    def firm_position(self, firm: Any) -> int:
+    def firm_position(self, firm: Hashable) -> int:
         """Return the position of a firm in :attr:`labels`.
 
         Raises
@@ -156,7 +156,7 @@ class Network(NetworkData):
         """
         return int(np.flatnonzero(self.labels == find_firm(firm, self.labels))[0])
 
-    def matrix(self, period: Any = None) -> pd.DataFrame:
+    def matrix(self, period: Hashable = None) -> pd.DataFrame:
         """Return one period's weights as a frame.
 
         Parameters
@@ -190,7 +190,7 @@ class Network(NetworkData):
         frame = pd.DataFrame(np.array(section.dense()), firms.rename("firm"), peers.rename("peer"))
         return self._marked(frame)
 
-    def edges(self, period: Any = None, top_k: int | None = None) -> pd.DataFrame:
+    def edges(self, period: Hashable = None, top_k: int | None = None) -> pd.DataFrame:
         """Return the weights that are not zero, one row each.
 
         Parameters
@@ -232,7 +232,7 @@ class Network(NetworkData):
         """
         return self.edges()
 
-    def at(self, period: Any) -> Self:
+    def at(self, period: Hashable) -> Self:
         """Return the network of one period; None: of all periods, as it is."""
         if period is None:
             return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -258,7 +259,7 @@ def place_in(members: Array, positions: Array) -> Array:
     return np.asarray(pd.Index(members).get_indexer_for(pd.Index(positions)))
 
 
-def where_in(period: Any) -> str:
+def where_in(period: Hashable) -> str:
     """Return how an error names a period; nothing for an undated cross-section.
 
     Examples

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from peerattn.network.base import Net, Network, Side
 from peerattn.network.cross_section import as_dense, where_in
 
 
-def peers(network: Network, firm: Any, period: Any = None, k: int | None = 10) -> pd.DataFrame:
+def peers(network: Network, firm: Hashable, period: Hashable = None, k: int | None = 10) -> pd.DataFrame:
     """Return a firm's peers, most weight first.
 
     Parameters
@@ -54,7 +55,7 @@ def peers(network: Network, firm: Any, period: Any = None, k: int | None = 10) -
     return found.rename_axis(columns=f"mean over periods: {title}" if several else title)
 
 
-def followers(network: Network, firm: Any, period: Any = None, k: int | None = 10) -> pd.DataFrame:
+def followers(network: Network, firm: Hashable, period: Hashable = None, k: int | None = 10) -> pd.DataFrame:
     """Return a firm's followers, the firms that have it as a peer, most weight first.
 
     Parameters
@@ -83,7 +84,7 @@ def followers(network: Network, firm: Any, period: Any = None, k: int | None = 1
 
 
 @checked
-def paths(network: Network, firm: Any, peer: Any, period: Any = None, *, k: int | None = 10) -> pd.DataFrame:
+def paths(network: Network, firm: Hashable, peer: Any, period: Hashable = None, *, k: int | None = 10) -> pd.DataFrame:
     """Return the paths of two steps from a firm to a peer: ``w_ij w_jk`` for every j between i and k.
 
     Parameters
@@ -125,7 +126,7 @@ def paths(network: Network, firm: Any, peer: Any, period: Any = None, *, k: int 
     return largest_first(pd.DataFrame(steps | {"weight": first * second}), k)
 
 
-def found_firm(network: Net, firm: Any, period: Any, side: Side, argument: str = "firm") -> tuple[Net, int]:
+def found_firm(network: Net, firm: Hashable, period: Hashable, side: Side, argument: str = "firm") -> tuple[Net, int]:
     """Return the network of the periods meant and a firm's position, or say on which side the firm is missing."""
     chosen = network.at(period)
     position = chosen.firm_position(firm)

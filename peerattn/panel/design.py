@@ -14,6 +14,7 @@ import pandas as pd
 from peerattn.exceptions import DroppedColumnWarning, InputError, check_one_of, warn_user
 from peerattn.panel.panel import Panel
 from peerattn.scaling import centre_and_spread
+from peerattn.types import LabelsLike
 
 Role = Literal["characteristic", "missing", "level"]
 SCALES = ("standard", "rank", None)
@@ -245,7 +246,7 @@ def weighted_median(values: np.ndarray, weights: np.ndarray | None = None) -> fl
     return float(ordered[np.minimum(at, len(ordered) - 1)].mean())
 
 
-def cross_sectional_ranks(frame: pd.DataFrame, period: Any) -> np.ndarray:
+def cross_sectional_ranks(frame: pd.DataFrame, period: LabelsLike) -> np.ndarray:
     """Return each value's rank among the known ones of its period, from −1 to 1; a missing value is 0.
 
     With ``r`` the rank (ties share their mean) among ``n`` known values: ``2 (r − ½) / n − 1``.

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from peerattn.panel.design import Column, Design
 from peerattn.panel.gate import check_panel
+from peerattn.types import OutcomesLike, PanelLike
 
 
 class FrameTransformer(TransformerMixin, BaseEstimator):
@@ -58,13 +59,13 @@ class PanelEncoder(FrameTransformer):
     firm: str = "firm"
     period: str = "period"
 
-    def fit(self, X: Any, y: Any = None) -> PanelEncoder:
+    def fit(self, X: PanelLike, y: OutcomesLike = None) -> PanelEncoder:
         """Learn medians, indicators and code levels from training rows."""
         panel = check_panel(self, X, fitting=True, firm=self.firm, period=self.period, codes=self.codes)
         self.design_ = Design.fit(panel)
         return self
 
-    def transform(self, X: Any) -> pd.DataFrame:
+    def transform(self, X: PanelLike) -> pd.DataFrame:
         """Return the encoded rows, in the order and with the index of ``X``."""
         check_is_fitted(self)
         panel = check_panel(self, X, fitting=False, firm=self.firm, period=self.period)

@@ -32,6 +32,7 @@ from peerattn.panel.labels import kind_of_firms
 from peerattn.panel.likely import warn_of_labels
 from peerattn.panel.panel import Panel
 from peerattn.panel.reading import as_panel, panel_of, refusing
+from peerattn.types import OutcomesLike, PanelLike
 
 PER_CENT = 1.5  # median size of returns above which they are per cent
 _CHECKS_OF_Y: dict[str, Any] = {"ensure_all_finite": "allow-nan", "y_numeric": True, "ensure_min_samples": 2}
@@ -42,8 +43,8 @@ IDENTITY_SHARE = 0.9  # a code with this many levels per firm names the firm its
 @refusing()
 def check_panel(
     estimator: Any,
-    X: Any,
-    y: Any = None,
+    X: PanelLike,
+    y: OutcomesLike = None,
     *,
     fitting: bool,
     firm: str = "firm",
@@ -51,7 +52,7 @@ def check_panel(
     codes: Sequence[str] = (),
     groupings: Sequence[str] = (),
     undated: bool = False,
-    universe: Any = None,
+    universe: PanelLike = None,
 ) -> Panel:
     """Return the :class:`Panel` of what an estimator was given, its rows sorted by period and firm.
 
@@ -128,10 +129,11 @@ def check_panel(
     return panel
 
 
-def _warn_of_labelled_outcomes(X: Any, y: Any) -> None:
+def _warn_of_labelled_outcomes(X: PanelLike, y: OutcomesLike) -> None:
     """Warn where outcomes have labels that their rows had, too, before something dropped them."""
-    labelled = [isinstance(part, pd.Series | pd.DataFrame) and part.index.nlevels == 2 for part in (y, X)]
-    if labelled == [True, False]:
+    frames = pd.Series | pd.DataFrame
+    rows_are_labelled = isinstance(X, frames) and X.index.nlevels == 2
+    if isinstance(y, frames) and y.index.nlevels == 2 and not rows_are_labelled:
         names = " and ".join(map(repr, y.index.names))
         warn_of_lost_labels(f"y carries {names} but X does not")
 
@@ -142,7 +144,7 @@ def warn_of_lost_labels(lost: str) -> None:
     warn_user(LostPeriodWarning(f"{lost}: X is one cross-section, all periods in one. {remedy}"))
 
 
-def _numbers(estimator: Any, X: Any, fitting: bool, codes: Sequence[str]) -> np.ndarray:
+def _numbers(estimator: Any, X: PanelLike, fitting: bool, codes: Sequence[str]) -> np.ndarray:
     """Return an array that scikit-learn has checked, as it checks those of every estimator."""
     unnamed = f"codes={list(codes)} names columns, but X is an array without names: pass a DataFrame."
     if codes:
@@ -196,7 +198,7 @@ def _other_columns(fitted: Sequence[Any] | None, have: Sequence[Any]) -> str:
 
 
 def examine(
-    panel: Panel, learned: Sequence[Any], declared: Sequence[Any], universe: Any, names: tuple[str, str]
+    panel: Panel, learned: Sequence[Any], declared: Sequence[Any], universe: PanelLike, names: tuple[str, str]
 ) -> Panel:
     """Warn of characteristics that look like the outcome or are constant; refuse codes that would be learned as the firm's name.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,6 +10,7 @@ import pandas as pd
 from peerattn.exceptions import InputError
 from peerattn.panel.panel import Panel
 from peerattn.panel.time_order import in_time, kind_of
+from peerattn.types import LabelsLike
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,24 +50,26 @@ class Knowledge:
             known = np.maximum(known, first_known(panel.known_at, periods))
         return cls(periods, row, known)
 
-    def by(self, period: Any) -> np.ndarray:
+    def by(self, period: LabelsLike) -> np.ndarray:
         """Return the rows whose outcome is known by a period of the panel."""
         return self.known <= self.place(period)
 
-    def place(self, period: Any) -> int:
+    def place(self, period: LabelsLike) -> int:
         """Return the place of a period of the panel."""
         return int(self.periods.get_indexer(pd.Index([period]))[0])
 
 
-def sorted_periods(period: Any) -> tuple[np.ndarray, pd.Index]:
+def sorted_periods(period: LabelsLike) -> tuple[np.ndarray, pd.Index]:
     """Return each row's period as its rank among the distinct period labels, and those labels in order.
 
     >>> codes, periods = sorted_periods([2002, 2001, 2002])
     >>> codes.tolist(), periods.tolist()
     ([1, 0, 1], [2001, 2002])
     """
-    labelled = isinstance(period, pd.Index | pd.Series)
-    labels = pd.Index(period) if labelled else pd.Index(np.asarray(period).reshape(-1))
+    if isinstance(period, pd.Index | pd.Series):
+        labels = pd.Index(period)
+    else:
+        labels = pd.Index(np.asarray(period).reshape(-1))
     if labels.hasnans:
         raise InputError("period: a label is missing in some rows; every row needs one.")
     codes, periods = pd.factorize(in_time(labels), sort=True)

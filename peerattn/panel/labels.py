@@ -13,6 +13,7 @@ import pandas as pd
 from peerattn.exceptions import InputError, checked, did_you_mean
 from peerattn.panel.codes import LARGEST_WHOLE
 from peerattn.panel.time_order import in_time, plain, span_of
+from peerattn.types import PanelLike
 
 
 class Labels(NamedTuple):
@@ -30,7 +31,7 @@ class Labels(NamedTuple):
 
 
 def panel_labels(
-    X: Any, firm: str = "firm", period: str = "period", *, undated: bool = False
+    X: PanelLike, firm: str = "firm", period: str = "period", *, undated: bool = False
 ) -> Labels | None:
     """Return the firm and period labels of ``X``, found by name in its index or its columns.
 

@@ -9,6 +9,7 @@ import pandas as pd
 
 from peerattn.exceptions import LabelWarning, warn_user
 from peerattn.panel.time_order import is_date
+from peerattn.types import LabelsLike
 
 _ID = r"(_?(id|code|key|name|no|nr|number|abb))?"
 #: Names of columns in the usual sources, the surest first; names that begin alike (``idiovol``, ``datadate_lag``) are others.
@@ -61,7 +62,7 @@ def _named(names: list[Any], patterns: tuple[str, ...]) -> Any:
     return next(found, None)
 
 
-def is_panel(frame: pd.DataFrame, firm: Any, period: Any) -> bool:
+def is_panel(frame: pd.DataFrame, firm: LabelsLike, period: LabelsLike) -> bool:
     """Tell whether two columns are labels of a panel: no pair occurs twice, and each firm and each period more than once."""
     firms, periods = frame[firm].nunique(), frame[period].nunique()
     if min(firms, periods) < 2 or len(frame) < 1.5 * max(firms, periods) or frame.duplicated([firm, period]).any():

@@ -19,6 +19,7 @@ from peerattn.panel.frames import as_pandas
 from peerattn.panel.labels import panel_labels, periods_before, within_or_before
 from peerattn.panel.time_order import in_time
 from peerattn.panel.words import read_numbers
+from peerattn.types import LabelsLike, OutcomesLike
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -109,7 +110,7 @@ class Panel:
         values = np.full(len(self), np.nan) if self.outcomes is None else self.outcomes
         return pd.Series(values, index=self.X.index, name=self.outcome)
 
-    def before(self, period: Any) -> Panel:
+    def before(self, period: LabelsLike) -> Panel:
         """Return the rows of earlier periods; outcomes that are not known by then (``known_at``) are NaN there.
 
         Parameters
@@ -138,7 +139,7 @@ class Panel:
             known[known] = within_or_before(dates, period)
         return replace(earlier, outcomes=np.where(known, earlier.outcomes, np.nan))
 
-    def since(self, period: Any) -> Panel:
+    def since(self, period: LabelsLike) -> Panel:
         """Return the rows of this period and later ones: all that :meth:`before` leaves out."""
         return self._some(~periods_before(self.period, period), f"since {period!r}")
 
@@ -291,7 +292,7 @@ class Panel:
         choice = ColumnChoice(tuple(characteristics.columns), tuple(made.columns), self.choice.left)
         return replace(self, characteristics=characteristics, codes=made, choice=choice, examined=False)
 
-    def with_outcomes(self, y: Any, name: str = "y") -> Panel:
+    def with_outcomes(self, y: OutcomesLike, name: str = "y") -> Panel:
         """Return the panel with these outcomes; None for none."""
         if y is None:
             return replace(self, outcomes=None)
@@ -353,12 +354,12 @@ def check_finite(values: np.ndarray, name: str) -> None:
 
 def as_float(column: pd.Series) -> np.ndarray:
     """Return a characteristic as numbers, finite or NaN."""
-    said = f"column {column.name!r} of X holds {column.dtype}: a characteristic is a number, a code is text or a category."
+    phrase = f"column {column.name!r} of X holds {column.dtype}: a characteristic is a number, a code is text or a category."
     text = read_numbers(column)
     column = column if text is None else text.values
     if column.dtype != object and not is_number(column):
-        raise InputError(said)
-    values = floats(column, said)
+        raise InputError(phrase)
+    values = floats(column, phrase)
     infinite = np.flatnonzero(np.isinf(values))
     where = f"in column {column.name!r} ({len(infinite)} rows, first: row {infinite[:1].sum()})"
     if len(infinite):

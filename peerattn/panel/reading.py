@@ -26,6 +26,7 @@ from peerattn.panel.labels import Labels, panel_labels
 from peerattn.panel.likely import warn_of_labels
 from peerattn.panel.panel import Panel, as_float, check_finite, floats
 from peerattn.panel.words import read_numbers
+from peerattn.types import OutcomesLike, PanelLike
 
 
 @contextmanager
@@ -49,8 +50,8 @@ def refusing() -> Iterator[None]:
 @checked
 @refusing()
 def as_panel(
-    X: Any,
-    y: Any = None,
+    X: PanelLike,
+    y: OutcomesLike = None,
     *,
     outcome: str | None = None,
     characteristics: Sequence[str] | None = None,

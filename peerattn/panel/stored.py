@@ -22,6 +22,7 @@ from peerattn.panel.panel import Panel
 from peerattn.panel.reading import as_panel
 from peerattn.panel.words import read_numbers
 from peerattn.processes import share
+from peerattn.types import PanelLike
 
 #: float64 copies of its rows' characteristics: 29 were measured with curves (the default), 9 without
 COPIES_OF_FIT = 30
@@ -286,6 +287,6 @@ def joined(panels: Sequence[Panel]) -> Panel:
     return replace(whole, index=whole.labels)
 
 
-def is_stored(X: Any) -> bool:
+def is_stored(X: PanelLike) -> bool:
     """Tell whether something is a panel to be read by period: a stored one, a path, a dataset, or an iterator of frames."""
     return isinstance(X, StoredPanel | str | Path | Iterator) or hasattr(X, "get_fragments")

@@ -149,19 +149,19 @@ def _plant_forest(
     if values.shape != (len(table), n_outputs, 1):
         raise InputError(_OUTSIDE)
     vars(estimator).update(vars(type(estimator)()) | vars(estimator))  # and what is no parameter
-    alone = type(estimator) in _TREE
+    standalone = type(estimator) in _TREE
     planted = []
     for at in np.split(np.arange(len(table)), np.cumsum(sizes)[:-1]):
         tree = Tree(p, np.ones(n_outputs, dtype=np.intp), n_outputs)
         tree.__setstate__(
             {"max_depth": len(at), "node_count": len(at), "nodes": table[at], "values": values[at]}
         )
-        one = estimator if alone else clone(estimator.estimator)
+        one = estimator if standalone else clone(estimator.estimator)
         one.tree_ = tree
         one.n_features_in_ = p
         one.n_outputs_ = n_outputs
         planted.append(one)
-    if not alone:
+    if not standalone:
         estimator.estimators_ = planted
 
 

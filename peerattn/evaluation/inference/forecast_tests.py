@@ -14,6 +14,7 @@ from scipy.stats import t as student
 from peerattn.exceptions import InputError, checked
 from peerattn.foreign_text import visible
 from peerattn.panel.knowledge import sorted_periods
+from peerattn.types import LabelsLike
 
 #: With fewer periods no test over time is made, whatever the horizon: 0.4 T^{2/3} is below two.
 MIN_PERIODS = 12
@@ -275,7 +276,7 @@ def p_words(p_value: float) -> str:
 def diebold_mariano(
     loss: Any,
     baseline_loss: Any,
-    period: Any,
+    period: LabelsLike,
     *,
     horizon: int = 1,
     model: str = "model",

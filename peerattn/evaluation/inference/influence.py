@@ -11,6 +11,7 @@ from peerattn.models.base import PeerModel
 from peerattn.models.cross_section import CrossSection
 from peerattn.network import PeerNetwork
 from peerattn.render import Shown, Table, show_label
+from peerattn.types import OutcomesLike, PanelLike
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +57,7 @@ class Influence(Shown):
 
 
 @checked
-def influence(model: PeerModel, X: Any, *, outcomes: Any = None, periods: Any = None) -> Influence:
+def influence(model: PeerModel, X: PanelLike, *, outcomes: OutcomesLike = None, periods: Any = None) -> Influence:
     r"""Return how much each prediction would change were a peer not there, beside the peer's weight.
 
     .. math:: \delta_{ij} = \hat y_i - \hat y_i^{(-j)}

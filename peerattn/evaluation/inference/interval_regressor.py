@@ -14,6 +14,7 @@ from peerattn.exceptions import InputError, check_names
 from peerattn.models.panel_model import PanelModel
 from peerattn.panel import Panel, PanelEncoder, as_panel
 from peerattn.panel.knowledge import Knowledge
+from peerattn.types import LabelsLike, OutcomesLike, PanelLike
 
 _FIFTHS = 5
 
@@ -87,7 +88,7 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
     firm: str = "firm"
     period: str = "period"
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: PanelLike, y: OutcomesLike = None) -> Self:
         """Calibrate on the last periods, then fit on all.
 
         Raises
@@ -107,12 +108,12 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
         self.estimator_ = self._fitted(panel)
         return self
 
-    def predict(self, X: Any, *, outcomes: Any = None) -> Any:
+    def predict(self, X: PanelLike, *, outcomes: OutcomesLike = None) -> Any:
         """Predict as the estimator does; ``outcomes`` as it takes them."""
         check_is_fitted(self)
         return self._requested(self.estimator_, self._read(X), outcomes)
 
-    def predict_interval(self, X: Any, *, outcomes: Any = None) -> pd.DataFrame:
+    def predict_interval(self, X: PanelLike, *, outcomes: OutcomesLike = None) -> pd.DataFrame:
         """Return prediction, lower and upper end of each row, on the index of ``X``.
 
         Raises
@@ -164,7 +165,7 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
                 parts.append(frame.assign(prediction=np.asarray(predicted), observed=observed))
         return pd.concat(parts, ignore_index=True)
 
-    def _known_by(self, period: Any, panel: Panel, knowledge: Knowledge) -> Panel:
+    def _known_by(self, period: LabelsLike, panel: Panel, knowledge: Knowledge) -> Panel:
         """Return the rows that a model for a period learns from; outcomes that are not known by then are NaN."""
         rows = knowledge.row <= knowledge.place(period) - self.horizon
         outcomes = np.where(knowledge.by(period), panel.outcomes, np.nan)  # type: ignore[arg-type]
@@ -181,7 +182,7 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
         known = panel.take(np.isfinite(panel.outcomes))  # type: ignore[arg-type]
         return make_pipeline(PanelEncoder(), clone(self.estimator)).fit(known.X, known.y)
 
-    def _requested(self, model: Any, panel: Panel, outcomes: Any) -> Any:
+    def _requested(self, model: Any, panel: Panel, outcomes: OutcomesLike) -> Any:
         observed = {} if outcomes is None else {"outcomes": outcomes}
         if isinstance(model, PanelModel):  # which a Panel tells when outcomes are known
             return model.predict(panel.with_outcomes(None), **observed)
@@ -197,7 +198,7 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
         rank = panel.characteristics[self.by].groupby(np.asarray(panel.period)).rank(pct=True)
         return np.ceil(rank * _FIFTHS).astype(object).where(rank.notna(), None).reset_index(drop=True)
 
-    def _read(self, X: Any, y: Any = None) -> Panel:
+    def _read(self, X: PanelLike, y: OutcomesLike = None) -> Panel:
         panel = as_panel(X, y, firm=self.firm, period=self.period)
         if not panel.dated:
             raise InputError(f"X carries no {self.period!r}: intervals are calibrated on periods.")

@@ -12,6 +12,7 @@ from sklearn.base import clone
 from peerattn.exceptions import InputError, check_at_least, check_names, check_share, checked, expect
 from peerattn.panel import Panel, as_panel
 from peerattn.render import Regression
+from peerattn.types import OutcomesLike
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -52,10 +53,10 @@ class MarginalEffects(Regression):
 def marginal_effects(
     model: Any,
     X: Any,
-    y: Any = None,
+    y: OutcomesLike = None,
     *,
     at: Any = None,
-    outcomes: Any = None,
+    outcomes: OutcomesLike = None,
     characteristics: Sequence[str] | None = None,
     codes: Sequence[str] | None = None,
     step: float = 0.1,

@@ -13,6 +13,7 @@ from peerattn.models.attention.warm_start import WarmStart
 from peerattn.network import PeerNetwork
 from peerattn.network.measures.asymmetry import cyclic_part
 from peerattn.render import Shown, Table, show_label
+from peerattn.types import OutcomesLike, PanelLike
 
 _TINY = 1e-12  # weights are kept this far from 0 and 1 before their log odds are taken
 MOST_ROUNDS = 12  # of optimisation
@@ -106,11 +107,11 @@ class NetworkBootstrap(Shown):
 @checked
 def bootstrap_network(
     model: Any,
-    X: Any,
-    y: Any,
+    X: PanelLike,
+    y: OutcomesLike,
     *,
     at: Any = None,
-    outcomes: Any = None,
+    outcomes: OutcomesLike = None,
     n_draws: int = 49,
     block_length: int | None = None,
     top_k: int | None = 10,
@@ -202,7 +203,7 @@ def bootstrap_network(
     return NetworkBootstrap(network, edges, weights[1:], _direction(cyclic), n_draws, length)
 
 
-def _converged(start: WarmStart, counts: np.ndarray, at: Any, outcomes: Any) -> list[np.ndarray]:
+def _converged(start: WarmStart, counts: np.ndarray, at: Any, outcomes: OutcomesLike) -> list[np.ndarray]:
     """Return the weights of refits, (1 + n_draws, n_firms, n_peers) for each period, that another round no longer moves."""
     before: Any = np.inf
     for members in islice(start.refits(counts), MOST_ROUNDS):

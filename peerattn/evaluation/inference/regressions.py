@@ -13,6 +13,7 @@ from peerattn.exceptions import checked
 from peerattn.panel.effects import effect_labels, net_of
 from peerattn.panel.knowledge import sorted_periods
 from peerattn.render import Regression
+from peerattn.types import LabelsLike, OutcomesLike
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class FamaMacBethSlope(tests.OfPeriods):
 
 
 @checked
-def fama_macbeth(outcome: Any, prediction: Any, period: Any, *, horizon: int = 1) -> FamaMacBethSlope:
+def fama_macbeth(outcome: Any, prediction: OutcomesLike, period: LabelsLike, *, horizon: int = 1) -> FamaMacBethSlope:
     r"""Return the Fama–MacBeth slope of the outcome on the prediction.
 
     .. math:: y_{it} = a_t + b_t \hat y_{it} + e_{it}, \qquad \bar b = \tfrac{1}{T} \sum_t b_t
@@ -136,10 +137,10 @@ class Calibration(Regression):
 @checked
 def calibration(
     outcome: Any,
-    prediction: Any,
-    period: Any,
+    prediction: OutcomesLike,
+    period: LabelsLike,
     *,
-    firm: Any = None,
+    firm: LabelsLike = None,
     effects: Mapping[str, Any] | Sequence[str] = (),
     n_bins: int = 10,
 ) -> Calibration:

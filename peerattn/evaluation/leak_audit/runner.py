@@ -22,6 +22,7 @@ from peerattn.panel import Panel, as_panel
 from peerattn.panel.knowledge import Knowledge
 from peerattn.render import Shown, Table, progress_bar
 from peerattn.training import one_thread
+from peerattn.types import OutcomesLike, PanelLike, ReferenceLike
 
 #: Columns that say when an outcome is known.
 DATES = ("known_at", "outcome_known_at")
@@ -86,8 +87,8 @@ class Audit(Shown):
 @checked
 def audit(
     model: Any,
-    X: Any,
-    y: Any = None,
+    X: PanelLike,
+    y: OutcomesLike = None,
     cv: Any = None,
     *,
     task: Task = "forecast",
@@ -97,7 +98,7 @@ def audit(
     firm: str = "firm",
     period: str = "period",
     industry: str | None = None,
-    reference: Any = None,
+    reference: ReferenceLike = None,
     n_placebo: int = 19,
     random_state: int = 0,
 ) -> Audit:

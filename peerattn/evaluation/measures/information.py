@@ -10,6 +10,7 @@ from peerattn.evaluation.inference.forecast_tests import MeanTest, OfPeriods, me
 from peerattn.evaluation.measures.metrics import moments_within
 from peerattn.exceptions import checked
 from peerattn.scaling import ROUNDING
+from peerattn.types import LabelsLike, OutcomesLike
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class InformationCoefficient(OfPeriods):
 
 
 @checked
-def rank_ic(outcome: Any, prediction: Any, period: Any, *, horizon: int = 1) -> InformationCoefficient:
+def rank_ic(outcome: Any, prediction: OutcomesLike, period: LabelsLike, *, horizon: int = 1) -> InformationCoefficient:
     r"""Return the rank information coefficient: the mean over periods of the Spearman correlation.
 
     .. math::
@@ -88,7 +89,7 @@ def rank_ic(outcome: Any, prediction: Any, period: Any, *, horizon: int = 1) -> 
 
 
 @checked
-def ic(outcome: Any, prediction: Any, period: Any, *, horizon: int = 1) -> InformationCoefficient:
+def ic(outcome: Any, prediction: OutcomesLike, period: LabelsLike, *, horizon: int = 1) -> InformationCoefficient:
     r"""Return the information coefficient: the mean over periods of the Pearson correlation.
 
     .. math:: \mathrm{IC} = \tfrac{1}{T} \sum_t \operatorname{corr}_i(y_{it}, \hat y_{it})
@@ -107,7 +108,9 @@ def ic(outcome: Any, prediction: Any, period: Any, *, horizon: int = 1) -> Infor
     return _coefficient(outcome, prediction, period, horizon, "linear")
 
 
-def _coefficient(y: Any, prediction: Any, period: Any, horizon: int, kind: str) -> InformationCoefficient:
+def _coefficient(
+    y: OutcomesLike, prediction: OutcomesLike, period: LabelsLike, horizon: int, kind: str
+) -> InformationCoefficient:
     m = moments_within(y, prediction, period, ranks=kind == "rank")
     m = m[(m["xx"] > 0) & (m["yy"] > 0)]
     series: pd.Series = m["xy"] / np.sqrt(m["xx"] * m["yy"])

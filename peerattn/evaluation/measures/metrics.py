@@ -14,6 +14,7 @@ import pandas as pd
 from peerattn.exceptions import InputError, checked
 from peerattn.panel import as_panel
 from peerattn.panel.knowledge import sorted_periods
+from peerattn.types import LabelsLike, OutcomesLike, PanelLike
 
 
 def scored_rows(*columns: Any) -> list[np.ndarray]:
@@ -33,7 +34,7 @@ def scored_rows(*columns: Any) -> list[np.ndarray]:
     return [array[known] for array in arrays]
 
 
-def _weighted(period: Any, *columns: Any) -> tuple[list[np.ndarray], np.ndarray]:
+def _weighted(period: LabelsLike, *columns: Any) -> tuple[list[np.ndarray], np.ndarray]:
     """Return the scored columns and their weights, which sum to one: equal rows, or equal periods."""
     codes = np.arange(np.size(columns[0])) if period is None else sorted_periods(period)[0]
     *scored, group = scored_rows(*columns, codes)  # every row is a group of its own where there is no period
@@ -42,7 +43,7 @@ def _weighted(period: Any, *columns: Any) -> tuple[list[np.ndarray], np.ndarray]
 
 
 @checked
-def rmse(outcome: Any, prediction: Any, period: Any = None) -> float:
+def rmse(outcome: Any, prediction: OutcomesLike, period: LabelsLike = None) -> float:
     r"""Return the root mean squared error.
 
     .. math:: \sqrt{\tfrac{1}{N} \sum_{it} (y_{it} - \hat y_{it})^2}
@@ -68,7 +69,7 @@ def rmse(outcome: Any, prediction: Any, period: Any = None) -> float:
 
 
 @checked
-def mae(outcome: Any, prediction: Any, period: Any = None) -> float:
+def mae(outcome: Any, prediction: OutcomesLike, period: LabelsLike = None) -> float:
     r"""Return the mean absolute error.
 
     .. math:: \tfrac{1}{N} \sum_{it} |y_{it} - \hat y_{it}|
@@ -94,7 +95,7 @@ def mae(outcome: Any, prediction: Any, period: Any = None) -> float:
 
 
 @checked
-def r2_out_of_sample(outcome: Any, prediction: Any, benchmark: Any = 0.0, period: Any = None) -> float:
+def r2_out_of_sample(outcome: Any, prediction: OutcomesLike, benchmark: Any = 0.0, period: LabelsLike = None) -> float:
     r"""Return the share of squared error saved against a benchmark forecast.
 
     .. math:: R^2 = 1 - \frac{\sum_{it} (y_{it} - \hat y_{it})^2}{\sum_{it} (y_{it} - b_{it})^2}
@@ -135,7 +136,7 @@ def r2_out_of_sample(outcome: Any, prediction: Any, benchmark: Any = 0.0, period
 
 
 @checked
-def r2_within_period(outcome: Any, prediction: Any, period: Any) -> float:
+def r2_within_period(outcome: Any, prediction: OutcomesLike, period: LabelsLike) -> float:
     r"""Return the R² of differences between firms of the same period.
 
     .. math::
@@ -169,7 +170,7 @@ def r2_within_period(outcome: Any, prediction: Any, period: Any) -> float:
     return _share_saved(error, total)
 
 
-def moments_within(outcome: Any, prediction: Any, period: Any, *, ranks: bool = False) -> pd.DataFrame:
+def moments_within(outcome: Any, prediction: OutcomesLike, period: LabelsLike, *, ranks: bool = False) -> pd.DataFrame:
     """Return sums over the scored firms of each period, in time order: of deviations x of predictions and y of outcomes.
 
     Columns ``n``, ``xx``, ``xy``, ``yy``; xx is 0 where predictions do not differ. ``ranks``: of ranks within the period.
@@ -197,7 +198,7 @@ def _share_saved(error: float, total: float) -> float:
 
 
 @checked
-def nowcast_score(estimator: Any, X: Any, y: Any) -> float:
+def nowcast_score(estimator: Any, X: PanelLike, y: OutcomesLike) -> float:
     r"""Return R² of ``estimator.predict(X, outcomes=y)`` over the rows whose outcome is known.
 
     .. math:: R^2 = 1 - \frac{\sum_i (y_i - \hat y_i(y_{-i}))^2}{\sum_i (y_i - \bar y)^2}

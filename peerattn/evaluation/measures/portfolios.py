@@ -13,6 +13,7 @@ from peerattn.evaluation.measures.factors import match_factors, periods_per_year
 from peerattn.exceptions import InputError, check_at_least, checked
 from peerattn.panel.knowledge import sorted_periods
 from peerattn.scaling import ROUNDING
+from peerattn.types import LabelsLike, OutcomesLike
 
 Weighting = Literal["equal", "value"]
 
@@ -87,12 +88,12 @@ class QuantilePortfolios(OfPeriods):
 @checked
 def quantile_portfolios(
     outcome: Any,
-    prediction: Any,
-    firm: Any,
-    period: Any,
+    prediction: OutcomesLike,
+    firm: LabelsLike,
+    period: LabelsLike,
     *,
     n_quantiles: int = 10,
-    weight: Any = None,
+    weight: OutcomesLike = None,
     factors: pd.DataFrame | None = None,
     outcome_horizon: int | None = None,
     periods_per_year: float = 1.0,

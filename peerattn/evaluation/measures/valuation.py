@@ -7,6 +7,7 @@ import numpy as np
 
 from peerattn.evaluation.measures.metrics import scored_rows
 from peerattn.exceptions import checked
+from peerattn.types import OutcomesLike
 
 NEAR = 0.15  # Kaplan and Ruback's share of valuations within 15 per cent of the price
 _LOG = re.compile(r"^(log|ln)_", re.IGNORECASE)
@@ -22,7 +23,7 @@ def named_like_log(outcome: str) -> bool:
 
 
 @checked
-def percentage_errors(outcome: Any, prediction: Any) -> np.ndarray:
+def percentage_errors(outcome: Any, prediction: OutcomesLike) -> np.ndarray:
     r"""Return the errors of predicted logs in per cent of the level: ``exp(ŷ − y) − 1``.
 
     Of a log multiple this is the implied price over the price, minus one: the fundamental cancels.
@@ -47,7 +48,7 @@ def percentage_errors(outcome: Any, prediction: Any) -> np.ndarray:
 
 
 @checked
-def median_ape(outcome: Any, prediction: Any) -> float:
+def median_ape(outcome: Any, prediction: OutcomesLike) -> float:
     """Return the median absolute percentage error of predicted logs, in decimals; see :func:`percentage_errors`.
 
     >>> round(median_ape(np.log([100.0, 50.0, 10.0]), np.log([110.0, 25.0, 10.0])), 6)
@@ -57,7 +58,7 @@ def median_ape(outcome: Any, prediction: Any) -> float:
 
 
 @checked
-def share_near(outcome: Any, prediction: Any) -> float:
+def share_near(outcome: Any, prediction: OutcomesLike) -> float:
     """Return the share of predictions within 15 per cent of the level; see :func:`percentage_errors`.
 
     >>> share_near(np.log([100.0, 50.0]), np.log([110.0, 25.0]))

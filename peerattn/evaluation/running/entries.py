@@ -27,6 +27,7 @@ from peerattn.models.reference import Reference
 from peerattn.network import PeerNetwork
 from peerattn.panel import Panel
 from peerattn.render import show_label
+from peerattn.types import ReferenceLike
 
 Task = Literal["forecast", "nowcast"]
 OWN_CHARACTERISTICS = model_title("ols")
@@ -273,7 +274,7 @@ def entries_of(
     models: Mapping[str, Any],
     task: Task,
     panel: Panel,
-    reference: Any = None,
+    reference: ReferenceLike = None,
     gaps: tuple[int, ...] = (1,),
     horizon: int = 1,
 ) -> list[Entry]:

@@ -16,13 +16,14 @@ from peerattn.panel.frames import as_pandas, read_frame
 from peerattn.panel.gate import examine
 from peerattn.panel.labels import panel_labels
 from peerattn.panel.stored import StoredPanel, is_stored, scan_panel
+from peerattn.types import OutcomesLike, PanelLike, ReferenceLike
 
 #: Names of the index levels of every frame that models get in a comparison.
 LABELS = ("firm", "period")
 
 
 def comparison_panel(
-    X: Any, y: Any, *, outcome: str | None, industry: str | None, reference: Any = None, **options: Any
+    X: PanelLike, y: OutcomesLike, *, outcome: str | None, industry: str | None, reference: ReferenceLike = None, **options: Any
 ) -> Panel:
     """Return the panel that ``compare`` was given, its rows sorted by period and firm.
 
@@ -58,7 +59,7 @@ def comparison_panel(
     return examine(panel, list(panel.codes), list(panel.codes), universe, (firm, period)).sorted()
 
 
-def _of_files(X: Any, y: Any, *, outcome: str | None, **options: Any) -> Panel:
+def _of_files(X: PanelLike, y: OutcomesLike, *, outcome: str | None, **options: Any) -> Panel:
     """Return a panel in files, its characteristics mapped into memory."""
     if y is not None:
         raise InputError("y: X is read from files, so the outcome is a column: leave out y, name outcome=.")
@@ -70,7 +71,7 @@ def _of_files(X: Any, y: Any, *, outcome: str | None, **options: Any) -> Panel:
     return X.mapped()
 
 
-def frames_by_outcome(X: Any, y: Any, outcomes: Sequence[str]) -> dict[str, pd.DataFrame]:
+def frames_by_outcome(X: PanelLike, y: OutcomesLike, outcomes: Sequence[str]) -> dict[str, pd.DataFrame]:
     """Return the frame of each outcome, without the other outcomes."""
     different = 0 < len(outcomes) == len(set(outcomes))
     expect(different, "outcome", "one or more different column names", repr(outcomes))

@@ -14,6 +14,7 @@ from peerattn.exceptions import InputError, PeerAttnWarning, check_at_least, che
 from peerattn.panel import Panel, as_panel
 from peerattn.panel.knowledge import Knowledge
 from peerattn.seeds import check_seed
+from peerattn.types import OutcomesLike, PanelLike
 
 
 class ShortPanelWarning(PeerAttnWarning):
@@ -106,7 +107,7 @@ class WalkForward(BaseCrossValidator):
     firm: str = "firm"
     period: str = "period"
 
-    def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def split(self, X: PanelLike, y: OutcomesLike = None, groups: Any = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield (training positions, test positions), one pair for each fit, in time order.
 
         Parameters
@@ -127,14 +128,14 @@ class WalkForward(BaseCrossValidator):
         for fold in self.folds(X, y):
             yield fold.train, fold.test
 
-    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+    def get_n_splits(self, X: PanelLike = None, y: OutcomesLike = None, groups: Any = None) -> int:
         """Return the number of fits; it depends on the panel's periods, so X is needed."""
         if X is None:
             raise InputError("get_n_splits: pass X; the number of splits depends on its periods.")
         with warnings.catch_warnings(action="ignore", category=ShortPanelWarning):
             return len(self.folds(X, y))
 
-    def folds(self, X: Any, y: Any = None) -> list[Fold]:
+    def folds(self, X: PanelLike, y: OutcomesLike = None) -> list[Fold]:
         """Return the folds of the panel with their period labels.
 
         Parameters
@@ -199,7 +200,7 @@ class WalkForward(BaseCrossValidator):
         return Fold(train, test, periods[first : last + 1], periods[tested])
 
 
-def labelled(splitter: Any, X: Any, y: Any = None, known_at: Any = None) -> Panel:
+def labelled(splitter: Any, X: PanelLike, y: OutcomesLike = None, known_at: Any = None) -> Panel:
     """Return X's labels, and what belongs to them, as a panel; or raise naming the splitter."""
     names = {"firm": splitter.firm, "period": splitter.period}
     if isinstance(known_at, pd.Series):
@@ -262,11 +263,11 @@ class NewFirms(BaseCrossValidator):
     def _walk(self) -> WalkForward:
         return self.walk or WalkForward()
 
-    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+    def get_n_splits(self, X: PanelLike = None, y: OutcomesLike = None, groups: Any = None) -> int:
         """Return the number of fits; it depends on the panel's periods, so X is needed."""
         return self.n_splits * self._walk.get_n_splits(X, y)
 
-    def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def split(self, X: PanelLike, y: OutcomesLike = None, groups: Any = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield (training positions, test positions), for each fold in time and each group of firms.
 
         Raises

@@ -32,6 +32,7 @@ from peerattn.models.stacking.stability import SECTIONS, stability
 from peerattn.panel.panel import Panel
 from peerattn.processes import from_first, joined
 from peerattn.training import Checkpoint, one_thread
+from peerattn.types import OutcomesLike, PanelLike, ReferenceLike
 
 
 class StackModel(AttentionNetworks):
@@ -198,13 +199,13 @@ class AttentionModel(StackModel):
     @one_thread()
     def fit(
         self,
-        X: Any,
-        y: Any = None,
-        sample_weight: Any = None,
+        X: PanelLike,
+        y: OutcomesLike = None,
+        sample_weight: OutcomesLike = None,
         *,
-        reference: Any = None,
-        loss_weight: Any = None,
-        peer_weight: Any = None,
+        reference: ReferenceLike = None,
+        loss_weight: OutcomesLike = None,
+        peer_weight: OutcomesLike = None,
         checkpoint: str | os.PathLike[str] | None = None,
         device: str = "cpu",
     ) -> Self:

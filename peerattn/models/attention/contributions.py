@@ -14,9 +14,10 @@ from peerattn.models.learners.covariance.covariance import Covariance
 from peerattn.models.learners.heads.batches import Batch
 from peerattn.models.learners.heads.heads import Heads, Member
 from peerattn.network import PeerNetwork
+from peerattn.types import OutcomesLike, PanelLike, ReferenceLike
 
 
-def contributions(model: Any, X: Any, *, outcomes: Any = None, reference: Any = None) -> PeerNetwork:
+def contributions(model: Any, X: PanelLike, *, outcomes: OutcomesLike = None, reference: ReferenceLike = None) -> PeerNetwork:
     r"""Return how much every peer contributes to every prediction, in units of the outcome.
 
     .. math:: c_{ij} = f \sum_h | \rho_h \alpha^h_{ij} v^h_j |

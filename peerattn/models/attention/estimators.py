@@ -28,6 +28,7 @@ from peerattn.panel.panel import Panel
 from peerattn.panel.stored import is_stored
 from peerattn.processes import gathered
 from peerattn.training import one_thread
+from peerattn.types import OutcomesLike, PanelLike, ReferenceLike
 
 
 class AttentionRegressor(PeerRegressor, AttentionModel):
@@ -35,7 +36,7 @@ class AttentionRegressor(PeerRegressor, AttentionModel):
 
     @one_thread()
     def predict(
-        self, X: Any, *, outcomes: Any = None, reference: Any = None, peer_weight: Any = None
+        self, X: PanelLike, *, outcomes: OutcomesLike = None, reference: ReferenceLike = None, peer_weight: OutcomesLike = None
     ) -> np.ndarray:
         """Predict the outcome of each row.
 
@@ -61,7 +62,7 @@ class AttentionRegressor(PeerRegressor, AttentionModel):
 
     @one_thread()
     def predict_steps(
-        self, X: Any, *, outcomes: Any = None, reference: Any = None, peer_weight: Any = None
+        self, X: PanelLike, *, outcomes: OutcomesLike = None, reference: ReferenceLike = None, peer_weight: OutcomesLike = None
     ) -> pd.DataFrame:
         """Predict the outcome of each row with the first group of information, with the first two, and so on to all.
 
@@ -242,7 +243,7 @@ class PeerAttentionClassifier(ClassifierMixin, AttentionModel):
         return heads_and_own(self, problem, settings, draws)
 
     def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, **options: Any
+        self, X: PanelLike, y: OutcomesLike = None, sample_weight: OutcomesLike = None, **options: Any
     ) -> PeerAttentionClassifier:
         """Fit on training rows; ``y`` holds classes. Everything else as in :meth:`PeerAttentionRegressor.fit`."""
         if is_stored(X):
@@ -264,7 +265,7 @@ class PeerAttentionClassifier(ClassifierMixin, AttentionModel):
 
     @one_thread()
     def predict_proba(
-        self, X: Any, *, outcomes: Any = None, reference: Any = None, peer_weight: Any = None
+        self, X: PanelLike, *, outcomes: OutcomesLike = None, reference: ReferenceLike = None, peer_weight: OutcomesLike = None
     ) -> np.ndarray:
         """Return the probability of every class, an ndarray (n, n_classes), its columns in the order of ``classes_``.
 
@@ -281,32 +282,32 @@ class PeerAttentionClassifier(ClassifierMixin, AttentionModel):
         return _softmax(outputs), isolated
 
     def predict(
-        self, X: Any, *, outcomes: Any = None, reference: Any = None, peer_weight: Any = None
+        self, X: PanelLike, *, outcomes: OutcomesLike = None, reference: ReferenceLike = None, peer_weight: OutcomesLike = None
     ) -> np.ndarray:
         """Return the most probable class of each row; parameters as in :meth:`predict_proba`."""
         probability = self.predict_proba(X, outcomes=outcomes, reference=reference, peer_weight=peer_weight)
         return self.classes_[probability.argmax(axis=1)]
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: PanelLike, y: OutcomesLike, sample_weight: OutcomesLike = None) -> float:
         """Return the accuracy of ``predict(X)`` over the rows whose class is known."""
         known, predicted, weight = self._scored(X, self._encode_outcomes(y), sample_weight)
         return float(accuracy_score(self.classes_[known.astype(int)], predicted, sample_weight=weight))
 
-    def _encode_outcomes(self, outcomes: Any) -> Any:
+    def _encode_outcomes(self, outcomes: OutcomesLike) -> Any:
         """Return classes as their numbers, NaN where unknown; labels of rows are kept."""
         if outcomes is None:
             return None
         if isinstance(outcomes, Panel):
             return replace(outcomes, outcomes=self._encode_outcomes(outcomes.outcomes))
-        outcomes = as_pandas(outcomes)
-        labels = _one_column(outcomes)
+        given: Any = as_pandas(outcomes)
+        labels = _one_column(given)
         known = ~pd.isna(labels)
         numbers = np.full(len(labels), np.nan)
         at = pd.Index(self.classes_).get_indexer(pd.Index(labels[known].tolist()))
         check_names("y", "class", labels[known][at < 0], self.classes_.tolist())
         numbers[known] = at
-        framed = isinstance(outcomes, pd.Series | pd.DataFrame)
-        return pd.Series(numbers, index=outcomes.index) if framed else numbers
+        framed = isinstance(given, pd.Series | pd.DataFrame)
+        return pd.Series(numbers, index=given.index) if framed else numbers
 
     def _standardise_outcomes(self, training: Rows) -> Rows:
         self.y_center_ = 0.0
@@ -320,7 +321,7 @@ class PeerAttentionClassifier(ClassifierMixin, AttentionModel):
         return 1 if len(self.classes_) == 2 else len(self.classes_)
 
 
-def _one_column(y: Any) -> np.ndarray:
+def _one_column(y: OutcomesLike) -> np.ndarray:
     """Return y as a 1-d array of objects."""
     return np.asarray(column_or_1d(np.asarray(y, dtype=object), warn=True))
 

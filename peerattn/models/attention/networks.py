@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,6 +19,7 @@ from peerattn.models.learners.heads.strongest_peers import strongest_peers
 from peerattn.models.stacking.candidates import COVARIANCE, RIDGE
 from peerattn.network import PeerNetwork
 from peerattn.training import one_thread
+from peerattn.types import OutcomesLike, PanelLike, ReferenceLike
 
 
 class AttentionNetworks(AttentionRows):
@@ -32,11 +32,11 @@ class AttentionNetworks(AttentionRows):
     @one_thread()
     def peer_network(
         self,
-        X: Any,
+        X: PanelLike,
         *,
-        outcomes: Any = None,
-        reference: Any = None,
-        peer_weight: Any = None,
+        outcomes: OutcomesLike = None,
+        reference: ReferenceLike = None,
+        peer_weight: OutcomesLike = None,
         part: str | None = None,
         layer: int | None = None,
         head: int | None = None,
@@ -131,7 +131,7 @@ class AttentionNetworks(AttentionRows):
         prepared = self._as_seen(section)
         return self._derivative(prepared)(rows) if self._signed else self.stack_.heads().network(prepared, rows)
 
-    def queries(self, X: Any, *, outcomes: Any = None, reference: Any = None) -> pd.DataFrame:
+    def queries(self, X: PanelLike, *, outcomes: OutcomesLike = None, reference: ReferenceLike = None) -> pd.DataFrame:
         r"""Return the query of each firm: its search criterion :math:`q_i = W_Q' x_i + b`, head by head.
 
         Parameters
@@ -156,11 +156,11 @@ class AttentionNetworks(AttentionRows):
         """
         return self._vectors("queries", X, outcomes, reference)
 
-    def keys(self, X: Any, *, outcomes: Any = None, reference: Any = None) -> pd.DataFrame:
+    def keys(self, X: PanelLike, *, outcomes: OutcomesLike = None, reference: ReferenceLike = None) -> pd.DataFrame:
         """Return the key of each candidate peer: its profile :math:`k_j = W_K' x_j`. Parameters and result as in ``queries``."""
         return self._vectors("keys", X, outcomes, reference)
 
-    def values(self, X: Any, *, outcomes: Any = None, reference: Any = None) -> pd.DataFrame:
+    def values(self, X: PanelLike, *, outcomes: OutcomesLike = None, reference: ReferenceLike = None) -> pd.DataFrame:
         """Return the value of each candidate peer: its information v_j, in units of the outcome, head by head.
 
         Parameters and result as in ``queries``. In a nowcast it is what the peer's own part leaves of its outcome, times the
@@ -168,7 +168,7 @@ class AttentionNetworks(AttentionRows):
         """
         return self._vectors("values", X, outcomes, reference)
 
-    def _vectors(self, which: str, X: Any, outcomes: Any, reference: Any) -> pd.DataFrame:
+    def _vectors(self, which: str, X: PanelLike, outcomes: OutcomesLike, reference: ReferenceLike) -> pd.DataFrame:
         check_is_fitted(self, "stack_")
         _, sections = self._gate_call(X, outcomes, reference)
         heads = self.stack_.heads()

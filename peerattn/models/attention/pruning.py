@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,10 +13,11 @@ from peerattn.exceptions import InputError
 from peerattn.models.attention.base import AttentionModel
 from peerattn.models.learners.heads.heads import Heads
 from peerattn.models.learners.losses import gradient
+from peerattn.types import OutcomesLike, PanelLike, ReferenceLike
 
 
 def panel_head_importance(
-    model: AttentionModel, X: Any, y: Any, *, outcomes: Any = None, reference: Any = None
+    model: AttentionModel, X: PanelLike, y: OutcomesLike, *, outcomes: OutcomesLike = None, reference: ReferenceLike = None
 ) -> pd.Series:
     """Return the importance of every head of a fitted attention model, by member and head.
 

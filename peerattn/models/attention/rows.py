@@ -23,6 +23,7 @@ from peerattn.models.stacking.fit import Stack
 from peerattn.panel.design import Design
 from peerattn.panel.panel import Panel
 from peerattn.panel.reading import as_panel
+from peerattn.types import OutcomesLike, PanelLike, ReferenceLike
 
 OF_ARRAYS = 'on arrays self-attention looks to the training rows; use attention="cross".'
 
@@ -86,7 +87,7 @@ class AttentionRows(PeerModel):
     def _in_units(self, rows: Rows) -> Rows:
         return rows if rows.y is None else replace(rows, y=(rows.y - self.y_center_) / self.y_scale_)
 
-    def _reference_rows(self, reference: Any) -> tuple[Panel, Rows]:
+    def _reference_rows(self, reference: ReferenceLike) -> tuple[Panel, Rows]:
         given = Reference.of(reference)
         wanted = "(X_ref, y_ref)" if self.task == "nowcast" else "X_ref alone"
         informed = f'{"no " if given.y is None else ""}outcomes with task="{self.task}"'
@@ -105,12 +106,12 @@ class AttentionRows(PeerModel):
             rows = replace(rows, weight=row_weights(panel, given.weight, "Reference.weight"))
         return panel, self._in_units(rows)
 
-    def _encode_outcomes(self, outcomes: Any) -> Any:
+    def _encode_outcomes(self, outcomes: OutcomesLike) -> Any:
         """Return outcomes as numbers."""
         return outcomes
 
     @staticmethod
-    def _weighted(panel: Panel, training: Rows, sample_weight: Any, given: dict[str, Any]) -> Rows:
+    def _weighted(panel: Panel, training: Rows, sample_weight: OutcomesLike, given: dict[str, Any]) -> Rows:
         """Return training rows with the loss and peer weights of a panel."""
         given = {name: weight for name, weight in given.items() if weight is not None}
         for name in given:
@@ -124,10 +125,10 @@ class AttentionRows(PeerModel):
 
     def _gate_call(
         self,
-        X: Any,
-        outcomes: Any,
-        reference: Any = None,
-        peer_weight: Any = None,
+        X: PanelLike,
+        outcomes: OutcomesLike,
+        reference: ReferenceLike = None,
+        peer_weight: OutcomesLike = None,
         past: History | None = None,
     ) -> tuple[Panel, Iterator[CrossSection]]:
         check_is_fitted(self, "stack_")
@@ -144,7 +145,7 @@ class AttentionRows(PeerModel):
         sections = self._pools(panel, self._in_units(call), outcomes is not None, reference)
         return panel, self._with_past(sections, past)
 
-    def _pools(self, panel: Panel, call: Rows, informed: bool, reference: Any) -> Iterator[CrossSection]:
+    def _pools(self, panel: Panel, call: Rows, informed: bool, reference: ReferenceLike) -> Iterator[CrossSection]:
         if self.attention != "cross" and not self.dated_ and not informed:
             if reference is not None:
                 raise InputError(f"reference: {OF_ARRAYS}")
@@ -182,7 +183,7 @@ class AttentionRows(PeerModel):
         return self.stack_.view.prepared(section, self._loss(), self.task == "nowcast")
 
     def _by_period(
-        self, X: Any, outcomes: Any = None, peer_weight: Any = None, **options: Any
+        self, X: PanelLike, outcomes: OutcomesLike = None, peer_weight: OutcomesLike = None, **options: Any
     ) -> Iterator[tuple[Panel, Iterator[CrossSection]]]:
         check_not_with_files(X, peer_weight=peer_weight)
         past = None  # outcomes of earlier periods, handed on
@@ -205,6 +206,6 @@ class AttentionRows(PeerModel):
         return (replace(section, past=prepared.past) for section, prepared in zip(listed, informed, strict=True))
 
 
-def row_weights(panel: Panel, weight: Any, name: str) -> np.ndarray:
+def row_weights(panel: Panel, weight: OutcomesLike, name: str) -> np.ndarray:
     """Return one weight a row, in the panel's order: aligned by label where it carries them, by position otherwise."""
     return as_panel(panel, weights={name: weight}).weights[name]

@@ -14,6 +14,7 @@ from peerattn.models.learners.heads.heads import Heads, Member
 from peerattn.models.learners.heads.sampling import Sample
 from peerattn.models.learners.heads.training import REFIT, refitted
 from peerattn.models.learners.training import Training
+from peerattn.types import OutcomesLike, PanelLike
 
 
 class WarmStart:
@@ -34,7 +35,7 @@ class WarmStart:
         When the model is of another kind, weighs peers, or X carries no periods.
     """
 
-    def __init__(self, model: Any, X: Any, y: Any):
+    def __init__(self, model: Any, X: PanelLike, y: OutcomesLike):
         learned = isinstance(model, AttentionModel)
         kind = type(model).__name__
         kind += " with signed weights" if learned else ""
@@ -79,7 +80,7 @@ class WarmStart:
                 for of_draw in zip(*modules, strict=True)
             ]
 
-    def weights(self, members: Sequence[Sequence[Member]], X: Any, outcomes: Any) -> Iterator[np.ndarray]:
+    def weights(self, members: Sequence[Sequence[Member]], X: PanelLike, outcomes: OutcomesLike) -> Iterator[np.ndarray]:
         """Yield the weights of every draw, (n_draws, n_firms, n_peers), period after period as ``peer_network`` has them.
 
         Parameters

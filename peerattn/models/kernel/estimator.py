@@ -25,6 +25,7 @@ from peerattn.models.kernel.local_regression import KERNELS, Bandwidths, LocalRe
 from peerattn.panel.design import Design
 from peerattn.panel.panel import Panel
 from peerattn.scaling import centre_and_spread
+from peerattn.types import OutcomesLike, PanelLike
 
 PAIRS = 50_000_000  # focal rows × peers in one evaluation of a bandwidth criterion; more focal rows are thinned out
 DENSE_CELLS = 4_000_000  # cells of a chunk where the kernel is held as an array
@@ -117,7 +118,7 @@ class NadarayaWatsonRegressor(PeerRegressor):
 
     # ------------------------------------------------------------------ more than a prediction
 
-    def marginal_effects(self, X: Any, *, outcomes: Any = None) -> pd.DataFrame | np.ndarray:
+    def marginal_effects(self, X: PanelLike, *, outcomes: OutcomesLike = None) -> pd.DataFrame | np.ndarray:
         """Return how each row's prediction moves with each of its own characteristics.
 
         ``∂ŷ_i / ∂x_ic`` by automatic differentiation, peers held fixed; for ``degree=1`` the slope of the local line. The

@@ -103,10 +103,10 @@ class FirmTransformer(torch.nn.Module):
 
     def weights(self, batch: Batch, layer: int) -> Tensor:
         """Return the weights of every head of a layer on the peers, (B, H, n_focal, n_peers)."""
-        with recorded_weights(self.blocks[layer]) as seen:
+        with recorded_weights(self.blocks[layer]) as prepared:
             self(batch)
         # those of the pool on itself come first
-        return torch.cat(seen[-len(_slices(batch.focal, batch.peers)) :], dim=2)
+        return torch.cat(prepared[-len(_slices(batch.focal, batch.peers)) :], dim=2)
 
 
 def _has_peers(batch: Batch) -> Tensor:

@@ -98,8 +98,8 @@ class TransformerLearner:
         modules = self._start(generator, start)
         self.scale = _spread(earlier)
         loss = self._loss_of(earlier)
-        buckets = [self._bucket(group) for group in _alike(earlier)]
-        held_out = [self._bucket(group) for group in _alike(later)] if later else []
+        buckets = [self._bucket(group) for group in _matching(earlier)]
+        held_out = [self._bucket(group) for group in _matching(later)] if later else []
         n_rows = sum(len(section.focal) for section in earlier)
         steps = min(self.training.max_steps, max(FEWEST_STEPS, n_rows // ROWS_PER_STEP))
         if start is not None:
@@ -337,8 +337,8 @@ def _split(sections: Sequence[CrossSection]) -> tuple[list[CrossSection], list[C
     later = section.focal.checksums() % round(1 / LATER) == 0
     if not later.any() or later.all():
         return [section], []
-    alone = section.period is None and section.same_rows
-    pool = ~later if alone else ALL
+    standalone = section.period is None and section.same_rows
+    pool = ~later if standalone else ALL
     return [section.take(~later, pool)], [replace(section.take(later, pool), own_copies=False)]
 
 
@@ -350,7 +350,7 @@ def _spread(sections: Sequence[CrossSection]) -> float:
     return float(np.sqrt(np.average(squares, weights=weight))) or 1.0
 
 
-def _alike(sections: Sequence[CrossSection]) -> list[list[CrossSection]]:
+def _matching(sections: Sequence[CrossSection]) -> list[list[CrossSection]]:
     """Return groups of cross-sections of alike size, the largest of each at most a quarter larger than the smallest."""
     sizes = np.array([max(len(section.focal), len(section.peers)) for section in sections])
     groups = list[list[CrossSection]]()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -39,7 +39,7 @@ def drawing(ax: Axes | None, size: tuple[float, float], title: str, *, bare: boo
                 spine.set_visible(False)
 
 
-def title_of(network: Network, period: Any) -> str:
+def title_of(network: Network, period: Hashable) -> str:
     """Return "name, period" leaving out what is empty."""
     return figure_text(", ".join(filter(None, (network.name or "Peer network", show_label(period)))))
 

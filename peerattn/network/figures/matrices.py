@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,7 +28,7 @@ _CELLS = 300  # more rows than this are averaged in blocks before drawing
 
 @checked
 def heat_map(
-    network: Network, period: Any = None, *, ax: Axes | None = None, order: Order | None = None
+    network: Network, period: Hashable = None, *, ax: Axes | None = None, order: Order | None = None
 ) -> Axes:
     """Draw one period's weights: rows are focal firms, columns are peers.
 
@@ -83,7 +83,7 @@ def heat_map(
 
 
 def _ordered(
-    network: Network, section: CrossSection, places: Array, order: Any, period: Any
+    network: Network, section: CrossSection, places: Array, order: Any, period: Hashable
 ) -> tuple[Array, list[str] | None]:
     """Positions in drawing order and, when grouped, each one's group."""
     if order is None:
@@ -162,7 +162,7 @@ def _name_side(axes: Axes, side: str, firms: pd.Index, groups: list[str] | None)
 
 
 @checked
-def flow_map(network: Network, groups: pd.Series, period: Any = None, *, ax: Axes | None = None) -> Axes:
+def flow_map(network: Network, groups: pd.Series, period: Hashable = None, *, ax: Axes | None = None) -> Axes:
     """Draw the flows between groups: each row shows where a group's weight goes.
 
     Parameters

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import textwrap
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,7 +35,7 @@ _OTHERS = "#8b9096"
 @checked
 def ties_plot(
     network: Network,
-    period: Any = None,
+    period: Hashable = None,
     *,
     firms: int = 40,
     k: int = 2,
@@ -166,7 +167,7 @@ def _apart(points: Array, boxes: Array) -> Array:
     return points
 
 
-def _colours(axes: Axes, network: Network, groups: Any, drawn: pd.Index, period: Any) -> list[str]:
+def _colours(axes: Axes, network: Network, groups: Any, drawn: pd.Index, period: Hashable) -> list[str]:
     """Return the colour of each firm by its group, and name the groups in a legend."""
     if groups is None:
         return [INK] * len(drawn)
@@ -182,7 +183,7 @@ def _colours(axes: Axes, network: Network, groups: Any, drawn: pd.Index, period:
 
 
 @checked
-def ego_plot(network: Network, firm: Any, period: Any = None, *, k: int = 8, ax: Axes | None = None) -> Axes:
+def ego_plot(network: Network, firm: Hashable, period: Hashable = None, *, k: int = 8, ax: Axes | None = None) -> Axes:
     r"""Draw a firm's followers (left) and peers (right); width and shade are weights.
 
     Parameters

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,7 +33,7 @@ class SameCode:
 
     codes: pd.Series
 
-    def matrix(self, network: Network, positions: Array, period: Any) -> Array:
+    def matrix(self, network: Network, positions: Array, period: Hashable) -> Array:
         """Return the regressor among some firms in one period, shape (n, n)."""
         codes = code_numbers(network, self.codes, positions, period, "codes")
         return np.asarray(((codes[:, None] == codes[None]) & (codes[:, None] >= 0)).astype(np.float64))
@@ -55,7 +55,7 @@ class Difference:
     values: pd.Series
     absolute: bool = True
 
-    def matrix(self, network: Network, positions: Array, period: Any) -> Array:
+    def matrix(self, network: Network, positions: Array, period: Hashable) -> Array:
         """Return the regressor among some firms in one period, shape (n, n); NaN where x is unknown."""
         x = characteristic(network, self.values, positions, period, "values")
         gap = x[None] - x[:, None]
@@ -116,7 +116,7 @@ def _complete(unknown: Array) -> Array:
         kept[counts == counts.max()] = False
 
 
-def _matrix(regressor: Any, name: str, network: Network, positions: Array, period: Any) -> Array:
+def _matrix(regressor: Any, name: str, network: Network, positions: Array, period: Hashable) -> Array:
     if isinstance(regressor, SameCode | Difference):
         return regressor.matrix(network, positions, period)
     labels = network.labels.take(positions)

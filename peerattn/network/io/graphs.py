@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import networkx as nx
 
 
-def to_networkx(network: Network, period: Any = None, *, top_k: int | None = None) -> nx.DiGraph:
+def to_networkx(network: Network, period: Hashable = None, *, top_k: int | None = None) -> nx.DiGraph:
     """Return one period as a directed graph: an edge from the focal firm to the peer.
 
     Generic measures of graphs are networkx's: ``networkx.pagerank(graph)``, ``networkx.community.louvain_communities(graph)``.
@@ -124,7 +124,7 @@ def _graph_parts(graph: nx.Graph, weight: str) -> tuple[list[Any], list[Any], sp
 
 
 def to_graphml(
-    network: Network, path: File, period: Any = None, *, attributes: Any = None, top_k: int | None = None
+    network: Network, path: File, period: Hashable = None, *, attributes: Any = None, top_k: int | None = None
 ) -> None:
     """Write one period as GraphML (for Gephi, igraph, yEd).
 
@@ -148,7 +148,7 @@ def to_graphml(
     write_atomic(path, _xml(network, "graphml", period, attributes, top_k))
 
 
-def to_gexf(network: Network, path: File, period: Any = None, **options: Any) -> None:
+def to_gexf(network: Network, path: File, period: Hashable = None, **options: Any) -> None:
     """Write one period as GEXF, Gephi's own format: directed, weighted, firms as text labels.
 
     Parameters
@@ -194,7 +194,7 @@ def from_graphml(cls: type[Net], path: File) -> Net:
 
 
 @checked
-def _xml(network: Network, kind: str, period: Any, attributes: Any = None, top_k: int | None = None) -> bytes:
+def _xml(network: Network, kind: str, period: Hashable, attributes: Any = None, top_k: int | None = None) -> bytes:
     """One period in a format of networkx, text that XML can hold, its nodes in the order of :func:`to_networkx`."""
     import networkx as nx
 
@@ -223,7 +223,7 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, Real) else printable(show_label(value))
 
 
-def to_libpysal(network: Network, period: Any = None) -> Any:
+def to_libpysal(network: Network, period: Hashable = None) -> Any:
     """Return one period as a :class:`libpysal.graph.Graph` (spatial weights), firms as its ids.
 
     The way back: ``PeerNetwork.from_matrices({None: (graph.unique_ids, None, graph.sparse)})``.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,7 +83,7 @@ def from_csv(cls: type[Net], path: str | os.PathLike[str], **kind: Any) -> Net:
     return from_edges(cls, edges, firms, **kind)
 
 
-def to_scipy(network: Network, period: Any = None) -> sparse.csr_array:
+def to_scipy(network: Network, period: Hashable = None) -> sparse.csr_array:
     """Return one period's weights as a SciPy sparse array; rows and columns as in :meth:`matrix`.
 
     Parameters

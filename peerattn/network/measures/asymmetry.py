@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -46,7 +47,7 @@ class Asymmetry(Shown):
     name: str = ""
 
     @checked
-    def most_one_sided(self, k: int = 10, *, kind: Kind = "direction", period: Any = None) -> pd.DataFrame:
+    def most_one_sided(self, k: int = 10, *, kind: Kind = "direction", period: Hashable = None) -> pd.DataFrame:
         """Return the most one-sided pairs.
 
         Parameters

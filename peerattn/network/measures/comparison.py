@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from peerattn.network.attributes import code_numbers
 from peerattn.network.base import Network
 from peerattn.network.cross_section import Array, CrossSection, as_dense, strongest
 from peerattn.render import show_label
+from peerattn.types import OutcomesLike
 
 
 @checked
@@ -68,7 +69,7 @@ def overlap(network: Network, codes: pd.Series) -> pd.DataFrame:
     return pd.DataFrame(rows, index=network.periods.rename("period"))
 
 
-def weight_to_groups(weights: Any, group: Array, count: int) -> Array:
+def weight_to_groups(weights: OutcomesLike, group: Array, count: int) -> Array:
     """Return each focal firm's weight on every group of peers, (n_firms, count); ``group`` is -1 where unknown."""
     known = np.flatnonzero(group >= 0)
     member = sparse.csr_array((np.ones(len(known)), (known, group[known])), shape=(len(group), count))
@@ -76,7 +77,7 @@ def weight_to_groups(weights: Any, group: Array, count: int) -> Array:
 
 
 @checked
-def group_flows(network: Network, groups: pd.Series, period: Any = None) -> pd.DataFrame:
+def group_flows(network: Network, groups: pd.Series, period: Hashable = None) -> pd.DataFrame:
     """Return the weight of one group of focal firms on each group of peers: the mean row, summed over peers' groups.
 
     Parameters

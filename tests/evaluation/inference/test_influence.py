@@ -93,15 +93,15 @@ def test_contributions_are_weights_times_information(task):
     own = PeerAttentionRegressor(n_heads=0, kappa=None).fit(X, Y).predict(rows)
     expected = np.zeros((12, 12))
     (section,) = (s for s in model._gate_call(X, told.get("outcomes"))[1] if s.period == PERIOD)
-    for head in range(len(model.heads_)):
-        (member,) = model.members_
-        W = model._selected(head).weights(model._as_seen(section), slice(0, 12))  # the null peer has the rest
+    for row, (start, head) in enumerate(model.heads_[["start", "head"]].to_numpy()):
+        member, share = model.members_[start], model.stack_.heads().mix[start]
+        W = model._selected(row).weights(model._as_seen(section), slice(0, 12))  # the null peer has the rest
         if task == "nowcast":
             v = member.state["value"][head, 0] * (Y[rows.index] - own).to_numpy()
         else:
             z = model.design_.transform(as_panel(rows))
             v = z @ member.state["value"][head, :, 0] * model.y_scale_
-        expected += np.abs(W * v)
+        expected += share * np.abs(W * v)
     np.testing.assert_allclose(found.matrix(PERIOD), expected, atol=1e-10)
     table = connectedness(found)
     here = table[table["period"] == PERIOD].set_index("firm")

@@ -72,13 +72,11 @@ class WarmStart:
         loss = self.training.problem.loss
         while True:
             modules = [refitted(draws, self.sample, loss, counts, steps or REFIT) for draws in modules]
-            yield [
-                [
-                    Member.of(draw, member.importance)
-                    for draw, member in zip(of_draw, self.model.members_, strict=True)
-                ]
-                for of_draw in zip(*modules, strict=True)
-            ]
+            found = [list[Member]() for _ in counts]
+            for member, draws in zip(self.model.members_, modules, strict=True):
+                for mine, draw in zip(found, draws, strict=True):
+                    mine.append(Member.of(draw, member.importance))
+            yield found
 
     def weights(self, members: Sequence[Sequence[Member]], X: PanelLike, outcomes: OutcomesLike) -> Iterator[np.ndarray]:
         """Yield the weights of every draw, (n_draws, n_firms, n_peers), period after period as ``peer_network`` has them.

@@ -56,7 +56,7 @@ def head_importance(model: Any, X: PanelLike, y: OutcomesLike = None, **options:
     >>> model = PeerAttentionRegressor(n_heads=1, kappa=None, random_state=0).fit(panel.X, panel.y)
     >>> importance = head_importance(model, panel.X, panel.y)
     >>> importance.index.tolist()
-    [(0, 0)]
+    [(0, 0), (1, 0)]
     >>> len(prune(model, keep=importance > importance.max()).heads_)
     0
     """

@@ -50,7 +50,7 @@ class Identification:
     def wording(self) -> str:
         """Return the tests in words.
 
-        >>> Identification(4.0, 0.03, ((-np.inf, 0.1), (0.5, np.inf)), None, None).said()
+        >>> Identification(4.0, 0.03, ((-np.inf, 0.1), (0.5, np.inf)), None, None).wording()
         'effective first-stage F 4.0 (weak: below 10), Anderson–Rubin p 0.030, 95 % set (−∞, 0.1] ∪ [0.5, ∞).'
         """
         weak = " (weak: below 10)" if self.effective_f < 10 else ""

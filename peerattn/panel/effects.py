@@ -100,7 +100,7 @@ def net_of(
 
     Examples
     --------
-    >>> net_of(pd.DataFrame({"firm": ["A", "A", "B"]}), np.array([[1.0], [3.0], [5.0]]))[0].ravel().tolist()
+    >>> net_of(pd.DataFrame({"firm": ["A", "A", "B"]}), np.array([[1.0], [3.0], [5.0]]))[0].ravel().round(9).tolist()
     [-1.0, 1.0, 0.0]
     """
     if groups is None or not groups.shape[1]:

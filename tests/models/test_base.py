@@ -338,7 +338,7 @@ def test_firms_of_another_type_would_read_themselves(panel, name):
     model = clone(MODELS[name]).fit(X.rename(numbers), y.to_numpy())
     with pytest.raises(
         InputError,
-        match="firm labels are text .such as '1000'. in one place, integers .such as 1000. in another",
+        match="firms of X are text, those of fit .*: give them the type of fit",
     ):
         model.predict(X.rename({firm: str(k) for firm, k in numbers.items()}))
 

@@ -544,7 +544,7 @@ def test_what_an_audit_shows(panel):
     X, y = panel
     flat = X.assign(roa=y, other_next=1.0).reset_index()
     found = audit(CrossSectionalRidge(), flat, outcome="roa", codes=["sic"], cv=CV, task="nowcast")
-    assert found.passed and repr(found) == "Audit(explain: no claim refuted)"
+    assert found.passed and repr(found) == "Audit(nowcast: no claim refuted)"
     assert str(found).count("passed") == 11 and "REFUTED" not in str(found)
     assert list(found.to_frame().columns) == ["claim", "passed", "evidence"]
     assert "<table" in found._repr_html_()

@@ -150,7 +150,7 @@ def test_forecasters_by_firm_refuse_bad_input(estimator):
         clone(estimator).fit(numbers.assign(roa_next=1.0), y)
     with pytest.raises(InputError, match="duplicated"):
         clone(estimator).fit(pd.concat([numbers, numbers.iloc[:1]]), np.zeros(len(y) + 1))
-    with pytest.raises(InputError, match="firm labels are text .* integers"):
+    with pytest.raises(InputError, match="firms of X are numbers, those of fit text"):
         clone(estimator).fit(numbers, y).predict(numbers.rename(lambda firm: int(firm[1:]), level="firm"))
     with pytest.raises(ValueError, match="(?s)feature names should match.*lev"):
         clone(estimator).fit(numbers, y).predict(numbers[["size"]])

@@ -185,7 +185,9 @@ class AttentionNetworks(AttentionRows):
 
     def search_profile(self) -> SearchProfile:
         """Return which characteristic of i looks for which characteristic of j, for every kept head."""
-        check_is_fitted(self, "members_")
+        check_is_fitted(self, "stack_")
+        if not hasattr(self, "members_"):
+            raise InputError(f"search_profile() needs attention heads, which {type(self).__name__} does not have.")
         if self.n_layers > 1 or self.similarity == "additive":
             informed = f"n_layers={self.n_layers}" if self.n_layers > 1 else f'similarity="{self.similarity}"'
             raise InputError(f"search_profile() needs scores x_i M x_j', which {informed} does not have.")

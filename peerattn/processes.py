@@ -49,9 +49,8 @@ def data_parallel() -> Iterator[None]:
 
     lacking = [name for name in ("RANK", "WORLD_SIZE") if name not in os.environ]
     remedy = "Start the script with torchrun --nproc-per-node=2 SCRIPT."
-    standalone = f"data_parallel: {' and '.join(lacking)} are not in the environment. {remedy}"
     if lacking and not dist.is_initialized():
-        raise InputError(standalone)
+        raise InputError(f"data_parallel: {' and '.join(lacking)} are not in the environment. {remedy}")
     if not dist.is_initialized():
         if torch.cuda.is_available():
             torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))

@@ -55,9 +55,8 @@ def read_config(path: Path) -> Configuration:
         raise InputError(f"--config: [{unknown}] is no section of a configuration; {known}")
     settings = sections["set"] if isinstance(sections["set"], dict) else {}
     for name, table in [*sections.items(), *((f"set.{name}", table) for name, table in settings.items())]:
-        other = f"--config: [{name}] must be a section, got {name} = {table!r}."
         if not isinstance(table, dict):
-            raise InputError(other)
+            raise InputError(f"--config: [{name}] must be a section, got {name} = {table!r}.")
     return Configuration(_options(sections["compare"], path), _each(settings, _NULL, None), sections["made"])
 
 

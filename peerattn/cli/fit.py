@@ -69,17 +69,14 @@ def _fitted(options: Fit, model: Any, panel: Panel) -> Any:
     name = type(model).__name__
     task = options.task or "forecast"
     kept = {} if options.checkpoint is None else {"checkpoint": options.checkpoint}
-    none = f"--checkpoint: {name} writes none, as only attention models do; leave it out."
     if kept and not isinstance(model, AttentionModel):
-        raise InputError(none)
-    other = f"--task: {name} cannot do {task!r}; choose the other task, or another model."
+        raise InputError(f"--checkpoint: {name} writes none, as only attention models do; leave it out.")
     if not supports(model, task):
-        raise InputError(other)
+        raise InputError(f"--task: {name} cannot do {task!r}; choose the other task, or another model.")
     if takes_panels(model):
         return model.fit(panel.X, panel.y, **kept)
-    several = f"--model: several processes fit attention models only, got {name}; fit it in one process."
     if joined():
-        raise InputError(several)
+        raise InputError(f"--model: several processes fit attention models only, got {name}; fit it in one process.")
     known = panel.y.notna().any()
     if not known:
         raise InputError("--until: no outcome is known by then; name a later period.")

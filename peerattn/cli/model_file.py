@@ -127,7 +127,8 @@ def load_model(path: Path) -> SavedModel:
     """
     with naming("MODEL"):
         model, about = load_estimator(path)
-        other = f"{str(path)!r} was saved in Python and does not say which columns it reads. Use peerattn.load there."
         if not isinstance(about, dict):
-            raise InputError(other)
+            raise InputError(
+                f"{str(path)!r} was saved in Python and does not say which columns it reads. Use peerattn.load there."
+            )
         return SavedModel(model, **about)

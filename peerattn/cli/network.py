@@ -22,13 +22,11 @@ def run(options: Network) -> None:
     """Make the network, write, print."""
     saved = load_model(options.model)
     place = options.out.resolve()
-    none = f"MODEL: {saved.name} is not a peer model and has no network; name the file of one."
     if not hasattr(saved.model, "peer_network"):
-        raise InputError(none)
+        raise InputError(f"MODEL: {saved.name} is not a peer model and has no network; name the file of one.")
     if not options.out.suffix:
-        every = "--out: a folder takes the networks of all periods; leave out --at and --firm."
         if options.at or options.firm:
-            raise InputError(every)
+            raise InputError("--out: a folder takes the networks of all periods; leave out --at and --firm.")
         with working(options, f"networks of {saved.name}"):
             kept = {} if options.top_k is None else {"top_k": options.top_k}
             count = len(saved.write_by_period("networks", options.panel, options.out, **kept).periods)

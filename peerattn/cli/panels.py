@@ -134,9 +134,8 @@ def take_models(
         fits = {"industry": has, "industry_median": has and task == "nowcast", "cross_attention": reference}
         wanted = [name for name in DEFAULT_MODELS if fits.get(name, True)]
     ready = {called(entry): entry.rpartition("=")[2].strip() for entry in wanted}
-    twice = f"--models: {', '.join(wanted)} has a name twice; give one of yours, such as linear=attention."
     if len(ready) < len(wanted):
-        raise InputError(twice)
+        raise InputError(f"--models: {', '.join(wanted)} has a name twice; give one of yours, such as linear=attention.")
     expect(bool(wanted), "--models", f"at least one of {', '.join(model_names())}", "none")
     check_names("--set", "model of this call", settings, ready)
     made = {}

@@ -139,11 +139,11 @@ def describe_panel(
     order = list(dict.fromkeys([*outcome, *(name for name in given if name in columns), *columns]))
     owners = np.arange(len(panel)) if panel.firm is None else pd.factorize(panel.firm)[0]
     rows = {name: _statistics(columns[name], owners, quantiles) for name in order}
-    wording = {name: given.get(name, (name, "")) for name in order}
+    labelled = {name: given.get(name, (name, "")) for name in order}
     return PanelDescription(
         pd.DataFrame.from_dict(rows, orient="index").rename_axis("variable"),
-        {name: called for name, (called, _) in wording.items()},
-        {name: definition for name, (_, definition) in wording.items() if definition},
+        {name: called for name, (called, _) in labelled.items()},
+        {name: definition for name, (_, definition) in labelled.items() if definition},
         len(np.unique(owners)),
         panel.period.nunique(),
     )
@@ -296,24 +296,24 @@ def found_limits(panel: Panel) -> list[str]:
 
     What cannot be seen in the numbers (revised data, a look-ahead in the source) has to be stated by their author.
     """
-    wording = [_SURVIVORS] if survivors(panel) else []
+    limits = [_SURVIVORS] if survivors(panel) else []
     firm = np.asarray(panel.firm)
     changes = {str(name): column.groupby(firm).nunique().max() for name, column in panel.codes.items()}
     static = [name for name, most in changes.items() if most <= 1]
     if static and len(set(firm)) < len(firm):
-        wording.append(f"{_STATIC}: {', '.join(static)}.")
+        limits.append(f"{_STATIC}: {', '.join(static)}.")
     missing = {name: column.isna().mean() for name, column in panel.characteristics.items()}
     gaps = [f"{name} {share:.0%}" for name, share in missing.items() if share > MUCH_MISSING]
     if gaps:
-        wording.append(f"Often missing: {', '.join(gaps)} of all rows.")
+        limits.append(f"Often missing: {', '.join(gaps)} of all rows.")
     deviation = np.sort((panel.y.dropna().to_numpy() - panel.y.mean()) ** 2)[::-1]
     share = deviation[: max(len(deviation) // 100, 1)].sum() / max(deviation.sum(), 1e-300)
     if len(deviation) >= 200 and share > FAR_OUT:
-        wording.append(
+        limits.append(
             f"Outliers decide: one outcome in a hundred holds {share:.0%} of all squared deviation from the mean. Look at the "
             "rank IC, or clip the outcome."
         )
-    return wording
+    return limits
 
 
 def survivors(panel: Panel) -> bool:
@@ -322,7 +322,7 @@ def survivors(panel: Panel) -> bool:
     return panel.period.nunique() >= 3 and not (last < panel.period.max()).any()
 
 
-def as_return(outcome: str, y: np.ndarray, wording: bool | None) -> tuple[bool, list[str]]:
+def as_return(outcome: str, y: np.ndarray, declared: bool | None) -> tuple[bool, list[str]]:
     """Return whether an outcome is a simple return in decimals, as was said or as it is named, and what to note.
 
     Raises
@@ -330,12 +330,12 @@ def as_return(outcome: str, y: np.ndarray, wording: bool | None) -> tuple[bool, 
     InputError
         Where it is said to be one and falls below −1: nobody loses more than everything, so these are per cent or logarithms.
     """
-    found = named_like_return(outcome) if wording is None else wording
+    found = named_like_return(outcome) if declared is None else declared
     least = float(np.nanmin(y, initial=0.0))
     if not found or least >= -1:
         return found, []
     why = f"{outcome} falls to {least:.4g}, below -1, so it is no simple return in decimals; divide per cent by 100."
-    if wording:
+    if declared:
         raise InputError(f"is_return: {why}")
     return False, [f"Outcomes are not treated as returns: {why}"]
 

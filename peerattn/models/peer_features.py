@@ -231,8 +231,8 @@ class PeerFeatures(FrameTransformer):
             return panel.characteristics[self.averaged_].iloc[at].to_numpy()
         assert panel.firm is not None
         before = [known for known in self.known_.columns if known < period]
-        prepared = len(before) >= self.horizon
-        last = self.known_[before[-self.horizon]] if prepared else pd.Series(dtype=float)
+        enough = len(before) >= self.horizon
+        last = self.known_[before[-self.horizon]] if enough else pd.Series(dtype=float)
         return last.reindex(panel.firm[at]).to_numpy(dtype=float)[:, None]
 
     def _of_arrays(self, panel: Panel, pool: Panel) -> np.ndarray:

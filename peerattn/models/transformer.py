@@ -11,12 +11,10 @@ import numpy as np
 import pandas as pd
 import torch
 from scipy.optimize import minimize_scalar
-from sklearn.base import is_classifier
 from sklearn.utils import check_random_state
 
 from peerattn.exceptions import InputError, check_at_least, check_one_of
 from peerattn.models.attention.options import check_device, check_own
-from peerattn.models.attention.rows import OF_ARRAYS
 from peerattn.models.base import PeerRegressor
 from peerattn.models.by_period import check_not_with_files
 from peerattn.models.cross_section import CrossSection, Rows
@@ -25,7 +23,6 @@ from peerattn.models.learners.heads.heads import Settings
 from peerattn.models.learners.losses import Loss, huber, loss_of, squared_error
 from peerattn.models.learners.training import Problem, Training
 from peerattn.models.learners.transformer import TransformerLearner, TransformerTraining
-from peerattn.models.reference import Reference, check_same_periods
 from peerattn.models.sharpe_portfolios import portfolio_table
 from peerattn.models.stacking.candidates import own_candidates
 from peerattn.models.stacking.evidence import PEERS, SHAPE, Candidate, candidate
@@ -33,6 +30,7 @@ from peerattn.models.stacking.origins import outcomes_of
 from peerattn.models.transformer_networks import TRANSFORMER, TransformerNetworks
 from peerattn.panel.panel import Panel
 from peerattn.training import one_thread
+from peerattn.training.device import find_device
 from peerattn.types import OutcomesLike, PanelLike, ReferenceLike
 
 CONTROL = "network without attention"
@@ -41,7 +39,7 @@ LOSSES = ("squared_error", "huber", "rank", "sharpe")
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class TransformerModel(TransformerNetworks):
-    """Base of :class:`PeerTransformerRegressor` and :class:`PeerTransformerClassifier`."""
+    """Base of :class:`PeerTransformerRegressor`: options, learning, and the portfolio of ``loss="sharpe"``."""
 
     attention: str | bool = "self"
     task: str = "forecast"
@@ -100,30 +98,17 @@ class TransformerModel(TransformerNetworks):
         self._check_options()
         check_not_with_files(X, loss_weight=loss_weight, peer_weight=peer_weight)
         if device == "auto":
-            device = "cuda" if torch.cuda.is_available() else "cpu"
+            device = find_device(device)
         check_device(device)
         if self.loss == "sharpe" and self.task != "forecast":
             raise InputError(
                 'loss="sharpe" needs task="forecast": a portfolio is formed before returns are observed.'
             )
-        if self.attention == "cross" and reference is None:
-            raise InputError(
-                'attention="cross" needs reference=: the firms that are attended to, a frame or (X_ref, y_ref).'
-            )
-        universe = None if reference is None else Reference.of(reference).X
-        panel, training = self._gate_training(X, y, sample_weight, universe)
-        if reference is not None and not panel.dated and self.attention != "cross":
-            raise InputError(f"reference: {OF_ARRAYS}")
+        panel, training = self._gate_fit(X, y, sample_weight, reference, loss_weight, peer_weight)
         if self.loss in ("rank", "sharpe") and not panel.dated:
             raise InputError(
                 f"loss={self.loss!r} needs periods, and X carries none: set firm and period as its index."
             )
-        self.weighs_peers_ = peer_weight is not None
-        given = {"loss_weight": loss_weight, "peer_weight": peer_weight}
-        training = self._standardise_outcomes(self._weighted(panel, training, sample_weight, given))
-        self.reference_ = None if reference is None else self._reference_rows(reference)
-        if self.reference_ is not None:
-            check_same_periods(panel, self.reference_[0])
         self._learn(training, panel, None, device if panel.dated else "cpu")
         if self.loss == "sharpe":
             self.portfolio_ = self._portfolios(training, panel, device)
@@ -146,7 +131,7 @@ class TransformerModel(TransformerNetworks):
             check_one_of(attention=(self.attention, ("self", "cross", False)))
         check_one_of(
             task=(self.task, ("forecast", "nowcast")),
-            loss=(self.loss, ("cross_entropy",) if is_classifier(self) else LOSSES),
+            loss=(self.loss, LOSSES),
             scale=(self.scale, ("standard", "rank", None)),
             precision=(self.precision, ("auto", "float32", "bfloat16")),
         )
@@ -227,8 +212,6 @@ class TransformerModel(TransformerNetworks):
             n_layers=self.n_layers,
             d_feedforward=2 * self.d_model,
         )
-        halves = settings.device.startswith("cuda") and torch.cuda.is_bf16_supported()
-        automatic = "bfloat16" if halves else "float32"
         training = TransformerTraining(
             loss=self.loss,
             n_seeds=self.n_seeds,
@@ -236,7 +219,7 @@ class TransformerModel(TransformerNetworks):
             seed=seed,
             dtype="float64" if problem.dtype is torch.float64 else "float32",
             device=settings.device,
-            precision=automatic if self.precision == "auto" else self.precision,
+            precision=self.precision,
             progress=type(self).__name__ if self.verbose else None,
         )
         return TransformerLearner(spec, training)

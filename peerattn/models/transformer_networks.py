@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import numpy as np
 import pandas as pd
@@ -141,6 +141,11 @@ class TransformerNetworks(StackModel):
         given = partial(self.peer_network, X, outcomes=outcomes, reference=reference, peer_weight=peer_weight)
         layers = [given(layer=layer) for layer in range(self.n_layers)]
         return rollout(layers, residual=residual)
+
+    def search_profile(self) -> NoReturn:
+        """Raise an error: scores of tokens are not a product of characteristics."""
+        check_is_fitted(self, "stack_")
+        raise InputError(f"search_profile() needs attention heads, which {type(self).__name__} does not have.")
 
     def _network_maker(  # type: ignore[override]
         self, layer: int | None = None, head: int | None = None, top_k: int | None = None

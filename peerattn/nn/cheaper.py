@@ -223,9 +223,8 @@ def linear_attention(
     >>> bool((linear_attention(x, x, x, 256) - exact).abs().max() < 0.01)
     True
     """
-    none = "bias: kernelized linear attention does not support one. Use exact attention."
     if bias is not None:
-        raise InputError(none)
+        raise InputError("bias: kernelized linear attention does not support one. Use exact attention.")
     shape = (1, 1) if mask is None else tuple(mask.shape)
     takes = f"mask: kernelized linear attention takes a mask of keys, (..., 1, {key.shape[-2]})"
     if shape[-2] != 1:
@@ -236,21 +235,21 @@ def linear_attention(
     root = query.shape[-1] ** -0.25 if scale is None else math.sqrt(scale)
     dtype = torch.promote_types(query.dtype, torch.float32)
     projection = _orthogonal(n_features, query.shape[-1]).to(query.device, dtype)  # (R, d)
-    querying = _features(query.to(dtype) * root, projection, per_row=True)  # (..., Nq, R)
-    observed = _features(key.to(dtype) * root, projection, per_row=False)  # (..., Nk, R)
+    query_features = _features(query.to(dtype) * root, projection, per_row=True)  # (..., Nq, R)
+    key_features = _features(key.to(dtype) * root, projection, per_row=False)  # (..., Nk, R)
     if mask is not None:
-        observed = observed * mask.mT
+        key_features = key_features * mask.mT
     counted = F.pad(value.to(dtype), (0, 1), value=1.0)  # the last column adds up to the sum of weights
-    sums = _causal_sums(querying, observed, counted) if causal else querying @ (observed.mT @ counted)
+    sums = _causal_sums(query_features, key_features, counted) if causal else query_features @ (key_features.mT @ counted)
     return (sums[..., :-1] / sums[..., -1:].clamp_min(torch.finfo(dtype).tiny)).to(value.dtype)
 
 
-def _causal_sums(querying: Tensor, observed: Tensor, value: Tensor) -> Tensor:
+def _causal_sums(query_features: Tensor, key_features: Tensor, value: Tensor) -> Tensor:
     """Return the sums of values over the keys up to each query's own row, the queries being the last rows of the keys."""
-    before = observed.shape[-2] - querying.shape[-2]
-    past = observed[..., :before, :].mT @ value[..., :before, :]
+    before = key_features.shape[-2] - query_features.shape[-2]
+    past = key_features[..., :before, :].mT @ value[..., :before, :]
     found = []  # (..., R, d_value)
-    rows = (querying, observed[..., before:, :], value[..., before:, :])
+    rows = (query_features, key_features[..., before:, :], value[..., before:, :])
     for q, k, v in zip(*(x.split(STRETCH, -2) for x in rows), strict=True):
         found.append((q @ k.mT).tril() @ v + q @ past)
         past = past + k.mT @ v

@@ -158,14 +158,12 @@ class MultiheadAttention(nn.Module):
         weights : Tensor, shape (..., n_heads, n_queries, n_keys)
             Only with ``return_weights=True``.
         """
-        one = "memory: expected None with rotary positions, which are those of one sequence."
         if self.rotary and memory is not None:
-            raise InputError(one)
+            raise InputError("memory: expected None with rotary positions, which are those of one sequence.")
         if sizes is not None:
             others = any(other is not None for other in (memory, mask, bias, cache))
-            standalone = "sizes: goes without memory, mask, bias, cache, return_weights and rotary positions."
             if others or return_weights or self.rotary:
-                raise InputError(standalone)
+                raise InputError("sizes: goes without memory, mask, bias, cache, return_weights and rotary positions.")
             n = x.shape[-2]
             total = sum(sizes)
             expect(total == n, "sizes", f"numbers that add up to the {n} rows of x", total)

@@ -133,9 +133,8 @@ class EncoderDecoder(nn.Module):
 
     def __init__(self, n_encoder_layers: int, n_decoder_layers: int, *sizes: Any, **options: Any):
         super().__init__()
-        wording = "cross_attention: the decoder has it and the encoder has not. Leave it out."
         if "cross_attention" in options:
-            raise InputError(wording)
+            raise InputError("cross_attention: the decoder has it and the encoder has not. Leave it out.")
         options["generator"] = options.get("generator") or Generator()
         self.encoder = Encoder(n_encoder_layers, *sizes, **options)
         self.decoder = Encoder(n_decoder_layers, *sizes, cross_attention=True, **options)

@@ -106,15 +106,14 @@ def choose_columns(
         why = dict.fromkeys(others, "not requested")
         check_no_outcomes(chosen)
         for name in chosen:
-            other = f"characteristics: {name!r} is already firm, period, outcome or code; name it once."
             if name not in others:
-                raise InputError(other)
-            text = f"characteristics: {name!r} holds {frame[name].dtype}, not numbers; declare it in codes, or convert it."
+                raise InputError(f"characteristics: {name!r} is already firm, period, outcome or code; name it once.")
             if not holds_numbers(frame[name]):
-                raise InputError(text)
-    none = f"no characteristics: none of the columns {columns} is a number that may be used."
+                raise InputError(
+                    f"characteristics: {name!r} holds {frame[name].dtype}, not numbers; declare it in codes, or convert it."
+                )
     if not chosen and not codes:
-        raise InputError(none)
+        raise InputError(f"no characteristics: none of the columns {columns} is a number that may be used.")
     return _chosen(frame, chosen, tuple(codes), {n: why[n] for n in others if n not in chosen})
 
 

@@ -121,9 +121,8 @@ class Design:
         if not known.all():
             message = f"no training value at all in {', '.join(map(repr, frame.columns[~known]))}: left out."
             warn_user(DroppedColumnWarning(message))
-        none = "X has no characteristic with a known training value, and no code; pass at least one of them."
         if not known.any() and not codes.shape[1]:
-            raise InputError(none)
+            raise InputError("X has no characteristic with a known training value, and no code; pass at least one of them.")
         indicated = frame.columns[known & gaps]
         frame = frame.loc[:, known]
         p = frame.shape[1]

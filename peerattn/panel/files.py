@@ -117,9 +117,8 @@ def dataset_of(source: Any) -> tuple[Any, Any]:
     path = Path(source)
     if not path.exists():
         raise InputError(f"{path}: no such file or folder.")
-    other = f"{path}: a Parquet or Arrow file can be read by period; read others whole, with read_panel."
     if path.is_file() and path.suffix.lower() not in KINDS:
-        raise InputError(other)
+        raise InputError(f"{path}: a Parquet or Arrow file can be read by period; read others whole, with read_panel.")
     return ds.dataset(path, format=KINDS.get(path.suffix.lower(), "parquet"), partitioning="hive"), None
 
 
@@ -128,9 +127,8 @@ def _spill(frames: Iterator[Any], folder: Path) -> None:
     number = -1
     for number, frame in enumerate(frames):
         given = as_pandas(frame)
-        other = f"source: expected an iterator of frames, got one of {type(given).__name__}."
         if not isinstance(given, pd.DataFrame):
-            raise InputError(other)
+            raise InputError(f"source: expected an iterator of frames, got one of {type(given).__name__}.")
         given = given.reset_index() if given.index.names != [None] else given
         given.to_parquet(folder / f"{number:08}.parquet", index=False)
     if number < 0:

@@ -74,9 +74,8 @@ def read_frame(source: Any) -> pd.DataFrame:
     if isinstance(source, str | Path):
         return _read_file(Path(source))
     frame = as_pandas(source)
-    wanted = f"expected a path or a frame (pandas, polars, pyarrow, DuckDB), got {type(source).__name__}."
     if not isinstance(frame, pd.DataFrame):
-        raise InputError(wanted)
+        raise InputError(f"expected a path or a frame (pandas, polars, pyarrow, DuckDB), got {type(source).__name__}.")
     return frame
 
 

@@ -146,9 +146,8 @@ def warn_of_lost_labels(lost: str) -> None:
 
 def _numbers(estimator: Any, X: PanelLike, fitting: bool, codes: Sequence[str]) -> np.ndarray:
     """Return an array that scikit-learn has checked, as it checks those of every estimator."""
-    unnamed = f"codes={list(codes)} names columns, but X is an array without names: pass a DataFrame."
     if codes:
-        raise InputError(unnamed)
+        raise InputError(f"codes={list(codes)} names columns, but X is an array without names: pass a DataFrame.")
     options: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan", "reset": fitting}
     X = validate_data(estimator, X, **options)
     read = () if fitting else estimator.code_columns_

@@ -225,14 +225,12 @@ class Panel:
         values = as_pandas(values)
         values = values.squeeze(axis=1) if isinstance(values, pd.DataFrame) else values
         at = self.positions(values, name)
-        text = f"{name} is the text {values!r}: pass the column itself, and X without it."
         if isinstance(values, str):
-            raise InputError(text)
+            raise InputError(f"{name} is the text {values!r}: pass the column itself, and X without it.")
         numbers = floats(values, f"{name} must hold numbers: {{error}}")
         numbers = numbers[:, 0] if numbers.shape == (len(self), 1) else numbers
-        other = f"{name} has shape {numbers.shape}, but X has {len(self)} rows: pass one value for each row."
         if numbers.shape != (len(self),):
-            raise InputError(other)
+            raise InputError(f"{name} has shape {numbers.shape}, but X has {len(self)} rows: pass one value for each row.")
         return numbers[at]
 
     def positions(self, values: Any, name: str) -> np.ndarray:
@@ -347,9 +345,8 @@ def check_finite(values: np.ndarray, name: str) -> None:
     if infinite:
         raise InputError(f"{name} contains infinity in {infinite} rows: use NaN where it is unknown.")
     largest = np.max(np.abs(values), initial=0.0, where=~np.isnan(values))
-    size = f"{name} holds values up to {largest:.3g} in size, more than {LARGEST:g}: choose a larger unit."
     if largest > LARGEST:
-        raise InputError(size)
+        raise InputError(f"{name} holds values up to {largest:.3g} in size, more than {LARGEST:g}: choose a larger unit.")
 
 
 def as_float(column: pd.Series) -> np.ndarray:

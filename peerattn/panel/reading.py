@@ -122,9 +122,10 @@ def as_panel(
         return frame, all_columns(frame, declared, labels=(firm, period))
 
     if isinstance(X, Panel):
-        both = "X is a Panel, which holds its outcome and characteristics; leave out outcome and characteristics, or pass X.X."
         if outcome is not None or characteristics:
-            raise InputError(both)
+            raise InputError(
+                "X is a Panel, which holds its outcome and characteristics; leave out outcome and characteristics, or pass X.X."
+            )
         if dates:
             raise InputError(f"known_at: a Panel has no column of dates {known_at!r}; pass a Series.")
         panel = X.with_codes(declared)
@@ -133,9 +134,8 @@ def as_panel(
         if outcome is not None:
             if y is not None:
                 raise InputError("y: outcome= names a column of X; pass one of the two, not both.")
-            twice = f"outcome: {outcome!r} is already named as firm or period; name the column to predict."
             if outcome in (firm, period):
-                raise InputError(twice)
+                raise InputError(f"outcome: {outcome!r} is already named as firm or period; name the column to predict.")
             frame = frame.rename(columns=str) if hasattr(frame, "columns") else frame
         panel = panel_of(X, choose, firm, period, undated=undated)
         if panel.firm is None:

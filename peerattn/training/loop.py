@@ -141,9 +141,8 @@ def train(
     counts = {"max_steps": max_steps, "validate_every": validate_every, "average": average, "read_every": read_every}
     check_at_least(1, **{name: value for name, value in counts.items() if value is not None})
     expect(0 < learning_rate < math.inf, "learning_rate", "a positive number", learning_rate)
-    both = "average: goes without validation, which keeps one step's parameters. Leave out validate."
     if average is not None and validate is not None:
-        raise InputError(both)
+        raise InputError("average: goes without validation, which keeps one step's parameters. Leave out validate.")
     tensors = parameters.parameters() if isinstance(parameters, nn.Module) else parameters
     trained = [tensor for tensor in tensors if tensor.requires_grad]
     expect(bool(trained), "parameters", "at least one tensor with requires_grad=True", "none")

@@ -233,9 +233,8 @@ def nowcast_score(estimator: Any, X: PanelLike, y: OutcomesLike) -> float:
     """
     model = getattr(estimator, "best_estimator_", estimator)
     final = model[-1] if hasattr(model, "steps") else model
-    wording = f"nowcast_score: {type(final).__name__} reads no outcomes of peers; score it with scoring='r2'."
     if "outcomes" not in signature(final.predict).parameters:
-        raise InputError(wording)
+        raise InputError(f"nowcast_score: {type(final).__name__} reads no outcomes of peers; score it with scoring='r2'.")
     predicted = np.asarray(model.predict(X, outcomes=y), dtype=float).reshape(-1)
     firm = getattr(final, "firm", "firm")
     period = getattr(final, "period", "period")

@@ -15,7 +15,7 @@ from peerattn.evaluation.inference.forecast_tests import critical_t, format_p, p
 from peerattn.evaluation.inference.multiple_tests import model_confidence_set
 from peerattn.evaluation.measures.factors import periods_per_year
 from peerattn.evaluation.measures.portfolios import QuantilePortfolios, Weighting, portfolios_of
-from peerattn.evaluation.report import words as report_line
+from peerattn.evaluation.report import words as sentences
 from peerattn.evaluation.report.figures import cumulative_gain, opening_pictures, portfolios_picture
 from peerattn.evaluation.report.network import network_sections, peers_by_model_section
 from peerattn.evaluation.report.table import REPORTED, PathLike, as_table, laid_out, without_tests
@@ -44,12 +44,12 @@ def to_html(compared: Judged, path: PathLike) -> Path:
         "Outcomes scored": f"{compared.n_outcomes:,}",
         "Do peers help?": compared.claims.answer,
     }
-    first, *finding = report_line.summary(compared)
+    first, *finding = sentences.summary(compared)
     text = page(
-        f"Do peers help to {report_line.VERBS[compared.task]} {compared.outcome}?",
+        f"Do peers help to {sentences.VERBS[compared.task]} {compared.outcome}?",
         _sections(compared, finding),
         lead=first,
-        opening=opening_pictures(compared, report_line.few_codes(compared)),
+        opening=opening_pictures(compared, sentences.few_codes(compared)),
         facts=facts,
         footer=_made_with(compared),
     )
@@ -60,10 +60,10 @@ def outcomes_to_html(comparisons: Mapping[str, Judged], path: PathLike) -> Path:
     """Write the reports of several outcomes as one page, a table of all before them."""
     parts = [Section("All outcomes", [outcomes_table(comparisons)])]
     for outcome, compared in comparisons.items():
-        of_one = _sections(compared, report_line.summary(compared))
+        of_one = _sections(compared, sentences.summary(compared))
         parts += [Section(f"{outcome}: {part.title}", part.blocks) for part in of_one]
     first = next(iter(comparisons.values()))
-    title = f"Do peers help to {report_line.VERBS[first.task]} {', '.join(comparisons)}?"
+    title = f"Do peers help to {sentences.VERBS[first.task]} {', '.join(comparisons)}?"
     lead = f"The same models on {len(comparisons)} outcomes or horizons, each compared on its own."
     return write_atomic(path, page(title, parts, lead=lead, footer=_made_with(first)))
 
@@ -94,7 +94,7 @@ def _sections(compared: Judged, finding: list[str]) -> list[Section]:
     failures = [(failure.model, failure.fold, failure.error) for failure in compared.failures]
     failed = [Table("Models that failed", ("Model", "In fit", "Error"), failures)] if failures else []
     return [
-        Section("Findings", [*finding, f"Task: {compared.task}. {report_line.TASKS[compared.task]}"]),
+        Section("Findings", [*finding, f"Task: {compared.task}. {sentences.TASKS[compared.task]}"]),
         *_decomposition(compared),
         Section("The models", [as_table(compared, without_tests(compared, REPORTED)), *failed]),
         *_tests(compared),
@@ -142,11 +142,11 @@ def _inputs(compared: Compared) -> list[str]:
 
 
 def _reproduction(compared: Compared) -> list[Block]:
-    versions = report_line.versions_of(compared)
+    versions = sentences.versions_of(compared)
     others = {name: value for name, value in compared.settings.items() if name not in versions}
     blocks: list[Block] = [
         "A paragraph for a paper, to be edited:",
-        Code(report_line.methods_paragraph(compared)),
+        Code(sentences.methods_paragraph(compared)),
         *(f"{name[0].upper()}{name[1:]}: {value}." for name, value in others.items()),
     ]
     if compared.configuration:
@@ -175,7 +175,7 @@ def _decomposition(compared: Judged) -> list[Section]:
         g = step.gain
         cells = (None, None, None, None, "")
         cells = cells if g is None else (g.gain, g.low, g.high, g.t, format_p(g.p, g.reason))  # type: ignore[assignment]
-        rows.append((report_line.step_name(step, compared), step.model, step.r2, *cells))
+        rows.append((sentences.step_name(step, compared), step.model, step.r2, *cells))
     notes = ["p: two-sided, each step on its own. Intervals: 95%."]
     how = {step.gain.how for step in compared.claims.steps if step.gain} - {""}
     if how - {"over time"}:

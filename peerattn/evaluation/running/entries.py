@@ -343,9 +343,8 @@ def purged(model: Any, horizon: int) -> Any:
 def _entry(name: Any, model: Any, task: Task, reference: Reference | None) -> Entry:
     right = isinstance(name, str) and bool(name.strip())
     reserved = ", ".join(map(repr, RESERVED_NAMES))
-    wording = f"models: a name must be text other than {reserved}, got {name!r}."
     if not right or name in RESERVED_NAMES:
-        raise InputError(wording)
+        raise InputError(f"models: a name must be text other than {reserved}, got {name!r}.")
     wrong = ""
     if isinstance(model, type):
         wrong = f" is the class {model.__name__}; pass an instance, {model.__name__}()."

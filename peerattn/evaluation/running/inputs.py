@@ -65,9 +65,8 @@ def _of_files(X: PanelLike, y: OutcomesLike, *, outcome: str | None, **options: 
         raise InputError("y: X is read from files, so the outcome is a column: leave out y, name outcome=.")
     if not isinstance(X, StoredPanel):
         return scan_panel(X, outcome=outcome, **options).mapped()
-    other = f"outcome: the stored panel holds the outcome {X.outcome!r}, not {outcome!r}."
     if outcome not in (None, X.outcome):
-        raise InputError(other)
+        raise InputError(f"outcome: the stored panel holds the outcome {X.outcome!r}, not {outcome!r}.")
     return X.mapped()
 
 

@@ -177,9 +177,8 @@ class WalkForward(BaseCrossValidator):
         possible = known[known >= first]
         few = f"no period can be tested: {len(known)} of {len(periods)} periods have a known outcome"
         need = f"and horizon={self.horizon} needs one at least {self.horizon} period(s) before a tested one"
-        wording = f"WalkForward: {few}, {need}. Pass more periods, or y with more known outcomes."
         if not len(possible):
-            raise InputError(wording)
+            raise InputError(f"WalkForward: {few}, {need}. Pass more periods, or y with more known outcomes.")
         third = min(max(1, len(known) // 3), len(possible))
         requested = third if self.test_periods is None else self.test_periods
         if requested <= len(possible):

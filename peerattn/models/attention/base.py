@@ -64,6 +64,31 @@ class StackModel(AttentionNetworks):
 
     # ------------------------------------------------------------------ learning
 
+    def _gate_fit(
+        self,
+        X: PanelLike,
+        y: OutcomesLike,
+        sample_weight: OutcomesLike,
+        reference: ReferenceLike,
+        loss_weight: OutcomesLike,
+        peer_weight: OutcomesLike,
+    ) -> tuple[Panel, Rows]:
+        """Return the panel of ``fit`` and its training rows, weighted and in units of training; keep the reference."""
+        if self.attention == "cross" and reference is None:
+            raise InputError('attention="cross" needs reference=: the firms that answer, a frame or (X_ref, y_ref).')
+        universe = None if reference is None else Reference.of(reference).X
+        panel, training = self._gate_training(X, y, sample_weight, universe)
+        self.weighs_peers_ = peer_weight is not None
+        given = {"loss_weight": loss_weight, "peer_weight": peer_weight}
+        training = self._weighted(panel, training, sample_weight, given)
+        if reference is not None and not panel.dated and self.attention != "cross":
+            raise InputError(f"reference: {OF_ARRAYS}")
+        training = self._standardise_outcomes(training)
+        self.reference_ = None if reference is None else self._reference_rows(reference)
+        if self.reference_ is not None:
+            check_same_periods(panel, self.reference_[0])
+        return panel, training
+
     @one_thread()
     def _learn(
         self, training: Rows, panel: Panel, checkpoint: Checkpoint | None = None, device: str = "cpu"
@@ -246,31 +271,16 @@ class AttentionModel(StackModel):
         """
         check_options(self)
         if joined():
-            differs = (
-                "own: an estimator is fitted by each process, which may differ. Fit in one process, outside "
-            )
             if not isinstance(self.own, str):
-                raise InputError(f"{differs}data_parallel().")
+                raise InputError(
+                    "own: an estimator is fitted by each process, which may differ. Fit in one process, outside data_parallel()."
+                )
             X, y, sample_weight, loss_weight, peer_weight = of_all_processes(
                 self, X, y, sample_weight, loss_weight, peer_weight
             )
         check_not_with_files(X, loss_weight=loss_weight, peer_weight=peer_weight)
         check_device(device)
-        needs = 'attention="cross" needs reference=: the firms that answer, a frame or (X_ref, y_ref).'
-        if self.attention == "cross" and reference is None:
-            raise InputError(needs)
-        universe = None if reference is None else Reference.of(reference).X
-        panel, training = self._gate_training(X, y, sample_weight, universe)
-        self.weighs_peers_ = peer_weight is not None
-        given = {"loss_weight": loss_weight, "peer_weight": peer_weight}
-        training = self._weighted(panel, training, sample_weight, given)
-        standalone = reference is not None and not panel.dated and self.attention != "cross"
-        if standalone:
-            raise InputError(f"reference: {OF_ARRAYS}")
-        training = self._standardise_outcomes(training)
-        self.reference_ = None if reference is None else self._reference_rows(reference)
-        if self.reference_ is not None:
-            check_same_periods(panel, self.reference_[0])
+        panel, training = self._gate_fit(X, y, sample_weight, reference, loss_weight, peer_weight)
         kept = None
         if checkpoint is not None:
             others = () if self.reference_ is None else (self.reference_[1], self.reference_[0].period)

@@ -256,8 +256,8 @@ class PeerAttentionClassifier(ClassifierMixin, AttentionModel):
         labels = _one_column(y)
         known = ~pd.isna(labels)
         check_classification_targets(np.asarray(labels[known].tolist()))
-        prepared = np.unique(np.asarray(labels[known].tolist()))
-        self.classes_ = np.unique(np.concatenate(gathered(prepared)))
+        classes = np.unique(np.asarray(labels[known].tolist()))
+        self.classes_ = np.unique(np.concatenate(gathered(classes)))
         held = f"y holds {self.classes_.tolist()}"
         if len(self.classes_) < 2:
             raise InputError(f"Classifier can't train when only one class is present: {held}.")

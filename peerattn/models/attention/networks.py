@@ -186,10 +186,8 @@ class AttentionNetworks(AttentionRows):
     def search_profile(self) -> SearchProfile:
         """Return which characteristic of i looks for which characteristic of j, for every kept head."""
         check_is_fitted(self, "stack_")
-        if not hasattr(self, "members_"):
-            raise InputError(f"search_profile() needs attention heads, which {type(self).__name__} does not have.")
         if self.n_layers > 1 or self.similarity == "additive":
-            informed = f"n_layers={self.n_layers}" if self.n_layers > 1 else f'similarity="{self.similarity}"'
-            raise InputError(f"search_profile() needs scores x_i M x_j', which {informed} does not have.")
-        observed = [column.name for column in self.design_.columns if column.role == "characteristic"]
-        return SearchProfile.of(self.stack_.heads(), self.feature_names_, observed, unit=self.y_scale_)
+            option = f"n_layers={self.n_layers}" if self.n_layers > 1 else f'similarity="{self.similarity}"'
+            raise InputError(f"search_profile() needs scores x_i M x_j', which {option} does not have.")
+        names = [column.name for column in self.design_.columns if column.role == "characteristic"]
+        return SearchProfile.of(self.stack_.heads(), self.feature_names_, names, unit=self.y_scale_)

@@ -153,9 +153,8 @@ class AttentionRows(PeerModel):
         extra = self.reference_ if reference is None else self._reference_rows(reference)
         if extra is not None:
             check_same_periods(panel, extra[0], of_fit=reference is None)
-        untold = 'task="nowcast" on a panel predicts from the peers\' outcomes: pass outcomes=.'
         if self.needs_outcomes and not informed:
-            raise InputError(untold)
+            raise InputError('task="nowcast" on a panel predicts from the peers\' outcomes: pass outcomes=.')
         return self._cross_sections(panel, call, extra, warn=True)
 
     def _cross_sections(

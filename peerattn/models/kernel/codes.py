@@ -80,14 +80,14 @@ class KernelCodes:
         return out
 
 
-def _ordered(name: str, prepared: list[str], order: tuple[str, ...]) -> tuple[list[str], tuple[float, ...]]:
+def _ordered(name: str, levels: list[str], order: tuple[str, ...]) -> tuple[list[str], tuple[float, ...]]:
     if order:
         return list(order), tuple(float(place) for place in range(len(order)))
     try:
-        numbers = sorted(float(level) for level in prepared)
+        numbers = sorted(float(level) for level in levels)
     except ValueError as error:
         raise InputError(
             f"ordered: column {name!r} holds text, whose order is not known; make it an ordered category "
             "(pandas.Categorical(..., ordered=True))."
         ) from error
-    return sorted(prepared, key=float), tuple(numbers)
+    return sorted(levels, key=float), tuple(numbers)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Self
@@ -116,6 +116,7 @@ class TransformerLearner:
             validate=validate,
             validate_every=max(1, steps // CHECKS),
             progress=self.training.progress,
+            precision=self.training.precision,
         )
         self._keep(modules)
         if self.spec.attends:
@@ -188,12 +189,10 @@ class TransformerLearner:
 
     def _step_loss(self, modules: torch.nn.ModuleList, loss: SectionLoss, batch: Batch) -> Tensor:
         """Return the summed loss of all seeds."""
-        device = torch.device(self.training.device)
-        with torch.autocast(device.type, torch.bfloat16, enabled=self.training.precision == "bfloat16"):
-            outputs = (
-                ensemble_outputs(modules, batch) if device.type == "cuda" else [m(batch) for m in modules]
-            )
         assert batch.y is not None
+        outputs: Iterable[Tensor] = (module(batch) for module in modules)
+        if batch.y.device.type == "cuda":  # one launch for all seeds
+            outputs = ensemble_outputs(modules, batch)
         return torch.stack([loss(each.to(batch.y.dtype), batch.y, batch.weight) for each in outputs]).sum()
 
     def _validation_loss(

@@ -43,7 +43,7 @@ TIMES = {PEERS: 2}
 #: candidates see it (its ``past`` set), (n_focal, K), NaN without one; a part that reads peers has a ``derivative`` by their
 #: outcomes, too, and its ``predict`` takes the ``dtype`` to compute in.
 Parts = Mapping[str, Any]
-Said = Mapping[Column, np.ndarray]  # predictions for the focal rows of one cross-section
+Predicted = Mapping[Column, np.ndarray]  # predictions for the focal rows of one cross-section
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from peerattn.models.stacking.evidence import (
     Evidence,
     OriginResult,
     Parts,
-    Said,
+    Predicted,
     difference,
     evidence_of,
     predictions,
@@ -141,7 +141,7 @@ class Stack:
         y = [s.peers.y + (s.own[1] - p)[:, 0] for s, p in zip(prepared, found, strict=True) if s.own]
         return [replace(s, peers=replace(s.peers, y=left)) for s, left in zip(prepared, y, strict=True)]
 
-    def _section(self, section: CrossSection, found: Said) -> np.ndarray:
+    def _section(self, section: CrossSection, found: Predicted) -> np.ndarray:
         assert section.own is not None
         base = self._weighed(section.own[0], found, self.stages)
         history = [found[source(c)] for c in self.stages[HISTORY].selected() if source(c) in found]
@@ -149,7 +149,7 @@ class Stack:
             return base
         return np.where(covered[:, None], base, self._weighed(section.own[0], found, self.without_history))
 
-    def _weighed(self, base: np.ndarray, found: Said, stages: dict[str, Stage]) -> np.ndarray:
+    def _weighed(self, base: np.ndarray, found: Predicted, stages: dict[str, Stage]) -> np.ndarray:
         """Return the linear part and the stack after each group, (n_focal, 1 + groups, K)."""
         steps = [base]
         for group, stage in stages.items():  # a part that could not be fitted to all periods adds nothing

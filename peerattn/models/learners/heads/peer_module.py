@@ -45,11 +45,6 @@ class PeerSpec:
         return self.n_characteristics + self.d_code * len(self.code_levels)
 
     @property
-    def n_targets(self) -> int:
-        """Number of targets of a regression on heads: a slope on outcomes is one for all of them."""
-        return 1 if self.values == "outcomes" else self.n_outputs
-
-    @property
     def width(self) -> int:
         """Number of features that the last layer sees: inputs, and what each layer before it adds."""
         return self.n_inputs * self.n_layers
@@ -95,21 +90,12 @@ class Layer(torch.nn.Module):
         weight[:, :p] = size / math.sqrt(max(p, 1)) * draws
         return Parameter(weight)
 
-    @torch.no_grad()
-    def look_within(self, head: int, code: int) -> None:
-        """Let a head start from the firms of its own level of a code, whatever their characteristics."""
-        first = self.spec.n_characteristics + code * self.spec.d_code
-        size = min(self.spec.d_head, self.spec.d_code)
-        for projection in (self.query,) if self.spec.symmetric else (self.query, self.key):
-            projection[head] = 0.0
-            projection[head, first : first + size, :size] = SHARP * torch.eye(size).to(projection)
-
     def scores(
-        self, querying: Tensor, observed: Tensor, pairs: PairTensors, nobody: bool = True
+        self, query_features: Tensor, key_features: Tensor, pairs: PairTensors, nobody: bool = True
     ) -> dict[str, Any]:
         """Return query, key, scale and bias whose scores are the similarity of the specification; the null peer comes last."""
-        query = projected(querying, self.query) + self.offset
-        key = projected(observed, self.query if self.spec.symmetric else self.key)
+        query = projected(query_features, self.query) + self.offset
+        key = projected(key_features, self.query if self.spec.symmetric else self.key)
         bias = pairs.terms(self.prior_strength if self.spec.n_priors else None)
         combine = self.combine if self.spec.similarity == "additive" else None
         if self.spec.nobody and nobody:
@@ -118,12 +104,12 @@ class Layer(torch.nn.Module):
         return nn.score_terms(query, key, self.spec.similarity, combine=combine, bias=bias)
 
     def mean(
-        self, querying: Tensor, observed: Tensor, bars: Tensor, pairs: PairTensors, value: Tensor | None = None
+        self, query_features: Tensor, key_features: Tensor, bars: Tensor, pairs: PairTensors, value: Tensor | None = None
     ) -> Tensor:
         """Return every head's weighted mean (B, H, n_focal, ...) of values, by default of what the peers show."""
-        value = observed if value is None else value
+        value = key_features if value is None else value
         value = value if value.dim() == 4 else value[:, None]  # the same of all heads
-        scores = self.scores(querying, observed, pairs)
+        scores = self.scores(query_features, key_features, pairs)
         if self.spec.nobody:  # its information is zero
             value = F.pad(value, (0, 0, 0, 1))
         else:
@@ -191,11 +177,6 @@ class PeerModule(Layer):
         common = ("embeddings.", "own_slope", "intercept")
         return {name: parameter for name, parameter in self.named_parameters() if not name.startswith(common)}
 
-    def score_parameters(self) -> dict[str, Parameter]:
-        """Return what scores depend on: all parameters but those in which predictions are linear."""
-        linear = ("value", "own_slope", "intercept")
-        return {name: parameter for name, parameter in self.named_parameters() if name not in linear}
-
     def with_parameters(self, parameters: dict[str, Tensor]) -> PeerModule:
         """Return a copy with other heads: their parameters by name."""
         made = copy.deepcopy(self)
@@ -238,11 +219,11 @@ class PeerModule(Layer):
         if not layers:
             return own, pool
         among = PairTensors() if batch.pairs.among is None else batch.pairs.among
-        querying = replace(peers, identity=torch.full_like(peers.identity, NOBODY)) if among.copies else peers
+        anonymous = replace(peers, identity=torch.full_like(peers.identity, NOBODY)) if among.copies else peers
         own, pool = (rows[:, None].expand(-1, len(self.query), -1, -1) for rows in (own, pool))
         matching = ((focal.identity, peers.identity), (focal.x, peers.x), (focal.codes, peers.codes))
         same = not among.copies and all(torch.equal(mine, theirs) for mine, theirs in matching)
-        of_pool = barred(others(querying, peers), pool.dtype)
+        of_pool = barred(others(anonymous, peers), pool.dtype)
         of_focal = of_pool if same else barred(others(focal, peers), pool.dtype)
         for layer in layers:
             prepared = layer.mean(h_pool, h_pool, of_pool, among)
@@ -251,19 +232,19 @@ class PeerModule(Layer):
             h_pool = h_focal if same else torch.cat([pool, prepared], dim=-1)
         return h_focal, h_pool
 
-    def information(self, observed: Tensor, peers: RowTensors) -> Tensor:
+    def information(self, key_features: Tensor, peers: RowTensors) -> Tensor:
         """Return the information of the peers, (B, H, n_peers, K): ``V'x_j``, or slope times outcome."""
         if self.spec.values == "characteristics":
-            return projected(observed, self.value)
+            return projected(key_features, self.value)
         return peers.outcomes[:, None] * self.value[:, None]
 
     def columns(self, batch: Batch) -> Tensor:
         """Return the columns in which each head's contribution is linear, (B, n_focal, H, width)."""
         if not len(self.query):
             return batch.y.new_zeros(*batch.y.shape[:2], 0, self.value.shape[1])
-        querying, observed = self.features(batch)
+        query_features, key_features = self.features(batch)
         value = batch.peers.outcomes if self.spec.values == "outcomes" else None
-        return self.mean(querying, observed, batch.bars, batch.pairs, value).transpose(1, 2)
+        return self.mean(query_features, key_features, batch.bars, batch.pairs, value).transpose(1, 2)
 
     # ------------------------------------------------------------------ prediction and weights
 
@@ -271,9 +252,9 @@ class PeerModule(Layer):
         """Return predictions (B, n_focal, K) and the contribution of every head (B, H, n_focal, K)."""
         heads = batch.focal.x.new_zeros(len(batch.focal.x), 0, batch.focal.x.shape[1], self.spec.n_outputs)
         if len(self.query):
-            querying, observed = self.features(batch)
-            value = self.information(observed, batch.peers)
-            heads = self.mean(querying, observed, batch.bars, batch.pairs, value)
+            query_features, key_features = self.features(batch)
+            value = self.information(key_features, batch.peers)
+            heads = self.mean(query_features, key_features, batch.bars, batch.pairs, value)
         predicted = heads.sum(1)
         if self.spec.own == "linear":
             predicted = predicted + self.inputs(batch.focal) @ self.own_slope + self.intercept
@@ -281,11 +262,11 @@ class PeerModule(Layer):
 
     def weights(self, batch: Batch, n_layers: int | None = None) -> Tensor:
         """Return the weights of every head, (B, H, n_focal, n_peers): in the last layer, or in the one after so many layers."""
-        querying, observed = self.features(batch, n_layers)
+        query_features, key_features = self.features(batch, n_layers)
         last = n_layers is None or n_layers == len(self.before)
         layer = self if last else self.layers()[n_layers or 0]
         may = F.pad((admissible if last else others)(batch.focal, batch.peers), (0, 1), value=True)
-        scores = layer.scores(querying, observed, batch.pairs)
+        scores = layer.scores(query_features, key_features, batch.pairs)
         if not self.spec.nobody:
             return nn.attention_weights(mask=may[:, None, :, :-1], **scores)
         return nn.attention_weights(mask=may[:, None], **scores)[..., :-1]

@@ -118,13 +118,22 @@ class Sample:
     @property
     def common(self) -> float:
         """Variance that what the own part leaves of a period's outcomes has in common, over that of a single one."""
-        rest = [replace(s, focal=replace(s.focal, y=s.focal.y - _own(s)[:, 0])) for s in self.sections]
-        return common_variance(rest)
+        return common_variance(residuals(self.sections))
 
 
 def _order(n: int, generator: torch.Generator) -> np.ndarray:
     """Return the numbers below n in random order; the generator is the CPU's, whatever the device of the rows."""
     return np.asarray(torch.randperm(int(n), generator=generator, device="cpu"))
+
+
+def residuals(sections: Sequence[CrossSection]) -> list[CrossSection]:
+    """Return cross-sections whose targets are what the own part leaves."""
+    found = []
+    for section in sections:
+        assert section.focal.y is not None
+        rest = section.focal.y - _own(section)[:, 0]
+        found.append(replace(section, focal=replace(section.focal, y=rest)))
+    return found
 
 
 def _own(section: CrossSection) -> np.ndarray:

@@ -9,12 +9,13 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from peerattn.models.cross_section import CrossSection, group_sums
+from peerattn.models.learners.heads.sampling import residuals
 from peerattn.models.learners.heads.training import TrainingOptions
 from peerattn.models.learners.losses import Loss, loss_of, squared_error
+from peerattn.models.learners.training import FEW_ROWS
 from peerattn.models.learners.variance_components import common_variance
 
 LEARNED = 2 / 3  # share of the rows that come before the periods that are held out
-FEW_ROWS = 50  # known outcomes below which nothing is held out
 FEW_PERIODS = 3  # held-out periods from which errors are clustered by period
 Predict = Callable[[Sequence[CrossSection]], list[np.ndarray]]
 
@@ -76,7 +77,7 @@ def selected(
     held = HeldOut.of(later)
     # the seeds are shared out among the weight decays
     n_seeds = max(options.n_averaged, options.n_seeds // len(options.weight_decays))
-    common = common_variance(_residuals(learned)) if loss is squared_error else 0.0
+    common = common_variance(residuals(learned)) if loss is squared_error else 0.0
     found = []
     for decay in options.weight_decays:
         predict = fit(learned, replace(options, weight_decays=(decay,), n_seeds=n_seeds))
@@ -128,13 +129,3 @@ def factor(added: np.ndarray, held: HeldOut, loss: Loss, common: float) -> float
     if score <= 0 or length <= 0:
         return 0.0
     return min(1.0, score / length) * max(0.0, 1 - variance / score**2)
-
-
-def _residuals(sections: Sequence[CrossSection]) -> list[CrossSection]:
-    """Return cross-sections whose targets are what the own part leaves."""
-    found = []
-    for section in sections:
-        assert section.focal.y is not None and section.own is not None
-        rest = section.focal.y - section.own[0][:, 0]
-        found.append(replace(section, focal=replace(section.focal, y=rest)))
-    return found

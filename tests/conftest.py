@@ -78,6 +78,13 @@ def fewest_steps(_short_search: None) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="module")
+def heads_in_full(_short_search: None) -> Iterator[None]:
+    """Keep what heads add as trained, whatever it is worth on later periods: where the way through heads is tested."""
+    with _set({"learners.heads.selection.factor": lambda *_: 1.0}):
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _full_search_where_marked(
     request: pytest.FixtureRequest, full_search: Callable[[], AbstractContextManager[None]]

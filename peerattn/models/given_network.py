@@ -95,16 +95,10 @@ def network_period(network: PeerNetwork, period: LabelsLike) -> Any:
 
 def network_weights(network: PeerNetwork, period: LabelsLike, firms: pd.Index, peers: pd.Index) -> sparse.csr_array:
     """Return the weights that firms put on peers in a panel's period, (n_firms, n_peers); zero for those not in the network."""
-    edges = network.edges(network_period(network, period))
-    focal = pd.Index(edges["firm"])
-    looked_to = pd.Index(edges["peer"])
-    labels = focal.append(looked_to).unique()
-    if len(labels):
-        check_same_kind(labels, firms)
-    shape = (len(labels) + 1,) * 2  # a label that is not there, at −1, reads the last row, which is empty
-    at = labels.get_indexer(focal), labels.get_indexer(looked_to)
-    W = sparse.csr_array((edges["weight"].to_numpy(dtype=float), at), shape=shape)
-    return W[labels.get_indexer(firms) % shape[0]][:, labels.get_indexer(peers) % shape[0]]
+    _, section = network.section(network_period(network, period))
+    labels = network.labels
+    check_same_kind(labels, firms)
+    return sparse.csr_array(section.block(labels.get_indexer(firms), labels.get_indexer(peers)))
 
 
 def others_weights(network: PeerNetwork, period: LabelsLike, firms: pd.Index, peers: pd.Index) -> sparse.csr_array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pandas as pd
 from scipy import sparse
 from sklearn.preprocessing import normalize
 
-from peerattn.models.base import Encoded, PeerRegressor
+from peerattn.models.base import Encoded, NetworkMaker, PeerRegressor
 from peerattn.models.cross_section import CrossSection, Rows, means_of_others
 from peerattn.models.given_network import given_network, others_weights
 from peerattn.network import PeerNetwork
@@ -96,7 +97,17 @@ class PrecomputedPeerRegressor(PeerRegressor):
         return others_weights(self.network_, section.period, section.focal.label, firms), of_firms
 
     def _weights(self, section: CrossSection, rows: slice) -> np.ndarray:
-        if self.network_ is None:
+        given = self._given_weights(section)
+        if given is None:
             return normalize(section.admissible(rows) * section.peers.counts, norm="l1")
+        return given[rows].toarray()
+
+    def _given_weights(self, section: CrossSection) -> sparse.csr_array | None:
+        """Return the weights on peer rows as sparse as the network given; None where all firms weigh the same."""
+        if self.network_ is None:
+            return None
         W, of_firms = self._by_firm(section)
-        return (W[rows] @ of_firms).toarray()
+        return W @ of_firms
+
+    def _network_maker(self) -> NetworkMaker:
+        return partial(self._network, fast=self._given_weights)

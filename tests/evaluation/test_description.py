@@ -52,6 +52,7 @@ def test_bad_descriptions_are_named(given, message):
 
 
 @pytest.mark.filterwarnings("ignore::peerattn.exceptions.UnitWarning")  # one industry
+@pytest.mark.usefixtures("heads_in_full")
 def test_the_report_shows_table_1_halves_and_the_spread_as_a_strategy(tmp_path):
     X, y = panel()
     months = X.index.get_level_values("period").unique()

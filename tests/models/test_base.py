@@ -31,7 +31,7 @@ from peerattn.models import (
     PeerFeatures,
 )
 
-pytestmark = pytest.mark.usefixtures("fewest_steps")  # what is found is beside the point
+pytestmark = pytest.mark.usefixtures("fewest_steps", "heads_in_full")  # what is found is beside the point
 
 FIRMS, YEARS = list("ABCDEFGHIJKL"), range(2001, 2007)
 INDEX = pd.MultiIndex.from_product([FIRMS, YEARS], names=["firm", "period"])

@@ -12,19 +12,18 @@ from peerattn.models import (
     NadarayaWatsonRegressor,
     PrecomputedPeerRegressor,
 )
+from peerattn.network import PeerNetwork
 
 N = 900
 FIRMS = pd.MultiIndex.from_product([[f"F{k:04d}" for k in range(N)], [2001]], names=["firm", "period"])
 X = pd.DataFrame({"size": np.random.default_rng(0).normal(size=N), "sic": np.repeat(["37", "28"], N // 2)}, index=FIRMS)
 Y = pd.Series(np.random.default_rng(1).normal(size=N), index=FIRMS, name="roa")
-NETWORK = pd.DataFrame(1.0 - np.eye(N), index=FIRMS.levels[0], columns=FIRMS.levels[0])
 
 
 @pytest.mark.parametrize(
     "model",
-    [CrossSectionalRidge(alpha=1.0), NadarayaWatsonRegressor(bandwidth=1.0), IndustryPeerRegressor(industry="sic"),
-     PrecomputedPeerRegressor(network=NETWORK)],
-)  # fmt: skip
+    [CrossSectionalRidge(alpha=1.0), NadarayaWatsonRegressor(bandwidth=1.0), IndustryPeerRegressor(industry="sic")],
+)
 def test_the_guard_reckons_the_peak(model, monkeypatch):
     needed = []
     monkeypatch.setattr("peerattn.models.base._CELLS", 20_000, raising=False)
@@ -40,3 +39,18 @@ def test_the_guard_reckons_the_peak(model, monkeypatch):
         tracemalloc.stop()
     assert network.matrix().shape == (N, N)
     assert 8 * N**2 < peak < needed[0] < 1.7 * 8 * N**2
+
+
+def test_a_given_network_takes_the_memory_of_its_edges():
+    labels = FIRMS.get_level_values("firm")
+    ring = pd.DataFrame({"firm": labels, "peer": np.roll(labels, 1), "weight": 1.0})
+    model = PrecomputedPeerRegressor(network=PeerNetwork.from_edges(ring)).fit(X, Y)
+    model.peer_network(X)
+    tracemalloc.start()
+    try:
+        network = model.peer_network(X)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert network.section()[1].n_edges == N
+    assert peak < 8 * N**2 / 4

@@ -22,6 +22,7 @@ from peerattn.evaluation.running.entries import (
 from peerattn.evaluation.running.store import DamagedPieceWarning
 from peerattn.exceptions import InputError
 from peerattn.models import CovariancePeerRegressor, IndustryPeerRegressor, PeerAttentionRegressor
+from peerattn.models.learners.heads.training import TrainingOptions
 from peerattn.panel import read_panel
 
 CV = WalkForward(test_periods=4, refit_every=2)
@@ -51,6 +52,16 @@ class Counting(Ridge):
         if fits(self.path) == self.killed_in:
             raise KeyboardInterrupt
         return super().fit(X, y)
+
+
+class Short(PeerAttentionRegressor):
+    """Trains few steps in another process, too, where no constant is patched."""
+
+    def fit(self, X, y=None, **options):
+        with pytest.MonkeyPatch.context() as patched:
+            options_of = "peerattn.models.learners.heads.learner.DEFAULT"
+            patched.setattr(options_of, TrainingOptions(n_seeds=2, n_averaged=1, max_steps=3))
+            return super().fit(X, y, **options)
 
 
 class Whereabouts(Ridge):
@@ -101,7 +112,7 @@ def test_figures_are_the_same_however_many_run_and_wherever(panel):
     joblib = pytest.importorskip("joblib")
     models = {
         "Peers": IndustryPeerRegressor(industry="sic"),
-        "Attention": PeerAttentionRegressor(n_heads=1, own="linear", kappa=None, random_state=0),
+        "Attention": Short(n_heads=1, own="linear", kappa=None, random_state=0),
     }
     cv = WalkForward(2, 2)
     one = run(panel, models, cv=cv)

@@ -8,7 +8,7 @@ from sklearn.linear_model import Ridge
 
 from peerattn import PeerTransformerRegressor, load
 from peerattn.evaluation import head_importance, prune, pruning_curve
-from peerattn.exceptions import InputError, IsolateWarning
+from peerattn.exceptions import InputError, IsolateWarning, SmallCrossSectionWarning
 from peerattn.models import make_model
 
 SMALL = {"d_model": 8, "max_steps": 4, "n_seeds": 2, "kappa": None, "random_state": 0}
@@ -43,12 +43,11 @@ def model(data):
 
 
 def test_peers_that_enter_as_an_absolute_value_are_selected_and_predict():
-    X, y = panel(8, 90, noise=0.2)
-    train = X.index.get_level_values("period") < 2070
-    found = PeerTransformerRegressor(n_seeds=1, max_steps=150, random_state=0).fit(X[train], y[train])
-    control = PeerTransformerRegressor(attention=False, n_seeds=1, max_steps=150, random_state=0).fit(
-        X[train], y[train]
-    )
+    X, y = panel(8, 150, noise=0.1)
+    train = X.index.get_level_values("period") < 2117
+    options = {"n_seeds": 2, "max_steps": 300, "random_state": 0}
+    found = PeerTransformerRegressor(**options).fit(X[train], y[train])
+    control = PeerTransformerRegressor(attention=False, **options).fit(X[train], y[train])
     assert found.evidence_.loc["peers", "factor"] > 0.3
     assert found.score(X[~train], y[~train]) > control.score(X[~train], y[~train]) + 0.15
     assert found.peer_network(X[~train]).isolates.empty
@@ -168,7 +167,7 @@ def test_saving_and_cloning(data, deep, tmp_path):
 def test_a_firm_alone_gets_its_own_part(data, model):
     X, _ = data
     alone = X.iloc[[3]]
-    with pytest.warns(IsolateWarning):
+    with pytest.warns(SmallCrossSectionWarning), pytest.warns(IsolateWarning):
         (found,) = model.predict(alone)
     lines = model.stack_.view.lines.predict(model._gate_rows(alone)[1])[0, 0]
     assert found == pytest.approx(lines * model.y_scale_ + model.y_center_)

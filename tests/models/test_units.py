@@ -24,6 +24,7 @@ from peerattn.models import (
     OwnHistoryRegressor,
     PeerAttentionClassifier,
     PeerAttentionRegressor,
+    PeerTransformerRegressor,
     PrecomputedPeerRegressor,
     StackedPeerRegressor,
     make_model,
@@ -76,6 +77,7 @@ MODELS = {
     "attention, Huber": PeerAttentionRegressor(n_heads=1, own="linear", loss="huber", random_state=0),
     "attention, median": PeerAttentionRegressor(n_heads=1, own="linear", loss=0.5, random_state=0),
     "attention to outcomes": PeerAttentionRegressor(n_heads=1, task="nowcast", own="linear", random_state=0),
+    "transformer": PeerTransformerRegressor(n_heads=1, random_state=0),
     "attention, classes": PeerAttentionClassifier(n_heads=1, own="linear", kappa=None, random_state=0),
 }
 #: Powers of two scale numbers without rounding.

@@ -336,7 +336,8 @@ def _split(sections: Sequence[CrossSection]) -> tuple[list[CrossSection], list[C
     later = section.focal.checksums() % round(1 / LATER) == 0
     if not later.any() or later.all():
         return [section], []
-    standalone = section.period is None and section.same_rows
+    same = section.same_rows or section.own_copies  # a part of an array's rows shares no memory with itself
+    standalone = section.period is None and same
     pool = ~later if standalone else ALL
     return [section.take(~later, pool)], [replace(section.take(later, pool), own_copies=False)]
 

@@ -11,7 +11,6 @@ import typer
 import peerattn
 import peerattn.cli  # noqa: F401 - adds the commands
 from peerattn.cli.app import app, run
-from peerattn.models.attention import warm_start
 from peerattn.models.learners import nonlinear as shape
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,7 +31,7 @@ WITH_CODE = sorted(
         ),
     ]
 )
-BOOTSTRAPS = {"networks.md"}  # whose refits must converge
+FULL = {"small-portfolios.md", "networks.md"}  # the one prints what is found, the other's refits must converge
 WRITES_REPORT = [ROOT / "README.md", ROOT / "docs" / "how-to" / "compare.md"]
 
 
@@ -53,8 +52,8 @@ def shown_output(page: Path) -> list[str | None]:
 
 
 def with_marks(page: Path) -> object:
-    """Return the page as a parameter; what this one prints is what a full search finds."""
-    full = [pytest.mark.full_search] if page.name == "small-portfolios.md" else []
+    """Return the page as a parameter, marked where it needs a full search."""
+    full = [pytest.mark.full_search] if page.name in FULL else []
     return pytest.param(page, id=page.name, marks=full)
 
 
@@ -69,9 +68,7 @@ def test_code_runs_and_prints_what_the_page_shows(page, tmp_path, monkeypatch, c
         for trees, n in (("TREES", 150), ("FOREST", 100)):  # controls print what readers will see
             monkeypatch.setattr(shape, trees, n)
     assert found
-    with nullcontext() if shows else fewest(), monkeypatch.context() as patch:
-        if page.name in BOOTSTRAPS:
-            patch.setattr(warm_start, "REFIT", 25)
+    with nullcontext() if shows or page.name in FULL else fewest():
         for (line, text), shown in zip(found, shown_output(page), strict=True):
             capsys.readouterr()
             exec(compile("\n" * line + text, str(page), "exec"), names)

@@ -42,7 +42,7 @@ def right_ones(folder: Path) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]
     import peerattn
     from peerattn.models import CrossSectionalRidge, IndustryPeerRegressor, NadarayaWatsonRegressor
 
-    panel = peerattn.simulate_panel(10, 26, 2, n_industries=3, sharpness=2.0, random_state=0)
+    panel = peerattn.simulate_panel(10, 26, 2, n_industries=3, sharpness=2.0, signal_share=0.9, random_state=0)
     last = panel.y.index.get_level_values("period") >= panel.network.periods[-6]
     X, y, whole = panel.X[last], panel.y[last], panel.network
     codes, numbers, predicted = X["industry"], X.select_dtypes("number"), y + np.sin(np.arange(len(y)))
@@ -60,7 +60,9 @@ def right_ones(folder: Path) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]
     kernel = NadarayaWatsonRegressor(bandwidth=1.0).fit(numbers, y)
     industry = IndustryPeerRegressor(industry="industry").fit(X, y)
     attention = peerattn.PeerAttentionRegressor(n_heads=1, d_head=2, kappa=None, random_state=0)
-    attention.fit(numbers, y)
+    recent = panel.y.index.get_level_values("period") >= panel.network.periods[-14]
+    many, their_y = panel.X[recent].select_dtypes("number"), panel.y[recent]
+    attention.fit(many, their_y)  # of six periods heads add nothing, and their refits do not converge
     latest = periods == period
     heads = peerattn.evaluation.head_importance(attention, numbers, y)
     models = {"ridge": ridge, "industry": industry}
@@ -102,7 +104,7 @@ def right_ones(folder: Path) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]
         "peerattn.panel.find_firm": {"label": firm},
         "peerattn.panel.find_period": {"label": period},
         "peerattn.network.validate": {"links": few},
-        "peerattn.evaluation.bootstrap_network": {"model": attention, "X": numbers},
+        "peerattn.evaluation.bootstrap_network": {"model": attention, "X": many, "y": their_y},
         "peerattn.evaluation.head_importance": {"model": attention, "X": numbers},
         "peerattn.evaluation.prune": {"model": attention},
         "peerattn.evaluation.pruning_curve": {"model": attention, "X": numbers},

@@ -44,7 +44,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 @contextmanager
-def _set(values: Mapping[str, object]) -> Iterator[None]:
+def patched_models(values: Mapping[str, object]) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         for name, value in values.items():
             patched.setattr(ROOM + name, value)
@@ -55,33 +55,33 @@ def _set(values: Mapping[str, object]) -> Iterator[None]:
 def full_search() -> Callable[[], AbstractContextManager[None]]:
     """Return what makes searches take all their steps inside a fixture: ``with full_search():``."""
     usual = _usual()
-    return lambda: _set(usual)
+    return lambda: patched_models(usual)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _short_search(full_search: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
     """Shorten searches for a whole module, its fixtures of that scope included; what is usual was read before."""
-    with _set(SHORT):
+    with patched_models(SHORT):
         yield
 
 
 @pytest.fixture(scope="session")
 def fewest() -> Callable[[], AbstractContextManager[None]]:
     """Return what makes searches take the fewest steps: ``with fewest():``."""
-    return lambda: _set(FEWEST)
+    return lambda: patched_models(FEWEST)
 
 
 @pytest.fixture(scope="module")
 def fewest_steps(_short_search: None) -> Iterator[None]:
     """Shorten searches to the fewest steps, for modules in which nothing hangs on what is found."""
-    with _set(FEWEST):
+    with patched_models(FEWEST):
         yield
 
 
 @pytest.fixture(scope="module")
 def heads_in_full(_short_search: None) -> Iterator[None]:
     """Keep what heads add as trained, whatever it is worth on later periods: where the way through heads is tested."""
-    with _set({"learners.heads.selection.factor": lambda *_: 1.0}):
+    with patched_models({"learners.heads.selection.factor": lambda *_: 1.0}):
         yield
 
 

@@ -31,7 +31,8 @@ WITH_CODE = sorted(
         ),
     ]
 )
-FULL = {"small-portfolios.md", "networks.md"}  # the one prints what is found, the other's refits must converge
+#: Of full searches: two print what is found, and the refits of one must converge.
+FULL = {"README.md", "small-portfolios.md", "networks.md"}
 WRITES_REPORT = [ROOT / "README.md", ROOT / "docs" / "how-to" / "compare.md"]
 
 

@@ -36,9 +36,9 @@ def table() -> str:
 
 
 def test_the_results_are_those_of_the_benchmark():
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/why/model.md").read_text(encoding="utf-8")
     [shown] = re.findall(r"<!-- results: benchmarks/results/no_harm.json -->\n((?:\|.*\n)+)", text)
-    assert shown.strip() == table(), f"the README's table should be\n{table()}"
+    assert shown.strip() == table(), f"the page's table should be\n{table()}"
 
 
 def test_pictures_and_citation_are_there():

@@ -1,11 +1,11 @@
-"""Examples in docstrings train in few steps, as the tests do."""
+"""Examples in docstrings train in few steps, as the tests do, and keep what heads add."""
 
 from collections.abc import Iterator
 
 import pytest
 from _pytest.doctest import DoctestItem
 
-from tests.conftest import SHORT, patched_models
+from tests.conftest import IN_FULL, SHORT, patched_models
 
 
 @pytest.fixture(autouse=True)
@@ -13,5 +13,5 @@ def _short_examples(request: pytest.FixtureRequest) -> Iterator[None]:
     if not isinstance(request.node, DoctestItem):
         yield
         return
-    with patched_models(SHORT):
+    with patched_models(SHORT | IN_FULL):
         yield

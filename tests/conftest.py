@@ -25,6 +25,8 @@ FEWEST: dict[str, object] = {
     "learners.nonlinear.FOREST": 3,
     "learners.transformer.FEWEST_STEPS": 2,
 }
+#: What heads add is kept as trained.
+IN_FULL: dict[str, object] = {"learners.heads.selection.factor": lambda *_: 1.0}
 ROOM = "peerattn.models."
 
 
@@ -81,7 +83,7 @@ def fewest_steps(_short_search: None) -> Iterator[None]:
 @pytest.fixture(scope="module")
 def heads_in_full(_short_search: None) -> Iterator[None]:
     """Keep what heads add as trained, whatever it is worth on later periods: where the way through heads is tested."""
-    with patched_models({"learners.heads.selection.factor": lambda *_: 1.0}):
+    with patched_models(IN_FULL):
         yield
 
 

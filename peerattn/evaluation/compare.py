@@ -211,6 +211,8 @@ def compare(
     horizon = int(getattr(cv, "horizon", 1))
     gaps = gaps_of(panel, folds, task)
     entries = entries_of(models, task, panel, reference, gaps, horizon)  # type: ignore[arg-type]
+    for entry in entries:
+        information_of(entry.model, entry.task)  # a wrong declaration is an error before any fit
     names = [entry.name for entry in entries]
     baseline = names[0] if baseline is None else baseline
     check_names("baseline", "model", [baseline], names)

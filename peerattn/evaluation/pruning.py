@@ -32,7 +32,7 @@ def head_importance(model: Any, X: PanelLike, y: OutcomesLike = None, **options:
     Returns
     -------
     Series
-        By start and head of a panel model, in units of its standardised outcome's loss; by layer and head of a sequence
+        By seed and head of a panel model, in units of its standardised outcome's loss; by layer and head of a sequence
         model.
 
     Raises

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.dummy import DummyRegressor
+from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.model_selection import GridSearchCV, KFold, TimeSeriesSplit
 from sklearn.pipeline import make_pipeline
@@ -17,7 +18,7 @@ from peerattn.datasets import simulate_panel
 from peerattn.evaluation import ShortPanelWarning, WalkForward, compare, supports
 from peerattn.evaluation.running.entries import entries_of
 from peerattn.exceptions import InputError, IsolateWarning, PossibleLeakWarning
-from peerattn.models import NadarayaWatsonRegressor, PeerAttentionRegressor
+from peerattn.models import NadarayaWatsonRegressor, PeerAttentionRegressor, PeerFeatures
 from peerattn.models.forecasters import make_model
 from peerattn.models.industry import IndustryPeerRegressor
 from peerattn.panel import PanelEncoder, read_panel, scan_panel
@@ -613,3 +614,30 @@ def test_levels_of_codes_are_counted_over_the_reference():
         compare({"Kernel": NadarayaWatsonRegressor()}, given[mine], y[mine], **options)
     with pytest.raises(InputError, match="'name' has 60 levels for 60 firms"):
         compare(models, X[mine], y[mine], reference=Reference(X[~mine]), **options)
+
+
+class Declared(Ridge):
+    """A model of a user's own that says what it reads."""
+
+    information = "own history"
+
+
+def test_what_a_model_reads_is_what_it_declares(panel):
+    models = {
+        "Declared": Declared(),
+        "Industry": make_pipeline(PeerFeatures(over=["sic"]), HistGradientBoostingRegressor(max_iter=5)),
+        "Network": make_pipeline(PeerFeatures(network=NadarayaWatsonRegressor()), HistGradientBoostingRegressor(max_iter=5)),
+    }
+    result = run(models, panel)
+    notes = {note.name: (note.step, note.reads) for note in result.models}
+    assert notes["Declared"] == ("own history", "as declared")
+    assert notes["Industry"] == ("common", "own x, others' x")
+    assert notes["Network"] == ("peers", "own x, peers' x")
+    assert result.claims.answer in ("Yes", "Not shown", "No", "Could not be judged")
+
+
+def test_a_wrong_declaration_is_an_error_before_any_fit(panel):
+    model = Declared()
+    model.information = "peer"
+    with pytest.raises(InputError, match="information must be one of .*Near matches: 'peers'"):
+        run({"Declared": model}, panel)

@@ -58,7 +58,7 @@ class AttentionNetworks(AttentionRows):
             only heads of one layer entered, the earlier layers are empty; where chains entered beside such heads, an earlier
             layer is that of the chains alone, whose share is in ``evidence_``.
         head : int, optional
-            One row of ``heads_``; by default heads are averaged by their share of contribution, starts by their weight.
+            One row of ``heads_``; by default heads are averaged by their share of contribution, seeds by their weight.
         top_k : int, optional
             Keep only so many peers of each firm, the largest weights, as they are. The network is then sparse and made in
             blocks of firms: no array of all pairs is ever held.
@@ -123,7 +123,7 @@ class AttentionNetworks(AttentionRows):
         if head is None:
             return heads
         check_one_of(head=(head, table.index.tolist()))
-        member = heads.members[int(table["start"][head])]
+        member = heads.members[int(table["seed"][head])]
         share = np.eye(member.spec.n_heads)[int(table["head"][head])]
         return Heads((replace(member, share=share),), heads.terms, (1.0,))
 

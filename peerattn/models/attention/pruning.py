@@ -30,8 +30,8 @@ def panel_head_importance(
         raise InputError(unknown)
     target = (truth - model.y_center_) / model.y_scale_
     without = {
-        (start, head): panel_with_heads(model, {start: [k for k in range(member.spec.n_heads) if k != head]})
-        for start, member in enumerate(model.members_)
+        (seed, head): panel_with_heads(model, {seed: [k for k in range(member.spec.n_heads) if k != head]})
+        for seed, member in enumerate(model.members_)
         for head in range(member.spec.n_heads)
     }
     found = []
@@ -47,7 +47,7 @@ def panel_head_importance(
     if not found:
         raise InputError(unknown)
     rows = dict(zip(without, np.mean(found, axis=0), strict=True))
-    index = pd.MultiIndex.from_tuples(rows, names=["start", "head"]) if rows else model.heads_.index
+    index = pd.MultiIndex.from_tuples(rows, names=["seed", "head"]) if rows else model.heads_.index
     return pd.Series(list(rows.values()), index=index, name="importance", dtype=float)
 
 
@@ -56,7 +56,7 @@ def panel_with_heads(model: AttentionModel, keep: Mapping[int, Sequence[int]]) -
     pruned = copy.copy(model)
     start = 0
     fitted = dict(model.stack_.fitted)
-    for name, part in sorted(fitted.items()):  # starts are numbered in this order
+    for name, part in sorted(fitted.items()):  # seeds are numbered in this order
         if isinstance(part, Heads):
             kept = [m.take(keep.get(start + k, range(m.spec.n_heads))) for k, m in enumerate(part.members)]
             fitted[name] = replace(part, members=tuple(kept))

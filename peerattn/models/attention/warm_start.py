@@ -47,6 +47,11 @@ class WarmStart:
             raise InputError("X: periods are resampled, but X carries none.")
         if model.weighs_peers_:
             raise InputError("model: it was fitted with peer_weight=, which refits do not support.")
+        if model.members_ and not any(np.any(member.state["value"]) for member in model.members_):
+            raise InputError(
+                "model: its heads add nothing (evidence_ has their factor 0), and refits would move weights that no prediction "
+                "depends on. Fit it on more periods, or with other characteristics."
+            )
         self.model = model
         sections = model._training_sections(model._in_units(rows), panel)
         self.training = Training.of(sections, model._problem(True, False))

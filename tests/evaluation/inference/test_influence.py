@@ -93,7 +93,7 @@ def test_contributions_are_weights_times_information(task):
     own = PeerAttentionRegressor(n_heads=0, kappa=None).fit(X, Y).predict(rows)
     expected = np.zeros((12, 12))
     (section,) = (s for s in model._gate_call(X, told.get("outcomes"))[1] if s.period == PERIOD)
-    for row, (start, head) in enumerate(model.heads_[["start", "head"]].to_numpy()):
+    for row, (start, head) in enumerate(model.heads_[["seed", "head"]].to_numpy()):
         member, share = model.members_[start], model.stack_.heads().mix[start]
         W = model._selected(row).weights(model._as_seen(section), slice(0, 12))  # the null peer has the rest
         if task == "nowcast":

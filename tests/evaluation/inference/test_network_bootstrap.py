@@ -123,6 +123,7 @@ def test_few_edges_of_many(panel, model):
     assert np.corrcoef(weights.max(axis=1), near)[0, 1] > 0.99
 
 
+@pytest.mark.usefixtures("heads_in_full")
 def test_a_tied_head_has_no_direction(panel, monkeypatch):
     """One head of one seed: a mixture of reversible heads need not be reversible."""
     monkeypatch.setattr(learner, "DEFAULT", replace(learner.DEFAULT, n_averaged=1))
@@ -131,6 +132,7 @@ def test_a_tied_head_has_no_direction(panel, monkeypatch):
     assert (found.direction["statistic"] < 1e-10).all()
 
 
+@pytest.mark.usefixtures("heads_in_full")
 def test_refits_learn_beside_least_squares(panel):
     """Targets are outcomes; the own part is least squares, and peers show their residuals from it."""
     model = PeerAttentionRegressor(**OPTIONS | {"task": "nowcast"}).fit(panel.X, panel.y)
@@ -174,3 +176,13 @@ def test_bad_arguments_are_named(panel, model):
         bootstrap_network(model, panel.X[early], panel.y[early])
     with pytest.raises(InputError, match="share"):
         bootstrap_network(model, panel.X, panel.y, n_draws=1).spread(1.0)
+
+
+def test_heads_that_add_nothing_have_no_bootstrap(panel, monkeypatch):
+    noise = pd.Series(np.random.default_rng(0).normal(size=len(panel.y)), panel.y.index, name="y")
+    with monkeypatch.context() as patch:
+        patch.setattr("peerattn.models.learners.heads.selection.factor", lambda *_: 0.0)
+        model = PeerAttentionRegressor(**OPTIONS).fit(panel.X, noise)
+    assert not any(member.state["value"].any() for member in model.members_)
+    with pytest.raises(InputError, match="its heads add nothing"):
+        bootstrap_network(model, panel.X, noise)

@@ -69,8 +69,8 @@ def test_importance_is_the_spread_of_contributions_within_periods(panel, pair):
                 W = alone.weights(s, slice(0, len(s.focal)))
                 moved.append(W @ z.xs(s.period, level="period").loc[s.peers.label].to_numpy() @ v)
             assert found[head] == pytest.approx(np.sqrt(np.mean([m.var() for m in moved])), rel=1e-6)
-    assert pair.heads_.columns.tolist() == ["start", "head", "importance", "share"]
-    assert pair.heads_.groupby("start")["share"].sum().tolist() == pytest.approx([1.0, 1.0])
+    assert pair.heads_.columns.tolist() == ["seed", "head", "importance", "share"]
+    assert pair.heads_.groupby("seed")["share"].sum().tolist() == pytest.approx([1.0, 1.0])
     assert contribution_spreads([PeerModule(PeerSpec(3, n_heads=0))], sections, settings)[0].size == 0
 
 
@@ -95,7 +95,7 @@ def test_starts_are_mixed_by_their_weights(panel, pair):
 
 def test_one_head_is_a_row_of_the_table(panel, pair):
     for row in (0, 3):
-        start, head = pair.heads_.loc[row, ["start", "head"]].astype(int)
+        start, head = pair.heads_.loc[row, ["seed", "head"]].astype(int)
         (section,) = list(pair._gate_call(panel.X, None)[1])[:1]
         raw = Heads(
             (replace(pair.members_[start], share=np.eye(2)[head]),), pair.pair_terms_, (1.0,)

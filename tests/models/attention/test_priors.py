@@ -19,7 +19,7 @@ def panel():
 
 def test_soft_prior_of_an_industry_truth_is_learned_to_be_positive(panel):
     model = PeerAttentionRegressor(prior="industry", codes=["industry"], **FAST).fit(panel.X, panel.y)
-    assert model.prior_strength_.columns.tolist() == ["start", "head", "prior", "strength"]
+    assert model.prior_strength_.columns.tolist() == ["seed", "head", "prior", "strength"]
     assert model.prior_strength_["strength"].max() > 0.5
 
 

@@ -177,7 +177,7 @@ def heads_table(members: Sequence[Member], scale: float) -> pd.DataFrame:
         for k, member in enumerate(members)
         for head in range(member.spec.n_heads)
     ]
-    return pd.DataFrame(rows, columns=["start", "head", "importance", "share"])
+    return pd.DataFrame(rows, columns=["seed", "head", "importance", "share"])
 
 
 def prior_strengths(members: Sequence[Member], priors: Sequence[Prior]) -> pd.DataFrame:
@@ -188,4 +188,4 @@ def prior_strengths(members: Sequence[Member], priors: Sequence[Prior]) -> pd.Da
         for head in range(member.spec.n_heads)
         for c, prior in enumerate(priors)
     ]
-    return pd.DataFrame(rows, columns=["start", "head", "prior", "strength"])
+    return pd.DataFrame(rows, columns=["seed", "head", "prior", "strength"])

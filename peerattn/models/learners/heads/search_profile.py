@@ -17,7 +17,7 @@ from peerattn.network import search_map
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_COLUMNS = ["member", "head", "focal", "peer", "score"]
+_COLUMNS = ["seed", "head", "focal", "peer", "score"]
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class SearchProfile:
         What every firm looks for, whatever it is itself: ``W_K b / √d``, a head's popularity term.
     values : tuple of ndarray
         The value vector of each head (``task="forecast"``), or its slope on the peers' outcomes.
-    heads : tuple of (member, head)
+    heads : tuple of (seed, head)
         Which heads these are, as in ``heads_``.
     shares : ndarray (n_heads,)
         Each head's share in the network.
@@ -94,11 +94,11 @@ class SearchProfile:
     def to_frame(self) -> pd.DataFrame:
         """Return one row per head and pair of characteristics, strongest first; codes and indicators are left out."""
         frames = []
-        for at, (member, head) in enumerate(self.heads):
+        for at, (seed, head) in enumerate(self.heads):
             M = self.named(at)
             scores: Any = M.rename_axis("focal").rename_axis("peer", axis=1).stack()
             long = scores.rename("score").reset_index()
-            frames.append(long.assign(member=member, head=head)[_COLUMNS])
+            frames.append(long.assign(seed=seed, head=head)[_COLUMNS])
         if not frames:
             return pd.DataFrame(columns=_COLUMNS)
         table = pd.concat(frames)

@@ -14,6 +14,7 @@ from peerattn.models.learners.heads.heads import Settings
 from peerattn.models.learners.training import Problem
 from peerattn.models.stacking.candidates import all_candidates, in_order, user_candidates
 from peerattn.models.stacking.evidence import Candidate
+from peerattn.models.transformer import PeerTransformerRegressor
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -46,6 +47,7 @@ class StackedPeerRegressor(AttentionRegressor):
         Learners of your own, beside those above. ``information`` is what the learner uses: "own" (the firm's characteristics; any
         scikit-learn regressor, or a :class:`~peerattn.models.Learner`), "history", "common" or "peers" (a
         :class:`~peerattn.models.Learner`). It stands in the group of that information, and is weighed as every other.
+        ``("transformer", PeerTransformerRegressor(), "peers")`` is a transformer over firms beside the other peer learners.
     kappa : float, default 1.0
         Standard errors that a learner must exceed, a peer learner twice as many, means of observed outcomes none.
     attention, task, similarity, prior, n_layers, n_heads, d_head, scale, codes, loss, purge, firm, period, random_state
@@ -96,4 +98,14 @@ class StackedPeerRegressor(AttentionRegressor):
                 "PeerAttentionRegressor(kappa=None) has its heads in full."
             )
         defaults = all_candidates(self, problem, settings, draws)
-        return in_order([*defaults, *user_candidates(self.learners)])
+        given = [user_candidates([entry]) for entry in self.learners if not _is_transformer(entry)]
+        transformers = [
+            entry[1].as_learner(entry[0], problem, settings, int(draws[1]))
+            for entry in self.learners
+            if _is_transformer(entry)
+        ]
+        return in_order([*defaults, *(each for found in given for each in found), *transformers])
+
+
+def _is_transformer(entry: Any) -> bool:
+    return isinstance(entry, tuple | list) and len(entry) == 3 and isinstance(entry[1], PeerTransformerRegressor)

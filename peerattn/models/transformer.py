@@ -186,6 +186,10 @@ class TransformerModel(TransformerNetworks):
             own.append(self._candidate(CONTROL, SHAPE, control))
         return [*own, *found]
 
+    def as_learner(self, name: str, problem: Problem, settings: Settings, seed: int) -> Candidate:
+        """Return the transformer of these options as a peer learner of a stack."""
+        return self._candidate(name, PEERS, self._learner(problem, settings, seed, attends=True))
+
     def _candidate(self, name: str, group: str, learner: TransformerLearner) -> Candidate:
         def make(training: Training, start: TransformerLearner | None) -> TransformerLearner:
             fitted = replace(learner).fit(training.residuals, start)
@@ -202,7 +206,7 @@ class TransformerModel(TransformerNetworks):
 
     def _learner(self, problem: Problem, settings: Settings, seed: int, attends: bool) -> TransformerLearner:
         spec = TransformerSpec(
-            n_characteristics=len(self.design_.number_names),
+            n_characteristics=0,  # those of the rows
             code_levels=problem.code_levels,
             n_outputs=problem.n_outputs,
             outcomes=problem.outcomes and attends,

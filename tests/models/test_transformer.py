@@ -6,7 +6,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
 
-from peerattn import PeerTransformerRegressor, load
+from peerattn import PeerTransformerRegressor, StackedPeerRegressor, load
 from peerattn.evaluation import head_importance, prune, pruning_curve
 from peerattn.exceptions import InputError, IsolateWarning, SmallCrossSectionWarning
 from peerattn.models import make_model
@@ -274,3 +274,15 @@ def test_it_has_a_name():
         repr(make_model("transformer", task="nowcast"))
         == "PeerTransformerRegressor(random_state=0, task='nowcast')"
     )
+
+
+def test_it_stands_in_the_stack_where_it_is_named():
+    X, y = panel(8, 40, noise=0.2)
+    transformer = PeerTransformerRegressor(d_model=8, max_steps=20)
+    stack = StackedPeerRegressor(
+        n_heads=0, own="linear", learners=[("network", transformer, "peers")], kappa=0.0, random_state=0
+    ).fit(X, y)
+    assert "network" in stack.evidence_.loc["peers", "entered"] or "network" in str(
+        stack.evidence_.loc["peers"]
+    )
+    assert np.isfinite(stack.predict(X)).all()

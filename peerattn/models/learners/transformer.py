@@ -95,6 +95,7 @@ class TransformerLearner:
         """Fit to cross-sections whose outcomes are what own models leave; ``start`` was fitted to earlier periods."""
         generator = torch.Generator().manual_seed(self.training.seed)
         earlier, later = _split(sections)
+        self.spec = replace(self.spec, n_characteristics=sections[0].peers.x.shape[1])
         modules = self._start(generator, start)
         self.scale = _spread(earlier)
         loss = self._loss_of(earlier)
@@ -214,13 +215,14 @@ class TransformerLearner:
 
     def modules(self) -> torch.nn.ModuleList:
         """Return the fitted modules of all seeds, in float64."""
-        modules = torch.nn.ModuleList(
-            FirmTransformer(self.spec, torch.Generator()) for _ in self.states
-        ).double()
+        with torch.device("meta"):  # nothing is drawn: the fitted state is assigned
+            modules = torch.nn.ModuleList(
+                FirmTransformer(self.spec, torch.Generator("cpu")) for _ in self.states
+            )
         for name, n_heads in self.kept.items():
             _prune(modules, name, range(n_heads))
         for module, state in zip(modules, self.states, strict=True):
-            module.load_state_dict({name: torch.tensor(value) for name, value in state.items()})
+            module.load_state_dict({name: torch.tensor(value) for name, value in state.items()}, assign=True)
         return modules.requires_grad_(False)
 
     def with_heads(self, keep: Mapping[str, Sequence[int]]) -> TransformerLearner:

@@ -65,4 +65,4 @@ release: $(STAMP)
 	.ci/release
 
 clean:
-	rm -rf .venv report build dist docs/learn docs/gallery docs/reference/generated .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv report build dist docs/learn docs/learn_core docs/gallery docs/reference/generated .mypy_cache .pytest_cache .ruff_cache

@@ -1,4 +1,4 @@
-"""Two pages of the course for longer: docs/course/plot_20_size.py and docs/course/plot_13_trajectories.py.
+"""Two pages of the course for longer: docs/core_course/plot_12_size.py and docs/core_course/plot_13_trajectories.py.
 
 Run: ``python benchmarks/course_pages.py [--pages size trajectories] [--seeds 5]``.
 
@@ -19,7 +19,7 @@ import torch
 
 from report import Row, options, publish, save_figure
 
-COURSE = Path(__file__).parents[1] / "docs" / "course"
+COURSE = Path(__file__).parents[1] / "docs" / "core_course"
 STEPS, BATCH, BLOCK, RATE = 2000, 24, 64, 5e-3
 WIDTHS, WIDTH, SHARES = (16, 32, 64, 128), 64, (1 / 64, 1 / 16, 1 / 4, 1)
 
@@ -32,7 +32,7 @@ def run(page: str, **given: Any) -> dict[str, Any]:
 def size() -> None:
     """Publish the losses and the figure."""
     start, training = time.process_time(), (STEPS, BATCH, BLOCK, RATE)
-    page = run("20_size", TRAINING=training, WIDTHS=WIDTHS, WIDTH=WIDTH, SHARES=SHARES)
+    page = run("12_size", TRAINING=training, WIDTHS=WIDTHS, WIDTH=WIDTH, SHARES=SHARES)
     minutes = (time.process_time() - start) / 60
     save_figure(page["figure"], "size_and_data")
     rows: list[Row] = [

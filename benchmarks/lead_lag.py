@@ -2,7 +2,7 @@
 
 Run: ``python benchmarks/lead_lag.py``. Three spans of ``ff25_daily`` (Lo and MacKinlay 1990), defaults, beside least squares on
 own characteristics and a vector autoregression by ridge with 1,250 free coefficients. The network of each span is the
-figure of docs/how-to/lead-lag.md.
+figure of docs/examples/lead-lag.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Published figures beside ours, those that are missed too: the table of docs/how-to/replication.md.
+"""Published figures beside ours, those that are missed too: the table of docs/guide/replication.md.
 
 python benchmarks/replications.py    computes what takes seconds, reads the rest from benchmarks/results
 

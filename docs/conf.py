@@ -26,7 +26,7 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["course/*.rst", "figures/*.rst"]
+exclude_patterns = ["course/*.rst", "core_course/*.rst", "figures/*.rst"]
 templates_path = ["_templates"]
 nitpicky = False
 
@@ -52,8 +52,8 @@ numpydoc_validation_exclude = {r"\.Schedule$", r"\.forecasts$"}  # an alias of a
 
 # Executed pages: the course and the gallery. Pictures are vectors, with text as outlines: the same on every machine.
 sphinx_gallery_conf = {
-    "examples_dirs": ["course", "figures"],
-    "gallery_dirs": ["learn", "gallery"],
+    "examples_dirs": ["course", "core_course", "figures"],
+    "gallery_dirs": ["learn", "learn_core", "gallery"],
     "filename_pattern": r"plot_",
     "within_subsection_order": "FileNameSortKey",
     "image_scrapers": (partial(matplotlib_scraper, format="svg", bbox_inches="tight"),),
@@ -76,14 +76,16 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sourcelink = False
-html_sidebars = {"index": [], "why/*": ["sidebar-nav-bs"]}
+html_sidebars: dict[str, list[str]] = {"index": []}
 html_theme_options = {
     "navbar_align": "left",
     "show_toc_level": 2,
     "navigation_with_keys": False,
     "footer_start": ["copyright"],
     "footer_end": [],
-    "secondary_sidebar_items": {part: ["page-toc"] for part in ("how-to/*", "why/**", "reference/**")},
+    "secondary_sidebar_items": {
+        part: ["page-toc"] for part in ("guide/*", "examples/*", "core/*", "background/**", "reference/**")
+    },
 }
 html_context = {"default_mode": "light"}
 

@@ -85,7 +85,7 @@ ego_plot(network, "Apple", k=5)
 # **A caution.** Rows that sum to one make even a symmetric kernel's weights asymmetric: a firm in a crowd
 # spreads its weight thin. ``asymmetry`` splits the asymmetry into popularity, which every kernel has, and
 # direction, which only different search criteria and profiles have
-# (:doc:`/why/decisions/0005-direction-net-of-popularity`).
+# (:doc:`/background/decisions/0005-direction-net-of-popularity`).
 
 for name, weights in (("by distance", by_distance), ("by search criterion", by_search)):
     net = PeerNetwork.from_matrices({None: (X.index, X.index, weights.numpy())}, name=name)

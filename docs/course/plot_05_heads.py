@@ -150,9 +150,9 @@ print(f"language model with 8 heads {model.score(new[0]):.2f}, with 4 {small.sco
 # In the panel the search adds a head only where it lowers the error of held-out periods (two networks made the
 # outcomes); in the language model all eight are trained at once, and one can go. First-order importance says what the
 # loss would do for a small change of one gate: what cutting several costs has to be measured.
-# A translator's three kinds of heads, and one trained with fewer: :doc:`/how-to/real-sentences`.
+# A translator's three kinds of heads, and one trained with fewer: :doc:`/core/real-sentences`.
 
 # %%
 # In the panel models heads are not cut after training but earn their place before: a head enters where it
-# lowers the error in later periods, see :doc:`/why/model`. In a model without any head that helps the
+# lowers the error in later periods, see :doc:`/background/model`. In a model without any head that helps the
 # network is empty, and that is the finding.

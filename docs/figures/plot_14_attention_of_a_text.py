@@ -3,7 +3,7 @@ Attention in a text
 ===================
 
 The same core reads text. A small language model, trained on a toy grammar, and where its heads look: rows
-are the symbols that look. Real sentences, beside position and frequency: :doc:`/how-to/real-sentences`.
+are the symbols that look. Real sentences, beside position and frequency: :doc:`/core/real-sentences`.
 """
 
 import matplotlib.pyplot as plt

@@ -36,7 +36,7 @@ def table() -> str:
 
 
 def test_the_results_are_those_of_the_benchmark():
-    text = (ROOT / "docs/why/model.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/background/model.md").read_text(encoding="utf-8")
     [shown] = re.findall(r"<!-- results: benchmarks/results/no_harm.json -->\n((?:\|.*\n)+)", text)
     assert shown.strip() == table(), f"the page's table should be\n{table()}"
 
@@ -64,23 +64,23 @@ def sequence_table() -> str:
 
 
 def test_the_results_of_sequence_models_are_those_of_the_benchmark():
-    text = (ROOT / "docs/how-to/domains.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/core/domains.md").read_text(encoding="utf-8")
     [shown] = re.findall(r"<!-- results: benchmarks/results/sequence.json -->\n((?:\|.*\n)+)", text)
     assert shown.strip() == sequence_table(), f"the page's table should be\n{sequence_table()}"
 
 
 PAGES_OF_RESULTS = {  # page, results, columns shown and what they are called
-    "lead-lag.md lead_lag": {
+    "examples/lead-lag.md lead_lag": {
         "trained": "trained", "tested": "tested", "own, within": "own returns", "VAR, within": "autoregression",
         "attention, within": "attention", "to fifth 1": "to the smallest", "to fifth 5": "to the largest",
     },
-    "real-sentences.md words_looked_to": {
+    "core/real-sentences.md words_looked_to": {
         "what": "what is looked for", "sentences": "sentences", "attention": "attention", "controls": "controls",
     },
-    "real-sentences.md translator_heads": {
+    "core/real-sentences.md translator_heads": {
         "what": "heads that are left", "heads": "heads", "loss": "loss of new pairs, nats a symbol",
     },
-    "replication.md replications": {
+    "guide/replication.md replications": {
         "figure": "figure", "published": "published", "ours": "ours", "source": "source", "command": "command",
     },
 }  # fmt: skip
@@ -95,14 +95,14 @@ def test_the_results_of_a_page_are_those_of_its_benchmark(where):
     for row in sorted(rows, key=lambda row: row.get("tested", "")):
         lines.append([f"{c:.3f}" if isinstance(c := row[key], float) else str(c) for key in columns])
     table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-    text = (ROOT / "docs/how-to" / page).read_text(encoding="utf-8")
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     [shown] = re.findall(rf"<!-- results: benchmarks/results/{name}.json -->\n((?:\|.*\n)+)", text)
     assert shown.strip() == table, f"the page's table should be\n{table}"
 
 
 def test_formulas_in_the_comments_of_scripts_have_single_backslashes():
     """Comments are no strings: two backslashes begin a new line in LaTeX, and the page is not built."""
-    scripts = [*(ROOT / "docs/course").glob("*.py"), *(ROOT / "docs/figures").glob("*.py")]
+    scripts = [*(ROOT / "docs").glob("*/plot_*.py")]
     lines = [(path.name, line) for path in scripts for line in path.read_text(encoding="utf-8").splitlines()]
     doubled = [
         where for where in lines if where[1].startswith("#") and re.search(r":math:`[^`]*\\\\", where[1])

@@ -1,5 +1,5 @@
 """
-7. The block
+2. The block
 ============
 
 A transformer block is attention, which mixes rows, then a small network, which works on each row alone.
@@ -34,7 +34,7 @@ assert torch.allclose(block(x, mask=mask)[:-1], block(changed, mask=mask)[:-1], 
 # **Where the normalisation stands matters in deep stacks.** Left: with "post" every block ends at unit
 # size; with "pre" the residual grows, and each further block changes it by a smaller share. Right: so with
 # "pre" the gradients of the later blocks are small at the start of training, and with "post" they are as
-# large as those of the first. Deep "post" stacks need a warm-up (page 10; Xiong et al. 2020).
+# large as those of the first. Deep "post" stacks need a warm-up (page 5; Xiong et al. 2020).
 
 
 depth = 12

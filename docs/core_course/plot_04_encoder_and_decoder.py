@@ -1,5 +1,5 @@
 """
-9. Encoder, decoder, both
+4. Encoder, decoder, both
 =========================
 
 Three ways to stack blocks, by who may look at whom:
@@ -14,7 +14,7 @@ encoder, decoder   the same, and the encoder             rewriting              
 
 The looking from one stack to the other is **cross-attention**: queries from one set, keys and values from
 another. It is the middle rung for firms, too: focal firms that search a separate reference universe
-(:doc:`/how-to/cross-attention`).
+(:doc:`/guide/cross-attention`).
 """
 
 import matplotlib.pyplot as plt

@@ -1,5 +1,5 @@
 """
-16. LayerNorm beside BatchNorm
+8. LayerNorm beside BatchNorm
 ==============================
 
 Both bring numbers to mean 0 and variance 1. LayerNorm does so **within a row**, over its features; BatchNorm **within a

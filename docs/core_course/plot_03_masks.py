@@ -1,5 +1,5 @@
 """
-8. Masks: who may look at whom
+3. Masks: who may look at whom
 ==============================
 
 A mask is a table of True and False. **True means may attend**, everywhere in this package. Where it is

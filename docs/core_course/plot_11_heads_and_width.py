@@ -1,5 +1,5 @@
 """
-19. Many narrow heads, or one wide one
+11. Many narrow heads, or one wide one
 ======================================
 
 Four heads of width D / 4 have the same parameters and cost the same operations as one head of width D. What do they
@@ -81,5 +81,5 @@ with figure_style():
 # the first and the second pointer are shown. Two heads would do, and in so few steps do not always find a pointer
 # each: more heads are more starts. Their width bounds the rank of their scores, so that they must not become too
 # narrow for what they tell apart (Bhojanapalli et al. 2020). Which heads were needed afterwards is what pruning
-# asks (page 5; Michel et al. 2019).
+# asks (Michel et al. 2019).
 assert found[4]["error"] < 0.3 * found[1]["error"]

@@ -1,5 +1,5 @@
 """
-12. Peers of peers: two layers
+7. Peers of peers: two layers
 ==============================
 
 In one layer a firm sees what its peers have. In two it sees what they saw: i ← j ← k. Here is a panel in

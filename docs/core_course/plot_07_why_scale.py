@@ -1,5 +1,5 @@
 """
-15. Why the scores are divided by √d
+7. Why the scores are divided by √d
 ====================================
 
 The score :math:`q'k` is a sum of d products. If the entries are independent with mean 0 and variance 1, its
@@ -70,6 +70,6 @@ with figure_style():
 # hardly any gradient is left to change that. Divided, both stay where they are. The same number has another name
 # where attention is kernel regression: it is the **bandwidth**. A learned :math:`W_Q` could make up for it; the
 # division only makes sure that training starts where there is a gradient. ``score="dot_product"`` leaves it out,
-# and ``temperature=`` sets it by hand (page 3).
+# and ``temperature=`` sets it by hand.
 assert largest["not divided"][-1] > 0.8 > 0.2 > largest["divided by √d"][-1]
 assert slopes["not divided"][-1] < max(slopes["not divided"]) / 2

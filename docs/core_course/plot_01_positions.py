@@ -1,5 +1,5 @@
 """
-6. Positions
+1. Positions
 ============
 
 Attention sees a set. Firms of a cross-section have no order, so that is right for panels. Words have one,
@@ -49,7 +49,7 @@ assert torch.allclose(scores[0], P @ P[0] / 16, atol=1e-5)
 
 # %%
 # **Added to the scores**: a number for each distance, learned (``PairBias``) or given. The bias of a window
-# of the next three is attention by position alone, which is a convolution (:doc:`/how-to/transformer`).
+# of the next three is attention by position alone, which is a convolution (:doc:`/core/transformer`).
 
 distance = relative_distance(64, longest=8)
 print(distance[:4, :6])

@@ -1,5 +1,5 @@
 """
-17. Why there is a feed-forward part
+9. Why there is a feed-forward part
 ====================================
 
 Attention is a weighted mean. A mean of means is a mean: stacked without anything in between, layers of attention average
@@ -68,7 +68,7 @@ def drawn(n):
 
 
 class Attentions(torch.nn.Module):
-    """Layers of attention with residual: the block of page 7, without its feed-forward part."""
+    """Layers of attention with residual: the block of page 2, without its feed-forward part."""
 
     def __init__(self, n_layers):
         super().__init__()

@@ -1,5 +1,5 @@
 """
-20. How loss falls with size and with data, beside a recurrent network
+12. How loss falls with size and with data, beside a recurrent network
 ======================================================================
 
 What a language model gains from being larger, and from reading more, follows smooth curves over many orders of magnitude

@@ -1,5 +1,5 @@
 """
-22. The progression on real firms
+9. The progression on real firms
 =================================
 
 Peers by code, peers in a universe that is searched, peers among all: the steps of this course, on the oldest peer
@@ -46,7 +46,7 @@ print(
 #
 # - codes: the median of the firm's GICS sector, of its sub-industry;
 # - a kernel over characteristics (page 2), and its linear relative, the ridge across firms;
-# - cross-attention: private firms search the listed ones (page 11);
+# - cross-attention: private firms search the listed ones (page 6);
 # - self-attention: all firms of the quarter search each other.
 #
 # Boosting reads a firm's own characteristics and nobody else's price: what it predicts needs no peers.
@@ -185,5 +185,5 @@ for name in ("AAPL", "AMZN", "BA", "SBUX", "DE"):
 # industry. That is what a list of peers by code misses, and why the kernel of page 2 was already ahead of it.
 #
 # The same on a panel of your own, with tests and without a line of this page: ``compare(..., task="nowcast",
-# reference=..., cv=NewFirms(...))``; :doc:`/how-to/valuation` has the whole question.
+# reference=..., cv=NewFirms(...))``; :doc:`/examples/valuation` has the whole question.
 assert table.loc["Cross-attention", "private"] < table.loc["Sector median", "private"] - 5

@@ -1,5 +1,5 @@
 """
-10. Training: warm-up, clipping, label smoothing
+5. Training: warm-up, clipping, label smoothing
 ================================================
 
 Three habits of the transformer literature, each with the trouble it cures.
@@ -20,7 +20,7 @@ from peerattn.training import SCHEDULES, make_scheduler, train
 
 # %%
 # **Warm-up.** Adam divides a step by the size of past gradients, of which it knows nothing at first, and
-# the last blocks of post-norm stacks have large gradients (page 7). The learning rate therefore rises
+# the last blocks of post-norm stacks have large gradients (page 2). The learning rate therefore rises
 # first. The schedules of :func:`peerattn.training.train`, as shares of the peak:
 
 

@@ -1,5 +1,5 @@
 """
-18. What a block costs
+10. What a block costs
 ======================
 
 For T rows of width D a block computes two kinds of things. **Between rows**: the scores and the weighted means, two
@@ -96,4 +96,4 @@ with figure_style():
 # same, memory is O(T), and time falls with the traffic that is saved. Without weights to return,
 # ``peerattn.nn.attention`` hands over to torch's ``scaled_dot_product_attention``, which is this algorithm on a
 # processor and on a graphics card. That changes the constant; what changes the order are windows and random
-# features (page 8).
+# features (page 3).

@@ -1,5 +1,5 @@
 """
-14. Why residuals, and where the normalisation stands
+6. Why residuals, and where the normalisation stands
 =====================================================
 
 Every block *adds* to its input, :math:`x + F(x)`. Without the addition a deep stack hardly trains: each
@@ -99,7 +99,7 @@ with figure_style():
 # reaches the end as it is, and the gradient reaches the first block the same way: the sum of six small changes is
 # learned, not the product of six maps (He et al. 2016). Between "pre" and "post" the order depends on the learning
 # rate and its warm-up: "pre" starts with the larger gradients and rows that grow, and is the less sensitive in deep
-# stacks, which is why it is the default here (Xiong et al. 2020); page 7 shows sizes and gradients of twelve
+# stacks, which is why it is the default here (Xiong et al. 2020); page 2 shows sizes and gradients of twelve
 # blocks.
 assert last["residual, pre"] < 0.6 * last["no residual"]
 assert last["residual, post"] < 0.8 * last["no residual"]

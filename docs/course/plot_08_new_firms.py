@@ -1,5 +1,5 @@
 """
-21. Firms that were never seen
+8. Firms that were never seen
 ==============================
 
 A list of peers that was drawn up by hand, or learned firm by firm, says nothing of a firm that is not on it. A *rule* does:

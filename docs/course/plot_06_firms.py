@@ -1,5 +1,5 @@
 """
-11. Back to firms: can it find a network that is known?
+6. Back to firms: can it find a network that is known?
 =======================================================
 
 In data nobody knows the true peers. In a simulation we do: outcomes are made from a known directed network,
@@ -116,7 +116,7 @@ noise = np.random.default_rng(0).normal(size=len(X_private))
 y_private = X_private[names].sum(axis=1) + (2 * peer_term / peer_term.std() + noise).reindex(X_private.index)
 
 progression = models_for("forecast", industry="industry", cross=True)
-del progression["Attention of two layers"]  # page 12
+del progression["Attention of two layers"]  # page 7
 for name in ("Cross-attention", "Softmax attention"):
     progression[name].set_params(n_heads=1, d_head=2)  # quick; the default allows two heads
 steps = ladder(
@@ -132,8 +132,8 @@ print(steps)
 
 # %%
 # The gain comes with cross-attention. Self-attention, the next rung, has the wrong pool here and falls back. The
-# report of :func:`peerattn.compare` draws the same rungs, with ``reference=`` (:doc:`/how-to/cross-attention`).
+# report of :func:`peerattn.compare` draws the same rungs, with ``reference=`` (:doc:`/guide/cross-attention`).
 
 # %%
-# Where to go from here: your own file (:doc:`/how-to/panel`), what the weights mean and what they do not
-# (:doc:`/why/weights`), and figures for a paper (:doc:`/gallery/index`).
+# Where to go from here: your own file (:doc:`/guide/panel`), what the weights mean and what they do not
+# (:doc:`/background/weights`), and figures for a paper (:doc:`/gallery/index`).

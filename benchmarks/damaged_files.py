@@ -24,7 +24,6 @@ from peerattn.evaluation.running.fitting import FoldResult
 from peerattn.exceptions import InputError
 from peerattn.sequence.tokenizers import WordTokenizer
 from peerattn.store.sealed import UNSEALED, seal
-from peerattn.training import Checkpoint
 
 KEY = "0" * 40
 PLACES = ("ridge", "kernel")
@@ -73,7 +72,6 @@ def written(folder: Path) -> Kinds:
     def network(path: Path, place: str | None = None) -> Callable[[], object]:
         return lambda: peerattn.PeerNetwork.from_parquet(path, place=place)
 
-    stages(folder)
     return {
         "model": (folder / "a.model", lambda: peerattn.load(folder / "a.model")),
         "model of the command": (folder / "b.model", lambda: load_model(folder / "b.model")),
@@ -81,19 +79,7 @@ def written(folder: Path) -> Kinds:
         "network": (folder / "n.parquet", network(folder / "n.parquet")),
         "network of a model": (folder / "ridge.parquet", network(folder / "ridge.parquet", "ridge")),
         "piece": (folder / "fits" / f"{KEY}.fit", piece),
-        "checkpoint": (folder / "checkpoint" / "1.checkpoint", lambda: stages(folder)),
     }
-
-
-def stages(folder: Path) -> list[Any]:
-    """Return the two stages of a fit from its checkpoint, made where they are not there."""
-    checkpoint, found = Checkpoint(folder / "checkpoint", {"data": "a1"}), []
-    for k in range(2):
-        with checkpoint.stage():
-            if (stage := checkpoint.load()) is None:
-                checkpoint.finish({"x": np.full(3, float(k))}, {})
-            found.append(stage)
-    return found
 
 
 def copies(folder: Path, kinds: Kinds) -> Iterator[tuple[str, str, str]]:
@@ -101,7 +87,6 @@ def copies(folder: Path, kinds: Kinds) -> Iterator[tuple[str, str, str]]:
     pieces.FoldStore(folder / "fits", "digest").save("1" * 40, FoldResult("m", 1, np.arange(9.0)[::-1]))
     pairs = {
         "piece": sorted((folder / "fits").glob("*.fit")),
-        "checkpoint": [folder / "checkpoint" / f"{k}.checkpoint" for k in (1, 2)],
         "network of a model": [folder / f"{place}.parquet" for place in PLACES],
     }
     for kind, (one, other) in pairs.items():

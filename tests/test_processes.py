@@ -78,11 +78,6 @@ def test_each_process_reads_its_periods(told, found):
     np.testing.assert_allclose(found[0]["stored"], alone, atol=1e-6 * np.nanstd(alone))
 
 
-def test_a_checkpoint_is_read_by_both(together, found):
-    np.testing.assert_array_equal(found[0]["from checkpoint"], found[0]["quantile"])
-    assert list((together[0] / "state").glob("*.checkpoint"))
-
-
 def test_the_command(together, told):
     folder, done = together
     assert [one["codes"] for one in told] == [[0, 2], [0, 2]]

@@ -122,11 +122,7 @@ def main(folder):
         time = X.index.get_level_values("period")
         mine = np.asarray(time.isin(time.unique()[share()]))
         for name, model, outcome in fits(X, y):
-            kept = {"checkpoint": folder / "state"} if name == "quantile" else {}
-            found[name] = fitted(name, model, X[mine], outcome[mine], **kept)
-            if kept:
-                again = PeerAttentionRegressor(**model.get_params()).fit(X[mine], outcome[mine], **kept)
-                found["from checkpoint"] = again
+            found[name] = fitted(name, model, X[mine], outcome[mine])
         stored = scan_panel(folder / "panel.parquet", outcome="y", codes=["industry"])
         read = stored.sample().period.unique().tolist()
         found["stored"] = PeerAttentionRegressor(**JOINT).fit(stored)

@@ -79,16 +79,12 @@ class Fit(o.ModelOptions, o.PanelOptions, o.Output):
         Read N rows at most: whole periods, evenly spaced. [default: all]
     out : FILE
         The fitted model, a .model file.
-    checkpoint : FOLDER
-        Keep finished stages of an attention model here: the same command goes on from them after it was killed. Deleted
-        once the model is saved.
     """
 
     example: ClassVar = "fit panel.parquet --outcome roa_next --industry sic --until 2010 --out roa.model"
     until: str | None = None
     training_rows: int | None = o.option(min=1)
     out: Path = Path("peer.model")
-    checkpoint: Path | None = None
 
 
 @dataclass(kw_only=True)

@@ -18,10 +18,8 @@ from peerattn.cli.panels import period_named, take_model, take_panel
 from peerattn.evaluation.running.entries import Entry, supports, takes_panels
 from peerattn.evaluation.running.inputs import FoldRows
 from peerattn.exceptions import InputError
-from peerattn.models.attention.base import AttentionModel
 from peerattn.panel import Panel, PanelEncoder
 from peerattn.processes import all_sum, data_parallel, gathered, joined, process
-from peerattn.training.checkpoint import remove_checkpoint
 
 
 def run(options: Fit) -> None:
@@ -42,8 +40,6 @@ def run(options: Fit) -> None:
     if later:
         return
     SavedModel.of(fitted, title, panel, options).save(target)
-    if options.checkpoint is not None:
-        remove_checkpoint(options.checkpoint)
     message = f"model: {title} for {panel.outcome}, fitted on {n:,} rows; saved in {target.resolve()}"
     result = {"model": title, "outcome": panel.outcome, "rows": n, "file": str(target.resolve())}
     if hasattr(fitted, "heads_"):
@@ -68,13 +64,10 @@ def _fitted(options: Fit, model: Any, panel: Panel) -> Any:
     """Return the model fitted as a comparison fits it: peer models on the panel, others on numbers and known outcomes."""
     name = type(model).__name__
     task = options.task or "forecast"
-    kept = {} if options.checkpoint is None else {"checkpoint": options.checkpoint}
-    if kept and not isinstance(model, AttentionModel):
-        raise InputError(f"--checkpoint: {name} writes none, as only attention models do; leave it out.")
     if not supports(model, task):
         raise InputError(f"--task: {name} cannot do {task!r}; choose the other task, or another model.")
     if takes_panels(model):
-        return model.fit(panel.X, panel.y, **kept)
+        return model.fit(panel.X, panel.y)
     if joined():
         raise InputError(f"--model: several processes fit attention models only, got {name}; fit it in one process.")
     known = panel.y.notna().any()

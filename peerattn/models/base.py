@@ -239,7 +239,6 @@ class PeerModel(PanelModel):
         X : StoredPanel, path, Dataset, or iterator of frames
         out : path-like
             A folder; one Parquet file of edges a period, which :meth:`~peerattn.network.PeerNetwork.from_parquet` reads.
-            Called again after it was killed, with the same model and panel, it goes on from there.
         outcomes : str, optional
             Column of the outcomes, as in ``predict``.
         **options
@@ -260,8 +259,7 @@ class PeerModel(PanelModel):
         def write(panel: Panel, call: Any, path: Path) -> None:
             network(call).to_parquet(path)
 
-        calls = self._by_period(X, outcomes=outcomes)
-        return written(self, out, calls, write, options | {"shown": outcomes})
+        return written(out, self._by_period(X, outcomes=outcomes), write)
 
     # ------------------------------------------------------------------ pools
 

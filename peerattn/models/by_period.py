@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import warnings
 from collections import Counter
@@ -14,22 +13,17 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import joblib
 import numpy as np
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
-from peerattn import __version__
 from peerattn.exceptions import InputError, warn_user
 from peerattn.panel.frames import as_pandas
-from peerattn.panel.panel import Panel, panel_digest
+from peerattn.panel.panel import Panel
 from peerattn.panel.stored import StoredPanel, is_stored, scan_panel
 from peerattn.processes import gathered
-from peerattn.render import atomic_path, check_writable, show_label, unfinished, write_atomic
+from peerattn.render import atomic_path, check_writable, show_label, unfinished
 from peerattn.types import OutcomesLike, PanelLike
-
-# a line for each file; readers of Parquet folders pass over names that begin with _
-_FINISHED = "_finished.jsonl"
 
 
 def training_panel(model: Any, X: PanelLike, y: OutcomesLike) -> Panel:
@@ -123,16 +117,13 @@ def write_frame(panel: Panel, predicted: np.ndarray, names: Sequence[str], path:
 
 @warn_once()
 def written(
-    model: Any,
     out: str | os.PathLike[str],
     calls: Iterator[tuple[Panel, Any]],
     write: Callable[[Panel, Any, Path], None],
-    options: dict[str, Any],
 ) -> Path:
     """Write a Parquet file for each period, each whole or not at all, and return the folder.
 
-    A file that is there already is kept where it is whole and was made of the same rows, of the same rows of all earlier
-    periods, and by the same model and options: a call that was killed goes on.
+    Files of the same periods, of an earlier call, are replaced.
 
     Raises
     ------
@@ -140,49 +131,21 @@ def written(
         When the folder cannot be written, or holds Parquet files of other periods.
     """
     folder = check_writable(out)
-    with _journal(folder) as journal:
-        known = {*(folder / _FINISHED).read_text("utf-8", "replace").splitlines()}
-        lines = dict[str, str]()
-        state = joblib.hash((__version__, type(model).__name__, vars(model), sorted(options.items())))
-        for panel, call in calls:
-            state = hashlib.sha256(f"{state} {panel_digest(panel.sorted())}".encode()).hexdigest()
-            name = _file_name(show_label(panel.period[0]))
-            if name in lines:
-                raise InputError(f"out: two periods have the same text, {name!r}, and would share a file.")
-            path = folder / name
-            if _line(path, state) not in known:
-                write(panel, call, path)
-                journal.write(_line(path, state) + "\n")
-                journal.flush()
-            lines[name] = _line(path, state)
-        others = sorted({path.name for path in folder.glob("*.parquet")} - lines.keys())
-        if others:
-            raise InputError(
-                f"out: {str(folder)!r} holds {len(others)} files of other periods, such as {others[0]!r}: choose a new folder."
-            )
-        for left in unfinished(folder):  # by a call that was killed
-            left.unlink()
-        write_atomic(folder / _FINISHED, "".join(f"{line}\n" for line in lines.values()))
+    names = set[str]()
+    for panel, call in calls:
+        name = _file_name(show_label(panel.period[0]))
+        if name in names:
+            raise InputError(f"out: two periods have the same text, {name!r}, and would share a file.")
+        write(panel, call, folder / name)
+        names.add(name)
+    others = sorted({path.name for path in folder.glob("*.parquet")} - names)
+    if others:
+        raise InputError(
+            f"out: {str(folder)!r} holds {len(others)} files of other periods, such as {others[0]!r}: choose a new folder."
+        )
+    for left in unfinished(folder):  # by a call that was killed
+        left.unlink()
     return folder
-
-
-@contextmanager
-def _journal(folder: Path) -> Iterator[Any]:
-    """Open the journal for the only process that may write the folder; the system lets go of the lock when the process ends."""
-    path = folder / _FINISHED
-    if path.is_symlink() or (path.exists() and not path.is_file()):
-        raise InputError(f"out: {str(path)!r} is no file that this package wrote: choose a new folder.")
-    with path.open("a", encoding="utf-8") as journal:
-        try:
-            import fcntl
-
-            fcntl.flock(journal, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except ImportError:  # Windows
-            pass
-        except OSError as error:
-            busy = f"out: another process is writing {str(folder)!r}: wait, or choose another folder."
-            raise InputError(busy) from error
-        yield journal
 
 
 def _file_name(label: str) -> str:
@@ -194,9 +157,3 @@ def _file_name(label: str) -> str:
     name = quote(label, safe=" ")
     name = f"%{ord(name[0]):02X}{name[1:]}" if name[0] in "_." else name
     return f"{name if len(name) < 150 else name[:100] + hashlib.sha256(label.encode()).hexdigest()}.parquet"
-
-
-def _line(path: Path, state: str) -> str:
-    """Return what the journal says of a finished file."""
-    digest = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
-    return json.dumps({"file": path.name, "made_of": state, "sha256": digest})

@@ -212,7 +212,7 @@ class PanelModel(Saved, BaseEstimator):
             write_frame(panel, self._predicted(panel, call), names, path)
 
         names = [str(name) for name in self._classes] or ["prediction"]
-        return written(self, out, self._by_period(X, **options), write, options)
+        return written(out, self._by_period(X, **options), write)
 
     def _scored(
         self, X: PanelLike, y: OutcomesLike, sample_weight: OutcomesLike

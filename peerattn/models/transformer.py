@@ -109,7 +109,7 @@ class TransformerModel(TransformerNetworks):
             raise InputError(
                 f"loss={self.loss!r} needs periods, and X carries none: set firm and period as its index."
             )
-        self._learn(training, panel, None, device if panel.dated else "cpu")
+        self._learn(training, panel, device if panel.dated else "cpu")
         if self.loss == "sharpe":
             self.portfolio_ = self._portfolios(training, panel, device)
         return self

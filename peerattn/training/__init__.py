@@ -1,13 +1,12 @@
-"""One training loop for every model: schedule, clipping, stopping, validation; checkpoints, one thread, several processes."""
+"""One training loop for every model: schedule, clipping, stopping, validation; one thread, several processes."""
 
 from peerattn.processes import data_parallel
-from peerattn.training.checkpoint import Checkpoint
 from peerattn.training.device import Precision, find_device, multiplied_in, precision_of
 from peerattn.training.loop import TrainingRecord, train
 from peerattn.training.schedule import SCHEDULES, Schedule, make_scheduler
 from peerattn.training.threads import one_thread
 
 __all__ = [
-    "Checkpoint", "Precision", "SCHEDULES", "Schedule", "TrainingRecord", "data_parallel", "find_device", "make_scheduler",
+    "Precision", "SCHEDULES", "Schedule", "TrainingRecord", "data_parallel", "find_device", "make_scheduler",
     "multiplied_in", "one_thread", "precision_of", "train",
 ]  # fmt: skip

@@ -234,46 +234,6 @@ def test_help_lists_all_commands():
         assert f"\n  {name} " in done.stdout
 
 
-def test_fit_goes_on_from_a_checkpoint_and_deletes_it(capsys, saved, tmp_path, monkeypatch):
-    from peerattn.cli.model_file import SavedModel
-    from peerattn.exceptions import InputError
-
-    def full(self, path):
-        raise InputError("path: cannot write: No space left on device.")
-
-    folder, out = tmp_path / "kept", tmp_path / "again.model"
-    command = [
-        "fit",
-        SAMPLE,
-        *COLUMNS,
-        *FAST,
-        "--until",
-        "2009",
-        "--out",
-        out,
-        "--checkpoint",
-        folder,
-        "--quiet",
-    ]
-    with monkeypatch.context() as patched:
-        patched.setattr(SavedModel, "save", full)
-        assert "No space left" in refused(capsys, *command)
-    assert len(list(folder.iterdir())) > 1 and not out.exists()
-    assert "with other random_state" in refused(capsys, *command, "--seed", "1")
-    stage = folder / "1.checkpoint"
-    whole = stage.read_bytes()
-    stage.write_bytes(whole[:-9])
-    assert "Delete this file" in refused(capsys, *command)
-    stage.write_bytes(whole)
-    assert said(capsys, *command)[0] == 0
-    assert out.read_bytes() == saved.read_bytes() and not folder.exists()
-
-
-def test_only_attention_has_a_checkpoint(capsys, tmp_path):
-    command = ["fit", SAMPLE, *COLUMNS, "--model", "kernel", "--checkpoint", tmp_path, "--quiet"]
-    assert "--checkpoint: NadarayaWatsonRegressor writes none" in refused(capsys, *command)
-
-
 def test_panels_in_files_are_read_by_period(tmp_path, capsys):
     frame = pd.read_csv(SAMPLE, dtype={"sic": str}).sort_values("year", kind="stable")
     frame.to_parquet(tmp_path / "one.parquet", row_group_size=50, index=False)

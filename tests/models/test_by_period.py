@@ -1,4 +1,4 @@
-"""Panels in files: the same figures as in memory, a period at a time; what was killed goes on."""
+"""Panels in files: the same figures as in memory, a period at a time."""
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,6 @@ from peerattn.models import (
     PeerAttentionClassifier,
     PeerAttentionRegressor,
 )
-from peerattn.models.by_period import _journal
 from peerattn.panel import scan_panel
 
 #: The outcomes of the last period are unknown, so that nobody there has a peer.
@@ -136,7 +135,7 @@ class Killed(BaseException):
 
 
 @pytest.mark.parametrize("name", ["industry, outcomes shown", "the stack with the past"])
-def test_predictions_go_on_where_they_were_killed(folder, tmp_path, monkeypatch, name):
+def test_a_call_that_was_killed_is_made_again(folder, tmp_path, monkeypatch, name):
     model, _ = MODELS[name]
     stored = scan_panel(folder / "parts", outcome="y_next", codes=["industry"])
     model.fit(stored)
@@ -155,18 +154,9 @@ def test_predictions_go_on_where_they_were_killed(folder, tmp_path, monkeypatch,
     monkeypatch.setattr(type(model), "_attend", dies)
     with pytest.raises(Killed):
         model.write_predictions(stored, tmp_path / "killed", outcomes="y_next")
-    with (tmp_path / "killed" / "_finished.jsonl").open("a") as journal:
-        journal.write('{"file": "20')  # cut off while it was written
-    (tmp_path / "killed" / ".2003.parquet.a1b2.part").write_bytes(
-        b"half of it"
-    )  # killed while it was written
-    damaged = sorted((tmp_path / "killed").glob("*.parquet"))[1]
-    damaged.write_bytes(damaged.read_bytes()[:-9])
+    (tmp_path / "killed" / ".2003.parquet.a1b2.part").write_bytes(b"half of it")
     model.write_predictions(stored, tmp_path / "killed", outcomes="y_next")
     assert contents(tmp_path / "killed") == whole
-    assert (
-        len(calls) == 5 + len(stored.periods) - 4 + 1
-    )  # only what was not finished, or is damaged, is computed
 
 
 def test_other_models_and_rows_are_predicted_again(folder, tmp_path):
@@ -257,24 +247,6 @@ def written_of(labels, folder):
 def test_names_that_readers_pass_over_or_no_disk_takes(tmp_path):
     for k, label in enumerate(["_2001", ".2001", "2001" + 300 * "x"]):
         assert written_of([label], tmp_path / str(k))["period"].tolist() == [label, label]
-
-
-@pytest.mark.parametrize("kind", ["folder", "link", "brackets"])
-def test_a_journal_of_another_kind(tmp_path, kind):
-    journal = tmp_path / "_finished.jsonl"
-    if kind == "brackets":
-        journal.write_text(100_000 * "[")
-        assert len(written_of(["2001"], tmp_path)) == 2
-        return
-    journal.mkdir() if kind == "folder" else journal.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(InputError, match="out: .*choose a new folder"):
-        written_of(["2001"], tmp_path)
-
-
-def test_one_process_writes_a_folder(tmp_path):
-    with _journal(tmp_path), pytest.raises(InputError, match="another process is writing"):
-        written_of(["2001"], tmp_path)
-    assert len(written_of(["2001"], tmp_path)) == 2
 
 
 def test_a_path_with_a_zero_byte():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -25,13 +24,12 @@ from peerattn.models.learners.heads.priors import PairTerms, read_priors
 from peerattn.models.learners.training import Problem
 from peerattn.models.reference import Reference, check_same_periods
 from peerattn.models.stacking.candidates import D_CODE, HEADS
-from peerattn.models.stacking.checkpoints import made_from
 from peerattn.models.stacking.evidence import Candidate
 from peerattn.models.stacking.fit import fit_stack
 from peerattn.models.stacking.stability import SECTIONS, stability
 from peerattn.panel.panel import Panel
 from peerattn.processes import from_first, joined
-from peerattn.training import Checkpoint, one_thread
+from peerattn.training import one_thread
 from peerattn.types import OutcomesLike, PanelLike, ReferenceLike
 
 
@@ -90,9 +88,7 @@ class StackModel(AttentionNetworks):
         return panel, training
 
     @one_thread()
-    def _learn(
-        self, training: Rows, panel: Panel, checkpoint: Checkpoint | None = None, device: str = "cpu"
-    ) -> None:
+    def _learn(self, training: Rows, panel: Panel, device: str = "cpu") -> None:
         names = list(self.design_.levels)
         columns = {name: c for c, name in enumerate(names)}
         self.pair_terms_ = PairTerms(read_priors(self.prior, names), columns, self.n_layers > 1)
@@ -106,7 +102,6 @@ class StackModel(AttentionNetworks):
             problem,
             kappa=self._kappa,
             split=panel.dated and self.attention != "cross" and not problem.outcomes,
-            checkpoint=checkpoint,
             in_full=self._in_full,
         )
         self.stack_ = stack
@@ -231,7 +226,6 @@ class AttentionModel(StackModel):
         reference: ReferenceLike = None,
         loss_weight: OutcomesLike = None,
         peer_weight: OutcomesLike = None,
-        checkpoint: str | os.PathLike[str] | None = None,
         device: str = "cpu",
     ) -> Self:
         """Fit on training rows.
@@ -252,10 +246,6 @@ class AttentionModel(StackModel):
             Weighs each row's loss (panels only).
         peer_weight : Series or array-like (n,), optional
             Positive numbers such as market values: log w_j is added to the scores of peer j (panels only).
-        checkpoint : path-like, optional
-            Folder in which finished stages are kept. The same call on the same rows goes on from there and ends with the same
-            bits as a fit that was never stopped. The folder stays until it is deleted. Own models of scikit-learn are fitted
-            again: give ``own=`` a ``random_state``.
         device : str, default "cpu"
             Where torch learns. Predictions are always computed on the CPU, in float64.
 
@@ -266,8 +256,7 @@ class AttentionModel(StackModel):
         Raises
         ------
         InputError
-            For bad options (the message names both of a bad pair), input that cannot be used, a missing reference, or a
-            checkpoint that cannot be written, is damaged, or is of a fit on other data, with other options, or by other code.
+            For bad options (the message names both of a bad pair), input that cannot be used, or a missing reference.
         """
         check_options(self)
         if joined():
@@ -281,9 +270,5 @@ class AttentionModel(StackModel):
         check_not_with_files(X, loss_weight=loss_weight, peer_weight=peer_weight)
         check_device(device)
         panel, training = self._gate_fit(X, y, sample_weight, reference, loss_weight, peer_weight)
-        kept = None
-        if checkpoint is not None:
-            others = () if self.reference_ is None else (self.reference_[1], self.reference_[0].period)
-            kept = Checkpoint(checkpoint, made_from(self, training, panel.period, *others))
-        self._learn(training, panel, kept, device)
+        self._learn(training, panel, device)
         return self

@@ -18,7 +18,6 @@ from peerattn.models.learners.heads.priors import NO_TERMS
 from peerattn.models.learners.losses import loss_of, squared_error
 from peerattn.models.learners.training import Problem, Training, View
 from peerattn.models.learners.within_period import reversal_within
-from peerattn.models.stacking.checkpoints import remembered
 from peerattn.models.stacking.evidence import (
     COMMON,
     GROUPS,
@@ -28,7 +27,6 @@ from peerattn.models.stacking.evidence import (
     Candidate,
     Evidence,
     OriginResult,
-    Parts,
     Predicted,
     difference,
     evidence_of,
@@ -38,7 +36,6 @@ from peerattn.models.stacking.evidence import (
 )
 from peerattn.models.stacking.origins import Origin, forward_origins, outcomes_of, share_learned
 from peerattn.models.stacking.weights import ADDED, MEAN, WHOLE, Column, Stage
-from peerattn.training import Checkpoint
 
 
 @dataclass(frozen=True)
@@ -169,7 +166,6 @@ def fit_stack(
     *,
     kappa: float | None,
     split: bool = False,
-    checkpoint: Checkpoint | None = None,
     in_full: str = "",
 ) -> Stack:
     """Fit every candidate at each forward origin, weigh them by what they predict for later periods, and refit those that enter.
@@ -180,7 +176,7 @@ def fit_stack(
     judges = kappa is not None and bool(candidates)
     origins = forward_origins(sections, problem.purge, problem.dated) if judges else []
     evidence = partial(Evidence, problem=problem, kappa=kappa or 0.0, split=split)
-    held_out, tried = _tried(origins, candidates, evidence, problem, checkpoint)
+    held_out, tried = _tried(origins, candidates, evidence, problem)
     training = Training.of(sections, problem)
     if kappa is None:
         weights = {PEERS: {(in_full, WHOLE): 1.0}} if candidates else {}
@@ -201,7 +197,7 @@ def fit_stack(
     for each, latest in zip(candidates, tried, strict=True):
         wanted = {name: part for name, part in latest.items() if name in selected}
         if wanted or kappa is None:
-            parts = _refitted(each, training, wanted, checkpoint)
+            parts = each.fit(training, wanted)
             fitted |= {name: part for name, part in parts.items() if name in selected}
     stack = Stack(training.view, fitted, stages, without_history, table, steps, np.zeros(problem.n_outputs), held_out)
     keeps_level = problem.loss is squared_error or not fitted
@@ -213,7 +209,6 @@ def _tried(
     candidates: Sequence[Candidate],
     evidence: Any,
     problem: Problem,
-    checkpoint: Checkpoint | None,
 ) -> tuple[list[OriginResult], list[dict[str, Any]]]:
     """Fit every candidate that can be judged at each origin; return what they predict, and each one's latest parts by name."""
     tried = [dict[str, Any]() for _ in candidates]
@@ -228,18 +223,10 @@ def _tried(
             held_out = [replace(j, left=s.left(j.prepared)) for j, s in zip(held_out, stacks, strict=True)]
         for now, training in zip(held_out, trainings, strict=True):
             earlier = dict(latest) if now.origin.forward else {}
-            fit = partial(each.fit, training, earlier)
-            # own models are fitted again
-            parts = fit() if each.group == SHAPE else remembered(checkpoint, fit)
+            parts = each.fit(training, earlier)
             now.report_line(each.group, parts, problem.dtype)
             latest |= parts
     return held_out, tried
-
-
-def _refitted(each: Candidate, training: Training, wanted: Parts, checkpoint: Checkpoint | None) -> Parts:
-    """Fit a candidate's parts to all periods."""
-    fit = partial(each.fit, training, wanted)
-    return fit() if each.group == SHAPE else remembered(checkpoint, fit)
 
 
 def _selected_columns(*weights: dict[str, Stage]) -> set[Column]:

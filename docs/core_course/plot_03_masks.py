@@ -6,22 +6,15 @@ A mask is a table of True and False. **True means may attend**, everywhere in th
 False the score is −∞ and the weight exactly 0.
 """
 
-import json
-from pathlib import Path
-
 import matplotlib.pyplot as plt
-import pandas as pd
 import torch
 
 from peerattn.nn import (
     attention_weights,
     block_mask,
     causal_mask,
-    linear_attention,
-    local_attention,
     local_mask,
     padding_mask,
-    sparse_attention,
 )
 from peerattn.render import figure_style, weight_colours
 
@@ -68,36 +61,3 @@ assert attention_weights(x[:1], x, mask=nobody).sum() == 0
 
 equal = attention_weights(torch.zeros(n, 1), torch.zeros(n, 1), mask=masks["same industry"])
 print(equal[0].numpy().round(2))  # three peers in the industry, 1/3 each
-
-# %%
-# **Cheaper attention.** Scores of all pairs cost time and memory in the square of the rows. Three ways out:
-#
-# - **a window** (``window=``): exactly what the mask of nearby rows gives, at the cost of the window;
-# - **few keys** (``keep=``): each row keeps the keys of largest weight. All scores are still computed: fewer
-#   neighbours, not fewer operations, and memory linear in the rows;
-# - **random features** (``n_features=``): :math:`e^{q'k}` becomes a product of features of q and of k, which is
-#   summed over k once for all q; unbiased, and rough where queries and keys are long.
-#
-# What each of them weighs, in one causal head:
-
-ways = {
-    "all pairs": attention_weights(x, x, mask=causal_mask(n)),
-    "window = 2": attention_weights(x, x, mask=causal_mask(n) & local_mask(n, 2)),
-    "keep = 3": sparse_attention(x, x, x, 3, causal=True, return_weights=True)[1],
-    "n_features = 64": linear_attention(x, x, x, 64, causal=True, return_weights=True)[1],
-}
-assert torch.allclose(local_attention(x, x, x, 2, causal=True), ways["window = 2"] @ x, atol=1e-6)
-with figure_style():
-    figure, axes = plt.subplots(1, 4, figsize=(9.0, 2.5), sharey=True)
-    for ax, (name, weights) in zip(axes, ways.items()):
-        ax.imshow(weights.numpy(), cmap=weight_colours(), vmin=0, vmax=1)
-        ax.set(xticks=[], yticks=[], title=name)
-
-# %%
-# ``LanguageModel``, ``MaskedLanguageModel``, ``TextClassifier``, ``AttentionForecaster`` and others take these three
-# options, every layer takes ``attend=cheaper_attention(...)`` of them; a fitted model takes them by ``set_params``, to
-# see what they lose. Measured by ``benchmarks/cheaper.py``, on one thread:
-
-root = next(p for p in (Path.cwd(), *Path.cwd().parents) if (p / "benchmarks" / "results").is_dir())
-stored = json.loads((root / "benchmarks" / "results" / "cheaper.json").read_text())
-print(pd.DataFrame(stored["rows"]).round(3).to_string(index=False))

@@ -87,7 +87,7 @@ with figure_style():
 
 # %%
 # Below 6 D rows, a sentence or a small cross-section, the feed-forward part and the projections are most of the
-# work, and cheaper attention would save little. Above, the pairs are. Seconds cross earlier than operations as a
+# work. Above, the pairs are. Seconds cross earlier than operations as a
 # rule, because a softmax over T² numbers is not counted, and because an array of T × T numbers has to go to memory
 # and back.
 #

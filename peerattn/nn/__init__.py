@@ -7,7 +7,6 @@ Every random number comes from an explicit generator.
 from peerattn.nn.attention import attention, attention_weights
 from peerattn.nn.blocks import FeedForward, TransformerBlock
 from peerattn.nn.cache import KeyValueCache, StackCache
-from peerattn.nn.cheaper import cheaper_attention, linear_attention, local_attention, sparse_attention
 from peerattn.nn.dropout import Dropout
 from peerattn.nn.edges import GraphAttention, edge_attention, edge_mean, edge_softmax
 from peerattn.nn.embedding import InputEmbedding, TokenEmbedding
@@ -32,9 +31,9 @@ __all__ = [
     "Dropout", "Encoder", "EncoderDecoder", "FeedForward", "GraphAttention", "InputEmbedding",
     "KeyValueCache", "LearnedPositions", "LearnedPositions2d", "MultiheadAttention", "PairBias",
     "StackCache", "TokenEmbedding", "TransformerBlock", "additive_scores", "attention", "attention_weights",
-    "block_mask", "causal_mask", "cheaper_attention", "edge_attention", "edge_mean", "edge_softmax",
+    "block_mask", "causal_mask", "edge_attention", "edge_mean", "edge_softmax",
     "head_gates", "head_importance", "hop_distance", "kernel_attention", "kernel_weights", "linear",
-    "linear_attention", "local_attention", "local_mask", "most_important", "normal", "padding_mask",
-    "prune_heads", "relative_distance", "rotary", "score_terms", "sinusoidal_positions", "sparse_attention",
+    "local_mask", "most_important", "normal", "padding_mask",
+    "prune_heads", "relative_distance", "rotary", "score_terms", "sinusoidal_positions",
     "split_heads", "take_heads", "top_k_weights",
 ]  # fmt: skip

@@ -53,8 +53,7 @@ class MultiheadAttention(nn.Module):
     rotary : bool, default False
         Whether queries and keys are turned by their positions, see `peerattn.nn.rotary`; for self-attention.
     attend : callable, default `attention`
-        How weights become means, a function with the arguments of `attention`: `sparse_attention`, `linear_attention` or
-        `local_attention` with their option set, as `cheaper_attention` returns them, `kernel_attention`, or your own.
+        How weights become means, a function with the arguments of `attention`: `kernel_attention`, or your own.
     generator : torch.Generator, default None
         Draws the initial weights; None: a new generator with torch's fixed default seed.
 

@@ -63,9 +63,6 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator):
         Length of a block as a share of the window.
     contamination : float, default 0.1
         Share of the rows of ``fit`` that ``predict`` calls anomalies.
-    attention_window, keep, n_features : int, default None
-        Number of patches on either side (``window`` is the number of rows), of patches of largest score, or of random
-        features. None: exact. At most one of the three; see `peerattn.nn.cheaper_attention`.
     d_model, n_heads, n_layers, dropout
         Sizes of the blocks.
     learning_rate : float, default 1e-3
@@ -109,14 +106,12 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator):
     """
 
     _past: ClassVar[str] = "window"
-    _reach: ClassVar[str] = "attention_window"
 
     window: int = 96
     patch: int = 8
     method: Literal["prediction", "reconstruction"] = "prediction"
     hidden: float = 0.25
     contamination: float = 0.1
-    attention_window: int | None = None
     d_model: int = 32
     n_layers: int = 2
     weight_decay: float = 0.05

@@ -232,31 +232,18 @@ class SequenceEstimator(SavedEstimator):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class StackEstimator(SequenceEstimator):
-    """A model with a stack of transformer blocks, all but graphs': its sizes, its attention, and how it is trained.
-
-    Attention is cheaper by at most one of three options: see `peerattn.nn.cheaper_attention`.
-    """
-
-    _reach: ClassVar[str] = "window"  # the argument that says how far a row attends
+    """A model with a stack of transformer blocks, all but graphs': its sizes, and how it is trained."""
 
     n_layers: int = 4
     n_heads: int = 4
     d_model: int = 128
-    window: Any = None
-    keep: int | None = None
-    n_features: int | None = None
     dropout: float = 0.1
     batch_size: int = 64
     learning_rate: float = 1e-3
 
-    def _attend(self, causal: bool = False) -> Callable[..., Any]:
-        """Return the attention of these options."""
-        window = getattr(self, self._reach)
-        return nn.cheaper_attention(window=window, keep=self.keep, n_features=self.n_features, causal=causal)
-
-    def _stack(self, generator: Generator, causal: bool = False, **options: Any) -> nn.Encoder:
+    def _stack(self, generator: Generator, **options: Any) -> nn.Encoder:
         """Return the stack at its random start."""
-        options = {"dropout": self.dropout, "attend": self._attend(causal), **options}
+        options = {"dropout": self.dropout, **options}
         return nn.Encoder(self.n_layers, self.d_model, self.n_heads, generator=generator, **options)
 
     def _loss(self, module: Any, batch: Any) -> Tensor:

@@ -129,11 +129,6 @@ class AttentionForecaster(BesideLine, WindowedEstimator):
         Neighbouring values that attention sees as one.
     line : bool, default True
         False: attention alone forecasts the change from the last value.
-    window : int, default None
-        Patches on either side that a patch attends to, at the cost of the window; None: all.
-    keep, n_features : int, default None
-        Number of patches of largest score that are kept (sparse attention), or of random features in place of the exponential
-        (linear attention). None: exact. At most one of the three; see `peerattn.nn.MultiheadAttention`.
     d_model, n_heads, n_layers, dropout
         Sizes of the blocks.
     learning_rate : float, default 3e-4

@@ -36,7 +36,7 @@ class LanguageModule(TextEncoder):
     def forward(self, symbols: Tensor, cache: Any = None) -> Tensor:
         """Return the logits (B, n, n_symbols) of the symbols after each of (B, n)."""
         start = 0 if cache is None else cache.length
-        mask = mask_of_past(self.stack, symbols.shape[-1], start, symbols.device)
+        mask = mask_of_past(symbols.shape[-1], start, symbols.device)
         rows = self.stack(self.embedding(symbols, start=start), mask=mask, cache=cache)
         output = self.embedding.tokens if self.head is None else self.head
         return output.logits(rows)
@@ -87,11 +87,6 @@ class LanguageModel(TextEstimator):
     block_size : int, default 128
         Number of symbols that the model looks back over, in training and after.
     positions : {"learned", "sinusoidal", "rotary", "none"}, default "rotary"
-    window : int, default None
-        Number of preceding symbols that a layer attends to, which bounds the cost; None: the whole block.
-    keep, n_features : int, default None
-        Number of symbols of largest score that are kept (sparse attention), or of random features in place of the exponential
-        (linear attention). None: exact. At most one of the three; see `peerattn.nn.MultiheadAttention`.
     dropout : float, default 0
     max_steps : int, default 2000
     batch_size : int, default 12
@@ -306,7 +301,7 @@ class LanguageModel(TextEstimator):
         sizes = (self.n_symbols_, self.d_model, self.block_size)
         options: dict[str, Any] = {"positions": self.positions, "std": 0.02, "dropout": self.dropout}
         embedding = nn.InputEmbedding(*sizes, **options, generator=generator)
-        stack = self._stack(generator, True, rotary=self.positions == "rotary", **self._block_options())
+        stack = self._stack(generator, rotary=self.positions == "rotary", **self._block_options())
         return self._as_published(LanguageModule(embedding, stack, self._own_output(self.n_symbols_)))
 
     def _read(self, X: Any, name: str = "X", at_least: int = 1) -> Tensor:

@@ -68,11 +68,6 @@ class MaskedLanguageModel(EncodedTexts):
         Size of the stack.
     n_positions : int, default 64
         Symbols of a text that are read, ``<start>`` included; longer texts are cut.
-    window : int, default None
-        Number of symbols on either side that a layer attends to, which bounds the cost; None: the whole text.
-    keep, n_features : int, default None
-        Number of symbols of largest score that are kept (sparse attention), or of random features in place of the exponential
-        (linear attention). None: exact. At most one of the three; see `peerattn.nn.MultiheadAttention`.
     dropout : float, default 0.1
     max_steps : int, default 3000
     batch_size : int, default 64

@@ -94,8 +94,7 @@ class WindowedEstimator(StackEstimator):
 
     def _encoder(self, generator: Generator) -> PatchEncoder:
         sizes = (self.d_model, self.n_heads, self.n_layers)
-        options: dict[str, Any] = {"attend": self._attend(), "dropout": self.dropout}
-        return PatchEncoder(self._length, self.patch, *sizes, generator=generator, **options)
+        return PatchEncoder(self._length, self.patch, *sizes, generator=generator, dropout=self.dropout)
 
     @property
     def _length(self) -> int:

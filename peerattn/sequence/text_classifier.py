@@ -127,11 +127,6 @@ class TextClassifier(Classifies, BesideLine, EncodedTexts):
         Size of the stack; taken from ``pretrained`` where that is given.
     n_positions : int, default 128
         Symbols of a text that are read, ``<start>`` included; longer texts are cut. Likewise.
-    window : int, default None
-        Number of symbols on either side that a layer attends to, which bounds the cost; None: the whole text. Likewise.
-    keep, n_features : int, default None
-        Number of symbols of largest score that are kept (sparse attention), or of random features in place of the exponential
-        (linear attention). None: exact. At most one of the three; see `peerattn.nn.MultiheadAttention`. Likewise.
     dropout : float, default 0.5
     symbol_dropout : float, default 0.5
         Share of symbols read as ``<unknown>`` in training.

@@ -179,10 +179,11 @@ class EncodedTexts(TextEstimator):
         return self._map(lambda module: module.encoder(*pad([numbers], self._on)), names)
 
 
-def mask_of_past(stack: Any, n: int, read: int, device: torch.device) -> Tensor | None:
-    """Return the causal mask of n rows after those read; None where it masks nothing or the layers look back by themselves."""
-    standalone = n == 1 or all(block.attention.attend is not nn.attention for block in stack.blocks)
-    return None if standalone else nn.causal_mask(n, read + n, device=device)
+def mask_of_past(n: int, read: int, device: torch.device) -> Tensor | None:
+    """Return the causal mask of n rows after those read; None where it masks nothing."""
+    if n == 1:
+        return None
+    return nn.causal_mask(n, read + n, device=device)
 
 
 def pad(sequences: Sequence[Sequence[int]], device: str = "cpu") -> tuple[Tensor, Tensor]:

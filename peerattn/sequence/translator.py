@@ -58,10 +58,9 @@ class TranslatorModule(torch.nn.Module):
     def write(self, target: Tensor, source: Source, *, start: int = 0, cache: Any = None) -> Any:
         """Return the decoder's rows (B, m, d) for target symbols (B, m)."""
         read = 0 if cache is None else cache.length
-        decoder = self.stacks.decoder
-        mask = mask_of_past(decoder, target.shape[1], read, target.device)
+        mask = mask_of_past(target.shape[1], read, target.device)
         rows = self.embedding(self._known(target), start=start + read)
-        return decoder(rows, context=source.rows, context_mask=source.mask, cache=cache, mask=mask)
+        return self.stacks.decoder(rows, context=source.rows, context_mask=source.mask, cache=cache, mask=mask)
 
     def loss(self, rows: Tensor, source: Source, truth: Tensor, there: Tensor, smoothing: float) -> Tensor:
         r"""Return the mean of :math:`-(1-\epsilon) \log p(s) - \epsilon \text{ mean}_v \log \text{softmax}(Ex)_v`.
@@ -123,10 +122,6 @@ class Translator(TextEstimator):
         themselves, for example (denoising; Lewis et al. 2020, BART). None: from scratch.
     copy : bool, default True
         Whether words of the source can be copied, also those that training has not seen.
-    window, keep, n_features : int, default None
-        Within the source and within the target: number of symbols on either side, of symbols of largest score, or of random
-        features; the target attends to the whole source. None: exact. At most one of the three, see
-        `peerattn.nn.cheaper_attention`.
     position_shift : int, default 0
         In training, the positions of a batch start at a random number up to this, so that texts longer than those of
         training meet positions that are known.
@@ -268,9 +263,6 @@ class Translator(TextEstimator):
         sizes = (self.d_model, self.n_heads, self.d_feedforward)
         embedding = nn.InputEmbedding(n_symbols, self.d_model, 1, positions="sinusoidal", **options)
         stacks = nn.EncoderDecoder(self.n_layers, self.n_layers, *sizes, **options)
-        for stack, causal in ((stacks.encoder, False), (stacks.decoder, True)):
-            for block in stack.blocks:
-                block.attention.attend = self._attend(causal)  # type: ignore[union-attr]
         return TranslatorModule(embedding, stacks, self.copy, generator)
 
     def _numbers(self, source: str, target: str) -> tuple[list[int], list[int], list[str]]:

@@ -14,7 +14,7 @@ from sklearn.utils.validation import assert_all_finite, check_is_fitted
 from torch import Generator, Tensor, nn
 
 from peerattn.exceptions import expect
-from peerattn.nn import LearnedPositions2d, attention, linear, local_mask, normal
+from peerattn.nn import LearnedPositions2d, linear, normal
 from peerattn.scaling import centre_and_spread
 from peerattn.sequence.attention_map import AttentionMap
 from peerattn.sequence.base import Classifies, StackEstimator
@@ -27,24 +27,15 @@ class VisionTransformer(nn.Module):
               \text{scores} = V\, \text{blocks}(z)_0 + c
     """
 
-    def __init__(self, window: int | None, *parts: Any):
+    def __init__(self, *parts: Any):
         super().__init__()
-        self.window = window
         self.embed, self.summary, self.positions, self.blocks, self.head = parts
 
     def forward(self, patches: Tensor) -> Tensor:
         """Return class scores (n, n_classes) of patches (n, n_patches, d_patch), row by row of the grid."""
         rows = self.embed(patches) + self.positions()
         rows = torch.cat([self.summary.expand(len(rows), 1, -1), rows], dim=1)  # (n, 1 + n_patches, d_model)
-        mask = None if self.window is None else self._near(self.window).to(rows.device)
-        return self.head(self.blocks(rows, mask=mask)[:, 0])
-
-    def _near(self, window: int) -> Tensor:
-        """Return a mask, (1 + n_patches, 1 + n_patches): the summary row and all rows, and patches near on the grid."""
-        sides = len(self.positions.rows), len(self.positions.columns)
-        height, width = (local_mask(size, window) for size in sides)
-        near = (height[:, None, :, None] & width[None, :, None, :]).flatten(2).flatten(0, 1)
-        return F.pad(near, (1, 0, 1, 0), value=True)
+        return self.head(self.blocks(rows)[:, 0])
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -59,12 +50,6 @@ class VisionTransformerClassifier(Classifies, StackEstimator):
         Side of the square patches; it divides height and width.
     d_model, n_heads, n_layers, dropout
         Sizes of the blocks.
-    window : int, default None
-        Patches attend to those at most this many rows and columns of the grid away, and to the summary row, which attends to all:
-        a mask, at the cost of all pairs. None: to all.
-    keep, n_features : int, default None
-        Number of patches of largest score that are kept, or of random features. None: exact. At most one of the three;
-        see `peerattn.nn.cheaper_attention`.
     shift : int, default 1
         Each image of a training batch is moved at random by up to this many pixels, up, down and sideways, the border
         filled with its darkest value; 0: none.
@@ -128,7 +113,6 @@ class VisionTransformerClassifier(Classifies, StackEstimator):
         InputError
             When X is no stack of images, sizes are no multiples of the patch, or labels do not fit.
         """
-        self._attend()
         images = _images(X)
         n, *shape = images.shape
         sides = f"a divisor of height {shape[0]} and width {shape[1]}"
@@ -150,13 +134,12 @@ class VisionTransformerClassifier(Classifies, StackEstimator):
 
     def _build(self, generator: Generator) -> VisionTransformer:
         draw: dict[str, Any] = {"generator": generator}
-        near: dict[str, Any] = {} if self.window is None else {"attend": attention}  # a mask on the grid
         embed = linear(self.patch**2 * self.image_shape_[2], self.d_model, **draw)
         summary = normal(1, self.d_model, std=0.02, **draw)
         positions = LearnedPositions2d(*self._grid, self.d_model, std=0.5, **draw)
-        blocks = self._stack(**draw, **near)
+        blocks = self._stack(**draw)
         head = linear(self.d_model, len(self.classes_), **draw)
-        return VisionTransformer(self.window, embed, summary, positions, blocks, head)
+        return VisionTransformer(embed, summary, positions, blocks, head)
 
     @property
     def _grid(self) -> tuple[int, int]:

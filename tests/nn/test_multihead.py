@@ -8,13 +8,8 @@ from torch import nn
 
 from peerattn.exceptions import InputError
 from peerattn.nn import (
-    KeyValueCache,
     MultiheadAttention,
-    causal_mask,
-    cheaper_attention,
     linear,
-    local_mask,
-    padding_mask,
     prune_heads,
 )
 
@@ -152,28 +147,8 @@ def test_symmetric_scores_have_one_matrix_for_queries_and_keys():
         MultiheadAttention(6, 2, d_memory=4, symmetric=True)
 
 
-@pytest.mark.parametrize("score", ["scaled_dot_product", "gaussian", "additive"])
-@pytest.mark.parametrize("causal", [False, True])
-def test_a_window_is_its_mask_with_weights_masks_and_caches_too(score, causal):
-    layer = MultiheadAttention(8, 2, attend=cheaper_attention(window=3, causal=causal), score=score)
-    whole = MultiheadAttention(8, 2, score=score)
-    whole.load_state_dict(layer.state_dict())
-    x = torch.randn(2, 11, 8, generator=torch.Generator().manual_seed(0))
-    near = local_mask(11, 3) & (causal_mask(11) if causal else torch.tensor(True))
-    keys = padding_mask(torch.tensor([11, 6]))
-    for mask in (None, keys, causal_mask(11)):
-        expected = whole(x, mask=near if mask is None else near & mask)
-        torch.testing.assert_close(layer(x, mask=mask), expected)
-        torch.testing.assert_close(layer(x, mask=mask, return_weights=True)[0], expected)
-    if causal:
-        cache = KeyValueCache()
-        parts = [layer(part, cache=cache) for part in x.split([5, 1, 5], dim=1)]
-        torch.testing.assert_close(torch.cat(parts, dim=1), whole(x, mask=near))
-
-
-@pytest.mark.parametrize("options", [{}, {"window": 2}, {"keep": 2}], ids=str)
-def test_sections_in_one_call_are_those_of_a_call_each(options):
-    layer = MultiheadAttention(12, 3, attend=cheaper_attention(**options), score="gaussian").double()
+def test_sections_in_one_call_are_those_of_a_call_each():
+    layer = MultiheadAttention(12, 3, score="gaussian").double()
     x, sizes = draw(9, 12).requires_grad_(), [4, 1, 4]
     together = layer(x, sizes=sizes)
     apart = torch.cat([layer(part) for part in x.split(sizes)])

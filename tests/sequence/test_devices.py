@@ -30,9 +30,6 @@ EDGES = np.array([[0, 0, 1, 3, 3, 4], [1, 2, 2, 4, 5, 5]])
 IMAGES = np.random.default_rng(0).random((12, 8, 8))
 FITS = {
     "language": (LanguageModel(**SMALL, block_size=16), (TEXT,)),
-    "window": (LanguageModel(**SMALL, block_size=16, window=4), (TEXT,)),
-    "sparse": (LanguageModel(**SMALL, block_size=16, keep=3), (TEXT,)),
-    "features": (LanguageModel(**SMALL, block_size=16, n_features=8), (TEXT,)),
     "sinusoidal": (LanguageModel(**SMALL, block_size=16, positions="sinusoidal"), (TEXT,)),
     "learned": (LanguageModel(**SMALL, block_size=16, positions="learned"), (TEXT,)),
     "masked": (MaskedLanguageModel(**SMALL), (TEXTS,)),

@@ -74,6 +74,7 @@ class CovariancePeerRegressor(PeerRegressor, StackModel):
     period: str = "period"
     random_state: Any = None
     task = "nowcast"
+    _parameter_constraints = PeerRegressor._parameter_constraints | {"history": ["boolean"]}
     _in_full = COVARIANCE
 
     def _learn(self, training: Rows, panel: Panel, *_: Any) -> None:

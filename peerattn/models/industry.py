@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral, Real
 
 import numpy as np
 import pandas as pd
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from peerattn.exceptions import CodeWarning, InputError, check_at_least, check_names, check_one_of, warn_user
+from peerattn.exceptions import CodeWarning, InputError, check_names, warn_user
 from peerattn.models.base import Encoded, PeerRegressor
 from peerattn.models.cross_section import CrossSection, Rows, means_of_others
+from peerattn.models.panel_model import COLUMN
 from peerattn.panel.codes import code_scheme
 from peerattn.panel.design import Design
 from peerattn.panel.fama_french import sic_to_fama_french
@@ -91,6 +94,12 @@ class IndustryPeerRegressor(PeerRegressor):
     firm: str = "firm"
     period: str = "period"
 
+    _parameter_constraints = PeerRegressor._parameter_constraints | {
+        "scheme": [StrOptions({"auto", "plain", *_LEVELS, *FAMA_FRENCH_SCHEMES})],
+        "min_peers": [Interval(Integral, 1, None, closed="left")],
+        "shrinkage": [StrOptions({LEAVE_ONE_OUT}), Interval(Real, 0, None, closed="left")],
+        "value_weight": [*COLUMN, None],
+    }
     _isolates_get = "the mean of all other firms"
     _learns_network = False
 
@@ -128,11 +137,6 @@ class IndustryPeerRegressor(PeerRegressor):
         return super()._rows(panel, x, codes, weight)
 
     def _check_parameters(self, panel: Panel) -> None:
-        check_at_least(1, min_peers=self.min_peers)
-        k = self.shrinkage
-        if k != LEAVE_ONE_OUT and not (isinstance(k, int | float | np.number) and 0 <= k < np.inf):
-            raise InputError(f'shrinkage must be "leave_one_out" or a number of at least 0, got {k!r}.')
-        check_one_of(scheme=(self.scheme, ["auto", "plain", *_LEVELS, *FAMA_FRENCH_SCHEMES]))
         codes = [name for name in panel.columns if code_scheme(name) != "plain"]
         if self.industry is None and self.scheme != "plain" and codes:
             warn_user(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import sparse
 from scipy.sparse.linalg import spsolve
+from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import GeneratedRegressorWarning, InputError, warn_user
@@ -17,6 +19,7 @@ from peerattn.models.base import Encoded, PeerRegressor
 from peerattn.models.cross_section import CrossSection, Rows
 from peerattn.models.given_network import check_not_learned, given_network, others_weights
 from peerattn.models.learned import check_effect_labels
+from peerattn.models.panel_model import COLUMNS
 from peerattn.models.two_stage import PEERS_OUTCOME, TwoStage, describe, two_stage
 from peerattn.network import PeerNetwork
 from peerattn.panel.design import Design
@@ -117,6 +120,12 @@ class LinearInMeansRegressor(PeerRegressor):
     firm: str = "firm"
     period: str = "period"
 
+    _parameter_constraints = PeerRegressor._parameter_constraints | {
+        "peer_outcome": ["boolean"],
+        "effects": [*COLUMNS],
+        "cluster": [str, tuple, None],
+        "n_bootstrap": [Interval(Integral, 0, 1_000_000, closed="both")],
+    }
     _learns_network = False
 
     @property

@@ -12,10 +12,12 @@ from sklearn.base import clone
 from sklearn.linear_model import ElasticNetCV, LinearRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils._param_validation import HasMethods
 
-from peerattn.exceptions import InputError, expect
+from peerattn.exceptions import InputError
 from peerattn.models.learned import check_effect_labels
 from peerattn.models.panel_forecasters import PanelForecaster
+from peerattn.models.panel_model import COLUMNS
 from peerattn.panel.design import Design
 from peerattn.panel.effects import effect_codes, effect_labels, estimated_effects, known_effects, net_of
 from peerattn.panel.panel import Panel
@@ -58,6 +60,10 @@ class OwnCharacteristicsRegressor(PanelForecaster):
 
     estimator: Any = None
     effects: Sequence[str] = ()
+    _parameter_constraints = PanelForecaster._parameter_constraints | {
+        "estimator": [HasMethods(["fit", "predict", "get_params"]), None],
+        "effects": [*COLUMNS],
+    }
 
     @property
     def _needs_labels(self) -> bool:
@@ -68,8 +74,6 @@ class OwnCharacteristicsRegressor(PanelForecaster):
 
     def _learn(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
         self.design_ = Design.fit(panel, without=list(panel.codes))
-        fits = self.estimator is None or hasattr(self.estimator, "get_params")
-        expect(fits, "estimator", "a scikit-learn regressor", repr(self.estimator))
         self.effects_: dict[str, pd.Series] = {}
         X = self.design_.numbers(panel)[known]
         if self.effects and panel.firm is not None:

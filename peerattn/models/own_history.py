@@ -11,7 +11,7 @@ import pandas as pd
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from peerattn.exceptions import check_at_least, expect
+from peerattn.exceptions import InputError, check_at_least
 from peerattn.models.by_period import periods_of
 from peerattn.models.cross_section import CrossSection, Rows
 from peerattn.models.learned import bounds_of, clipped, known_from
@@ -93,6 +93,7 @@ class OwnHistoryRegressor(PanelForecaster):
 
     gaps: Sequence[int] = (1,)
     random_state: Any = 0
+    _parameter_constraints = PanelForecaster._parameter_constraints | {"gaps": [list, tuple]}
 
     def predict(self, X: PanelLike, *, outcomes: OutcomesLike = None) -> np.ndarray:
         """Predict each row.
@@ -151,8 +152,8 @@ class OwnHistoryRegressor(PanelForecaster):
 
     @one_thread()
     def _learn(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
-        listed = isinstance(self.gaps, list | tuple) and len(self.gaps) > 0
-        expect(listed, "gaps", "a sequence of whole numbers from 1", repr(self.gaps))
+        if not self.gaps:
+            raise InputError(f"gaps: expected a sequence of whole numbers from 1, got {self.gaps!r}.")
         check_at_least(1, **{f"gaps[{k}]": gap for k, gap in enumerate(self.gaps)})
         self.outcome_bounds_ = bounds_of(y)
         usable = pd.concat([panel.characteristics, panel.codes], axis=1).notna().any(axis=None)

@@ -5,38 +5,30 @@ from __future__ import annotations
 import os
 from abc import abstractmethod
 from collections.abc import Iterator
-from inspect import Signature, signature
+from numbers import Integral
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.metrics import r2_score
+from sklearn.utils._param_validation import InvalidParameterError, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from peerattn.exceptions import InputError, UnknownArgument, check_kinds, did_you_mean
+from peerattn.exceptions import InputError, did_you_mean
 from peerattn.models.by_period import periods_of, stored_call, training_panel, warn_once, write_frame, written
 from peerattn.models.learned import rows_of, warn_of_shared_periods
 from peerattn.panel.gate import check_panel, warn_of_lost_labels
 from peerattn.panel.panel import Panel
 from peerattn.panel.stored import is_stored
 from peerattn.processes import joined
-from peerattn.seeds import check_seed
 from peerattn.store.objects import Saved
 from peerattn.types import OutcomesLike, PanelLike
 
 SHOWN = 20  # rows of a table in a summary
-_READ_LATER = ("bandwidth", "random_state")  # options of many kinds, checked where they are used
-
-
-class _SignatureOfInit:
-    """The signature of a class is that of its ``__init__``; early Pythons 3.11 take an inherited ``__new__`` for it."""
-
-    def __get__(self, instance: Any, cls: type) -> Signature:
-        made: Any = cls.__new__ if cls.__init__ is object.__init__ else cls.__init__  # type: ignore[misc]
-        found = signature(made)
-        return found.replace(parameters=list(found.parameters.values())[1:])
+COLUMN = (str, Integral, tuple)  # what may name a column
+COLUMNS = (list, tuple, np.ndarray, pd.Index)  # a list of their names; text would be taken letter by letter
 
 
 class PanelModel(Saved, BaseEstimator):
@@ -44,6 +36,15 @@ class PanelModel(Saved, BaseEstimator):
 
     firm: str
     period: str
+    #: As of scikit-learn's own estimators: by option what it may be. A subclass adds its own.
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "firm": [*COLUMN],
+        "period": [*COLUMN],
+        "industry": [*COLUMN, None],
+        "codes": [*COLUMNS],
+        "scale": [StrOptions({"standard", "rank"}), None],
+        "random_state": ["random_state"],
+    }
     _shares_periods: ClassVar[bool] = False  # whether several processes can fit it together
 
     def summary(self) -> object:
@@ -87,14 +88,23 @@ class PanelModel(Saved, BaseEstimator):
                 wording.append(f"{name}\n{value}")
         return "\n\n".join(wording)
 
-    def _check_kinds(self) -> None:
-        """Raise for an option that is of another kind than its annotation says: a list for a number, text for a list."""
-        options = self.get_params(deep=False)
-        check_kinds(type(self).__init__, {name: options[name] for name in options if name not in _READ_LATER})
+    def _validate_params(self) -> None:
+        """Raise for an option that is not what ``_parameter_constraints`` say, with the nearest choices of text."""
+        try:
+            super()._validate_params()
+        except InvalidParameterError as error:
+            name = str(error).split("'")[1]
+            given = getattr(self, name)
+            allowed = self._parameter_constraints[name]
+            hint = did_you_mean(given, [text for each in allowed if isinstance(each, StrOptions) for text in each.options])
+            if isinstance(given, str) and list in allowed:
+                hint = f" Write [{given!r}]."
+            raise InputError(f"{error}{hint}") from None
 
     def _code_columns(self) -> tuple[Any, ...]:
         """Columns declared to be codes."""
-        return tuple(dict.fromkeys((*getattr(self, "codes", ()), *self._groupings())))
+        codes = tuple(getattr(self, "codes", ()))
+        return codes + tuple(name for name in self._groupings() if name not in codes)
 
     def _groupings(self) -> tuple[Any, ...]:
         """Code columns that group firms without being learned: they may name nearly every firm."""
@@ -105,8 +115,7 @@ class PanelModel(Saved, BaseEstimator):
         self, X: PanelLike, y: OutcomesLike = None, *, fitting: bool, undated: bool = False, universe: PanelLike = None
     ) -> Panel:
         if fitting:
-            self._check_kinds()
-            check_seed(getattr(self, "random_state", None))
+            self._validate_params()
             if joined() and not self._shares_periods:
                 raise InputError(
                     f"{type(self).__name__}: several processes fit attention models only. Fit it outside data_parallel()."
@@ -124,16 +133,6 @@ class PanelModel(Saved, BaseEstimator):
             fitted = f"{type(self).__name__} was fitted on a panel"
             warn_of_lost_labels(f"{fitted} but X carries no {self.firm!r} and {self.period!r}")
         return panel
-
-    __signature__ = _SignatureOfInit()
-
-    def __new__(cls, *args: Any, **options: Any) -> Self:
-        """Refuse an argument that the class does not have, by its name and the nearest one."""
-        for name in options:
-            if name not in cls._get_param_names():
-                near = did_you_mean(name, cls._get_param_names())
-                raise UnknownArgument(f"{cls.__name__}: no argument is named {name!r}.{near}")
-        return super().__new__(cls)
 
     def _warn_of_shared_periods(self, panel: Panel) -> None:
         warn_of_shared_periods(panel, getattr(self, "learned_rows_", None))

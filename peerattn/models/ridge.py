@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy.linalg import cho_factor, cho_solve
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from peerattn.exceptions import InputError
 from peerattn.models.base import Encoded, PeerRegressor
@@ -87,15 +89,14 @@ class CrossSectionalRidge(PeerRegressor):
     firm: str = "firm"
     period: str = "period"
 
+    _parameter_constraints = PeerRegressor._parameter_constraints | {
+        "alpha": [StrOptions({LEAVE_ONE_OUT}), Interval(Real, 0, None, closed="neither")]
+    }
     _isolates_get = "the training mean"
-
     _signed = True
 
     def _encode(self, panel: Panel, weight: np.ndarray | None, *, fitting: bool) -> Encoded:
         if fitting:
-            positive = isinstance(self.alpha, int | float | np.number) and 0 < self.alpha < np.inf
-            if self.alpha != LEAVE_ONE_OUT and not positive:
-                raise InputError(f'alpha must be "leave_one_out" or a positive number, got {self.alpha!r}.')
             self.design_ = Design.fit(panel, scale=self.scale, weight=weight)
         return self.design_.numbers(panel), self.design_.integers(panel)
 

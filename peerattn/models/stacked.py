@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
+from sklearn.utils._param_validation import HasMethods, StrOptions
 
 from peerattn.exceptions import InputError
 from peerattn.models.attention.estimators import AttentionRegressor
@@ -89,7 +90,10 @@ class StackedPeerRegressor(AttentionRegressor):
     own: Any = "flexible"
     learners: Sequence[tuple[str, Any, str]] = ()
     kappa: float | None = 1.0
-    _own_names: ClassVar[tuple[str, ...]] = ("flexible", "linear", "none")
+    _parameter_constraints = AttentionRegressor._parameter_constraints | {
+        "own": [StrOptions({"flexible", "linear", "none"}), HasMethods(["fit", "predict"])],
+        "learners": [list, tuple],
+    }
 
     def _candidates(self, problem: Problem, settings: Settings, draws: np.ndarray) -> list[Candidate]:
         if self.kappa is None:

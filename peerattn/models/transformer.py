@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,9 +12,11 @@ import pandas as pd
 import torch
 from scipy.optimize import minimize_scalar
 from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import HasMethods, Interval, Options, StrOptions
 
-from peerattn.exceptions import InputError, check_at_least, check_one_of
-from peerattn.models.attention.options import check_device, check_own
+from peerattn.exceptions import InputError
+from peerattn.models.attention.base import MOST
+from peerattn.models.attention.options import check_device
 from peerattn.models.base import PeerRegressor
 from peerattn.models.by_period import check_not_with_files
 from peerattn.models.cross_section import CrossSection, Rows
@@ -34,7 +36,6 @@ from peerattn.training.device import find_device
 from peerattn.types import OutcomesLike, PanelLike, ReferenceLike
 
 CONTROL = "network without attention"
-LOSSES = ("squared_error", "huber", "rank", "sharpe")
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -60,7 +61,18 @@ class TransformerModel(TransformerNetworks):
     precision: str = "auto"
     verbose: bool = False
     _in_full: ClassVar[str] = TRANSFORMER
-    _own_names: ClassVar[tuple[str, ...]] = ("linear", "none", "flexible")
+    _parameter_constraints = TransformerNetworks._parameter_constraints | {
+        "attention": [StrOptions({"self", "cross"}), Options(bool, {False})],
+        "loss": [StrOptions({"squared_error", "huber", "rank", "sharpe"})],
+        "own": [StrOptions({"linear", "none", "flexible"}), HasMethods(["fit", "predict"])],
+        "n_layers": [Interval(Integral, 1, MOST, closed="both")],
+        "n_heads": [Interval(Integral, 1, MOST, closed="both")],
+        "d_model": [Interval(Integral, 1, MOST, closed="both")],
+        "n_seeds": [Interval(Integral, 1, MOST, closed="both")],
+        "max_steps": [Interval(Integral, 1, None, closed="left")],
+        "precision": [StrOptions({"auto", "float32", "bfloat16"})],
+        "verbose": ["boolean"],
+    }
 
     # ------------------------------------------------------------------ learning
 
@@ -95,7 +107,11 @@ class TransformerModel(TransformerNetworks):
         InputError
             For bad options (the message names both of a bad pair), input that cannot be used, or a missing reference.
         """
-        self._check_options()
+        self._validate_params()
+        if self.d_model % self.n_heads:
+            raise InputError(
+                f"n_heads: expected a divisor of d_model={self.d_model}, got {self.n_heads}. Change one of them."
+            )
         check_not_with_files(X, loss_weight=loss_weight, peer_weight=peer_weight)
         if device == "auto":
             device = find_device(device)
@@ -124,30 +140,6 @@ class TransformerModel(TransformerNetworks):
         if self.attention is False:
             del learners[TRANSFORMER]
         return portfolio_table(self._training_sections(training, panel), problem, learners)
-
-    def _check_options(self) -> None:
-        self._check_kinds()
-        if self.attention is not False:
-            check_one_of(attention=(self.attention, ("self", "cross", False)))
-        check_one_of(
-            task=(self.task, ("forecast", "nowcast")),
-            loss=(self.loss, LOSSES),
-            scale=(self.scale, ("standard", "rank", None)),
-            precision=(self.precision, ("auto", "float32", "bfloat16")),
-        )
-        check_at_least(
-            1, n_layers=self.n_layers, n_heads=self.n_heads, d_model=self.d_model, n_seeds=self.n_seeds
-        )
-        check_at_least(0, purge=self.purge)
-        if self.d_model % self.n_heads:
-            raise InputError(
-                f"n_heads: expected a divisor of d_model={self.d_model}, got {self.n_heads}. Change one of them."
-            )
-        if self.kappa is not None and not 0 <= self.kappa < math.inf:
-            raise InputError(
-                f"kappa: expected at least 0, or None (the network in full), got {self.kappa!r}."
-            )
-        check_own(self)
 
     @property
     def _kappa(self) -> float | None:

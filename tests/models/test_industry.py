@@ -151,9 +151,9 @@ def test_own_outcome_and_later_values_have_no_influence():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"shrinkage": -1.0}, "shrinkage must be"),
-        ({"shrinkage": "loo"}, "shrinkage must be"),
-        ({"scheme": "ff17"}, "scheme must be one of"),
+        ({"shrinkage": -1.0}, "'shrinkage' parameter"),
+        ({"shrinkage": "loo"}, "'shrinkage' parameter"),
+        ({"scheme": "ff17"}, "'scheme' parameter .*Near matches"),
         ({"value_weight": "mvv"}, "value_weight: no characteristic is named 'mvv'. Near match"),
         ({"value_weight": "debt"}, "value_weight: column 'debt' must be positive, got -1"),
     ],

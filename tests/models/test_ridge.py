@@ -181,13 +181,13 @@ def test_unknown_codes_have_no_column():
 @pytest.mark.parametrize("alpha", [0, -1.0, "loo"])
 def test_bad_alpha(alpha):
     X, y = simulated_panel()
-    with pytest.raises(InputError, match='alpha must be "leave_one_out" or a positive number'):
+    with pytest.raises(InputError, match="'alpha' parameter .*'leave_one_out'. or a float in the range .0.0, inf"):
         CrossSectionalRidge(alpha=alpha).fit(X, y)
 
 
 def test_bad_scale():
     X, y = simulated_panel()
-    with pytest.raises(InputError, match="scale must be one of"):
+    with pytest.raises(InputError, match="'scale' parameter .*Near matches: 'rank'"):
         CrossSectionalRidge(scale="ranks").fit(X, y)
 
 

@@ -8,14 +8,13 @@ import pytest
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from peerattn import WalkForward, compare, nowcast_score
-from peerattn.exceptions import BoundedOutcomeWarning, InputError, SharedPeriodWarning, UnitWarning
+from peerattn.exceptions import BoundedOutcomeWarning, SharedPeriodWarning, UnitWarning
 from peerattn.models import (
     CommonShocksRegressor,
     CrossSectionalRidge,
     FirmMeanRegressor,
     IndustryPeerRegressor,
     OwnHistoryRegressor,
-    PeerAttentionRegressor,
 )
 from peerattn.panel import Design, as_panel
 
@@ -92,10 +91,3 @@ def test_returns_in_per_cent_and_columns_that_are_constant():
         compare(models, same, y, cv=WalkForward(2), verbose=False)
     with pytest.warns(UnitWarning, match="'one', 'land': the same value in all rows"):
         CrossSectionalRidge().fit(same, y)
-
-
-def test_an_unknown_option_names_the_class_and_the_nearest():
-    with pytest.raises(
-        InputError, match="PeerAttentionRegressor: no argument is named 'n_head'. Near matches: 'n_heads'"
-    ):
-        PeerAttentionRegressor(n_head=4)

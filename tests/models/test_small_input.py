@@ -63,11 +63,11 @@ def test_seeds_that_are_none(seed):
     X, y = panel()
     models = [OwnHistoryRegressor, CommonShocksRegressor, CovariancePeerRegressor, StackedPeerRegressor, PeerAttentionRegressor]
     for made in (*models, lambda **kind: LinearInMeansRegressor(n_bootstrap=9, **kind)):
-        with pytest.raises(InputError, match="random_state: expected a whole number"):
+        with pytest.raises(InputError, match="random_state"):
             made(random_state=seed).fit(X, y)
-    with pytest.raises(InputError, match="random_state: expected a whole number"):
+    with pytest.raises(InputError, match="random_state"):
         wild_cluster_p(y.to_numpy(), X, X.to_numpy(), np.repeat(range(6), 5), random_state=seed)
-    with pytest.raises(InputError, match="random_state: expected a whole number"):
+    with pytest.raises(InputError, match="random_state"):
         list(NewFirms(WalkForward(2), random_state=seed).split(X, y))
 
 

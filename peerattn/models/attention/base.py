@@ -5,17 +5,19 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
 import torch
 from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError
 from peerattn.models.attention.networks import AttentionNetworks
-from peerattn.models.attention.options import check_device, check_options
+from peerattn.models.attention.options import check_device
 from peerattn.models.attention.rows import OF_ARRAYS
 from peerattn.models.by_period import check_not_with_files, of_all_processes
 from peerattn.models.cross_section import CrossSection, Rows
@@ -32,6 +34,8 @@ from peerattn.processes import from_first, joined
 from peerattn.training import one_thread
 from peerattn.types import OutcomesLike, PanelLike, ReferenceLike
 
+MOST = 10_000  # of layers, heads and the like: more are a slip
+
 
 class StackModel(AttentionNetworks):
     """An estimator that is own lines and a stack of candidates; a subclass names the candidates."""
@@ -47,6 +51,12 @@ class StackModel(AttentionNetworks):
     purge = 0
     random_state: Any
     _in_full: ClassVar[str] = HEADS  # the part that enters in full where nothing is judged
+    _parameter_constraints = AttentionNetworks._parameter_constraints | {
+        "task": [StrOptions({"forecast", "nowcast"})],
+        # None: the heads, or the transformer, in full
+        "kappa": [Interval(Real, 0, None, closed="left"), None],
+        "purge": [Interval(Integral, 0, None, closed="left")],
+    }
 
     @abstractmethod
     def _candidates(self, problem: Problem, settings: Settings, draws: np.ndarray) -> list[Candidate]:
@@ -214,7 +224,16 @@ class AttentionModel(StackModel):
     period: str = "period"
     random_state: Any = None
     _shares_periods: ClassVar[bool] = True
-    _own_names: ClassVar[tuple[str, ...]] = ("linear", "none")  # own parts that have a name
+    _parameter_constraints = StackModel._parameter_constraints | {
+        "attention": [StrOptions({"self", "cross"})],
+        "similarity": [StrOptions({"scaled_dot_product", "symmetric", "dot_product", "additive", "gaussian"})],
+        "own": [StrOptions({"linear", "none"}), HasMethods(["fit", "predict"])],
+        "n_layers": [Interval(Integral, 1, MOST, closed="both")],
+        "n_heads": [Interval(Integral, 0, MOST, closed="both")],
+        "d_head": [Interval(Integral, 1, MOST, closed="both")],
+        # a number is the quantile of a pinball loss
+        "loss": [StrOptions({"auto", "squared_error", "huber"}), Interval(Real, 0, 1, closed="neither")],
+    }
 
     @one_thread()
     def fit(
@@ -258,7 +277,7 @@ class AttentionModel(StackModel):
         InputError
             For bad options (the message names both of a bad pair), input that cannot be used, or a missing reference.
         """
-        check_options(self)
+        self._validate_params()
         if joined():
             if not isinstance(self.own, str):
                 raise InputError(

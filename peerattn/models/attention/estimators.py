@@ -10,6 +10,7 @@ import pandas as pd
 from scipy.special import softmax
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
+from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
@@ -238,6 +239,11 @@ class PeerAttentionClassifier(ClassifierMixin, AttentionModel):
     >>> model.predict([[2.0, 0.0], [-2.0, 0.0]]).tolist()
     ['up', 'down']
     """
+
+    _parameter_constraints = AttentionModel._parameter_constraints | {
+        "own": [StrOptions({"linear", "none"}), HasMethods(["fit", "predict_proba"])],
+        "loss": [StrOptions({"auto", "cross_entropy"})],
+    }
 
     def _candidates(self, problem: Problem, settings: Settings, draws: np.ndarray) -> list[Candidate]:
         return heads_and_own(self, problem, settings, draws)

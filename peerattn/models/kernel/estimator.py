@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
+from sklearn.utils._param_validation import Interval, Options, StrOptions
 
-from peerattn.exceptions import InputError, check_at_least, check_one_of
+from peerattn.exceptions import InputError
 from peerattn.models.base import Encoded, PeerRegressor
 from peerattn.models.cross_section import NOBODY, CrossSection, Rows
 from peerattn.models.kernel.bandwidth import (
@@ -22,6 +24,7 @@ from peerattn.models.kernel.bandwidth import (
 )
 from peerattn.models.kernel.codes import KernelCodes
 from peerattn.models.kernel.local_regression import KERNELS, Bandwidths, LocalRegression, Points
+from peerattn.models.panel_model import COLUMNS
 from peerattn.panel.design import Design
 from peerattn.panel.panel import Panel
 from peerattn.scaling import centre_and_spread
@@ -110,6 +113,13 @@ class NadarayaWatsonRegressor(PeerRegressor):
     firm: str = "firm"
     period: str = "period"
 
+    _parameter_constraints = PeerRegressor._parameter_constraints | {
+        "kernel": [StrOptions(set(KERNELS))],
+        "degree": [Options(Integral, {0, 1})],
+        "neighbors": [Interval(Integral, 1, None, closed="left"), None],
+        "ordered": [*COLUMNS],
+        "n_starts": [Interval(Integral, 1, 1_000, closed="both")],
+    }
     _isolates_get = "the training mean"
 
     @property
@@ -142,17 +152,12 @@ class NadarayaWatsonRegressor(PeerRegressor):
     def _code_columns(self) -> tuple[str, ...]:
         return (*self.codes, *self.ordered)
 
-    def _check_options(self) -> None:
-        check_one_of(kernel=(self.kernel, KERNELS), degree=(self.degree, (0, 1)))
-        check_at_least(1, n_starts=self.n_starts, neighbors=1 if self.neighbors is None else self.neighbors)
-        both = set(self.codes) & set(self.ordered)
-        if both:
-            named = ", ".join(map(repr, sorted(both)))
-            raise InputError(f"codes and ordered both name {named}: a code is one or the other.")
-
     def _encode(self, panel: Panel, weight: np.ndarray | None, *, fitting: bool) -> Encoded:
         if fitting:
-            self._check_options()
+            both = set(self.codes) & set(self.ordered)
+            if both:
+                named = ", ".join(map(repr, sorted(both)))
+                raise InputError(f"codes and ordered both name {named}: a code is one or the other.")
             self.design_ = Design.fit(panel, weight=weight)
             self.codes_ = KernelCodes.fit(panel, self.ordered, weight)
         return self.design_.filled(panel), self.codes_.transform(panel.codes)

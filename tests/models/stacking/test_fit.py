@@ -339,7 +339,7 @@ def test_without_a_kappa_heads_enter_in_full_and_unjudged():
     labels = [(firm, s.period) for s in sections for firm in s.focal.label]
     found = pd.Series(model.predict(panel.X), panel.X.index)
     np.testing.assert_allclose(found.loc[labels], expected, atol=1e-12)
-    with pytest.raises(InputError, match="kappa: expected a number or None, got 'none'"):
+    with pytest.raises(InputError, match="'kappa' parameter .*Got 'none'"):
         model.set_params(kappa="none").fit(panel.X, panel.y)
 
 

@@ -195,7 +195,7 @@ def words() -> list[dict[str, str | float]]:
             ax.set_yticks(range(len(sentence)), sentence)
             corner = meant - 0.5, k - 0.5
             ax.add_patch(plt.Rectangle(corner, 1, 1, fill=False, edgecolor=PALETTE[1], lw=1.6))
-            ax.set(title=f"“{sentence[k]}” → “{sentence[meant]}”", xlabel="looked to")
+            ax.set(title=f"“{sentence[k]}” → “{sentence[meant]}”", xlabel="attended to")
         axes[0].set_ylabel("looks")
         means = np.array([np.mean(right) for right in asked.values()])
         errors = np.sqrt(means * (1 - means) / len(two))
@@ -205,7 +205,7 @@ def words() -> list[dict[str, str | float]]:
         axes[2].set_title(f"A man and a woman, {len(two)} sentences")
         axes[2].axvline(0.5, color="#8b9096", lw=0.8, ls=":")
         axes[2].invert_yaxis()
-        save_figure(figure, "words_looked_to")
+        save_figure(figure, "words_attended")
     return rows
 
 
@@ -269,7 +269,7 @@ def main() -> None:
     shared.KEPT.mkdir(parents=True, exist_ok=True)
     if "words" in only:
         note = "± standard error. Controls choose among the same words."
-        publish("words_looked_to", "Which words heads look to, Multi30k in English", words(), [note])
+        publish("words_attended", "Which words heads look to, Multi30k in English", words(), [note])
     if "pruning" in only:
         note = "Sentences of at most 10 words: importance on validation pairs, loss on those of test 2016."
         title = "A translator without heads of one kind: loss of new pairs, nats a symbol"

@@ -71,7 +71,7 @@ def history() -> pd.DataFrame:
 
 
 def draw(rows: list[dict[str, str | float]], networks: list[np.ndarray]) -> None:
-    """Draw whom each fifth by size looks to in each span, in order of time, and the lead by year."""
+    """Draw the weights between fifths by size in each span, in order of time, and the lead by year."""
     order = np.argsort([str(row["tested"]) for row in rows])
     with figure_style():
         figure, axes = plt.subplots(
@@ -86,7 +86,7 @@ def draw(rows: list[dict[str, str | float]], networks: list[np.ndarray]) -> None
             ends = ["small", "2", "3", "4", "large"]
             ax.set(
                 title=str(rows[k]["tested"]).replace(" to ", "–"),
-                xlabel="looked to",
+                xlabel="attended to",
                 xticks=range(5),
                 yticks=range(5),
             )

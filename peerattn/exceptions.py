@@ -173,7 +173,7 @@ def check_one_of(**choices: tuple[Any, Sequence[Any]]) -> None:
 
 
 def extra(module: str, name: str, needed_by: str) -> Any:
-    """Return a module that an extra of this package brings, or say how to install it.
+    """Return a module that an extra of this package brings, or an error that explains how to install it.
 
     Raises
     ------
@@ -217,8 +217,8 @@ class WrongType(InputError, TypeError):
 def checked(door: Door) -> Door:
     """Check the arguments of a public function, or of the public methods of a class, by their annotations.
 
-    A wrong one raises an :class:`InputError` that names it, says what came and what is expected, with the nearest name where the
-    argument itself is unknown. Annotations are checked as far as they say something of a scalar, text, a choice, a list of names,
+    A wrong one raises an :class:`InputError` that names it, what came and what is expected, with the nearest name where the
+    argument itself is unknown. Annotations are checked as far as they concern a scalar, text, a choice, a list of names,
     a mapping, a function or a class of this package; what arrays and frames hold is checked where they are read. A number of
     draws, processes and the like (``n_...``) is at least 1 (0 where that is the default) and at most a million, a level or
     share between 0 and 1.
@@ -299,7 +299,7 @@ def _check(name: str, value: Any, kind: Kind, default: Any) -> None:
 
 
 def _evaluated(annotation: Any, door: Any) -> Any:
-    """Return what an annotation means; Any where it says nothing here (names that are imported for type checkers alone)."""
+    """Return what an annotation means; Any where nothing can be checked here (names imported for type checkers alone)."""
     if not isinstance(annotation, str):
         return Any if annotation is Parameter.empty else annotation
     try:
@@ -309,7 +309,7 @@ def _evaluated(annotation: Any, door: Any) -> Any:
 
 
 def _kind(annotation: Any) -> Kind:
-    """Return what tells whether a value is of a kind, and what is expected; all values are of a kind that says nothing here.
+    """Return what checks whether a value is of a kind, and what is expected; all values are of a kind that is not checked here.
 
     >>> _kind(int | None)[1], _kind(Literal["seeds", "folds"])[1]
     ('a whole number or None', "'seeds' or 'folds'")
@@ -369,7 +369,7 @@ _OURS = ("peerattn.", "numpy.random.")  # modules whose classes are meant as the
 
 
 def _oddness(value: Any, kind: Kind) -> int:
-    """Tell how unlikely data are to be what a failing function expects: 2 never right, 1 seldom, 0 may be right."""
+    """Return how unlikely data are to be what a failing function expects: 2 never right, 1 seldom, 0 may be right."""
     unsaid = kind[1] == "Any"
     ours = type(value).__module__.startswith("peerattn.")
     if ours or hasattr(value, "get_params") or hasattr(value, "period"):

@@ -31,7 +31,7 @@ def data_parallel() -> Iterator[None]:
 
     Notes
     -----
-    Attention models only; an own model that is an estimator is refused. A ``reference=`` is the same in all processes. Sums in
+    Attention models only; an own model that is an estimator raises an error. ``reference=`` is the same in all processes. Sums in
     another order differ in their last bits, so that figures are those of one process to rounding only. The processes exchange
     Python objects: let only your own machines, of one kind, take part.
 

@@ -2,8 +2,8 @@
 1. Positions
 ============
 
-Attention sees a set. Firms of a cross-section have no order, so that is right for panels. Words have one,
-and their place must be told: added to the rows, turned into queries and keys, or added to the scores.
+Attention works on a set. Firms of a cross-section have no order, so this suits panels. Words have one.
+Their positions are added to the rows, turned into queries and keys, or added to the scores.
 """
 
 import matplotlib.pyplot as plt

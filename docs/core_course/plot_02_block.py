@@ -19,7 +19,7 @@ for name, part in block.named_children():
     print(f"{name:18} {sum(p.numel() for p in part.parameters()):>6,} parameters")
 
 # %%
-# **Rows meet in attention only.** Change the last row and forbid everybody to look at it: no other row
+# **Rows meet in attention only.** Change the last row and let no row attend to it: no other row
 # changes.
 
 generator = torch.Generator().manual_seed(0)
@@ -31,7 +31,7 @@ mask[:-1, -1] = False
 assert torch.allclose(block(x, mask=mask)[:-1], block(changed, mask=mask)[:-1], atol=1e-6)
 
 # %%
-# **Where the normalisation stands matters in deep stacks.** Left: with "post" every block ends at unit
+# **The place of the normalisation matters in deep stacks.** Left: with "post" every block ends at unit
 # size; with "pre" the residual grows, and each further block changes it by a smaller share. Right: so with
 # "pre" the gradients of the later blocks are small at the start of training, and with "post" they are as
 # large as those of the first. Deep "post" stacks need a warm-up (page 5; Xiong et al. 2020).
@@ -62,6 +62,6 @@ with figure_style():
     left.legend()
 
 # %%
-# **Stacked blocks are peers of peers.** After the first block row j carries what its peers told it, so in
-# the second row i hears of peers of its peers, i ← j ← k. In the panel models this is ``n_layers=2``;
+# **Stacked blocks are peers of peers.** After the first block row j carries information from its peers, so in
+# the second row i receives that of its peers' peers, i ← j ← k. In the panel models this is ``n_layers=2``;
 # outcomes enter in the last layer only, or a firm would read its own outcome back from its peers.

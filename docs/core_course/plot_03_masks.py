@@ -1,6 +1,6 @@
 """
-3. Masks: who may look at whom
-==============================
+3. Masks: which row may attend to which
+=======================================
 
 A mask is a table of True and False. **True means may attend**, everywhere in this package. Where it is
 False the score is −∞ and the weight exactly 0.
@@ -49,11 +49,11 @@ with figure_style():
 # - **others**: in a panel a firm is never its own peer.
 # - **same industry**: with equal scores this *is* the industry mean: SIC peers are attention with a score
 #   of 0 or −∞.
-# - **causal**: a word may look at what came before, never ahead. The same rule over periods keeps a
+# - **causal**: a word attends to earlier words only. The same rule over periods keeps a
 #   forecast free of the future.
-# - **padding**: sequences of different lengths in one batch; rows that are not there are not looked to.
+# - **padding**: sequences of different lengths in one batch; nobody attends to rows that are not there.
 #
-# A row that may look at nobody gets zeros, not NaN and not a silent mean. In a network it is listed under
+# A row that may attend to nobody gets zeros, not NaN and not a silent mean. In a network it is listed under
 # ``isolates``:
 
 nobody = torch.zeros(1, n, dtype=torch.bool)

@@ -2,18 +2,18 @@
 4. Encoder, decoder, both
 =========================
 
-Three ways to stack blocks, by who may look at whom:
+Three ways to stack blocks, by the rows that may attend to each other:
 
 =================  ====================================  =====================  ====================
-stack              looks at                              for                    here
+stack              attends to                             task                   here
 =================  ====================================  =====================  ====================
 encoder            all rows                              what is there          firms of a period
 decoder            itself and what came before           writing on             ``LanguageModel``
 encoder, decoder   the same, and the encoder             rewriting              ``Translator``
 =================  ====================================  =====================  ====================
 
-The looking from one stack to the other is **cross-attention**: queries from one set, keys and values from
-another. It is the middle rung for firms, too: focal firms that search a separate reference universe
+Attention from one stack to the other is **cross-attention**: queries from one set, keys and values from
+another. Firms use it, too: focal firms attend to a separate reference universe
 (:doc:`/guide/cross-attention`).
 """
 
@@ -84,7 +84,7 @@ print(record, f"{share:.1%} of new symbols right (chance: {1 / SYMBOLS:.0%})")
 assert share > 0.95
 
 # %%
-# **What it learned stands in the cross-attention**: writing position t it looks to source position 7 − t,
+# **The cross-attention shows what it learned**: writing position t it attends to source position 7 − t,
 # the falling diagonal. The decoder's self-attention is lower triangular, because of its mask.
 
 source = sources(1, generator)

@@ -2,7 +2,7 @@
 5. Training: warm-up, clipping, label smoothing
 ================================================
 
-Three habits of the transformer literature, each with the trouble it cures.
+Three habits of the transformer literature, each with the problem that it solves.
 """
 
 import json
@@ -19,7 +19,7 @@ from peerattn.sequence import LanguageModel
 from peerattn.training import SCHEDULES, make_scheduler, train
 
 # %%
-# **Warm-up.** Adam divides a step by the size of past gradients, of which it knows nothing at first, and
+# **Warm-up.** Adam divides a step by the size of past gradients, which are unknown at first, and
 # the last blocks of post-norm stacks have large gradients (page 2). The learning rate therefore rises
 # first. The schedules of :func:`peerattn.training.train`, as shares of the peak:
 
@@ -43,7 +43,7 @@ with figure_style():
     ax.legend(ncols=2)
 
 # %%
-# A post-norm stack of eight blocks, trained to tell which of two symbols occurs more often in a row of 15,
+# A post-norm stack of eight blocks, trained to predict which of two symbols occurs more often in a row of 15,
 # with one learning rate, with and without warm-up. Everything else is equal, the batches too. Lines are
 # means of ten steps.
 
@@ -117,7 +117,7 @@ with figure_style():
     ax.legend()
 
 # %%
-# **Label smoothing.** Cross-entropy asks for probability 1 on the right class: scores without bound. With
+# **Label smoothing.** Cross-entropy is smallest at probability 1 on the right class, which needs scores without bound. With
 # smoothing ε the target is :math:`1 - \epsilon + \epsilon / C` on the right one of C classes and
 # :math:`\epsilon / C` on each other, and the best score is finite. ``TextClassifier`` and ``Translator``
 # take ``label_smoothing=0.1``.
@@ -137,15 +137,15 @@ with figure_style():
 
 # %%
 # **Nats and perplexity.** A language model's loss is the mean of :math:`-\log p` of what came next, in nats. Its
-# exponential, the perplexity, says between how many symbols the model wavers: guessing among C symbols has
-# perplexity C.
+# exponential, the perplexity, is the number of symbols that the model chooses among in effect: guessing among C
+# symbols has perplexity C.
 
 text = "the cat sat on the mat. the dog sat on the log. " * 20
 model = LanguageModel(n_layers=1, n_heads=2, d_model=32, max_steps=60, random_state=0).fit(text)
 print(f"{model.loss(text):.2f} nats: perplexity {model.perplexity(text):.1f} of {len(set(text))} symbols")
 
 # %%
-# **What it comes to.** A trained transformer is worth its trouble where it beats what costs nothing. Made by
+# **Is it worth it?** Trained transformers beside cheap controls. Made by
 # ``benchmarks/sequence.py``, within ten CPU minutes a model; differences with their standard errors, negative where the
 # control wins:
 

@@ -1,6 +1,6 @@
 """
-6. Why residuals, and where the normalisation stands
-=====================================================
+6. Why residuals, and the place of the normalisation
+====================================================
 
 Every block *adds* to its input, :math:`x + F(x)`. Without the addition a deep stack hardly trains: each
 layer has to hand on all that later layers need, and the gradient of the first layers passes through all

@@ -95,5 +95,4 @@ with figure_style():
 # maximum and a running sum of exponentials, and no array of T × T numbers is ever held. The operations are the
 # same, memory is O(T), and time falls with the traffic that is saved. Without weights to return,
 # ``peerattn.nn.attention`` hands over to torch's ``scaled_dot_product_attention``, which is this algorithm on a
-# processor and on a graphics card. That changes the constant; what changes the order are windows and random
-# features (page 3).
+# processor and on a graphics card.

@@ -3,7 +3,7 @@
 ======================================
 
 Four heads of width D / 4 have the same parameters and cost the same operations as one head of width D. What do they
-buy? A head has *one* distribution over rows. A row that has to look at two places and treat them differently needs two.
+buy? A head has *one* distribution over rows. A row that has to attend to two places and treat them differently needs two.
 """
 
 import matplotlib.pyplot as plt
@@ -76,10 +76,10 @@ with figure_style():
     axes[1].set_ylabel("looks")
 
 # %%
-# Circles: where the row's first (green) and second pointer (red) lead. One head can look at both places, but has to
+# Circles: where the row's first (green) and second pointer (red) lead. One head can attend to both places, but has to
 # mix what it finds there with weights of one sign, and a difference has two. Of four heads, those that most weigh
 # the first and the second pointer are shown. Two heads would do, and in so few steps do not always find a pointer
 # each: more heads are more starts. Their width bounds the rank of their scores, so that they must not become too
-# narrow for what they tell apart (Bhojanapalli et al. 2020). Which heads were needed afterwards is what pruning
-# asks (Michel et al. 2019).
+# narrow for what they distinguish (Bhojanapalli et al. 2020). Pruning measures which heads were needed
+# afterwards (Michel et al. 2019).
 assert found[4]["error"] < 0.3 * found[1]["error"]

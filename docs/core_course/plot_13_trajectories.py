@@ -3,8 +3,8 @@
 ======================================================
 
 A record of what somebody did is a sequence too: what was still to be earned, the state, the action, and so
-on for every step. A model that predicts the next action of such a record can act: one *asks* for a return
-and takes the actions that go with it (the decision transformer; Chen et al. 2021, *Decision Transformer:
+on for every step. A model that predicts the next action of such a record can act: given a *desired return*, it
+predicts the actions that go with it (the decision transformer; Chen et al. 2021, *Decision Transformer:
 Reinforcement Learning via Sequence Modeling*, NeurIPS). The trajectory transformer (Janner, Li and Levine 2021, *Offline
 Reinforcement Learning as One Big Sequence Modeling Problem*, NeurIPS) predicts every part of the record, states and rewards too,
 each number cut into classes, and *plans*: a beam search over predicted futures keeps those of largest predicted return.
@@ -112,7 +112,7 @@ models = {
 }
 
 # %%
-# **Acting.** The first row asks for a return; what was earned is taken off after each step. Actions are
+# **Acting.** The first row holds the desired return, less what was earned after each step. Actions are
 # drawn from the predicted distribution, or the most likely one is taken.
 
 
@@ -140,8 +140,8 @@ for name, row in found.items():
     print(f"{name:26}", "  ".join(f"{how} {value:5.2f}" for how, value in row.items()))
 
 # %%
-# **It earns more when asked for more**; cloning earns about the same whatever is asked. The best tenth of
-# the records, cloned, is the stronger control: here it earns more than the model that is asked. It has to know
+# **It earns more when the desired return is higher**; cloning does not depend on it. The best tenth of
+# the records, cloned, is the stronger control: here it earns more than the model. It has to know
 # beforehand what counts as good. The task was made so that most records push the wrong way; where records
 # are good, cloning the most likely action is itself near the best.
 
@@ -158,7 +158,7 @@ with figure_style():
 
 # %%
 # **What an estimator would take.** Records as a panel: one row per episode and step with states, action and
-# reward, as ``fit(X, actions, rewards=...)``, the return asked for in ``predict``. Classes of equal counts
+# reward, as ``fit(X, actions, rewards=...)``, the desired return in ``predict``. Classes of equal counts
 # would make numbers symbols, and ``LanguageModel(...).fit(numbers)`` with ``generate(..., n_beams=...)`` is
 # then Janner's model but for its score, which adds predicted rewards to log probabilities. It is not in the
 # package: such a model needs an environment to act in and to be scored by, and panels of firms have none.

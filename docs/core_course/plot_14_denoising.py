@@ -1,10 +1,9 @@
 """
-14. Denoising: texts teach before pairs do
-==========================================
+14. Denoising: learning from texts before pairs
+===============================================
 
 Pairs of a question and its answer are few, texts are many. An encoder and decoder can learn from texts alone: damage a text,
-and ask for the text itself (Lewis et al. 2020, BART). The encoder learns to read what is broken, the decoder to write
-what is whole, and the crossing attention where to look. Then a handful of pairs is enough.
+and predict the original (Lewis et al. 2020, BART). Then a small number of pairs is enough.
 """
 
 import matplotlib.pyplot as plt
@@ -14,7 +13,7 @@ from peerattn.render import PALETTE, figure_style
 from peerattn.sequence import Translator, WordTokenizer
 
 # %%
-# **The task** is to write the sentence of a record: who did what to whom, and when. Records are keys and values in
+# **The task** is to write the sentence of a record: actor, action, recipient and time. Records are keys and values in
 # any order; sentences have an order, and small words that are in no record.
 
 rng = np.random.default_rng(0)

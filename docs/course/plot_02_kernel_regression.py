@@ -56,8 +56,8 @@ with figure_style():
 # %%
 # **No exponential is needed.** Any score that is not negative makes weights, :math:`\alpha_j = s_j / \sum_l s_l`
 # (:func:`peerattn.nn.kernel_weights`). The kernel itself as the score gives the same prediction; so would counts
-# of shared patents, or trade. Not divided by their sum, scores are *kernel sums*: they also say how much there is
-# nearby, which shares forget.
+# of shared patents, or trade. Not divided by their sum, scores are *kernel sums*: they also measure how much there is
+# nearby, which shares do not.
 
 s = torch.exp(-0.5 * (q - k.T) ** 2)
 assert np.allclose((kernel_weights(s) @ v)[:, 0], by_kernel, atol=1e-10)
@@ -82,4 +82,4 @@ print(f"{(z @ z.T < 0).double().mean():.0%} of the scores are negative")
 # %%
 # What the kernel cannot do: its distance is given, not learned, each characteristic counts alike in both
 # directions, and a firm far from all others has no good peer. The next pages loosen this step by step. The
-# fixed kernel stays in every comparison of this package as the rung to beat.
+# fixed kernel is a baseline in every comparison of this package.

@@ -2,7 +2,7 @@
 3. Three tokens by hand
 =======================
 
-Self-attention lets every row of a table look at every row of the same table. Three rows and two columns are
+In self-attention every row of a table attends to every row of the same table. Three rows and two columns are
 few enough to follow each number with a pencil.
 """
 
@@ -70,6 +70,6 @@ with figure_style():
     ax.legend(ncols=3, loc="lower right")
 
 # %%
-# Read the weights by rows: row i says where token i looks. "cat" and "mat" put equal weight on themselves
+# Read the weights by rows: row i holds the weights of token i on all tokens. "cat" and "mat" put equal weight on themselves
 # and on "both". In a panel of firms the own row is left out: a firm is not its own
 # peer, and least of all where outcomes are the values.

@@ -1,14 +1,13 @@
 """
-4. A startup looks to Apple: W_Q, W_K, W_V
-==========================================
+4. A startup attends to Apple: W_Q, W_K, W_V
+============================================
 
 On page 3 scores were symmetric: *i* scored *j* as *j* scored *i*. Peers are not like that. A young
-technology firm studies the established one; the established one does not study the startup. Attention gives
-every firm three faces:
+technology firm studies the established one, and not the reverse. Attention gives every firm three vectors:
 
-- the **search criterion** :math:`q_i = x_i W_Q`: what i looks for,
-- the **profile** :math:`k_j = x_j W_K`: how j presents itself,
-- the **information** :math:`v_j = x_j W_V`: what j contributes.
+- the **query** :math:`q_i = x_i W_Q` (search criterion): what i searches for,
+- the **key** :math:`k_j = x_j W_K` (profile): how j presents itself,
+- the **value** :math:`v_j = x_j W_V` (information): what j contributes.
 """
 
 import matplotlib.pyplot as plt
@@ -34,18 +33,17 @@ X = pd.DataFrame(
 )
 
 # %%
-# **The kernel's answer.** By distance in characteristics the startups look to each other, and there is
-# nobody that Apple resembles.
+# **The kernel.** By distance in characteristics the startups are each other's peers, and Apple
+# resembles nobody.
 
 x = torch.tensor(X.to_numpy())
 others = ~torch.eye(len(X), dtype=torch.bool)
 by_distance = attention_weights(x, x, mask=others, bias=-0.5 * (x**2).sum(1), scale=1.0)
 
 # %%
-# **Search by criterion.** M = W_Q W_K′ says which characteristic of i looks for which of j: technology
-# looks for technology, and for size; the large look for the large; the old do not. An intercept b is what
-# everybody looks for, whatever it is itself: here, size. W_Q and W_K apart do not matter, only their
-# product does.
+# **Queries and keys.** M = W_Q W_K′ relates the characteristics of i to those of j: technology
+# attends to technology and to size, large firms to large firms, old firms do not. The intercept b is what
+# every firm attends to: here, size. Only the product of W_Q and W_K matters.
 
 M = pd.DataFrame([[0.3, 0.0, 0.0], [0.5, 0.8, 0.0], [-0.3, 0.0, 0.0]], index=X.columns, columns=X.columns)
 W_Q, W_K, b = torch.tensor(M.to_numpy()), torch.eye(3, dtype=torch.float64), torch.tensor([1.0, 0.0, 0.0])
@@ -53,7 +51,7 @@ by_search = attention_weights(x @ W_Q + b, x @ W_K, mask=others, scale=1.0)
 
 with figure_style():
     figure, axes = plt.subplots(1, 2, figsize=(8.6, 3.4), sharey=True)
-    for ax, weights, title in zip(axes, (by_distance, by_search), ("By distance", "By search criterion")):
+    for ax, weights, title in zip(axes, (by_distance, by_search), ("By distance", "By query and key")):
         ax.imshow(weights.numpy(), cmap=weight_colours(), vmin=0, vmax=1)
         for (i, j), w in np.ndenumerate(weights.numpy()):
             if i != j:
@@ -63,7 +61,7 @@ with figure_style():
     axes[0].set_yticks(range(5), X.index)
     axes[0].set_ylabel("focal firm")
 
-network = PeerNetwork.from_matrices({None: (X.index, X.index, by_search.numpy())}, name="By search criterion")
+network = PeerNetwork.from_matrices({None: (X.index, X.index, by_search.numpy())}, name="By query and key")
 matrix = network.matrix()
 print(
     f"Startup A -> Apple {matrix.loc['Startup A', 'Apple']:.2f}, Apple -> Startup A {matrix.loc['Apple', 'Startup A']:.2f}"
@@ -77,17 +75,17 @@ assert matrix.loc["Startup A", "Apple"] > 0.5 > 5 * matrix.loc["Apple", "Startup
 search_map(M)
 
 # %%
-# Whom the startup looks to (right), and who looks to Apple (left):
+# The firms that attend to Apple (left), and its own peers (right):
 
 ego_plot(network, "Apple", k=5)
 
 # %%
 # **A caution.** Rows that sum to one make even a symmetric kernel's weights asymmetric: a firm in a crowd
-# spreads its weight thin. ``asymmetry`` splits the asymmetry into popularity, which every kernel has, and
+# spreads its weight thinly. ``asymmetry`` splits the asymmetry into popularity, which every kernel has, and
 # direction, which only different search criteria and profiles have
-# (:doc:`/background/decisions/0005-direction-net-of-popularity`).
+# (:doc:`/background/weights`).
 
-for name, weights in (("by distance", by_distance), ("by search criterion", by_search)):
+for name, weights in (("by distance", by_distance), ("by query and key", by_search)):
     net = PeerNetwork.from_matrices({None: (X.index, X.index, weights.numpy())}, name=name)
     measured = asymmetry(net).to_frame().iloc[0]
     print(f"{name}: raw asymmetry {measured['raw']:.2f}, direction {measured['direction']:.2f}")

@@ -1,6 +1,6 @@
 """
-6. Back to firms: can it find a network that is known?
-=======================================================
+6. Back to firms: can a known network be found?
+===============================================
 
 In data nobody knows the true peers. In a simulation we do: outcomes are made from a known directed network,
 and the estimator sees characteristics and outcomes only.
@@ -8,22 +8,16 @@ and the estimator sees characteristics and outcomes only.
 
 import matplotlib.pyplot as plt
 import numpy as np
-import pandas as pd
-import torch
 
 from peerattn import (
     IndustryPeerRegressor,
     NadarayaWatsonRegressor,
     PeerAttentionRegressor,
-    Reference,
     WalkForward,
     compare,
-    ladder,
     simulate_panel,
 )
-from peerattn.evaluation import models_for
 from peerattn.network import heat_map, network_correlation
-from peerattn.nn import attention_weights
 from peerattn.render import PALETTE, figure_style
 
 panel = simulate_panel(40, 36, 3, n_industries=4, sharpness=3.0, random_state=0)
@@ -31,8 +25,7 @@ X, y = panel.X, panel.y
 print(panel)
 
 # %%
-# **Fit, on two years, and look at the third.** One head is allowed here, to keep the page quick; the
-# default allows two and lets later periods decide what enters.
+# **Fit on two years, and look at the third.** One head keeps the page quick; the default is two.
 
 past = X.index.get_level_values("period") < "2002-01"
 attention = PeerAttentionRegressor(n_heads=1, d_head=2, random_state=0)
@@ -50,10 +43,9 @@ with figure_style():
         ax.set(xticks=[], yticks=[], title=f"{title}, June 2002")
 
 # %%
-# **Against fixed peers.** The same panel, out of sample in the third year. Industries mean nothing in this
-# simulation. The kernel averages the past outcomes of like firms: that is a smooth function of own
-# characteristics, and no peer effect. The controls at the end have no peers at all; compare adds them
-# always.
+# **Against fixed peers.** The same panel, out of sample in the third year. Industries are irrelevant in this
+# simulation. In a forecast the kernel is a smooth function of own characteristics, and no peer effect. The controls
+# at the end have no peers; ``compare`` always adds them.
 
 result = compare(
     {
@@ -69,8 +61,8 @@ result = compare(
 print(result)
 
 # %%
-# What the head looks for, beside the truth that made the data. (W_Q and W_K apart cannot be known, their
-# product can; a constant for each focal firm cannot.)
+# The estimated W_Q W_K′ beside the true one. (W_Q and W_K separately are not identified, nor is a constant for each
+# focal firm.)
 
 names = ["x1", "x2", "x3"]
 sd = X[past][names].std().to_numpy()
@@ -93,47 +85,5 @@ with figure_style():
     )
 
 # %%
-# **Fixed, cross, self: one ladder.** Private firms have no price, and learn from listed ones. Here 40 firms are
-# listed, and the outcome of 30 private ones depends on what the listed firms that each looks to have. In
-# *cross-attention* the private firms search the listed (``reference=``); in *self-attention* they search each
-# other. Fixed peers, the industry mean and the kernel, are the rungs below.
-
-universe = simulate_panel(70, 36, 3, n_industries=4, sharpness=3.0, d_head=2, random_state=1)
-listed = universe.X.index.get_level_values("firm") <= "F040"
-X_listed, X_private, truth = universe.X[listed], universe.X[~listed], universe.parameters
-
-
-def seen(private):
-    """What the listed firms that a private firm looks to have, in one period."""
-    pool = X_listed[names].xs(private.index[0][1], level="period")
-    looking, shown = private[names] @ truth.query[0], pool @ truth.key[0]
-    weights = attention_weights(torch.tensor(looking.to_numpy()), torch.tensor(shown.to_numpy()), scale=1.0)
-    return pd.Series(weights.numpy() @ (pool @ truth.information[0]), index=private.index)
-
-
-peer_term = pd.concat([seen(rows) for _, rows in X_private.groupby(level="period")])
-noise = np.random.default_rng(0).normal(size=len(X_private))
-y_private = X_private[names].sum(axis=1) + (2 * peer_term / peer_term.std() + noise).reindex(X_private.index)
-
-progression = models_for("forecast", industry="industry", cross=True)
-del progression["Attention of two layers"]  # page 7
-for name in ("Cross-attention", "Softmax attention"):
-    progression[name].set_params(n_heads=1, d_head=2)  # quick; the default allows two heads
-steps = ladder(
-    X_private,
-    y_private.rename("outcome"),
-    reference=Reference(X_listed),
-    industry="industry",
-    progression=progression,
-    cv=WalkForward(test_periods=12, refit_every=12),
-    verbose=False,
-)
-print(steps)
-
-# %%
-# The gain comes with cross-attention. Self-attention, the next rung, has the wrong pool here and falls back. The
-# report of :func:`peerattn.compare` draws the same rungs, with ``reference=`` (:doc:`/guide/cross-attention`).
-
-# %%
-# Where to go from here: your own file (:doc:`/guide/panel`), what the weights mean and what they do not
+# Next: your own file (:doc:`/guide/panel`), what the weights mean and what they do not
 # (:doc:`/background/weights`), and figures for a paper (:doc:`/gallery/index`).

@@ -2,8 +2,8 @@
 7. Peers of peers: two layers
 ==============================
 
-In one layer a firm sees what its peers have. In two it sees what they saw: i ← j ← k. Here is a panel in
-which a firm's outcome depends on what its peers' peers have, and not on what its peers have:
+One layer brings a firm the characteristics of its peers. Two layers bring those of its peers' peers: i ← j ← k.
+Here is a panel in which a firm's outcome depends on its peers' peers, and not on its peers:
 
 .. math:: y_i = x_i b + \\sum_j a_{ij} \\sum_k b_{jk}\\, x_k g + e_i
 """
@@ -25,8 +25,8 @@ first, last = panel.layers
 print(panel)
 
 # %%
-# **The product of the layers is the network.** A firm's row of ``last`` says whose eyes it looks through,
-# the rows of ``first`` say what those see. Paths through several firms add up; some lead back to the firm
+# **The product of the layers is the network.** A firm's row of ``last`` holds its weights on peers,
+# the rows of ``first`` their weights on others. Paths through several firms add up; some lead back to the firm
 # itself.
 
 month = "2002-01"
@@ -44,7 +44,7 @@ with figure_style():
 
 
 def squares(*networks):
-    """Share of the outcome's variance within periods that is left."""
+    """Share of the outcome's variance within periods that is not explained."""
     columns = [X, *((network @ X[name]).rename(k) for k, network in enumerate(networks) for name in X)]
     Z = pd.concat(columns, axis=1).groupby(level="period").transform(lambda z: z - z.mean())
     rest = (y - y.groupby(level="period").transform("mean")).to_numpy()
@@ -55,10 +55,8 @@ def squares(*networks):
 print({"own": squares(), "and peers": squares(last), "and their peers": squares(last, through)})
 
 # %%
-# **Found from outcomes and characteristics alone.** ``PeerAttentionRegressor(n_layers=2)`` starts chains of two
-# layers from the heads of one layer, which are their last layer, then draws all layers, the first and the last
-# anew in turn until that brings nothing. Held-out periods then weigh chains beside heads of one layer. A fit takes
-# half a minute; these were made by ``benchmarks/peers_of_peers.py``, on panels of indirect links and of direct ones,
+# **Found from outcomes and characteristics alone.** ``PeerAttentionRegressor(n_layers=2)`` learns chains of two
+# layers. These results are from ``benchmarks/peers_of_peers.py``, on panels of indirect links and of direct ones,
 # where one layer is the truth.
 
 root = next((p for p in Path.cwd().parents if (p / "benchmarks" / "results").is_dir()), Path.cwd())
@@ -80,6 +78,5 @@ with figure_style():
     ax.legend(title="layers", loc="lower left")
 
 # %%
-# Where links are indirect, two layers are much better than one. Where links are direct, hardly anything is lost: a chain
-# may still enter beside heads of one layer, and what it then says is the same. The search and the size of these panels
-# were settled on other seeds.
+# Where links are indirect, two layers are much better than one. Where links are direct, hardly anything is lost.
+# The size of these panels was chosen on other seeds.

@@ -1,10 +1,10 @@
 """
-8. Firms that were never seen
-==============================
+8. New firms
+============
 
-A list of peers that was drawn up by hand, or learned firm by firm, says nothing of a firm that is not on it. A *rule* does:
-:math:`W_Q` and :math:`W_K` read characteristics, and a firm that enters tomorrow has them. This page asks whether
-the rule that was learned holds for others: ``NewFirms`` tests on later periods *and* on firms that training never saw.
+A list of peers, drawn up by hand or learned firm by firm, cannot be applied to a firm that is not on it. A *rule* can:
+:math:`W_Q` and :math:`W_K` use characteristics, and a new firm has them. Does a learned rule hold for other firms?
+``NewFirms`` tests on later periods *and* on firms that were not in training.
 """
 
 import matplotlib.pyplot as plt
@@ -21,8 +21,8 @@ X, y = panel.X[["x1", "x2"]], panel.y
 firm, period = (X.index.get_level_values(level) for level in ("firm", "period"))
 
 # %%
-# **The split.** Firms are dealt into groups; each group is tested in periods after those of training, on a model
-# that saw none of its firms, at any time.
+# **The split.** Firms are split into groups. Each group is tested in periods after those of training, by a model
+# that was fitted without its firms.
 
 split = NewFirms(WalkForward(test_periods=2, refit_every=2), n_splits=4)
 folds = list(split.split(X))
@@ -33,19 +33,19 @@ print(
 )
 
 # %%
-# **Two kinds of knowledge.** A mean for each firm, learned in training, is the strongest case of a table: it knows
+# **Two kinds of knowledge.** A mean for each firm, learned in training, is the strongest case of a table: it identifies
 # firms by name. Kernel regression is a rule, weights from characteristics. Both are tested twice: on the firms of
 # training, later, and on new firms.
 
 
 def errors(train, test):
-    """Squared errors beside those of the mean of training: by name, by a line, and by the kernel."""
+    """R² against the mean of training: firm means, least squares, and the kernel."""
     base = y.iloc[train].mean()
     by_name = y.iloc[train].groupby(firm[train]).mean().reindex(firm[test]).fillna(base).to_numpy()
     line = LinearRegression().fit(X.iloc[train], y.iloc[train]).predict(X.iloc[test])
     rows = {"array": X.iloc[train].to_numpy()}
     kernel = NadarayaWatsonRegressor(bandwidth=0.5).fit(rows["array"], y.iloc[train].to_numpy())
-    found = {"mean of each firm": by_name, "own line": line}
+    found = {"mean of each firm": by_name, "least squares": line}
     found["kernel of characteristics"] = kernel.predict(X.iloc[test].to_numpy())
     truth = y.iloc[test].to_numpy()
     return {k: 1 - np.mean((truth - p) ** 2) / np.mean((truth - base) ** 2) for k, p in found.items()}
@@ -68,9 +68,8 @@ with figure_style():
     ax.legend()
 
 # %%
-# What was known by name is gone with the name: the mean of a firm never seen is the mean of all. The rules lose
-# next to nothing. The same holds for learned attention, which is such a rule with its metric learned:
-# ``compare(..., cv=NewFirms(...))`` scores any model so, and gives it all rows of the tested periods as peers. A
-# gain that is there for firms of training only was a table.
+# Firm means are useless for new firms: the prediction is the mean of all. Rules lose next to nothing. Learned attention
+# is such a rule, too. ``compare(..., cv=NewFirms(...))`` tests any model this way, with all rows of the test periods as
+# candidate peers. A gain for firms of training only comes from a table of firms.
 assert abs(table.loc["mean of each firm", "new firms"]) < 1e-9
 assert table.loc["kernel of characteristics", "new firms"] > 0

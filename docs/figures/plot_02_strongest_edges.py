@@ -2,8 +2,8 @@
 The strongest edges, laid out
 =============================
 
-A drawing of all edges of a large network is a ball of wool. Keep the three strongest edges of each firm,
-let springs place the firms, and name the firm of each sector that is looked to most.
+A drawing of all edges of a large network cannot be read. Keep the three strongest edges of each firm,
+let springs place the firms, and name the firm of each sector with the most weight on it.
 """
 
 import matplotlib.pyplot as plt

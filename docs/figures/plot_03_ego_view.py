@@ -2,8 +2,8 @@
 One firm's view
 ===============
 
-The peers of one firm (right) and the firms that look to it (left); width and shade are weights. For a firm
-with many small peers the figure says how much it leaves out.
+The peers of one firm (right) and the firms that attend to it (left); width and shade are weights. For a firm
+with many small peers the figure shows how much it leaves out.
 """
 
 from peerattn import NadarayaWatsonRegressor, load_russell
@@ -20,7 +20,7 @@ with figure_style():
     ego_plot(network, "Delta Air Lines", k=6).set_title("Kernel weights, 2016")
 
 # %%
-# How much of its own search the six peers carry:
+# The share of its weight on the six peers:
 
 shown = network.peers("Delta Air Lines", k=6)["weight"].sum()
 effective = effective_peers(network).set_index("firm")["effective_peers"]["Delta Air Lines"]

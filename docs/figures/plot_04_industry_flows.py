@@ -1,9 +1,9 @@
 """
-Which industry looks to which
-=============================
+Which industry attends to which
+===============================
 
 The weight that the firms of a row's sector put on the firms of a column's: rows sum to 100 %. By their
-accounts, public utilities look to each other; consumer services look everywhere.
+accounts, public utilities attend to each other; consumer services attend everywhere.
 """
 
 from peerattn import NadarayaWatsonRegressor, load_russell

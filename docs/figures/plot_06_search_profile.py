@@ -1,9 +1,9 @@
 """
-What firms look for
-===================
+What firms search for
+=====================
 
-The search profile M = W_Q W_K′: blue where firms with more of the row's characteristic look for peers with
-more of the column's. Left the estimate, then its symmetric part (like looks for like) and its antisymmetric
+The search profile M = W_Q W_K′: blue where firms with more of the row's characteristic attend to peers with
+more of the column's. Left the estimate, then its symmetric part (like attends to like) and its antisymmetric
 part (direction).
 """
 

@@ -3,7 +3,7 @@ One-sided pairs, and popularity
 ===============================
 
 Both directions of every pair on log scales, the larger across. Points far below the line are one-sided: one
-firm looks to the other, which hardly looks back. A symmetric kernel has such points too, because its rows
+firm attends to the other, which hardly attends to it. A symmetric kernel has such points too, because its rows
 are normalised; they disappear once popularity is taken out.
 """
 

@@ -2,8 +2,8 @@
 Attention in a text
 ===================
 
-The same core reads text. A small language model, trained on a toy grammar, and where its heads look: rows
-are the symbols that look. Real sentences, beside position and frequency: :doc:`/core/real-sentences`.
+The same core reads text. A small language model, trained on a toy grammar, and the weights of its heads: rows
+attend. Real sentences, beside position and frequency: :doc:`/core/real-sentences`.
 """
 
 import matplotlib.pyplot as plt

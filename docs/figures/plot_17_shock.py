@@ -1,10 +1,10 @@
 """
-A learned network in an equation, and a shock that travels
+A learned network in an equation, and a shock that spreads
 ==========================================================
 
 Left: the estimated effect of peers where nobody has a peer, in 200 simulated panels (``benchmarks/learned_w.py``). A network that
-was learned from the outcomes it explains finds one in every panel; learned on one half of the periods and used on the other, it
-does not. Right: what a change of one firm does to the others, by how many steps they are away from it (LeSage and Pace 2009).
+was learned from the outcomes it explains has one in every panel; learned on one half of the periods and used on the other, it
+has none. Right: the effect of a change of one firm on the others, by how many steps they are away from it (LeSage and Pace 2009).
 """
 
 import json
@@ -24,7 +24,7 @@ results = next((folder / stored for folder in Path.cwd().parents if (folder / st
 rows = json.loads(results.read_text(encoding="utf-8"))["rows"]
 null = pd.DataFrame(rows).query("design == 'true effect 0'").iloc[::-1]
 
-# sixty firms, each of which looks to two others; a unit of size is worth 1, and comes back through peers
+# sixty firms, each of which attends to two others; a unit of size is worth 1, and comes back through peers
 rng = np.random.default_rng(0)
 firms = [f"F{k:02d}" for k in range(60)]
 W = pd.DataFrame(np.argsort(rng.random((60, 60)) + np.eye(60), axis=1) < 2, firms, firms) / 2

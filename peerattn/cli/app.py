@@ -107,7 +107,7 @@ def _peerattn(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    """Cross-sectional attention for panels of firms: whom each firm looks to, and whether it helps to predict."""
+    """Cross-sectional attention for panels of firms: which peers each firm attends to, and whether they improve predictions."""
 
 
 def _register(kind: Any) -> None:

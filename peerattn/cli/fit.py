@@ -23,7 +23,7 @@ from peerattn.processes import all_sum, data_parallel, gathered, joined, process
 
 
 def run(options: Fit) -> None:
-    """Fit, save, print; of several processes the first alone speaks and saves."""
+    """Fit, save, print; of several processes only the first prints and saves."""
     several = os.environ.get("WORLD_SIZE", "1") != "1"
     with data_parallel() if several else nullcontext(), warnings.catch_warnings():
         if later := process() > 0:
@@ -46,7 +46,7 @@ def run(options: Fit) -> None:
         factors: dict[str, float] = fitted.evidence_["factor"].to_dict()
         result |= {"factors": factors, "heads": len(fitted.heads_)}
         words = ", ".join(f"{group} {factor:.2f}" for group, factor in factors.items())
-        message += f"\nweights beside own lines (0: none, 1: in full): {words}; heads: {len(fitted.heads_)}"
+        message += f"\nweights beside least squares (0: none, 1: in full): {words}; heads: {len(fitted.heads_)}"
     report_line(options, message, result)
 
 

@@ -129,6 +129,6 @@ def load_model(path: Path) -> SavedModel:
         model, about = load_estimator(path)
         if not isinstance(about, dict):
             raise InputError(
-                f"{str(path)!r} was saved in Python and does not say which columns it reads. Use peerattn.load there."
+                f"{str(path)!r} was saved in Python, without the columns that it uses. Open it with peerattn.load in Python."
             )
         return SavedModel(model, **about)

@@ -1,6 +1,6 @@
 """The options of the commands: each is written once, as a field of a group that the commands inherit.
 
-The docstring of a class describes its fields, and is what ``--help`` shows: after the colon stands the placeholder of the
+The docstring of a class describes its fields, and is what ``--help`` shows: after the colon comes the placeholder of the
 value.
 """
 
@@ -27,7 +27,7 @@ Truth = Literal["directed", "symmetric", "industry"]
 
 
 def option(*names: str, default: Any = None, **more: Any) -> Any:
-    """Return an option with what its type does not say: other names, bounds."""
+    """Return an option with what its type does not give: other names, bounds."""
     return field(default=default, metadata={"names": names, "more": more})
 
 

@@ -29,7 +29,7 @@ _COLUMNS = ("firm", "period", "outcome", "industry", "characteristics", "codes",
 
 
 def take_panel(options: PanelOptions, training_rows: int | None = None) -> Panel:
-    """Return the panel of a file or of an embedded dataset, and refuse options that name neither or both.
+    """Return the panel of a file or of an embedded dataset, and raise an error for options that name neither or both.
 
     ``training_rows``: whole periods of at most this number of rows, read from a file that may be larger than memory. Of several
     processes each has its share of the periods.

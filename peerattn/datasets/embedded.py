@@ -19,7 +19,7 @@ def stored_frame(name: str) -> pd.DataFrame:
 
 
 def embedded_panel(name: str, outcome: str) -> Panel:
-    """Return an embedded panel with the code ``sector``, an industry, and one of its outcomes, as the data file beside says.
+    """Return an embedded panel with the code ``sector``, an industry, and one of its outcomes, as in the data file beside.
 
     ``known`` there names outcomes of the row's own period, which are characteristics where another one is predicted.
     """

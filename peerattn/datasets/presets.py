@@ -1,6 +1,6 @@
 """Column presets: the names, timing, missing codes and filters of the panel files the field has.
 
-A preset knows how a source spells its file; it holds no data. The panel's description says what it did, and its ``limits`` what a
+A preset knows how a source spells its file; it holds no data. The panel's description lists what was done, its ``limits`` what a
 reader must know of the source.
 """
 
@@ -52,6 +52,12 @@ class Preset:
         A column that holds last month's return, if rows are labelled by the month that is predicted: the timing is then
         inferred from the numbers.
     limits : sequence of str
+
+    Examples
+    --------
+    >>> from peerattn.datasets import PRESETS
+    >>> sorted(PRESETS)
+    ['crsp_compustat', 'gu_kelly_xiu', 'jensen_kelly_pedersen', 'open_source_asset_pricing']
     """
 
     name: str

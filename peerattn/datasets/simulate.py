@@ -33,6 +33,13 @@ class TrueParameters:
         What a peer contributes is ``x_j @ information[k]``.
     noise_sd : float
         Standard deviation of the noise.
+
+    Examples
+    --------
+    >>> from peerattn import simulate_panel
+    >>> panel = simulate_panel(10, 3, 2, n_industries=2, random_state=0)
+    >>> len(panel.parameters.query)
+    1
     """
 
     own: np.ndarray
@@ -60,6 +67,13 @@ class SimulatedPanel(Panel):
     parameters : TrueParameters
     signal_share, own_share : float
         Arguments of the simulation.
+
+    Examples
+    --------
+    >>> from peerattn import simulate_panel
+    >>> panel = simulate_panel(10, 3, 2, n_industries=2, random_state=0)
+    >>> len(panel.network.firms)
+    10
     """
 
     own_term: pd.Series = field(default_factory=pd.Series)

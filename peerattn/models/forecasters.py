@@ -66,7 +66,14 @@ RECIPES: dict[str, tuple[str, type, dict[str, Any]]] = {
 
 
 def model_names() -> tuple[str, ...]:
-    """Return the names that :func:`make_model` knows."""
+    """Return the names that :func:`make_model` knows.
+
+    Examples
+    --------
+    >>> from peerattn.models import model_names
+    >>> "kernel" in model_names()
+    True
+    """
     return tuple(RECIPES)
 
 

@@ -15,7 +15,7 @@ from peerattn.types import ReferenceLike
 
 @dataclass(frozen=True)
 class Reference:
-    """Firms that are looked to, and (for ``task="nowcast"``) their outcomes.
+    """Candidate peers for cross-attention, and (for ``task="nowcast"``) their outcomes.
 
     Has no length on purpose: ``cross_validate(params={"reference": Reference(X_ref)})`` passes it whole, where it would slice a
     frame that happens to be as long as X.
@@ -24,11 +24,19 @@ class Reference:
     ----------
     X : DataFrame or array-like (n_reference, p)
         Raw characteristics with the columns of the focal firms; scaling happens inside the estimator. With firm and
-        period labels, a focal firm looks to the reference rows of its own period; with firms only, to all of them.
+        period labels, a focal firm attends to the reference rows of its own period; with firms only, to all of them.
     y : Series or array-like (n_reference,), optional
         Their outcomes; NaN = unknown.
     weight : Series or array-like (n_reference,), optional
-        Their ``peer_weight`` (market value, say), where the model was fitted with one.
+        Their ``peer_weight`` (market value, for example), where the model was fitted with one.
+
+    Examples
+    --------
+    >>> from peerattn import Reference, simulate_panel
+    >>> panel = simulate_panel(10, 3, 2, random_state=0)
+    >>> universe = Reference(panel.X, panel.y)
+    >>> universe.X.shape[0]
+    30
     """
 
     X: Any

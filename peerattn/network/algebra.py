@@ -26,7 +26,18 @@ def mean(network: Net) -> Net:
     -------
     PeerNetwork
         Sparse where all periods are. Of a learned network, learned until the last of them: a covariance weighs firms by their
-        past outcomes, and without a date nothing says which of these were known.
+        past outcomes, and without a date it is unknown which of these were known.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from peerattn import PeerNetwork
+    >>> W = pd.DataFrame([[0.0, 0.75, 0.25], [0.5, 0.0, 0.5], [1.0, 0.0, 0.0]], list("ABC"), list("ABC"))
+    >>> network = PeerNetwork.from_matrices({None: W})
+
+    >>> dated = PeerNetwork.from_matrices({2001: W, 2002: W})
+    >>> float(dated.mean().matrix().loc["A", "B"])
+    0.75
     """
     rows, columns = (network.labels.get_indexer_for(side) for side in (network.firms, network.reference))
     section = CrossSection(rows, columns, frozen(mean_weights(network, rows, columns)))
@@ -55,6 +66,16 @@ def subset(network: Net, *, firms: Any = None, periods: Any = None) -> Net:
     ------
     InputError
         When a firm or period is unknown.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from peerattn import PeerNetwork
+    >>> W = pd.DataFrame([[0.0, 0.75, 0.25], [0.5, 0.0, 0.5], [1.0, 0.0, 0.0]], list("ABC"), list("ABC"))
+    >>> network = PeerNetwork.from_matrices({None: W})
+
+    >>> network.subset(firms=["A", "B"])
+    PeerNetwork(2 firms, undated, 2 edges)
     """
     found = network.periods
     if periods is not None:
@@ -85,6 +106,17 @@ def normalized(network: Net) -> Net:
     ------
     InputError
         When the network is signed.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from peerattn import PeerNetwork
+    >>> W = pd.DataFrame([[0.0, 0.75, 0.25], [0.5, 0.0, 0.5], [1.0, 0.0, 0.0]], list("ABC"), list("ABC"))
+    >>> network = PeerNetwork.from_matrices({None: W})
+
+    >>> kept = network.subset(firms=["A", "B"]).normalized()
+    >>> float(kept.matrix().loc["A", "B"])
+    1.0
     """
     if network.signed:
         raise InputError("normalized: rows of a signed network may sum to zero; take positive().")

@@ -217,7 +217,7 @@ class Network(NetworkData):
         return self._marked(chosen.tidy(parts).reindex(columns=["period", *names]))
 
     def _marked(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Return a frame of weights that says what they were learned from: in ``attrs``, which Parquet keeps, too."""
+        """Return a frame of weights with what they were learned from, in ``attrs``, which Parquet keeps, too."""
         if self.learned_until is not None:
             frame.attrs["learned_until"] = as_plain(self.learned_until)
         return frame
@@ -254,7 +254,7 @@ class Network(NetworkData):
     def check_whole(self, measure: str, k: int | None = None, *, signed: bool = True) -> None:
         """Refuse a measure of all weights (or of the k largest of each firm) of a network that was cut to fewer.
 
-        With ``signed=False`` a measure that needs weights that are not negative is refused of a signed network, too.
+        With ``signed=False`` a measure that needs weights that are not negative raises an error for a signed network, too.
         """
         if self.top_k is not None and (k is None or k > self.top_k):
             raise InputError(

@@ -39,8 +39,8 @@ def from_matrices(
     Returns
     -------
     PeerNetwork
-        With own copies of the weights. Frames of :meth:`PeerNetwork.matrix` say what they were learned from; of other weights
-        that were learned from outcomes say it: ``network.replaced(learned_until=2004)``.
+        With own copies of the weights. Frames of :meth:`PeerNetwork.matrix` record what they were learned from; for other weights
+        that were learned from outcomes give it: ``network.replaced(learned_until=2004)``.
 
     Raises
     ------
@@ -89,7 +89,7 @@ def from_edges(cls: type[Net], edges: pd.DataFrame, firms: Any = None, **kind: A
     ----------
     edges : pandas.DataFrame
         Columns ``firm``, ``peer``, ``weight`` and, unless undated, ``period``; and ``learned_until``, where the weights were
-        learned from outcomes and neither :meth:`PeerNetwork.edges` nor a file of :meth:`PeerNetwork.to_csv` says so.
+        learned from outcomes and neither :meth:`PeerNetwork.edges` nor a file of :meth:`PeerNetwork.to_csv` records it.
     firms : DataFrame with columns period and firm, or iterable of labels, optional
         All firms of each period (or of every period), isolates included. By default the firms of a
         period are those its edges name.

@@ -38,7 +38,7 @@ class PeerNetwork(Network, Shown):
     row_normalized : bool
         Rows sum to one or zero; False after a choice of firms or a cut to the top k.
     top_k : int, optional
-        Weights that are kept of each firm, the largest; None: all. Measures that need all then refuse the network.
+        Weights that are kept of each firm, the largest; None: all. Measures that need all weights then raise an error.
     stability : pandas.DataFrame, optional
         How well repeated estimates of this network agree, a row for each pair of estimates: ``comparison``
         (``"seeds"`` or ``"folds"``), ``correlation`` (:func:`network_correlation`) and ``common_top5``
@@ -105,6 +105,16 @@ class PeerNetwork(Network, Shown):
         Returns
         -------
         bool
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from peerattn import PeerNetwork
+        >>> W = pd.DataFrame([[0.0, 0.75, 0.25], [0.5, 0.0, 0.5], [1.0, 0.0, 0.0]], list("ABC"), list("ABC"))
+        >>> network = PeerNetwork.from_matrices({None: W})
+
+        >>> network.equals(PeerNetwork.from_matrices({None: W}))
+        True
         """
         if not isinstance(other, PeerNetwork):
             return False

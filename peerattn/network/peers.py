@@ -29,7 +29,7 @@ def peers(network: Network, firm: Hashable, period: Hashable = None, k: int | No
     Returns
     -------
     pandas.DataFrame
-        Columns ``peer, weight``, zero weights left out. The title above the columns says whether weights are means over
+        Columns ``peer, weight``, zero weights left out. The title above the columns shows whether weights are means over
         periods, and gives the effective number of peers, 1 / Σ w² of weights that sum to one, and how much of the firm's
         weight those shown have together:
         five peers of 1 % each are the top of a flat list.
@@ -38,6 +38,16 @@ def peers(network: Network, firm: Hashable, period: Hashable = None, k: int | No
     ------
     InputError
         When the firm or period is unknown, or is not a focal firm in that period.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from peerattn import PeerNetwork
+    >>> W = pd.DataFrame([[0.0, 0.75, 0.25], [0.5, 0.0, 0.5], [1.0, 0.0, 0.0]], list("ABC"), list("ABC"))
+    >>> network = PeerNetwork.from_matrices({None: W})
+
+    >>> network.peers("A", k=2)["peer"].tolist()
+    ['B', 'C']
     """
     chosen, position = found_firm(network, firm, period, "rows")
     weights = as_dense(mean_weights(chosen, position))[0]
@@ -77,6 +87,18 @@ def followers(network: Network, firm: Hashable, period: Hashable = None, k: int 
     ------
     InputError
         When the firm or period is unknown, or is not a possible peer in that period.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from peerattn import PeerNetwork
+    >>> W = pd.DataFrame([[0.0, 0.75, 0.25], [0.5, 0.0, 0.5], [1.0, 0.0, 0.0]], list("ABC"), list("ABC"))
+    >>> network = PeerNetwork.from_matrices({None: W})
+
+    >>> network.followers("A", k=2)
+      firm  weight
+    0    C     1.0
+    1    B     0.5
     """
     chosen, position = found_firm(network, firm, period, "columns")
     weights = as_dense(mean_weights(chosen, peers=position))[:, 0]
@@ -127,7 +149,7 @@ def paths(network: Network, firm: Hashable, peer: Any, period: Hashable = None, 
 
 
 def found_firm(network: Net, firm: Hashable, period: Hashable, side: Side, argument: str = "firm") -> tuple[Net, int]:
-    """Return the network of the periods meant and a firm's position, or say on which side the firm is missing."""
+    """Return the network of the periods meant and a firm's position, or an error that names the side where it is missing."""
     chosen = network.at(period)
     position = chosen.firm_position(firm)
     if not chosen.occurs(position, side):

@@ -1,4 +1,4 @@
-"""Who may attend to whom: boolean masks, True = may attend. Combine them with ``&``."""
+"""Which rows may attend to which: boolean masks, True = may attend. Combine them with ``&``."""
 
 from __future__ import annotations
 

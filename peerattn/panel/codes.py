@@ -36,12 +36,12 @@ def code_scheme(name: object) -> str:
 
 
 def looks_like_code(name: object) -> bool:
-    """Tell whether a numeric column of this name is probably a code (``sic*``, ``ff49``, ``permno``, ...)."""
+    """Return whether a numeric column of this name is probably a code (``sic*``, ``ff49``, ``permno``, ...)."""
     return bool(_LOOKS_LIKE_CODE.match(str(name)))
 
 
 def are_whole(values: Any) -> bool:
-    """Tell whether the known values are whole numbers, some of them above 1: a code, not a mark of 0 and 1."""
+    """Return whether the known values are whole numbers, some of them above 1: a code, not a mark of 0 and 1."""
     known = pd.Series(values).astype(float).replace([np.inf, -np.inf], np.nan).dropna()
     return bool((known == known.round()).all() and (known > 1).any())
 
@@ -102,7 +102,7 @@ def _text(level: object, name: object) -> str:
 
 
 def _spelled(text: str, scheme: str) -> str | None:
-    """Return the one spelling of a code, None where it stands for an unknown one."""
+    """Return the one spelling of a code, None where it means unknown."""
     code = text.strip()
     if code.endswith(".0") and code[:-2].isdigit():
         code = code[:-2]

@@ -45,7 +45,7 @@ class ColumnChoice:
 
 
 def looks_like_outcome(name: object) -> bool:
-    """Tell whether a column is named like an outcome (``*_next``, ``*_lead*``, ``*_fwd*``; ``outcome``, ``target``, ``y``).
+    """Return whether a column is named like an outcome (``*_next``, ``*_lead*``, ``*_fwd*``; ``outcome``, ``target``, ``y``).
 
     >>> looks_like_outcome("ret_next"), looks_like_outcome("lev")
     (True, False)
@@ -54,7 +54,7 @@ def looks_like_outcome(name: object) -> bool:
 
 
 def named_like_return(outcome: str) -> bool:
-    """Tell whether an outcome is named like a return.
+    """Return whether an outcome is named like a return.
 
     >>> [named_like_return(name) for name in ("ret_next", "ret_exc_lead1m", "stock_return", "retention", "roa_next")]
     [True, True, True, False, False]
@@ -188,7 +188,7 @@ def _first_of_name(name: object, known: Collection[object]) -> str | None:
 
 
 def is_row_number(column: pd.Series, *, strict: bool = False) -> bool:
-    """Tell whether a column of numbers has no name of its own or counts rows; ``strict``: by its name alone.
+    """Return whether a column of numbers has no name of its own or counts rows; ``strict``: by its name alone.
 
     >>> is_row_number(pd.Series([3, 7], name="Unnamed: 0")), is_row_number(pd.Series([3.5, 7.1], name="size"))
     (True, False)
@@ -206,7 +206,7 @@ def is_row_number(column: pd.Series, *, strict: bool = False) -> bool:
 
 
 def is_number(column: pd.Series) -> bool:
-    """Tell whether a column holds numbers, those of Python objects, decimals and missing values among them."""
+    """Return whether a column holds numbers, those of Python objects, decimals and missing values among them."""
     kind = pd.api.types.infer_dtype(column, skipna=True)
     if kind.startswith("mixed"):  # truth values beside numbers are numbers
         return all(isinstance(value, int | float | np.number | np.bool_ | Decimal) for value in column.dropna())
@@ -214,12 +214,12 @@ def is_number(column: pd.Series) -> bool:
 
 
 def holds_numbers(column: pd.Series) -> bool:
-    """Tell whether a column holds numbers, or text that is read as such."""
+    """Return whether a column holds numbers, or text that is read as such."""
     return is_number(column) or read_numbers(column) is not None
 
 
 def holds_text(column: pd.Series) -> bool:
-    """Tell whether a column holds text or categories, and so is a code."""
+    """Return whether a column holds text or categories, and so is a code."""
     return pd.api.types.infer_dtype(column, skipna=True) in ("string", "categorical")
 
 

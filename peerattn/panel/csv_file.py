@@ -134,6 +134,6 @@ def _typed(text: Any, keep: bool) -> Any:
 
 
 def _counts(column: Any) -> bool:
-    """Tell whether a column counts the rows, from 0 or from 1."""
+    """Return whether a column counts the rows, from 0 or from 1."""
     values = column.to_numpy()
     return any(np.array_equal(values, np.arange(first, first + len(values))) for first in (0, 1))

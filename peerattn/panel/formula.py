@@ -104,7 +104,7 @@ def from_formula(
         if Read(name, lagged=True) in read and options.get("known_at") is not None:
             raise InputError(
                 f"formula: lag() of {name!r}, of the outcome, may not be known yet by the dates of known_at. Leave it out: "
-                "models of own history use past outcomes from when they are known."
+                "models of firm history use past outcomes from when they are known."
             )
     labels = dict.fromkeys([firm, period, *codes, options.get("industry"), options.get("known_at")])
     held = frame[[name for name in labels if name in frame]]

@@ -51,7 +51,7 @@ def as_pandas(frame: Any) -> Any:
 
 @contextmanager
 def readable(what: str, remedy: str = "", kinds: Any = Exception) -> Iterator[None]:
-    """Turn what other libraries say about a file or a formula, in a dozen classes of errors, into bad input."""
+    """Turn errors of other libraries about a file or a formula, in a dozen classes of errors, into bad input."""
     try:
         yield
     except InputError:

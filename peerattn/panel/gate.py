@@ -79,6 +79,17 @@ def check_panel(
     ------
     InputError
         As :func:`as_panel`; and for codes that name nearly every firm, or other columns than those of fit.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from sklearn.base import BaseEstimator
+    >>> from peerattn.panel import check_panel
+    >>> index = pd.MultiIndex.from_product([["A", "B"], [2001, 2002]], names=["firm", "period"])
+    >>> X = pd.DataFrame({"size": [1.0, 2.0, 3.0, 4.0]}, index)
+    >>> panel = check_panel(BaseEstimator(), X, fitting=True)
+    >>> len(panel)
+    4
     """
     known = y is not None or (isinstance(X, Panel) and X.outcomes is not None)
     required = fitting and not known and get_tags(estimator).target_tags.required
@@ -160,7 +171,7 @@ def _numbers(estimator: Any, X: PanelLike, fitting: bool, codes: Sequence[str]) 
 def _names(
     estimator: Any, columns: tuple[Any, ...], n_rows: int, fitting: bool, named: bool
 ) -> tuple[Any, ...]:
-    """Return the names of the columns, those of fit where either side is an array; refuse other columns than those of fit."""
+    """Return the names of the columns, those of fit where either side is an array; other columns raise an error."""
     fitted = columns if fitting else estimator.column_names_
     numbers = tuple(range(len(columns)))
     if named and len({*columns}) == len(columns):  # scikit-learn knows names of text only
@@ -199,7 +210,7 @@ def _other_columns(fitted: Sequence[Any] | None, have: Sequence[Any]) -> str:
 def examine(
     panel: Panel, learned: Sequence[Any], declared: Sequence[Any], universe: PanelLike, names: tuple[str, str]
 ) -> Panel:
-    """Warn of characteristics that look like the outcome or are constant; refuse codes that would be learned as the firm's name.
+    """Warn of characteristics that look like the outcome or are constant; codes that identify the firm raise an error.
 
     A panel is examined once, and says so: of a fold of a comparison, or of the rows of an inner fit, the whole was.
 

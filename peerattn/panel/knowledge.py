@@ -1,4 +1,4 @@
-"""When outcomes are known: the one object that every path asks before it learns from an outcome, or uses one as a firm's past."""
+"""When outcomes are known: the one object that every path uses before it learns from an outcome, or uses one as a firm's past."""
 
 from __future__ import annotations
 

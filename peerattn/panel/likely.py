@@ -50,7 +50,7 @@ def likely_labels(frame: pd.DataFrame) -> Likely:
 
 
 def _may_be_label(column: pd.Series) -> bool:
-    """Tell whether a column holds text, dates, or whole numbers."""
+    """Return whether a column holds text, dates, or whole numbers."""
     if not pd.api.types.is_float_dtype(column.dtype):
         return not pd.api.types.is_bool_dtype(column.dtype)
     return bool((column.dropna() % 1 == 0).all())
@@ -63,7 +63,7 @@ def _named(names: list[Any], patterns: tuple[str, ...]) -> Any:
 
 
 def is_panel(frame: pd.DataFrame, firm: LabelsLike, period: LabelsLike) -> bool:
-    """Tell whether two columns are labels of a panel: no pair occurs twice, and each firm and each period more than once."""
+    """Return whether two columns are labels of a panel: no pair occurs twice, and each firm and each period more than once."""
     firms, periods = frame[firm].nunique(), frame[period].nunique()
     if min(firms, periods) < 2 or len(frame) < 1.5 * max(firms, periods) or frame.duplicated([firm, period]).any():
         return False

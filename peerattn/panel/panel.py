@@ -66,6 +66,15 @@ class Panel:
         A sentence that reports show with their finding: how the panel was chosen, for example.
     examined : bool
         Whether it was looked through: for leaks, constants, and codes that name nearly every firm.
+
+    Examples
+    --------
+    >>> from peerattn import simulate_panel
+    >>> panel = simulate_panel(10, 3, 2, n_industries=2, random_state=0)
+    >>> len(panel), panel.X.shape
+    (30, (30, 3))
+    >>> panel.before(panel.network.periods[-1]).X.shape
+    (20, 3)
     """
 
     characteristics: pd.DataFrame

@@ -197,7 +197,7 @@ def read_panel(
     industry : str, optional
         A code column that names each firm's industry; counted among the codes.
     known_at : str, optional
-        Column that says when each outcome is known, as period labels: the date of the report, say; missing = never. It is no
+        Column with the period in which each outcome is known (the date of the report, for example); missing = never. It is no
         characteristic. ``WalkForward`` learns from no row before.
     description : str
 

@@ -48,6 +48,18 @@ class StoredPanel:
     outcome : str or None
     training_rows : int or None
         The most rows that ``fit`` reads; None for all.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from peerattn import simulate_panel
+    >>> from peerattn.panel import scan_panel
+    >>> panel = simulate_panel(10, 3, 2, random_state=0)
+    >>> path = f"{tempfile.mkdtemp()}/panel.parquet"
+    >>> frame = panel.X.assign(y_next=panel.y).reset_index().sort_values("period")
+    >>> frame.to_parquet(path, index=False)
+    >>> type(scan_panel(path, outcome="y_next")).__name__
+    'StoredPanel'
     """
 
     files: tuple[Any, ...]
@@ -288,5 +300,5 @@ def joined(panels: Sequence[Panel]) -> Panel:
 
 
 def is_stored(X: PanelLike) -> bool:
-    """Tell whether something is a panel to be read by period: a stored one, a path, a dataset, or an iterator of frames."""
+    """Return whether something is a panel to be read by period: a stored one, a path, a dataset, or an iterator of frames."""
     return isinstance(X, StoredPanel | str | Path | Iterator) or hasattr(X, "get_fragments")

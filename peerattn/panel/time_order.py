@@ -40,7 +40,7 @@ def in_time(periods: pd.Index, name: str = "period", *, check: bool = True) -> p
     name : str
         For messages.
     check : bool, default True
-        Refuse text of unknown order. Of a single label there is none.
+        Raise an error for text of unknown order. Of a single label there is none.
 
     Raises
     ------
@@ -93,7 +93,7 @@ def timestamps(labels: pd.Index, name: str = "period") -> pd.DatetimeIndex:
 
 
 def is_date(column: pd.Series) -> bool:
-    """Tell whether a column holds dates, periods, or numbers and text that spell years, months or days.
+    """Return whether a column holds dates, periods, or numbers and text that spell years, months or days.
 
     >>> is_date(pd.Series([2001, 2002])), is_date(pd.Series(["2001Q1", "2001Q2"])), is_date(pd.Series([3711, 100]))
     (True, True, False)

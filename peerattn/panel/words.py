@@ -109,7 +109,7 @@ def read_numbers(column: pd.Series) -> ReadNumbers | None:
 
 
 def is_missing(text: str) -> bool:
-    """Tell whether text in a column of numbers means missing.
+    """Return whether text in a column of numbers means missing.
 
     >>> [is_missing(text) for text in ("", "NA", ".a", "#DIV/0!", "0")]
     [True, True, True, True, False]

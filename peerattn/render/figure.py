@@ -21,7 +21,7 @@ INK = "#23262b"
 """Colour of text and axes; in a page it becomes the page's own text colour."""
 
 PALETTE = ("#3478b8", "#d07a26", "#3f9470", "#b5547d", "#7f6bb5", "#8a8440", "#5f8fa3", "#a5673f")
-"""Colours of series, in order: told apart on white and on near-black, and by colour-blind readers."""
+"""Colours of series, in order: distinct on white and on near-black, and by colour-blind readers."""
 
 SANS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 """The system's own sans serif, as a CSS font stack."""

@@ -1,4 +1,4 @@
-"""Writing results: whole or not at all, and refused before the work rather than after it."""
+"""Writing results: whole or not at all, and with errors before the work rather than after it."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def check_writable(folder: str | os.PathLike[str], *, argument: str = "out") -> 
     folder : path-like
         Where results will be written.
     argument : str, default "out"
-        Name of the argument the error speaks of.
+        Name of the argument in the error.
 
     Returns
     -------

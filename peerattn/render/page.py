@@ -151,7 +151,7 @@ def page(
 
 @cache
 def template(package: str) -> jinja2.Template:
-    """Return a package's ``page.html``, which escapes what is put into it, on one line, and refuses what is missing.
+    """Return a package's ``page.html``, which escapes what is put into it, on one line, and raises an error for what is missing.
 
     What is markup, or keeps its lines, says so in the template (``safe``, ``escape``).
     """

@@ -40,6 +40,15 @@ class Regression(Shown):
         What a reader needs to know about the estimates, below the table.
     effects : sequence of str
         What was absorbed, such as firm and period.
+
+    Examples
+    --------
+    >>> from peerattn import simulate_panel
+    >>> panel = simulate_panel(10, 3, 2, n_industries=2, random_state=0)
+    >>> from peerattn.network import SameCode, dyadic_regression
+    >>> found = dyadic_regression(panel.network, {"same industry": SameCode(panel.X["industry"])})
+    >>> found.nobs > 0
+    True
     """
 
     params: pd.Series

@@ -34,6 +34,15 @@ class SavedEstimator(Saved, BaseEstimator):
 
     Fitted attributes, whose names end in an underscore, are numpy arrays, dictionaries of them, or what JSON holds. Where a
     subclass is a dataclass, its fields are the constructor's arguments.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from peerattn.sequence import WordTokenizer
+    >>> path = f"{tempfile.mkdtemp()}/words.safetensors"
+    >>> WordTokenizer().fit(["a cat sat"]).save(path)
+    >>> len(WordTokenizer.load(path).encode("a cat"))
+    2
     """
 
     def _held(self) -> dict[str, Any]:
@@ -73,6 +82,12 @@ class SequenceEstimator(SavedEstimator):
         Losses and steps of the last fit.
     kept_heads_ : dict of str to int
         Heads of the layers that were pruned; not there where none was.
+
+    Examples
+    --------
+    >>> from peerattn.sequence import AttentionForecaster, SequenceEstimator
+    >>> issubclass(AttentionForecaster, SequenceEstimator)
+    True
     """
 
     device: str = "cpu"
@@ -253,7 +268,7 @@ class StackEstimator(SequenceEstimator):
 
 
 class BesideLine:
-    """What models share that start from a line in closed form, and add attention only where held-out data speak for it."""
+    """What models share that start from a line in closed form, and add attention only where held-out data support it."""
 
     _answers: ClassVar[str]  # what the line alone gives
     line: Any

@@ -226,7 +226,7 @@ class TextClassifier(Classifies, BesideLine, EncodedTexts):
         weight.requires_grad_(False)
 
     def _learn(self, module: Any, examples: Any, generator: Generator, **options: Any) -> None:
-        """Learn attention, from nine tenths of the texts where there is a line, and judge by the last tenth."""
+        """Learn attention, from nine tenths of the texts where there is a line, and validate on the last tenth."""
         sequences, numbers, texts = examples
         self.line_: SymbolRegression | None = None
         self.factor_ = 1.0

@@ -36,6 +36,12 @@ class Tokenizer(SavedEstimator):
     ----------
     symbols_ : list of str
         The special symbols, then the others.
+
+    Examples
+    --------
+    >>> from peerattn.sequence import Tokenizer, WordTokenizer
+    >>> issubclass(WordTokenizer, Tokenizer)
+    True
     """
 
     symbols_: list[str]

@@ -1,6 +1,6 @@
-"""The one file format: arrays as safetensors, the rest as JSON in its header, and a seal. No pickle, whole or refused.
+"""The one file format: arrays as safetensors, the rest as JSON in its header, and a seal. No pickle; damaged files are errors.
 
-The seal is the SHA-256 of the file, inside the file, so that no changed bit goes unseen; beside it stands what the file is for,
+The seal is the SHA-256 of the file, inside the file, so that no changed bit goes unseen; beside it is what the file is for,
 so that no file is read in the place of another.
 """
 
@@ -42,7 +42,7 @@ def seal(content: bytes) -> bytes:
 
 
 def read_sealed(path: File, what: str) -> bytes:
-    """Return the content of a file that :func:`seal` sealed; ``what`` says in an error what was expected.
+    """Return the content of a file that :func:`seal` sealed; ``what`` an error names what was expected.
 
     Raises
     ------

@@ -50,6 +50,13 @@ def precision_of(precision: str, device: torch.device) -> str:
     ------
     InputError
         When there is no such precision, or the device lacks it.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from peerattn.training import precision_of
+    >>> precision_of("auto", torch.device("cpu"))
+    'float32'
     """
     if precision not in get_args(Precision):
         raise InputError(f"precision: expected one of {list(get_args(Precision))}, got {precision!r}.")
@@ -65,7 +72,16 @@ def precision_of(precision: str, device: torch.device) -> str:
 
 @contextmanager
 def multiplied_in(precision: str, device: torch.device) -> Iterator[None]:
-    """Multiply matrices in this precision, of those of `precision_of`, within the ``with`` block; parameters stay as they are."""
+    """Multiply matrices in this precision, of those of `precision_of`, within the ``with`` block; parameters stay as they are.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from peerattn.training import multiplied_in
+    >>> with multiplied_in("float32", torch.device("cpu")):
+    ...     (torch.ones(1, 1) @ torch.ones(1, 1)).dtype
+    torch.float32
+    """
     before = torch.get_float32_matmul_precision()
     if precision != "float32" and device.type == "cuda":
         torch.set_float32_matmul_precision("high")  # TF32

@@ -32,6 +32,16 @@ class TrainingRecord:
         Steps taken, and the validation loss then.
     best_step : int
         After how many steps the parameters were as they are now: the best validation, or the last step.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from peerattn.training import train
+    >>> layer = torch.nn.Linear(1, 1)
+    >>> batches = ((torch.ones(2, 1), torch.ones(2, 1)) for _ in range(5))
+    >>> record = train(layer, lambda b: (layer(b[0]) - b[1]).square().mean(), batches, max_steps=5, learning_rate=0.1)
+    >>> type(record).__name__
+    'TrainingRecord'
     """
 
     losses: tuple[float, ...] = field(repr=False)

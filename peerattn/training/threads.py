@@ -23,6 +23,14 @@ def one_thread() -> Iterator[None]:
     Sums, products of matrices, and decompositions by torch, MKL and OpenBLAS are split among threads, and their last bits depend
     on how. Threads of OpenMP, which boosted trees use, too, wait for each other where other processes hold the cores. Blocks may
     be nested, and entered from several Python threads; afterwards numbers of threads are what they were.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from peerattn.training import one_thread
+    >>> with one_thread():
+    ...     torch.get_num_threads()
+    1
     """
     if threading.get_ident() in _inside:
         yield

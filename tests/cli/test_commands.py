@@ -187,7 +187,7 @@ def test_refusals(capsys, saved, tmp_path):
     )
     model, about = load_estimator(saved)
     for said, words in (
-        ([1], "does not say which columns"),
+        ([1], "without the columns that it uses"),
         (about | {"period": {}}, "period: expected text"),
         (about | {"versions": [1]}, "versions: expected a dictionary"),
         (about | {"more": 1}, "unexpected keyword argument 'more'"),

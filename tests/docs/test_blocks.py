@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from matplotlib.image import imread
 
 import peerattn
 import peerattn.cli  # noqa: F401 - adds the commands
@@ -15,24 +16,24 @@ from peerattn.models.learners import nonlinear as shape
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "data").glob("*.md")])
-WITHOUT_CODE = {
-    *("command-line.md", "index.md", "panel-files.md", "leaks.md", "glossary.md", "weights.md"),
-    *("lead-lag.md", "real-sentences.md", "replication.md"),
+NO_CODE = {  # pages without Python
+    *("command-line.md", "index.md", "panel-files.md", "leaks.md", "glossary.md", "weights.md", "limitations.md"),
+    *("lead-lag.md", "real-sentences.md", "replication.md", "decisions.md"),
 }
 WITH_CODE = sorted(
     [
         ROOT / "README.md",
-        ROOT / "docs" / "index.md",
+        ROOT / "docs" / "tutorial.md",
         *(
             page
             for part in ("guide", "examples", "core", "background")
             for page in (ROOT / "docs" / part).glob("*.md")
-            if page.name not in WITHOUT_CODE
+            if page.name not in NO_CODE
         ),
     ]
 )
-#: Of full searches: two print what is found, and the refits of one must converge.
-FULL = {"README.md", "small-portfolios.md", "networks.md"}
+#: Fits take all their steps: two pages print what is found, and the refits of one must converge.
+FULL = {"README.md", "tutorial.md", "networks.md"}
 #: Folders that the site's build writes, and those of the scripts that it runs.
 MADE_FROM = {"learn": "course", "learn_core": "core_course", "gallery": "figures"}
 WRITES_REPORT = [ROOT / "README.md", ROOT / "docs" / "guide" / "compare.md"]
@@ -78,6 +79,9 @@ def test_code_runs_and_prints_what_the_page_shows(page, tmp_path, monkeypatch, c
             printed = capsys.readouterr().out
             assert shown is None or shown.split() == printed.split(), printed
     assert page not in WRITES_REPORT or (tmp_path / "report.html").is_file()
+    if page.name == "README.md":
+        drawn, shown = (imread(where / "peers.png") for where in (tmp_path, ROOT / "docs" / "_static"))
+        assert drawn.shape == shown.shape and abs(drawn - shown).mean() < 0.02  # the figure is that of these lines
 
 
 def test_code_is_only_where_it_is_run():

@@ -27,7 +27,7 @@ def table() -> str:
     cells: dict[tuple[str, str], list[float]] = {}
     for row in rows:
         cells.setdefault((row["panel and outcome"], row["task"]), []).append(row["over best control"])
-    lines = ["| next period's outcome | forecast | explained by peers of its period |", "|---|---|---|"]
+    lines = ["| next period's outcome | forecast | nowcast |", "|---|---|---|"]
     for name in dict.fromkeys(name for name, _ in cells):
         found = [cells.get((name, task)) for task in ("forecast", "nowcast")]
         shown = [f"{sum(values) / len(values):.3f}" if values else "" for values in found]
@@ -74,11 +74,14 @@ PAGES_OF_RESULTS = {  # page, results, columns shown and what they are called
         "trained": "trained", "tested": "tested", "own, within": "own returns", "VAR, within": "autoregression",
         "attention, within": "attention", "to fifth 1": "to the smallest", "to fifth 5": "to the largest",
     },
-    "core/real-sentences.md words_looked_to": {
+    "core/real-sentences.md words_attended": {
         "what": "what is looked for", "sentences": "sentences", "attention": "attention", "controls": "controls",
     },
     "core/real-sentences.md translator_heads": {
         "what": "heads that are left", "heads": "heads", "loss": "loss of new pairs, nats a symbol",
+    },
+    "background/limitations.md nulls": {
+        "no peers, but": "no peers, but", "task": "task", "panels": "panels", "peers enter": "peers selected, share",
     },
     "guide/replication.md replications": {
         "figure": "figure", "published": "published", "ours": "ours", "source": "source", "command": "command",

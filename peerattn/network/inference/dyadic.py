@@ -29,6 +29,14 @@ class SameCode:
     ----------
     codes : pandas.Series
         By firm, or by firm and period.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from peerattn.network import SameCode
+    >>> sector = pd.Series(["oil", "oil", "tech"], index=["XOM", "CVX", "AAPL"])
+    >>> SameCode(sector).codes["XOM"]
+    'oil'
     """
 
     codes: pd.Series
@@ -50,6 +58,14 @@ class Difference:
         Characteristic by firm, or by firm and period.
     absolute : bool, default True
         Take ``|x_i − x_j|``.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from peerattn.network import Difference
+    >>> size = pd.Series([9.0, 7.5], index=["XOM", "CVX"])
+    >>> float(Difference(size).values["CVX"])
+    7.5
     """
 
     values: pd.Series
@@ -159,6 +175,15 @@ class DyadicRegression(Regression):
         Share of variance explained, net of absorbed effects.
     effects : tuple of str
         Effects that were absorbed.
+
+    Examples
+    --------
+    >>> from peerattn import simulate_panel
+    >>> panel = simulate_panel(10, 3, 2, n_industries=2, random_state=0)
+    >>> from peerattn.network import SameCode, dyadic_regression
+    >>> found = dyadic_regression(panel.network, {"same industry": SameCode(panel.X["industry"])})
+    >>> found.params.index.tolist()
+    ['constant', 'same industry']
     """
 
     cov: pd.DataFrame

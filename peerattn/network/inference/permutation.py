@@ -38,6 +38,15 @@ class PermutationRegression(Regression):
         Permutations drawn.
     method : str
         What was permuted.
+
+    Examples
+    --------
+    >>> from peerattn import simulate_panel
+    >>> panel = simulate_panel(10, 3, 2, n_industries=2, random_state=0)
+    >>> from peerattn.network import SameCode, mrqap
+    >>> found = mrqap(panel.network, {"same industry": SameCode(panel.X["industry"])}, n_permutations=19)
+    >>> bool(0.0 < found.pvalues["same industry"] <= 1.0)
+    True
     """
 
     n_permutations: int

@@ -144,6 +144,19 @@ def to_graphml(
     ------
     InputError
         When ``attributes`` is not labelled by firm.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from peerattn import PeerNetwork
+    >>> W = pd.DataFrame([[0.0, 0.75, 0.25], [0.5, 0.0, 0.5], [1.0, 0.0, 0.0]], list("ABC"), list("ABC"))
+    >>> network = PeerNetwork.from_matrices({None: W})
+
+    >>> import tempfile
+    >>> path = f"{tempfile.mkdtemp()}/network.graphml"
+    >>> network.to_graphml(path)
+    >>> float(PeerNetwork.from_graphml(path).matrix().loc["C", "A"])
+    1.0
     """
     write_atomic(path, _xml(network, "graphml", period, attributes, top_k))
 
@@ -155,6 +168,16 @@ def to_gexf(network: Network, path: File, period: Hashable = None, **options: An
     ----------
     path, period, attributes, top_k
         As in :meth:`to_graphml`.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from peerattn import PeerNetwork
+    >>> W = pd.DataFrame([[0.0, 0.75, 0.25], [0.5, 0.0, 0.5], [1.0, 0.0, 0.0]], list("ABC"), list("ABC"))
+    >>> network = PeerNetwork.from_matrices({None: W})
+
+    >>> import tempfile
+    >>> network.to_gexf(f"{tempfile.mkdtemp()}/network.gexf")
     """
     write_atomic(path, _xml(network, "gexf", period, **options))
 
@@ -177,6 +200,19 @@ def from_graphml(cls: type[Net], path: File) -> Net:
     ------
     InputError
         When the file cannot be read, or its edges have no weight.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from peerattn import PeerNetwork
+    >>> W = pd.DataFrame([[0.0, 0.75, 0.25], [0.5, 0.0, 0.5], [1.0, 0.0, 0.0]], list("ABC"), list("ABC"))
+    >>> network = PeerNetwork.from_matrices({None: W})
+
+    >>> import tempfile
+    >>> path = f"{tempfile.mkdtemp()}/network.graphml"
+    >>> network.to_graphml(path)
+    >>> len(PeerNetwork.from_graphml(path).firms)
+    3
     """
     import networkx as nx
 
@@ -243,6 +279,16 @@ def to_libpysal(network: Network, period: Hashable = None) -> Any:
     InputError
         When focal firms and peers are not the same firms, which spatial weights cannot represent, or libpysal is not
         installed (``pip install peerattn[spatial]``).
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from peerattn import PeerNetwork
+    >>> W = pd.DataFrame([[0.0, 0.75, 0.25], [0.5, 0.0, 0.5], [1.0, 0.0, 0.0]], list("ABC"), list("ABC"))
+    >>> network = PeerNetwork.from_matrices({None: W})
+
+    >>> network.to_libpysal().n  # needs the extra "spatial"
+    3
     """
     _, section = network.section(period)
     expect(section.is_square, "to_libpysal", "focal firms that are the peers", "others")

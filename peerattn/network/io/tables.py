@@ -38,6 +38,19 @@ def to_csv(network: Network, path: str | os.PathLike[str]) -> None:
         fifth column, ``learned_until``. A label that a spreadsheet would run
         as a formula (``=``, ``+``, ``-``, ``@`` first) is written with an apostrophe before it, which
         :meth:`from_csv` takes off.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from peerattn import PeerNetwork
+    >>> W = pd.DataFrame([[0.0, 0.75, 0.25], [0.5, 0.0, 0.5], [1.0, 0.0, 0.0]], list("ABC"), list("ABC"))
+    >>> network = PeerNetwork.from_matrices({None: W})
+
+    >>> import tempfile
+    >>> path = f"{tempfile.mkdtemp()}/network.csv"
+    >>> network.to_csv(path)
+    >>> print(open(path).readline().strip())
+    period,firm,peer,weight
     """
     frame = pd.concat([network.edges(), network.isolates.assign(peer="", weight=0.0)])
     frame = frame[["period", "firm", "peer", "weight"]].astype({"peer": object})
@@ -67,6 +80,19 @@ def from_csv(cls: type[Net], path: str | os.PathLike[str], **kind: Any) -> Net:
     ------
     InputError
         When the file is missing, a column is missing, or weights are bad.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from peerattn import PeerNetwork
+    >>> W = pd.DataFrame([[0.0, 0.75, 0.25], [0.5, 0.0, 0.5], [1.0, 0.0, 0.0]], list("ABC"), list("ABC"))
+    >>> network = PeerNetwork.from_matrices({None: W})
+
+    >>> import tempfile
+    >>> path = f"{tempfile.mkdtemp()}/network.csv"
+    >>> network.to_csv(path)
+    >>> float(PeerNetwork.from_csv(path).matrix().loc["A", "B"])
+    0.75
     """
     if not Path(path).is_file():
         raise InputError(f"path: there is no file {str(path)!r}.")
@@ -94,7 +120,17 @@ def to_scipy(network: Network, period: Hashable = None) -> sparse.csr_array:
     Returns
     -------
     scipy.sparse.csr_array, shape (n_firms, n_peers)
-        An own copy. It does not say what the weights were learned from: give it back by ``replaced(learned_until=)``.
+        A copy. It does not record what the weights were learned from: restore it by ``replaced(learned_until=)``.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from peerattn import PeerNetwork
+    >>> W = pd.DataFrame([[0.0, 0.75, 0.25], [0.5, 0.0, 0.5], [1.0, 0.0, 0.0]], list("ABC"), list("ABC"))
+    >>> network = PeerNetwork.from_matrices({None: W})
+
+    >>> network.to_scipy().shape
+    (3, 3)
     """
     return network.section(period)[1].csr().copy()
 
@@ -131,7 +167,7 @@ def from_edge_file(
     -------
     PeerNetwork
         Rows need not sum to one. A firm that has no link in the file is unknown, not unlinked. Of weights that were learned
-        from outcomes a column ``learned_until``, or ``edges()`` of a network written to Parquet, says so; of any other file
+        from outcomes a column ``learned_until``, or ``edges()`` of a network written to Parquet, records it; of any other file
         nothing is known, and models use it in all periods: ``network.replaced(learned_until=2004)`` declares it.
 
     Raises
@@ -200,12 +236,25 @@ def to_parquet(network: Network, path: str | os.PathLike[str], *, place: str = "
     path : path-like
         The file. It is replaced whole or not at all.
     place : str, default ""
-        What the file is for (a model, a run): :meth:`from_parquet` refuses it in another's place.
+        What the file is for (a model, a run): :meth:`from_parquet` raises an error for another purpose.
 
     Raises
     ------
     InputError
         When it cannot be written, or labels are of a kind Parquet has no type for.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from peerattn import PeerNetwork
+    >>> W = pd.DataFrame([[0.0, 0.75, 0.25], [0.5, 0.0, 0.5], [1.0, 0.0, 0.0]], list("ABC"), list("ABC"))
+    >>> network = PeerNetwork.from_matrices({None: W})
+
+    >>> import tempfile
+    >>> path = f"{tempfile.mkdtemp()}/network.parquet"
+    >>> network.to_parquet(path)
+    >>> PeerNetwork.from_parquet(path).equals(network)
+    True
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -247,6 +296,19 @@ def from_parquet(cls: type[Net], path: str | os.PathLike[str], *, place: str | N
     ------
     InputError
         When the file is missing, cut off, not a network, is for something else, or was changed after it was written.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from peerattn import PeerNetwork
+    >>> W = pd.DataFrame([[0.0, 0.75, 0.25], [0.5, 0.0, 0.5], [1.0, 0.0, 0.0]], list("ABC"), list("ABC"))
+    >>> network = PeerNetwork.from_matrices({None: W})
+
+    >>> import tempfile
+    >>> path = f"{tempfile.mkdtemp()}/network.parquet"
+    >>> network.to_parquet(path)
+    >>> len(PeerNetwork.from_parquet(path).firms)
+    3
     """
     import pyarrow.parquet as pq
 

@@ -39,6 +39,16 @@ class Asymmetry(Shown):
         The most one-sided pairs of every period and kind; see :meth:`most_one_sided`.
     name : str
         The network's name.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from peerattn import PeerNetwork
+    >>> W = pd.DataFrame([[0.0, 0.75, 0.25], [0.5, 0.0, 0.5], [1.0, 0.0, 0.0]], list("ABC"), list("ABC"))
+    >>> network = PeerNetwork.from_matrices({None: W})
+
+    >>> network.asymmetry().to_frame().shape[0]
+    1
     """
 
     by_period: pd.DataFrame
@@ -137,7 +147,7 @@ def asymmetry(network: Network) -> Asymmetry:
     -----
     Costs n³ / 3 per period.
 
-    A signed network is refused. The weights of a ridge or a covariance are rows of a symmetric matrix (``z_i'Az_j``, and
+    A signed network raises an error. The weights of a ridge or a covariance are rows of a symmetric matrix (``z_i'Az_j``, and
     its inverse): no pair has a direction of its own, a firm only counts for more or less (popularity), and a negative
     weight has no logarithm. ``network.positive()`` is the non-negative, row-normalised part.
 

@@ -210,7 +210,7 @@ def network_correlation(first: Network, second: Network) -> float:
     Parameters
     ----------
     first, second : PeerNetwork
-        With periods in common, or both undated; two estimates of one network, say.
+        With periods in common, or both undated; for example two estimates of one network.
 
     Returns
     -------

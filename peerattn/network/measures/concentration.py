@@ -174,6 +174,14 @@ def summary_table(network: Network) -> Table:
     Returns
     -------
     Table
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from peerattn import PeerNetwork
+    >>> W = pd.DataFrame([[0.0, 1.0], [1.0, 0.0]], list("AB"), list("AB"))
+    >>> type(PeerNetwork.from_matrices({None: W}).table()).__name__
+    'Table'
     """
     whole = network.top_k is None
     rows = [

@@ -16,7 +16,7 @@ from peerattn.network import PeerNetwork
 
 @dataclass(frozen=True)
 class Prior:
-    """A relation between firms that attention may lean on.
+    """A relation between firms that is added to the scores of attention.
 
     Parameters
     ----------
@@ -25,10 +25,16 @@ class Prior:
         outcomes of the periods that are predicted; one without periods holds in all of them.
     only : bool, default False
         False: the relation adds ``λ_h g_ij`` to the scores of head h, with λ learned (``g`` = 1 for the same code, ``w_ij`` over
-        the largest weight for a network). True: firms look to related firms only.
+        the largest weight for a network). True: firms attend to related firms only.
     exclude : bool, default False
         Related firms are never peers (share classes of one company): a code's column, which is then not learned from. It holds
         for every part of a model.
+
+    Examples
+    --------
+    >>> from peerattn.models import Prior
+    >>> Prior("industry", only=True).only
+    True
     """
 
     source: str | PeerNetwork

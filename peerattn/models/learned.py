@@ -30,8 +30,9 @@ def rows_of(panel: Panel) -> tuple[np.ndarray, np.ndarray] | None:
 
 def _hashes(panel: Panel, level: str) -> np.ndarray:
     """Return a number for the firm, or the period, of each row."""
-    code, labels = pd.factorize(panel.labels.get_level_values(level))
-    return np.asarray(pd.util.hash_array(np.asarray(labels.astype(str), dtype=object))[code])
+    at = panel.labels.names.index(level)
+    labels = np.asarray(panel.labels.levels[at].astype(str), dtype=object)
+    return np.asarray(pd.util.hash_array(labels)[panel.labels.codes[at]])
 
 
 def _joint(firms: np.ndarray, periods: np.ndarray) -> np.ndarray:

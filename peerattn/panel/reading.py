@@ -308,7 +308,8 @@ def _outcome_of(frame: pd.DataFrame, outcome: str) -> np.ndarray:
 
 
 def _refuse_repeated(labels: Labels) -> None:
-    repeated = labels.pairs[labels.pairs.duplicated()]
+    pairs = labels.pairs
+    repeated = pairs[pairs.duplicated()]
     if len(repeated):
         listed = ", ".join(f"({f}, {p})" if labels.dated else str(f) for f, p in repeated.unique()[:3])
         duplicated = f"X has {len(repeated)} duplicated (firm, period) rows, such as {listed}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -14,6 +15,8 @@ _lock = threading.Lock()
 _inside: set[int] = set()
 # what ends with the last of them
 _ends = ExitStack()
+# the libraries that were found, by the number of modules that were loaded then
+_found: dict[int, ThreadpoolController] = {}
 
 
 @contextmanager
@@ -35,8 +38,7 @@ def one_thread() -> Iterator[None]:
     if threading.get_ident() in _inside:
         yield
         return
-    # not kept, because a library may have been loaded since the last block
-    libraries = ThreadpoolController()
+    libraries = _libraries()
     before = torch.get_num_threads()
     # OpenMP counts for each Python thread by itself
     with libraries.select(user_api="openmp").limit(limits=1):
@@ -45,6 +47,17 @@ def one_thread() -> Iterator[None]:
             yield
         finally:
             _leave()
+
+
+def _libraries() -> ThreadpoolController:
+    """Return the libraries that are loaded: looking for them takes milliseconds, and modules bring them."""
+    n_modules = len(sys.modules)
+    controller = _found.get(n_modules)
+    if controller is None:
+        controller = ThreadpoolController()
+        _found.clear()
+        _found[n_modules] = controller
+    return controller
 
 
 def _enter(libraries: ThreadpoolController, before: int) -> None:

@@ -128,19 +128,26 @@ class CrossSectionalRidge(PeerRegressor):
 
     def _leave_firm_out(self) -> np.ndarray:
         """Return the mean squared leave-firm-out error of the pooled regression for each penalty."""
-        (gram, moment) = self._moments(self.training_rows_)
         rows = self.training_rows_
-        firms = [rows.take(at) for at in pd.Series(rows.identity).groupby(rows.identity).indices.values()]
-        firms = firms[:: -(-len(firms) // FIRMS_TRIED)]
-        if len(firms) < 2:
+        assert rows.y is not None
+        groups = [*pd.Series(rows.identity).groupby(rows.identity).indices.values()]
+        groups = groups[:: -(-len(groups) // FIRMS_TRIED)]
+        if len(groups) < 2:
             return np.zeros(len(ALPHAS))
+        gram, moment = self._moments(rows)
+        tried = rows.take(np.concatenate(groups))
+        F = self._design(tried)
+        outcomes = rows.y[np.concatenate(groups)] - self.mean_
+        stops = np.cumsum([len(group) for group in groups]).tolist()
+        firms = [slice(start, stop) for start, stop in zip([0, *stops], stops)]
         losses = []
         for alpha in ALPHAS:
             factor = self._factor(gram, alpha)
-            coefficients = cho_solve(factor, moment)
-            errors = [self._errors_without(factor, coefficients, own) for own in firms]
+            left = outcomes - F @ cho_solve(factor, moment)
+            solved = cho_solve(factor, F.T)  # of all firms at once
+            errors = [_errors_without(F[at] @ solved[:, at] * tried.counts[at], left[at]) for at in firms]
             losses.append(np.concatenate(errors) ** 2)
-        return np.average(losses, axis=1, weights=np.concatenate([own.counts for own in firms]))
+        return np.average(losses, axis=1, weights=tried.counts)
 
     # ------------------------------------------------------------------ the regression
 
@@ -159,17 +166,6 @@ class CrossSectionalRidge(PeerRegressor):
     def _factor(gram: np.ndarray, alpha: float) -> Any:
         """Return the Cholesky factor of A = Z'SZ + λD."""
         return cho_factor(gram + np.diag(np.r_[0.0, np.full(len(gram) - 1, alpha)]))
-
-    def _errors_without(self, factor: Any, coefficients: np.ndarray, own: Rows) -> np.ndarray:
-        """Return the errors of some rows F without which is learned: ``e = (I − F A⁻¹F'S)⁻¹ (y − Fβ)``."""
-        assert own.y is not None
-        F = self._design(own)
-        left = np.eye(len(own)) - F @ cho_solve(factor, F.T) * own.counts
-        right = own.y - self.mean_ - F @ coefficients
-        try:
-            return np.linalg.solve(left, right)
-        except np.linalg.LinAlgError:  # nothing else says anything about these rows
-            return np.linalg.lstsq(left, right, rcond=None)[0]
 
     # ------------------------------------------------------------------ prediction
 
@@ -227,3 +223,12 @@ def leave_one_out_errors(Z: np.ndarray, y: Any, weight: np.ndarray | None) -> tu
     error = y[:, None] - V @ (shrink * (V.T @ (s * y))[:, None])
     error /= 1 - 1 / n - V**2 @ shrink
     return s @ error**2, float(n)
+
+
+def _errors_without(influence: np.ndarray, errors: np.ndarray) -> np.ndarray:
+    """Return the errors of some rows F without which is learned: ``e = (I − F A⁻¹F'S)⁻¹ (y − Fβ)``."""
+    left = np.eye(len(errors)) - influence
+    try:
+        return np.linalg.solve(left, errors)
+    except np.linalg.LinAlgError:  # nothing else says anything about these rows
+        return np.linalg.lstsq(left, errors, rcond=None)[0]

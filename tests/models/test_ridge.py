@@ -81,7 +81,7 @@ def test_a_large_penalty_leaves_inner_products_as_weights():
 
 
 def test_chosen_penalty_has_least_leave_one_out_error():
-    X, y = simulated_panel(30, 6)
+    X, y = simulated_panel(12, 5)
     model = CrossSectionalRidge().fit(X, y)
     within, pooled = [], []
     for alpha in ALPHAS:

@@ -65,7 +65,7 @@ class SharedPeriodWarning(PeerAttnWarning):
 
 
 class BoundedOutcomeWarning(PeerAttnWarning):
-    """Shown outcomes far beyond the training outcomes count as a bound."""
+    """Observed outcomes far beyond the training outcomes count as a bound."""
 
 
 class UnitWarning(PeerAttnWarning):

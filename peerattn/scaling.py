@@ -13,7 +13,7 @@ def centre_and_spread(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return mean and standard deviation over the axes; the latter is 1 where it is rounding, that is of a constant.
 
-    The mean of a constant is not exact (that of 0.1, a thousand times, is not 0.1), and division by what is left would make
+    The mean of a constant is not exact (that of 0.1, a thousand times, is not 0.1), and division by the remainder would make
     scores of any size.
 
     >>> centre_and_spread(np.full((1000, 1), 0.1))[1].tolist()

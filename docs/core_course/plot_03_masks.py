@@ -41,7 +41,7 @@ with figure_style():
         ax.set_title(name)
         ax.set(xticks=[], yticks=[])
     for ax in axes[:, 0]:
-        ax.set_ylabel("looks")
+        ax.set_ylabel("attends")
     for ax in axes[1]:
         ax.set_xlabel("is looked to")
 

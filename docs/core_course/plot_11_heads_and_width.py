@@ -73,7 +73,7 @@ with figure_style():
             pointed = x[:, offset : offset + N].argmax(1)
             ax.scatter(pointed, range(N), s=18, facecolors="none", edgecolors=color)
         ax.set(title=name, xticks=[], yticks=[], xlabel="is looked to")
-    axes[1].set_ylabel("looks")
+    axes[1].set_ylabel("attends")
 
 # %%
 # Circles: where the row's first (green) and second pointer (red) lead. One head can attend to both places, but has to

@@ -27,5 +27,5 @@ with figure_style():
         ax.set_xticks(range(len(seen.keys)), seen.keys, rotation=60, ha="right")
         ax.set_yticks(range(len(seen.queries)), seen.queries)
         ax.set(title=f"head {head + 1}", xlabel="looked to")
-    axes[0].set_ylabel("looks")
+    axes[0].set_ylabel("attends")
 print(model.generate("the bank ", 6))

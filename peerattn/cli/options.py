@@ -123,7 +123,7 @@ class SplitOptions(PanelOptions):
     horizon : N
         Periods until a row's outcome is known. [default: 1]
     known_at : COLUMN
-        Says in which period a row's outcome is known; no fit learns from it before.
+        Period in which a row's outcome is known; no fit learns from it before.
     """
 
     test_periods: int | None = option(min=1)

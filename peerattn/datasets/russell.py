@@ -42,10 +42,10 @@ def load_russell(outcome: Outcome = "ebit_ta") -> Panel:
     -----
     The rule of the extract: all years of the 500 firms outside the sector Finance with the largest sales in fiscal year
     2013. Nothing is winsorised. The firms were members of the index when the data were collected, so firms that left it
-    before 2017 are missing. A firm's own profitability of last year says more about it than any model without it: what is
+    before 2017 are missing. A firm's own profitability of last year predicts it better than any model without it: what is
     explained is the level that comparable firms imply. Profitability of the year was made the default after about eight
     outcomes and settings had been tried on these years, because peers help there: a p value of it is no evidence
-    (``Panel.caution`` says so in every report).
+    (``Panel.caution`` is in every report).
 
     Extract of ``russell_3000`` of the R package ExPanDaR, copyright 2018-2020 Joachim Gassen, MIT licence
     (``russell_LICENSE.txt`` beside the data), collected in summer 2017 and meant for teaching; ``data/make_russell.py``

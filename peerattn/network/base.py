@@ -252,7 +252,7 @@ class Network(NetworkData):
         return found
 
     def check_whole(self, measure: str, k: int | None = None, *, signed: bool = True) -> None:
-        """Refuse a measure of all weights (or of the k largest of each firm) of a network that was cut to fewer.
+        """Raise an error for a measure of all weights (or of the k largest of each firm) of a network that was cut to fewer.
 
         With ``signed=False`` a measure that needs weights that are not negative raises an error for a signed network, too.
         """
@@ -265,7 +265,7 @@ class Network(NetworkData):
             raise InputError(f"{measure}: needs weights that are not negative; pass positive().")
 
     def kept_words(self) -> str:
-        """Say what a network that was cut keeps."""
+        """Return in words what a network that was cut keeps."""
         size = "largest weight" if self.top_k == 1 else f"{self.top_k} largest weights"
         if self.signed:
             return f"{size} of each firm"

@@ -233,7 +233,7 @@ def checked_weights(weights: Any, shape: tuple[int, int], where: str) -> Weights
 
 
 def check_rows(section: CrossSection, firms: Any, where: str) -> None:
-    """Refuse negative weights and rows that sum neither to one nor to zero.
+    """Raise an error for negative weights and rows that sum neither to one nor to zero.
 
     Raises
     ------

@@ -45,11 +45,11 @@ class PeerNetwork(Network, Shown):
         (:func:`common_peers`). A choice of periods keeps it, other changes drop it.
     learned_until : label, optional
         Last period from whose outcomes the weights were learned; NaN: learned from undated ones; None: not learned from
-        outcomes. Models refuse such a network as ``network=`` or ``prior=`` in periods up to it.
+        outcomes. Models raise an error for such a network as ``network=`` or ``prior=`` in periods up to it.
 
     Notes
     -----
-    Weights say what a model found useful for prediction. They are not causal peer effects: common shocks
+    Weights show what a model found useful for prediction. They are not causal peer effects: common shocks
     and sorting give the same picture (Manski 1993, "Identification of endogenous social effects: the
     reflection problem", Review of Economic Studies 60).
 

@@ -32,7 +32,7 @@ class PanelEncoder(FrameTransformer):
 
     Missing characteristics take the median of their cross-section (where the whole period is missing, the training median)
     and an indicator column ``<name>_missing``; codes become one column a level, ``<code>=<level>``, all zero when unknown or
-    never seen in training. What a column is, ``columns_`` says, not in its name: a name that is taken already is numbered.
+    never seen in training. What a column is, is in ``columns_``, not in its name: a name that is taken already is numbered.
 
     Parameters
     ----------

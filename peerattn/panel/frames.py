@@ -90,7 +90,7 @@ def _read_file(path: Path) -> pd.DataFrame:
         with readable(f"{path}: not a readable CSV file", " Is it complete?"):
             return read_csv_file(path)
     if kind == "statistical":
-        with readable(f"{path}: not a readable statistical file", " Is it complete? Is it in another encoding than it says?"):
+        with readable(f"{path}: not a readable statistical file", " Is it complete? Is it in another encoding than it declares?"):
             return read_statistical_file(path)
     with readable(f"{path}: not a readable {kind} file", " Is it complete?"):
         return _read_arrow_file(path, kind)

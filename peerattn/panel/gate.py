@@ -121,7 +121,7 @@ def check_panel(
     kind = "" if panel.firm is None or undated else kind_of_firms(panel.firm)
     known_kind = "" if fitting else getattr(estimator, "firm_kind_", "")
     if kind and known_kind and kind != known_kind:
-        remedy = "give them the type of fit, with .astype(str) or .astype(int), say"
+        remedy = "give them the type of fit, with .astype(str) or .astype(int), for example"
         raise InputError(f"{firm!r}: firms of X are {kind}, those of fit {known_kind}: {remedy}.")
     if fitting:
         estimator.column_names_ = panel.columns if named else None
@@ -150,7 +150,7 @@ def _warn_of_labelled_outcomes(X: PanelLike, y: OutcomesLike) -> None:
 
 
 def warn_of_lost_labels(lost: str) -> None:
-    """Warn that rows without labels are taken as one cross-section; ``lost`` says why they should have some."""
+    """Warn that rows without labels are taken as one cross-section; ``lost`` is the reason why they should have some."""
     remedy = "In a Pipeline, set_output(transform='pandas') keeps the index."
     warn_user(LostPeriodWarning(f"{lost}: X is one cross-section, all periods in one. {remedy}"))
 
@@ -212,7 +212,7 @@ def examine(
 ) -> Panel:
     """Warn of characteristics that look like the outcome or are constant; codes that identify the firm raise an error.
 
-    A panel is examined once, and says so: of a fold of a comparison, or of the rows of an inner fit, the whole was.
+    A panel is examined once, and records it: of a fold of a comparison, or of the rows of an inner fit, the whole was.
 
     Parameters
     ----------
@@ -252,7 +252,7 @@ def examine(
     n_firms = firm.nunique()
     for name, levels in codes.nunique().items():
         identity = f"code {name!r} has {levels} levels for {n_firms} firms, nearly one a firm: it is an identity, not a group."
-        remedy = "Drop it, or use a coarser one (of SIC codes the first two digits, say)."
+        remedy = "Drop it, or use a coarser one (for example the first two digits of SIC codes)."
         origin = "codes" if name in declared else "X"
         if n_firms >= 10 and levels >= IDENTITY_SHARE * n_firms:
             raise InputError(f"{origin}: {identity} {remedy}")

@@ -116,7 +116,7 @@ def of_one_type(firms: pd.Index, name: str = "firm") -> pd.Index:
             examples.setdefault(_type_of(label), label)
     if len(examples) > 1:
         (one, first), (other, second), *_ = examples.items()
-        remedy = "give all firms one type, with .astype(str), say"
+        remedy = "give all firms one type, with .astype(str), for example"
         raise InputError(f"{name!r} holds {one} such as {first!r} and {other} such as {second!r}: {remedy}.")
     if not pd.api.types.is_float_dtype(firms.dtype) and "numbers" not in examples:
         return firms

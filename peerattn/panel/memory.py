@@ -27,7 +27,7 @@ def available_memory() -> int | None:
 
 
 def check_memory(needed: float, what: str, advice: str) -> None:
-    """Raise where ``needed`` bytes are more than there are; ``advice`` says what would fit."""
+    """Raise where ``needed`` bytes are more than there are; ``advice`` is what would fit."""
     free = available_memory()
     sizes = f"about {_size(needed)} of memory, and {_size(free or 0)} are free"
     if free is not None and needed > free:

@@ -132,7 +132,7 @@ def _check_digits(values: np.ndarray, name: str) -> None:
 
 
 def _days_of_text(labels: pd.Index, name: str) -> pd.DatetimeIndex:
-    """Return days such as 31/12/2001 as dates, where the labels tell whether the day or the month is first."""
+    """Return days such as 31/12/2001 as dates, where the labels show whether the day or the month is first."""
     parts = [match.groups() for label in labels if (match := _DAY.fullmatch(label))]
     first, second = ({int(part[at]) for part in parts} for at in (0, 2))
     by_day, by_month = max(first) > 12 or all(part[1] == "." for part in parts), max(second) > 12

@@ -163,7 +163,7 @@ def _decimal_mark(column: pd.Series, parts: pd.Series) -> str:
     if len(votes) > 1:
         raise _unreadable(column, votes[","], f"has a decimal comma, {votes['.']!r} a decimal point")
     if not votes and unsure:
-        raise _unreadable(column, unsure, "has a comma of thousands or of decimals, and no other cell tells which")
+        raise _unreadable(column, unsure, "has a comma of thousands or of decimals, and no other cell shows which")
     return next(iter(votes), ".")
 
 

@@ -153,7 +153,7 @@ def page(
 def template(package: str) -> jinja2.Template:
     """Return a package's ``page.html``, which escapes what is put into it, on one line, and raises an error for what is missing.
 
-    What is markup, or keeps its lines, says so in the template (``safe``, ``escape``).
+    What is markup, or keeps its lines, is marked in the template (``safe``, ``escape``).
     """
     made = extra("jinja2", "html", "An HTML page")
     environment = made.Environment(

@@ -160,7 +160,7 @@ class SequenceEstimator(SavedEstimator):
         Parameters
         ----------
         X, y
-            As in ``fit``; rows that the model has not seen in training say more.
+            As in ``fit``; rows that the model has not seen in training are more informative.
 
         Returns
         -------
@@ -262,7 +262,7 @@ class StackEstimator(SequenceEstimator):
         return nn.Encoder(self.n_layers, self.d_model, self.n_heads, generator=generator, **options)
 
     def _loss(self, module: Any, batch: Any) -> Tensor:
-        """Return the mean cross entropy of what the module says of a batch, whose last part is the truth."""
+        """Return the mean cross entropy of the module's predictions for a batch, whose last part is the truth."""
         smoothing = getattr(self, "label_smoothing", 0.0)
         return F.cross_entropy(module(*batch[:-1]), batch[-1], label_smoothing=smoothing)
 

@@ -202,7 +202,7 @@ class AttentionForecaster(BesideLine, WindowedEstimator):
         Parameters
         ----------
         X : DataFrame, Series or array-like, shape (n_rows, n_columns)
-            One column per series, rows equally spaced in time, oldest first, as their labels must say.
+            One column per series, rows equally spaced in time, oldest first, as their labels must show.
         y : ignored
 
         Returns

@@ -258,7 +258,7 @@ class LanguageModel(TextEstimator):
 
         Notes
         -----
-        Past ``block_size`` symbols the model looks back over the last half to whole block: what is read moves on by half
+        Past ``block_size`` symbols the model looks back over the last half to whole block: the text used moves on by half
         a block at a time, so that with a cache a symbol costs one row, and two where it moves.
         """
         check_at_least(1, n_symbols=n_symbols)

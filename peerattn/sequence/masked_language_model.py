@@ -57,8 +57,8 @@ class MaskedLanguageModel(EncodedTexts):
 
     .. math:: \max \sum_{t \in M} \log p(s_t \mid s_{\text{corrupted}}), \qquad |M| = 15\,\% \text{ of all}
 
-    Of the chosen symbols, 80 % are replaced by ``<mask>``, 10 % by another at random, 10 % stay. Training starts from what counts
-    tell: the symbols' vectors from factored co-occurrences within five symbols, the output's constants from log frequencies.
+    Of the chosen symbols, 80 % are replaced by ``<mask>``, 10 % by another at random, 10 % stay. Training starts from
+    counts: the symbols' vectors from factored co-occurrences within five symbols, the output's constants from log frequencies.
 
     Parameters
     ----------

@@ -53,7 +53,7 @@ def load_bert(folder: str | os.PathLike[str]) -> MaskedLanguageModel:
     folder : path-like
         Holds ``model.safetensors`` or ``pytorch_model.bin`` (the state dict of ``BertForMaskedLM``), ``vocab.txt``, and, where
         they were published, ``config.json`` and ``tokenizer_config.json``. Without a configuration heads are 64 wide; where no
-        file says whether texts are in lower case, they are exactly where no piece of the vocabulary has a capital letter.
+        file records whether texts are in lower case, they are exactly where no piece of the vocabulary has a capital letter.
 
     Returns
     -------

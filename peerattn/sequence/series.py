@@ -132,7 +132,7 @@ def check_series(estimator: Any, X: Any, *, reset: bool, shortest: int = 1, why:
         One column per series, one row per date, equally spaced.
     reset : bool
     shortest : int, default 1
-        Rows needed; ``why`` says for what.
+        Rows needed; ``why`` is the reason in the error.
     why : str
 
     Raises

@@ -135,7 +135,7 @@ def later_labels(labels: pd.Index, n: int, frequency: str | None = None) -> pd.I
         Oldest first, each once, of an even step: numbers, timestamps, periods, durations, text as pandas writes periods.
     n : int
     frequency : str, default None
-        Of the dates of the series that was fitted, used where these labels are of it: a week of days alone does not say
+        Of the dates of the series that was fitted, used where these labels are of it: a week of days alone does not show
         whether the series has weekends.
 
     Raises

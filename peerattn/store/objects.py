@@ -62,7 +62,7 @@ class Saved:
         Raises
         ------
         InputError
-            When it holds an estimator that cannot be stored without pickle (``own=SVR()``, say), or the file
+            When it holds an estimator that cannot be stored without pickle (``own=SVR()``, for example), or the file
             cannot be written.
         """
         check_is_fitted(self)

@@ -30,6 +30,10 @@ PAGES = [
     *(ROOT / name for name in ("paper/paper.md", "data/README.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
+#: Packages whose docstrings and messages are held to the list; models and evaluation are not yet.
+HELD = sorted(
+    path for path in (ROOT / "peerattn").rglob("*.py") if path.relative_to(ROOT).parts[1] not in ("models", "evaluation")
+)
 SCRIPTS = sorted((ROOT / "docs").glob("*/plot_*.py"))
 
 
@@ -65,6 +69,19 @@ def test_pages_use_standard_terms(page):
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
 def test_gallery_pages_use_standard_terms(script):
     assert private_words(text_of_script(script)) == []
+
+
+def texts_of_module(path: Path) -> list[str]:
+    """Return docstrings, messages and other texts of several words."""
+    nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    texts = [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    return [re.sub(r":\w+:`[^`]*`|``[^`]*``|>>>.*", "", text) for text in texts if " " in text]
+
+
+def test_docstrings_and_messages_use_standard_terms():
+    found = {path: private_words("\n".join(texts_of_module(path))) for path in HELD}
+    found.pop(ROOT / "peerattn" / "__init__.py")  # lists the names of functions
+    assert {str(path): words for path, words in found.items() if words} == {}
 
 
 @pytest.mark.parametrize("name", ["README.md", "docs/index.md"])

@@ -68,7 +68,7 @@ def write_explorer(
 
     Notes
     -----
-    The page holds all it needs and may ask for nothing outside itself: its content security policy allows the one
+    The page holds all it needs and loads nothing from outside: its content security policy allows the one
     script and the one style whose digests it names. Names are inserted as text only. About 6 bytes an edge: 2,400
     firms in 24 periods with ``top_k=10`` take about 6 MB. It needs a browser of 2023 or later.
 

@@ -99,8 +99,8 @@ def group_flows(network: Network, groups: pd.Series, period: Hashable = None) ->
     >>> from peerattn.network import PeerNetwork
     >>> network = PeerNetwork.from_matrices({None: ("ABC", None, np.eye(3)[[1, 0, 0]])})
     >>> group_flows(network, pd.Series(["x", "y", "y"], index=list("ABC")))
-    looked to    x    y
-    looks
+    attended to    x    y
+    attends
     x          0.0  1.0
     y          1.0  0.0
     """
@@ -112,8 +112,8 @@ def group_flows(network: Network, groups: pd.Series, period: Hashable = None) ->
     frame = pd.DataFrame(weight_to_groups(section.weights, peers, len(names)), columns=names)
     flows = frame.groupby(np.array([*names, None], dtype=object)[own]).mean()
     found = names[np.unique(peers[peers >= 0])]
-    looks, looked_to = (sorted(side, key=_number_first) for side in (flows.index, found))
-    return flows.loc[looks, looked_to].rename_axis(index="looks", columns="looked to")
+    rows, columns = (sorted(side, key=_number_first) for side in (flows.index, found))
+    return flows.loc[rows, columns].rename_axis(index="attends", columns="attended to")
 
 
 def _number_first(name: str) -> tuple[bool, int, str]:

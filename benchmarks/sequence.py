@@ -119,7 +119,7 @@ def classifier() -> Rows:
         model = TextClassifier(random_state=seed, verbose=True)
         _, spent = shared.timed(lambda: model.fit(X[~held], y[~held]))  # noqa: B023
         seconds += spent
-        gains.append(f"{model.gain_:+.1%} ± {model.gain_error_:.1%}")
+        gains.append(f"{model.loss_reduction_:+.1%} ± {model.loss_reduction_error_:.1%}")
         alone = model.line_.log_probabilities([model.tokenizer_.encode(text) for text in X[held]]).argmax(1)
         found["ours"].append(model.predict(X[held]) == y[held])
         found["alone"].append(alone == y[held])
@@ -238,7 +238,7 @@ def day_ahead() -> Rows:
         model = AttentionForecaster(horizon, lookback, validation_share=0.25, random_state=seed)
         _, spent = shared.timed(lambda: model.fit(known))  # noqa: B023
         seconds += spent
-        gains.append(f"{model.gain_:+.1%} ± {model.gain_error_:.1%}")
+        gains.append(f"{model.loss_reduction_:+.1%} ± {model.loss_reduction_error_:.1%}")
         forecasts = model.predict_windows(later)[: len(future)].transpose(0, 2, 1)
         line = past[..., -1:] + (past - past[..., -1:]) @ model.state_["line"].astype(float)
         losses, without = (((one - future) ** 2).mean((1, 2)) for one in (forecasts, line))

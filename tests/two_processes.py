@@ -76,7 +76,7 @@ def predicted(model, X, y):
     """Return the predictions of a fitted model, and what held-out periods said of its parts."""
     call = model.predict_proba if isinstance(model, PeerAttentionClassifier) else model.predict
     found = call(X, **({"outcomes": y} if model.needs_outcomes else {})).ravel()
-    return np.concatenate([found, model.evidence_[["factor", "t", "gain"]].to_numpy().ravel()])
+    return np.concatenate([found, model.evidence_[["factor", "t", "loss_reduction"]].to_numpy().ravel()])
 
 
 def losses(rows):

@@ -187,6 +187,8 @@ def read_settings(texts: list[str] | None) -> dict[str, dict[str, Any]]:
             read = json.loads(value)
         except json.JSONDecodeError:
             read = _PYTHON.get(value, value)  # or a word
+        except RecursionError as error:
+            raise InputError(f"--set: {name}.{option} is nested too deeply; pass a plain value.") from error
         settings.setdefault(name, {})[option] = read
     return settings
 

@@ -234,7 +234,7 @@ def concentration_of(compared: Compared, gain: Gain) -> Concentration:
         largest[what] = (show_label(most), share)
         limit = max(HALF, 1.8 / n_periods) if what == "period" else HALF
         few = what != "period" and len(shares) < 5
-        if not (rests or few) and share > limit and not is_gain(compared, gain, rows[label != most]):
+        if not (rests or few) and share > limit and not is_gain(compared, rows[label != most]):
             rests = f"one {what}, {show_label(most)}, with {share:.0%} of it"
     return Concentration(half, n, largest, rests)
 

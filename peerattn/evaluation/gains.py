@@ -80,10 +80,12 @@ def gain_of(compared: Compared, model: str, against: str) -> Gain:
     return Gain(*plain, **_tested(compared, rows))
 
 
-def is_gain(compared: Compared, gain: Gain, rows: pd.DataFrame) -> bool:
+def is_gain(compared: Compared, rows: pd.DataFrame) -> bool:
     """Return whether what some rows of :func:`saved_by_row` gain is significantly above zero, as :func:`gain_of` tests it."""
-    found = _tested(compared, rows) if len(rows) and np.ptp(rows["gain"]) > 0 else {}
-    return _is_above(MeanTest(gain.gain, found.get("t"), found.get("p")))
+    if not len(rows) or np.ptp(rows["gain"]) == 0:
+        return False
+    found = _tested(compared, rows)
+    return _is_above(MeanTest(float(rows["gain"].mean()), found.get("t"), found.get("p")))
 
 
 def _is_above(found: MeanTest) -> bool:
@@ -156,9 +158,9 @@ def gain_by_firm(compared: Compared, model: str, against: str) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        Indexed by firm, the largest gain first: ``rows``; ``gain``, the mean squared error saved over that of the other model
-        on all rows; ``low``, ``high``, a 95 % interval over the firm's periods (Student's t; NaN under three); ``share`` of the
-        whole gain.
+        Indexed by firm, the largest gain first: ``rows``; ``gain``, the mean squared error saved over that of the prevailing
+        mean on all rows, so that its mean over rows is the difference in R²; ``low``, ``high``, a 95 % interval over the firm's
+        periods (Student's t; NaN under three); ``share`` of the whole gain.
     """
     return _gains(saved_by_row(compared, model, against), "firm")
 

@@ -272,11 +272,11 @@ class PeerModel(PanelModel):
         """
         if warn and self.dated_ and panel.dated:
             self._warn_of_small_sections(panel)
-        for period, at in panel.cross_sections():
+        for place, (period, at) in enumerate(panel.cross_sections()):
             focal = call.take(at)
             observed = focal.known() if known else focal
             peers = bounded(observed, getattr(self, "outcome_bounds_", None), self._outcome_unit())
-            yield CrossSection(period if panel.dated else None, at, focal, peers, within=True)
+            yield CrossSection(period if panel.dated else None, at, focal, peers, within=True, place=place)
 
     def _outcome_unit(self) -> tuple[float, float]:
         return 0.0, 1.0  # centre and scale that were taken out of the outcomes of pools
@@ -298,8 +298,9 @@ class PeerModel(PanelModel):
         if panel.firm is not None and self.firm_label_:
             check_same_kind(call.owner, self.training_rows_.owner)
         call = call.anonymous()
-        for period, at in panel.cross_sections():
-            yield CrossSection(period if panel.dated else None, at, call.take(at), self.training_rows_)
+        for place, (period, at) in enumerate(panel.cross_sections()):
+            when = period if panel.dated else None
+            yield CrossSection(when, at, call.take(at), self.training_rows_, place=place)
 
     def _predict_sections(self, panel: Panel, sections: Iterator[CrossSection]) -> np.ndarray:
         columns = [len(self._classes)] if self._classes else []

@@ -129,6 +129,8 @@ class CrossSection:
         What own models say of focal rows and peers, where the peers' y is what these leave.
     own_copies : bool
         On arrays with frequency weights, a row's other copies are its peers: its own weight is ``max(w − 1, 0)``.
+    place : int
+        Of the period among those of its panel, in which ``Rows.known_from`` counts.
     """
 
     period: Any
@@ -140,6 +142,7 @@ class CrossSection:
     answering: np.ndarray | None = None
     past: Any = None
     own: tuple[np.ndarray, np.ndarray] | None = None
+    place: int = 0
 
     def admissible(self, rows: slice = slice(None)) -> np.ndarray:
         """Return who may be looked to, (n_focal, n_peers); True = may."""
@@ -169,6 +172,22 @@ class CrossSection:
     def unknown(self) -> CrossSection:
         """Return the cross-section without the outcomes of its focal rows."""
         return replace(self, focal=replace(self.focal, y=None))
+
+    def known_by(self, place: int) -> CrossSection:
+        """Return the cross-section without the outcomes that are not known yet by the period of this place."""
+        dates = (self.focal.known_from, self.peers.known_from)
+        if all(each is None or (each <= place).all() for each in dates):
+            return self
+        focal = self.focal if dates[0] is None else self.focal.take(dates[0] <= place)
+        peers = self.peers
+        answering = self.answering
+        if peers.y is not None and dates[1] is not None:
+            late = dates[1] > place
+            y = peers.y.copy()
+            y[late] = np.nan
+            peers = replace(peers, y=y)
+            answering = None if answering is None else answering & ~late
+        return replace(self, focal=focal, peers=peers, answering=answering)
 
     def pool(self) -> CrossSection:
         """Return the peers as focal rows of their own pool."""

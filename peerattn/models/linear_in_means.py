@@ -265,7 +265,7 @@ class LinearInMeansRegressor(PeerRegressor):
         return self._between(period, rows, rows)
 
     def _between(self, period: LabelsLike, rows: Rows, peers: Rows) -> sparse.csr_array:
-        if self.network_ is None:
+        if self.network_ is None or not len(peers):  # no outcome of the period is known
             return sparse.csr_array((len(rows), len(peers)))
         return others_weights(self.network_, period, rows.label, peers.label)
 

@@ -146,9 +146,9 @@ class OwnHistoryRegressor(PanelForecaster):
         codes = np.zeros((n, 0), dtype=int) if design is None else design.integers(panel)
         label = pd.RangeIndex(n) if panel.firm is None else panel.firm
         everyone = Rows(x, codes, panel.outcomes, None, np.arange(n), label, label, known_from=known_from(panel))
-        for period, at in panel.cross_sections():
+        for place, (period, at) in enumerate(panel.cross_sections()):
             rows = everyone.take(at)
-            yield CrossSection(period if panel.dated else None, at, rows, rows)
+            yield CrossSection(period if panel.dated else None, at, rows, rows, place=place)
 
     @one_thread()
     def _learn(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:

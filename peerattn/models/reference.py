@@ -67,9 +67,9 @@ def among_reference(panel: Panel, call: Rows, universe: Panel, rows: Rows) -> It
         call = replace(call, identity=mine)
         rows = replace(rows, identity=theirs)
     pools = rows_by_period(universe, rows)
-    for period, at in panel.cross_sections():
+    for place, (period, at) in enumerate(panel.cross_sections()):
         peers = pools.get(period, rows.take(slice(0, 0))) if universe.dated else rows
-        yield CrossSection(period if panel.dated else None, at, call.take(at), peers, within=True)
+        yield CrossSection(period if panel.dated else None, at, call.take(at), peers, within=True, place=place)
 
 
 def with_reference(sections: Iterator[CrossSection], universe: Panel, rows: Rows) -> Iterator[CrossSection]:

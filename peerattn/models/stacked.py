@@ -60,8 +60,8 @@ class StackedPeerRegressor(AttentionRegressor):
     evidence_ : DataFrame
         One row for each group (shape, history, common, peers): ``factor``, the sum of its weights in the fitted stack (where
         there are several sums, the largest; of peers that of differences within periods); ``t`` of the score of what it adds;
-        ``gain``, the relative fall of the held-out loss; the effective number of held-out ``periods``; tested or not, with the
-        ``reason``; what was selected, with its weight: instead of the stack so far, or "(added)" to it.
+        ``loss_reduction``, the relative fall of the held-out loss; the effective number of held-out ``periods``; tested or not,
+        with the ``reason``; what was selected, with its weight: instead of the stack so far, or "(added)" to it.
     gain_ : DataFrame
         See :meth:`explain_gain`.
     stability_, heads_, prior_strength_, feature_names_

@@ -18,7 +18,7 @@ from peerattn.panel.words import missing_words, read_numbers
 
 _COPY = r"(?:\.\d+|_\d+|_x|_y|_duplicated_\d+)?"  # how merges and readers name a second column of one name
 _OTHER_OUTCOME = re.compile(rf"(_next|_lead|_fwd)\d*{_COPY}$|(_lead|_fwd)|^(outcome|target|y){_COPY}$", re.IGNORECASE)
-_NEXT = re.compile(rf"_next{_COPY}$")
+_NEXT = re.compile(rf"_next{_COPY}$", re.IGNORECASE)
 _SECOND = re.compile(r"(.+?)(?:\.\d+|_duplicated_\d+)")
 _NO_NAME = re.compile(r"|Unnamed: ?\d+(_level_\d+)?|__index_level_\d+__|row[._]?names?", re.IGNORECASE)
 _ROWS = re.compile(r"(index|obs|_n|no|nr|id|x|row[._]?(id|no|nr|num|number)?)(_1)?", re.IGNORECASE)
@@ -50,7 +50,7 @@ def looks_like_outcome(name: object) -> bool:
     >>> looks_like_outcome("ret_next"), looks_like_outcome("lev")
     (True, False)
     """
-    return bool(_OTHER_OUTCOME.search(str(name)))
+    return bool(_OTHER_OUTCOME.search(str(name).strip()))
 
 
 def named_like_return(outcome: str) -> bool:
@@ -99,7 +99,7 @@ def choose_columns(
     others = [name for name in columns if name not in {*labels, *codes, outcome}]
     if characteristics is None:
         known = {*columns, *labels, *codes}
-        why = {name: _reason_to_leave(frame[name], known) for name in others}
+        why = {name: _reason_to_leave(frame[name], known, outcome) for name in others}
         chosen = [name for name in others if not why[name]]
     else:
         chosen = list(dict.fromkeys(characteristics))
@@ -168,7 +168,7 @@ def check_known(argument: str, names: Iterable[object], columns: Collection[obje
     check_names(argument, "column", [name for name in names if name is not None], columns)
 
 
-def _reason_to_leave(column: pd.Series, known: Collection[object]) -> str:
+def _reason_to_leave(column: pd.Series, known: Collection[object], outcome: str | None) -> str:
     """Return why a column is not taken where the caller names none; an empty text where it is."""
     if (first := _first_of_name(column.name, known)) is not None:
         return f"a second column {first}, numbered by the reader"
@@ -176,7 +176,8 @@ def _reason_to_leave(column: pd.Series, known: Collection[object]) -> str:
         return "row numbers, or no name"
     if not holds_numbers(column):
         return "not a number; declare it in codes to use it"
-    if looks_like_outcome(column.name):
+    again = outcome is not None and str(column.name).strip().lower() == outcome.strip().lower()
+    if again or looks_like_outcome(column.name):
         return "looks like another outcome"
     return "looks like a code; declare it in codes to use it" if looks_like_code(column.name) else ""
 
@@ -199,7 +200,7 @@ def is_row_number(column: pd.Series, *, strict: bool = False) -> bool:
         return True
     if strict or not pd.api.types.is_integer_dtype(column.dtype) or len(column) < 5 or column.hasnans:
         return False
-    values = column.to_numpy()
+    values = np.sort(column.to_numpy())  # of shuffled rows, too
     counts = values[0] in (0, 1) and bool((np.diff(values) == 1).all())
     # a filter leaves gaps in the numbers of rows, and sorting another order
     return (counts and len(values) >= 10) or (bool(_ROWS.fullmatch(str(column.name))) and column.is_unique)
@@ -225,7 +226,7 @@ def holds_text(column: pd.Series) -> bool:
 
 def check_no_outcomes(names: Sequence[object]) -> None:
     """Raise when a characteristic is named like next period's outcome (``*_next``)."""
-    outcomes = [str(name) for name in names if _NEXT.search(str(name))]
+    outcomes = [str(name) for name in names if _NEXT.search(str(name).strip())]
     wording = f"characteristics: {', '.join(map(repr, outcomes))} hold next period's outcomes"
     if outcomes:
         raise InputError(f"{wording} and would leak the future into the model; drop them from X.")

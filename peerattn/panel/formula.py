@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, check_names, checked, extra
+from peerattn.exceptions import CodeWarning, InputError, check_names, checked, extra, warn_user
+from peerattn.panel.columns import is_number
 from peerattn.panel.frames import read_frame, readable
 from peerattn.panel.labels import panel_labels
-from peerattn.panel.panel import Panel
+from peerattn.panel.panel import Panel, as_float
 from peerattn.panel.reading import read_panel
 from peerattn.panel.row_by_row import Read, columns_read
+from peerattn.panel.words import read_numbers
 
 # a dot that stands alone, outside of numbers and names
 _ALL = re.compile(r"(?<![\w.)`])\.(?![\w.(])")
@@ -138,8 +141,23 @@ def _columns(terms: str, frame: pd.DataFrame, firm: str, period: str) -> tuple[p
                 read |= columns_read(factor.expr)
         names = [name for name, _ in read]
         check_names("formula", "column", names, frame.columns)
+        frame = frame.assign(**_numbers(frame, {*names} - {firm, period}))
         found = parsed.get_model_matrix(frame, na_action="ignore", output="pandas", context={"lag": lag})
         for name, (kind, _) in found.model_spec.encoder_state.items():
             if kind.value == "categorical":
-                raise InputError(f"formula: {name!r} is no number. A code follows the bar: | {name}.")
+                remedy = f"A code follows the bar: | {name}. Digits as text become numbers by pandas.to_numeric."
+                raise InputError(f"formula: {name!r} is no number. {remedy}")
     return pd.DataFrame(found), read
+
+
+def _numbers(frame: pd.DataFrame, names: Collection[str]) -> dict[Any, np.ndarray]:
+    """Return the columns that hold numbers, as text or objects, too, as floats; of text with a warning."""
+    columns = [frame[name] for name in frame.columns if name in names]
+    found = {}
+    for column in columns:
+        text = read_numbers(column)
+        if text is not None:
+            warn_user(CodeWarning(f"column {column.name!r} is text and is read as numbers: {text.note}."))
+        if text is not None or is_number(column):
+            found[column.name] = as_float(column)
+    return found

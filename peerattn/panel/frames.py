@@ -62,7 +62,7 @@ def readable(what: str, remedy: str = "", kinds: Any = Exception) -> Iterator[No
 
 
 def read_frame(source: Any) -> pd.DataFrame:
-    """Read a Parquet, CSV, Arrow, Stata, SAS or SPSS file, or pass a frame of another tool through.
+    """Read a Parquet, CSV, Arrow, Stata, SAS or SPSS file or a folder of Parquet files; pass frames of other tools through.
 
     Raises
     ------
@@ -80,6 +80,9 @@ def read_frame(source: Any) -> pd.DataFrame:
 
 
 def _read_file(path: Path) -> pd.DataFrame:
+    if path.is_dir():
+        with readable(f"{path}: cannot be read as a folder of Parquet files"):
+            return _read_folder(path)
     kind = _KINDS.get(path.suffix.lower(), "")
     known = ", ".join(sorted(_KINDS))
     if (path.suffix or path.exists()) and not kind:
@@ -94,6 +97,20 @@ def _read_file(path: Path) -> pd.DataFrame:
             return read_statistical_file(path)
     with readable(f"{path}: not a readable {kind} file", " Is it complete?"):
         return _read_arrow_file(path, kind)
+
+
+def _read_folder(path: Path) -> pd.DataFrame:
+    """Read the files of a folder as one, each column of one type."""
+    from peerattn.panel.files import dataset_of, schema_of
+
+    dataset, _ = dataset_of(path)
+    files = list(dataset.get_fragments())
+    if not files:
+        raise InputError(f"{path}: the folder holds no Parquet file.")
+    schema, wrong = schema_of(dataset, files)
+    for name, kinds in wrong.items():
+        raise InputError(f"column {name!r} holds {kinds}: write one type in all files.")
+    return to_pandas(dataset.replace_schema(schema).to_table())
 
 
 def _read_arrow_file(path: Path, kind: str) -> pd.DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +12,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_X_y, validate_data
 
 from peerattn.exceptions import (
+    CodeWarning,
     InputError,
     LostPeriodWarning,
     PossibleLeakWarning,
@@ -126,7 +127,10 @@ def check_panel(
     if fitting:
         estimator.column_names_ = panel.columns if named else None
         estimator.code_columns_ = tuple(panel.codes)
+        estimator.code_values_ = {name: tuple(sorted(panel.codes[name].dropna().unique())) for name in panel.codes}
         estimator.firm_kind_ = kind
+    else:
+        _check_codes(panel.codes, getattr(estimator, "code_values_", {}), groupings)
     if isinstance(y, Panel):  # the same rows, with the outcomes to be shown
         panel = replace(panel, outcomes=y.outcomes)
     elif y is not None or not fitting:
@@ -138,6 +142,23 @@ def check_panel(
         learned = [name for name in panel.codes if name not in groupings]
         panel = examine(panel, learned, codes, universe, (firm, period))
     return panel
+
+
+def _check_codes(codes: pd.DataFrame, fitted: Mapping[Any, Sequence[str]], groupings: Sequence[str]) -> None:
+    """Raise where codes differ from those of fit in zeros before them alone; warn where none that is learned was in fit."""
+    for name, known in fitted.items():
+        present = pd.Index(codes[name].dropna().unique())
+        new = present.difference(list(known)).tolist()
+        spelled = {value.lstrip("0"): value for value in known}
+        for value in new:
+            if value.isdigit() and value.lstrip("0") in spelled:
+                alike = f"code {name!r} holds {value!r}, and fit had {spelled[value.lstrip('0')]!r}"
+                remedy = "a reader has dropped or added the zeros before it: read the column as text in both."
+                raise InputError(f"{alike}: {remedy}")
+        if known and new and len(new) == len(present) and name not in groupings:
+            such = ", ".join(map(repr, new[:3]))
+            message = f"code {name!r} holds no value of fit (such as {known[0]!r}) but {such}: all count as unknown."
+            warn_user(CodeWarning(message))
 
 
 def _warn_of_labelled_outcomes(X: PanelLike, y: OutcomesLike) -> None:

@@ -73,6 +73,8 @@ def _walk(node: ast.expr, lagged: bool) -> Iterator[tuple[str, bool]]:
                 yield from _walk(each, lagged)
         case ast.BinOp(op=ast.MatMult()):
             raise _error(node)
+        case ast.Compare() if any(isinstance(each, ast.In | ast.NotIn | ast.Is | ast.IsNot) for each in node.ops):
+            raise _error(node)
         case _ if isinstance(node, _OPERATIONS):
             for child in ast.iter_child_nodes(node):
                 if isinstance(child, ast.expr):
@@ -100,8 +102,12 @@ def _of_one_row(call: ast.Call) -> bool:
             return name in _FUNCTIONS
         case ast.Attribute(value=ast.Name(id="np"), attr=name):
             universal = getattr(np, name, None)
-            # those with a signature, matmul for example, are products of whole columns
-            return name in _OF_NUMPY or (isinstance(universal, np.ufunc) and universal.signature is None)
+            if not isinstance(universal, np.ufunc):
+                return name in _OF_NUMPY
+            # with a signature, as matmul, it is a product of whole columns; an argument more is where the result is written
+            return universal.signature is None and len(call.args) <= universal.nin and universal.nout == 1
+        case ast.Attribute(attr="isin"):  # among constants: another column would be all its rows
+            return not any(isinstance(part, ast.Name) for each in call.args for part in ast.walk(each))
         case ast.Attribute(attr=name):
             return name in _METHODS
     return False

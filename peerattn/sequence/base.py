@@ -272,17 +272,17 @@ class BesideLine:
 
     _answers: ClassVar[str]  # what the line alone gives
     line: Any
-    gain_: float
-    gain_error_: float
+    loss_reduction_: float
+    loss_reduction_error_: float
 
     @property
     def _line_alone(self) -> bool:
-        return self.line and self.gain_ <= self.gain_error_
+        return self.line and self.loss_reduction_ <= self.loss_reduction_error_
 
     def _check_attends(self) -> None:
         """Raise an InputError where attention adds nothing."""
         check_is_fitted(self)
-        why = f"gain_={self.gain_:.3g} is within its standard error of {self.gain_error_:.2g}"
+        why = f"loss_reduction_={self.loss_reduction_:.3g} is within its standard error of {self.loss_reduction_error_:.2g}"
         remedy = "without attention. Make the model with line=False, or train it longer."
         if self._line_alone:
             raise InputError(f"line: {self._answers} are the line's alone ({why}), {remedy}")
@@ -318,7 +318,7 @@ class Classifies(ClassifierMixin):
         return torch.as_tensor(np.searchsorted(self.classes_, labels))
 
 
-def gain_in_blocks(without: np.ndarray, losses: np.ndarray, n_blocks: int) -> tuple[float, float]:
+def loss_reduction_in_blocks(without: np.ndarray, losses: np.ndarray, n_blocks: int) -> tuple[float, float]:
     """Return by which share losses fell, and its standard error over blocks of neighbours (0 if there are not two)."""
     if without.mean() <= EXACT:
         return 0.0, 0.0

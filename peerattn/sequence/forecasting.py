@@ -15,7 +15,7 @@ from peerattn import nn
 from peerattn.exceptions import check_at_least, check_share, expect
 from peerattn.scaling import centre_and_spread
 from peerattn.sequence.attention_map import AttentionMap
-from peerattn.sequence.base import BesideLine, gain_in_blocks
+from peerattn.sequence.base import BesideLine, loss_reduction_in_blocks
 from peerattn.sequence.series import PatchEncoder, WindowedEstimator, check_series, windows_of
 from peerattn.sequence.time_index import frequency_of, later_labels
 
@@ -148,10 +148,10 @@ class AttentionForecaster(BesideLine, WindowedEstimator):
     ----------
     penalty_ : float
         The line's, see `window_ridge`; nan without a line.
-    gain_ : float
+    loss_reduction_ : float
         By how much attention lowers the line's loss on the validation rows, as a share.
-    gain_error_ : float
-        Its standard error, over blocks of windows as long as the horizon. Where ``gain_`` does not exceed it, forecasts
+    loss_reduction_error_ : float
+        Its standard error, over blocks of windows as long as the horizon. Where ``loss_reduction_`` does not exceed it, forecasts
         are the line's alone.
     mean_, scale_ : ndarray, shape (n_columns,)
         Of the training rows; inside, columns are standardised.
@@ -247,7 +247,8 @@ class AttentionForecaster(BesideLine, WindowedEstimator):
         without = held_losses()
         options = {"validate": lambda: float(held_losses().mean())}
         super()._learn(module, train, generator, validate_every=max(1, self.max_steps // 12), **options)
-        self.gain_, self.gain_error_ = gain_in_blocks(without, held_losses(), len(validation) // self.horizon)
+        n_blocks = len(validation) // self.horizon
+        self.loss_reduction_, self.loss_reduction_error_ = loss_reduction_in_blocks(without, held_losses(), n_blocks)
         if self._line_alone:
             self.state_ = start
 
@@ -321,7 +322,7 @@ class AttentionForecaster(BesideLine, WindowedEstimator):
         Raises
         ------
         InputError
-            When the forecasts are those of the line alone (``gain_`` within ``gain_error_``), without attention.
+            When the forecasts are those of the line alone (``loss_reduction_`` within its standard error), without attention.
         """
         return self._map_of_patches(X, column)
 

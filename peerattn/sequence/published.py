@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,7 +14,7 @@ from torch import Tensor
 from peerattn.exceptions import InputError
 from peerattn.sequence.language_model import LanguageModel
 from peerattn.sequence.masked_language_model import MaskedLanguageModel
-from peerattn.sequence.published_configuration import BERT, GPT2, Configuration
+from peerattn.sequence.published_configuration import BERT, GPT2, Configuration, read_json
 from peerattn.sequence.published_tokenizers import (
     BERT_SPECIAL,
     END_OF_TEXT,
@@ -250,8 +249,7 @@ def _lines(path: Path) -> list[str]:
 
 def _json(path: Path) -> dict[str, Any]:
     _check_there(path)
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return found
+    return read_json(path)
 
 
 def _check_there(path: Path) -> None:

@@ -59,6 +59,17 @@ GPT2 = Family(
 )
 
 
+def read_json(path: Path) -> dict[str, Any]:
+    """Return the object that a file of JSON holds."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"folder: {path.name} is no JSON that can be read ({error}). Is it complete?") from error
+    if not isinstance(found, dict):
+        raise InputError(f"folder: {path.name} must hold a JSON object, got {type(found).__name__}.")
+    return found
+
+
 class Configuration:
     """The fields of a file of JSON; none where there is no file.
 
@@ -77,7 +88,7 @@ class Configuration:
         self.file = path.name
         self.family = family
         self.there = path.exists()
-        fields: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if self.there else {}
+        fields = read_json(path) if self.there else {}
         names = {} if family is None else family.other_names
         self.fields = {names.get(name, name): value for name, value in fields.items()}
         if family is not None:

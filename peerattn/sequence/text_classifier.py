@@ -17,7 +17,13 @@ from torch import Generator, Tensor
 
 from peerattn import nn
 from peerattn.exceptions import expect
-from peerattn.sequence.base import BesideLine, Classifies, SavedEstimator, class_folds, gain_in_blocks
+from peerattn.sequence.base import (
+    BesideLine,
+    Classifies,
+    SavedEstimator,
+    class_folds,
+    loss_reduction_in_blocks,
+)
 from peerattn.sequence.masked_language_model import MaskedLanguageModel
 from peerattn.sequence.text_encoder import EncodedTexts, TextEncoder, Texts, pad
 from peerattn.sequence.tokenizers import PAD, START, UNKNOWN, check_texts
@@ -152,7 +158,7 @@ class TextClassifier(Classifies, BesideLine, EncodedTexts):
     line_ : SymbolRegression or None
     factor_ : float
         ρ; 1 without a line.
-    gain_, gain_error_ : float
+    loss_reduction_, loss_reduction_error_ : float
         By which share attention lowers the line's loss on the tenth of the texts, and its standard error; nan without a line.
     state_, record_
         As in `SequenceEstimator`.
@@ -230,8 +236,8 @@ class TextClassifier(Classifies, BesideLine, EncodedTexts):
         sequences, numbers, texts = examples
         self.line_: SymbolRegression | None = None
         self.factor_ = 1.0
-        self.gain_ = float("nan")
-        self.gain_error_ = float("nan")
+        self.loss_reduction_ = float("nan")
+        self.loss_reduction_error_ = float("nan")
         if not self.line:
             return super()._learn(module, (sequences, numbers), generator)
         folds = class_folds(numbers, N_FOLDS, torch.randperm(len(texts), generator=generator).numpy())
@@ -243,7 +249,7 @@ class TextClassifier(Classifies, BesideLine, EncodedTexts):
         n_classes = len(self.classes_)
         before = SymbolRegression().fit([symbols[k] for k in observed], numbers[observed], n_classes=n_classes)
         line = before.log_probabilities([symbols[k] for k in held])
-        self.factor_, self.gain_, self.gain_error_ = held_out(line, attended, numbers[held])
+        self.factor_, self.loss_reduction_, self.loss_reduction_error_ = held_out(line, attended, numbers[held])
         self.line_ = SymbolRegression().fit(symbols, numbers, n_classes=n_classes)
 
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -293,5 +299,5 @@ def held_out(line: np.ndarray, added: np.ndarray, classes: np.ndarray) -> tuple[
         return np.asarray(-log_softmax(logits, axis=1)[np.arange(len(classes)), classes])
 
     factor = float(minimize_scalar(lambda f: losses(f).mean(), bounds=(0, 1), method="bounded").x)
-    gain, error = gain_in_blocks(losses(0.0), losses(factor), len(classes))
+    gain, error = loss_reduction_in_blocks(losses(0.0), losses(factor), len(classes))
     return factor if gain > error and len(classes) > 1 else 0.0, gain, error

@@ -113,7 +113,7 @@ def with_header(
     header = {"version": VERSION, "kind": kind, "place": place, "spec": spec, "dtypes": dtypes}
     try:
         return stored, json.dumps(header | {"seal": UNSEALED}, sort_keys=True)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise InputError(f"spec: expected what JSON holds (numbers, text, lists), got {error}.") from error
 
 

@@ -506,6 +506,7 @@ def test_bad_settings(capsys, sample):
     for setting, words in (
         ("attention", "expected MODEL.OPTION=VALUE"),
         ("atention.n_heads=3", "no model of this call is named 'atention'"),
+        ("attention.n_heads=" + "[" * 10_000, "attention.n_heads is nested too deeply"),
         ("attention.n_hads=3", "no option of attention is named 'n_hads'. Near matches: 'n_heads'"),
     ):
         assert words in refused(capsys, "compare", *SAMPLE, "--models", "attention", "--set", setting)

@@ -21,7 +21,7 @@ from peerattn.evaluation.claims import (
 )
 from peerattn.evaluation.compared import ModelNote, PanelFacts
 from peerattn.evaluation.comparison import Comparison
-from peerattn.evaluation.gains import gain_of, saved_by_row, smallest_gain
+from peerattn.evaluation.gains import gain_of, is_gain, saved_by_row, smallest_gain
 from peerattn.evaluation.inference.forecast_tests import mean_test
 from peerattn.evaluation.running.fitting import Failure
 from peerattn.evaluation.running.placebo import exchanged
@@ -324,6 +324,20 @@ def test_a_gain_does_not_rest_on_a_period_without_which_it_is_still_significant(
     found = concentration_of(noisy, gain_of(noisy, "Peers", "History"))
     assert found.largest["period"][0] == "2005" and found.largest["period"][1] > HALF
     assert found.rests_on == "" and claims_of(noisy).answer == YES
+
+
+def test_a_gain_rests_on_a_period_without_which_it_is_a_significant_loss():
+    result = made(GOOD)
+    frame = result.predictions
+    error = (frame["History"] - frame["outcome"]).fillna(0)
+    noisy = with_column(result, "History", frame["History"] + 9 * error.where(frame["period"] == 2005, 0))
+    worse = (frame["History"] + error / 2).where(frame["period"] != 2005, frame["outcome"].fillna(0))
+    losing = with_column(noisy, "Peers", worse)
+    gain = gain_of(losing, "Peers", "History")
+    rows = saved_by_row(losing, "Peers", "History")
+    rest = rows[rows["period"] != 2005]
+    assert gain.gain > 0 > rest["gain"].mean() and not is_gain(losing, rest)
+    assert "one period, 2005" in concentration_of(losing, gain).rests_on
 
 
 def test_gains_by_firm_add_up_to_the_gain():

@@ -14,6 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 from peerattn import IndustryPeerRegressor, NadarayaWatsonRegressor, PeerAttentionRegressor
 from peerattn.exceptions import (
+    CodeWarning,
     InputError,
     IsolateWarning,
     LabelWarning,
@@ -225,7 +226,8 @@ def test_codes_never_seen_in_fit_count_as_unknown(panel, name):
     y = y + 3 * np.random.default_rng(1).normal(size=24)[pd.factorize(cells)[0]]  # what firms of a code share
     model = clone(MODELS[name]).fit(X, y)
     for call in modes(model, y):
-        unseen = model.predict(X.assign(sic="7372"), **call)
+        with pytest.warns(CodeWarning, match="'sic' holds no value of fit .* all count as unknown"):
+            unseen = model.predict(X.assign(sic="7372"), **call)
         np.testing.assert_array_equal(unseen, model.predict(X.assign(sic=None), **call))
         assert (unseen != model.predict(X, **call)).any()
 

@@ -17,6 +17,8 @@ from peerattn.models import CommonShocksRegressor, LastValueRegressor, OwnHistor
 from peerattn.panel import as_panel
 from peerattn.panel.knowledge import Knowledge
 
+pytestmark = pytest.mark.usefixtures("fewest_steps")
+
 rng = np.random.default_rng(0)
 FIRMS = [f"F{k:02d}" for k in range(16)]
 INDEX = pd.MultiIndex.from_product([FIRMS, range(2001, 2015)], names=["firm", "period"])
@@ -58,6 +60,29 @@ def test_dates_of_the_splitter_and_of_the_panel_must_agree():
             {"last": LastValueRegressor()}, panel, cv=WalkForward(2, 2, known_at=KNOWN + 1), verbose=False
         )
     assert audit(LastValueRegressor(), X, Y, WalkForward(2, 2, known_at=KNOWN), n_placebo=2).passed
+
+
+@pytest.mark.parametrize("name", ["own history", "covariance"])
+def test_training_rows_read_the_past_that_was_known(name):
+    """Known in the next period is no date at all; known three years later is another fit, in a comparison, too."""
+    model = CALLS[name]
+    rows = X[PERIOD > 2010]
+
+    def predicted(panel):
+        return np.asarray(model.fit(panel).predict(rows, outcomes=Y[PERIOD > 2010]))
+
+    early = PERIOD <= 2010
+    plain = predicted(as_panel(X[early], Y[early]))
+    at_once = predicted(as_panel(X[early], Y[early], known_at=(KNOWN - 2)[early]))
+    late = predicted(as_panel(X[early], Y[early], known_at=KNOWN[early]))
+    np.testing.assert_allclose(at_once, plain, rtol=1e-12, atol=1e-12)
+    assert np.abs(late - plain).max() > 1e-6
+    panel = as_panel(X, Y, known_at=KNOWN)
+    found = compare({name: model}, panel, cv=WalkForward(1), task="nowcast", verbose=False).predictions
+    known = panel.before(2014).take(np.flatnonzero(PERIOD[PERIOD < 2014] + 3 <= 2014))
+    last = PERIOD == 2014
+    expected = model.fit(known).predict(X[last], outcomes=Y[last])
+    np.testing.assert_allclose(found.set_index("firm")[name], expected, rtol=1e-12, atol=1e-12)
 
 
 CALLS = {

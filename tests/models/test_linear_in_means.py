@@ -256,6 +256,17 @@ def test_unknown_outcomes_are_left_out_of_the_peers_mean():
     assert predicted[1] == pytest.approx(float(table[list(model.coef_.index)] @ model.coef_))
 
 
+def test_a_period_without_any_known_outcome_has_no_peers_outcome():
+    X, y, networks = simulated(40)
+    unknown = y.index.get_level_values("period") == 2003
+    fitted = LinearInMeansRegressor(network=networks).fit(X, y.mask(unknown))
+    without = LinearInMeansRegressor(network=networks).fit(X[~unknown], y[~unknown])
+    pd.testing.assert_series_equal(fitted.coef_, without.coef_)
+    with pytest.warns(IsolateWarning, match="40 of 160 rows"):
+        predicted = fitted.predict(X, outcomes=y.mask(unknown))
+    assert np.isfinite(predicted).all()
+
+
 def test_own_outcome_and_later_values_have_no_influence():
     X, y, networks = simulated()
     model = LinearInMeansRegressor(network=networks).fit(X, y)

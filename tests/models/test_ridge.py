@@ -6,7 +6,7 @@ import pytest
 from sklearn.linear_model import Ridge
 from sklearn.utils.estimator_checks import check_estimator
 
-from peerattn.exceptions import InputError, IsolateWarning
+from peerattn.exceptions import CodeWarning, InputError, IsolateWarning
 from peerattn.models import CrossSectionalRidge
 from peerattn.models.ridge import ALPHAS
 from peerattn.panel import Design
@@ -173,9 +173,10 @@ def test_unknown_codes_have_no_column():
     X, y = simulated_panel()
     model = CrossSectionalRidge(alpha=1.0).fit(X, y)
     new = X.assign(sector="never seen")
-    Z = design(model, new)
-    assert (Z[:, -3:] == 0).all()
-    assert np.isfinite(model.predict(new, outcomes=y)).all()
+    with pytest.warns(CodeWarning, match="all count as unknown"):
+        predicted = model.predict(new, outcomes=y)
+        Z = design(model, new)
+    assert (Z[:, -3:] == 0).all() and np.isfinite(predicted).all()
 
 
 @pytest.mark.parametrize("alpha", [0, -1.0, "loo"])

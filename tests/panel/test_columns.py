@@ -149,7 +149,18 @@ def test_row_numbers_are_no_characteristics(name, values, dtype):
             as_panel(frame.drop(columns="y"), frame["y"])
 
 
-@pytest.mark.parametrize("name", ["ret_next.1", "ret_next_1", "ret_next_x", "size.1", "size_duplicated_0", "period.1"])
+def test_what_is_named_like_the_outcome_or_counts_shuffled_rows_is_left_out():
+    frame = pd.DataFrame({"firm": list("ABCDEF") * 2, "period": [2001] * 6 + [2002] * 6, "size": np.arange(12.0) ** 2})
+    frame = frame.assign(roa=frame["size"], ROA=1.0, V1=np.random.default_rng(0).permutation(12) + 1, rank=frame["size"] + 1)
+    choice = as_panel(frame.assign(**{"roa ": 2.0}), outcome="roa").choice
+    assert choice.characteristics == ("size", "rank")
+    assert choice.left["ROA"] == choice.left["roa "] == "looks like another outcome" and "row numbers" in choice.left["V1"]
+
+
+SECOND = "ret_next.1 ret_next_1 ret_next_x RET_NEXT size.1 size_duplicated_0 period.1".split()
+
+
+@pytest.mark.parametrize("name", [*SECOND, "ret_next "])
 def test_a_second_column_of_one_name_is_no_characteristic(name):
     frame = pd.DataFrame({"firm": list("ABC"), "period": 2001, "size": [1.0, 2, 4], "ret_next": [1.0, 2, 3], name: [1.0, 2, 3.5]})
     choice = as_panel(frame, outcome="ret_next").choice

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import CodeWarning, InputError
 from peerattn.panel import from_formula
 
 FRAME = pd.DataFrame(
@@ -66,6 +66,7 @@ def test_formulas_that_say_what_is_wrong(text):
      "{size > size.quantile(0.5)}", "{size.clip(upper=size.max())}", "{size.shift(1)}", "{size.diff()}", "{size.cumsum()}",
      "np.cumsum(size)", "np.diff(size)", "{np.add.accumulate(size)}", "{np.matmul(size, size)}", "{size @ size}",
      "{size[::-1]}", "{size.values}", "{sum(size)}", "{max(size)}", "{size.fillna(method='ffill')}", "{[s for s in size]}",
+     "{size.isin(price)}", "{size.isin([price])}", "{size in price}", "{np.negative(size, price)}", "{np.modf(size)}",
      "{size.fillna(size.mean())}", "{(lambda x: x)(size)}", "{size.groupby(year).transform('mean')}"],
 )  # fmt: skip
 @pytest.mark.parametrize("side", ["roa ~ price + {}", "{} ~ price"])
@@ -132,3 +133,25 @@ def test_earlier_outcomes_are_characteristics_unless_they_are_known_later():
 def test_the_outcome_is_an_expression():
     np.testing.assert_allclose(formula("price - roa ~ size").y, LONG["price"] - LONG["roa"])
     np.testing.assert_allclose(formula("price + roa ~ size").y, LONG["price"] + LONG["roa"])
+
+
+def test_numbers_as_text_and_as_objects_are_numbers():
+    from decimal import Decimal
+
+    text = LONG.assign(
+        size=[f"{value:.1f}%" for value in LONG["size"]],
+        price=[f"${1000 * value:,.2f}" for value in LONG["price"]],
+        roa=[Decimal(str(value)) for value in LONG["roa"]],
+    )
+    plain = LONG.assign(size=LONG["size"] / 100, price=1000 * LONG["price"])
+    for written in ("roa ~ size + log(price)", "log(price) ~ size + roa", "roa ~ size:price + lag(size)", "roa ~ ."):
+        with pytest.warns(CodeWarning, match="is text and is read as numbers"):
+            found = formula(written, text)
+        expected = formula(written, plain)
+        pd.testing.assert_frame_equal(found.characteristics, expected.characteristics)
+        np.testing.assert_allclose(found.outcomes, expected.outcomes)
+    digits = LONG.assign(size=LONG["size"].astype(int).astype(str))
+    with pytest.raises(InputError, match="'size' is no number. A code follows the bar: | size. Digits as text"):
+        formula("roa ~ size", digits)
+    flags = LONG.assign(flag=LONG["size"] > 4)
+    assert formula("roa ~ flag", flags).characteristics["flag"].tolist() == (LONG["size"] > 4).astype(float).tolist()

@@ -213,6 +213,19 @@ def test_codes_stay_codes_whatever_their_dtype_at_predict(X):
         assert panel.codes["sic"].isna().all()
 
 
+def test_codes_that_fit_did_not_have_are_named(X):
+    X = X.assign(group=["01", "12"] * 6)
+    estimator, _ = fit_gate(X)
+    for lost in ("1", "001", 1, 1.0):
+        with pytest.raises(InputError, match="code 'group' holds '0*1', and fit had '01': a reader has dropped or added"):
+            check_panel(estimator, X.assign(group=[lost, 12] * 6), fitting=False)
+    with pytest.warns(CodeWarning, match="code 'group' holds no value of fit .* but '77': all count as unknown"):
+        check_panel(estimator, X.assign(group="77"), fitting=False)
+    check_panel(estimator, X.assign(group=["77", "12"] * 6), fitting=False)  # some are new
+    grouped, _ = fit_gate(X)
+    check_panel(grouped, X.assign(group="77"), fitting=False, groupings=["group"])  # groups of the call itself
+
+
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 def test_arrays_cannot_carry_codes(X):
     estimator, _ = fit_gate(X)

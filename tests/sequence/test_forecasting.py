@@ -11,7 +11,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from peerattn.exceptions import InputError
 from peerattn.sequence import AttentionForecaster
-from peerattn.sequence.forecasting import PENALTIES, gain_in_blocks, window_moments, window_ridge
+from peerattn.sequence.forecasting import PENALTIES, loss_reduction_in_blocks, window_moments, window_ridge
 from peerattn.sequence.series import PatchEncoder, windows_of
 
 QUICK = {
@@ -97,24 +97,24 @@ def test_attention_forecasts_what_a_line_cannot():
     model = AttentionForecaster(
         1, 4, **(QUICK | {"patch": 1, "max_steps": 150, "batch_size": 64, "learning_rate": 1e-2}), dropout=0.0
     )
-    assert model.fit(np.array(signs)[:, None]).gain_ > 0.3
+    assert model.fit(np.array(signs)[:, None]).loss_reduction_ > 0.3
 
 
 def test_the_error_of_a_gain_is_that_of_means_of_blocks():
     rng = np.random.default_rng(0)
     without, losses = 1 + rng.random(12), 0.8 + rng.random(12)
-    gain, error = gain_in_blocks(without, losses, 4)
+    gain, error = loss_reduction_in_blocks(without, losses, 4)
     assert gain == pytest.approx(1 - losses.sum() / without.sum())
     blocks = ((without - losses) / without.mean()).reshape(4, 3).mean(1)
     assert error == pytest.approx(blocks.std(ddof=1) / 2)
-    assert gain_in_blocks(without, losses, 1)[1] == 0.0
-    assert gain_in_blocks(np.zeros(3), np.ones(3), 3) == (0.0, 0.0)
+    assert loss_reduction_in_blocks(without, losses, 1)[1] == 0.0
+    assert loss_reduction_in_blocks(np.zeros(3), np.ones(3), 3) == (0.0, 0.0)
 
 
 def test_without_a_gain_the_line_alone_is_kept():
     series = walk(400, 1)
     model = AttentionForecaster(4, 16, **(QUICK | {"learning_rate": 0.5, "max_steps": 3})).fit(series)
-    assert model.gain_ <= model.gain_error_
+    assert model.loss_reduction_ <= model.loss_reduction_error_
     scaled = (series - model.mean_) / model.scale_
     last = scaled[-1]
     line = last + (scaled[-16:, 0] - last) @ model.state_["line"]
@@ -160,7 +160,7 @@ def test_attention_at_its_own_learning_rate_adds_what_no_line_can_forecast():
     later = (x[1196:] - model.mean_) / model.scale_
     w = stacked(later, 4, 1)
     line = np.mean((w[:, :4] @ model.state_["line"].astype(float) - w[:, 4:]) ** 2)
-    assert model.gain_ > 5 * model.gain_error_ and -model.score(x[1196:]) < 0.7 * line
+    assert model.loss_reduction_ > 5 * model.loss_reduction_error_ and -model.score(x[1196:]) < 0.7 * line
 
 
 def test_attention_shows_patches():

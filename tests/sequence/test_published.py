@@ -235,6 +235,10 @@ def test_what_is_missing_is_named(published, tmp_path):
     (bert / "config.json").write_text(json.dumps({"num_attention_heads": 3}))
     with pytest.raises(InputError, match="n_heads"):
         load_bert(bert)
+    for text in ("[" * 100_000, '{"num_attention_heads": ', "[1]"):
+        (bert / "config.json").write_text(text)
+        with pytest.raises(InputError, match="config.json"):
+            load_bert(bert)
     (bert / "vocab.txt").unlink()
     with pytest.raises(InputError, match="vocab.txt"):
         load_bert(bert)

@@ -71,7 +71,7 @@ def test_attention_is_kept_where_it_adds_to_the_line_and_files_hold_both(tmp_pat
     model = TextClassifier(tokenizer, **SMALL, n_epochs=12, learning_rate=1e-2).fit(X, y)
     alone = SymbolRegression().fit([tokenizer.encode(text) for text in X], y, n_classes=2)
     np.testing.assert_array_equal(model.line_.coef_, alone.coef_)
-    assert model.factor_ > 0 and model.gain_ > model.gain_error_ > 0
+    assert model.factor_ > 0 and model.loss_reduction_ > model.loss_reduction_error_ > 0
     assert model.score(X_new, y_new) > 0.95
     model.save(tmp_path / "model")
     np.testing.assert_array_equal(
@@ -94,5 +94,5 @@ def test_without_evidence_for_attention_the_line_alone_decides():
         ):
             ask()
     without = TextClassifier(**SMALL, n_epochs=1, line=False).fit(X, y)
-    assert without.line_ is None and without.factor_ == 1 and np.isnan(without.gain_)
+    assert without.line_ is None and without.factor_ == 1 and np.isnan(without.loss_reduction_)
     assert without.attention("1 2").weights.shape == (1, 2, 3, 3)

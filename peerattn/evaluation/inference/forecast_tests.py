@@ -186,7 +186,7 @@ def _cosines(n: int, freedom: int) -> np.ndarray:
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class ForecastTest(MeanTest):
-    """Panel Diebold–Mariano test of a model against a baseline; ``mean`` is the mean gain, positive = the model is better.
+    """Panel Diebold–Mariano test of a model against a baseline; ``mean`` is that of loss differences, positive = a better model.
 
     Attributes
     ----------
@@ -200,7 +200,7 @@ class ForecastTest(MeanTest):
     horizon: int
 
     @property
-    def gain(self) -> float:
+    def loss_difference(self) -> float:
         """Mean of the baseline's loss minus the model's."""
         return self.mean
 

@@ -34,7 +34,7 @@ def pricing_errors(
     -------
     DataFrame
         Indexed by model, in decimals: ``median_ape``, ``within_15``, ``bias`` (median of e), each with ``_low`` and ``_high``;
-        ``gain`` (median absolute error less than that of the baseline, positive = better) with its own, paired interval.
+        ``ape_reduction`` (median absolute error less than that of the baseline, positive = better) with its own, paired interval.
 
     Raises
     ------
@@ -69,7 +69,7 @@ def pricing_errors(
         bias = _medians(e, counts)
         drawn[name] = {"median_ape": size, "within_15": near, "bias": bias}
     for name, of in drawn.items():
-        of["gain"] = drawn[comparison.baseline]["median_ape"] - of["median_ape"]
+        of["ape_reduction"] = drawn[comparison.baseline]["median_ape"] - of["median_ape"]
         found = {key: (x[0], *np.quantile(x[1:], tails)) for key, x in of.items()}
         rows[name] = {key + end: v for key, vs in found.items() for end, v in zip(("", "_low", "_high"), vs)}
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("model")

@@ -195,14 +195,14 @@ def _tests(compared: Compared) -> list[Section]:
     words = (
         "Panel Diebold–Mariano tests of equal squared error, each on its own. Losses are averaged over the firms of each "
         "period first, so that a period counts once; the variance is the equal-weighted cosine estimate, and t is Student's "
-        "(Lazarus, Lewis, Stock and Watson 2018). Mean gain: the baseline's mean squared error minus the model's, positive = the "
-        "model is better."
+        "(Lazarus, Lewis, Stock and Watson 2018). Loss difference: the baseline's mean squared error minus the model's, positive "
+        "= the model is better."
     )
     rows: list[tuple[object, ...]] = []
     for name, test in compared.tests.items():
         rest = ("", "") if test.t is None else (test.n_periods, test.freedom)
-        rows.append((name, test.gain, test.cell, format_p(test.p_value), *rest))
-    columns = {"Model": "l", "Mean gain": ".3g", "t": ".2f"}
+        rows.append((name, test.loss_difference, test.cell, format_p(test.p_value), *rest))
+    columns = {"Model": "l", "Loss difference": ".3g", "t": ".2f"}
     columns |= dict.fromkeys(("p", "Periods", "Degrees of freedom"), "r")
     kept = model_confidence_set(compared.losses, horizon=compared.horizon)
     joint = [(m, float(kept.p_values[m]), "in" if m in kept.included else "out") for m in compared.names]

@@ -226,7 +226,7 @@ def to_excel(compared: Judged, path: PathLike) -> Path:
     InputError
         When the file cannot be written, or openpyxl (the extra ``excel``) is missing.
     """
-    columns = ["model", "baseline", "gain", "statistic", "p_value", "n_periods", "freedom"]
+    columns = ["model", "baseline", "loss_difference", "statistic", "p_value", "n_periods", "freedom"]
     tests = [[getattr(test, column) for column in columns] for test in compared.tests.values()]
     models = pd.DataFrame([vars(model) for model in compared.models]).rename(columns={"name": "model"})
     settings = [*compared.settings.items(), *(("limit of the panel", wording) for wording in compared.panel.limits)]

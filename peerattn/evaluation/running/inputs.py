@@ -102,9 +102,9 @@ class FoldRows:
         when = panel.X.index.get_level_values(1)
         call = np.flatnonzero(when.isin(when[test].unique()))
         if (train[1:] > train[:-1]).all():
-            plain = replace(panel, weights={}, known_at=None)
+            plain = replace(panel, weights={})
             self.train = plain.take(train)
-            self.call = plain.take(call)
+            self.call = replace(plain, known_at=None).take(call)
         else:
             self.train, self.call = (Frames(panel.X.iloc[rows], panel.y.iloc[rows]) for rows in (train, call))
         self.scored = np.searchsorted(call, test)

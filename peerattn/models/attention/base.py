@@ -137,7 +137,7 @@ class StackModel(AttentionNetworks):
 
     def _set_heads(self) -> None:
         self.members_ = self.stack_.heads().members
-        self.heads_ = heads_table(self.members_, self.y_scale_)
+        self.heads_ = heads_table(self.members_, (self.y_scale_ * self.stack_.weights_of_heads()).tolist())
         self.prior_strength_ = prior_strengths(self.members_, self.pair_terms_.soft)
 
     def _problem(self, dated: bool, weighed: bool) -> Problem:

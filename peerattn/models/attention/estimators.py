@@ -172,14 +172,14 @@ class PeerAttentionRegressor(AttentionRegressor):
     Attributes
     ----------
     evidence_ : DataFrame
-        Row ``peers``: ``factor``, the weight w; ``t`` of its score; ``gain``, the relative fall of the held-out loss; the
-        effective number of held-out ``periods``; tested or not, with the ``reason``.
+        Row ``peers``: ``factor``, the weight w; ``t`` of its score; ``loss_reduction``, the relative fall of the held-out loss;
+        the effective number of held-out ``periods``; tested or not, with the ``reason``.
     stability_ : DataFrame
         How alike the final network is to those fitted at the forward origins: correlation of the weights, share of common top-5
         peers.
     heads_ : DataFrame
-        Every head, with its importance (standard deviation of its contribution, in units of the outcome) and its share in the
-        network.
+        Every head, with its importance (standard deviation of what it adds to predictions, its weight in ``evidence_`` included,
+        in units of the outcome) and its share in the network.
     prior_strength_ : DataFrame
         λ of every head and prior.
     feature_names_ : list of str

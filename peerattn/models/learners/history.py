@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 
 from peerattn.models.cross_section import CrossSection
 from peerattn.models.learners.linear import by_section, stacked_rows
 from peerattn.models.learners.nonlinear import Estimated, fit_trees
-from peerattn.models.learners.past_outcomes import History
 from peerattn.models.learners.training import FEW_ROWS, Training
 from peerattn.models.learners.variance_components import variance_components
 
@@ -32,8 +32,7 @@ class OwnHistory:
 
     def predict(self, sections: Sequence[CrossSection]) -> list[np.ndarray]:
         """Return the prediction of every focal row of each cross-section, (n_focal, 1); NaN without a past."""
-        # all see one table, of which each reads what lies before it
-        columns, known = past_columns(sections[0].past, sections, self.shrink)
+        columns, known = past_columns(sections, self.shrink)
         if self.trees is not None:
             found = self.trees.of(stacked_rows(sections), columns)
         else:
@@ -44,11 +43,12 @@ class OwnHistory:
         return by_section(np.where(known[:, None], found, np.nan), sections)
 
 
-def past_columns(
-    past: History, sections: Sequence[CrossSection], shrink: float
-) -> tuple[np.ndarray, np.ndarray]:
+def past_columns(sections: Sequence[CrossSection], shrink: float) -> tuple[np.ndarray, np.ndarray]:
     """Return each focal firm's effect, last residual and number of past ones, (n, 3), and who has a past."""
-    last, mean, n = past.own_past(sections)
+    # most often all see one table, of which each reads what lies before it; with dates of knowledge each has its own
+    of_tables = (list(group) for _, group in groupby(sections, key=lambda section: id(section.past)))
+    found = [group[0].past.own_past(group) for group in of_tables]
+    last, mean, n = (np.concatenate(column) for column in zip(*found, strict=True))
     effect = mean * n / np.maximum(n + shrink, 1e-12) if np.isfinite(shrink) else np.zeros(len(n))
     return np.column_stack([effect, last, n]), n > 0
 
@@ -62,7 +62,7 @@ def fit_history(training: Training, *, lag: bool, trees: bool = False) -> OwnHis
     past = training.history
     if not (training.problem.dated and training.problem.reads_past):
         return None
-    _, known = past_columns(past, training.sections, 0.0)
+    _, known = past_columns(training.residuals, 0.0)
     few = known.sum() < FEW_ROWS
     within, between = (0.0, 1.0) if few else variance_components(past.table.to_numpy(float))
     shrink = within / between if between > 0 else np.inf
@@ -70,7 +70,7 @@ def fit_history(training: Training, *, lag: bool, trees: bool = False) -> OwnHis
         return OwnHistory(shrink, slope=np.array([1.0, 0.0])) if between > 0 else None
     if few:
         return None
-    columns, _ = past_columns(past, training.sections, shrink)
+    columns, _ = past_columns(training.residuals, shrink)
     if trees:
         return OwnHistory(shrink, slope=np.zeros(2), trees=fit_trees(training, columns))
     y = np.concatenate([section.focal.y for section in training.residuals])[known]

@@ -23,7 +23,8 @@ FEW = 6.0  # squared length below which a firm's past counts less
 class History:
     """Outcomes of firms (rows) and periods (columns, increasing); NaN where unknown.
 
-    Those of the last ``purge`` periods before one are not known by then: nothing reads them.
+    Those of the last ``purge`` periods before one are not known by then: nothing reads them. ``dates``, where outcomes have some,
+    are the places of the periods from which each is known, and ``place`` is that of the period that reads.
 
     Examples
     --------
@@ -34,34 +35,38 @@ class History:
 
     table: pd.DataFrame
     purge: int = 0
+    dates: pd.DataFrame | None = None
+    place: int = 0
 
     @classmethod
     def of(cls, sections: Iterable[CrossSection], purge: int = 0) -> History:
         """Return the known outcomes of dated cross-sections: of the peers, and of focal firms that are not among them."""
-        return cls(_table(sections, lambda rows: rows.y), purge)
+        listed = list(sections)
+        table = _table(listed, lambda rows: rows.y)
+        return cls(table, purge, _dates_of(listed, table))
+
+    def undated(self) -> History:
+        """Return what is known once all dates have passed."""
+        return self if self.dates is None else replace(self, dates=None)
 
     def informed(self, prepared: Sequence[CrossSection]) -> list[CrossSection]:
         """Return cross-sections with what is known of the firms' past: this history, and the outcomes that they show.
 
-        ``prepared`` are those of a call, in order of time: where its outcomes have dates, each gets what is known by its period.
+        Where outcomes have dates, each gets what is known by its period.
         """
         self._check_label_kinds(prepared)
         observed = [section.unknown() for section in prepared]
         later = _table(observed, lambda rows: rows.y)
         new = later.loc[:, ~later.columns.isin(self.table.columns)]
-        past = self if new.empty else replace(self, table=_in_order(self.table, new))
-        dates = _table(observed, lambda rows: rows.known_from).reindex_like(new)
-        if dates.isna().all(axis=None):
+        past = self
+        if not new.empty:
+            table = _in_order(self.table, new)
+            given = [each for each in (self.dates, _dates_of(observed, new)) if each is not None]
+            dates = pd.concat(given, axis=1).reindex_like(table) if given else None
+            past = replace(self, table=table, dates=dates)
+        if past.dates is None:
             return [replace(section, past=past) for section in prepared]
-        informed = []
-        for place, section in enumerate(prepared):
-            unknown = dates.gt(place)
-            if section.period is None or not unknown.loc[:, new.columns < section.period].any(axis=None):
-                informed.append(replace(section, past=past))
-                continue
-            known = replace(self, table=_in_order(self.table, new.mask(unknown).dropna(axis=1, how="all")))
-            informed.append(replace(section, past=known))
-        return informed
+        return [replace(section, past=replace(past, place=section.place)) for section in prepared]
 
     def _check_label_kinds(self, sections: Sequence[CrossSection]) -> None:
         """Raise where firms or periods are of another type than these: no firm would be known by its past."""
@@ -69,25 +74,31 @@ class History:
         check_comparable(pd.Index([section.period for section in dated]), self.table.columns)
         check_same_kind(self.table.index, *(section.focal.label for section in dated))
 
+    @property
+    def known(self) -> pd.DataFrame:
+        """The table, without what is not known by the period that reads."""
+        return self.table if self.dates is None else self.table.mask(self.dates > self.place)
+
     def last_before(self, period: Any) -> Any:
         """Return the last period before this one of which an outcome is known; None without one."""
-        known = self.table.columns[self.table.notna().any()]
+        known = self.table.columns[self.known.notna().any()]
         earlier = known[: known.searchsorted(period)]
         return earlier[-1] if len(earlier) else None
 
     def since(self, period: Any) -> History:
         """Return what periods after this one may still read: it, and those of the window before it."""
         start = max(0, int(self.table.columns.searchsorted(period, side="right")) - WINDOW - self.purge)
-        return replace(self, table=self.table.iloc[:, start:].dropna(how="all"))
+        return replace(self, table=self.known.iloc[:, start:].dropna(how="all"), dates=None)
 
     @cached_property
+    def _standardised(self) -> np.ndarray:
+        return _standardised(self.table)
+
+    @property
     def standardised(self) -> np.ndarray:
         """``(y_is − ȳ_s) / sd_s``, clipped to ±``CLIP``; zero where unknown."""
-        raw = self.table.to_numpy(float)
-        mean = np.nanmean(raw, axis=0)
-        spread = np.nanstd(raw, axis=0)
-        scaled = (raw - mean) / np.where(spread > ROUNDING * np.abs(mean), spread, 1.0)
-        return np.nan_to_num(np.clip(scaled, -CLIP, CLIP)).astype(np.float32)
+        # with dates each period reads another table, which is not kept
+        return self._standardised if self.dates is None else _standardised(self.known)
 
     def before(self, period: Any, firms: pd.Index, window: int = WINDOW) -> np.ndarray:
         """Return the last ``window`` standardised outcomes known before a period, (n, window), the latest last."""
@@ -114,16 +125,13 @@ class History:
         start = np.maximum(end - WINDOW, 0)
         if not len(firms):
             return np.zeros(len(at)), np.zeros(len(at)), np.zeros(len(at))
-        last, total, count = self._running
+        last, total, count = self._running if self.dates is None else _running(self.known)
         n, sum_ = (np.where(at >= 0, table[end, at] - table[start, at], 0.0) for table in (count, total))
         return np.where(n > 0, last[end, at], 0.0), sum_ / np.maximum(n, 1), n
 
     @cached_property
     def _running(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Last known outcome, sum and number of known ones before each period, (T + 1, F)."""
-        table = pd.DataFrame(np.pad(self.table.to_numpy(float).T, ((1, 0), (0, 0)), constant_values=np.nan))
-        totals = table.fillna(0.0).to_numpy().cumsum(axis=0)
-        return table.ffill().fillna(0.0).to_numpy(), totals, table.notna().to_numpy().cumsum(axis=0)
+        return _running(self.table)
 
     def components(self, period: Any, firms: pd.Index, window: int = WINDOW) -> tuple[np.ndarray, np.ndarray]:
         """Return the firms' past in the principal components of all firms' past, and the components' strengths.
@@ -159,6 +167,31 @@ def _table(sections: Iterable[CrossSection], values: Callable[[Rows], np.ndarray
     raw = np.full((len(firms), len(periods)), np.nan)
     raw[firm, period.repeat([len(each) for each in found])] = np.concatenate(found)
     return pd.DataFrame(raw, firms, periods)
+
+
+def _dates_of(sections: Sequence[CrossSection], table: pd.DataFrame) -> pd.DataFrame | None:
+    """Return the places of the periods from which the outcomes of a table are known; None where they have no dates."""
+    dates = _table(sections, lambda rows: rows.known_from)
+    return None if dates.empty else dates.reindex_like(table)
+
+
+def _standardised(table: pd.DataFrame) -> np.ndarray:
+    """Return the outcomes of each period as standard deviations from their mean, zero where unknown, (F, T)."""
+    scaled = np.zeros(table.shape, dtype=np.float32)
+    some = table.notna().any().to_numpy()
+    raw = table.to_numpy(float)[:, some]
+    mean = np.nanmean(raw, axis=0)
+    spread = np.nanstd(raw, axis=0)
+    deviations = (raw - mean) / np.where(spread > ROUNDING * np.abs(mean), spread, 1.0)
+    scaled[:, some] = np.nan_to_num(np.clip(deviations, -CLIP, CLIP))
+    return scaled
+
+
+def _running(table: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the last known outcome, sum and number of known ones before each period, (T + 1, F) each."""
+    padded = pd.DataFrame(np.pad(table.to_numpy(float).T, ((1, 0), (0, 0)), constant_values=np.nan))
+    totals = padded.fillna(0.0).to_numpy().cumsum(axis=0)
+    return padded.ffill().fillna(0.0).to_numpy(), totals, padded.notna().to_numpy().cumsum(axis=0)
 
 
 def _in_order(earlier: pd.DataFrame, later: pd.DataFrame) -> pd.DataFrame:

@@ -81,9 +81,13 @@ class Training:
         return [view.prepared(section, self.problem.loss, self.problem.outcomes) for section in sections]
 
     @cached_property
-    def residuals(self) -> list[CrossSection]:
-        """The training cross-sections as candidates see them."""
+    def _prepared(self) -> list[CrossSection]:
         return self.prepared(self.sections)
+
+    @cached_property
+    def residuals(self) -> list[CrossSection]:
+        """The training cross-sections as candidates see them, each with what is known of the firms' past by its period."""
+        return self.history.informed(self._prepared)
 
     @cached_property
     def with_outcomes(self) -> list[CrossSection]:
@@ -94,9 +98,9 @@ class Training:
     @cached_property
     def history(self) -> History:
         """What own lines leave of the firms' outcomes, by period."""
-        return History.of(self.residuals, self.problem.purge)
+        return History.of(self._prepared, self.problem.purge)
 
     @property
     def view(self) -> View:
         """What a fitted model keeps."""
-        return View(self.lines, self.limit, self.history)
+        return View(self.lines, self.limit, self.history.undated())

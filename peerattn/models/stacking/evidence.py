@@ -131,7 +131,8 @@ class OriginResult:
     @classmethod
     def of(cls, origin: Origin, training: Training) -> OriginResult:
         """Return an origin at which nothing has been fitted."""
-        return cls(origin, training.history.informed(training.prepared(origin.held_out)), {g: {} for g in GROUPS}, {})
+        prepared = training.history.informed(training.prepared(origin.held_out))
+        return cls(origin, prepared, {g: {} for g in GROUPS}, {})
 
     def report_line(self, group: str, parts: Parts, dtype: torch.dtype) -> None:
         """Add fitted parts and what they predict."""
@@ -238,7 +239,7 @@ def evidence_of(stages: dict[str, Stage]) -> pd.DataFrame:
         group: {
             "factor": max(stage.sums(without=MEAN).values(), default=0.0),
             "t": stage.t,
-            "gain": stage.gain,
+            "loss_reduction": stage.loss_reduction,
             "periods": 0.0,
             "judged": False,
             "reason": "entered in full" if stage.weights else "not judged",

@@ -78,11 +78,18 @@ class Stack:
 
     def heads(self) -> Heads:
         """Return the heads of all parts, mixed by their weights in the network (evenly where all are zero)."""
-        parts = {name: p for name, p in sorted(self.fitted.items()) if isinstance(p, Heads)}
-        share = np.array([self.weight(name) * mix for name, p in parts.items() for mix in p.mix])
+        parts = self._parts_of_heads()
+        share = self.weights_of_heads()
         mix = share / share.sum() if share.sum() > 0 else np.full(len(share), 1 / max(1, len(share)))
         members = tuple(member for p in parts.values() for member in p.members)
         return Heads(members, next((p.terms for p in parts.values()), NO_TERMS), tuple(mix.tolist()))
+
+    def weights_of_heads(self) -> np.ndarray:
+        """Return the weight of each start of heads in the prediction (of differences within a period)."""
+        return np.array([self.weight(name) * mix for name, p in self._parts_of_heads().items() for mix in p.mix])
+
+    def _parts_of_heads(self) -> dict[str, Heads]:
+        return {name: part for name, part in sorted(self.fitted.items()) if isinstance(part, Heads)}
 
     def weight(self, part: str) -> float:
         """Return the weight of a part that reads peers (of differences within a period, where it has two)."""
@@ -236,7 +243,7 @@ def _selected_columns(*weights: dict[str, Stage]) -> set[Column]:
 
 def _level(stack: Stack, training: Training) -> np.ndarray:
     """Return the constant of least loss that predictions lack, (K,)."""
-    predicted = np.concatenate(stack.predict(training.history.informed(training.residuals)))
+    predicted = np.concatenate(stack.predict(training.residuals))
     y, weight = outcomes_of(training.sections)
     loss = lambda level: float(loss_of(training.problem.loss, predicted + level, y) @ weight)  # noqa: E731
     return np.atleast_1d(minimize(loss, np.zeros(training.problem.n_outputs), method="Powell").x)

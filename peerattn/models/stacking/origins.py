@@ -63,7 +63,8 @@ def forward_origins(sections: Sequence[CrossSection], purge: int, dated: bool) -
     edges = np.unique([*(1 + int(np.abs(known[:-1] - share).argmin()) for share in SHARES), len(sections)])
     found = []
     for start, stop in zip(edges, edges[1:], strict=False):
-        training = list(sections[: start - purge]) if start > purge else []
+        earlier = [each.known_by(sections[start].place) for each in sections[: max(0, start - purge)]]
+        training = [each for each in earlier if len(each.focal)]
         if training and count_rows(training) >= FEW_ROWS / 2:
             found.append(Origin(training, list(sections[start:stop])))
     if sum(count_rows(origin.held_out) for origin in found) >= FEW_ROWS / 4:  # a third of them, whole periods

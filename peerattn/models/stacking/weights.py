@@ -47,13 +47,13 @@ def too_few(n_periods: float) -> bool:
 class Stage:
     """What one group of candidates adds to the groups before it.
 
-    ``weights`` by column of the problem; ``t`` of their sum's score, ``gain`` the relative fall of the held-out loss; ``bar``
-    what the t of a column must exceed.
+    ``weights`` by column of the problem; ``t`` of their sum's score, ``loss_reduction`` the relative fall of the held-out loss;
+    ``bar`` what the t of a column must exceed.
     """
 
     weights: dict[Any, float]
     t: float
-    gain: float
+    loss_reduction: float
     bar: float = float("nan")
 
     def selected(self) -> list[Any]:

@@ -37,7 +37,7 @@ def test_against_the_literal_formula(horizon):
     t = mean / math.sqrt(ratio * sum(x * x for x in terms) / nu / n)
     found = diebold_mariano(ours, theirs, period, horizon=horizon)
     assert found.statistic == pytest.approx(t, rel=1e-10) and found.freedom == nu
-    assert found.p_value == pytest.approx(2 * student.sf(abs(t), nu)) and found.gain == pytest.approx(mean)
+    assert found.p_value == pytest.approx(2 * student.sf(abs(t), nu)) and found.loss_difference == pytest.approx(mean)
 
 
 def test_the_cosine_variance_is_that_of_white_noise_and_of_an_autoregression():
@@ -62,7 +62,7 @@ def test_the_cross_section_counts_once():
 def test_sign_and_antisymmetry():
     ours, theirs, period = losses(gain=1.0)
     better, worse = diebold_mariano(ours, theirs, period), diebold_mariano(theirs, ours, period)
-    assert better.statistic > 2 and better.gain > 0
+    assert better.statistic > 2 and better.loss_difference > 0
     assert worse.statistic == pytest.approx(-better.statistic)
     assert worse.p_value == pytest.approx(better.p_value)
 

@@ -58,8 +58,9 @@ def test_intervals_hold_the_estimate_and_pair_the_models(comparison):
     for key in ("median_ape", "within_15"):
         assert (found[f"{key}_low"] <= found[key]).all() and (found[key] <= found[f"{key}_high"]).all()
         np.testing.assert_allclose(found[key], comparison.scores[key])
-    assert found.loc["Sector", ["gain", "gain_low", "gain_high"]].tolist() == [0.0, 0.0, 0.0]  # the baseline
-    assert found.loc["Gradient boosting", "gain_low"] > 0
+    reduction = ["ape_reduction", "ape_reduction_low", "ape_reduction_high"]
+    assert found.loc["Sector", reduction].tolist() == [0.0, 0.0, 0.0]  # the baseline
+    assert found.loc["Gradient boosting", "ape_reduction_low"] > 0
     assert pricing_errors(comparison, n_draws=50).equals(pricing_errors(comparison, n_draws=50))
 
 

@@ -54,7 +54,7 @@ def test_taken_heads_are_those_heads():
         assert torch.equal(parameter, module.get_parameter(name)[[2, 0]])
 
 
-def test_importance_is_the_spread_of_contributions_within_periods(panel, pair):
+def test_importance_is_the_spread_of_contributions_within_periods(panel, pair, plant):
     """By hand: weights (some of them on the null peer) times value vectors, their standard deviation within periods."""
     z = (panel.X - pair.design_.center) / pair.design_.spread
     sections = list(pair._gate_call(panel.X, None)[1])
@@ -69,9 +69,13 @@ def test_importance_is_the_spread_of_contributions_within_periods(panel, pair):
                 W = alone.weights(s, slice(0, len(s.focal)))
                 moved.append(W @ z.xs(s.period, level="period").loc[s.peers.label].to_numpy() @ v)
             assert found[head] == pytest.approx(np.sqrt(np.mean([m.var() for m in moved])), rel=1e-6)
+    # what a head adds to predictions: a start of weight .2 less than one of .6
+    in_units = [member.importance * weight * pair.y_scale_ for member, weight in zip(pair.members_, (0.2, 0.6), strict=True)]
+    np.testing.assert_allclose(pair.heads_["importance"], np.concatenate(in_units))
     assert pair.heads_.columns.tolist() == ["seed", "head", "importance", "share"]
     assert pair.heads_.groupby("seed")["share"].sum().tolist() == pytest.approx([1.0, 1.0])
     assert contribution_spreads([PeerModule(PeerSpec(3, n_heads=0))], sections, settings)[0].size == 0
+    assert (plant(pair, 0.0, 0.0, n_heads=2).heads_["importance"] == 0).all()  # heads without weight add nothing
 
 
 def test_starts_are_mixed_by_their_weights(panel, pair):

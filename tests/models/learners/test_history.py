@@ -54,6 +54,33 @@ def problem(purge=0, outcomes=False):
     return Problem(squared_error, 1, (), outcomes, True, purge)
 
 
+def test_training_rows_have_the_past_that_is_known_by_their_period():
+    """By hand: an outcome of period s that is known from s + 1 + (firm mod 3) on is no past of a row before that."""
+    X, y = panel(missing=0.0)
+    delay = 1 + np.arange(FIRMS) % 3
+    dated = [
+        replace(s, place=t, focal=rows, peers=rows)
+        for t, s in enumerate(sections(X, y))
+        for rows in [replace(s.focal, known_from=t + delay)]
+    ]
+    training = Training.of(dated, problem())
+    for t, section in enumerate(training.residuals):
+        found, _ = past_columns([section], 0.0)
+        np.testing.assert_array_equal(found[:, 2], np.maximum(t + 1 - delay, 0))
+        latest = np.maximum(t - delay, 0)
+        last = [training.history.table.iloc[i, s] for i, s in enumerate(latest)]
+        np.testing.assert_allclose(found[:, 1], np.where(t >= delay, last, 0.0))
+    known = [each.known_by(5) for each in dated]
+    assert [len(each.focal) for each in known] == [FIRMS] * 3 + [17, 9, 0, 0, 0, 0]
+    assert [int(np.isfinite(each.peers.y).sum()) for each in known] == [len(each.focal) for each in known]
+    # what is known at once gives the figures of outcomes without dates
+    plain = Training.of(sections(X, y), problem())
+    at_once = [replace(s, peers=replace(s.peers, known_from=np.full(FIRMS, s.place))) for s in dated]
+    at_once = [replace(s, focal=s.peers) for s in at_once]
+    expected, found = (past_columns(each.residuals, 3.0)[0] for each in (plain, Training.of(at_once, problem())))
+    np.testing.assert_array_equal(found, expected)
+
+
 @pytest.mark.parametrize("purge", [0, 2])
 def test_past_columns_are_those_of_plain_loops(purge):
     X, y = panel()
@@ -65,7 +92,7 @@ def test_past_columns_are_those_of_plain_loops(purge):
         ]
     )
     for section in training.sections:
-        found, has = past_columns(training.history, [section], 3.0)
+        found, has = past_columns([replace(section, past=training.history)], 3.0)
         for i, firm in enumerate(section.focal.label):
             before = known[
                 [k for k in known.index if k[0] == firm and k[1] < section.period - purge]
@@ -150,7 +177,7 @@ def autoregression(X, y):
     training = Training.of(given, problem())
     model = fit_history(training, lag=True)
     found = model.predict([told(training, last)])[0] - training.lines.predict(last.focal)
-    return model, found[:, 0], past_columns(training.history, [last], 0.0)[0][:, 1]
+    return model, found[:, 0], past_columns([told(training, last)], 0.0)[0][:, 1]
 
 
 def test_the_last_residual_of_an_autoregression_is_bounded():

@@ -125,7 +125,7 @@ def test_evidence_and_steps_say_what_entered(everything):
     model, X, y = everything
     evidence, steps = model.evidence_, model.explain_gain()
     assert list(evidence.index) == GROUPS and list(steps.index) == ["own lines", *GROUPS]
-    assert {"factor", "t", "gain", "periods", "judged", "reason", "entered"} <= set(evidence.columns)
+    assert {"factor", "t", "loss_reduction", "periods", "judged", "reason", "entered"} <= set(evidence.columns)
     assert evidence["judged"].all() and (evidence["reason"] == "").all()
     for group, stage in model.stack_.stages.items():
         assert evidence.loc[group, "factor"] == pytest.approx(max(stage.sums().values()))

@@ -164,16 +164,16 @@ def test_other_losses_are_minimised_too(loss):
     for direction in np.eye(3)[open_]:
         for step in (-0.05, 0.05):
             assert total(w) < total(w + step * direction) + 1e-3 * total(w)
-    assert found.gain > 0 and found.t > 0
+    assert found.loss_reduction > 0 and found.t > 0
 
 
 def test_nothing_to_say_weighs_nothing():
     held, columns = held_out()
     opposite = {name: -columns[name] for name in "ab"}
     found = weigh(held, opposite, squared_error, 1.0, mutual=False)
-    assert set(found.weights.values()) == {0.0} and found.gain == 0.0 and found.t < 0
+    assert set(found.weights.values()) == {0.0} and found.loss_reduction == 0.0 and found.t < 0
     empty = weigh(held, {}, squared_error, 1.0, mutual=False)
-    assert empty.weights == {} and np.isnan(empty.t) and empty.gain == 0.0
+    assert empty.weights == {} and np.isnan(empty.t) and empty.loss_reduction == 0.0
     constant = weigh(held, {"zero": np.zeros_like(held.base)}, squared_error, 1.0, mutual=False)
     assert constant.weights == {"zero": 0.0}
 

@@ -66,7 +66,8 @@ class _Period:
         rows = section.peers.take(section.known_peers()).joined(section.focal.take(new).known())
         by_label = dict(zip(section.focal.label, section.focal.loss_weights, strict=True))
         weight = np.array([by_label.get(label, 0.0) for label in rows.label])
-        found = features(rows, section, history, dtype)
+        past = None if history is None else section.past or history
+        found = features(rows, section, past, dtype)
         standalone = np.where(rows.identity == NOBODY, -1 - np.arange(len(rows)), rows.identity)
         return cls(found, torch.as_tensor(rows.y, dtype=dtype), torch.as_tensor(weight, dtype=dtype), standalone)
 
@@ -97,7 +98,7 @@ def fit_covariance(
     sections : sequence of CrossSection
         Training periods, with outcomes.
     past : History, optional
-        By which firms that moved together in the past may do so again.
+        By which firms that moved together in the past may do so again; a cross-section that has a past of its own reads that.
     seed : int
         Seed of the draws; the start is always the same.
     start : Covariance, optional

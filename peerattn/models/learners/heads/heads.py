@@ -170,10 +170,13 @@ def contribution_spreads(
     return [np.sqrt(np.mean(of, axis=0)) for of in zip(*variances, strict=True)]
 
 
-def heads_table(members: Sequence[Member], scale: float) -> pd.DataFrame:
-    """Return every head of every start: importance (in units of the outcome) and share in its start's network."""
+def heads_table(members: Sequence[Member], scales: Sequence[float]) -> pd.DataFrame:
+    """Return every head of every start: importance (in units of the outcome) and share in its start's network.
+
+    ``scales`` are the weight of each start in the prediction, in these units.
+    """
     rows = [
-        (k, head, member.importance[head] * scale, member.share[head])
+        (k, head, member.importance[head] * scales[k], member.share[head])
         for k, member in enumerate(members)
         for head in range(member.spec.n_heads)
     ]

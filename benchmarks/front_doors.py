@@ -97,7 +97,6 @@ def right_ones(folder: Path) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]
         "Comparison.gain_by_firm": named,
         "peerattn.load": {"path": folder / "ridge.model"},
         "peerattn.read_panel": columns,
-        "peerattn.ladder": {"rungs": models},
         "peerattn.nowcast_score": {"estimator": kernel, "X": numbers},
         "peerattn.panel.from_formula": {"codes": ()},
         "peerattn.panel.scan_panel": columns | {"source": folder / "panel.parquet"},

@@ -1,6 +1,6 @@
-"""How often do peers enter, and does ``compare`` say Yes, where no firm affects any other? 40 firms, 24 periods, defaults.
+"""How often are peers selected, and is the answer of ``compare`` Yes, where no firm affects any other? 40 firms, 24 periods.
 
-Run: ``python benchmarks/nulls.py [--panels 40] [--only NAME ...] [--stage enter|verdict]``. Every fit is stored at once in
+Run: ``python benchmarks/nulls.py [--panels 40] [--only NAME ...] [--stage selected|verdict]``. Every fit is stored at once in
 ``benchmarks/results/nulls/``; a run that was stopped goes on where it stopped.
 """
 
@@ -21,10 +21,15 @@ from peerattn.models import StackedPeerRegressor
 from report import RESULTS, options, publish, stored
 
 N, T, P = 40, 24, 3
-NETWORK, MOVING = "a network, share .5", "common shocks"
+NETWORK = "a network, share .5"
+MOVING = "common shocks"
+WANDERING = "wandering level"
+CROSSED = "two crossed codes"
+FIRST = np.arange(N) % 5
+SECOND = np.arange(N) // 5
 VERDICT_NOTES = [
-    "compare() at its defaults: attention beside the controls that it adds, forecasts and explanations in turn; the network is "
-    "simulate_panel's, forecast.",
+    "compare() at its defaults: the stack beside the controls that are always added, forecasts and nowcasts in turn; the network "
+    "is simulate_panel's, forecast.",
 ]
 Noise = tuple[np.random.Generator, np.ndarray]
 
@@ -58,7 +63,7 @@ def autoregression(rng: np.random.Generator, x: np.ndarray) -> np.ndarray:
 
 
 def factor(rng: np.random.Generator, x: np.ndarray) -> np.ndarray:
-    """Return a common shock on which firms load by a characteristic (explanations may use it: others' outcomes show it)."""
+    """Return a common shock on which firms load by a characteristic (nowcasts may use it: others' outcomes show it)."""
     return x[..., 0] + x[..., 1] * rng.normal(size=(1, T)) + rng.normal(size=x.shape[:2])
 
 
@@ -72,6 +77,50 @@ def trend(rng: np.random.Generator, x: np.ndarray) -> np.ndarray:
     return x[..., 0] + np.arange(T) / 10 + rng.normal(size=x.shape[:2])
 
 
+def two_lags(rng: np.random.Generator, x: np.ndarray) -> np.ndarray:
+    """Return own dynamics of two lags, .2 and .6."""
+    return x[..., 0] + _recursion(rng, {1: 0.2, 2: 0.6})
+
+
+def season(rng: np.random.Generator, x: np.ndarray) -> np.ndarray:
+    """Return own dynamics of the same quarter a year before, .8."""
+    return x[..., 0] + _recursion(rng, {4: 0.8})
+
+
+def noisy_level(rng: np.random.Generator, x: np.ndarray) -> np.ndarray:
+    """Return an own level of autocorrelation .95, measured with noise."""
+    return x[..., 0] + _recursion(rng, {1: 0.95}) + 2 * rng.normal(size=x.shape[:2])
+
+
+def firm_trends(rng: np.random.Generator, x: np.ndarray) -> np.ndarray:
+    """Return a trend of each firm."""
+    time = np.arange(T) - T / 2
+    return x[..., 0] + 0.15 * rng.normal(size=(N, 1)) * time + rng.normal(size=x.shape[:2])
+
+
+def variances(rng: np.random.Generator, x: np.ndarray) -> np.ndarray:
+    """Return noise whose log standard deviation differs between periods by .8."""
+    return x[..., 0] + rng.normal(size=x.shape[:2]) * np.exp(0.8 * rng.normal(size=(1, T)))
+
+
+def wandering(rng: np.random.Generator, x: np.ndarray) -> np.ndarray:
+    """Return a level that all firms share and that wanders; their characteristics have a trend (``WANDERING``)."""
+    return x[..., 0] + rng.normal(size=(1, T)).cumsum(axis=1) + rng.normal(size=x.shape[:2])
+
+
+def crossed(rng: np.random.Generator, x: np.ndarray) -> np.ndarray:
+    """Return shocks of each period to the levels of two crossed codes, which are among the columns (``CROSSED``)."""
+    shocks = rng.normal(size=(2, 8, T))
+    return x[..., 0] + shocks[0][FIRST] + shocks[1][SECOND] + rng.normal(size=x.shape[:2])
+
+
+def _recursion(rng: np.random.Generator, lags: dict[int, float], before: int = 40) -> np.ndarray:
+    y = rng.normal(size=(N, before + T))
+    for t in range(max(lags), before + T):
+        y[:, t] += sum(b * y[:, t - lag] for lag, b in lags.items())
+    return y[:, before:]
+
+
 NULLS: dict[str, Callable[[np.random.Generator, np.ndarray], np.ndarray]] = {
     "independent": independent,
     "square": square,
@@ -81,6 +130,13 @@ NULLS: dict[str, Callable[[np.random.Generator, np.ndarray], np.ndarray]] = {
     "factor": factor,
     MOVING: shocks,
     "trend": trend,
+    "AR(2)": two_lags,
+    "season": season,
+    "AR(.95), noise": noisy_level,
+    "firms' trends": firm_trends,
+    "variances of periods": variances,
+    WANDERING: wandering,
+    CROSSED: crossed,
 }
 
 
@@ -90,18 +146,22 @@ def panel(name: str, seed: int) -> tuple[pd.DataFrame, pd.Series]:
     x = (rng.normal(size=(N, 1, P)) + rng.normal(size=(N, T, P))) / np.sqrt(2)
     if name == MOVING:
         x = x + rng.normal(size=(1, T, P)) / 2
+    if name == WANDERING:
+        x = x + np.arange(T)[:, None] / 10
     index = pd.MultiIndex.from_product([range(N), range(2000, 2000 + T)], names=["firm", "period"])
     X = pd.DataFrame(x.reshape(-1, P), index, columns=[f"x{k + 1}" for k in range(P)])
+    if name == CROSSED:
+        X = X.assign(first=np.repeat(FIRST, T).astype(str), second=np.repeat(SECOND, T).astype(str))
     return X, pd.Series(NULLS[name](rng, x).ravel(), index, name="y")
 
 
-def entered(name: str, task: str, seed: int) -> dict[str, object]:
-    """Return what entered in one panel."""
+def selected(name: str, task: str, seed: int) -> dict[str, object]:
+    """Return what was selected in one panel."""
     X, y = panel(name, seed)
     start = time.process_time()
     model = StackedPeerRegressor(task=task, random_state=seed).fit(X, y)
     row = model.evidence_.loc["peers"]
-    found = {"factor": float(row["factor"]), "t": float(row["t"]), "entered": str(row["entered"])}
+    found = {"factor": float(row["factor"]), "t": float(row["t"]), "selected": str(row["entered"])}
     return found | {"seconds": time.process_time() - start}
 
 
@@ -114,14 +174,14 @@ def verdict(name: str, task: str, seed: int) -> dict[str, object]:
         X, y = panel(name, seed)
     start = time.process_time()
     claims = compare(
-        {"attention": StackedPeerRegressor(task=task, random_state=seed)}, X, y, task=task
+        {"stack": StackedPeerRegressor(task=task, random_state=seed)}, X, y, task=task
     ).claims
     p = None if claims.p is None else float(claims.p)
     return {"answer": claims.answer, "why": claims.why, "p": p, "seconds": time.process_time() - start}
 
 
 def verdicts(names: list[str], panels: int) -> None:
-    """Compare on all panels, forecasts and explanations in turn, and publish the answers."""
+    """Compare on all panels, forecasts and nowcasts in turn, and publish the answers."""
     rows: list[dict[str, str | float]] = []
     for name in names:
         found = []
@@ -145,7 +205,7 @@ def verdicts(names: list[str], panels: int) -> None:
 
 def main() -> None:
     """Fit all panels and publish the table."""
-    asked = options(__doc__, panels=40, only=NULLS, stage="enter")
+    asked = options(__doc__, panels=40, only=NULLS, stage="selected")
     torch.set_num_threads(1)
     warnings.simplefilter("ignore", PeerAttnWarning)
     if asked.stage == "verdict":
@@ -154,7 +214,7 @@ def main() -> None:
     for name in asked.only:
         for task in ("forecast", "nowcast"):
             found = [
-                stored(RESULTS / "nulls" / f"{name}-{task}-{k}.json", partial(entered, name, task, k))
+                stored(RESULTS / "nulls" / f"{name}-{task}-{k}.json", partial(selected, name, task, k))
                 for k in range(asked.panels)
             ]
             shares = np.array([float(str(f["factor"])) for f in found])
@@ -163,14 +223,14 @@ def main() -> None:
                     "no peers, but": name,
                     "task": task,
                     "panels": len(found),
-                    "peers enter": float(np.mean([bool(f["entered"]) for f in found])),  # in a period's mean, too
+                    "peers enter": float(np.mean([bool(f["selected"]) for f in found])),  # in a period's mean, too
                     "largest weight": float(shares.max()),
                     "CPU seconds, median": float(np.median([float(str(f["seconds"])) for f in found])),
                 }
             )
             print(rows[-1], flush=True)
     notes = ["Defaults; the seed is the panel's number."]
-    publish("nulls", "How often peers enter where there are none", rows, notes)
+    publish("nulls", "How often peers are selected where no firm affects any other", rows, notes)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from peerattn.datasets import load_grunfeld, load_multiples, load_russell, simulate_panel
     from peerattn.evaluation import NewFirms, WalkForward, audit, describe_panel, nowcast_score
     from peerattn.evaluation.compare import compare
-    from peerattn.evaluation.ladder import ladder
     from peerattn.exceptions import InputError
     from peerattn.models import (
         CovariancePeerRegressor,
@@ -51,7 +50,7 @@ def _homes(names: dict[str, str]) -> dict[str, str]:
 
 _HOMES = _homes({
     "peerattn.datasets": "load_grunfeld load_multiples load_russell simulate_panel",
-    "peerattn.evaluation": "NewFirms WalkForward audit compare describe_panel nowcast_score ladder",
+    "peerattn.evaluation": "NewFirms WalkForward audit compare describe_panel nowcast_score",
     "peerattn.exceptions": "InputError",
     "peerattn.models": (
         "CovariancePeerRegressor CrossSectionalRidge IndustryPeerRegressor LinearInMeansRegressor "

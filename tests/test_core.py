@@ -29,7 +29,7 @@ models = {
     "Industry": peerattn.IndustryPeerRegressor(industry="industry"),
     "Kernel": peerattn.NadarayaWatsonRegressor(bandwidth=1.0),
 }
-result = peerattn.compare(models, panel.X, panel.y, cv=WalkForward(2, 2), verbose=True)
+result = peerattn.compare(models, panel.X, panel.y, cv=WalkForward(2, 2), decomposition=False, verbose=True)
 assert "Kernel" in str(result)
 attention = peerattn.PeerAttentionRegressor(n_heads=1, d_head=2, random_state=0)
 network = attention.fit(panel.X, panel.y).peer_network(panel.X)

@@ -186,12 +186,7 @@ CV = WalkForward(3, 3)
 
 
 def compare(panel):
-    return predictions_of(evaluation.compare(["ridge", "kernel"], panel, cv=CV, verbose=False))
-
-
-def ladder(panel):
-    progression = {"Own": make_model("ols"), "Industry": models.IndustryPeerRegressor(industry="sector")}
-    return predictions_of(evaluation.ladder(panel, progression=progression, cv=CV, verbose=False))
+    return predictions_of(evaluation.compare(["ridge", "kernel"], panel, cv=CV, decomposition=False, verbose=False))
 
 
 def predictions_of(result):
@@ -285,7 +280,6 @@ FUNCTIONS = {
     "PeerFeatures": peer_features,
     "IntervalRegressor": intervals,
     "compare": compare,
-    "ladder": ladder,
     "audit": audit,
     "nowcast_score": nowcast_score,
     "contributions": contributions,
@@ -300,7 +294,7 @@ FUNCTIONS = {
 }
 #: Power of the outcome's unit in the figures, 0 where it is not named; None: they are in units of columns, or of several.
 UNITS = {
-    **dict.fromkeys(["compare", "ladder", "IntervalRegressor", "contributions", "influence", "shock"], 1),
+    **dict.fromkeys(["compare", "IntervalRegressor", "contributions", "influence", "shock"], 1),
     **dict.fromkeys(["as_panel", "read_panel", "scan_panel", "from_formula", "read_preset", "check_panel"], None),
     **dict.fromkeys(["PanelEncoder", "describe_panel", "pruning_curve", "impacts", "head_importance"], None),
     "peer_weights": None,  # of a forest, for which columns that vary by less than 1e-7 are constants

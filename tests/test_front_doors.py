@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from peerattn import NewFirms, PeerNetwork, ladder, read_panel, simulate_panel
+from peerattn import NewFirms, PeerNetwork, compare, read_panel, simulate_panel
 from peerattn.exceptions import InputError, checked
 from peerattn.network import reciprocity, rollout
 from peerattn.panel import as_panel, canonical_codes
@@ -90,7 +90,7 @@ def test_what_an_attack_found():
         (lambda: rollout(range(3)), "layers"),
         (lambda: simulate_panel(random_state=[None]), "random_state"),
         (lambda: numbers("x", firm=None), "values: cannot be used, got 'x'"),
-        (lambda: ladder(panel.X, panel.y, progression={"a": None}, verbose=False), "'a'"),
+        (lambda: compare({"a": None}, panel.X, panel.y, verbose=False), "'a'"),
     ):
         with pytest.raises(InputError, match=name):
             call()

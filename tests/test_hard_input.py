@@ -152,7 +152,7 @@ def test_a_full_disk_is_no_bug_and_leaves_what_was_there(capsys, tmp_path):
     fit = ["fit", str(SAMPLE), *COLUMNS, "--model", "industry", "--out", str(model), "--quiet"]
     assert cli.run(fit) == 0
     before = model.read_bytes()
-    compare = ["compare", str(SAMPLE), *COLUMNS, "--models", "industry", "--test-periods", "2", "--out"]
+    compare = ["compare", str(SAMPLE), *COLUMNS, "--models", "industry", "--test-periods", "2", "--no-decomposition", "--out"]
     commands = [
         fit,
         ["predict", str(model), str(SAMPLE), "--out", str(tmp_path / "p.csv"), "--quiet"],

@@ -26,7 +26,8 @@ models = {
     "Kernel": NadarayaWatsonRegressor(),
     "Self-attention": PeerAttentionRegressor(n_heads=1, d_head=2, random_state=0),
 }
-result = compare(models, panel.X, panel.y, cv=WalkForward(test_periods=12, refit_every=12), verbose=False)
+cv = WalkForward(test_periods=12, refit_every=12)
+result = compare(models, panel.X, panel.y, cv=cv, decomposition=False, verbose=False)
 
 # %%
 # Squared errors are summed by firm, and firms are drawn again with replacement.

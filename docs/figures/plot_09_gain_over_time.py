@@ -16,7 +16,8 @@ models = {
     "Kernel": NadarayaWatsonRegressor(),
     "Self-attention": PeerAttentionRegressor(n_heads=1, d_head=2, random_state=0),
 }
-result = compare(models, panel.X, panel.y, cv=WalkForward(test_periods=18, refit_every=18), verbose=False)
+cv = WalkForward(test_periods=18, refit_every=18)
+result = compare(models, panel.X, panel.y, cv=cv, decomposition=False, verbose=False)
 control = "Own characteristics (OLS)"
 losses = result.losses[[*models, "Gradient boosting", control]]
 saved = losses.rsub(losses[control], axis=0).cumsum().drop(columns=control)

@@ -42,6 +42,7 @@ def run(command: Compare) -> None:
         reference=reference,
         groups=options.group_by or (),
         limits=(*(options.limit or ()), *panels.limits_of(options.preset)),
+        decomposition=options.decomposition is not False,
         audit=bool(options.audit),
         n_jobs=jobs if command.jobs is None else command.jobs,
         store=None if command.fresh else folder / "fits",

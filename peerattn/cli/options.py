@@ -169,6 +169,8 @@ class CompareOptions(SplitOptions):
         CSV or Parquet of factor returns in decimals, first column the period (2012-07-31, 201207): alphas of portfolios.
     outcome_horizon : N
         Periods after its label over which an outcome is realised, for --factors; 0: in its own. [default: 1 for *_next]
+    decomposition
+        Decompose held-out R² by one stack, and answer whether peers help. [default: decomposition]
     audit
         Test each peer model for leaks; four more fits each.
     """
@@ -184,6 +186,7 @@ class CompareOptions(SplitOptions):
     market_value: str | None = None
     factors: Path | None = None
     outcome_horizon: int | None = option(min=0)
+    decomposition: bool | None = option("--decomposition/--no-decomposition")
     audit: bool | None = None
 
 

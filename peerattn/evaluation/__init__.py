@@ -2,8 +2,8 @@
 
 from peerattn.evaluation.claims import Claims
 from peerattn.evaluation.compare import compare
-from peerattn.evaluation.compared import ModelNote
-from peerattn.evaluation.comparison import Comparison, Comparisons
+from peerattn.evaluation.comparison import Comparison
+from peerattn.evaluation.comparisons import Comparisons
 from peerattn.evaluation.gains import Gain, gain_by, gain_by_firm
 from peerattn.evaluation.inference.forecast_tests import DieboldMariano, ForecastTest, diebold_mariano
 from peerattn.evaluation.inference.influence import Influence, influence
@@ -12,7 +12,6 @@ from peerattn.evaluation.inference.marginal_effects import MarginalEffects, marg
 from peerattn.evaluation.inference.multiple_tests import ConfidenceSet, model_confidence_set
 from peerattn.evaluation.inference.network_bootstrap import NetworkBootstrap, bootstrap_network
 from peerattn.evaluation.inference.regressions import Calibration, FamaMacBethSlope, calibration, fama_macbeth
-from peerattn.evaluation.ladder import ladder, models_for
 from peerattn.evaluation.leak_audit.checks import AuditLine
 from peerattn.evaluation.leak_audit.runner import Audit, audit
 from peerattn.evaluation.measures.groups import scores_by
@@ -21,6 +20,7 @@ from peerattn.evaluation.measures.metrics import mae, nowcast_score, r2_out_of_s
 from peerattn.evaluation.measures.portfolios import QuantilePortfolios, quantile_portfolios
 from peerattn.evaluation.measures.pricing import pricing_errors
 from peerattn.evaluation.measures.valuation import median_ape, percentage_errors, share_near
+from peerattn.evaluation.model_note import ModelNote
 from peerattn.evaluation.pruning import head_importance, prune, pruning_curve
 from peerattn.evaluation.running.entries import supports
 from peerattn.evaluation.running.fitting import Failure
@@ -32,10 +32,10 @@ __all__ = [
     "Comparison", "Comparisons", "ConfidenceSet",
     "describe_panel", "diebold_mariano", "DieboldMariano", "nowcast_score", "Failure", "fama_macbeth",
     "FamaMacBethSlope", "Fold", "ForecastTest", "Gain", "gain_by", "gain_by_firm", "head_importance", "ic",
-    "influence", "Influence", "InformationCoefficient", "IntervalRegressor", "ladder", "mae",
+    "influence", "Influence", "InformationCoefficient", "IntervalRegressor", "mae",
     "marginal_effects", "MarginalEffects", "median_ape", "model_confidence_set", "ModelNote",
     "NetworkBootstrap", "NewFirms", "PanelDescription", "percentage_errors", "pricing_errors", "prune",
     "pruning_curve", "quantile_portfolios", "QuantilePortfolios", "r2_out_of_sample",
-    "r2_within_period", "rank_ic", "rmse", "models_for", "scores_by", "share_near", "ShortPanelWarning",
+    "r2_within_period", "rank_ic", "rmse", "scores_by", "share_near", "ShortPanelWarning",
     "supports", "WalkForward",
 ]  # fmt: skip

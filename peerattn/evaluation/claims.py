@@ -3,44 +3,58 @@
 Every sentence, table and figure of a report takes its numbers and its verdict from the one :class:`Claims` object made here.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
 
 from peerattn.evaluation.compared import Compared
-from peerattn.evaluation.gains import LEVEL, Gain, gain_of, is_gain, labels_of, saved_by_row, smallest_gain
-from peerattn.evaluation.running.information import COMMON, HISTORY, PEERS, STEPS
+from peerattn.evaluation.gains import (
+    LEVEL,
+    Gain,
+    difference,
+    gain_of,
+    is_gain,
+    labels_of,
+    saved_by_row,
+    smallest_gain,
+)
 from peerattn.foreign_text import visible
+from peerattn.models.stacking.evidence import STEPS
+from peerattn.network import PeerNetwork
 from peerattn.render import show_label
 
-SAME = 1e-6  # largest difference of two models' predictions, as a share of the largest, that rounding makes
 HALF = 0.5
+PEERS = STEPS[-1]
 YES = "Yes"
 NOT_SHOWN = "Not shown"
 NO = "No"
-UNJUDGED = "Could not be judged"
+UNTESTED = "Could not be tested"
 
 
 @dataclass(frozen=True)
 class Step:
-    """One step of the decomposition: the best model that reads no more than this, over the best of the step before.
+    """One step of the decomposition: the stack after one more group of information.
 
     Attributes
     ----------
     name : str
-    model : str
     r2 : float
     gain : Gain or None
         Over the step before; None for the first one.
+    selected : str
+        What was selected, or why nothing was; empty for the first step.
     """
 
     name: str
-    model: str
     r2: float
     gain: Gain | None = None
+    selected: str = ""
 
 
 @dataclass(frozen=True)
@@ -64,14 +78,6 @@ class Concentration:
     rests_on: str = ""
 
 
-_WHY = {
-    "test": "by the test of the gain, the search among peer models accounted for",
-    "loss": "the best model with peers has no gain over the best without",
-    "same": "both predict the same",
-    "empty": "the networks are empty",
-}
-
-
 @dataclass(frozen=True, repr=False)
 class Claims:
     """What a comparison shows, computed once.
@@ -79,131 +85,176 @@ class Claims:
     Attributes
     ----------
     steps : tuple of Step
-        Own lines → own shape → own history → common → peers, those that have a model.
+        The stack after own characteristics (linear), nonlinear own-firm models, firm history, common shocks and peers; empty
+        where the comparison was not decomposed.
     answer : str
-        Whether peers help: "Yes", "Not shown", "No" or "Could not be judged".
+        Whether peers help: "Yes", "Not shown", "No" or "Could not be tested".
     why : str
-        What the answer rests on: "test", "loss", "same", "empty", or what kept it from being judged.
-    peer, control : str or None
-        The best model with peers, and the best without.
+        What the answer rests on, in words.
+    stack, without : str or None
+        The stack, and the same stack without peers.
     gain : Gain or None
         Of the former over the latter.
     p : float or None
-        One-sided, the search among peer models accounted for (Bonferroni).
-    n_searched : int
-        Peer models with a network that is not empty.
+        One-sided; None without a test.
     concentration : Concentration or None
         Of a gain above zero.
     smallest : float or None
-        Share of the outcome's variance that a network would have had to explain to be found with probability .8; where the
-        answer is "Not shown" or "No".
+        Share of the outcome's variance that a network would have had to explain to be found with probability .8, where no gain
+        is significant.
+    models : tuple of Gain
+        Each peer model of the user over the stack without peers; where it has a version of its own without peers over that, too.
     empty : tuple of str
-        Peer models whose network is empty.
+        Peer models whose network is empty; of those that tested peers.
     network : str or None
-        The model whose network is shown.
+        The model whose network is shown: the stack where peers were selected, else the user's peer model of least error.
     """
 
     steps: tuple[Step, ...]
     answer: str
     why: str
-    peer: str | None = None
-    control: str | None = None
+    stack: str | None = None
+    without: str | None = None
     gain: Gain | None = None
     p: float | None = None
-    n_searched: int = 0
     concentration: Concentration | None = None
     smallest: float | None = None
+    models: tuple[Gain, ...] = ()
     empty: tuple[str, ...] = ()
     network: str | None = None
 
-    @property
-    def _wording(self) -> str:
-        return f"{self.answer}: {_WHY.get(self.why, self.why)}"
-
     def __repr__(self) -> str:
-        compared = f"{self.peer!r} against {self.control!r}" if self.gain else f"{len(self.steps)} steps"
-        return f"Claims({self._wording}; {compared})"
+        return f"Claims({self.answer}: {self.why}; {len(self.steps)} steps)"
 
     def __str__(self) -> str:
-        return visible(f"Do peers help? {self._wording}.\n\n{self.to_frame().to_string()}")
+        return visible(f"Do peers help? {self.answer}: {self.why}.\n\n{self.to_frame().to_string()}")
 
     def to_frame(self) -> pd.DataFrame:
         """Return the decomposition, a row a step."""
-        columns = ["model", "r2", "gain", "low", "high", "t", "p", "reason"]
-        rows = [{**vars(step), **(vars(step.gain) if step.gain else {"reason": ""})} for step in self.steps]
+        columns = ["r2", "gain", "low", "high", "t", "p", "selected", "reason"]
+        rows = []
+        for step in self.steps:
+            tested = {"reason": ""} if step.gain is None else vars(step.gain)
+            rows.append({**vars(step), "gain": np.nan, **tested, "r2": step.r2})
         frame = pd.DataFrame(rows, pd.Index([step.name for step in self.steps], name="step"), columns)
-        return frame.astype(dict.fromkeys(columns[1:-1], float))
+        return frame.astype(dict.fromkeys(columns[:-2], float))
 
 
 def claims_of(compared: Compared) -> Claims:
     """Return what may be said of a comparison."""
-    rmse = compared.scores["rmse"]
-    steps = _controls(compared, rmse)
-    control = steps[-1].model if steps else None
-    empty = tuple(name for name in compared.peer_models if found_no_peers(compared, name))
-    peers = [name for name in compared.peer_models if name not in empty]
-    best = str(rmse[peers or compared.peer_models].idxmin()) if compared.peer_models else None
-    observed = [name for name in peers if name in compared.networks]
-    network = str(rmse[observed].idxmin()) if observed else None
-    rest: dict[str, Any] = {"peer": best, "control": control, "empty": empty, "network": network}
-    if best is None:
-        return Claims(steps, UNJUDGED, "no model weighs chosen peers", **rest)
-    if control is None:
-        return Claims(steps, UNJUDGED, "no model without peers was compared", **rest)
-    gain = gain_of(compared, best, control)
-    steps = (*steps, Step(PEERS, best, gain.r2, gain))
-    found = None if gain.gain <= 0 else concentration_of(compared, gain)
-    answer, why, p = _answer(compared, gain, peers, found)
-    smallest = smallest_gain(compared, control) if answer in (NOT_SHOWN, NO) else None
-    rest |= {"gain": gain, "p": p, "n_searched": len(peers), "concentration": found, "smallest": smallest}
-    return Claims(steps, answer, why, **rest)
+    empty = tuple(
+        name for name in compared.peer_models if found_no_peers(compared, name) and PEERS not in compared.note(name).untested
+    )
+    network = _network(compared, empty)
+    stack = compared.stack
+    models = tuple(_models(compared))
+    if stack is None:
+        return Claims((), UNTESTED, compared.undecomposed, models=models, empty=empty, network=network)
+    without = compared.without_name
+    steps = _steps(compared)
+    gain = gain_of(compared, stack, without)
+    found = concentration_of(compared, gain) if gain.gain > 0 and gain.reason != "same predictions" else None
+    answer, why, p = _answer(compared, gain, found)
+    better = [] if answer == YES else _better(models, without)
+    if better:
+        why += f", though {' and '.join(better)} predict{'s' * (len(better) == 1)} better than the stack without peers"
+    nothing_found = answer in (NOT_SHOWN, NO) and (p is None or p >= LEVEL)
+    return Claims(
+        steps,
+        answer,
+        why,
+        stack,
+        without,
+        gain,
+        p,
+        found,
+        smallest_gain(compared, without) if nothing_found else None,
+        models,
+        empty,
+        network,
+    )
 
 
-def _controls(compared: Compared, rmse: pd.Series) -> tuple[Step, ...]:
-    """Return the steps below peers, each the best model up to it."""
-    steps: list[Step] = []
-    so_far: list[str] = []
-    for name in STEPS[:-1]:
-        here = [model.name for model in compared.models if model.step == name]
-        so_far += here
-        if not here:
-            continue
-        least = rmse[so_far].min() * (1 + 1e-12)
-        best = next(model for model in so_far if rmse[model] <= least)  # of equals the one that reads least
-        gain = gain_of(compared, best, steps[-1].model) if steps else None
-        steps.append(Step(name, best, float(compared.scores["r2_mean"][best]), gain))
+def _steps(compared: Compared) -> tuple[Step, ...]:
+    """Return the held-out R² of the one stack after each group, and what each adds."""
+    columns = compared.steps.loc[compared.known.index]
+    note = compared.note(str(compared.stack))
+    first = difference(compared, columns[STEPS[0]], compared.known["training_mean"], (STEPS[0], "the prevailing mean"))
+    steps = [Step(STEPS[0], first.r2)]
+    for before, after in pairwise(STEPS):
+        gain = difference(compared, columns[after], columns[before], (after, before))
+        steps.append(Step(after, gain.r2, gain, note.selected_in(after)))
     return tuple(steps)
 
 
-def _answer(compared: Compared, gain: Gain, peers: list[str], found: Any) -> tuple[str, str, float | None]:
-    """Return whether peers help, why, and the p-value that says so."""
-    unjudged = [model.unjudged for model in compared.models if model.name == gain.model and model.unjudged]
-    if not peers:
-        return (UNJUDGED, unjudged[0], None) if unjudged else (NO, "empty", None)
-    there = {m.step for m in compared.models}
-    needed = [HISTORY, COMMON][: 1 + (compared.task == "nowcast")]
-    if compared.failures and (lacking := [step for step in needed if step not in there]):
-        return UNJUDGED, f"the control that reads {lacking[0]} failed", None
-    both = compared.predictions[[gain.model, gain.against]].to_numpy()
-    if np.ptp(both, axis=1).max() <= SAME * np.abs(both).max():
-        return NO, "same", None
+def _models(compared: Compared) -> list[Gain]:
+    """Return what each of the user's peer models adds to the stack without peers, and to its own version without peers."""
+    gains = []
+    for name in compared.peer_models:
+        if name == compared.stack:
+            continue
+        if compared.stack is not None:
+            gains.append(gain_of(compared, name, compared.without_name))
+        if name in compared.without_peers:
+            own = compared.without_peers.loc[compared.known.index, name]
+            gains.append(difference(compared, compared.known[name], own, (name, "its own version without peers")))
+    return gains
+
+
+def _better(models: Sequence[Gain], without: str) -> list[str]:
+    """Return the user's models that are significantly better than the stack without peers, their number accounted for."""
+    gains = [gain for gain in models if gain.against == without]
+    p = [gain.upper_p for gain in gains]
+    return [gain.model for gain, each in zip(gains, p, strict=True) if each is not None and each * len(gains) < LEVEL]
+
+
+def _answer(compared: Compared, gain: Gain, found: Concentration | None) -> tuple[str, str, float | None]:
+    """Return whether peers help, why, and the p-value that gives the answer."""
+    note = compared.note(gain.model)
+    if not note.fits_with_peers:
+        reason = note.untested.get(PEERS, "")
+        untested = (UNTESTED, f"peers were not tested in the stack ({reason})", None)
+        return untested if reason else (NO, f"peers were selected in none of {fits(note.fits)}", None)
     if len(compared.periods) == 1:
-        return UNJUDGED, "one period is tested, and what holds in it may not hold in another", None
+        return UNTESTED, "one period is tested, and what holds in it may not hold in another", None
     if gain.gain <= 0 or found is None:
-        return NO, "loss", None
-    if gain.upper_p is None:
-        return UNJUDGED, gain.reason, None
-    p = min(1.0, len(peers) * gain.upper_p)
-    if p < LEVEL and found.rests_on:
-        return UNJUDGED, f"the gain rests on {found.rests_on}", None
-    return (YES if p < LEVEL else NOT_SHOWN), "test", p
+        return NO, "the stack predicts no better with peers than without", None
+    p = gain.upper_p
+    if p is None:
+        return UNTESTED, gain.reason, None
+    if p >= LEVEL:
+        return NOT_SHOWN, "there is a gain, and it may be chance", p
+    if found.rests_on:
+        return NOT_SHOWN, f"the gain rests on {found.rests_on}", p
+    return YES, "the stack predicts better with peers than without", p
+
+
+def fits(n: int) -> str:
+    """Return a number of fits in words."""
+    return "one fit" if n == 1 else f"{n} fits"
 
 
 def found_no_peers(compared: Compared, name: str) -> bool:
-    """Return whether a peer model's network is empty: it predicts from own characteristics and codes alone."""
-    fits = compared.note(name).fits_with_peers
-    net = compared.networks.get(name)
-    return fits == 0 if fits is not None else net is not None and len(net.isolates) == len(net.firms)
+    """Return whether a peer model has no peers in any fit: it predicts without them."""
+    fits_with_peers = compared.note(name).fits_with_peers
+    if fits_with_peers is None:
+        return name in compared.networks and not _has_edges(compared.networks[name])
+    return fits_with_peers == 0
+
+
+def _has_edges(network: PeerNetwork) -> bool:
+    return len(network.isolates) < len(network.firms)
+
+
+def _network(compared: Compared, empty: tuple[str, ...]) -> str | None:
+    """Return the model whose network is shown."""
+    networks = compared.networks
+    drawn = [name for name in compared.peer_models if name in networks and _has_edges(networks[name]) and name not in empty]
+    if not drawn:
+        return None
+    if compared.stack in drawn:
+        return compared.stack
+    return str(compared.scores["rmse"][drawn].idxmin())
 
 
 def concentration_of(compared: Compared, gain: Gain) -> Concentration:
@@ -213,11 +264,11 @@ def concentration_of(compared: Compared, gain: Gain) -> Concentration:
     of it is that of one group of a code with five groups at least, or of one period (of two or three periods, nearly all of it),
     and what the other rows gain is not significant.
     """
-    rows = saved_by_row(compared, gain.model, gain.against)
+    rows = saved_by_row(compared, compared.known[gain.model], compared.known[gain.against])
     total = float(rows["gain"].sum())
     by_firm = rows.groupby("firm")["gain"].sum().sort_values(ascending=False) / total
     half = int(np.searchsorted(by_firm.cumsum().to_numpy(), HALF)) + 1
-    labels = {"period": rows["period"].to_numpy()}
+    labels = {"period": rows["period"].to_numpy()} if len(compared.periods) > 1 else {}
     labels |= {name: labels_of(rows, group) for name, group in compared.panel.codes.items()}
     largest = {"firm": (show_label(by_firm.index[0]), float(by_firm.iloc[0]))}
     n = len(by_firm)
@@ -239,7 +290,7 @@ def concentration_of(compared: Compared, gain: Gain) -> Concentration:
     return Concentration(half, n, largest, rests)
 
 
-class Judged(Compared):
+class WithClaims(Compared):
     """A comparison and what may be said of it."""
 
     @cached_property

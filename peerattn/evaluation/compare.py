@@ -10,15 +10,30 @@ import numpy as np
 import pandas as pd
 
 from peerattn.datasets import SimulatedPanel
-from peerattn.evaluation.compared import ModelNote
-from peerattn.evaluation.comparison import Comparison, Comparisons
+from peerattn.evaluation.comparison import Comparison
+from peerattn.evaluation.comparisons import Comparisons
 from peerattn.evaluation.leak_audit.runner import run_audits
 from peerattn.evaluation.measures.factors import factors_realised
+from peerattn.evaluation.model_note import ModelNote
 from peerattn.evaluation.report.words import PACKAGES
-from peerattn.evaluation.running.entries import OWN_CHARACTERISTICS, PREVAILING_MEAN, Entry, Task, entries_of
-from peerattn.evaluation.running.fitting import FoldResult, Folds, How, failures_of, fit_all, warn_once
+from peerattn.evaluation.running.entries import (
+    OWN_CHARACTERISTICS,
+    PREVAILING_MEAN,
+    Entry,
+    Task,
+    entries_of,
+)
+from peerattn.evaluation.running.fitting import (
+    FoldResult,
+    Folds,
+    How,
+    failures_of,
+    fit_all,
+    warn_once,
+)
 from peerattn.evaluation.running.information import information_of
 from peerattn.evaluation.running.inputs import LABELS, comparison_panel, frames_by_outcome
+from peerattn.evaluation.running.nested import decomposition_of, default_stack, stack_entry
 from peerattn.evaluation.running.placebo import placebo_gains
 from peerattn.evaluation.running.store import FoldStore
 from peerattn.evaluation.sample import Labels, PathLike, as_return, panel_facts
@@ -67,6 +82,7 @@ def compare(
     factors: pd.DataFrame | None = None,
     outcome_horizon: int | None = None,
     labels: Labels | None = None,
+    decomposition: bool = True,
     audit: bool | Sequence[str] = False,
     placebo: int = 0,
     n_jobs: int | None = None,
@@ -80,10 +96,14 @@ def compare(
     .. math:: \hat y^m_{it} = f^m(x_{it};\ \{(x_{js}, y_{js}) : s \le t_0 - h\}),
 
     t₀ the origin of the fold and h the horizon, and predicts all rows of the tested periods.
-    Controls of the same information are always among the models: own characteristics, linear and boosted; the firm's mean, its
-    last value, and characteristics with the firm's past; and what firms have in common. In explanations that are the means of all
-    other firms and, with ``industry``, of those of the industry's period, and their shocks beside all of the former; in
-    forecasts the characteristics of all others, or of those of the industry. Each says what it reads.
+    Beside the models one stack is fitted (:class:`~peerattn.StackedPeerRegressor`, or yours where its options are the defaults).
+    Its predictions after each group, own characteristics (linear), nonlinear own-firm models, firm history, common shocks and
+    peers, decompose held-out R²: nested models on the same rows, nothing chosen on them. Whether peers help is the test of the
+    last step; your peer models are tested against the stack without peers.
+    Controls are always among the models: own characteristics, linear and boosted; the firm's mean, its last value, and
+    characteristics with the firm's past; and what firms have in common. In nowcasts that are the means of all other firms and,
+    with ``industry``, of those of the industry's period, and their shocks beside all of the former; in forecasts the
+    characteristics of all others, or of those of the industry. A column gives the information that each uses.
 
     Parameters
     ----------
@@ -138,12 +158,14 @@ def compare(
     labels : mapping of str to str or (str, str), optional
         Names, or names and definitions with units, of the variables in the table of descriptive statistics; see
         :func:`peerattn.evaluation.describe_panel`.
+    decomposition : bool, default True
+        Whether to fit the stack; without it nothing is said of what peers add.
     audit : bool or sequence of str, default False
         Audit these models, or (True) all peer models that were passed: four more fits each. See
         :func:`peerattn.evaluation.audit`.
     placebo : int, default 0
-        Number of refits of the best peer model and the best model without peers on outcomes whose unexplained part is exchanged
-        between the firms of a period, and report the gains beside that in the data.
+        Number of refits of the stack on outcomes whose unexplained part is exchanged between the firms of a period, and report
+        the gains of its peers beside that in the data.
     n_jobs : int, optional
         Fits (a model on a fold) that run at once, as joblib counts: −1 for all cores. The backend is yours to set by
         ``joblib.parallel_config``, a Dask cluster for one. Every fit uses one thread, so that figures are the same
@@ -192,7 +214,7 @@ def compare(
     >>> X = pd.DataFrame(np.random.default_rng(0).normal(size=(720, 2)), index=index, columns=["size", "lev"])
     >>> y = (X["size"] + np.random.default_rng(1).normal(size=720)).rename("roa_next")
     >>> compare({"Ridge": Ridge()}, X, y, cv=WalkForward(test_periods=12, refit_every=6), verbose=False)
-    Comparison(forecast of roa_next: 8 models, baseline 'Ridge', 30 firms, 12 periods, 360 outcomes)
+    Comparison(forecast of roa_next: 10 models, baseline 'Ridge', 30 firms, 12 periods, 360 outcomes)
     """
     options = {k: v for k, v in locals().items() if k not in ("models", "X", "y", "outcome")}
     check_at_least(0, placebo=placebo)
@@ -213,6 +235,10 @@ def compare(
     entries = entries_of(models, task, panel, reference, gaps, horizon)  # type: ignore[arg-type]
     for entry in entries:
         information_of(entry.model, entry.task)  # a wrong declaration is an error before any fit
+    stack = default_stack(entries) if decomposition else None
+    if decomposition and stack is None:
+        stack = stack_entry(task, horizon, [entry.name for entry in entries])
+        entries.append(stack)
     names = [entry.name for entry in entries]
     baseline = names[0] if baseline is None else baseline
     check_names("baseline", "model", [baseline], names)
@@ -236,10 +262,12 @@ def compare(
     stand_in, informed = _baseline_left(baseline, list(fits))
     warned = warn_once([fits[name][k] for k in range(len(folds)) for name in fits])
     audits = run_audits([e for e in left if e.name in audited], panel, cv, folds, task, how)
+    notes = [_note(entry, fits[entry.name]) for entry in left]
+    nested = decomposition_of(stack, fits, notes, failures)
     found = Comparison(
         predictions=_predictions(panel, tested, fits),
         training_mean=np.concatenate([np.full(len(at), panel.y.iloc[train].mean()) for train, at in folds]),
-        models=tuple(_note(entry, fits[entry.name]) for entry in left),
+        models=tuple(notes),
         baseline=stand_in,
         task=task,
         outcome=panel.outcome,
@@ -251,12 +279,11 @@ def compare(
         failures=failures,
         panel=facts,
         audit=audits,
+        **nested,
     )
-    pair = [e for name in (found.claims.peer, found.claims.control) for e in left if e.name == name]
-    if not placebo or len(pair) < 2:
+    if not placebo or stack is None or found.stack is None:
         return found
-    gains = placebo_gains(pair[0], pair[1], panel, folds, placebo, how._replace(kept=None))
-    return replace(found, placebo=gains)
+    return replace(found, placebo=placebo_gains(stack, panel, folds, placebo, how._replace(kept=None)))
 
 
 def _audited(audit: bool | Sequence[str], entries: list[Entry]) -> set[str]:
@@ -312,9 +339,13 @@ def _note(entry: Entry, fits: list[FoldResult]) -> ModelNote:
         settings = " ".join(str(entry.model).split())
     trials = max(fit.trials for fit in fits)
     last = fits[-1]
-    selected = None if last.parts is None else sum(bool(fit.parts) for fit in fits)
-    found: Any = (settings, trials, entry.control, last.parts or (), selected, last.unjudged)
-    return ModelNote(entry.name, *information_of(entry.model, entry.task), *found)
+    group, reads = information_of(entry.model, entry.task)
+    selected = {}
+    for step in last.selected:
+        parts = [fit.selected[step] for fit in fits if fit.selected[step]]
+        selected[step] = (parts[-1] if parts else (), len(parts))
+    untested = {step: why for step, why in last.untested.items() if not selected[step][1]}
+    return ModelNote(entry.name, group, reads, settings, trials, entry.control, len(fits), selected, untested)
 
 
 def _settings(cv: Any, panel: Panel, folds: Folds, digest: str) -> dict[str, str]:

@@ -11,59 +11,14 @@ from peerattn.evaluation.leak_audit.runner import Audit
 from peerattn.evaluation.measures.information import InformationCoefficient
 from peerattn.evaluation.measures.scores import Scores, score
 from peerattn.evaluation.measures.valuation import named_like_log
+from peerattn.evaluation.model_note import ModelNote
+from peerattn.evaluation.running.entries import STACK_WITHOUT
 from peerattn.evaluation.running.fitting import Failure
-from peerattn.evaluation.running.information import COMMON, PEERS
 from peerattn.evaluation.sample import PanelFacts
 from peerattn.exceptions import check_names, checked
 from peerattn.models.learners.heads.search_profile import SearchProfile
 from peerattn.network import PeerNetwork
 from peerattn.render import show_label
-
-
-@dataclass(frozen=True)
-class ModelNote:
-    """One of the models of a comparison.
-
-    Attributes
-    ----------
-    name : str
-    step : str
-        How far its information goes: "own lines", "own shape", "own history", "common" or "peers".
-    reads : str
-        What it reads, in words.
-    settings : str
-        The estimator as it prints itself.
-    trials : int
-        Settings its search tried in each fit; 1 without a search.
-    control : bool
-        Whether ``compare`` added it.
-    parts : tuple of str
-        Of a model that learns peers: the parts that entered in its last fit.
-    fits_with_peers : int or None
-        In how many fits peers entered; None for a model that does not learn whether they do.
-    unjudged : str
-        Why it could not judge peers in its last fit; empty where it could.
-    """
-
-    name: str
-    step: str = "own lines"
-    reads: str = "own x"
-    settings: str = ""
-    trials: int = 1
-    control: bool = False
-    parts: tuple[str, ...] = ()
-    fits_with_peers: int | None = None
-    unjudged: str = ""
-
-    @property
-    def averages_others(self) -> bool:
-        """Whether ``compare`` added it, and it is a mean of other firms' outcomes alone."""
-        return self.control and self.step == COMMON and "own" not in self.reads
-
-    @property
-    def looks_to_peers(self) -> bool:
-        """Whether it weighs chosen peers; means of all firms or of an industry choose none."""
-        return self.step == PEERS
 
 
 @checked
@@ -102,7 +57,15 @@ class Compared:
     audit : dict of str to Audit
         Of the models that were audited.
     placebo : ndarray
-        Gains of the best peer model refitted on outcomes exchanged between firms; empty where none was requested.
+        Gains of the stack's peers, refitted on outcomes exchanged between firms; empty where none was requested.
+    stack : str or None
+        The stack whose predictions after each group are the decomposition; None where the comparison was not decomposed.
+    undecomposed : str
+        Why it was not.
+    steps : DataFrame
+        Predictions of the stack after each group, a row for each of ``predictions``.
+    without_peers : DataFrame
+        Predictions of each model that has a version of its own without peers by that version.
     configuration : str
         What makes the comparison again, as TOML; of the command line.
 
@@ -128,6 +91,15 @@ class Compared:
     audit: dict[str, Audit] = field(default_factory=dict)
     placebo: np.ndarray = field(default_factory=lambda: np.empty(0))
     configuration: str = ""
+    stack: str | None = None
+    undecomposed: str = "the comparison was not decomposed"
+    steps: pd.DataFrame = field(default_factory=pd.DataFrame)
+    without_peers: pd.DataFrame = field(default_factory=pd.DataFrame)
+
+    @property
+    def without_name(self) -> str:
+        """The name of the stack without peers."""
+        return STACK_WITHOUT
 
     @property
     def names(self) -> list[str]:
@@ -137,12 +109,12 @@ class Compared:
     @property
     def peer_models(self) -> list[str]:
         """Names of the models that weigh chosen peers."""
-        return [model.name for model in self.models if model.looks_to_peers]
+        return [model.name for model in self.models if model.uses_peers]
 
     @property
     def controls(self) -> list[str]:
         """Names of the models that weigh no chosen peers."""
-        return [model.name for model in self.models if not model.looks_to_peers]
+        return [model.name for model in self.models if not model.uses_peers]
 
     @property
     def ordering(self) -> list[str]:

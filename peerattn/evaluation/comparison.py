@@ -1,24 +1,24 @@
-"""The results of ``compare``: of one outcome, or of several, and how they are shown and written."""
+"""The result of ``compare`` on one outcome, and how it is shown and written."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 
-from peerattn.evaluation.claims import Judged
+from peerattn.evaluation.claims import WithClaims
 from peerattn.evaluation.gains import Gain, gain_by, gain_by_firm, gain_of
 from peerattn.evaluation.inference.multiple_tests import ConfidenceSet, model_confidence_set
 from peerattn.evaluation.measures.groups import scores_by
-from peerattn.evaluation.measures.portfolios import portfolios_of
+from peerattn.evaluation.measures.portfolios import QuantilePortfolios, Weighting, portfolios_of
 from peerattn.evaluation.report import page, words
 from peerattn.evaluation.report import table as tables
-from peerattn.exceptions import check_names, checked
+from peerattn.exceptions import InputError, checked
 from peerattn.render import Table
 
 
 @checked
-class Comparison(Judged):
+class Comparison(WithClaims):
     """Models compared out of sample on one common sample; made by :func:`peerattn.evaluation.compare`.
 
     Its attributes are those of :class:`~peerattn.evaluation.compared.Compared`: ``predictions``, ``scores``, ``networks``,
@@ -30,27 +30,20 @@ class Comparison(Judged):
         What may be said: the decomposition of held-out R², whether peers help and why, how small a network could have been found.
     """
 
-    # How it is shown and written: functions that take a comparison, bound as methods.
-    summary = words.summary
-    methods = words.methods_paragraph
-    as_table = tables.as_table
-    table = tables.table
-    text = tables.text
-    to_latex = tables.to_latex
-    to_markdown = tables.to_markdown
-    to_html = page.to_html
-    to_excel = tables.to_excel
-    to_parquet = tables.to_parquet
-    edges = tables.edges_of
-    portfolios = portfolios_of
-    by = scores_by
+    def summary(self) -> list[str]:
+        """Return the finding in plain words: whether peers help, on what evidence, where predictability comes from."""
+        return words.summary(self)
+
+    def methods(self) -> str:
+        """Return a paragraph on method and sample (models, tests, versions), ready to be edited into a paper."""
+        return words.methods_paragraph(self)
 
     def test(self, model: str, against: str | None = None) -> Gain:
         """Return how much more a model explains than another (by default the baseline), with its interval and test."""
         return gain_of(self, model, self.baseline if against is None else against)
 
     def gain_by_firm(self, model: str | None = None, against: str | None = None) -> pd.DataFrame:
-        """Return the squared error saved on each firm, by default by the best model with peers over the best without."""
+        """Return the squared error saved on each firm, by default by the stack's peers."""
         return gain_by_firm(self, *self._pair(model, against))
 
     def gain_by(
@@ -60,7 +53,9 @@ class Comparison(Judged):
         return gain_by(self, groups, *self._pair(model, against))
 
     def _pair(self, model: str | None, against: str | None) -> tuple[str, str]:
-        return str(model or self.claims.peer), str(against or self.claims.control)
+        if self.stack is None and (model is None or against is None):
+            raise InputError("model: the comparison was not decomposed; name a model and the one that it is compared with.")
+        return model or str(self.stack), against or self.without_name
 
     def confidence_set(self, *, size: float = 0.1) -> ConfidenceSet:
         """Return the models that may be the best; see :func:`model_confidence_set`."""
@@ -76,49 +71,112 @@ class Comparison(Judged):
         """Return :meth:`table`."""
         return self.table()
 
+    def as_table(self, metrics: Sequence[str] = tables.PRINTED, *, stars: bool = False) -> Table:
+        """Return the comparison as a table that renders as text, HTML, LaTeX and Markdown; see :meth:`table`."""
+        return tables.as_table(self, metrics, stars=stars)
 
-@dataclass(frozen=True, repr=False, eq=False)
-class Comparisons(Mapping[str, Comparison]):
-    """Comparisons of the same models on several outcomes, by the name of the outcome; prints one block each."""
+    def table(self, metrics: Sequence[str] = tables.PRINTED, *, stars: bool = False) -> pd.DataFrame:
+        """Return the comparison as it prints, one row for each model.
 
-    blocks: dict[str, Comparison]
+        Parameters
+        ----------
+        metrics : sequence of str
+            Keys of ``scores``, in the order wanted; also ``reads`` (what the model reads), ``fm_slope``, ``fm_t`` (Fama–MacBeth)
+            and ``cal_slope``, ``cal_p`` (Mincer–Zarnowitz).
+        stars : bool, default False
+            Mark the DM t by its two-sided p-value: ``*`` below 10 %, ``**`` below 5 %, ``***`` below 1 %.
 
-    def __getitem__(self, outcome: str) -> Comparison:
-        check_names("outcome", "outcome", [outcome], self.blocks)
-        return self.blocks[outcome]
+        Returns
+        -------
+        DataFrame
+            Indexed by model. Numbers are unrounded; where there is none the cell says why, such as ``n/a
+            (T=2)``. For numbers only take :attr:`scores`.
+        """
+        return self.as_table(metrics, stars=stars).to_frame().set_index("Model")
 
-    def __contains__(self, outcome: object) -> bool:
-        return outcome in self.blocks
+    def text(self, width: int | None = None) -> str:
+        """Return the table and the finding as text, no wider than ``width`` (by default the terminal)."""
+        return tables.text(self, width)
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.blocks)
+    def to_latex(
+        self,
+        path: tables.PathLike | None = None,
+        *,
+        metrics: Sequence[str] = tables.PRINTED,
+        stars: bool = False,
+        caption: str | None = None,
+        label: str = "",
+    ) -> str:
+        """Return the table as LaTeX (package booktabs), and write it where a path is given; see :meth:`table`."""
+        made = self.as_table(metrics, stars=stars)
+        titled = made if caption is None else replace(made, title=caption)
+        return titled.to_latex(path, label=label)
 
-    def __len__(self) -> int:
-        return len(self.blocks)
-
-    def to_frame(self) -> pd.DataFrame:
-        """Return the scores of all outcomes, one row for each (outcome, model)."""
-        return pd.concat({name: block.scores for name, block in self.blocks.items()}, names=["outcome"])
+    def to_markdown(
+        self, path: tables.PathLike | None = None, *, metrics: Sequence[str] = tables.PRINTED, stars: bool = False
+    ) -> str:
+        """Return the table and the finding as Markdown, and write it where a path is given; see :meth:`table`."""
+        return tables.to_markdown(self, path, metrics=metrics, stars=stars)
 
     def to_html(self, path: tables.PathLike) -> Path:
-        """Write the reports of all outcomes as one self-contained page that opens offline.
+        """Write the report: one self-contained page that opens offline.
 
         Raises
         ------
         InputError
             When the file cannot be written.
         """
-        return page.outcomes_to_html(self, path)
+        return page.to_html(self, path)
 
-    def as_table(self) -> Table:
-        """Return one line an outcome: horizon, R² without and with peers and their standard errors, the gain and its test."""
-        return page.outcomes_table(self)
+    def to_excel(self, path: tables.PathLike) -> Path:
+        """Write a workbook: finding, scores, decomposition, tests, losses, sample and settings, a sheet each.
 
-    def __repr__(self) -> str:
-        return f"Comparisons({len(self.blocks)} outcomes: {', '.join(self.blocks)})"
+        Raises
+        ------
+        InputError
+            When the file cannot be written, or openpyxl (the extra ``excel``) is missing.
+        """
+        return tables.to_excel(self, path)
 
-    def __str__(self) -> str:
-        return "\n\n".join([self.as_table().text(), *map(str, self.blocks.values())])
+    def to_parquet(self, path: tables.PathLike, *, edges: tables.PathLike | None = None, top_k: int | None = None) -> Path:
+        """Write all predictions to a Parquet file, and the networks' edges to another.
 
-    def _repr_html_(self) -> str:
-        return "\n".join(block._repr_html_() for block in self.blocks.values())
+        Parameters
+        ----------
+        path : path-like
+            Columns firm, period, outcome and one for each model.
+        edges : path-like, optional
+            As :meth:`edges` gives them.
+        top_k : int, optional
+            Number of edges kept of each firm.
+
+        Raises
+        ------
+        InputError
+            When a file cannot be written.
+        """
+        return tables.to_parquet(self, path, edges=edges, top_k=top_k)
+
+    def edges(self, *, top_k: int | None = None) -> pd.DataFrame:
+        """Return the edges of all networks: columns model, period, firm, peer, weight; with ``top_k`` the strongest."""
+        return tables.edges_of(self, top_k=top_k)
+
+    def portfolios(
+        self, model: str, *, n_quantiles: int | None = None, weighting: Weighting = "equal"
+    ) -> QuantilePortfolios:
+        """Return portfolios of firms sorted by a model's forecast; see :func:`quantile_portfolios`.
+
+        By default there are as many as the periods hold firms for: 10, 5 or 3. Where the outcome is not a return they are groups,
+        and only their mean outcomes have a meaning. ``weighting="value"`` weighs firms by market value; firms without one are
+        left out.
+
+        Raises
+        ------
+        InputError
+            For a nowcast, which nobody could have traded on; an unknown model; market values that are missing.
+        """
+        return portfolios_of(self, model, n_quantiles=n_quantiles, weighting=weighting)
+
+    def by(self, by: str | pd.Series) -> pd.DataFrame:
+        """Return the scores of every model within groups of rows; see :func:`scores_by`."""
+        return scores_by(self, by)

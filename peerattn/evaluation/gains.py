@@ -1,5 +1,7 @@
 """How much more one model explains than another: with interval and test, by firm, by group; and how small a gain would show."""
 
+from __future__ import annotations
+
 from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +17,7 @@ from peerattn.exceptions import checked
 from peerattn.models.wild_bootstrap import WildMeans
 
 LEVEL = 0.05
+SAME = 1e-6  # largest difference of two models' predictions, as a share of the largest, that rounding makes
 FEWEST_CLUSTERS = 12  # with fewer, a wild cluster bootstrap is hardly more than a sign test
 PLANTED = 40
 POWER = 0.8  # networks that are planted, and the share of them that must be found
@@ -37,7 +40,7 @@ class Gain:
     t, p : float or None
         Of no difference, two-sided; None without a test, ``reason`` says why.
     how : str
-        "over time", or "by firm" (or a code) where the periods are few: then conditional on these periods.
+        "over time"; where the periods are few, "by period", or "by firm" or a code (then conditional on these periods).
     clusters : int
         Number of clusters, or of periods.
     reason : str
@@ -68,16 +71,25 @@ def gain_of(compared: Compared, model: str, against: str) -> Gain:
     .. math:: R^2_m - R^2_c = \frac{\sum_{it} (e_{c,it}^2 - e_{m,it}^2)}{\sum_{it} (y_{it} - \bar y)^2},
 
     its denominator taken as given. With enough periods (``periods_needed``) the sums of the periods are tested by
-    :func:`~peerattn.evaluation.inference.forecast_tests.mean_test`. With fewer, but two at least, rows are clustered by firm,
-    or by a code of twelve groups at least where that gives the larger p (wild cluster bootstrap): then all is conditional on
-    these periods. Of one period no test and no interval is made.
+    :func:`~peerattn.evaluation.inference.forecast_tests.mean_test`. With fewer, but two at least, the test is that of the largest
+    p among clusters by firm, by each code of twelve groups at least (wild cluster bootstrap: conditional on these periods, whose
+    common shocks are not averaged out), and by period (Student's t over the sums of the periods, Ibragimov and Müller 2010: as if
+    periods were independent). Of one period no test and no interval is made.
     """
-    rows = saved_by_row(compared, model, against)
-    r2 = compared.scores["r2_mean"]
-    plain = (model, against, float(r2[model]), float(r2[against]), float(rows["gain"].mean()))
-    if np.ptp(rows["gain"]) <= 1e-12 * max(1 - r2[against], 1e-300):
-        return Gain(*plain, 0.0, 0.0, reason="same predictions")
-    return Gain(*plain, **_tested(compared, rows))
+    compared.check_model(model, against)
+    known = compared.known
+    return difference(compared, known[model], known[against], (model, against))
+
+
+def difference(compared: Compared, ours: pd.Series, theirs: pd.Series, names: tuple[str, str]) -> Gain:
+    """Return the gain of some predictions of the scored rows over others, as :func:`gain_of` does."""
+    rows = saved_by_row(compared, ours, theirs)
+    base = saved_by_row(compared, theirs, compared.known["training_mean"])["gain"].mean()
+    gain = float(rows["gain"].mean())
+    scale = float(np.abs(theirs).max())
+    if float(np.abs(ours - theirs).max()) <= SAME * scale:
+        return Gain(*names, base + gain, base, 0.0, 0.0, 0.0, reason="same predictions")
+    return Gain(*names, base + gain, base, gain, **_tested(compared, rows))
 
 
 def is_gain(compared: Compared, rows: pd.DataFrame) -> bool:
@@ -107,7 +119,7 @@ def _tested(compared: Compared, rows: pd.DataFrame) -> dict[str, Any]:
 
 
 def _clustered(compared: Compared, rows: pd.DataFrame) -> dict[str, Any]:
-    """Cluster by firm, or by the code of twelve groups at least, whose firms share its shocks, that gives the larger p.
+    """Cluster by firm, by a code of twelve groups at least, whose firms share its shocks, or by period: what gives the largest p.
 
     A firm whose code is unknown is a cluster of its own.
     """
@@ -130,7 +142,19 @@ def _clustered(compared: Compared, rows: pd.DataFrame) -> dict[str, Any]:
     if not found:
         n = rows["firm"].nunique()
         return {"reason": f"{n} firms are too few to cluster by ({FEWEST_CLUSTERS} are needed)"}
+    found.append(_by_period(rows))
     return max(found, key=lambda one: one["p"])
+
+
+def _by_period(rows: pd.DataFrame) -> dict[str, Any]:
+    """Test the mean gain by Student's t over the sums of the periods, which their common shocks have moved."""
+    series = rows.groupby("period")["gain"].sum().to_numpy() * rows["period"].nunique() / len(rows)
+    n = len(series)
+    mean = float(series.mean())
+    error = max(float(series.std(ddof=1)) / np.sqrt(n), 1e-300)
+    half = float(student.ppf(1 - LEVEL / 2, n - 1)) * error
+    p = float(2 * student.sf(abs(mean) / error, n - 1))
+    return {"low": mean - half, "high": mean + half, "t": mean / error, "p": p, "how": "by period", "clusters": n}
 
 
 def labels_of(rows: pd.DataFrame, group: pd.Series) -> np.ndarray:
@@ -138,12 +162,16 @@ def labels_of(rows: pd.DataFrame, group: pd.Series) -> np.ndarray:
     return group.reindex(pd.MultiIndex.from_frame(rows[["firm", "period"]])).to_numpy(dtype=object)
 
 
-def saved_by_row(compared: Compared, model: str, against: str) -> pd.DataFrame:
-    """Return firm, period and ``gain`` of each scored row: the squared error that a model saves, over the mean prevailing one."""
-    compared.check_model(model, against)
+def saved_by_row(compared: Compared, ours: pd.Series, theirs: pd.Series) -> pd.DataFrame:
+    """Return firm, period and ``gain`` of each scored row: the squared error saved, over that of the prevailing mean."""
     known = compared.known
-    theirs, ours, base = ((known["outcome"] - known[name]) ** 2 for name in (against, model, "training_mean"))
-    return known[["firm", "period"]].assign(gain=(theirs - ours) / max(base.mean(), 1e-300))
+    left, saved, base = ((known["outcome"] - part) ** 2 for part in (theirs, ours, known["training_mean"]))
+    return known[["firm", "period"]].assign(gain=(left - saved) / max(base.mean(), 1e-300))
+
+
+def _saved_by_model(compared: Compared, model: str, against: str) -> pd.DataFrame:
+    compared.check_model(model, against)
+    return saved_by_row(compared, compared.known[model], compared.known[against])
 
 
 @checked
@@ -152,7 +180,7 @@ def gain_by_firm(compared: Compared, model: str, against: str) -> pd.DataFrame:
 
     Parameters
     ----------
-    compared : Comparison
+    compared : Compared
     model, against : str
 
     Returns
@@ -162,13 +190,13 @@ def gain_by_firm(compared: Compared, model: str, against: str) -> pd.DataFrame:
         mean on all rows, so that its mean over rows is the difference in R²; ``low``, ``high``, a 95 % interval over the firm's
         periods (Student's t; NaN under three); ``share`` of the whole gain.
     """
-    return _gains(saved_by_row(compared, model, against), "firm")
+    return _gains(_saved_by_model(compared, model, against), "firm")
 
 
 @checked
 def gain_by(compared: Compared, groups: pd.Series, model: str, against: str) -> pd.DataFrame:
     """Return the squared error saved in each group of firms, as :func:`gain_by_firm`; intervals are over the group's firms."""
-    rows = saved_by_row(compared, model, against)
+    rows = _saved_by_model(compared, model, against)
     rows["group"] = labels_of(rows, groups)
     return _gains(rows, "group")
 

@@ -155,6 +155,7 @@ def test_simulate_is_read_by_compare(capsys, tmp_path, monkeypatch):
         "3",
         "--refit-every",
         "3",
+        "--no-decomposition",
     ]
     assert said(capsys, "compare", "s.csv", *compared, "--quiet")[0] == 0
 
@@ -265,6 +266,7 @@ def test_panels_in_files_are_read_by_period(tmp_path, capsys):
         "industry",
         "--test-periods",
         "2",
+        "--no-decomposition",
         "--quiet",
     ]
     assert cli.run([*asked, "--out", str(tmp_path / "report")]) == 0

@@ -16,7 +16,7 @@ from peerattn.cli.options import CompareOptions
 from peerattn.datasets import load_grunfeld, simulate_panel
 from peerattn.exceptions import InputError
 
-FAST = ["--models", "industry,kernel", "--test-periods", "4", "--refit-every", "4"]
+FAST = ["--models", "industry,kernel", "--test-periods", "4", "--refit-every", "4", "--no-decomposition"]
 
 
 @pytest.fixture
@@ -82,8 +82,10 @@ def test_file_in_report_out(capsys, grunfeld, tmp_path):
 
 
 def test_dataset_and_quiet(capsys, tmp_path):
-    code, text, err = said(capsys, "compare", "--dataset", "grunfeld", *FAST, "--quiet", "--out", tmp_path)
+    options = [*FAST, "--decomposition", "--quiet"]
+    code, text, err = said(capsys, "compare", "--dataset", "grunfeld", *options, "--out", tmp_path)
     assert code == 0
+    assert "by nested models of one stack" in " ".join(text.split())
     assert "characteristics (3)" not in text
     assert "SIC peers" in text
     assert err == ""
@@ -104,7 +106,7 @@ def test_explain(capsys, tmp_path):
         tmp_path,
     )
     assert code == 0
-    assert "Explanation of invest_next" in text and "All other firms (mean)" in text  # a control
+    assert "Nowcast of invest_next" in text and "All other firms (mean)" in text  # a control
 
 
 def test_every_model_by_name(capsys, tmp_path):
@@ -160,6 +162,7 @@ def test_a_reference_from_a_file(capsys, tmp_path, monkeypatch):
         "4",
         "--refit-every",
         "4",
+        "--no-decomposition",
         "--quiet",
     ]
     options = ["--models", "cross_attention,again=cross_attention"]
@@ -199,6 +202,7 @@ def test_simulated_networks_are_held_to_the_truth(capsys, tmp_path, monkeypatch)
         "3",
         "--refit-every",
         "3",
+        "--no-decomposition",
     ]
     code, text, _ = said(capsys, "compare", "--dataset", "simulated", *options, "--out", tmp_path)
     assert code == 0
@@ -393,6 +397,7 @@ SAMPLE = [
     "4",
     "--refit-every",
     "4",
+    "--no-decomposition",
 ]
 
 
@@ -412,7 +417,8 @@ def test_a_configuration_makes_the_report_again(capsys, sample, tmp_path_factory
     settings += ["--models", "industry,attention", "--limit", 'generated, "not real"']
     settings += ["--no-return"]
     code, _, _ = said(capsys, "compare", *SAMPLE, *settings, "--quiet", "--out", "first")
-    assert code == 0 and "is_return = false" in (sample / "first" / "report.toml").read_text()
+    written = (sample / "first" / "report.toml").read_text()
+    assert code == 0 and "is_return = false" in written and "decomposition = false" in written
     elsewhere = tmp_path_factory.mktemp("clone")  # a fresh clone: the panel and the report's folder, no fits
     (elsewhere / "panel.csv").write_bytes((sample / "panel.csv").read_bytes())
     (elsewhere / "first").mkdir()
@@ -537,6 +543,7 @@ def test_factors_come_from_a_file_and_are_those_of_the_period_after(tmp_path, ca
         "4",
         "--refit-every",
         "4",
+        "--no-decomposition",
     ]
     for rows, missing in ((factors, None), (factors.iloc[:-1], "2012-10")):
         rows.to_csv(tmp_path / "factors.csv", index=False)

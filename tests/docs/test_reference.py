@@ -18,7 +18,7 @@ SHOWN_ELSEWHERE = {
     *("Identification", "Impacts", "PanelModel", "PeerModel", "PeerRegressor", "SearchProfile", "TwoStage"),
     *("Audit", "AuditLine", "Calibration", "Claims", "Comparison", "Comparisons", "ConfidenceSet", "DieboldMariano"),
     *("Failure", "FamaMacBethSlope", "Fold", "ForecastTest", "Gain", "Influence", "InformationCoefficient"),
-    *("gain_by", "gain_by_firm", "scores_by", "pricing_errors", "prune", "pruning_curve", "models_for"),
+    *("gain_by", "gain_by_firm", "scores_by", "pricing_errors", "prune", "pruning_curve"),
     *("MarginalEffects", "ModelNote", "NetworkBootstrap", "PanelDescription", "QuantilePortfolios"),
     *("Validation", "load_bert", "load_gpt2", "data_parallel"),
 }

@@ -106,7 +106,7 @@ def test_every_name_runs_in_a_comparison():
     X, y = simulated_panel(60)
     names = [name for name in model_names() if name not in ("attention", "covariance")]
     models, cv = make_models(names, industry="sic"), WalkForward(test_periods=2, refit_every=2)
-    result = compare(models, X, y, industry="sic", cv=cv, verbose=False, reference=X)
+    result = compare(models, X, y, industry="sic", cv=cv, decomposition=False, verbose=False, reference=X)
     assert not result.failures
     assert {model_title(name, "sic") for name in names} <= set(result.predictions.columns)
 
@@ -115,11 +115,11 @@ def test_a_list_of_names_is_compared():
     X, y = simulated_panel(60)
     cv = WalkForward(test_periods=2, refit_every=2)
     result = compare(
-        ["zero", "industry", "ridge"], X, y, industry="sic", baseline="industry", cv=cv, verbose=False
+        ["zero", "industry", "ridge"], X, y, industry="sic", baseline="industry", cv=cv, decomposition=False, verbose=False
     )
     assert result.baseline == "SIC peers"
     with pytest.raises(InputError, match="needs industry="):
-        compare(["industry"], X, y, cv=cv, verbose=False)
+        compare(["industry"], X, y, cv=cv, decomposition=False, verbose=False)
 
 
 @pytest.mark.parametrize("name", model_names())

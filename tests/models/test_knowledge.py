@@ -45,7 +45,7 @@ def test_no_model_of_a_comparison_uses_an_outcome_before_it_is_known(n_splits):
     cv = walk if n_splits == 1 else NewFirms(walk, n_splits=n_splits)
 
     def predicted(y):  # own history and common shocks are always there
-        found = compare({"last": LastValueRegressor()}, X, y, cv=cv, task="nowcast", verbose=False)
+        found = compare({"last": LastValueRegressor()}, X, y, cv=cv, task="nowcast", decomposition=False, verbose=False)
         return found.predictions.set_index(["firm", "period"]).sort_index().drop(columns="outcome")
 
     before, after = predicted(Y), predicted(CHANGED)
@@ -57,7 +57,7 @@ def test_dates_of_the_splitter_and_of_the_panel_must_agree():
     panel = as_panel(X, Y, known_at=KNOWN)
     with pytest.raises(InputError, match="the panel has other dates"):
         compare(
-            {"last": LastValueRegressor()}, panel, cv=WalkForward(2, 2, known_at=KNOWN + 1), verbose=False
+            {"last": LastValueRegressor()}, panel, cv=WalkForward(2, 2, known_at=KNOWN + 1), decomposition=False, verbose=False
         )
     assert audit(LastValueRegressor(), X, Y, WalkForward(2, 2, known_at=KNOWN), n_placebo=2).passed
 

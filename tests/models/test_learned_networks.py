@@ -59,7 +59,7 @@ def test_compare_refuses_a_network_of_tested_outcomes():
             y,
             cv=WalkForward(2),
             task="nowcast",
-            verbose=False,
+            decomposition=False, verbose=False,
         )
 
 

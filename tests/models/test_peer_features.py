@@ -180,7 +180,7 @@ def test_it_helps_where_peers_matter_and_passes_the_audit():
     """Neighbours' mean x in the outcome: a ridge finds it by the columns; the audit finds no leak."""
     made = simulate_panel(40, 16, 2, n_industries=5, truth="industry", signal_share=0.8, random_state=0)
     with_peers = Pipeline([("peers", PeerFeatures(over=["industry"])), ("ridge", Ridge())])
-    report = compare({"With": with_peers}, made, cv=WalkForward(4, 4), verbose=False)
+    report = compare({"With": with_peers}, made, cv=WalkForward(4, 4), decomposition=False, verbose=False)
     assert (
         report.scores.loc["With", "r2_mean"] > report.scores.loc["Own characteristics (OLS)", "r2_mean"] + 0.3
     )

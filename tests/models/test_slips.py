@@ -85,9 +85,9 @@ def test_returns_in_per_cent_and_columns_that_are_constant():
     X, y = panel()
     models = {"mean": FirmMeanRegressor()}
     with pytest.warns(UnitWarning, match="'ret_next' is named like a return.*decimals"):
-        compare(models, X[["size"]], (5 * y).rename("ret_next"), cv=WalkForward(2), verbose=False)
+        compare(models, X[["size"]], (5 * y).rename("ret_next"), cv=WalkForward(2), decomposition=False, verbose=False)
     same = X[["size"]].assign(one=1.0, land="DE")
     with pytest.warns(UnitWarning, match="'one', 'land': the same value in all rows"):
-        compare(models, same, y, cv=WalkForward(2), verbose=False)
+        compare(models, same, y, cv=WalkForward(2), decomposition=False, verbose=False)
     with pytest.warns(UnitWarning, match="'one', 'land': the same value in all rows"):
         CrossSectionalRidge().fit(same, y)

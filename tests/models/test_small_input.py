@@ -89,4 +89,4 @@ def test_text_that_is_no_unicode(where):
     else:
         X["sic"] = pd.Series([half, "x"] * 18, index=X.index, dtype=object)
     with pytest.raises(InputError, match="no valid Unicode"):
-        compare({name: OwnCharacteristicsRegressor()}, X, y, cv=WalkForward(2, 2), verbose=False)
+        compare({name: OwnCharacteristicsRegressor()}, X, y, cv=WalkForward(2, 2), decomposition=False, verbose=False)

@@ -137,7 +137,7 @@ def test_names_change_no_figure_of_a_comparison(panel):
             y,
             industry=names[3],
             cv=WalkForward(2, 2),
-            verbose=False,
+            decomposition=False, verbose=False,
         )
         tables.append(result.predictions.to_numpy())
         np.testing.assert_array_equal(tables[-1], tables[0], err_msg=repr(names))

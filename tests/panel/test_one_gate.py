@@ -48,7 +48,7 @@ def r2(names, codes=None, models=("ols",), holes=False):
         X = X.mask(np.random.default_rng(5).random(X.shape) < 0.2)
     for name, values in (codes or {}).items():
         X[name] = np.resize(values, len(X))
-    return compare(list(models), X, y, cv=CV, verbose=False).scores["r2_mean"]
+    return compare(list(models), X, y, cv=CV, decomposition=False, verbose=False).scores["r2_mean"]
 
 
 # ---------------------------------------------------------------- 1, 2: roles are no names
@@ -187,7 +187,8 @@ def test_a_panel_is_taken_everywhere():
     assert nowcast_score(model, panel, y) == nowcast_score(model, X, y)
     for ours, theirs in zip(CV.split(panel), CV.split(X, y), strict=True):
         assert [part.tolist() for part in ours] == [part.tolist() for part in theirs]
-    tables = [compare(["ols", "kernel"], *given, cv=CV, verbose=False).scores for given in ((panel,), (X, y))]
+    options = {"cv": CV, "decomposition": False, "verbose": False}
+    tables = [compare(["ols", "kernel"], *given, **options).scores for given in ((panel,), (X, y))]
     pd.testing.assert_frame_equal(*tables)
 
 
@@ -205,7 +206,7 @@ def test_codes_that_the_model_alone_declares(model):
         np.testing.assert_array_equal(model.fit(panel).predict(panel, outcomes=y), expected)
     alike = [
         compare(
-            {"m": model}, X, y, codes=codes, task="nowcast", cv=WalkForward(2), verbose=False
+            {"m": model}, X, y, codes=codes, task="nowcast", cv=WalkForward(2), decomposition=False, verbose=False
         ).predictions["m"]
         for codes in ((), ("group",))
     ]

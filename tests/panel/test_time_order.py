@@ -83,7 +83,7 @@ def test_splits_and_measures_take_quarters():
     codes, periods = sorted_periods(flat["period"].astype(str))
     assert codes.tolist() == X.index.get_level_values(1).tolist() and len(periods) == 8
     told, plain = (
-        compare({"ridge": CrossSectionalRidge()}, frame, y.to_numpy(), cv=WalkForward(2), verbose=False)
+        compare({"ridge": CrossSectionalRidge()}, frame, y.to_numpy(), cv=WalkForward(2), decomposition=False, verbose=False)
         for frame in (flat, X)
     )
     np.testing.assert_allclose(told.scores["r2_mean"], plain.scores["r2_mean"], rtol=1e-12)

@@ -1,5 +1,7 @@
 """Performance by subgroup: the scores by year, by size and by industry."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np
@@ -20,7 +22,7 @@ def scores_by(comparison: Compared, by: str | pd.Series) -> pd.DataFrame:
 
     Parameters
     ----------
-    comparison : Comparison
+    comparison : Compared
     by : "year", "period", or Series indexed by (firm, period)
         "year" is the year of a row's period; its outcome may be realised in the next one. A Series holds
         codes, such as industries, or groups of size; ``comparison.panel.groups`` has those of ``compare(groups=...)``.

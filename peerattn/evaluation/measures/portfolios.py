@@ -1,5 +1,7 @@
 """What predictions would have earned: quantile portfolios, what trading them costs, and luck."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any, Literal
 

@@ -1,5 +1,7 @@
 """Errors of valuations by model, with intervals over firms."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np
@@ -23,7 +25,7 @@ def pricing_errors(
 
     Parameters
     ----------
-    comparison : Comparison
+    comparison : Compared
         Whose outcome is a natural log.
     level : float in (0, 1), default 0.95
     n_draws : int, default 999

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from peerattn.evaluation.claims import Judged
-from peerattn.evaluation.compared import Compared
+from peerattn.evaluation.claims import WithClaims
 from peerattn.evaluation.measures.portfolios import QuantilePortfolios
 from peerattn.exceptions import InputError
 from peerattn.network import PeerNetwork, search_map, ties_plot
@@ -19,6 +18,7 @@ from peerattn.render import PALETTE, Picture, figure_style, show_label, svg
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
 
 _MOST_SHOWN = 12  # characteristics of a search profile
 _DRAWN_FIRMS = 36  # of a network in the opening
@@ -38,7 +38,7 @@ def picture(draw: Any, height: float, description: str, caption: str, title: str
         return Picture(svg(figure, description=description), caption)
 
 
-def cumulative_gain(compared: Compared) -> Picture | None:
+def cumulative_gain(compared: WithClaims) -> Picture | None:
     """Draw the cumulative squared-error difference against the baseline (Goyal and Welch 2008).
 
     For each model the sum up to t of the baseline's mean squared error minus the model's: a rising line is a
@@ -69,7 +69,7 @@ def cumulative_gain(compared: Compared) -> Picture | None:
     return picture(draw, 3.4, description, caption)
 
 
-def opening_pictures(compared: Judged, groups: pd.Series | None) -> list[Picture]:
+def opening_pictures(compared: WithClaims, groups: pd.Series | None) -> list[Picture]:
     """Return the decomposition, and the network."""
     pictures = [steps_picture(compared)] if compared.claims.steps else []
     if (name := compared.claims.network) is not None:
@@ -78,7 +78,7 @@ def opening_pictures(compared: Judged, groups: pd.Series | None) -> list[Picture
     return pictures
 
 
-def steps_picture(compared: Judged) -> Picture:
+def steps_picture(compared: WithClaims) -> Picture:
     """Draw held-out R² after each step of information, with the interval of the step's gain."""
     steps = compared.claims.steps
     floor = min(0.0, max(min(step.r2 for step in steps), -0.2))
@@ -99,9 +99,12 @@ def steps_picture(compared: Judged) -> Picture:
         ax.grid(axis="x")
         ax.set_xlabel(f"held-out R² of {_short(compared.outcome)}")
 
-    wording = "; ".join(f"{step.name} {step.r2:.3f} ({step.model})" for step in steps)
-    caption = "R² of the best model that reads no more than this. Lines: 95% interval of the gain over the step before."
-    return picture(draw, 0.55 * len(steps) + 0.9, f"Held-out R² by what may be read: {wording}", caption)
+    wording = "; ".join(f"{step.name} {step.r2:.3f}" for step in steps)
+    caption = (
+        "R² of one stack after each group of information. Lines: 95% interval of the gain over the step before. "
+        f"Do peers help? {compared.claims.answer}."
+    )
+    return picture(draw, 0.55 * len(steps) + 0.9, f"Held-out R² after each group of information: {wording}", caption)
 
 
 def ties_picture(network: PeerNetwork, name: str, groups: pd.Series | None) -> Picture:
@@ -140,7 +143,7 @@ def profile_picture(matrix: pd.DataFrame, name: str) -> Picture:
     return picture(draw, 5.1, wording, words + rest)
 
 
-def portfolios_picture(compared: Compared, sorted_by: dict[str, QuantilePortfolios]) -> Picture:
+def portfolios_picture(compared: WithClaims, sorted_by: dict[str, QuantilePortfolios]) -> Picture:
     """Draw the mean outcome of each quantile of the prediction, a line for each model."""
     means = pd.DataFrame({name: found.returns.mean() for name, found in sorted_by.items()})
 
@@ -155,7 +158,7 @@ def portfolios_picture(compared: Compared, sorted_by: dict[str, QuantilePortfoli
     return picture(draw, 3.4, f"Mean outcome by quantile of the prediction: {ends}", caption)
 
 
-def _draw(ax: Axes, lines: pd.DataFrame, compared: Compared, at: Any, **style: Any) -> None:
+def _draw(ax: Axes, lines: pd.DataFrame, compared: WithClaims, at: Any, **style: Any) -> None:
     """Draw one line per model, in its own colour in all pictures; models that use no peers are dashed."""
     for name in map(str, lines):
         colour = PALETTE[compared.names.index(name) % len(PALETTE)]

@@ -1,10 +1,11 @@
 """The sections of a report on networks: the estimated one, what its heads search for, and the peers in each model."""
 
+from __future__ import annotations
+
 import numpy as np
 import pandas as pd
 
-from peerattn.evaluation.claims import Judged
-from peerattn.evaluation.compared import Compared
+from peerattn.evaluation.claims import WithClaims
 from peerattn.evaluation.report.figures import profile_picture, weights_picture
 from peerattn.evaluation.report.table import laid_out
 from peerattn.evaluation.report.words import RELEVANCE, direction, few_codes, listed, within_codes
@@ -26,14 +27,14 @@ _PAIRS = 10
 _FIRMS = 5  # listed with their peers
 
 
-def network_sections(compared: Judged) -> list[Section]:
-    """Return the network of the best model in which peers entered, and its search profile."""
+def network_sections(compared: WithClaims) -> list[Section]:
+    """Return the network of the claims, and its search profile."""
     if compared.claims.network is None:
         return []
     name = compared.claims.network
     network = compared.networks[compared.claims.network]
     note = compared.note(name)
-    fits = "" if note.fits_with_peers is None else f" Peers entered in {note.fits_with_peers} of its fits."
+    fits = "" if note.fits_with_peers is None else f" Peers were selected in {note.fits_with_peers} of {note.fits} fits."
     codes = few_codes(compared)
     unmeasured = "Whether other seeds and folds give the same network was not measured."
     blocks: list[Block] = [
@@ -52,7 +53,7 @@ def network_sections(compared: Judged) -> list[Section]:
     return [Section("Estimated peer network", blocks), *_search(compared, name)]
 
 
-def _search(compared: Compared, name: str) -> list[Section]:
+def _search(compared: WithClaims, name: str) -> list[Section]:
     """Return what the heads of the model shown search for."""
     profile = compared.profiles.get(name)
     strongest = -1 if profile is None else int(profile.shares.argmax())
@@ -71,7 +72,7 @@ def _search(compared: Compared, name: str) -> list[Section]:
         "has of the row's characteristic, the more weight it puts on peers that have much of the column's. What is learned is "
         f"M; heads are known up to their order.{codes}"
     )
-    columns = {"A firm with much": "l", "looks to peers with much": "l", "score": ".3f"}
+    columns = {"A firm with much": "l", "attends to peers with much": "l", "score": ".3f"}
     table = laid_out("The strongest pairs", columns, rows)
     return [Section("Score matrix of the strongest head", [words, profile_picture(matrix, name), table])]
 
@@ -114,8 +115,8 @@ def _one_sided(network: PeerNetwork) -> list[Block]:
     heads = ["Firm", "Peer", "Weight on the peer", "Peer's weight on the firm", "Direction"]
     observed = pairs[["firm", "peer", "weight", "reverse", "direction"]].set_axis(heads, axis=1)
     note = (
-        "Direction: the log ratio of the two weights minus that of the firms' popularity; positive = the firm looks to the peer "
-        "more than popularity explains, which may be so of the smaller weight. Ordered by the weight that direction moves."
+        "Direction: the log ratio of the two weights minus that of the firms' popularity; positive = the firm attends to the "
+        "peer more than popularity explains, which may be so of the smaller weight. Ordered by the weight that direction moves."
     )
     title = "The most one-sided pairs, net of how popular each firm is"
     return [Table.from_frame(observed, title=title, formats={"Direction": ".2f"}, footnotes=(note,))]
@@ -128,10 +129,10 @@ def _isolates(network: PeerNetwork) -> str:
     return wording if isolates else "Every firm has at least one peer."
 
 
-def peers_by_model_section(compared: Judged) -> list[Section]:
+def peers_by_model_section(compared: WithClaims) -> list[Section]:
     """Return how widely each model looks, how much within the industry, how alike, and the first peers of some firms."""
     networks = {name: net for name, net in compared.networks.items() if len(net.isolates) < len(net.firms)}
-    training = [name for name in networks if compared.note(name).step not in (COMMON, PEERS)]
+    training = [name for name in networks if compared.note(name).information not in (COMMON, PEERS)]
     if len(networks) < 2 or len(training) == len(networks):
         return []
     observed = compared.claims.network if compared.claims.network in networks else next(iter(networks))

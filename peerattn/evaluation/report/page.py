@@ -1,5 +1,7 @@
 """The report of a comparison: one page that a co-author or a referee can open anywhere."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -8,9 +10,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from peerattn.evaluation.claims import Judged
-from peerattn.evaluation.compared import Compared
-from peerattn.evaluation.gains import gain_by, gain_by_firm
+from peerattn.evaluation.claims import WithClaims
+from peerattn.evaluation.gains import Gain, gain_by, gain_by_firm
 from peerattn.evaluation.inference.forecast_tests import critical_t, format_p, periods_needed
 from peerattn.evaluation.inference.multiple_tests import model_confidence_set
 from peerattn.evaluation.measures.factors import periods_per_year
@@ -28,7 +29,7 @@ _LISTED = 6  # firms with the largest and with the smallest gain
 _GAIN = {"Gain": "+.4f", "low": "+.4f", "high": "+.4f"}
 
 
-def to_html(compared: Judged, path: PathLike) -> Path:
+def to_html(compared: WithClaims, path: PathLike) -> Path:
     """Write the report: one self-contained page that opens offline.
 
     Raises
@@ -46,7 +47,7 @@ def to_html(compared: Judged, path: PathLike) -> Path:
     }
     first, *finding = sentences.summary(compared)
     text = page(
-        f"Do peers help to {sentences.VERBS[compared.task]} {compared.outcome}?",
+        f"{sentences.question(compared)} {compared.claims.answer}",
         _sections(compared, finding),
         lead=first,
         opening=opening_pictures(compared, sentences.few_codes(compared)),
@@ -56,7 +57,7 @@ def to_html(compared: Judged, path: PathLike) -> Path:
     return write_atomic(path, text)
 
 
-def outcomes_to_html(comparisons: Mapping[str, Judged], path: PathLike) -> Path:
+def outcomes_to_html(comparisons: Mapping[str, WithClaims], path: PathLike) -> Path:
     """Write the reports of several outcomes as one page, a table of all before them."""
     parts = [Section("All outcomes", [outcomes_table(comparisons)])]
     for outcome, compared in comparisons.items():
@@ -68,13 +69,13 @@ def outcomes_to_html(comparisons: Mapping[str, Judged], path: PathLike) -> Path:
     return write_atomic(path, page(title, parts, lead=lead, footer=_made_with(first)))
 
 
-def outcomes_table(comparisons: Mapping[str, Judged]) -> Table:
+def outcomes_table(comparisons: Mapping[str, WithClaims]) -> Table:
     """Return one line an outcome: its horizon, R² without and with peers with their standard errors, the gain and its test."""
     rows: list[tuple[object, ...]] = []
     for outcome, compared in comparisons.items():
         scores = compared.scores
         claims = compared.claims
-        pair = (claims.control, claims.peer)
+        pair = (claims.without, claims.stack)
         g = claims.gain
         cells = [scores.loc[name, key] if name else None for name in pair for key in ("r2_mean", "r2_se")]
         ends = (None, None, None) if g is None else (g.gain, g.low, g.high)
@@ -83,11 +84,11 @@ def outcomes_table(comparisons: Mapping[str, Judged]) -> Table:
     r2 = ("R² without peers", "s.e.", "R² with peers", "s.e.")
     heads = ("Outcome", "Horizon", "Scored", *r2, "Gain", "low", "high", "p", "Do peers help?")
     formats = ("", "", ",", *(".4f",) * 4, *("+.4f",) * 3, "", "")
-    note = "R² against the prevailing mean. Gain: best model with peers minus best without, 95% interval; p one-sided."
+    note = "R² against the prevailing mean, of one stack. Gain: with peers minus without, 95% interval; p one-sided."
     return Table("Held-out R² by outcome and horizon", heads, rows, "l" + "r" * 10 + "l", formats, (note,))
 
 
-def _sections(compared: Judged, finding: list[str]) -> list[Section]:
+def _sections(compared: WithClaims, finding: list[str]) -> list[Section]:
     """Return all sections that have something to show."""
     gains = cumulative_gain(compared)
     found = compared.panel.description
@@ -111,11 +112,11 @@ def _sections(compared: Judged, finding: list[str]) -> list[Section]:
     ]
 
 
-def _made_with(compared: Compared) -> str:
+def _made_with(compared: WithClaims) -> str:
     return f"Made with peerattn {compared.settings.get('peerattn', '')}".strip() + "."
 
 
-def _sample(compared: Compared) -> list[Block]:
+def _sample(compared: WithClaims) -> list[Block]:
     wording: list[Block] = [
         "All models are scored on the same rows: those of the tested periods whose outcome is known. A model that cannot "
         "predict one of them is not scored at all."
@@ -131,7 +132,7 @@ def _sample(compared: Compared) -> list[Block]:
     return [*wording, "Known limits of the panel:", *(f"• {limit}" for limit in limits)]
 
 
-def _inputs(compared: Compared) -> list[str]:
+def _inputs(compared: WithClaims) -> list[str]:
     """Say which columns were taken and which were left out, and why."""
     wording = [f"{line[0].upper()}{line[1:]}." for line in str(compared.panel.choice).splitlines()]
     plain = (
@@ -141,7 +142,7 @@ def _inputs(compared: Compared) -> list[str]:
     return [*wording, plain]
 
 
-def _reproduction(compared: Compared) -> list[Block]:
+def _reproduction(compared: WithClaims) -> list[Block]:
     versions = sentences.versions_of(compared)
     others = {name: value for name, value in compared.settings.items() if name not in versions}
     blocks: list[Block] = [
@@ -160,35 +161,51 @@ def _reproduction(compared: Compared) -> list[Block]:
     return [*blocks, Table("Models", ("Model", "Settings"), models), packages]
 
 
-def _decomposition(compared: Judged) -> list[Section]:
-    """Return the decomposition of held-out R² as a table."""
-    if not compared.claims.steps:
+def _decomposition(compared: WithClaims) -> list[Section]:
+    """Return the decomposition of held-out R², and the user's peer models against the stack without peers, as tables."""
+    claims = compared.claims
+    if not claims.steps:
         return []
     words = (
-        "Each step is the best model that reads no more than its name says, all on the same rows: own lines "
-        "(characteristics, linear), own shape (their curves and interactions), own history (past outcomes, firm effects), "
-        "common (what all firms of a period or of an industry share), peers. A step's gain is over the step before. The best "
-        "model of a step is chosen on the tested rows, which favours the steps below peers."
+        "One stack is fitted, and predicts the same rows after each group of information: own characteristics (linear), "
+        "nonlinear own-firm models, firm history (past outcomes, firm effects), common shocks (what all firms of a period or "
+        "of an industry share), peers. The models are nested. Each group is weighed on held-out periods of the training rows, "
+        "and nothing is chosen on the tested rows. A step in which nothing was selected has the gain 0."
     )
-    rows: list[tuple[object, ...]] = []
-    for step in compared.claims.steps:
-        g = step.gain
-        cells = (None, None, None, None, "")
-        cells = cells if g is None else (g.gain, g.low, g.high, g.t, format_p(g.p, g.reason))  # type: ignore[assignment]
-        rows.append((sentences.step_name(step, compared), step.model, step.r2, *cells))
+    rows = []
+    for step in claims.steps:
+        rows.append((step.name, step.r2, *_gain_cells(step.gain), step.selected))
     notes = ["p: two-sided, each step on its own. Intervals: 95%."]
-    how = {step.gain.how for step in compared.claims.steps if step.gain} - {""}
-    if how - {"over time"}:
+    gains = [*(step.gain for step in claims.steps), *claims.models]
+    how = {gain.how for gain in gains if gain is not None} - {"", "over time", "by period"}
+    if any(gain is not None and gain.how == "by period" for gain in gains):
+        notes.append("By period: Student's t over the sums of the periods, as if these were independent.")
+    if how:
         notes.append(
             f"Clustered {' or '.join(sorted(how))} by the wild bootstrap: conditional on these periods, and on errors of the "
             "clusters' sums being symmetric."
         )
-    columns = {"Step": "l", "Best model": "l", "R²": ".4f", **_GAIN, "t": ".2f", "p": "r"}
-    table = laid_out("Held-out R², step by step", columns, rows, *notes)
-    return [Section("Where predictability comes from", [words, table])]
+    columns = {"Step": "l", "R²": ".4f", **_GAIN, "t": ".2f", "p": "r", "Selected": "l"}
+    title = f"Held-out R², step by step. Do peers help? {claims.answer}"
+    blocks: list[Block] = [words, laid_out(title, columns, rows, *notes)]
+    if claims.models:
+        of_models = [(gain.model, gain.against, gain.r2, *_gain_cells(gain)) for gain in claims.models]
+        columns = {"Model": "l", "Against": "l", "R²": ".4f", **_GAIN, "t": ".2f", "p": "r"}
+        note = (
+            "A difference from the stack without peers need not come from peers: the models differ otherwise, too. Where a model "
+            "has a version of its own without peers, the second line is against that. p: two-sided, each line on its own."
+        )
+        blocks.append(laid_out("Each peer model against models without peers", columns, of_models, note))
+    return [Section("Where predictability comes from", blocks)]
 
 
-def _tests(compared: Compared) -> list[Section]:
+def _gain_cells(gain: Gain | None) -> tuple[object, ...]:
+    if gain is None:
+        return (None, None, None, None, "")
+    return (gain.gain, gain.low, gain.high, gain.t, format_p(gain.p, gain.reason))
+
+
+def _tests(compared: WithClaims) -> list[Section]:
     """Return the tests of all models over time, against the baseline and jointly; nothing where the periods are too few."""
     if len(compared.periods) < periods_needed(compared.horizon):
         return []
@@ -218,9 +235,9 @@ def _tests(compared: Compared) -> list[Section]:
     return [Section("Statistical tests", [words, *tables])]
 
 
-def _gains(compared: Judged) -> list[Section]:
+def _gains(compared: WithClaims) -> list[Section]:
     """Return who gains and who loses by peers: by firm, and by the groups of the comparison."""
-    if compared.claims.gain is None or compared.claims.why in ("same", "empty"):
+    if compared.claims.gain is None or compared.claims.gain.reason == "same predictions":
         return []
     peer = compared.claims.gain.model
     control = compared.claims.gain.against
@@ -247,7 +264,7 @@ def _gains(compared: Judged) -> list[Section]:
     return [Section("Who gains by peers", blocks)]
 
 
-def _halves(compared: Compared) -> pd.Series:
+def _halves(compared: WithClaims) -> pd.Series:
     """Return the earlier or the later half of the tested periods, for each row."""
     labels = pd.MultiIndex.from_frame(compared.predictions[["firm", "period"]])
     middle = len(compared.periods) // 2
@@ -257,8 +274,8 @@ def _halves(compared: Compared) -> pd.Series:
     return pd.Series(np.where(late, names[1], names[0]), index=labels, dtype=object)
 
 
-def _portfolio(compared: Compared) -> list[Section]:
-    """Return what firms sorted by forecast turned out to do; nothing for an explanation, which cannot be traded on."""
+def _portfolio(compared: WithClaims) -> list[Section]:
+    """Return what firms sorted by forecast turned out to do; nothing for a nowcast, which cannot be traded on."""
     sorted_by = _portfolios(compared, "equal")
     if not sorted_by:
         return []
@@ -297,8 +314,8 @@ def _portfolio(compared: Compared) -> list[Section]:
     return [Section("Sorted by forecast", [words, *blocks])]
 
 
-def _portfolios(compared: Compared, weighting: Weighting) -> dict[str, QuantilePortfolios]:
-    """Return the portfolios of each model whose predictions differ; none of an explanation."""
+def _portfolios(compared: WithClaims, weighting: Weighting) -> dict[str, QuantilePortfolios]:
+    """Return the portfolios of each model whose predictions differ; none of a nowcast."""
     found = {}
     for name in compared.ordering:
         with suppress(InputError):  # predictions that do not differ make no portfolios
@@ -306,7 +323,7 @@ def _portfolios(compared: Compared, weighting: Weighting) -> dict[str, QuantileP
     return found
 
 
-def _left_out(compared: Compared) -> str:
+def _left_out(compared: WithClaims) -> str:
     """Say which models are not shown where firms are put in order."""
     names = [name for name in compared.names if name not in compared.ordering]
     if not names:
@@ -321,7 +338,7 @@ def _portfolio_table(title: str, sorted_by: dict[str, QuantilePortfolios]) -> Ta
     return laid_out(title, columns, rows)
 
 
-def _strategy_table(compared: Compared, sorted_by: dict[str, QuantilePortfolios]) -> Table:
+def _strategy_table(compared: WithClaims, sorted_by: dict[str, QuantilePortfolios]) -> Table:
     """Return what the spreads were as strategies: risk, trading, and what factors leave."""
     columns = {"Model": "l"} | dict.fromkeys(("Sharpe", "net of cost", "Turnover"), ".2f")
     columns["Break-even cost"] = ".4g"
@@ -334,7 +351,7 @@ def _strategy_table(compared: Compared, sorted_by: dict[str, QuantilePortfolios]
     return laid_out("The spread as a strategy", columns, rows)
 
 
-def _audit(compared: Compared) -> list[Section]:
+def _audit(compared: WithClaims) -> list[Section]:
     """Return the audit of each model that was audited."""
     if not compared.audit:
         return []

@@ -1,5 +1,7 @@
 """The table of a comparison, as text, LaTeX and Markdown with the finding under it; its workbook and Parquet files."""
 
+from __future__ import annotations
+
 import os
 import shutil
 import textwrap
@@ -9,12 +11,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from peerattn.evaluation.claims import Judged
-from peerattn.evaluation.compared import Compared, ModelNote
+from peerattn.evaluation.claims import WithClaims
 from peerattn.evaluation.inference.forecast_tests import critical_t, format_p, periods_needed
 from peerattn.evaluation.inference.regressions import calibration, fama_macbeth
 from peerattn.evaluation.measures import scores
 from peerattn.evaluation.measures.valuation import named_like_log
+from peerattn.evaluation.model_note import ModelNote
 from peerattn.evaluation.report.words import few_periods, summary
 from peerattn.exceptions import InputError, check_names
 from peerattn.render import Table, atomic_path, markdown_text, write_atomic, write_workbook
@@ -25,7 +27,7 @@ PathLike = str | os.PathLike[str]
 PRINTED = ("r2_mean", "r2_se", "r2_within", "rmse", "rank_ic", "rank_ic_t", "dm_t", "dm_p")
 REPORTED = ("reads", "r2_mean", "r2_se", "r2_zero", *PRINTED[2:])
 READS = scores.Metric("reads", "Reads", "")
-_TASK_TITLES = {"forecast": "Forecast", "nowcast": "Explanation"}
+_TASK_TITLES = {"forecast": "Forecast", "nowcast": "Nowcast"}
 STARS_NOTE = "* p < 0.10, ** p < 0.05, *** p < 0.01 (two-sided), on DM t."
 #: What is said under the table where one of these columns is shown.
 _NOTES = {
@@ -48,27 +50,7 @@ def laid_out(title: str, columns: Mapping[str, str], rows: Sequence[Sequence[obj
     return Table(title, list(columns), rows, sides, ["" if spec in "lr" else spec for spec in specs], notes)
 
 
-def table(compared: Compared, metrics: Sequence[str] = PRINTED, *, stars: bool = False) -> pd.DataFrame:
-    """Return the comparison as it prints, one row for each model.
-
-    Parameters
-    ----------
-    metrics : sequence of str
-        Keys of ``scores``, in the order wanted; also ``reads`` (what the model reads), ``fm_slope``, ``fm_t`` (Fama–MacBeth) and
-        ``cal_slope``, ``cal_p`` (Mincer–Zarnowitz).
-    stars : bool, default False
-        Mark the DM t by its two-sided p-value: ``*`` below 10 %, ``**`` below 5 %, ``***`` below 1 %.
-
-    Returns
-    -------
-    DataFrame
-        Indexed by model. Numbers are unrounded; where there is none the cell says why, such as ``n/a
-        (T=2)``. For numbers only take :attr:`scores`.
-    """
-    return as_table(compared, metrics, stars=stars).to_frame().set_index("Model")
-
-
-def as_table(compared: Compared, metrics: Sequence[str] = PRINTED, *, stars: bool = False) -> Table:
+def as_table(compared: WithClaims, metrics: Sequence[str] = PRINTED, *, stars: bool = False) -> Table:
     """Return the comparison as a table that renders as text, HTML, LaTeX and Markdown; see :meth:`table`."""
     known = {metric.key: metric for metric in (READS, *scores.METRICS, *scores.REGRESSION_METRICS)}
     check_names("metrics", "metric", metrics, known)
@@ -82,7 +64,7 @@ def as_table(compared: Compared, metrics: Sequence[str] = PRINTED, *, stars: boo
     return laid_out(title, columns, rows, *_footnotes(compared, set(metrics), stars))
 
 
-def without_tests(compared: Compared, metrics: Sequence[str]) -> list[str]:
+def without_tests(compared: WithClaims, metrics: Sequence[str]) -> list[str]:
     """Leave out the tests over time where the periods are too few for any; the note under the table says so.
 
     Errors in per cent are added where the outcome is a log.
@@ -93,7 +75,7 @@ def without_tests(compared: Compared, metrics: Sequence[str]) -> list[str]:
     return [key for key in metrics if not (few and key in ("rank_ic_t", "dm_t", "dm_p"))]
 
 
-def text(compared: Judged, width: int | None = None) -> str:
+def text(compared: WithClaims, width: int | None = None) -> str:
     """Return the table and the finding as text, no wider than ``width`` (by default the terminal)."""
     width = width or shutil.get_terminal_size((100, 24)).columns
     displayed = as_table(compared, without_tests(compared, PRINTED))
@@ -102,22 +84,8 @@ def text(compared: Judged, width: int | None = None) -> str:
     return f"{replace(displayed, footnotes=()).text(width)}\n\n{notes}\n\n{words}"
 
 
-def to_latex(
-    compared: Compared,
-    path: PathLike | None = None,
-    *,
-    metrics: Sequence[str] = PRINTED,
-    stars: bool = False,
-    caption: str | None = None,
-    label: str = "",
-) -> str:
-    """Return the table as LaTeX (package booktabs), and write it where a path is given; see :meth:`table`."""
-    title = {} if caption is None else {"title": caption}
-    return replace(as_table(compared, metrics, stars=stars), **title).to_latex(path, label=label)
-
-
 def to_markdown(
-    compared: Judged, path: PathLike | None = None, *, metrics: Sequence[str] = PRINTED, stars: bool = False
+    compared: WithClaims, path: PathLike | None = None, *, metrics: Sequence[str] = PRINTED, stars: bool = False
 ) -> str:
     """Return the table and the finding as Markdown, and write it where a path is given; see :meth:`table`."""
     words = "\n\n".join(map(markdown_text, summary(compared)))
@@ -127,7 +95,7 @@ def to_markdown(
     return wording
 
 
-def _cell(compared: Compared, model: ModelNote, metric: scores.Metric, stars: bool) -> float | str:
+def _cell(compared: WithClaims, model: ModelNote, metric: scores.Metric, stars: bool) -> float | str:
     name = model.name
     key = metric.key
     if metric is READS:
@@ -149,7 +117,7 @@ def _cell(compared: Compared, model: ModelNote, metric: scores.Metric, stars: bo
     return found.slope if key == "cal_slope" else format_p(found.p_value, "n/a")
 
 
-def _tested(compared: Compared, name: str, metric: scores.Metric, stars: bool) -> float | str:
+def _tested(compared: WithClaims, name: str, metric: scores.Metric, stars: bool) -> float | str:
     """Return the t or the p of a model against the baseline, or why there is none."""
     shows_t = metric.key == "dm_t"
     if name == compared.baseline:
@@ -163,7 +131,7 @@ def _tested(compared: Compared, name: str, metric: scores.Metric, stars: bool) -
     return f"{test.t:{metric.format}}{marks}".replace("-", MINUS)
 
 
-def _footnotes(compared: Compared, metrics: set[str], stars: bool) -> list[str]:
+def _footnotes(compared: WithClaims, metrics: set[str], stars: bool) -> list[str]:
     notes = [f"{compared.sample}.", *(wording for keys, wording in _NOTES.items() if metrics & {*keys})]
     if "rank_ic" in metrics:
         t = f"; {critical_t(ic.test for ic in compared.rank_ics.values())}" if "rank_ic_t" in metrics else ""
@@ -183,7 +151,7 @@ def _footnotes(compared: Compared, metrics: set[str], stars: bool) -> list[str]:
     return [note for note in notes if note]
 
 
-def edges_of(compared: Compared, *, top_k: int | None = None) -> pd.DataFrame:
+def edges_of(compared: WithClaims, *, top_k: int | None = None) -> pd.DataFrame:
     """Return the edges of all networks: columns model, period, firm, peer, weight; with ``top_k`` the strongest."""
     parts = [network.edges(top_k=top_k).assign(model=name) for name, network in compared.networks.items()]
     columns = ["model", "period", "firm", "peer", "weight"]
@@ -191,24 +159,9 @@ def edges_of(compared: Compared, *, top_k: int | None = None) -> pd.DataFrame:
 
 
 def to_parquet(
-    compared: Compared, path: PathLike, *, edges: PathLike | None = None, top_k: int | None = None
+    compared: WithClaims, path: PathLike, *, edges: PathLike | None = None, top_k: int | None = None
 ) -> Path:
-    """Write all predictions to a Parquet file, and the networks' edges to another.
-
-    Parameters
-    ----------
-    path : path-like
-        Columns firm, period, outcome and one for each model.
-    edges : path-like, optional
-        As :meth:`edges` gives them.
-    top_k : int, optional
-        Number of edges kept of each firm.
-
-    Raises
-    ------
-    InputError
-        When a file cannot be written.
-    """
+    """Write all predictions to a Parquet file, and the networks' edges to another, of each firm the ``top_k`` strongest."""
     frames = {path: compared.predictions}
     if edges is not None:
         frames[edges] = edges_of(compared, top_k=top_k)
@@ -218,7 +171,7 @@ def to_parquet(
     return Path(path)
 
 
-def to_excel(compared: Judged, path: PathLike) -> Path:
+def to_excel(compared: WithClaims, path: PathLike) -> Path:
     """Write a workbook: finding, scores, decomposition, tests, losses, sample and settings, a sheet each.
 
     Raises
@@ -234,13 +187,13 @@ def to_excel(compared: Judged, path: PathLike) -> Path:
         "Summary": pd.DataFrame({"Finding": summary(compared)}),
         "Decomposition": compared.claims.to_frame().reset_index(),
         "Scores": compared.scores.reset_index(),
-        "Table": table(compared).reset_index(),
+        "Table": as_table(compared).to_frame(),
         "Tests": pd.DataFrame(tests, columns=columns),
         "Losses by period": compared.losses.reset_index(),
         "Failures": pd.DataFrame([vars(failure) for failure in compared.failures]),
         **{f"Audit {name}": audit.to_frame() for name, audit in compared.audit.items()},
         "Sample": compared.panel.sample_loss,
-        "Models": models[["model", "step", "reads", "settings"]],
+        "Models": models[["model", "information", "reads", "settings"]],
         "Settings": pd.DataFrame(settings, columns=["setting", "value"]),
     }
     return write_workbook(path, {k: sheet for k, sheet in sheets.items() if len(sheet)})

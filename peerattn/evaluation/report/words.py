@@ -1,13 +1,16 @@
 """The sentences of a report. Each is said once, from the claims of the comparison and nothing else."""
 
+from __future__ import annotations
+
 import numpy as np
 import pandas as pd
 
-from peerattn.evaluation.claims import NO, UNJUDGED, Claims, Judged, Step
-from peerattn.evaluation.compared import Compared
+from peerattn.evaluation.claims import HALF, NO, YES, Claims, Step, WithClaims
 from peerattn.evaluation.gains import Gain
 from peerattn.evaluation.inference.forecast_tests import p_words, periods_needed
+from peerattn.evaluation.running.information import PEERS
 from peerattn.foreign_text import visible
+from peerattn.models.stacking.evidence import STEPS
 from peerattn.network import PeerNetwork, effective_peers
 from peerattn.network.measures.comparison import network_correlation, overlap
 from peerattn.render import show_label
@@ -16,8 +19,8 @@ VERBS = {"forecast": "predict", "nowcast": "nowcast"}
 TASKS = {
     "forecast": "No outcome of the predicted period is used.",
     "nowcast": (
-        "Peer models are shown the outcomes of the other firms of the same period, never the firm's own; the exercise is "
-        "explanatory, not a forecast."
+        "Peer models use the outcomes of the other firms of the same period, never the firm's own; the exercise is a nowcast, "
+        "not a forecast."
     ),
 }
 #: Packages whose versions a comparison records.
@@ -30,60 +33,71 @@ RELEVANCE = (
 )
 
 
-def summary(compared: Judged) -> list[str]:
-    """Return the finding in plain words: where predictability comes from, whether peers help, on what evidence, which network."""
+def summary(compared: WithClaims) -> list[str]:
+    """Return the finding in plain words: whether peers help, on what evidence, where predictability comes from, which network."""
     claims = compared.claims
-    wording = [decomposition(compared), peers_help(compared), spread(claims), power(claims), placebo(compared)]
+    wording = [verdict(compared), decomposition(compared), users_models(claims), spread(claims), power(claims), placebo(compared)]
     return [visible(sentence) for sentence in (*wording, compared.panel.caution, *network_found(compared)) if sentence]
 
 
-def decomposition(compared: Judged) -> str:
-    """Say how much of the outcome's variation each step of information explains."""
+def question(compared: WithClaims) -> str:
+    """Return what the verdict answers."""
+    return f"Do peers help to {VERBS[compared.task]} {compared.outcome}?"
+
+
+def verdict(compared: WithClaims) -> str:
+    """Answer whether peers help, and give the reason with the test of the last step."""
+    claims = compared.claims
+    wording = f"{question(compared)} {claims.answer}: {claims.why}."
+    gain = claims.gain
+    if gain is None or gain.reason == "same predictions":
+        return wording
+    r2 = f"Held-out R² of the stack is {number(gain.r2)} with peers and {number(gain.r2_against)} without"
+    test = "" if claims.p is None else f"; {tested(gain, claims.p)}"
+    return f"{wording} {r2}{test}."
+
+
+def decomposition(compared: WithClaims) -> str:
+    """Say how much of the outcome's variation the one stack explains after each group of information."""
     if not compared.claims.steps:
         return ""
     first, *rest = compared.claims.steps
     parts = [f"{first.name} {number(first.r2)}"]
-    for step in rest:
-        added = "no gain" if step.gain is None or step.gain.gain == 0 else number(step.gain.gain, "+")
-        parts.append(f"{step_name(step, compared)} {number(step.r2)} ({added}{_interval(step.gain)})")
-    return f"Held-out R² of {compared.outcome} in {compared.span}: {' → '.join(parts)}."
+    parts += [f"{step.name} {number(step.r2)} ({_added(step)})" for step in rest]
+    return f"Held-out R² of {compared.outcome} in {compared.span}, by nested models of one stack: {' → '.join(parts)}."
 
 
-def step_name(step: Step, compared: Judged) -> str:
-    """Name a step, and say where its peer model found no peers."""
-    return f"{step.name}, none entered" if step.model in compared.claims.empty else step.name
+def _added(step: Step) -> str:
+    gain = step.gain
+    if gain is None or gain.reason == "same predictions":
+        return step.selected
+    return f"{number(gain.gain, '+')}{_interval(gain)}"
 
 
-def peers_help(compared: Judged) -> str:
-    """Answer whether peers help, and say why."""
-    claims = compared.claims
-    wording = f"Do peers help to {VERBS[compared.task]} {compared.outcome}? {claims.answer}: "
-    peer = claims.peer
-    control = claims.control
-    gain = claims.gain
-    if peer is None or control is None or gain is None:
-        return f"{wording}{claims.why}."
-    if claims.why == "same":
-        return f"{wording}{peer} predicts the same as {control}, the best model without peers."
-    best = f"the best model without peers, {control}, {number(gain.r2_against)}"
-    difference = f"{peer} has R² {number(gain.r2)}, {best}"
-    if claims.why == "empty":
-        found = f"the network of {' and '.join(claims.empty)} is empty"
-        return f"{wording}{found}. {difference}; the difference does not come from peers."
-    if claims.answer == UNJUDGED:
-        return f"{wording}{claims.why}. {difference}."
-    if claims.p is None or gain.t is None:
-        return f"{wording}{difference}."
-    return f"{wording}{difference}; {tested(gain, claims.p, claims.n_searched)}."
+def users_models(claims: Claims) -> str:
+    """Say how the user's peer models compare with the stack without peers, and with their own versions without peers."""
+    if not claims.models:
+        return ""
+    parts = [f"{g.model} against {_article(g.against)}: {number(g.gain, '+')}{_interval(g)}" for g in claims.models]
+    return f"Difference in held-out R² of each peer model: {'; '.join(parts)}."
 
 
-def tested(gain: Gain, p: float, n_searched: int) -> str:
+def _article(against: str) -> str:
+    return against if against.startswith("its") else f"the {against[0].lower()}{against[1:]}"
+
+
+def tested(gain: Gain, p: float) -> str:
     """Say what a test found: t, p, over what, and under which assumption."""
-    searched = f", the search among {n_searched} peer models accounted for" if n_searched > 1 else ""
     given = ""
-    if gain.how != "over time":
-        given = f", clustered {gain.how} ({gain.clusters} clusters), given these periods and symmetric sums of the clusters"
-    return f"t = {gain.t:.2f}, one-sided {p_words(p)}{searched}{given}"
+    if gain.how == "by period":
+        degrees = f"{gain.clusters - 1} degrees of freedom"
+        given = f", over {gain.clusters} periods as if they were independent (Student's t, {degrees})"
+    elif gain.how != "over time":
+        given = (
+            f", clustered {gain.how} ({gain.clusters} clusters), given these periods, whose common shocks are not "
+            "averaged out, and symmetric sums of the clusters"
+        )
+    return f"t = {gain.t:.2f}, one-sided {p_words(p)}{given}"
 
 
 def spread(claims: Claims) -> str:
@@ -91,8 +105,13 @@ def spread(claims: Claims) -> str:
     found = claims.concentration
     if found is None or claims.answer == NO:
         return ""
-    shares = [f"{label} ({what}) {share:.0%}" for what, (label, share) in found.largest.items()]
-    firms = f"{found.firms_for_half} of {found.n_firms:,} firms make half of the gain"
+    still = " (without it the gain is still significant)" if claims.answer == YES else ""
+    shares = [
+        f"{label} ({what}) {share:.0%}{still if share > HALF and what != 'firm' else ''}"
+        for what, (label, share) in found.largest.items()
+    ]
+    makes = "makes" if found.firms_for_half == 1 else "make"
+    firms = f"{found.firms_for_half} of {found.n_firms:,} firms {makes} half of the gain"
     return f"{firms}; the largest shares are those of {listed(shares)}."
 
 
@@ -103,13 +122,13 @@ def power(claims: Claims) -> str:
     if not np.isfinite(claims.smallest):
         return "Power: not even a network that explains half of the variance would have been found with probability .8."
     return (
-        f"Power: a network that explains {claims.smallest:.1%} of the variance beyond {claims.control} would have been found "
-        "with probability .8, by a model that recovers it fully; a smaller one need not have been."
+        f"Power: a network that explains {claims.smallest:.1%} of the variance beyond the stack without peers would have been "
+        "found with probability .8, by a model that recovers it fully; a smaller one need not have been."
     )
 
 
-def placebo(compared: Judged) -> str:
-    """Say what the peer model gained on outcomes exchanged between firms."""
+def placebo(compared: WithClaims) -> str:
+    """Say what the stack's peers gained on outcomes exchanged between firms."""
     claims = compared.claims
     gains = compared.placebo
     if not len(gains) or claims.gain is None:
@@ -117,23 +136,24 @@ def placebo(compared: Judged) -> str:
     ends = " to ".join(number(float(end), "+") for end in (gains.min(), gains.max()))
     return (
         f"Placebo: refitted {len(gains)} times on outcomes whose unexplained part was exchanged between the firms of a period, "
-        f"{claims.peer} gains {ends}; {(gains >= claims.gain.gain).sum()} of {len(gains)} reach the gain in the data."
+        f"the stack gains {ends} by peers; {(gains >= claims.gain.gain).sum()} of {len(gains)} reach the gain in the data."
     )
 
 
-def network_found(compared: Judged) -> list[str]:
-    """Say what the network is: which part entered, whether it is signed, how wide it is, how near to the true one."""
+def network_found(compared: WithClaims) -> list[str]:
+    """Say what the network is: of which parts, whether it is signed, how wide it is, how near to the true one."""
     claims = compared.claims
     wording = []
-    if claims.empty and claims.why != "empty":
-        wording.append(f"The network of {' and '.join(claims.empty)} is empty: no peers entered.")
+    if claims.empty:
+        wording.append(f"The network of {' and '.join(claims.empty)} is empty: no peers were selected.")
     if claims.network is None:
         return wording
     name = claims.network
     network = compared.networks[claims.network]
     note = compared.note(name)
     when = show_label(network.periods[0])
-    parts = f" ({', '.join(note.parts)})" if note.parts else ""
+    selected = note.selected[PEERS][0] if note.selected else ()
+    parts = f" ({', '.join(selected)})" if selected else ""
     truth = compared.panel.truth
     if truth is not None:
         near = "; ".join(f"{n} {number(network_correlation(w, truth))}" for n, w in compared.networks.items())
@@ -158,7 +178,7 @@ def direction(network: PeerNetwork) -> str:
     return "An arrow leads from a firm to the peer that enters its prediction; it does not say who influences whom."
 
 
-def _within(compared: Compared, network: PeerNetwork) -> str:
+def _within(compared: WithClaims, network: PeerNetwork) -> str:
     codes = few_codes(compared)
     if codes is None or not (row := within_codes(network, codes))["chance"] > 0:
         return ""
@@ -171,7 +191,7 @@ def within_codes(network: PeerNetwork, codes: pd.Series) -> pd.Series:
     return overlap(network, codes[codes != "unknown"]).iloc[0]
 
 
-def few_codes(compared: Compared) -> pd.Series | None:
+def few_codes(compared: WithClaims) -> pd.Series | None:
     """Return the industry of each firm ("unknown" where it is) in its last tested period, where there are few enough."""
     for name, group in compared.panel.codes.items():
         by_firm = group.groupby(level=0).last()
@@ -180,7 +200,7 @@ def few_codes(compared: Compared) -> pd.Series | None:
     return None
 
 
-def few_periods(compared: Compared) -> str:
+def few_periods(compared: WithClaims) -> str:
     """Say that the periods are too few for a test over time, where they are."""
     n = len(compared.periods)
     needed = periods_needed(compared.horizon)
@@ -204,13 +224,13 @@ def listed(parts: list[str]) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
-def versions_of(compared: Compared) -> dict[str, str]:
+def versions_of(compared: WithClaims) -> dict[str, str]:
     """Return the versions of the packages that a comparison was computed with."""
     settings = compared.settings
     return {name: settings[name] for name in ("peerattn", *PACKAGES) if name in settings}
 
 
-def methods_paragraph(compared: Compared) -> str:
+def methods_paragraph(compared: WithClaims) -> str:
     """Return a paragraph on method and sample (models, tests, versions), ready to be edited into a paper."""
     choice = compared.panel.choice
     settings = compared.settings
@@ -229,8 +249,7 @@ def methods_paragraph(compared: Compared) -> str:
         f"Not scored, because they failed: {', '.join(failed)}." if failed else "",
         "R² is one minus the ratio of the squared errors of the model and of a benchmark: zero (Gu, Kelly and Xiu 2020), or "
         "the mean of the training outcomes (Campbell and Thompson 2008); within periods, both are demeaned by period.",
-        "Held-out R² is decomposed into own lines, own shape, own history, what firms have in common, and peers: at each "
-        "step the best model that reads no more than this, against that of the step before.",
+        _nested(compared),
         _tests(compared),
         compared.panel.caution,
         "The weights of peer models measure predictive relevance, not causal peer effects (Manski 1993).",
@@ -239,15 +258,25 @@ def methods_paragraph(compared: Compared) -> str:
     return visible(" ".join(sentence for sentence in wording if sentence))
 
 
-def _tests(compared: Compared) -> str:
+def _nested(compared: WithClaims) -> str:
+    if compared.stack is None:
+        return ""
+    return (
+        f"Held-out R² is decomposed by nested models: the predictions of one stack after {listed([*STEPS])}. Each group is "
+        "given weights on held-out periods of the training rows, and none on the tested ones. Whether peers help is the test of "
+        "the last step."
+    )
+
+
+def _tests(compared: WithClaims) -> str:
     n = len(compared.periods)
     if n == 1:
         return "With one tested period there is no test."
     if n < periods_needed(compared.horizon):
         return (
-            f"With {n} tested periods no test over time is made; differences in squared error are clustered by firm, or by the "
-            "code that gives the larger p, by the wild cluster bootstrap (Cameron, Gelbach and Miller 2008), conditional on "
-            "these periods and on symmetric sums of the clusters."
+            f"With {n} tested periods no test over time is made; differences in squared error are clustered by firm or by code, "
+            "by the wild cluster bootstrap (Cameron, Gelbach and Miller 2008), conditional on these periods and on symmetric "
+            "sums of the clusters, or by period (Ibragimov and Müller 2010), whichever gives the largest p."
         )
     return (
         "Differences in squared error are tested over periods with an equal-weighted cosine variance and Student's t "

@@ -39,7 +39,8 @@ OTHERS_CHARACTERISTICS = "Own and others' characteristics"
 ALL_OTHER_FIRMS = "All other firms (mean)"
 INDUSTRY_BY_PERIOD = "Industry × period (mean)"
 EXPLAINED = 100  # firms whose training peers are made: their time is that number × training rows × trees
-RESERVED_NAMES = ("firm", "period", "outcome", "training_mean")
+STACK_WITHOUT = "Stack without peers"
+RESERVED_NAMES = ("firm", "period", "outcome", "training_mean", STACK_WITHOUT)
 
 
 def searches(model: Any) -> list[BaseSearchCV]:
@@ -169,20 +170,24 @@ class Entry:
         return model.fit(X[known], y[known] if reads_rows(model) else y[known].to_numpy())
 
     def predict(self, model: Any, fold: FoldRows) -> np.ndarray:
-        """Return one finite prediction for each test row, or raise naming this model.
+        """Return one finite prediction for each test row, or raise naming this model."""
+        return self.predict_steps(model, fold)[:, -1]
 
-        Where outcomes have dates of their own, an explanation is shown those of its own period alone: earlier ones are not surely
+    def predict_steps(self, model: Any, fold: FoldRows) -> np.ndarray:
+        """Return the predictions of each test row after each group of information, (n, steps); of most models one column.
+
+        Where outcomes have dates of their own, a nowcast is given those of its own period alone: earlier ones are not surely
         known by then.
         """
         every = fold.call.X.index.get_level_values(LABELS[1])
         if not (fold.dated and self.observed_outcomes and every.nunique() > 1):
             X, y = self._read(fold, fold.call)
-            return self._checked(_fitted(model).predict(X, **self._outcomes(y)), fold)
-        predicted = np.empty(len(every))
-        for period in every.unique():
-            at = np.flatnonzero(every == period)
-            predicted[at] = self.predict(model, fold.asking(fold.call.X.iloc[at], fold.call.y.iloc[at]))
-        return predicted[fold.scored]
+            fitted = _fitted(model)
+            predict = getattr(fitted, "predict_steps", fitted.predict)
+            return self._checked(predict(X, **self._outcomes(y)), fold)
+        parts = [np.flatnonzero(every == period) for period in every.unique()]
+        found = [self.predict_steps(model, fold.asking(fold.call.X.iloc[at], fold.call.y.iloc[at])) for at in parts]
+        return np.concatenate(found)[np.argsort(np.concatenate(parts))][fold.scored]
 
     def network(self, model: Any, fold: FoldRows, at: np.ndarray) -> PeerNetwork | None:
         """Return the peers of some rows of the call; None for a model that has none.
@@ -247,19 +252,21 @@ class Entry:
         index = fold.call.y.index
         values = np.asarray(predicted, dtype=float)
         who = f"model {self.name!r}:"
-        other = isinstance(predicted, pd.Series) and not predicted.index.equals(index)
-        if other:
+        if isinstance(predicted, pd.Series) and not predicted.index.equals(index):
             raise InputError(f"{who} its predictions carry other labels than the test rows.")
         n = len(index)
-        shape = f"predictions of shape {values.shape} for {len(index)} test rows"
-        if values.shape not in ((n,), (n, 1)):
-            raise InputError(f"{who} {shape}; one number per row is expected.")
-        broken = np.flatnonzero(~np.isfinite(values.reshape(-1)))
-        first = " in ".join(map(show_label, index[broken[0]])) if len(broken) else ""
-        wording = f"{len(broken)} of {n} predictions are NaN or infinite (first: {first}); all models must predict the same rows."
+        steps = isinstance(predicted, pd.DataFrame) and len(values) == n
+        if not (steps or values.shape in ((n,), (n, 1))):
+            raise InputError(f"{who} predictions of shape {values.shape} for {n} test rows; one number per row is expected.")
+        values = values.reshape(n, -1)
+        broken = np.flatnonzero(~np.isfinite(values).all(axis=1))
         if len(broken):
-            raise InputError(f"{who} {wording}")
-        return values.reshape(-1)[fold.scored]
+            first = " in ".join(map(show_label, index[broken[0]]))
+            raise InputError(
+                f"{who} {len(broken)} of {n} predictions are NaN or infinite (first: {first}); all models must predict the same "
+                "rows."
+            )
+        return values[fold.scored]
 
 
 def _fitted(model: Any) -> Any:
@@ -302,7 +309,7 @@ def entries_of(
 
 
 def _controls(task: Task, panel: Panel, models: Mapping[str, Any], gaps: tuple[int, ...]) -> list[Entry]:
-    """Return what ``compare`` adds, so that at each step of information some model needs no peers.
+    """Return what ``compare`` adds, so that for each kind of information some model needs no peers.
 
     Own characteristics, linear and boosted; the firm's mean, its last value, and characteristics with the firm's past; what firms
     have in common: in explanations means of the period and of the industry's period, and their shocks beside all of the former;

@@ -18,12 +18,15 @@ from sklearn.model_selection import ParameterGrid
 
 from peerattn import exceptions
 from peerattn.evaluation.running.entries import BOOSTING, Entry, searches, trials
-from peerattn.evaluation.running.information import last_step
+from peerattn.evaluation.running.information import PEERS, last_step
 from peerattn.evaluation.running.inputs import FoldRows
 from peerattn.evaluation.running.store import FoldStore
 from peerattn.exceptions import WHERE_ISOLATES, InputError, PeerAttnWarning, PossibleLeakWarning, warn_user
-from peerattn.models import NadarayaWatsonRegressor, PeerAttentionRegressor
+from peerattn.models import NadarayaWatsonRegressor
+from peerattn.models.attention.estimators import AttentionRegressor
+from peerattn.models.forecasters import model_title
 from peerattn.models.learners.heads.search_profile import SearchProfile
+from peerattn.models.stacking.evidence import GROUPS, STEPS
 from peerattn.models.stacking.fit import Stack
 from peerattn.network import PeerNetwork
 from peerattn.panel import Panel
@@ -31,6 +34,7 @@ from peerattn.render.progress import CLEAR, progress_bar
 from peerattn.training import one_thread
 
 Folds = list[tuple[np.ndarray, np.ndarray]]
+STACK = model_title("stack")
 
 
 @dataclass(frozen=True)
@@ -73,12 +77,14 @@ class FoldResult:
         Why the model failed.
     seconds : float
         Time of fit and prediction.
-    parts : tuple of str or None
-        The parts of a model that learns peers which entered; None for a model that does not learn whether they do.
-    unjudged : str
-        Why such a model could not judge its peers.
-    errors : (float, float)
-        Sums of squared errors of the model and of the prevailing mean.
+    steps : ndarray or None
+        Predictions after each group of information, (n, steps); of a model that has a version without peers.
+    selected : dict of str to tuple of str
+        Of a stack, for each group: the parts that were selected.
+    untested : dict of str to str
+        Of a stack, for each group that could not be tested: why.
+    errors : tuple of float
+        Sums of squared errors of the model, of the prevailing mean, and of the model's version without peers.
     """
 
     model: str
@@ -90,9 +96,10 @@ class FoldResult:
     profile: SearchProfile | None = field(default=None, repr=False)
     error: Exception | None = None
     seconds: float = 0.0
-    parts: tuple[str, ...] | None = None
-    unjudged: str = ""
-    errors: tuple[float, float] = (0.0, 0.0)
+    steps: np.ndarray | None = field(default=None, repr=False)
+    selected: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    untested: dict[str, str] = field(default_factory=dict)
+    errors: tuple[float, ...] = (0.0, 0.0, 0.0)
 
 
 def fit_fold(entry: Entry, rows: FoldRows, fold: int, with_network: bool) -> FoldResult:
@@ -108,17 +115,30 @@ def fit_fold(entry: Entry, rows: FoldRows, fold: int, with_network: bool) -> Fol
             # NewFirms; other splits share no periods
             warnings.simplefilter("ignore", exceptions.SharedPeriodWarning)
             model = entry.fit(rows)
-            predicted = entry.predict(model, rows)
+            steps = entry.predict_steps(model, rows)
+            predicted = steps[:, -1]
             seconds = perf_counter() - start
             network = _last_network(entry, model, rows) if with_network else None
             final = last_step(getattr(model, "best_estimator_", model))
             profile = _profile(final) if with_network else None
-        wording = tuple((warning.category, str(warning.message)) for warning in caught)
         y = rows.call.y.to_numpy(dtype=float)[rows.scored]
-        mean = rows.train.y.mean()
-        errors = tuple(float(np.nansum((y - forecast) ** 2)) for forecast in (predicted, mean))
-        found: Any = (trials(model), wording, network, profile, None, seconds, *_selected_columns(final), errors)
-        return FoldResult(entry.name, fold, predicted, *found)
+        nested = steps.shape[1] > 1
+        without_peers = steps[:, -2] if nested else predicted
+        selected, untested = _selected(final)
+        return FoldResult(
+            entry.name,
+            fold,
+            predicted,
+            trials=trials(model),
+            warnings=tuple((warning.category, str(warning.message)) for warning in caught),
+            network=network,
+            profile=profile,
+            seconds=seconds,
+            steps=steps if nested else None,
+            selected=selected,
+            untested=untested,
+            errors=tuple(float(np.nansum((y - of) ** 2)) for of in (predicted, rows.train.y.mean(), without_peers)),
+        )
     except Exception as error:  # whatever a model raises is its own row of the table, not the end of the run
         return FoldResult(entry.name, fold, None, error=_named(error, entry.name))
 
@@ -143,15 +163,21 @@ def _profile(final: Any) -> SearchProfile | None:
     return profile if profile is not None and profile.heads else None
 
 
-def _selected_columns(final: Any) -> tuple[tuple[str, ...] | None, str]:
-    """Return the parts by which peers entered a model that learns whether they do, and why they were not judged."""
+def _selected(final: Any) -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:
+    """Return the parts that a stack selected in each group, and why groups were not tested."""
     stack = getattr(final, "stack_", None)
     if not isinstance(stack, Stack):
-        return None, ""
-    # heads have several parts
-    selected = tuple(dict.fromkeys(name.partition(",")[0] for name in stack.peers()))
-    of_peers = stack.evidence.loc["peers"]
-    return selected, "" if selected or of_peers["judged"] else str(of_peers["reason"])
+        return {}, {}
+    selected = {}
+    untested = {}
+    for step, group in zip(STEPS[1:], GROUPS, strict=True):
+        # firms without a past have weights of their own
+        columns = (*stack.stages[group].selected(), *stack.without_history[group].selected())
+        # heads are several parts, "heads, 0" and so on
+        selected[step] = tuple(dict.fromkeys(name.partition(",")[0] for name, _ in columns))
+        if not (selected[step] or stack.evidence.loc[group, "judged"]):
+            untested[step] = str(stack.evidence.loc[group, "reason"])
+    return selected, untested
 
 
 def _named(error: Exception, name: str) -> Exception:
@@ -189,7 +215,7 @@ def fit_all(entries: list[Entry], panel: Panel, folds: Folds, how: How) -> Resul
     n = len(folds)
     results = Results()
     (n_jobs, kept, verbose) = how
-    observed = {e.name for e in entries if not e.control or e.name == BOOSTING}
+    observed = {e.name for e in entries if not e.control or e.name in (BOOSTING, STACK)}
     shows = {(e.name, k): k == n - 1 and e.name in observed for e in entries for k in range(n)}
     keys: dict[tuple[str, int], str] = {}
     if kept is not None:
@@ -235,14 +261,14 @@ def _outcome(result: FoldResult, results: Results) -> str:
     """Return how long a fit took, R² of its model over the folds finished so far, and whether it found no peers."""
     if result.error is not None:
         return f"failed, {type(result.error).__name__}"
-    ours, base = squared_errors(result.model, results)
+    ours, base, _ = squared_errors(result.model, results)
     r2 = f"{1 - ours / base:.3f}" if base > 0 else "n/a"
-    none = "; kept 0 heads: no peers found" if result.parts == () else ""
+    none = "; no peers selected" if result.selected and not result.selected[PEERS] else ""
     return f"{result.seconds:.1f} s, R² so far {r2.replace('-', '−')}{none}"
 
 
 def squared_errors(name: str, results: Results) -> np.ndarray:
-    """Return the sums of squared errors of a model, and of the prevailing mean, over the folds that it has predicted."""
+    """Return the sums of squared errors of a model, the prevailing mean and the model without peers over the folds predicted."""
     return np.sum([result.errors for result in results.values() if result.model == name], axis=0)
 
 
@@ -264,7 +290,7 @@ def expected_seconds(entry: Entry, panel: Panel, train: np.ndarray) -> float:
     final = last_step(entry.model)
     n = len(train)
     tried = max(map(_settings, searches(entry.model)), default=1)
-    if isinstance(final, PeerAttentionRegressor):
+    if isinstance(final, AttentionRegressor):
         return tried * final.n_layers * (5 + n / 1_000)
     if isinstance(final, NadarayaWatsonRegressor):
         return tried * (0.2 + 2e-9 * n * n * len(panel.columns))

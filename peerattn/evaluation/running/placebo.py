@@ -1,4 +1,4 @@
-"""A placebo of a peer model: refitted on outcomes that no peer can have had a part in."""
+"""A placebo of the stack's peers: refitted on outcomes that no peer can have had a part in."""
 
 import numpy as np
 import pandas as pd
@@ -29,16 +29,16 @@ def exchanged(panel: Panel, rng: np.random.Generator) -> Panel:
     return panel.with_outcomes(pd.Series(own + drawn, index=panel.X.index, name=panel.outcome))
 
 
-def placebo_gains(peer: Entry, control: Entry, panel: Panel, folds: Folds, n: int, how: How) -> np.ndarray:
-    """Return the gains in held-out R² of a peer model over a control, both refitted on n panels of exchanged outcomes.
+def placebo_gains(stack: Entry, panel: Panel, folds: Folds, n: int, how: How) -> np.ndarray:
+    """Return the gains in held-out R² of a stack's peers, refitted on n panels of exchanged outcomes.
 
-    A draw in which either fails is left out.
+    A draw in which it fails is left out.
     """
     rng = np.random.default_rng(0)
     gains = []
     for _ in range(n):
-        results = fit_all([peer, control], exchanged(panel, rng), folds, how)
+        results = fit_all([stack], exchanged(panel, rng), folds, how)
         if not any(result.error for result in results.values()):
-            (ours, base), (theirs, _) = (squared_errors(entry.name, results) for entry in (peer, control))
-            gains.append(float((theirs - ours) / base) if base > 0 else 0.0)
+            ours, base, without = squared_errors(stack.name, results)
+            gains.append(float((without - ours) / base) if base > 0 else 0.0)
     return np.array(gains)

@@ -376,7 +376,7 @@ def test_validation_on_random_rows_is_found_and_refused(panel, model, word):
     assert VALIDATION in found.refuted and word in str(found)
     X, y = panel
     with pytest.raises(InputError, match=f"model 'Tuned': .*{word}.*never validated on random rows"):
-        compare({"Tuned": model}, X, y, cv=CV, codes=["sic"], verbose=False)
+        compare({"Tuned": model}, X, y, cv=CV, codes=["sic"], decomposition=False, verbose=False)
 
 
 @pytest.mark.parametrize("name", ["elastic_net", "boosting", "ridge"])
@@ -636,7 +636,7 @@ def test_a_panel_says_when_outcomes_are_known(panel):
     with pytest.raises(
         InputError, match="cv: Late learns from [0-9]+ rows whose outcome is not yet known .* in 2010"
     ):
-        compare({"Ridge": Ridge()}, read, cv=Late(4, 2), verbose=False)
+        compare({"Ridge": Ridge()}, read, cv=Late(4, 2), decomposition=False, verbose=False)
     last = later(y, -1)
     known = last.where(later(pd.Series(late, X.index), -1).eq(False))
     for column, leaks in ((last, True), (known, False)):

@@ -88,15 +88,15 @@ def test_a_spread_that_is_the_market_of_the_month_after_has_no_alpha():
     y = pd.Series(beta * np.tile(market[1:], 30) + 0.01 * rng.normal(size=1800), index, name="ret_next")
     X = pd.DataFrame({"beta": beta}, index=index)
     models, split = {"OLS": OwnCharacteristicsRegressor()}, WalkForward(40, 40)
-    dated = compare(models, X, y, cv=split, factors=frame(months, market), verbose=False).portfolios("OLS")
+    dated = compare(models, X, y, cv=split, factors=frame(months, market), decomposition=False, verbose=False).portfolios("OLS")
     late = compare(
-        models, X, y, cv=split, factors=frame(months, market), outcome_horizon=0, verbose=False
+        models, X, y, cv=split, factors=frame(months, market), outcome_horizon=0, decomposition=False, verbose=False
     ).portfolios("OLS")
     assert abs(dated.alpha.mean) < 0.1 * late.alpha.mean and dated.betas["mkt"] > 1 > abs(late.betas["mkt"])
     with pytest.raises(InputError, match="2006-01"):
-        compare(models, X, y, cv=split, factors=frame(months[:-1], market[:-1]), verbose=False)
+        compare(models, X, y, cv=split, factors=frame(months[:-1], market[:-1]), decomposition=False, verbose=False)
     with pytest.raises(InputError, match="outcome_horizon"):
-        compare(models, X, y.rename("ret"), cv=split, factors=frame(months, market), verbose=False)
+        compare(models, X, y.rename("ret"), cv=split, factors=frame(months, market), decomposition=False, verbose=False)
 
 
 @pytest.mark.filterwarnings("ignore::peerattn.exceptions.UnitWarning")
@@ -105,7 +105,7 @@ def test_returns_in_per_cent_are_noted_or_refused():
     index = pd.MultiIndex.from_product([range(9), range(2001, 2013)], names=["firm", "period"])
     X = pd.DataFrame({"size": rng.normal(size=108)}, index=index)
     y = pd.Series(10 * rng.normal(size=108), index, name="ret_next")
-    models, options = {"OLS": OwnCharacteristicsRegressor()}, {"cv": WalkForward(2, 2), "verbose": False}
+    models, options = {"OLS": OwnCharacteristicsRegressor()}, {"cv": WalkForward(2, 2), "decomposition": False, "verbose": False}
     found = compare(models, X, y, **options)
     assert not found.panel.is_return and any("per cent" in note for note in found.notes)
     assert compare(models, X, y / 100, **options).panel.is_return

@@ -98,7 +98,7 @@ def test_a_comparison_scores_by_group():
     index = pd.MultiIndex.from_product([range(20), months], names=["firm", "period"])
     X = pd.DataFrame({"size": rng.normal(size=600)}, index=index)
     y = (X["size"] + rng.normal(size=600)).rename("ret")
-    result = compare({"OLS": LinearRegression()}, X, y, cv=WalkForward(18, 18), verbose=False)
+    result = compare({"OLS": LinearRegression()}, X, y, cv=WalkForward(18, 18), decomposition=False, verbose=False)
     years = result.by("year")
     assert list(years.index.get_level_values("group").unique()) == [2011, 2012]
     frame = result.predictions

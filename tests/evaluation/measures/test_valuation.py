@@ -6,7 +6,8 @@ import pytest
 
 from peerattn import WalkForward, compare
 from peerattn.evaluation import median_ape, percentage_errors, pricing_errors, share_near
-from peerattn.evaluation.compared import Compared, ModelNote
+from peerattn.evaluation.comparison import Comparison
+from peerattn.evaluation.model_note import ModelNote
 from peerattn.exceptions import InputError
 from peerattn.models import IndustryPeerRegressor
 
@@ -20,7 +21,7 @@ def comparison():
     X = pd.DataFrame({"roe": rng.normal(size=720), "sector": rng.choice(list("ABC"), 720)}, index=index)
     y = (0.5 * X["roe"] + 0.3 * rng.normal(size=720)).rename("log_pb")
     models = {"Sector": IndustryPeerRegressor(industry="sector")}
-    return compare(models, X, y, task="nowcast", cv=WalkForward(4, 4), verbose=False)
+    return compare(models, X, y, task="nowcast", cv=WalkForward(4, 4), decomposition=False, verbose=False)
 
 
 def test_errors_by_hand():
@@ -45,7 +46,7 @@ def test_table_shows_them_for_logs_only(comparison):
         (frame["outcome"].to_numpy() * 0.1 + np.sin(np.arange(len(frame)))),
         task="nowcast",
         cv=WalkForward(1),
-        verbose=False,
+        decomposition=False, verbose=False,
     )
     assert "Median |e|" not in other.text(200) and np.isnan(other.scores["median_ape"]).all()
     with pytest.raises(InputError) as refused:
@@ -72,7 +73,7 @@ def test_intervals_of_the_median_cover():
         firm = np.repeat(np.arange(80), 3)
         error = 0.1 + 0.3 * (np.sqrt(0.6) * rng.normal(size=80)[firm] + np.sqrt(0.4) * rng.normal(size=240))
         frame = pd.DataFrame({"firm": firm, "outcome": 0.0, "m": error})
-        alone = Compared(frame, np.zeros(240), (ModelNote("m"),), "m", "forecast", outcome="log_pb")
+        alone = Comparison(frame, np.zeros(240), (ModelNote("m"),), "m", "forecast", outcome="log_pb")
         row = pricing_errors(alone, n_draws=199).loc["m"]
         held += row["median_ape_low"] <= truth <= row["median_ape_high"]
     assert 180 <= held <= 198

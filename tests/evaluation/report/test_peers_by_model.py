@@ -35,7 +35,7 @@ def panel():
 
 @pytest.fixture(scope="module")
 def result(panel):
-    return compare(MODELS, *panel, task="nowcast", cv=WalkForward(2, 2), verbose=False)
+    return compare(MODELS, *panel, task="nowcast", cv=WalkForward(2, 2), decomposition=False, verbose=False)
 
 
 def test_boostings_network_is_its_prediction_as_a_sum_of_training_outcomes(panel, result):
@@ -53,7 +53,7 @@ def test_boostings_network_is_its_prediction_as_a_sum_of_training_outcomes(panel
     same = y.groupby(level=0).transform(
         "first"
     )  # the same outcome in all of a firm's rows: weights of firms are enough
-    constant = compare({"Ridge": Ridge()}, X, same, task="nowcast", cv=WalkForward(2, 2), verbose=False)
+    constant = compare({"Ridge": Ridge()}, X, same, task="nowcast", cv=WalkForward(2, 2), decomposition=False, verbose=False)
     weights = constant.networks[BOOSTING].matrix()
     by_firm = same.xs(9, level=1)
     at = constant.predictions["period"] == 9
@@ -82,6 +82,7 @@ def test_one_network_has_nothing_beside_it(panel, tmp_path):
         X[["sector"]],
         y,
         task="nowcast",
+        decomposition=False,
         verbose=False,
     )
     assert "Peers by model" not in alone.to_html(tmp_path / "report.html").read_text()
@@ -104,7 +105,7 @@ def test_a_universe_of_reference_stands_beside_the_rest(panel, tmp_path):
         ),
         "Kernel": NadarayaWatsonRegressor(),
     }
-    options = {"task": "nowcast", "cv": WalkForward(2, 2), "verbose": False}
+    options = {"task": "nowcast", "cv": WalkForward(2, 2), "decomposition": False, "verbose": False}
     found = compare(models, X[~listed], y[~listed], reference=Reference(X[listed], y[listed]), **options)
     page = found.to_html(tmp_path / "report.html").read_text()
     part = page[page.index("The peers with the largest weights, by model") :]

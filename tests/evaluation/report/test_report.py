@@ -1,4 +1,4 @@
-"""What a comparison tells besides its table: the sample, its limits, groups, regressions, portfolios, the ladder."""
+"""What a comparison tells besides its table: the sample, its limits, groups, regressions, portfolios."""
 
 import re
 
@@ -33,7 +33,7 @@ def panel():
 @pytest.fixture(scope="module")
 def result(panel):
     X, y = panel
-    return compare(MODELS, X, y, industry="sic", groups=["size"], limits=["Made up."], cv=CV, verbose=False)
+    return compare(MODELS, X, y, industry="sic", groups=["size"], limits=["Made up."], cv=CV, decomposition=False, verbose=False)
 
 
 def test_sample_loss_counts_rows_firms_and_periods(panel, result):
@@ -62,7 +62,7 @@ def test_groups_are_fifths_and_broad_industries(panel, result):
     known = panel[1].reindex(fifths.index).notna()
     assert rows.to_dict() == fifths[known].value_counts().to_dict()
     with pytest.raises(InputError, match="groups: no column is named 'sise'. Near matches: 'size'"):
-        compare(MODELS, *panel, groups=["sise"], industry="sic", verbose=False)
+        compare(MODELS, *panel, groups=["sise"], industry="sic", decomposition=False, verbose=False)
 
 
 def test_limits_are_told_and_found(panel, result):
@@ -73,7 +73,7 @@ def test_limits_are_told_and_found(panel, result):
     staying = X.index.get_level_values(0) != "F07"
     wild = y[staying].copy()
     wild.iloc[5] = 50.0
-    alone = compare({"Ridge": Ridge()}, X.loc[staying, ["size"]], wild, cv=CV, verbose=False)
+    alone = compare({"Ridge": Ridge()}, X.loc[staying, ["size"]], wild, cv=CV, decomposition=False, verbose=False)
     said = " ".join(alone.panel.limits)
     assert "No firm leaves before the last period" in said and "Outliers decide" in said
     assert "never change" not in said and "missing" not in said
@@ -113,7 +113,7 @@ def test_portfolios_and_their_words(result, tmp_path):
 def test_an_explanation_has_no_portfolios(panel, tmp_path):
     X, y = panel
     models = {"Peers": MODELS["Peers"], "Ridge": Ridge()}
-    explained = compare(models, X, y, industry="sic", task="nowcast", cv=CV, verbose=False)
+    explained = compare(models, X, y, industry="sic", task="nowcast", cv=CV, decomposition=False, verbose=False)
     text = explained.to_html(tmp_path / "e.html").read_text(encoding="utf-8")
     assert explained.panel.is_return and not any(
         word in text for word in ("Sharpe", "Turnover", "Sorted by forecast")
@@ -133,7 +133,7 @@ def test_portfolios_weighted_by_market_value(panel, tmp_path):
     X, y = panel
     value = pd.Series(np.exp(np.random.default_rng(3).normal(size=len(X))), X.index)
     value.iloc[::50] = np.nan
-    result = compare({"Ridge": Ridge()}, X.assign(me=value), y, market_value="me", cv=CV, verbose=False)
+    result = compare({"Ridge": Ridge()}, X.assign(me=value), y, market_value="me", cv=CV, decomposition=False, verbose=False)
     frame = result.predictions
     weight = value.reindex(pd.MultiIndex.from_frame(frame[["firm", "period"]])).to_numpy()
     known = frame[~np.isnan(weight)]
@@ -145,7 +145,7 @@ def test_portfolios_weighted_by_market_value(panel, tmp_path):
     words = "Portfolios weighted by me"
     assert words in result.to_html(tmp_path / "r.html").read_text(encoding="utf-8")
     other = compare(
-        {"Ridge": Ridge()}, X.assign(me=value), y, market_value="me", is_return=False, cv=CV, verbose=False
+        {"Ridge": Ridge()}, X.assign(me=value), y, market_value="me", is_return=False, cv=CV, decomposition=False, verbose=False
     )
     assert words not in other.to_html(tmp_path / "r.html").read_text(encoding="utf-8")
 
@@ -155,9 +155,9 @@ def test_market_values_must_be_there_and_positive(panel, result):
     with pytest.raises(
         InputError, match="'size' is -[0-9.]+ for .*pass the market value itself, no logarithm"
     ):
-        compare({"Ridge": Ridge()}, X, y, industry="sic", market_value="size", cv=CV, verbose=False)
+        compare({"Ridge": Ridge()}, X, y, industry="sic", market_value="size", cv=CV, decomposition=False, verbose=False)
     with pytest.raises(InputError, match="market_value: no characteristic is named 'sise'.* 'size'"):
-        compare({"Ridge": Ridge()}, X, y, industry="sic", market_value="sise", cv=CV, verbose=False)
+        compare({"Ridge": Ridge()}, X, y, industry="sic", market_value="sise", cv=CV, decomposition=False, verbose=False)
     with pytest.raises(
         InputError, match=r"weighting='value' needs market values: compare\(..., market_value"
     ):

@@ -103,7 +103,7 @@ def fits(path):
 
 def run(panel, models, **options):
     X, y = panel
-    return compare(models, X, y, industry="sic", **{"cv": CV, "verbose": False} | options)
+    return compare(models, X, y, industry="sic", **{"cv": CV, "decomposition": False, "verbose": False} | options)
 
 
 @pytest.mark.full_search  # other processes take all steps in any case
@@ -150,6 +150,16 @@ def test_a_killed_comparison_goes_on_and_repeats_nothing(panel, tmp_path):
     fresh = run(panel, dying, cv=cv)
     pd.testing.assert_frame_equal(again.predictions, fresh.predictions, check_exact=True)
     assert str(again) == str(fresh)
+
+
+def test_the_stack_of_the_decomposition_is_kept_as_every_fit(panel, tmp_path):
+    cv = WalkForward(2, 2)
+    first = run(panel, {"Ridge": Ridge()}, cv=cv, decomposition=True, store=tmp_path)
+    kept = {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+    again = run(panel, {"Ridge": Ridge()}, cv=cv, decomposition=True, store=tmp_path)
+    assert kept == {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()} and len(kept) == 9
+    pd.testing.assert_frame_equal(first.steps, again.steps, check_exact=True)
+    assert str(first) == str(again) and first.note(first.stack).selected == again.note(again.stack).selected
 
 
 def test_a_fit_is_found_by_what_it_was_made_from(panel, tmp_path):
@@ -318,7 +328,7 @@ def test_an_explanation_reads_no_past_that_is_known_later():
 
     def explained(frame, **dates):
         panel = read_panel(frame.reset_index(), outcome="y", **dates)
-        cv, options = WalkForward(5, 5), {"task": "nowcast", "verbose": False}
+        cv, options = WalkForward(5, 5), {"task": "nowcast", "decomposition": False, "verbose": False}
         found = compare(models, panel, cv=cv, **options).predictions.set_index(["firm", "period"])
         return found[["covariance", OWN_HISTORY]]
 

@@ -22,14 +22,14 @@ def test_the_first_fold_counts_too():
     X, y = panel(8)
     assert list(random_rows(LassoCV(cv=3), *panel(6))) == []  # thirds of six periods are whole periods
     with pytest.raises(InputError, match=r"LassoCV\(cv=3\) holds out rows of periods"):
-        compare({"lasso": LassoCV(cv=3)}, X, y, cv=WalkForward(4, refit_every=2), verbose=False)
+        compare({"lasso": LassoCV(cv=3)}, X, y, cv=WalkForward(4, refit_every=2), decomposition=False, verbose=False)
 
 
 @pytest.mark.parametrize("cv", [GroupKFold(3), 500, "three", iter([(np.arange(10), np.arange(10, 30))])])
 def test_folds_that_cannot_be_made_are_named(cv):
     X, y = panel(8)
     with pytest.raises(InputError, match=r"LassoCV\(cv=.*\) (cannot split the rows|can be read only once)"):
-        compare({"lasso": LassoCV(cv=cv)}, X, y, cv=WalkForward(4, refit_every=2), verbose=False)
+        compare({"lasso": LassoCV(cv=cv)}, X, y, cv=WalkForward(4, refit_every=2), decomposition=False, verbose=False)
 
 
 def test_the_own_term_is_fitted_on_earlier_periods_too():

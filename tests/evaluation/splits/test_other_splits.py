@@ -45,7 +45,7 @@ def years(X, at):
 
 
 def run(models, X, y, **options):
-    return compare(models, X, y, verbose=False, **({"cv": WalkForward(4, 4)} | options))
+    return compare(models, X, y, decomposition=False, verbose=False, **({"cv": WalkForward(4, 4)} | options))
 
 
 def test_the_horizon_leaves_out_the_rows_before_the_origin(panel):
@@ -141,7 +141,7 @@ def test_a_column_says_when_outcomes_are_known(panel):
     frame = X.assign(growth=y, filed=late)
     read = read_panel(frame, outcome="growth", codes=["sic"], known_at="filed")
     assert "filed" not in read.columns and "rows, from the period in filed)" in str(read)
-    result = compare({"OLS": LinearRegression()}, read, cv=WalkForward(1), verbose=False)
+    result = compare({"OLS": LinearRegression()}, read, cv=WalkForward(1), decomposition=False, verbose=False)
     same = run({"OLS": LinearRegression()}, X, y, cv=WalkForward(1, known_at=late))
     assert np.array_equal(result.predictions["OLS"], same.predictions["OLS"])
     assert result.settings["split"] == same.settings["split"]
@@ -215,7 +215,7 @@ def test_the_level_control_is_there_to_explain_and_not_twice(panel):
     X, y = panel
     result = run({"Peers": IndustryPeerRegressor(industry="sic")}, X, y, task="nowcast")
     note = next(model for model in result.models if model.name == ALL_OTHER_FIRMS)
-    assert note.step == "common" and note.control and ALL_OTHER_FIRMS not in result.networks
+    assert note.information == "common" and note.control and ALL_OTHER_FIRMS not in result.networks
     one = result.predictions[result.predictions["period"] == 2014]
     rest = (one["outcome"].sum() - one["outcome"]) / (len(one) - 1)
     assert np.allclose(one[ALL_OTHER_FIRMS], rest)

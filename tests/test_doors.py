@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, clone
-from sklearn.linear_model import LinearRegression
+from sklearn.ensemble import RandomForestRegressor
 
 import peerattn.datasets
 import peerattn.evaluation
@@ -178,8 +178,8 @@ def marginal_effects(panel):
 def peer_weights(panel):
     numbers = PanelEncoder().fit(past(panel).X).transform(panel.X)
     before = panel.period <= START
-    line = LinearRegression().fit(numbers[before], panel.y[before])
-    return edges(models.peer_weights(line, numbers, numbers[before], panel.y[before]))
+    forest = RandomForestRegressor(5, random_state=0).fit(numbers[before], panel.y[before])
+    return edges(models.peer_weights(forest, numbers, numbers[before], panel.y[before]))
 
 
 CV = WalkForward(3, 3)
@@ -297,7 +297,7 @@ UNITS = {
     **dict.fromkeys(["compare", "IntervalRegressor", "contributions", "influence", "shock"], 1),
     **dict.fromkeys(["as_panel", "read_panel", "scan_panel", "from_formula", "read_preset", "check_panel"], None),
     **dict.fromkeys(["PanelEncoder", "describe_panel", "pruning_curve", "impacts", "head_importance"], None),
-    "peer_weights": None,  # of a plain regression on columns as they are
+    "peer_weights": None,  # of a forest, for which columns that vary by less than 1e-7 are constants
 }
 #: Estimators of a panel.
 MODELS = {
@@ -460,9 +460,7 @@ def test_commands_have_the_same_figures_for_every_file_and_know_nothing_later(co
     """The files hold the panel in another order each, and later values that differ."""
     expected = None
     ways = {"parquet": FLAT, "csv": CHANGED, "feather": FLAT, "folder": CHANGED}
-    if command == "compare":  # fits all controls each time
-        ways = {"csv": FLAT, "folder": CHANGED}
-    for (kind, frame), order in zip(ways.items(), [*ORDERS, "shuffled"]):
+    for (kind, frame), order in zip(ways.items(), [*ORDERS, "shuffled"], strict=True):
         (folder := tmp_path / kind).mkdir()
         path = files(ORDERS[order](frame), folder, kind)
         (out := folder / "out").mkdir()
@@ -475,12 +473,9 @@ def test_a_simulation_is_the_same_in_every_format(tmp_path):
     found = []
     for kind in ("csv", "parquet", "feather"):
         run("simulate", "--firms", 5, "--periods", 3, "--seed", 1, "--out", tmp_path / f"s.{kind}")
-        panel = read_panel(tmp_path / f"s.{kind}", outcome="outcome")
-        # days are text in CSV
-        found.append(panel.X.set_index([panel.firm, pd.DatetimeIndex(panel.period).as_unit("ns")]))
-    options = {"check_exact": True, "check_dtype": False, "check_index_type": False, "check_names": False}
+        found.append(read_panel(tmp_path / f"s.{kind}", outcome="outcome"))
     for one in found[1:]:
-        pd.testing.assert_frame_equal(one, found[0], **options)
+        pd.testing.assert_frame_equal(one.X, found[0].X, check_exact=True, check_dtype=False, check_index_type=False)
 
 
 # ---------------------------------------------------------------- every door is among them

@@ -7,8 +7,7 @@ import pandas as pd
 from peerattn.exceptions import InputError, checked, expect
 from peerattn.models.attention.base import AttentionModel
 from peerattn.models.attention.pruning import panel_head_importance, panel_with_heads
-from peerattn.models.transformer import TransformerModel
-from peerattn.sequence.base import SequenceEstimator
+from peerattn.training.prunable import PrunableHeads
 from peerattn.types import OutcomesLike, PanelLike
 
 
@@ -62,9 +61,9 @@ def head_importance(model: Any, X: PanelLike, y: OutcomesLike = None, **options:
     """
     if isinstance(model, AttentionModel):
         return panel_head_importance(model, X, y, **options)
-    if isinstance(model, TransformerModel):
-        return model.head_importance(X, y, **options)
-    return _sequence(model).head_importance(X, y)
+    found = _named(model).head_importance(X, y, **options)
+    index = pd.MultiIndex.from_arrays(list(zip(*found)) or [[], []], names=["layer", "head"])
+    return pd.Series(list(found.values()), index=index, name="importance", dtype=float)
 
 
 @checked
@@ -90,7 +89,7 @@ def prune(model: Any, keep: Any) -> Any:
         When a head is named that the model does not have.
     """
     panel = isinstance(model, AttentionModel)
-    have = _heads(model if panel else _sequence(model))
+    have = _heads(model if panel else _named(model))
     if isinstance(keep, pd.Series):
         keep = keep.index[keep.to_numpy(dtype=bool)]
     kept: dict[Any, list[int]] = {layer: [] for layer, _ in have}
@@ -135,8 +134,8 @@ def _heads(model: Any) -> set[tuple[Any, int]]:
     return {(name, head) for name, n in model.n_heads_by_layer().items() for head in range(n)}
 
 
-def _sequence(model: Any) -> SequenceEstimator | TransformerModel:
+def _named(model: Any) -> PrunableHeads:
     """Return a model whose layers are named: of sequences, or a transformer over firms."""
     wanted = "an attention estimator of panels or sequences"
-    expect(isinstance(model, SequenceEstimator | TransformerModel), "model", wanted, type(model).__name__)
-    return cast("SequenceEstimator | TransformerModel", model)
+    expect(isinstance(model, PrunableHeads), "model", wanted, type(model).__name__)
+    return cast("PrunableHeads", model)

@@ -7,17 +7,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from peerattn.models.attention.base import StackModel
 from peerattn.models.base import PeerRegressor
 from peerattn.models.cross_section import Rows
 from peerattn.models.learners.covariance.covariance import Covariance
 from peerattn.models.learners.heads.heads import Settings
+from peerattn.models.learners.heads.search_profile import SearchProfile
 from peerattn.models.learners.losses import Loss, squared_error
 from peerattn.models.learners.training import Problem
 from peerattn.models.stacking.candidates import COVARIANCE, covariance_candidates
 from peerattn.models.stacking.evidence import Candidate
 from peerattn.panel.panel import Panel
+from peerattn.types import PanelLike
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -93,3 +96,15 @@ class CovariancePeerRegressor(PeerRegressor, StackModel):
         """The learned covariance."""
         found: Covariance = self.stack_.fitted[COVARIANCE]
         return found
+
+    def search_profile(self, X: PanelLike = None) -> SearchProfile:
+        """Return in which characteristics firms must be alike for their outcomes to move together: Λ + AA′, among ranks.
+
+        ``X`` as in :meth:`PeerAttentionRegressor.search_profile`. Codes, the Gaussian kernel and the past are not in it.
+        """
+        check_is_fitted(self, "stack_")
+        v = self.covariance_.parameters
+        M = np.diag(np.exp(v["linear"]) + np.exp(v["slope"])) + v["low_rank"] @ v["low_rank"].T
+        names = self.design_.number_names
+        profile = SearchProfile.of_rule(M, names, list(map(str, self.design_.characteristics)))
+        return profile if X is None else profile.with_firms(self._gate_rows(X)[1], names)

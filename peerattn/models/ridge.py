@@ -11,13 +11,16 @@ import numpy as np
 import pandas as pd
 from scipy.linalg import cho_factor, cho_solve
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError
 from peerattn.models.base import Encoded, PeerRegressor
 from peerattn.models.cross_section import CrossSection, Rows
+from peerattn.models.learners.heads.search_profile import SearchProfile
 from peerattn.panel.design import Design, one_hot
 from peerattn.panel.panel import Panel
 from peerattn.training import one_thread
+from peerattn.types import PanelLike
 
 LEAVE_ONE_OUT = "leave_one_out"
 ALPHAS = np.logspace(-1, 4, 11)  # tried by leave-one-out
@@ -107,7 +110,9 @@ class CrossSectionalRidge(PeerRegressor):
             total = rows.weight.sum()
             raise InputError(f"sample_weight: frequency weights count rows, but they sum to {total:g}.")
         self.feature_names_ = ["intercept", *self.design_.names]
-        self._choose_alpha([training.take(at).known() for _, at in panel.cross_sections()])
+        sections = [training.take(at).known() for _, at in panel.cross_sections()]
+        self.n_cross_sections_ = len(sections)
+        self._choose_alpha(sections)
         self.gram_, moment = self._moments(rows)
         self.coef_ = cho_solve(self._factor(self.gram_, self.alpha_), moment)
 
@@ -182,6 +187,21 @@ class CrossSectionalRidge(PeerRegressor):
             predicted[rows] = self.mean_ + self._row_weights(section, rows, directions[rows]) @ y
             isolated[rows] = ~section.admissible(rows).any(axis=1)
         return predicted, isolated
+
+    def search_profile(self, X: PanelLike = None) -> SearchProfile:
+        """Return ``M = (Z'Z + λ D)⁻¹`` of an average training period, times its number of firms: scores are ``z_i M z_j'``.
+
+        ``X`` as in :meth:`PeerAttentionRegressor.search_profile`.
+        """
+        check_is_fitted(self)
+        n = self.gram_[0, 0] / self.n_cross_sections_
+        penalty = np.diag(np.r_[0.0, np.full(len(self.gram_) - 1, self.within_alpha_)])
+        M = n * np.linalg.pinv(self.gram_ / self.n_cross_sections_ + penalty)
+        names = self.design_.number_names
+        of_numbers = slice(1, len(names) + 1)  # after the constant
+        observed = list(map(str, self.design_.characteristics))
+        profile = SearchProfile.of_rule(M[of_numbers, of_numbers], names, observed)
+        return profile if X is None else profile.with_firms(self._gate_rows(X)[1], names)
 
     @one_thread()
     def _weights(self, section: CrossSection, rows: slice) -> np.ndarray:

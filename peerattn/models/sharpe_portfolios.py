@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+from sklearn.linear_model import RidgeCV
 
 from peerattn.models.cross_section import CrossSection, Rows
 from peerattn.models.learners.linear import by_section, stacked_rows
@@ -58,17 +59,10 @@ def linear_portfolio(sections: Sequence[CrossSection]) -> np.ndarray:
     Factors are the means of characteristic times return; the penalty has the least leave-one-out error over periods.
     """
     factors = by_section(_with_constant(stacked_rows(sections)), sections)
-    F = np.stack(
-        [z.T @ s.focal.y / len(z) for z, s in zip(factors, sections, strict=True) if s.focal.y is not None]
-    )
-    moments, unit = F.T @ F, np.trace(F.T @ F) / F.shape[1]
-    candidates = []
-    for alpha in ALPHAS:
-        inverse = np.linalg.inv(moments + alpha * 1e-3 * unit * np.eye(len(moments)))
-        slopes = inverse @ F.sum(0)
-        left = (1 - F @ slopes) / (1 - np.einsum("tp,pq,tq->t", F, inverse, F)).clip(1e-6)
-        candidates.append((float((left**2).sum()), slopes))
-    return min(candidates, key=lambda each: each[0])[1]
+    pairs = zip(factors, sections, strict=True)
+    F = np.stack([z.T @ s.focal.y / len(z) for z, s in pairs if s.focal.y is not None])
+    alphas = 1e-3 * np.array(ALPHAS) * np.square(F).sum() / F.shape[1]
+    return np.asarray(RidgeCV(alphas, fit_intercept=False).fit(F, np.ones(len(F))).coef_)
 
 
 def _with_constant(rows: Rows) -> np.ndarray:

@@ -112,19 +112,15 @@ class TransformerModel(TransformerNetworks):
             raise InputError(
                 f"n_heads: expected a divisor of d_model={self.d_model}, got {self.n_heads}. Change one of them."
             )
+        if self.loss == "sharpe" and self.task != "forecast":
+            raise InputError('loss="sharpe" needs task="forecast": a portfolio is formed before returns are observed.')
         check_not_with_files(X, loss_weight=loss_weight, peer_weight=peer_weight)
         if device == "auto":
             device = find_device(device)
         check_device(device)
-        if self.loss == "sharpe" and self.task != "forecast":
-            raise InputError(
-                'loss="sharpe" needs task="forecast": a portfolio is formed before returns are observed.'
-            )
         panel, training = self._gate_fit(X, y, sample_weight, reference, loss_weight, peer_weight)
         if self.loss in ("rank", "sharpe") and not panel.dated:
-            raise InputError(
-                f"loss={self.loss!r} needs periods, and X carries none: set firm and period as its index."
-            )
+            raise InputError(f"loss={self.loss!r} needs periods, and X carries none: set firm and period as its index.")
         self._learn(training, panel, device if panel.dated else "cpu")
         if self.loss == "sharpe":
             self.portfolio_ = self._portfolios(training, panel, device)
@@ -135,10 +131,8 @@ class TransformerModel(TransformerNetworks):
         problem = self._problem(panel.dated, weighed=False)
         settings = Settings(self.pair_terms_, problem.dtype, device)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        attends = {TRANSFORMER: self.attention is not False, CONTROL: False}
-        learners = {name: self._learner(problem, settings, seed, each) for name, each in attends.items()}
-        if self.attention is False:
-            del learners[TRANSFORMER]
+        networks = {TRANSFORMER: True, CONTROL: False} if self.attention is not False else {CONTROL: False}
+        learners = {name: self._learner(problem, settings, seed, attends) for name, attends in networks.items()}
         return portfolio_table(self._training_sections(training, panel), problem, learners)
 
     @property
@@ -168,8 +162,7 @@ class TransformerModel(TransformerNetworks):
     def _candidates(self, problem: Problem, settings: Settings, draws: np.ndarray) -> list[Candidate]:
         """Return own candidates, the network without attention among them, and the transformer."""
         attends = self.attention is not False
-        learner = self._learner(problem, settings, int(draws[1]), attends)
-        found = [self._candidate(TRANSFORMER, PEERS, learner)]
+        found = [self._candidate(TRANSFORMER, PEERS, self._learner(problem, settings, int(draws[1]), attends))]
         if self._kappa is None:
             return found
         own = [each for each in own_candidates(problem, int(draws[2]), self.own) if each.group == SHAPE]
@@ -186,12 +179,11 @@ class TransformerModel(TransformerNetworks):
         def make(training: Training, start: TransformerLearner | None) -> TransformerLearner:
             fitted = replace(learner).fit(training.residuals, start)
             if training.problem.loss is not squared_error or self.loss == "rank":
-                stretch(fitted, training)
+                _scale_to_loss(fitted, training)
             if self.loss == "sharpe":
                 # absolute weights of the average period add up to one
-                fitted.scale /= (
-                    float(np.mean([np.abs(f).mean() for f in fitted.predict(training.residuals)])) or 1.0
-                )
+                gross = np.mean([np.abs(weights).mean() for weights in fitted.predict(training.residuals)])
+                fitted.scale /= float(gross) or 1.0
             return fitted
 
         return candidate(name, group, make)
@@ -208,28 +200,20 @@ class TransformerModel(TransformerNetworks):
             n_layers=self.n_layers,
             d_feedforward=2 * self.d_model,
         )
-        training = TransformerTraining(
-            loss=self.loss,
-            n_seeds=self.n_seeds,
-            max_steps=self.max_steps,
-            seed=seed,
-            dtype="float64" if problem.dtype is torch.float64 else "float32",
-            device=settings.device,
-            precision=self.precision,
-            progress=type(self).__name__ if self.verbose else None,
+        dtype = "float64" if problem.dtype is torch.float64 else "float32"
+        progress = type(self).__name__ if self.verbose else None
+        how = TransformerTraining(
+            self.loss, self.n_seeds, self.max_steps, seed, dtype, settings.device, self.precision, progress
         )
-        return TransformerLearner(spec, training)
+        return TransformerLearner(spec, how)
 
 
-def stretch(learner: TransformerLearner, training: Training) -> None:
+def _scale_to_loss(learner: TransformerLearner, training: Training) -> None:
     """Multiply what a learner adds by the number of least loss (Friedman 2001), in place."""
     base = np.concatenate([section.own[0] for section in training.residuals if section.own])
     added = np.concatenate(learner.predict(training.residuals)) - base
     y, weight = outcomes_of(training.sections)
-
-    def loss(length: float) -> float:
-        return float(loss_of(training.problem.loss, base + length * added, y) @ weight)
-
+    loss = lambda factor: float(loss_of(training.problem.loss, base + factor * added, y) @ weight)  # noqa: E731
     learner.scale *= float(minimize_scalar(loss, bounds=(0.0, 16.0), method="bounded").x)
 
 
@@ -289,8 +273,8 @@ class PeerTransformerRegressor(PeerRegressor, TransformerModel):
     evidence_, gain_, stability_ : DataFrame
         As in :class:`PeerAttentionRegressor`.
     heads_ : DataFrame
-        Every head, by seed and layer, with its importance (:func:`peerattn.nn.head_importance` on training periods); empty where
-        the transformer was not selected.
+        Every head, by seed and layer; empty where the transformer was not selected. :func:`peerattn.evaluation.head_importance`
+        gives what each is worth.
     portfolio_ : DataFrame
         With ``loss="sharpe"``: Sharpe ratio and t on held-out later periods of the portfolio, of the same network without
         attention, and of a linear one.

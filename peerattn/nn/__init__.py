@@ -22,7 +22,16 @@ from peerattn.nn.positions import (
     rotary,
     sinusoidal_positions,
 )
-from peerattn.nn.pruning import head_gates, head_importance, most_important, prune_heads, take_heads
+from peerattn.nn.pruning import (
+    head_gates,
+    head_importance,
+    heads_by_layer,
+    keep_heads,
+    load_pruned,
+    most_important,
+    prune_heads,
+    take_heads,
+)
 from peerattn.nn.scores import additive_scores, kernel_attention, kernel_weights, score_terms
 from peerattn.nn.stacks import Encoder, EncoderDecoder
 from peerattn.nn.topk import top_k_weights
@@ -32,8 +41,8 @@ __all__ = [
     "KeyValueCache", "LearnedPositions", "LearnedPositions2d", "MultiheadAttention", "PairBias",
     "StackCache", "TokenEmbedding", "TransformerBlock", "additive_scores", "attention", "attention_weights",
     "block_mask", "causal_mask", "edge_attention", "edge_mean", "edge_softmax",
-    "head_gates", "head_importance", "hop_distance", "kernel_attention", "kernel_weights", "linear",
-    "local_mask", "most_important", "normal", "padding_mask",
+    "head_gates", "head_importance", "heads_by_layer", "hop_distance", "keep_heads", "kernel_attention",
+    "kernel_weights", "linear", "load_pruned", "local_mask", "most_important", "normal", "padding_mask",
     "prune_heads", "relative_distance", "rotary", "score_terms", "sinusoidal_positions",
     "split_heads", "take_heads", "top_k_weights",
 ]  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any, TypeVar
@@ -99,7 +99,7 @@ def head_importance(
     >>> importance[""].shape
     torch.Size([2])
     """
-    layers = {name: part for name, part in module.named_modules() if isinstance(part, MultiheadAttention)}
+    layers = _attention_layers(module)
     expect(bool(layers), "module", "at least one MultiheadAttention in it", type(module).__name__)
     gates = [layer.output.weight.new_ones(layer.n_heads).requires_grad_() for layer in layers.values()]
     with head_gates(dict(zip(layers.values(), gates))):
@@ -147,6 +147,57 @@ def prune_heads(layer: MultiheadAttention, keep: Tensor) -> MultiheadAttention:
     for projection in filter(None, (pruned.query, pruned.key, pruned.value, pruned.output)):
         projection.out_features, projection.in_features = projection.weight.shape
     return pruned
+
+
+def heads_by_layer(module: nn.Module) -> dict[str, int]:
+    """Return the number of heads of every attention layer, by its name in the module.
+
+    Examples
+    --------
+    >>> heads_by_layer(nn.Sequential(MultiheadAttention(8, 4), nn.ReLU()))
+    {'0': 4}
+    """
+    return {name: layer.n_heads for name, layer in _attention_layers(module).items()}
+
+
+def keep_heads(module: nn.Module, keep: Mapping[str, Sequence[int]]) -> None:
+    """Leave these heads in the layers of these names, in place; other layers stay whole.
+
+    Examples
+    --------
+    >>> model = nn.Sequential(MultiheadAttention(8, 4))
+    >>> keep_heads(model, {"0": [1, 3]})
+    >>> heads_by_layer(model)
+    {'0': 2}
+    """
+    for name, heads in keep.items():
+        pruned = prune_heads(_attention_layers(module)[name], torch.tensor(list(heads), dtype=torch.int64, device="cpu"))
+        module.set_submodule(name, pruned)
+
+
+def load_pruned(module: nn.Module, state: Mapping[str, Tensor]) -> None:
+    """Load a state into a module whose layers may have more heads than the state has: they are pruned to as many.
+
+    Tensors are assigned, not copied, so that the module may be on torch's meta device.
+
+    Examples
+    --------
+    >>> pruned = nn.Sequential(MultiheadAttention(8, 4))
+    >>> keep_heads(pruned, {"0": [1, 3]})
+    >>> model = nn.Sequential(MultiheadAttention(8, 4))
+    >>> load_pruned(model, pruned.state_dict())
+    >>> heads_by_layer(model)
+    {'0': 2}
+    """
+    for name, layer in _attention_layers(module).items():
+        n_heads = state[f"{name}.output.weight".removeprefix(".")].shape[1] // layer.d_value
+        if n_heads < layer.n_heads:
+            keep_heads(module, {name: range(n_heads)})
+    module.load_state_dict(state, assign=True)
+
+
+def _attention_layers(module: nn.Module) -> dict[str, MultiheadAttention]:
+    return {name: part for name, part in module.named_modules() if isinstance(part, MultiheadAttention)}
 
 
 def most_important(importance: Tensor, n_keep: int) -> Tensor:

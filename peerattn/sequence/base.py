@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import pandas as pd
 import torch
 import torch.nn.functional as F
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
@@ -23,6 +21,7 @@ from peerattn.seeds import check_seed
 from peerattn.sequence.attention_map import AttentionMap, stacked
 from peerattn.store.objects import Saved
 from peerattn.training import find_device, train
+from peerattn.training.prunable import PrunableHeads
 
 EXACT = 1e-9  # mean loss below which nothing is left to learn
 #: Arguments of `peerattn.training.train` that a model's attributes give.
@@ -52,7 +51,7 @@ class SavedEstimator(Saved, BaseEstimator):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class SequenceEstimator(SavedEstimator):
+class SequenceEstimator(PrunableHeads, SavedEstimator):
     """A model with a torch module: built from the constructor's arguments, trained, kept as arrays.
 
     A subclass gives :meth:`_build`, :meth:`_batches` and :meth:`_loss`. Its ``fit`` checks what to learn from, sets what
@@ -80,8 +79,6 @@ class SequenceEstimator(SavedEstimator):
         The module's parameters.
     record_ : TrainingRecord
         Losses and steps of the last fit.
-    kept_heads_ : dict of str to int
-        Heads of the layers that were pruned; not there where none was.
 
     Examples
     --------
@@ -150,55 +147,6 @@ class SequenceEstimator(SavedEstimator):
         """Return the loss that a step reduces."""
         raise NotImplementedError
 
-    def head_importance(self, X: Any, y: Any = None) -> pd.Series:
-        r"""Return how much the loss would change, to first order, were each head silenced.
-
-        .. math:: I_h = \frac1B \sum_b \left| \frac{\partial L_b}{\partial \xi_h} \right|_{\xi_h = 1}
-
-        L_b is the mean loss of a batch, :math:`\xi_h` a factor on what head h adds, see `peerattn.nn.head_importance`.
-
-        Parameters
-        ----------
-        X, y
-            As in ``fit``; rows that the model has not seen in training are more informative.
-
-        Returns
-        -------
-        Series
-            By layer (its name in the module) and head.
-        """
-        self._check_attends()
-        module = self._module()
-        losses = (total / n for total, n in self._loss_sums(module, X, y))
-        found = nn.head_importance(module, lambda loss: loss, losses)
-        rows = {(name, head): float(v) for name, heads in found.items() for head, v in enumerate(heads)}
-        return pd.Series(rows, name="importance").rename_axis(["layer", "head"])
-
-    def n_heads_by_layer(self) -> dict[str, int]:
-        """Return the number of heads of every attention layer, by its name in the module."""
-        layers = self._module().named_modules()
-        return {name: layer.n_heads for name, layer in layers if isinstance(layer, nn.MultiheadAttention)}
-
-    def with_heads(self, keep: Mapping[str, Sequence[int]]) -> Self:
-        """Return a copy of the fitted model with only these heads of these layers; other layers stay whole.
-
-        Parameters
-        ----------
-        keep : mapping of layer name to head numbers
-            Layers as ``head_importance`` names them.
-        """
-        model = copy.copy(self)
-        module = self._module()
-        for name, heads in keep.items():
-            _take_heads(module, name, torch.tensor(list(heads), dtype=torch.int64))
-        kept = {name: len(heads) for name, heads in keep.items()}
-        model.__dict__["kept_heads_"] = getattr(self, "kept_heads_", {}) | kept
-        model._keep(module)
-        return model
-
-    def _check_attends(self) -> None:
-        """Raise an InputError where attention adds nothing."""
-
     def _loss_sums(self, module: Any, X: Any, y: Any) -> Iterator[tuple[Tensor, int]]:
         """Yield sum and number of the losses of one batch after another."""
         raise InputError(f"model: {type(self).__name__} has no heads whose importance is measured.")
@@ -229,10 +177,7 @@ class SequenceEstimator(SavedEstimator):
         check_is_fitted(self)
         with torch.device("meta"):
             module = self._build(Generator("cpu"))
-            for name, n in getattr(self, "kept_heads_", {}).items():
-                _take_heads(module, name, torch.arange(n, device="cpu"))
-        state = {name: torch.tensor(value) for name, value in self.state_.items()}
-        module.load_state_dict(state, assign=True)
+        nn.load_pruned(module, {name: torch.tensor(value) for name, value in self.state_.items()})
         return module.to(self._on).eval()
 
     def _tensor(self, values: Any) -> Tensor:
@@ -331,12 +276,6 @@ def seeded(random_state: Any) -> Generator:
     """Return the generator of a seed."""
     check_seed(random_state)
     return Generator().manual_seed(int(check_random_state(random_state).randint(2**31)))
-
-
-def _take_heads(module: torch.nn.Module, name: str, keep: Tensor) -> None:
-    """Put the attention layer with only these heads in the place of the layer of this name."""
-    layer: Any = module.get_submodule(name)
-    module.set_submodule(name, nn.prune_heads(layer, keep))
 
 
 def class_folds(y: np.ndarray, n_folds: int, order: np.ndarray) -> np.ndarray:

@@ -43,9 +43,9 @@ def model(data):
 
 
 def test_peers_that_enter_as_an_absolute_value_are_selected_and_predict():
-    X, y = panel(8, 150, noise=0.1)
-    train = X.index.get_level_values("period") < 2117
-    options = {"n_seeds": 2, "max_steps": 300, "random_state": 0}
+    X, y = panel(8, 110, noise=0.1)
+    train = X.index.get_level_values("period") < 2090
+    options = {"n_seeds": 1, "max_steps": 150, "random_state": 0}
     found = PeerTransformerRegressor(**options).fit(X[train], y[train])
     control = PeerTransformerRegressor(attention=False, **options).fit(X[train], y[train])
     assert found.evidence_.loc["peers", "factor"] > 0.3

@@ -183,11 +183,16 @@ class AttentionNetworks(AttentionRows):
             blocks.append(pd.DataFrame(flat, index, columns))
         return pd.concat(blocks)
 
-    def search_profile(self) -> SearchProfile:
-        """Return which characteristic of i looks for which characteristic of j, for every kept head."""
+    def search_profile(self, X: PanelLike = None) -> SearchProfile:
+        """Return which characteristic of i looks for which characteristic of j, for every kept head.
+
+        With ``X`` its firms can be looked up by name (:meth:`SearchProfile.looks_for`).
+        """
         check_is_fitted(self, "stack_")
         if self.n_layers > 1 or self.similarity == "additive":
             option = f"n_layers={self.n_layers}" if self.n_layers > 1 else f'similarity="{self.similarity}"'
             raise InputError(f"search_profile() needs scores x_i M x_j', which {option} does not have.")
-        names = [column.name for column in self.design_.columns if column.role == "characteristic"]
-        return SearchProfile.of(self.stack_.heads(), self.feature_names_, names, unit=self.y_scale_)
+        names = list(map(str, self.design_.characteristics))
+        profile = SearchProfile.of(self.stack_.heads(), self.feature_names_, names, unit=self.y_scale_)
+        profile = replace(profile, alone=not self._signed)
+        return profile if X is None else profile.with_firms(self._gate_rows(X)[1], self.design_.number_names)

@@ -126,7 +126,7 @@ class AttentionRows(PeerModel):
     def _gate_call(
         self,
         X: PanelLike,
-        outcomes: OutcomesLike,
+        outcomes: OutcomesLike = None,
         reference: ReferenceLike = None,
         peer_weight: OutcomesLike = None,
         past: History | None = None,

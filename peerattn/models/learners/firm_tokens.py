@@ -15,7 +15,6 @@ from peerattn.models.learners.bounds import CLIP
 NO_KEY = -np.inf
 Picked = Tensor | slice  # positions
 ALL = slice(None)
-Weights = tuple[np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,7 @@ class Tokens:
         return replace(self, **kept)
 
     def hide(self, hidden: Tensor) -> Tokens:
-        """Return the tokens, of which these (B, n) are no keys: nothing reads their outcomes."""
+        """Return the tokens, of which these (B, n) are no keys: nothing uses their outcomes."""
         return replace(self, log_weight=self.log_weight.masked_fill(hidden, NO_KEY))
 
     def bias_for(self, queries: Tokens) -> Tensor:
@@ -72,42 +71,34 @@ class Batch:
 
     @classmethod
     def of(
-        cls,
-        sections: Sequence[CrossSection],
-        *,
-        outcomes: bool,
-        dtype: torch.dtype,
-        device: str | torch.device,
+        cls, sections: Sequence[CrossSection], *, outcomes: bool, dtype: torch.dtype, device: str = "cpu"
     ) -> Batch:
         """Return cross-sections as tensors; with ``outcomes`` those of the peers are inputs."""
-        focal, pool = [s.focal for s in sections], [s.peers for s in sections]
+
+        def padded(values: Sequence[np.ndarray], fill: float = 0.0) -> Tensor:
+            found = _padded(values, fill)
+            return found.to(device=device, dtype=dtype if found.is_floating_point() else torch.int64)
+
+        def targets(rows: Sequence[Rows]) -> Tensor | None:
+            known = [_columns(np.nan_to_num(each.y)) for each in rows if each.y is not None]
+            return padded(known) if len(known) == len(rows) else None
+
+        def tokens(rows: Sequence[Rows], named: Sequence[Rows], y: Tensor | None, bias: Sequence[Tensor]) -> Tokens:
+            numbers = padded([_inputs(each) for each in rows])
+            codes = padded([each.codes.astype(np.int64) for each in rows])
+            return Tokens(numbers, codes, y, padded([each.identity for each in named], NOBODY), *bias)
+
+        focal = [section.focal for section in sections]
+        pool = [section.peers for section in sections]
         # on arrays with frequency weights focal rows are anonymous, since further copies of a row are its peers
-        named = [s.peers if s.own_copies else s.focal for s in sections]
-        keys = [_log_weights(section) for section in sections]
-
-        def padded(values: Sequence[np.ndarray], kind: torch.dtype, fill: float = 0.0) -> Tensor:
-            return _padded(values, fill).to(device=device, dtype=kind)
-
-        def tokens(rows: Sequence[Rows], identities: Sequence[Rows], weights: Sequence[Weights]) -> Tokens:
-            read = outcomes and rows is pool
-            return Tokens(
-                padded([_inputs(r) for r in rows], dtype),
-                padded([r.codes for r in rows], torch.int64),
-                padded([_columns(np.nan_to_num(r.y)) for r in rows if r.y is not None], dtype)
-                if read
-                else None,
-                padded([r.identity for r in identities], torch.int64, NOBODY),
-                padded([weight[0] for weight in weights], dtype, NO_KEY),
-                padded([weight[1] for weight in weights], dtype, NO_KEY),
-            )
-
-        none = [(np.zeros(len(rows)), np.zeros(len(rows))) for rows in focal]
-        known = all(rows.y is not None for rows in focal)
+        named = [section.peers if section.own_copies else section.focal for section in sections]
+        keys = [padded(of_kind, NO_KEY) for of_kind in zip(*map(_log_weights, sections), strict=True)]
+        weight = padded([rows.loss_weights for rows in focal])
         return cls(
-            tokens(focal, named, none),
-            tokens(pool, pool, keys),
-            padded([_columns(rows.y) for rows in focal if rows.y is not None], dtype) if known else None,
-            padded([rows.loss_weights for rows in focal], dtype),
+            tokens(focal, named, None, [torch.zeros_like(weight)] * 2),
+            tokens(pool, pool, targets(pool) if outcomes else None, keys),
+            targets(focal),
+            weight,
         )
 
     def take(self, sections: Picked = ALL, rows: Picked = ALL) -> Batch:
@@ -124,25 +115,23 @@ def hidden_folds(section: CrossSection, n_folds: int) -> tuple[np.ndarray, np.nd
     depend neither on outcomes nor on the order of rows.
     """
     identity, first = np.unique(section.peers.identity, return_index=True)
-    checks = section.peers.checksums()
-    least = np.full(len(identity), np.iinfo(np.int64).max)
     place = np.searchsorted(identity, section.peers.identity)
-    np.minimum.at(least, place, checks)
+    least = np.full(len(identity), np.iinfo(np.int64).max)
+    np.minimum.at(least, place, section.peers.checksums())
     fold = np.empty(len(identity), dtype=int)
     fold[np.lexsort((first, least))] = np.arange(len(identity)) % n_folds
     own = section.peers.identity if section.own_copies else section.focal.identity
-    at = np.minimum(np.searchsorted(identity, own), len(identity) - 1)
-    there = (identity[at] == own) & (own != NOBODY) if len(identity) else np.zeros(len(own), dtype=bool)
-    return np.where(there, fold[at] if len(identity) else 0, -1), fold[place]
+    of_firm = dict(zip(identity.tolist(), fold.tolist(), strict=True)) | {NOBODY: -1}
+    return np.array([of_firm.get(each, -1) for each in own.tolist()], dtype=int), fold[place]
 
 
-def _log_weights(section: CrossSection) -> Weights:
+def _log_weights(section: CrossSection) -> tuple[np.ndarray, np.ndarray]:
     """Return the log weights of peers as keys, and as keys of a query of their own identity, (n_peers,) each."""
-    counts, n = section.peers.counts, len(section.peers)
+    counts = section.peers.counts
     with np.errstate(divide="ignore"):
         log_weight = np.log(counts)
         # a row counted w times has w − 1 copies of itself for peers
-        own = np.log(np.maximum(counts - 1, 0)) if section.own_copies else np.full(n, NO_KEY)
+        own = np.log(np.maximum(counts - 1, 0)) if section.own_copies else np.full(len(counts), NO_KEY)
     if section.answering is not None:
         log_weight = np.where(section.answering, log_weight, NO_KEY)
     return log_weight, own
@@ -150,8 +139,7 @@ def _log_weights(section: CrossSection) -> Weights:
 
 def _inputs(rows: Rows) -> np.ndarray:
     """Return bounded characteristics, so that no outlier carries a prediction; a column of zeros where there are none."""
-    x = rows.x.clip(-CLIP, CLIP)
-    return x if x.shape[1] else np.zeros((len(rows), 1))
+    return rows.x.clip(-CLIP, CLIP) if rows.x.shape[1] else np.zeros((len(rows), 1))
 
 
 def _columns(values: np.ndarray) -> np.ndarray:

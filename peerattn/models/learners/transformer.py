@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Self
@@ -28,12 +28,12 @@ from peerattn.training import train
 
 FOLDS = 5  # of firms, each of which is predicted from the others' outcomes, where layers stack
 HIDDEN = 1 / FOLDS  # share of the firms hidden in a step of training
-LATER = 0.15  # share of the periods, the last ones, that tell when to stop
+LATER = 0.15  # share of the periods, the last ones, that determine when to stop
 ROWS = 320  # focal rows of a step
 QUERIES = 512  # focal rows of one period in a step, at most; keys are always all
 FEWEST_STEPS = 60
 ROWS_PER_STEP = 8  # training rows for which there is a step more
-WARM = 0.4  # share of the steps when it goes on from where it stood
+WARM = 0.4  # share of the steps when it goes on from a fit to earlier periods
 RATE = 0.02
 DECAY = 0.01
 CHECKS = 20  # validations in a fit
@@ -67,22 +67,16 @@ class TransformerLearner:
     spec : TransformerSpec
         Its shape.
     training : TransformerTraining
-    states : tuple of dict of ndarray
-        Fitted parameters of every seed.
+    state : dict of ndarray
+        Fitted parameters of every seed, by seed and name.
     scale : float
         What outputs are multiplied by: outcomes of training are divided by it.
-    importance : dict of ndarray (n_heads,)
-        Of the heads of every attention layer, by its name: seed, block.
-    kept : dict of int
-        Number of heads of the layers that were pruned, by name.
     """
 
     spec: TransformerSpec
     training: TransformerTraining = TransformerTraining()
-    states: tuple[dict[str, np.ndarray], ...] = ()
+    state: dict[str, np.ndarray] = field(default_factory=dict)
     scale: float = 1.0
-    importance: dict[str, np.ndarray] = field(default_factory=dict)
-    kept: dict[str, int] = field(default_factory=dict)
 
     @property
     def folds(self) -> int:
@@ -93,57 +87,37 @@ class TransformerLearner:
 
     def fit(self, sections: Sequence[CrossSection], start: TransformerLearner | None = None) -> Self:
         """Fit to cross-sections whose outcomes are what own models leave; ``start`` was fitted to earlier periods."""
-        generator = torch.Generator().manual_seed(self.training.seed)
-        earlier, later = _split(sections)
         self.spec = replace(self.spec, n_characteristics=sections[0].peers.x.shape[1])
-        modules = self._start(generator, start)
-        self.scale = _spread(earlier)
-        loss = self._loss_of(earlier)
-        buckets = [self._bucket(group) for group in _matching(earlier)]
-        held_out = [self._bucket(group) for group in _matching(later)] if later else []
-        n_rows = sum(len(section.focal) for section in earlier)
+        generator = torch.Generator().manual_seed(self.training.seed)
+        modules = self._new(generator) if start is None else start.modules()
+        modules.to(device=self.training.device, dtype=self.training.kind).requires_grad_(True)
+        # of one cross-section there are no later periods to stop by
+        n_earlier = len(sections) - round(LATER * len(sections))
+        earlier, later = (self._batched(part) for part in (sections[:n_earlier], sections[n_earlier:]))
+        self.scale = float(np.concatenate([s.focal.y for s in sections[:n_earlier]]).std()) or 1.0
+        loss = self._loss_of(sections[:n_earlier])
+        n_rows = sum(len(section.focal) for section in sections[:n_earlier])
         steps = min(self.training.max_steps, max(FEWEST_STEPS, n_rows // ROWS_PER_STEP))
         if start is not None:
             steps = max(1, round(WARM * steps))
-        validate = partial(self._validation_loss, modules, loss, held_out) if held_out else None
         train(
             modules,
-            lambda batch: self._step_loss(modules, loss, batch),
-            self._batches(buckets, generator),
+            lambda batch: self._losses(outputs_of(modules, batch), batch, loss).sum(),
+            self._steps(earlier, generator),
             max_steps=steps,
             learning_rate=RATE,
             weight_decay=DECAY,
             clip=math.sqrt(len(modules)),
-            validate=validate,
+            validate=partial(self._validation_loss, modules, loss, later) if later else None,
             validate_every=max(1, steps // CHECKS),
             progress=self.training.progress,
             precision=self.training.precision,
         )
-        self._keep(modules)
-        if self.spec.attends:
-            few = [
-                batch.take(slice(0, max(1, QUERIES // batch.y.shape[1])))
-                for batch in buckets
-                if batch.y is not None
-            ]
-            found = nn.head_importance(modules, lambda batch: self._step_loss(modules, loss, batch), few)
-            self.importance = {name: value.detach().double().cpu().numpy() for name, value in found.items()}
+        self.keep(modules)
         return self
 
-    def _start(self, generator: torch.Generator, start: TransformerLearner | None) -> torch.nn.ModuleList:
-        if start is not None:
-            modules = start.modules()
-        else:
-            modules = torch.nn.ModuleList(
-                FirmTransformer(self.spec, generator) for _ in range(self.training.n_seeds)
-            )
-        return modules.to(device=self.training.device, dtype=self.training.kind).requires_grad_(True)
-
-    def _keep(self, modules: torch.nn.ModuleList) -> None:
-        self.states = tuple(
-            {name: value.detach().double().cpu().numpy() for name, value in module.state_dict().items()}
-            for module in modules
-        )
+    def _new(self, generator: torch.Generator) -> torch.nn.ModuleList:
+        return torch.nn.ModuleList(FirmTransformer(self.spec, generator) for _ in range(self.training.n_seeds))
 
     def _loss_of(self, sections: Sequence[CrossSection]) -> SectionLoss:
         if self.training.loss == "rank":
@@ -154,28 +128,38 @@ class TransformerLearner:
         common = 0.0 if self.spec.outcomes else common_variance(sections)
         return partial(squared_error, common=common)
 
-    def _bucket(self, sections: Sequence[CrossSection]) -> Batch:
-        batch = self._tensors(sections, self.training.kind, self.training.device)
+    def _losses(self, outputs: Tensor, batch: Batch, loss: SectionLoss) -> Tensor:
+        """Return the loss of outputs (E, B, n, K), (E,)."""
         assert batch.y is not None
-        return replace(batch, y=batch.y / self.scale)
+        y = batch.y / self.scale
+        return torch.stack([loss(each.to(y.dtype), y, batch.weight) for each in outputs])
 
     def _tensors(self, sections: Sequence[CrossSection], dtype: torch.dtype, device: str = "cpu") -> Batch:
+        if not self.spec.attends:  # one peer that nobody may attend to stands for all
+            nobody = [replace(s.take(ALL, slice(0, 1)), own_copies=False) for s in sections]
+            sections = [replace(s, answering=np.zeros(len(s.peers), dtype=bool)) for s in nobody]
         return Batch.of(sections, outcomes=self.spec.outcomes, dtype=dtype, device=device)
 
-    def _batches(self, buckets: Sequence[Batch], generator: torch.Generator) -> Iterator[Batch]:
-        """Yield batches of periods of alike size without end; of large periods some focal rows, drawn anew."""
+    def _batched(self, sections: Sequence[CrossSection]) -> list[Batch]:
+        """Return cross-sections of alike size together, the largest at most a quarter larger than the smallest."""
+        sizes = np.array([max(len(section.focal), len(section.peers)) for section in sections])
+        bins = np.floor(np.log(sizes) / np.log(1.25))
+        groups = ([sections[k] for k in np.flatnonzero(bins == each).tolist()] for each in np.unique(bins))
+        return [self._tensors(group, self.training.kind, self.training.device) for group in groups]
+
+    def _steps(self, batches: Sequence[Batch], generator: torch.Generator) -> Iterator[Batch]:
+        """Yield some cross-sections of alike size without end; of large ones some focal rows, drawn anew."""
         while True:
             steps = list[tuple[Batch, Tensor]]()
-            for bucket in buckets:
-                n_sections, n_rows = bucket.weight.shape
+            for batch in batches:
+                n_sections, n_rows = batch.weight.shape
                 order = torch.randperm(n_sections, generator=generator)
-                steps += [(bucket, at) for at in order.split(max(1, ROWS // n_rows))]
+                steps += [(batch, at) for at in order.split(max(1, ROWS // n_rows))]
             for k in torch.randperm(len(steps), generator=generator).tolist():
-                bucket, at = steps[k]
-                rows = torch.randperm(bucket.weight.shape[1], generator=generator)[:QUERIES].sort().values
-                device = bucket.weight.device
-                drawn = bucket.take(at.to(device), ALL if len(rows) < QUERIES else rows.to(device))
-                drawn = self._hidden(drawn, generator)
+                batch, at = steps[k]
+                device = batch.weight.device
+                rows = torch.randperm(batch.weight.shape[1], generator=generator)[:QUERIES].sort().values
+                drawn = self._hidden(batch.take(at.to(device), rows.to(device)), generator)
                 if drawn.weight.any():
                     yield drawn
 
@@ -188,178 +172,87 @@ class TransformerLearner:
         of_focal, of_peers = (drawn.gather(1, rows.identity - NOBODY) for rows in (batch.focal, batch.peers))
         return replace(batch, peers=batch.peers.hide(of_peers), weight=batch.weight * of_focal)
 
-    def _step_loss(self, modules: torch.nn.ModuleList, loss: SectionLoss, batch: Batch) -> Tensor:
-        """Return the summed loss of all seeds."""
-        assert batch.y is not None
-        outputs: Iterable[Tensor] = (module(batch) for module in modules)
-        if batch.y.device.type == "cuda":  # one launch for all seeds
-            outputs = ensemble_outputs(modules, batch)
-        return torch.stack([loss(each.to(batch.y.dtype), batch.y, batch.weight) for each in outputs]).sum()
-
-    def _validation_loss(
-        self, modules: torch.nn.ModuleList, loss: SectionLoss, held_out: Sequence[Batch]
-    ) -> float:
+    def _validation_loss(self, modules: torch.nn.ModuleList, loss: SectionLoss, later: Sequence[Batch]) -> float:
         """Return the loss of the mean of all seeds on later periods."""
         same_each_time = torch.Generator().manual_seed(self.training.seed)
-        total, size = 0.0, 0.0
-        for batch in (self._hidden(bucket, same_each_time) for bucket in held_out):
-            mean = torch.stack([module(batch) for module in modules]).mean(0)
-            assert batch.y is not None
-            n = float(batch.weight.sum())
-            if n > 0:
-                total += n * float(loss(mean, batch.y, batch.weight))
-                size += n
-        return total / max(size, 1.0)
+        hidden = [self._hidden(batch, same_each_time) for batch in later]
+        counted = [batch for batch in hidden if batch.weight.any()]
+        found = [float(self._losses(outputs_of(modules, b).mean(0)[None], b, loss)) for b in counted]
+        return float(np.average(found, weights=[float(b.weight.sum()) for b in counted])) if counted else 0.0
 
     # ------------------------------------------------------------------ prediction
 
     def modules(self) -> torch.nn.ModuleList:
         """Return the fitted modules of all seeds, in float64."""
         with torch.device("meta"):  # nothing is drawn: the fitted state is assigned
-            modules = torch.nn.ModuleList(
-                FirmTransformer(self.spec, torch.Generator("cpu")) for _ in self.states
-            )
-        for name, n_heads in self.kept.items():
-            _prune(modules, name, range(n_heads))
-        for module, state in zip(modules, self.states, strict=True):
-            module.load_state_dict({name: torch.tensor(value) for name, value in state.items()}, assign=True)
+            modules = self._new(torch.Generator("cpu"))
+        nn.load_pruned(modules, {name: torch.tensor(value) for name, value in self.state.items()})
         return modules.requires_grad_(False)
 
-    def with_heads(self, keep: Mapping[str, Sequence[int]]) -> TransformerLearner:
-        """Return the learner with only these heads of these layers (named as in ``importance``); nothing is fitted again."""
-        modules, importance = self.modules(), dict(self.importance)
-        for name, heads in keep.items():
-            _prune(modules, name, heads)
-            importance[name] = importance[name][list(heads)]
-        kept = self.kept | {name: len(heads) for name, heads in keep.items()}
-        pruned = replace(self, importance=importance, kept=kept)
-        pruned._keep(modules)
-        return pruned
+    def keep(self, modules: torch.nn.Module) -> None:
+        """Keep the parameters of modules as the fitted ones."""
+        self.state = {name: value.detach().double().cpu().numpy() for name, value in modules.state_dict().items()}
 
-    def head_importance(self, sections: Sequence[CrossSection]) -> dict[str, np.ndarray]:
-        """Return how much the squared error would change, to first order, were each head silenced, by layer.
-
-        See :func:`peerattn.nn.head_importance`; a batch is a cross-section, whose focal outcomes are what own parts leave.
-        """
-        modules = self.modules()
-
-        def loss(batch: Batch) -> Tensor:
-            assert batch.y is not None
-            mean = torch.stack([module(batch) for module in modules]).mean(0)
-            return squared_error(self.scale * mean, batch.y, batch.weight)
-
-        batches = (batch for section in sections for _, batch in self._passes(section, torch.float64))
-        found = nn.head_importance(modules, loss, batches)
-        return {name: value.numpy() for name, value in found.items()}
+    def outputs(self, modules: torch.nn.ModuleList, section: CrossSection, dtype: torch.dtype = torch.float64) -> Tensor:
+        """Return what the mean of the modules adds to the own part of every focal row, (n_focal, K)."""
+        found = torch.zeros(len(section.focal), self.spec.n_outputs, dtype=torch.float64)
+        for at, batch in self._passes(section, dtype):
+            found[at] = self.scale * outputs_of(modules, batch).mean(0)[0].double()
+        return found
 
     @torch.no_grad()
-    def predict(
-        self, sections: Sequence[CrossSection], dtype: torch.dtype = torch.float64
-    ) -> list[np.ndarray]:
+    def predict(self, sections: Sequence[CrossSection], dtype: torch.dtype = torch.float64) -> list[np.ndarray]:
         """Return the own part and what the network adds to every focal row, (n_focal, K) a cross-section."""
         modules = self.modules().to(dtype)
-        found = []
-        for section in sections:
-            assert section.own is not None
-            added = np.zeros((len(section.focal), self.spec.n_outputs))
-            for at, batch in self._passes(section, dtype):
-                added[at] = torch.stack([module(batch)[0] for module in modules]).mean(0).double().numpy()
-            found.append(section.own[0] + self.scale * added)
-        return found
+        return [s.own[0] + self.outputs(modules, s, dtype).numpy() for s in sections if s.own is not None]
 
     @torch.no_grad()
     def weights(
         self, section: CrossSection, rows: slice, layer: int = -1, head: tuple[int, int] | None = None
     ) -> np.ndarray:
-        """Return the attention of a layer, (n_rows, n_peers): of all heads by importance, all seeds evenly; or of one.
-
-        ``head`` is a seed and a head of this layer.
-        """
+        """Return the attention of a layer, (n_rows, n_peers): the mean over seeds and heads, or of one seed's head."""
         part = replace(section.take(rows, ALL), own_copies=False)
-        layer = layer % self.spec.n_layers
         found = np.zeros((len(part.focal), len(section.peers)))
-        modules: list[FirmTransformer] = list(self.modules()) if self.spec.attends else []  # type: ignore[arg-type]
-        for seed, module in enumerate(modules):
-            shares = self._shares(seed, layer) / len(modules)
-            if head is not None:
-                if seed != head[0]:
-                    continue
-                shares = np.eye(len(shares))[head[1]]
+        if not self.spec.attends:
+            return found
+        n_heads = np.zeros((len(found), 1))
+        for seed, module in enumerate(self.modules()):
+            if head is not None and seed != head[0]:
+                continue
+            assert isinstance(module, FirmTransformer)
+            of_layer = slice(None) if head is None else slice(head[1], head[1] + 1)
             for at, batch in self._passes(part, torch.float64):
-                weights = module.weights(batch, layer)
-                found[at] += np.tensordot(shares, weights[0].numpy(), axes=1)
-        return found
+                weights = module.weights(batch, layer)[0, of_layer].numpy()
+                found[at] += weights.sum(0)
+                n_heads[at] += len(weights)
+        return found / n_heads.clip(1)
 
     def derivative(self, section: CrossSection) -> partial[np.ndarray]:
         """Return what gives the weights of focal rows of a cross-section."""
         return partial(self.weights, section)
 
-    def _shares(self, seed: int, layer: int) -> np.ndarray:
-        """Return the share of every head of a layer in the network."""
-        importance = self.importance[f"{seed}.blocks.{layer}.attention"]
-        total = importance.sum()
-        return importance / total if total > 0 else np.full(len(importance), 1 / max(1, len(importance)))
-
     def _passes(self, section: CrossSection, dtype: torch.dtype) -> Iterator[tuple[np.ndarray, Batch]]:
         """Yield focal rows and the cross-section with the outcomes of their fold hidden."""
+        batch = self._tensors([section], dtype)
         if self.folds == 1:
-            yield np.arange(len(section.focal)), self._tensors([section], dtype)
+            yield np.arange(len(section.focal)), batch
             return
         of_focal, of_peers = hidden_folds(section, self.folds)
         for fold in np.unique(of_focal):
             at = np.flatnonzero(of_focal == fold)
-            batch = self._tensors([section.take(at, ALL)], dtype)
-            hidden = torch.from_numpy(of_peers == fold)[None]
-            yield at, replace(batch, peers=batch.peers.hide(hidden))
+            hidden = batch.peers.hide(torch.from_numpy(of_peers == fold)[None])
+            yield at, replace(batch.take(ALL, torch.from_numpy(at)), peers=hidden)
 
 
-def _prune(modules: torch.nn.ModuleList, name: str, heads: Sequence[int]) -> None:
-    """Leave only these heads in the attention layer of this name."""
-    parent, _, attribute = name.rpartition(".")
-    layer = modules.get_submodule(name)
-    assert isinstance(layer, nn.MultiheadAttention)
-    pruned = nn.prune_heads(layer, torch.tensor(list(heads), dtype=torch.int64))
-    setattr(modules.get_submodule(parent), attribute, pruned)
+def outputs_of(modules: torch.nn.ModuleList, batch: Batch) -> Tensor:
+    """Return the outputs of modules of one shape, (E, B, n, K)."""
+    if batch.weight.device.type == "cpu":
+        return torch.stack([module(batch) for module in modules])
+    return ensemble_outputs(modules, batch)
 
 
 def ensemble_outputs(modules: torch.nn.ModuleList, batch: Batch) -> Tensor:
-    """Return the outputs of modules of one shape, (E, B, n, K), computed with the seeds as a batch dimension."""
+    """Return the same with the seeds as a batch dimension: on a GPU one launch for all."""
     named = [dict(module.named_parameters()) for module in modules]
     stacked = {name: torch.stack([each[name] for each in named]) for name in named[0]}
     return vmap(lambda parameters: functional_call(modules[0], parameters, (batch,)))(stacked)
-
-
-def _split(sections: Sequence[CrossSection]) -> tuple[list[CrossSection], list[CrossSection]]:
-    """Return cross-sections to learn from and later ones that tell when to stop; of one cross-section, some of its rows."""
-    if len(sections) > 1:
-        n_later = round(LATER * len(sections))
-        return list(sections[: len(sections) - n_later]), list(sections[len(sections) - n_later :])
-    (section,) = sections
-    later = section.focal.checksums() % round(1 / LATER) == 0
-    if not later.any() or later.all():
-        return [section], []
-    same = section.same_rows or section.own_copies  # a part of an array's rows shares no memory with itself
-    standalone = section.period is None and same
-    pool = ~later if standalone else ALL
-    return [section.take(~later, pool)], [replace(section.take(later, pool), own_copies=False)]
-
-
-def _spread(sections: Sequence[CrossSection]) -> float:
-    """Return the standard deviation of the outcomes to learn, 1 where they are all equal."""
-    y = np.concatenate([section.focal.y for section in sections if section.focal.y is not None])
-    weight = np.concatenate([section.focal.loss_weights for section in sections])
-    squares = ((y - np.average(y, axis=0, weights=weight)) ** 2).reshape(len(y), -1).mean(axis=1)
-    return float(np.sqrt(np.average(squares, weights=weight))) or 1.0
-
-
-def _matching(sections: Sequence[CrossSection]) -> list[list[CrossSection]]:
-    """Return groups of cross-sections of alike size, the largest of each at most a quarter larger than the smallest."""
-    sizes = np.array([max(len(section.focal), len(section.peers)) for section in sections])
-    groups = list[list[CrossSection]]()
-    smallest = 0
-    for k in sizes.argsort(kind="stable"):
-        if not groups or sizes[k] > 1.25 * smallest:
-            groups.append([])
-            smallest = int(sizes[k])
-        groups[-1].append(sections[k])
-    return groups

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, check_names
 from peerattn.foreign_text import visible
+from peerattn.models.cross_section import Rows
 from peerattn.models.learners.heads.heads import Heads
 from peerattn.network import search_map
 
@@ -42,6 +43,10 @@ class SearchProfile:
     characteristics : tuple of str
         Rows and columns that are characteristics. The others are indicators of missing values, and the axes of codes' embeddings,
         which have no meaning one by one: they are in the matrices, but not in :meth:`to_frame` and :meth:`plot`.
+    firms : DataFrame (n_firms, p) or None
+        Mean characteristics of each firm in ``X``, where ``search_profile(X)`` had one.
+    alone : bool
+        Whether no other part of the model has weights: False for a stack.
     """
 
     matrices: tuple[pd.DataFrame, ...] = field(repr=False)
@@ -50,6 +55,8 @@ class SearchProfile:
     heads: tuple[tuple[int, int], ...]
     shares: np.ndarray
     characteristics: tuple[str, ...] = ()
+    firms: pd.DataFrame | None = field(default=None, repr=False)
+    alone: bool = True
 
     @classmethod
     def of(cls, fitted: Heads, names: list[str], observed: Sequence[str], *, unit: float) -> SearchProfile:
@@ -76,10 +83,60 @@ class SearchProfile:
             tuple(matrices), tuple(key_terms), tuple(values), tuple(heads), np.array(shares), tuple(observed)
         )
 
+    @classmethod
+    def of_rule(cls, M: np.ndarray, names: Sequence[str], observed: Sequence[str]) -> SearchProfile:
+        """Return the profile of a model without heads, whose weights follow one matrix."""
+        matrix = pd.DataFrame(M, index=list(names), columns=list(names))
+        none = pd.Series(0.0, index=list(names))
+        return cls((matrix,), (none,), (), ((0, 0),), np.ones(1), tuple(observed))
+
+    def with_firms(self, rows: Rows, names: Sequence[str]) -> SearchProfile:
+        """Return the profile with the mean characteristics of the firms of these rows."""
+        return replace(self, firms=pd.DataFrame(rows.x, columns=list(names)).groupby(np.asarray(rows.label)).mean())
+
     def named(self, at: int = 0) -> pd.DataFrame:
         """Return M of one kept head among the characteristics."""
         names = list(self.characteristics)
         return self.matrices[at].loc[names, names]
+
+    def looks_for(self, of: str | Mapping[str, float]) -> pd.Series:
+        r"""Return which characteristics in a peer a firm puts weight on: by how much a score rises with each, mean over heads.
+
+        .. math:: \sum_h s_h \, (x_i M_h + k_h), \quad s_h \text{ the share of a head in the network, } k_h \text{ its key term}
+
+        Parameters
+        ----------
+        of : firm, or mapping of str to float
+            A firm of the ``X`` that :meth:`search_profile` was given; or characteristics in standard deviations from the mean
+            of training, such as ``{"size": -1}`` for a small firm, those left out at 0.
+
+        Returns
+        -------
+        Series
+            By the peer's characteristic, largest size first: positive, the firm puts weight on peers that have much of it.
+
+        Raises
+        ------
+        InputError
+            For an unknown firm or characteristic, and for a stack, whose parts have weights by different rules.
+        """
+        if not self.alone:
+            wanted = "PeerAttentionRegressor, CovariancePeerRegressor or CrossSectionalRidge by itself"
+            raise InputError(f"looks_for() needs one rule for all weights, and a stack adds up several: fit {wanted}.")
+        names = list(self.characteristics)
+        if isinstance(of, Mapping):
+            check_names("of", "characteristic", list(of), names)
+            x = np.array([float(of.get(name, 0.0)) for name in names])
+        elif self.firms is None:
+            raise InputError(f"of: to look up the firm {of!r}, give its rows: search_profile(X).looks_for({of!r}).")
+        else:
+            check_names("of", "firm", [of], self.firms.index.tolist())
+            x = self.firms.loc[[of], names].to_numpy()[0]
+        score = np.zeros(len(names))
+        for share, M, key_term in zip(self.shares, self.matrices, self.key_terms, strict=True):
+            score += share / self.shares.sum() * (x @ M.loc[names, names].to_numpy() + key_term[names].to_numpy())
+        order = np.argsort(-np.abs(score), kind="stable")
+        return pd.Series(score[order], pd.Index(names, name="peer")[order], name="score")
 
     def symmetric(self, at: int = 0) -> pd.DataFrame:
         """Return ``(M + M') / 2``: firms look to firms like (or unlike) themselves."""

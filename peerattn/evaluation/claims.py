@@ -105,7 +105,7 @@ class Claims:
     models : tuple of Gain
         Each peer model of the user over the stack without peers; where it has a version of its own without peers over that, too.
     empty : tuple of str
-        Peer models whose network is empty; of those that tested peers.
+        Peer models whose network is empty; a stack that could not test peers is not among them.
     network : str or None
         The model whose network is shown: the stack where peers were selected, else the user's peer model of least error.
     """
@@ -142,9 +142,9 @@ class Claims:
 
 def claims_of(compared: Compared) -> Claims:
     """Return what may be said of a comparison."""
-    empty = tuple(
-        name for name in compared.peer_models if found_no_peers(compared, name) and PEERS not in compared.note(name).untested
-    )
+    # of a stack that could not test peers the answer says so
+    untested = [name for name in compared.peer_models if name == compared.stack and PEERS in compared.note(name).untested]
+    empty = tuple(name for name in compared.peer_models if found_no_peers(compared, name) and name not in untested)
     network = _network(compared, empty)
     stack = compared.stack
     models = tuple(_models(compared))

@@ -32,8 +32,8 @@ WITH_CODE = sorted(
         ),
     ]
 )
-#: Fits take all their steps: two pages print what is found, and the refits of one must converge.
-FULL = {"README.md", "tutorial.md", "networks.md"}
+#: Fits take all their steps: one page prints what is found, and the refits of the other must converge.
+FULL = {"README.md", "networks.md"}
 #: Folders that the site's build writes, and those of the scripts that it runs.
 MADE_FROM = {"learn": "course", "learn_core": "core_course", "gallery": "figures"}
 WRITES_REPORT = [ROOT / "README.md", ROOT / "docs" / "guide" / "compare.md"]

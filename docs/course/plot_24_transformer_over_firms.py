@@ -61,7 +61,7 @@ print(pd.Series(scores, name="R² of 20 later periods").round(2))
 
 # %%
 # The control is the same network, trained in the same way, in which no firm may attend to another: what is between them is
-# what attention adds, *holding the rest of the network fixed*. And the attention finds the network, of which it was never told.
+# what attention adds, *holding the rest of the network fixed*. And the attention finds the network, which it was never given.
 
 network = model.peer_network(X[~past])
 found = np.stack([network.matrix(t).loc[X.loc[t].index, X.loc[t].index] for t in range(100, T)])
@@ -96,7 +96,7 @@ print(chosen.evidence_.loc[["shape", "peers"], ["factor", "t", "entered", "reaso
 
 # %%
 # With ``kappa=None`` it enters in full, and its attention can be looked at all the same. That a network *has* weights does not
-# mean that they predict anything: the factor above is what later years say of them.
+# mean that they predict anything: the factor above is their weight on later years.
 
 in_full = PeerTransformerRegressor(kappa=None, random_state=0).fit(X_real, y_real)
 year = X_real.index.get_level_values("period").max()

@@ -16,6 +16,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from peerattn.cli.commands import COMMANDS
+from peerattn.cli.options import Output
 from peerattn.exceptions import InputError, PeerAttnWarning
 from peerattn.foreign_text import visible
 
@@ -31,7 +32,9 @@ app = typer.Typer(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command and leave with its exit code."""
-    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+    if arguments is None:
+        arguments = sys.argv[1:]
+    sys.exit(run(arguments))
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -58,7 +61,9 @@ def run(arguments: Sequence[str]) -> int:
             print(visible(traceback.format_exc()), file=sys.stderr)
         wording = message or "this is a bug in peerattn; please report it with the lines above."
         print(f"peerattn: {visible(wording)}", file=sys.stderr)
-        return 2 if message else 1
+        if message:
+            return 2
+        return 1
 
 
 def _message(error: Exception) -> str | None:
@@ -80,6 +85,7 @@ def _plain_warnings() -> Iterator[None]:
     displayed: set[str] = set()
     with warnings.catch_warnings():
         warnings.simplefilter("always", PeerAttnWarning)
+        # other packages' warnings stay as they are
         usual = warnings.showwarning
 
         def show(message: Warning | str, category: type[Warning], *rest: Any, **named: Any) -> None:
@@ -110,13 +116,15 @@ def _peerattn(
     """Cross-sectional attention for panels of firms: which peers each firm attends to, and whether they improve predictions."""
 
 
-def _register(kind: Any) -> None:
+def _register(kind: type[Output]) -> None:
     """Make a dataclass a command: its fields are the options, its docstring the help, its ``example`` the end of it."""
     name = kind.__name__.lower()
     hints = get_type_hints(kind)
     described: dict[str, list[str]] = {}
     for each in reversed(kind.__mro__):
+        # the help of an option is its description in the docstring
         described |= {name: rest for name, *rest in _DESCRIBED.findall(cleandoc(each.__doc__ or ""))}
+    # typer reads a signature: one is made of the dataclass's fields
     parameters = []
     for one in sorted(fields(kind), key=lambda one: one.name in _LAST):
         plain = [f"--{one.name}"] if hints[one.name] in (bool, bool | None) else []
@@ -127,7 +135,9 @@ def _register(kind: Any) -> None:
             help=" ".join(text.split()),
             **one.metadata.get("more", {}),
         )
-        default = Parameter.empty if one.default is MISSING else one.default
+        default = one.default
+        if one.default is MISSING:
+            default = Parameter.empty
         kept: Any = Annotated[hints[one.name], displayed]
         parameters.append(Parameter(one.name, Parameter.KEYWORD_ONLY, default=default, annotation=kept))
 

@@ -17,6 +17,8 @@ def run(options: Audit) -> None:
     announce(options, str(panel))
     with working(options, f"auditing {title}: four fits"):
         found = evaluation.audit(model, panel, cv=cv, task=task, random_state=options.seed or 0)
-    verdict = "No claim was refuted." if found.passed else f"Refuted: {'; '.join(found.refuted)}."
+    verdict = "No claim was refuted."
+    if not found.passed:
+        verdict = f"Refuted: {'; '.join(found.refuted)}."
     result = {"model": title, "passed": found.passed, "refuted": found.refuted, "lines": found.to_frame()}
     report_line(options, f"{found}\n\n{verdict}", result)

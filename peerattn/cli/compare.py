@@ -33,7 +33,10 @@ def run(command: Compare) -> None:
     cv = panels.take_split(panel, options)
     folder = check_writable(command.out, argument="--out")  # found out before the work, not after it
     announce(command, f"{panel}\nmodels: {', '.join(models)}, and the controls\nsplit: {split_words(cv)}")
-    jobs = -1 if len(panel.X) >= _MANY_ROWS else 1
+    # small fits are done before a process has started
+    jobs = 1
+    if len(panel.X) >= _MANY_ROWS:
+        jobs = -1
     result = evaluation.compare(
         models,
         panel,
@@ -58,6 +61,7 @@ def run(command: Compare) -> None:
 
 def _configured(command: Compare) -> Configuration:
     """Return options, models' settings and what the configuration was made with: what is given wins over the file."""
+    # options of the command win over those of the file
     changes = given(command)
     settings = panels.read_settings(command.settings)
     if command.config is None:
@@ -67,6 +71,7 @@ def _configured(command: Compare) -> Configuration:
     kept = {name: value for name, value in given(read.options).items() if name not in other}
     # settings of models that no longer take part fall away
     chosen = [panels.called(entry) for entry in command.models] if command.models else read.settings
+    # settings given now win, option by option
     merged = {name: values for name, values in read.settings.items() if name in chosen}
     merged |= {name: merged.get(name, {}) | values for name, values in settings.items()}
     changed = changes.keys() - {"panel"} or settings

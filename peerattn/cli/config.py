@@ -73,26 +73,31 @@ def _options(table: dict[str, Any], path: Path) -> CompareOptions:
         raise InputError(f"--config: {error}".replace(" or None", "")) from error  # TOML has no None
 
 
-def _each(value: Any, old: Any, new: Any) -> Any:
+def _each(value: object, old: object, new: object) -> Any:
     """Return settings with one value in place of another, at any depth."""
     if isinstance(value, dict):
         return {key: _each(entry, old, new) for key, entry in value.items()}
     if isinstance(value, list):
         return [_each(entry, old, new) for entry in value]
-    return new if value == old and type(value) is type(old) else value
+    if value == old and type(value) is type(old):
+        return new
+    return value
 
 
 def panel_path(given: str, config: Path) -> Path:
     """Return the panel that a configuration names: beside it, or from here."""
     here = Path(given)
     accompanying = config.parent / given
-    return here if here.is_absolute() or (here.exists() and not accompanying.exists()) else accompanying
+    if here.is_absolute() or (here.exists() and not accompanying.exists()):
+        return here
+    return accompanying
 
 
 def write_config(
     chosen: CompareOptions, settings: dict[str, dict[str, Any]], result: Comparison, folder: Path
 ) -> str:
     """Return the configuration as TOML; the panel's path is relative to the folder of the report."""
+    # TOML has no empty value
     options = {key: value for key, value in given(chosen).items() if value != []}
     for name in options.keys() & {*PATHS}:
         try:
@@ -122,6 +127,7 @@ def check_again(made: dict[str, Any], result: Comparison) -> str:
 
 def _made(result: Comparison) -> dict[str, str]:
     """Return what a report was made with: SHA-256 of what models saw and of all predictions, bit for bit, and versions."""
+    # of the bits: rounded figures may agree where predictions do not
     digest = hashlib.sha256()
     for name in result.names:
         digest.update(name.encode() + result.predictions[name].to_numpy(dtype="<f8").tobytes())

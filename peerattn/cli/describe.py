@@ -62,6 +62,7 @@ def _facts(frame: pd.DataFrame, labels: dict[str, str | None]) -> dict[str, Any]
     if len(named) < 2:
         return facts
     firm, period = named
+    # both ways: how many firms a period has, and how long a firm lives
     sizes = frame.groupby(period)[firm].nunique()
     lives = frame.groupby(firm)[period].nunique()
     facts |= {"firms": len(lives), "periods": len(sizes), "first": sizes.index[0], "last": sizes.index[-1]}
@@ -82,7 +83,9 @@ def _text(name: str, facts: dict[str, Any]) -> str:
         counted = "{least:,.0f} to {most:,.0f}, median {median:g}"
         size, life = (counted.format(**facts[what]) for what in ("firms_per_period", "periods_per_firm"))
         ends = f"{show_label(facts['first'])} to {show_label(facts['last'])}"
-        shape = "balanced" if facts["balanced"] else "ragged"
+        shape = "ragged"
+        if facts["balanced"]:
+            shape = "balanced"
         lines.append(f"{facts['firms']:,} firms in {facts['periods']:,} periods, {ends}, {shape}")
         lines.append(f"firms in a period: {size}; periods of a firm: {life}")
         if facts["repeated"]:
@@ -100,7 +103,9 @@ def _text(name: str, facts: dict[str, Any]) -> str:
 
 def _listed(names: list[str]) -> str:
     displayed = ", ".join(names[:_LISTED]) or "none"
-    return f"{displayed}, and {len(names) - _LISTED} more" if len(names) > _LISTED else displayed
+    if len(names) > _LISTED:
+        return f"{displayed}, and {len(names) - _LISTED} more"
+    return displayed
 
 
 def _next_command(name: str, facts: dict[str, Any]) -> list[str]:

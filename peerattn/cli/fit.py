@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.pipeline import make_pipeline
 
 from peerattn.cli.commands import Fit
@@ -54,13 +55,16 @@ def _until(options: Fit, panel: Panel) -> Panel:
     """Return the rows that are learned from."""
     if options.until is None:
         return panel
+    # each process holds its own periods: the last one to learn from is found among all
     mine, *others = gathered(panel.period.unique())
     periods = mine.append(others).unique().sort_values()
     later = periods[periods > period_named("--until", options.until, periods)]
-    return panel.before(later[0]) if len(later) else panel
+    if len(later):
+        return panel.before(later[0])
+    return panel
 
 
-def _fitted(options: Fit, model: Any, panel: Panel) -> Any:
+def _fitted(options: Fit, model: BaseEstimator, panel: Panel) -> Any:
     """Return the model fitted as a comparison fits it: peer models on the panel, others on numbers and known outcomes."""
     name = type(model).__name__
     task = options.task or "forecast"
@@ -73,6 +77,7 @@ def _fitted(options: Fit, model: Any, panel: Panel) -> Any:
     known = panel.y.notna().any()
     if not known:
         raise InputError("--until: no outcome is known by then; name a later period.")
+    # as a comparison fits it, with all rows to learn from
     rows = np.arange(len(panel))
     fold = FoldRows(panel, rows, rows)
     return make_pipeline(PanelEncoder().fit(fold.train.X), Entry("", model).fit(fold))

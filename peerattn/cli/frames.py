@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from peerattn.exceptions import expect
-from peerattn.panel.frames import read_frame
+from peerattn.panel.frames import flat, read_frame
 from peerattn.render import atomic_path, check_writable, csv_of
 
 FRAMES = (".parquet", ".pq", ".csv", ".feather", ".arrow", ".ipc")
@@ -15,8 +15,7 @@ FRAMES = (".parquet", ".pq", ".csv", ".feather", ".arrow", ".ipc")
 
 def flat_frame(path: Path | str) -> pd.DataFrame:
     """Return a file as a frame whose labels are columns, all named by text."""
-    frame = read_frame(path)
-    frame = frame if frame.index.names == [None] else frame.reset_index()
+    frame = flat(read_frame(path))
     return frame.set_axis([str(name) for name in frame.columns], axis=1)
 
 

@@ -79,6 +79,7 @@ class SavedModel:
         """
         chosen: dict[str, Any] = {name: getattr(self, name) for name in _READ}
         if self.preset is not None:
+            # an outcome that the preset makes is no column of the file
             made = self.outcome in ("ret_next", PRESETS[self.preset].outcome)
             del chosen["firm"], chosen["period"]
             return read_preset(source, self.preset, outcome=None if made else self.outcome, **chosen)
@@ -114,7 +115,9 @@ class SavedModel:
         if none and is_peer_model(self.model):
             needs = f"PANEL: the model predicts {self.outcome!r} from its peers' values, and"
             raise InputError(f"{needs} the file holds none; add the column.")
-        return {} if none else {"outcomes": outcomes}
+        if none:
+            return {}
+        return {"outcomes": outcomes}
 
 
 def load_model(path: Path) -> SavedModel:

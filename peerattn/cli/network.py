@@ -34,7 +34,10 @@ def run(options: Network) -> None:
         return report_line(options, f"networks of {count:,} periods in the folder {place}\n\n{RELEVANCE}", about)
     panel = saved.panel(options.panel)
     periods = panel.X.index.get_level_values("period")
-    here = periods == (periods.max() if options.at is None else period_named("--at", options.at, periods))
+    when = periods.max()
+    if options.at is not None:
+        when = period_named("--at", options.at, periods)
+    here = periods == when
     writable_file(options.out, _KNOWN)
     with working(options, f"network of {saved.name}"):
         network = saved.model.peer_network(panel.X[here], **saved.observed(panel.y[here]))
@@ -44,6 +47,7 @@ def run(options: Network) -> None:
 
 
 def _write(options: Network, network: PeerNetwork) -> None:
+    # the ending names the format
     kind = options.out.suffix.lower()
     if kind == ".html":
         network.to_explorer(options.out, top_k=options.top_k or 10)

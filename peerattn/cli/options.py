@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import typer
 
@@ -62,6 +62,7 @@ class Output:
         Print the result as JSON, for other programs.
     """
 
+    example: ClassVar[str]
     quiet: bool = False
     as_json: bool = option("--json", default=False)
 

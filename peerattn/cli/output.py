@@ -34,7 +34,9 @@ def announce(options: Output, text: str) -> None:
 
 def working(options: Output, what: str) -> AbstractContextManager[object]:
     """Show on stderr that work of unknown length goes on."""
-    return nullcontext() if options.quiet else Console(stderr=True).status(escape(visible(what)))
+    if options.quiet:
+        return nullcontext()
+    return Console(stderr=True).status(escape(visible(what)))
 
 
 def plain(value: Any) -> Any:
@@ -50,9 +52,15 @@ def plain(value: Any) -> Any:
         return {show_label(key): plain(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
         return [plain(entry) for entry in value]
-    value = value.item() if hasattr(value, "item") else value
+    # numpy's numbers are no numbers of JSON
+    if hasattr(value, "item"):
+        value = value.item()
     if isinstance(value, float):
-        return value if math.isfinite(value) else None
+        if not math.isfinite(value):
+            return None
+        return value
     if value is None or isinstance(value, bool | str | int):
         return value
-    return None if pd.isna(value) else show_label(value)
+    if pd.isna(value):
+        return None
+    return show_label(value)

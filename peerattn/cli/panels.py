@@ -10,6 +10,7 @@ from typing import Any, get_args
 import pandas as pd
 
 from peerattn import datasets
+from peerattn.cli.commands import Audit, Fit
 from peerattn.cli.frames import flat_frame
 from peerattn.cli.options import CompareOptions, Dataset, PanelOptions, SplitOptions, naming
 from peerattn.datasets.presets import PRESETS, read_preset
@@ -39,33 +40,44 @@ def take_panel(options: PanelOptions, training_rows: int | None = None) -> Panel
     path = options.panel
     dataset = options.dataset
     preset = options.preset
-    came = "neither" if path is None else f"both {path} and --dataset {dataset}"
+    came = "neither"
+    if path is not None:
+        came = f"both {path} and --dataset {dataset}"
     which = f"a file or --dataset ({', '.join(get_args(Dataset))})"
     expect((path is None) != (dataset is None), "PANEL", which, came)
-    standalone = training_rows is not None and (path is None or preset)
-    if standalone:
+    if training_rows is not None and (path is None or preset):
         raise InputError("--training-rows: used with a file or folder, without --preset.")
     if path is None:
-        _raise_first([*columns, *(["preset"] if preset else [])], f"--dataset {dataset}, whose columns are known")
-        simulates = dataset == "simulated"
-        panel = simulated(options.seed or 0) if simulates else getattr(datasets, f"load_{dataset}")()
+        fixed = list(columns)
+        if preset:
+            fixed.append("preset")
+        _raise_first(fixed, f"--dataset {dataset}, whose columns are known")
+        panel: Panel
+        if dataset == "simulated":
+            panel = simulated(options.seed or 0)
+        else:
+            panel = getattr(datasets, f"load_{dataset}")()
     elif preset is not None:
         fixed = sorted(columns.keys() & {"firm", "period", "known_at"})
         _raise_first(fixed, f"--preset {preset}, which knows them")
         panel = read_preset(path, preset, **columns)
     else:
         by_period = path.is_dir() or (joined() and path.suffix.lower() in KINDS)
-        dated = by_period and "known_at" in columns
-        if dated:
+        if by_period and "known_at" in columns:
             raise InputError(f"--known-at: used with one file, got the folder {path}.")
-        has = "" if "outcome" in columns else ", ".join(flat_frame(path).columns)
         if "outcome" not in columns:
-            raise InputError(f"--outcome: name the column to predict; {path} has {has}.")
+            raise InputError(
+                f"--outcome: name the column to predict; {path} has {', '.join(flat_frame(path).columns)}."
+            )
         if by_period or training_rows is not None:
             stored = scan_panel(path, training_rows=training_rows, description=path.name, **columns)
-            return stored.mapped() if training_rows is None and not joined() else stored.sample()
+            if training_rows is None and not joined():
+                return stored.mapped()
+            return stored.sample()
         panel = read_panel(path, description=path.name, **columns)
-    return panel.take(panel.period.isin(panel.period.unique().sort_values()[share()])) if joined() else panel
+    if joined():
+        return panel.take(panel.period.isin(panel.period.unique().sort_values()[share()]))
+    return panel
 
 
 def _raise_first(options: Sequence[str], where: str) -> None:
@@ -86,12 +98,16 @@ def take_reference(options: CompareOptions, panel: Panel, task: str) -> Referenc
         return None
     labels = {options.firm or "firm": "firm", options.period or "period": "period"}
     frame = flat_frame(options.reference).rename(columns=labels)
-    outcome = panel.outcome if task == "nowcast" else None
-    check_known("--reference", ["firm", *panel.columns, *([outcome] if outcome else [])], frame.columns)
+    wanted = ["firm", *panel.columns]
+    if task == "nowcast":
+        wanted.append(panel.outcome)
+    check_known("--reference", wanted, frame.columns)
     if "period" in frame and isinstance(panel.period, pd.DatetimeIndex):  # of a CSV file they are text
         frame["period"] = timestamps(pd.Index(frame["period"]))
     frame = frame.set_index([name for name in ("firm", "period") if name in frame])
-    return Reference(frame[list(panel.columns)], frame[outcome] if outcome else None)
+    if task == "nowcast":
+        return Reference(frame[list(panel.columns)], frame[panel.outcome])
+    return Reference(frame[list(panel.columns)], None)
 
 
 def read_factors(path: Path | str | None) -> pd.DataFrame | None:
@@ -113,7 +129,9 @@ def read_factors(path: Path | str | None) -> pd.DataFrame | None:
 
 def limits_of(preset: str | None) -> tuple[str, ...]:
     """Return what a reader must know of a preset's source."""
-    return () if preset is None else (f"Source: {PRESETS[preset].source}", *PRESETS[preset].limits)
+    if preset is None:
+        return ()
+    return (f"Source: {PRESETS[preset].source}", *PRESETS[preset].limits)
 
 
 def take_models(
@@ -141,17 +159,18 @@ def take_models(
     made = {}
     for own, name in ready.items():
         with naming(argument):
-            lacks = needs_industry(name) and panel.industry is None
-            if lacks:
+            if needs_industry(name) and panel.industry is None:
                 raise InputError(f"{name!r} needs --industry, the column with the industry's code.")
             model = make_model(name, task=task, industry=panel.industry, random_state=seed)
-        title = model_title(name, panel.industry) if own == name else own
+        title = own
+        if own == name:
+            title = model_title(name, panel.industry)
         check_names("--set", f"option of {own}", settings.get(own, {}), model.get_params())
         made[title] = model.set_params(**settings.get(own, {}))
     return made
 
 
-def take_model(options: Any, panel: Panel) -> tuple[str, Any]:
+def take_model(options: Audit | Fit, panel: Panel) -> tuple[str, Any]:
     """Return the one model of ``fit`` and ``audit``, by the name it is shown under."""
     task = options.task or "forecast"
     settings = read_settings(options.settings)
@@ -196,21 +215,26 @@ def read_settings(texts: list[str] | None) -> dict[str, dict[str, Any]]:
 def take_split(panel: Panel, options: SplitOptions) -> WalkForward | NewFirms:
     """Return the split; by default a third of the periods is tested with at most three fits."""
     window = options.window or "expanding"
-    apart = (window == "rolling") != (options.train_periods is not None)
-    if apart:
+    if (window == "rolling") != (options.train_periods is not None):
         raise InputError("--window rolling and --train-periods go together: give both or neither.")
     tested = options.test_periods
     every = options.refit_every
     if every is None:
+        # periods without a known outcome are neither tested nor learned from
         known = panel.y.dropna().index.get_level_values("period").nunique()
-        every = max(1, -(-(known // 3 if tested is None or tested >= known else tested) // MOST_FITS))
+        spread_over = known // 3
+        if tested is not None and tested < known:
+            spread_over = tested
+        every = max(1, -(-spread_over // MOST_FITS))
     lengths: dict[str, Any] = {"train_periods": options.train_periods, "horizon": options.horizon or 1}
     walk = WalkForward(tested, every, window=window, **lengths)
     groups = getattr(options, "new_firms", None)
-    return walk if groups is None else NewFirms(walk, n_splits=groups, random_state=options.seed or 0)
+    if groups is None:
+        return walk
+    return NewFirms(walk, n_splits=groups, random_state=options.seed or 0)
 
 
-def period_named(option: str, label: str, periods: Any) -> Any:
+def period_named(option: str, label: str, periods: pd.Index) -> Any:
     """Return the period that an option names."""
     with naming(option):
         return find_period(label, periods.unique().sort_values())

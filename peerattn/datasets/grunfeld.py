@@ -56,6 +56,7 @@ def load_grunfeld() -> Panel:
 
     frame = grunfeld.load_pandas().data.astype({"firm": "str", "year": int})
     frame["sic"] = frame["firm"].map(json.loads(SIC.read_text(encoding="utf-8")))
+    # the outcome of a year is known in the next: a forecast
     frame["invest_next"] = value_after(frame["invest"], frame["firm"], frame["year"])
     wording = "Grunfeld (1958): investment of eleven US firms, 1935-54, millions of 1947 dollars"
     return read_panel(

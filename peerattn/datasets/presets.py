@@ -17,7 +17,7 @@ import pandas as pd
 from peerattn.datasets.embedded import value_after
 from peerattn.exceptions import InputError, check_names, checked, did_you_mean
 from peerattn.panel import Panel, read_panel
-from peerattn.panel.frames import read_frame
+from peerattn.panel.frames import flat, read_frame
 from peerattn.panel.time_order import timestamps
 
 _SAME_MONTH = 0.9  # correlation above which two columns of returns are one
@@ -139,8 +139,10 @@ def read_preset(
         frame, outcome, how = _with_outcome(frame, rules)
         steps.append(how)
     elif outcome not in frame.columns:
-        outcome = outcome.lower() if outcome.lower() in frame.columns else outcome
+        if outcome.lower() in frame.columns:
+            outcome = outcome.lower()
     industry = industry or next((name for name in rules.industry if name in frame.columns), None)
+    # identifiers and other outcomes are left, unless they were named
     unused = {*rules.left} - {*codes, industry, outcome, *(characteristics or ())}
     return read_panel(
         frame.drop(columns=unused & {*frame.columns}),
@@ -156,7 +158,7 @@ def read_preset(
 
 def _lower_case(frame: pd.DataFrame, rules: Preset) -> pd.DataFrame:
     """Return a copy whose columns have the preset's names where they differ in case alone."""
-    frame = frame.reset_index() if frame.index.names != [None] else frame
+    frame = flat(frame)
     known = {rules.firm, rules.period, rules.outcome, rules.returns, rules.lagged_by}
     known |= {*rules.industry, *rules.keep, *rules.missing, *rules.absolute, *rules.left}
     columns = list(map(str, frame.columns))
@@ -180,6 +182,7 @@ def _cleaned(frame: pd.DataFrame, rules: Preset) -> pd.DataFrame:
     for name in {*rules.absolute} & {*frame.columns}:
         frame[name] = frame[name].abs()
     if {"dlret", rules.returns} <= {*frame.columns}:
+        # the return of a delisting month is that of its days and of the delisting
         both = frame[[rules.returns, "dlret"]]
         frame[rules.returns] = (1 + both).prod(axis=1, min_count=1) - 1
     return frame
@@ -207,7 +210,9 @@ def _with_outcome(frame: pd.DataFrame, rules: Preset) -> tuple[pd.DataFrame, str
     """Return the frame with its outcome, the outcome's name, and how it was made."""
     source = rules.outcome or rules.returns
     if source not in frame.columns:
-        what = "next month's return" if rules.outcome else "the month's return"
+        what = "the month's return"
+        if rules.outcome:
+            what = "next month's return"
         raise InputError(f"preset {rules.name!r}: no {source!r}, {what}; merge it, or name the outcome.")
     if rules.outcome:
         return frame, source, f"outcome {source} as in the file"

@@ -198,14 +198,18 @@ def simulate_panel(
         raise InputError(f"n_layers: 2 or more need one network that is no industry; {got}")
     shares = {"own_share": own_share, "persistence": persistence, "missing_share": missing_share}
     for name, share in {"signal_share": signal_share, **shares}.items():
-        end = ")" if name in shares else "]"
+        end = "]"
+        if name in shares:
+            end = ")"
         if not (0 <= share < 1 or (end == "]" and share == 1)):
             raise InputError(f"{name}: expected a number in [0, 1{end}, got {share}.")
     rng = check_random_state(random_state)
     x = _characteristics(rng, n_firms, n_periods, n_characteristics, persistence)  # (T, n, p)
     present = rng.uniform(size=x.shape[:2]) >= missing_share
     industry = np.sort(rng.randint(max(n_industries, 1), size=n_firms))
-    n_maps = max(n_networks, n_layers) if truth != "industry" else 0
+    n_maps = 0
+    if truth != "industry":
+        n_maps = max(n_networks, n_layers)
     query, key = _score_maps(rng, n_maps, x.shape[2], d_head, sharpness, truth)
     rows = [x[t, here] for t, here in enumerate(present)]
     weights = [[_softmax_weights(r @ q @ (r @ k).T) for r in rows] for q, k in zip(query, key)]

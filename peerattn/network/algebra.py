@@ -12,7 +12,7 @@ import pandas as pd
 from peerattn.exceptions import InputError, checked, expect
 from peerattn.network.attributes import Values, by_firm, firm_level
 from peerattn.network.base import Net, Network, last_learned
-from peerattn.network.cross_section import Array, CrossSection, frozen, where_in
+from peerattn.network.cross_section import Array, CrossSection, Weights, frozen, where_in
 from peerattn.network.peers import mean_weights
 
 
@@ -41,6 +41,7 @@ def mean(network: Net) -> Net:
     """
     rows, columns = (network.labels.get_indexer_for(side) for side in (network.firms, network.reference))
     section = CrossSection(rows, columns, frozen(mean_weights(network, rows, columns)))
+    # an average over periods knows of the last of them, whatever each was learned from
     until = network.learned_until
     if until is not None and network.is_dated:
         until = last_learned([until, network.periods.max()])
@@ -77,6 +78,7 @@ def subset(network: Net, *, firms: Any = None, periods: Any = None) -> Net:
     >>> network.subset(firms=["A", "B"])
     PeerNetwork(2 firms, undated, 2 edges)
     """
+    # a label may be spelled as find_period reads it
     found = network.periods
     if periods is not None:
         found = found[found.isin([network.section(period)[0] for period in _listed(periods)])]
@@ -87,12 +89,15 @@ def subset(network: Net, *, firms: Any = None, periods: Any = None) -> Net:
     kept = []
     for each in sections:
         i, j = (np.flatnonzero(np.isin(side, chosen)) for side in (each.rows, each.columns))
+        # weights stay what they are: rows of a part may sum to less than one
         kept.append(CrossSection(each.rows[i], each.columns[j], frozen(each.weights[np.ix_(i, j)])))
     return network.replaced(kept, periods=found, row_normalized=False)
 
 
-def _listed(labels: Any) -> Any:
-    return labels if pd.api.types.is_list_like(labels) else [labels]
+def _listed(labels: object) -> Any:
+    if pd.api.types.is_list_like(labels):
+        return labels
+    return [labels]
 
 
 def normalized(network: Net) -> Net:
@@ -124,6 +129,7 @@ def normalized(network: Net) -> Net:
     for _, section in network.sections():
         sums = section.row_sums()
         factors = np.divide(1.0, sums, out=np.zeros_like(sums), where=sums != 0)
+        # float32 rows would sum to one only to six digits
         scaled = section.weights.astype(np.float64) * factors[:, None]
         sections.append(replace(section, weights=frozen(scaled)))
     return network.replaced(sections, row_normalized=True, top_k=None)
@@ -174,13 +180,17 @@ def peer_average(network: Network, values: Values) -> Values:
             displayed = ", ".join(repr(label) for label in missing[:3])
             raise InputError(f"W @ x: x has no value for {len(missing)} peers{where_in(period)} ({displayed}).")
         parts.append(_product(section.weights, here.reindex(peers).to_numpy(dtype=np.float64)))
+    # the result is labelled as the values came
     index = _result_index(network, frame.index, level)
     result = pd.DataFrame(np.concatenate(parts), index=index, columns=frame.columns)
-    return pd.Series(result.iloc[:, 0], name=values.name) if isinstance(values, pd.Series) else result
+    if isinstance(values, pd.Series):
+        return pd.Series(result.iloc[:, 0], name=values.name)
+    return result
 
 
-def _product(weights: Any, values: Array) -> Array:
+def _product(weights: Weights, values: Array) -> Array:
     """Weights times values, where an unknown value matters only to those who put weight on it."""
+    # NaN times zero is NaN: a peer without weight must not make the sum unknown
     unknown = np.isnan(values)
     touched = (weights != 0).astype(np.float64) @ unknown.astype(np.float64) > 0
     return np.where(touched, np.nan, weights @ np.where(unknown, 0.0, values))
@@ -243,6 +253,7 @@ def rollout(layers: Sequence[Net], *, residual: float = 0.5) -> Net:
         rows = stack[0][1].rows
         product = np.eye(len(rows))
         for _, section in stack:
+            # an isolate attends to nobody, and keeps what it has
             passed_by = np.where(section.isolates(), 1.0, residual)
             product = ((1 - residual) * section.dense().astype(np.float64) + np.diag(passed_by)) @ product
         sections.append(CrossSection(rows, rows, frozen(product)))

@@ -37,7 +37,9 @@ def firm_level(network: Network, index: pd.Index, argument: str) -> int | None:
         raise InputError(f"{argument}: the network has no periods; index values by firm.")
     expect(index.nlevels <= 2, argument, "an index of firms (and periods)", list(index.names))
     level = None if index.nlevels == 1 else _firms_are(network, index)
-    firms = index if level is None else index.get_level_values(level)
+    firms = index
+    if level is not None:
+        firms = index.get_level_values(level)
     if len(firms) and not firms.isin(network.labels).any():
         raise InputError(
             f"{argument}: none of its labels (such as {firms[0]!r}) is a firm of the network (such as "
@@ -50,9 +52,14 @@ def _firms_are(network: Network, index: pd.Index) -> int:
     """Return which of two levels holds the firms."""
     names = list(index.names)
     if "period" in names or "firm" in names:
-        return 1 - names.index("period") if "period" in names else names.index("firm")
+        if "period" in names:
+            return 1 - names.index("period")
+        return names.index("firm")
+    # without names the level with more of the network's periods is the period
     matches = [int(np.sum(index.get_level_values(level).isin(network.periods))) for level in (0, 1)]
-    return 1 if matches[0] > matches[1] else 0
+    if matches[0] > matches[1]:
+        return 1
+    return 0
 
 
 def by_firm(network: Network, values: Values, period: Hashable, argument: str) -> Values:
@@ -70,13 +77,14 @@ def by_firm(network: Network, values: Values, period: Hashable, argument: str) -
     >>> by_firm(network, pd.Series({("A", 2001): 7, ("B", 2000): 8}), 2001, "size").to_dict()
     {'A': 7}
     """
+    # values that do not change over time are those of every period
     level = firm_level(network, values.index, argument)
     if level is None:
         return values
     return values[values.index.get_level_values(1 - level) == period].droplevel(1 - level)
 
 
-def characteristic(network: Network, values: Any, positions: Array, period: Hashable, argument: str) -> Array:
+def characteristic(network: Network, values: pd.Series | None, positions: Array, period: Hashable, argument: str) -> Array:
     """Return a characteristic of the firms at ``positions`` of ``network.labels`` in one period, NaN where unknown.
 
     ``values`` are by firm, or by firm and period (None: all unknown); an error calls them ``argument``.
@@ -100,7 +108,7 @@ def characteristic(network: Network, values: Any, positions: Array, period: Hash
     return found.to_numpy(dtype=np.float64, na_value=np.nan)
 
 
-def code_numbers(network: Network, codes: Any, positions: Array, period: Hashable, argument: str) -> Array:
+def code_numbers(network: Network, codes: pd.Series | None, positions: Array, period: Hashable, argument: str) -> Array:
     """Return the code of each firm in one period as a number (equal codes, equal numbers), -1 where unknown.
 
     As :func:`characteristic`, with codes of any kind, missing values unknown.
@@ -116,7 +124,7 @@ def code_numbers(network: Network, codes: Any, positions: Array, period: Hashabl
     return np.nan_to_num(characteristic(network, numbers, positions, period, argument), nan=-1).astype(int)
 
 
-def labels_of(network: Network, codes: Any, positions: Array, period: Hashable, argument: str) -> list[str]:
+def labels_of(network: Network, codes: pd.Series, positions: Array, period: Hashable, argument: str) -> list[str]:
     """Return the code of each firm in one period as text, ``"unknown"`` where there is none.
 
     As :func:`characteristic`; codes that know none of these firms are an error.

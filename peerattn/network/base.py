@@ -53,7 +53,9 @@ class NetworkData:
     _sections: tuple[CrossSection, ...] = field(init=False)
 
     def __post_init__(self, sections: Iterable[CrossSection]) -> None:
-        until = self.learned_until.item() if isinstance(self.learned_until, np.number) else self.learned_until
+        until = self.learned_until
+        if isinstance(self.learned_until, np.number):
+            until = self.learned_until.item()
         held = {"_sections": tuple(sections), "row_normalized": self.row_normalized and not self.signed}
         # the class is frozen: this is the only place that sets anything
         vars(self).update(held, stability=_checked_stability(self.stability), learned_until=until)
@@ -81,6 +83,7 @@ class Network(NetworkData):
         -------
         PeerNetwork
         """
+        # what is not changed is kept, so that every function of a network returns a complete one
         kept: dict[str, Any] = {"labels": self.labels, "periods": self.periods} | self.facts() | changed
         return type(self)(sections=self._sections if sections is None else sections, **kept)
 
@@ -236,6 +239,7 @@ class Network(NetworkData):
         """Return the network of one period; None: of all periods, as it is."""
         if period is None:
             return self
+        # stability is of the whole network, and stays its own
         found, section = self.section(period)
         return self.replaced([section], periods=self.periods[self.periods == found], stability=self.stability)
 
@@ -244,10 +248,12 @@ class Network(NetworkData):
 
         ``firm`` and ``peer`` hold positions in :attr:`labels` and come out as labels.
         """
+        # a network without periods still has columns
         frames = [pd.DataFrame(part) for part in parts] or [pd.DataFrame({"firm": np.empty(0, dtype=int)})]
         found = pd.concat(frames, ignore_index=True)
         for side in found.columns.intersection(["firm", "peer"]):
             found[side] = self.labels.take(found[side].to_numpy())
+        # labels come last: until here firms are positions, which are small and compare fast
         found.insert(0, "period", self.periods.repeat([len(frame) for frame in frames][: len(self.periods)]))
         return found
 
@@ -266,17 +272,23 @@ class Network(NetworkData):
 
     def kept_words(self) -> str:
         """Return in words what a network that was cut keeps."""
-        size = "largest weight" if self.top_k == 1 else f"{self.top_k} largest weights"
+        size = "largest weight"
+        if self.top_k != 1:
+            size = f"{self.top_k} largest weights"
         if self.signed:
             return f"{size} of each firm"
         sums = np.concatenate([section.row_sums()[~section.isolates()] for section in self._sections])
-        share = f", {np.median(sums):.1%} of all weight (median firm)" if len(sums) else ""
+        share = ""
+        if len(sums):
+            share = f", {np.median(sums):.1%} of all weight (median firm)"
         return f"{size} of each firm{share}"
 
 
-def as_plain(label: Any) -> int | float | str | None:
+def as_plain(label: object) -> int | float | str | None:
     """Return a label as files hold it, a number or text; None stays None."""
-    return label if label is None or isinstance(label, int | float | str) else str(label)
+    if label is None or isinstance(label, int | float | str):
+        return label
+    return str(label)
 
 
 def last_learned(labels: Iterable[Any]) -> Any:

@@ -57,6 +57,7 @@ def from_matrices(
     """
     parts = [_parts(entry, where_in(period)) for period, entry in matrices.items()]
     periods = _as_periods(matrices.keys())
+    # one list of labels for all periods: a firm is the same position in each
     labels = _common_labels([index for firms, peers, _ in parts for index in (firms, peers)])
     sections = []
     for period, (firms, peers, weights) in zip(periods, parts, strict=True):
@@ -64,6 +65,7 @@ def from_matrices(
         columns = labels.get_indexer_for(peers)
         own = checked_weights(weights, (len(rows), len(columns)), where_in(period))
         sections.append(CrossSection(rows, columns, own))
+    # sections in order of time, whatever order the matrices came in
     order = periods.argsort()
     return cls(
         labels, periods.take(order), [sections[position] for position in order],
@@ -78,7 +80,9 @@ def _parts(entry: Any, where: str) -> tuple[pd.Index, pd.Index, Any]:
     three = isinstance(entry, tuple | list) and len(entry) == 3
     expect(three, f"matrices{where}", "(firms, peers, W) or a frame", type(entry))
     firms = _check_unique(_as_labels(entry[0], "firms" + where), "firms" + where)
-    peers = firms if entry[1] is None else _as_labels(entry[1], "peers" + where)
+    peers = firms
+    if entry[1] is not None:
+        peers = _as_labels(entry[1], "peers" + where)
     return firms, _check_unique(peers, "peers" + where), entry[2]
 
 
@@ -117,17 +121,25 @@ def from_edges(cls: type[Net], edges: pd.DataFrame, firms: Any = None, **kind: A
     check_known("edges", ("firm", "peer", "weight"), edges.columns)
     ends = [_as_labels(edges[side], f"edges[{side!r}]") for side in ("firm", "peer")]
     weights = pd.to_numeric(edges["weight"], errors="coerce").to_numpy(dtype=np.float64)
-    framed = isinstance(firms, pd.DataFrame)
-    listed = None if firms is None else _as_labels(firms["firm"] if framed else firms, "firms")
+    listed = None
+    if isinstance(firms, pd.DataFrame):
+        listed = _as_labels(firms["firm"], "firms")
+    elif firms is not None:
+        listed = _as_labels(firms, "firms")
+    # a firm may be listed though it has no edge: it is an isolate, not absent
     periods, when, when_listed = _period_codes(edges, firms)
     matrices = {}
     for position, period in enumerate(periods):
         where = where_in(period)
         here = when == position
         focal, peers = (end[here] for end in ends)
-        members = _common_labels([focal, peers]) if listed is None else listed
-        members = members if when_listed is None else members[when_listed == position]
+        members = listed
+        if members is None:
+            members = _common_labels([focal, peers])
+        if when_listed is not None:
+            members = members[when_listed == position]
         _check_unique(members, "firms" + where)
+        # a label that is not a member has the position −1
         i, j = (members.get_indexer_for(end) for end in (focal, peers))
         if len(strangers := focal[i < 0].append(peers[j < 0]).unique()):
             displayed = ", ".join(repr(label) for label in strangers[:3])
@@ -138,6 +150,7 @@ def from_edges(cls: type[Net], edges: pd.DataFrame, firms: Any = None, **kind: A
                 f"edges{where}: {int(again.sum())} edges are given twice, such as {focal[first]!r} to {peers[first]!r}; add "
                 "their weights up or keep one."
             )
+        # sparse until it is known how many edges there are
         entries = sparse.coo_array((weights[here], (i, j)), shape=(len(members), len(members)))
         matrices[period] = (members, None, entries)
     made = from_matrices(cls, matrices, **kind)
@@ -158,7 +171,7 @@ def _period_codes(edges: pd.DataFrame, firms: Any) -> tuple[pd.Index, Array, Arr
     return periods, periods.get_indexer_for(when), periods.get_indexer_for(of_firms) if listed else None
 
 
-def _as_labels(labels: Any, argument: str) -> pd.Index:
+def _as_labels(labels: Iterable[object], argument: str) -> pd.Index:
     """Return labels (strings, integers, timestamps, periods, categories) as an index of one kind, none missing.
 
     Object columns that hold one kind become that kind.
@@ -172,7 +185,7 @@ def _as_labels(labels: Any, argument: str) -> pd.Index:
     return _of_one_kind(index.rename(None), argument)
 
 
-def _dates(labels: Any, argument: str) -> pd.Index:
+def _dates(labels: Iterable[object], argument: str) -> pd.Index:
     return in_time(_as_labels(labels, argument), argument, check=False)
 
 
@@ -187,6 +200,7 @@ def _common_labels(indexes: Sequence[pd.Index]) -> pd.Index:
     """Return every label that occurs in ``indexes`` once, sorted where labels can be sorted."""
     if not indexes:
         return pd.Index([], dtype=str)
+    # an empty index has no type of its own and would turn all labels into objects
     plain = [index for index in indexes if len(index)] or list(indexes[:1])
     everything = _of_one_kind(plain[0].append(plain[1:]).unique(), "firms")
     try:

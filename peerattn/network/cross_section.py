@@ -40,7 +40,9 @@ class CrossSection:
     weights: Weights
 
     def __post_init__(self) -> None:
-        known = self.weights.data if sparse.issparse(self.weights) else self.weights
+        known = self.weights
+        if sparse.issparse(self.weights):
+            known = self.weights.data
         if not np.isfinite(known).all():
             raise InputError("weights: some are NaN or infinite; a firm that is no peer has the weight 0.")
 
@@ -84,6 +86,7 @@ class CrossSection:
 
     def on_itself(self) -> Array:
         """Return the weight each focal firm puts on itself, shape (n_firms,); 0 where it is no peer."""
+        # rows and columns may hold firms in another order
         own = np.zeros(len(self.rows))
         place = place_in(self.columns, self.rows)
         here = np.flatnonzero(place >= 0)
@@ -92,6 +95,7 @@ class CrossSection:
 
     def effective(self) -> Array:
         """Return each focal firm's effective number of peers, 1 / Σ_j p_ij²; NaN for an isolate."""
+        # of signed weights the sizes count
         sizes: Any = abs(self.weights)
         total = np.asarray(sizes.sum(axis=1), dtype=np.float64).ravel()
         squares = np.asarray((sizes * sizes).sum(axis=1), dtype=np.float64).ravel()
@@ -118,6 +122,7 @@ class CrossSection:
         i = i[order]
         j = j[order]
         w = w[order]
+        # ranks within a row: rows are sorted, so that each begins where its number is first found
         place = np.arange(len(i)) - np.searchsorted(i, i)
         kept = place < top_k
         return i[kept], j[kept], w[kept]
@@ -140,6 +145,7 @@ class CrossSection:
         ndarray or scipy.sparse.csr_array, shape (len(firms), len(peers))
             Sparse where the weights are.
         """
+        # firms outside this period keep rows and columns of zeros, so that periods add up
         places = place_in(self.rows, firms), place_in(self.columns, peers)
         i, j = (np.flatnonzero(place >= 0) for place in places)
         known: Any = self.weights[np.ix_(places[0][i], places[1][j])].astype(np.float64)
@@ -161,7 +167,9 @@ class CrossSection:
         """
         if self.is_sparse and len(self.rows) > _DENSE:
             raise InputError(f"network: too large, with {len(self.rows):,} firms; take subset(firms=...).")
-        both = self.rows if self.is_square else np.intersect1d(self.rows, self.columns)
+        both = self.rows
+        if not self.is_square:
+            both = np.intersect1d(self.rows, self.columns)
         return both, as_dense(self.block(both, both))
 
 
@@ -169,16 +177,19 @@ def _largest_in_rows(sizes: Array, k: int) -> Array:
     """Mask of the k largest positive entries of each row, ties included (there may be more than k)."""
     if k >= sizes.shape[1]:
         return np.asarray(sizes > 0)
+    # a partition finds the k-th largest without sorting the row
     bar = np.partition(sizes, sizes.shape[1] - k, axis=1)[:, sizes.shape[1] - k]
     return np.asarray((sizes >= bar[:, None]) & (sizes > 0))
 
 
 def as_dense(weights: Any) -> Array:
     """Return weights, sparse or not, as an array."""
-    return weights.toarray() if sparse.issparse(weights) else weights
+    if sparse.issparse(weights):
+        return weights.toarray()
+    return weights
 
 
-def strongest(weights: Any, top_k: int) -> sparse.csr_array:
+def strongest(weights: Weights, top_k: int) -> sparse.csr_array:
     """Return the ``top_k`` largest weights of each row (by absolute size) as they are, sparse.
 
     Examples
@@ -191,12 +202,13 @@ def strongest(weights: Any, top_k: int) -> sparse.csr_array:
     return sparse.csr_array((w, (i, j)), shape=(n, m))
 
 
-def frozen(weights: Any) -> Weights:
+def frozen(weights: npt.ArrayLike | sparse.sparray) -> Weights:
     """Return weights made read-only; sparse ones in canonical form (no stored zeros, sorted, no repeats)."""
     if not sparse.issparse(weights):
         array = np.asarray(weights)
         array.flags.writeable = False
         return array
+    # in one form, so that equal networks are equal arrays
     kept = sparse.csr_array(weights)
     kept.sum_duplicates()
     kept.eliminate_zeros()
@@ -214,7 +226,9 @@ def checked_weights(weights: Any, shape: tuple[int, int], where: str) -> Weights
         When the shape is wrong, or a weight is NaN or infinite.
     """
     try:
-        given = weights if sparse.issparse(weights) else np.asarray(weights, order="C")
+        given = weights
+        if not sparse.issparse(weights):
+            given = np.asarray(weights, order="C")
         dtype = np.float32 if given.dtype in (np.float32, np.float16) else np.float64
         if isinstance(given, np.ndarray) and given.flags.owndata and not given.flags.writeable:
             kept: Any = np.asarray(given, dtype=dtype)  # nobody changes it: no second array of n² numbers
@@ -226,13 +240,15 @@ def checked_weights(weights: Any, shape: tuple[int, int], where: str) -> Weights
         kind = type(weights).__name__
         raise InputError(f"weights{where}: expected a matrix of numbers, got {kind}.") from error
     expect(kept.shape == shape, f"weights{where}", f"shape {shape} (firms, peers)", kept.shape)
-    values = kept.data if sparse.issparse(kept) else kept
+    values = kept
+    if sparse.issparse(kept):
+        values = kept.data
     if count := values.size - int(np.isfinite(values).sum()):
         raise InputError(f"weights{where}: {count} weights are NaN or infinite; an absent weight is 0.")
     return frozen(kept)
 
 
-def check_rows(section: CrossSection, firms: Any, where: str) -> None:
+def check_rows(section: CrossSection, firms: pd.Index, where: str) -> None:
     """Raise an error for negative weights and rows that sum neither to one nor to zero.
 
     Raises
@@ -245,6 +261,7 @@ def check_rows(section: CrossSection, firms: Any, where: str) -> None:
     if len(negative):
         raise InputError(f"weights{where}: negative in the row of {firms[negative[0]]!r}; pass signed=True.")
     sums = section.row_sums()
+    # a sum of many float32 is exact to five digits
     tolerance = _TOLERANCE[str(weights.dtype)]
     wrong = np.flatnonzero((np.abs(sums - 1.0) > tolerance) & (sums != 0.0))
     if len(wrong):
@@ -267,4 +284,6 @@ def where_in(period: Hashable) -> str:
     >>> where_in(2001), where_in(None)
     (' in period 2001', '')
     """
-    return "" if period is None else f" in period {show_label(period)}"
+    if period is None:
+        return ""
+    return f" in period {show_label(period)}"

@@ -118,17 +118,25 @@ class PeerNetwork(Network, Shown):
         """
         if not isinstance(other, PeerNetwork):
             return False
+        # what a file would hold is what makes two networks equal
         same = tables.held_facts(self) == tables.held_facts(other)
         return same and self.edges().equals(other.edges())
 
     def __repr__(self) -> str:
-        facts = [*([repr(self.name)] if self.name else []), _counted(len(self.firms), "firm")]
+        facts = [_counted(len(self.firms), "firm")]
+        if self.name:
+            facts.insert(0, repr(self.name))
         if not self.firms.equals(self.reference):
-            facts += [_counted(len(self.reference), "reference firm")]
-        facts += [_counted(len(self.periods), "period") if self.is_dated else "undated"]
-        facts += [_counted(sum(section.n_edges for section in self._sections), "edge")]
-        facts += ["signed"] if self.signed else []
-        facts += [f"cut to the {self.kept_words()}"] if self.top_k is not None else []
+            facts.append(_counted(len(self.reference), "reference firm"))
+        if self.is_dated:
+            facts.append(_counted(len(self.periods), "period"))
+        else:
+            facts.append("undated")
+        facts.append(_counted(sum(section.n_edges for section in self._sections), "edge"))
+        if self.signed:
+            facts.append("signed")
+        if self.top_k is not None:
+            facts.append(f"cut to the {self.kept_words()}")
         return f"PeerNetwork({', '.join(facts)})"
 
     def __str__(self) -> str:
@@ -136,4 +144,4 @@ class PeerNetwork(Network, Shown):
 
 
 def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+    return f"{count:,} {noun}{'s' * (count != 1)}"

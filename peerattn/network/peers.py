@@ -6,6 +6,7 @@ from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from scipy import sparse
 
@@ -57,12 +58,15 @@ def peers(network: Network, firm: Hashable, period: Hashable = None, k: int | No
     sizes = np.abs(weights)
     displayed = np.abs(found["weight"].to_numpy()).sum()
     if chosen.top_k is None:
-        share = f"{displayed / sizes.sum():.1%}{' of all |w|' if chosen.signed else ''} shown"
+        share = f"{displayed / sizes.sum():.1%}{' of all |w|' * chosen.signed} shown"
         title = f"{sizes.sum() ** 2 / (sizes @ sizes):,.1f} effective peers, {share}"
     else:
-        title = f"top {chosen.top_k} kept" + ("" if chosen.signed else f", {displayed:.1%} shown")
-    several = period is None and len(network.periods) > 1
-    return found.rename_axis(columns=f"mean over periods: {title}" if several else title)
+        title = f"top {chosen.top_k} kept"
+        if not chosen.signed:
+            title += f", {displayed:.1%} shown"
+    if period is None and len(network.periods) > 1:
+        title = f"mean over periods: {title}"
+    return found.rename_axis(columns=title)
 
 
 def followers(network: Network, firm: Hashable, period: Hashable = None, k: int | None = 10) -> pd.DataFrame:
@@ -142,6 +146,7 @@ def paths(network: Network, firm: Hashable, peer: Any, period: Hashable = None, 
     one, i = found_firm(network, firm, period, "rows")
     _, end = found_firm(one, peer, None, "columns", "peer")
     everyone = np.arange(len(network.labels))
+    # one row times one column: no product of whole matrices for one pair
     first = as_dense(section.block(np.array([i]), everyone))[0]
     second = as_dense(section.block(everyone, np.array([end])))[:, 0]
     steps = {"through": network.labels, "firm_to_through": first, "through_to_peer": second}
@@ -153,8 +158,12 @@ def found_firm(network: Net, firm: Hashable, period: Hashable, side: Side, argum
     chosen = network.at(period)
     position = chosen.firm_position(firm)
     if not chosen.occurs(position, side):
-        lack = "focal firm" if side == "rows" else "possible peer"
-        where = where_in(chosen.periods[0]) if len(chosen.periods) == 1 else ""
+        lack = "possible peer"
+        if side == "rows":
+            lack = "focal firm"
+        where = ""
+        if len(chosen.periods) == 1:
+            where = where_in(chosen.periods[0])
         raise InputError(f"{argument}: {chosen.labels[position]!r} is not a {lack}{where}.")
     return chosen, position
 
@@ -165,7 +174,7 @@ def largest_first(frame: pd.DataFrame, k: int | None) -> pd.DataFrame:
     return kept[:k].reset_index(drop=True)
 
 
-def mean_weights(network: Network, firms: Any = None, peers: Any = None) -> Any:
+def mean_weights(network: Network, firms: npt.ArrayLike | None = None, peers: npt.ArrayLike | None = None) -> Any:
     """Return mean weights of firms on peers, by their positions in the labels, shape (len(firms), len(peers)).
 
     By default of and on all labels. The mean of a firm is over the periods in which it has a peer, whoever that is; a peer
@@ -173,6 +182,7 @@ def mean_weights(network: Network, firms: Any = None, peers: Any = None) -> Any:
     """
     everyone = np.arange(len(network.labels))
     firms, peers = (everyone if side is None else np.atleast_1d(side) for side in (firms, peers))
+    # of each firm over its own periods: one that was listed late is not diluted by the years before
     counts = np.zeros(len(firms))
     total = sparse.csr_array((len(firms), len(peers)))
     for _, section in network.sections():

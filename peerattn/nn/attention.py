@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from peerattn.exceptions import expect
+from peerattn.exceptions import InputError, expect
 
 NARROW = 16  # columns below which the fast kernel of a CPU is slower than at so many
 
@@ -69,8 +69,11 @@ def attention_weights(
             [0.2689, 0.7311]])
     """
     _check_shapes(query, key, mask, bias)
+    # softmax in half precision loses small weights
     dtype = torch.promote_types(query.dtype, torch.float32)
-    scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    if scale is None:
+        scale = 1 / math.sqrt(query.shape[-1])
+    # queries are scaled, not scores, of which there are more
     scores = (query.to(dtype) * scale) @ key.to(dtype).mT  # (..., Nq, Nk)
     if mask is None and bias is None:
         return scores.softmax(-1)
@@ -78,6 +81,7 @@ def attention_weights(
         scores = scores + bias
     if mask is not None:
         scores = scores.masked_fill(~mask, -math.inf)
+    # a row that may attend to nobody: softmax would give NaN, its gradient, too
     empty = (scores == -math.inf).all(-1, keepdim=True)  # (..., Nq, 1)
     return scores.masked_fill(empty, 0.0).softmax(-1).masked_fill(empty, 0.0)
 
@@ -138,9 +142,12 @@ def attention(
         weights = attention_weights(query, key, mask=mask, bias=bias, scale=scale)
         return (weights @ value.to(weights.dtype)).to(value.dtype), weights
 
-    scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    if scale is None:
+        scale = 1 / math.sqrt(query.shape[-1])
+    # the fast kernel takes exactly four dimensions: others are folded into the first
     lead = leading(query, key, value)
     d_value = value.shape[-1]
+    # the fast kernel wants queries, keys and values of one width: zeros change no score
     width = max(query.shape[-1], d_value, NARROW)
     query, key, value = (_as_4d(_pad(x, width), lead) for x in (query, key, value))
     allowed = _combine(mask, bias, query.dtype)
@@ -159,14 +166,19 @@ def leading(*tensors: Tensor) -> torch.Size:
 
 
 def _pad(x: Tensor, width: int) -> Tensor:
-    return x if x.shape[-1] == width else F.pad(x, (0, width - x.shape[-1]))
+    if x.shape[-1] == width:
+        return x
+    return F.pad(x, (0, width - x.shape[-1]))
 
 
 def _as_4d(x: Tensor, lead: torch.Size) -> Tensor:
     """Give x the leading dimensions ``lead``, brought to exactly two: (B, H, rows, columns)."""
     x = x.expand(*lead, *x.shape[-2:])
     x = x.reshape(math.prod(lead[:-1]), lead[-1] if lead else 1, *x.shape[-2:])
-    return x if x.stride(-1) == 1 else x.contiguous()  # the fast kernel needs contiguous rows
+    # the fast kernel needs contiguous rows
+    if x.stride(-1) == 1:
+        return x
+    return x.contiguous()
 
 
 def _combine(mask: Tensor | None, bias: Tensor | None, dtype: torch.dtype) -> Tensor | None:
@@ -175,15 +187,18 @@ def _combine(mask: Tensor | None, bias: Tensor | None, dtype: torch.dtype) -> Te
     Before heads are broadcast: given a bool mask, the fast kernel would make one such array for every head.
     """
     if mask is None:
-        return None if bias is None else bias.to(dtype)
+        if bias is None:
+            return None
+        return bias.to(dtype)
     return torch.where(mask, mask.new_zeros((), dtype=dtype) if bias is None else bias.to(dtype), -math.inf)
 
 
 def _check_shapes(query: Tensor, key: Tensor, mask: Tensor | None, bias: Tensor | None) -> None:
     if query.ndim < 2 or key.ndim < 2:
-        came = f"{tuple(query.shape)} and {tuple(key.shape)}"
-        remedy = "Add it, for example query[None]."
-        expect(False, "query and key", "at least two dimensions (rows, width)", came, remedy)
+        raise InputError(
+            f"query and key: expected at least two dimensions (rows, width), got {tuple(query.shape)} and "
+            f"{tuple(key.shape)}. Add it, for example query[None]."
+        )
     d = query.shape[-1]
     d_key = key.shape[-1]
     remedy = "Project both to one width."
@@ -195,7 +210,9 @@ def _check_shapes(query: Tensor, key: Tensor, mask: Tensor | None, bias: Tensor 
     wanted = (*leading(query, key), query.shape[-2], key.shape[-2])
     remedy = "Its last two dimensions are queries and keys; add those of length 1 for batch and heads."
     for name, extra in (("mask", mask), ("bias", bias)):
-        got = () if extra is None else tuple(extra.shape)
+        if extra is None:
+            continue
+        got = tuple(extra.shape)
         fits = all(g in (1, w) for g, w in zip(reversed(got), reversed(wanted), strict=False))
         if not fits or len(got) > len(wanted):
-            expect(False, name, f"a shape that broadcasts to {wanted}", got, remedy)
+            raise InputError(f"{name}: expected a shape that broadcasts to {wanted}, got {got}. {remedy}")

@@ -65,7 +65,8 @@ class FeedForward(nn.Module):
         generator: Generator | None = None,
     ):
         super().__init__()
-        generator = Generator() if generator is None else generator
+        if generator is None:
+            generator = Generator()
         self.activation = activation
         self.hidden = linear(d_model, d_hidden, generator=generator)
         self.output = linear(d_hidden, d_model, generator=generator)
@@ -142,8 +143,10 @@ class TransformerBlock(nn.Module):
         **heads: Any,
     ):
         super().__init__()
-        generator = Generator() if generator is None else generator
-        d_feedforward = 4 * d_model if d_feedforward is None else d_feedforward
+        if generator is None:
+            generator = Generator()
+        if d_feedforward is None:
+            d_feedforward = 4 * d_model
         self.norm = norm
         self.norm_attention = nn.LayerNorm(d_model)
         self.attention = MultiheadAttention(d_model, n_heads, generator=generator, **heads)
@@ -194,25 +197,34 @@ class TransformerBlock(nn.Module):
             When there is a context but no cross-attention, or the other way round.
         """
         crosses = hasattr(self, "cross_attention")
-        wanted = "a tensor in a block with" if crosses else "None in a block without"
+        wanted = "None in a block without"
+        if crosses:
+            wanted = "a tensor in a block with"
         if crosses != (context is not None):
             raise InputError(f"context: expected {wanted} cross-attention.")
+        # two caches: rows already written, and the context, which never changes
         own_cache, context_cache = (None, None) if cache is None else cache
 
         def attend(rows: Tensor) -> Tensor:
+            # the pool is normalised as the rows are; in self-attention the rows come in normalised
             normalised = memory is not None and self.norm in ("pre", "normalised-residual")
-            pool = self.norm_attention(memory) if normalised else memory
+            pool = memory
+            if normalised:
+                pool = self.norm_attention(memory)
             return self.attention(rows, pool, cache=own_cache, **options)
 
         def cross(rows: Tensor) -> Tensor:
             return self.cross_attention(rows, context, mask=context_mask, cache=context_cache)
 
+        # weights come by hooks, so that the layers' own calls stay the same with and without
         with recorded_weights(self, return_weights) as prepared:
             x = self._step(x, self.norm_attention, attend)
             if crosses:
                 x = self._step(x, self.norm_cross, cross)
         x = self._step(x, self.norm_feedforward, self.feedforward)
-        return (x, tuple(prepared) if crosses else prepared[0]) if return_weights else x
+        if return_weights:
+            return (x, tuple(prepared) if crosses else prepared[0])
+        return x
 
     def _step(self, x: Tensor, norm: nn.Module, update: Callable[[Tensor], Tensor]) -> Tensor:
         """Return x with its update, residual and normalisation where ``self.norm`` has them."""
@@ -258,6 +270,7 @@ class TransformerBlock(nn.Module):
         norm: Norm = "pre" if layer.norm_first else "post"
         block = cls(*sizes, norm=norm, activation=_activation_name(layer), cross_attention=decodes)
         block.attention = MultiheadAttention.from_torch(layer.self_attn)
+        # torch numbers its normalisations in the order in which they are applied
         block.norm_attention, block.norm_feedforward = copy.deepcopy((layer.norm1, layer.norm2))
         if isinstance(layer, nn.TransformerDecoderLayer):
             block.cross_attention = MultiheadAttention.from_torch(layer.multihead_attn)

@@ -27,13 +27,16 @@ class KeyValueCache:
     @property
     def length(self) -> int:
         """Number of rows read so far."""
-        return 0 if self._rows is None else self._rows[0].shape[-2]
+        if self._rows is None:
+            return 0
+        return self._rows[0].shape[-2]
 
     def extend(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Add rows (..., H, n, d) and return all rows so far, (..., H, length, d).
 
         Copies them: no more than attention to them reads.
         """
+        # -2 is the dimension of rows, whatever comes before
         if self._rows is not None:
             key, value = (torch.cat(pair, -2) for pair in zip(self._rows, (key, value)))
         self._rows = key, value
@@ -47,6 +50,7 @@ class KeyValueCache:
     def reorder(self, sequences: Tensor) -> None:
         """Keep these sequences of the batch, in this order, as beam search needs."""
         if self._rows is not None:
+            # rows of a beam follow it wherever it goes
             key, value = self._rows
             self._rows = key.index_select(0, sequences), value.index_select(0, sequences)
 
@@ -70,7 +74,9 @@ class StackCache:
     @property
     def length(self) -> int:
         """Number of rows read so far."""
-        return self.blocks[0][0].length if self.blocks else 0
+        if not self.blocks:
+            return 0
+        return self.blocks[0][0].length
 
     def reorder(self, sequences: Tensor) -> None:
         """Keep these sequences of the batch, in this order."""

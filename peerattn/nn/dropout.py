@@ -52,6 +52,7 @@ class Dropout(nn.Module):
         """Return x with entries dropped in training mode, x itself otherwise."""
         if not self.training or self.p == 0:
             return x
+        # a generator of its own device: the same seed, so that a copy drops alike
         if self._generator is None or self._generator.device != x.device:
             self._generator = Generator(x.device).manual_seed(self.seed)
         return x * self._keep(x.shape, x.device).to(x.dtype).div_(1 - self.p)
@@ -59,6 +60,7 @@ class Dropout(nn.Module):
     def _keep(self, shape: torch.Size, device: torch.device) -> Tensor:
         """Return True with probability 1 − p (to 16 bits): four draws from each 64-bit number, 3 times faster than one."""
         n = shape.numel()
+        # random 64-bit numbers cost the same as 16-bit ones
         bits = torch.empty(-(-n // 4), dtype=torch.int64, device=device)
         bits.random_(-(2**63), None, generator=self._generator)
         return (bits.view(torch.int16)[:n] >= round(self.p * 2**16) - 2**15).view(shape)

@@ -46,6 +46,7 @@ def edge_softmax(scores: Tensor, rows: Tensor, n_rows: int) -> Tensor:
     scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
     lead = scores.shape[:-1]
     index = rows.expand_as(scores)
+    # softmax is stable when the largest score of a row is taken off
     largest = scores.new_full((*lead, n_rows), -math.inf).scatter_reduce(-1, index, scores.detach(), "amax")
     largest = largest.clamp_min(torch.finfo(scores.dtype).min)  # finite where all edges are excluded
     share = (scores - largest.gather(-1, index)).exp()
@@ -80,6 +81,7 @@ def edge_mean(weights: Tensor, value: Tensor, edges: Tensor, n_queries: int) -> 
     tensor([[7.],
             [0.]])
     """
+    # one product an edge, summed by its query: no matrix of all pairs
     parts = weights[..., None].to(value.dtype) * value.index_select(-2, edges[1])  # (..., E, d_value)
     return parts.new_zeros(*parts.shape[:-2], n_queries, parts.shape[-1]).index_add(-2, edges[0], parts)
 
@@ -139,13 +141,18 @@ def edge_attention(
             [0.0000, 0.0000, 0.0000]])
     """
     check_edges(edges, query.shape[-2], key.shape[-2])
-    scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    if scale is None:
+        scale = 1 / math.sqrt(query.shape[-1])
     querying = query.index_select(-2, edges[0])
     looked_to = key.index_select(-2, edges[1])  # (..., E, d)
     scores = scale * (querying * looked_to).sum(-1)
-    weights = edge_softmax(scores if bias is None else scores + bias, edges[0], query.shape[-2])
+    if bias is not None:
+        scores = scores + bias
+    weights = edge_softmax(scores, edges[0], query.shape[-2])
     output = edge_mean(weights, value, edges, query.shape[-2])
-    return (output, weights) if return_weights else output
+    if return_weights:
+        return (output, weights)
+    return output
 
 
 class GraphAttention(nn.Module):
@@ -206,7 +213,8 @@ class GraphAttention(nn.Module):
         generator: Generator | None = None,
     ):
         super().__init__()
-        generator = Generator() if generator is None else generator
+        if generator is None:
+            generator = Generator()
         self.n_heads = n_heads
         self.d_head = d_head
         self.slope = slope
@@ -236,7 +244,9 @@ class GraphAttention(nn.Module):
             Only with ``return_weights=True``; before dropout.
         """
         check_edges(edges, len(x), len(x))
+        # projected once a node, whatever its number of edges
         value = split_heads(x @ self.value.weight.T, self.d_head)  # (H, n, d)
+        # a'[Wh_i, Wh_j] = a_1'Wh_i + a_2'Wh_j: one number a node instead of one vector an edge
         a, b = self.combine.chunk(2, dim=-1)  # (H, d) each
         querying = (value * a[:, None]).sum(-1)
         looked_to = (value * b[:, None]).sum(-1)  # (H, n)
@@ -245,7 +255,9 @@ class GraphAttention(nn.Module):
         found = edge_mean(self.drop_weights(weights), self.drop_value(value), edges, len(x))  # (H, n, d)
         joined = found.mean(0) if self.heads == "mean" else found.transpose(0, 1).flatten(1)
         output = joined + self.bias
-        return (output, weights) if return_weights else output
+        if return_weights:
+            return (output, weights)
+        return output
 
 
 def check_edges(edges: Tensor, n_queries: int, n_keys: int) -> None:

@@ -46,7 +46,8 @@ class TokenEmbedding(nn.Module):
         self, n_symbols: int, d_model: int, *, std: float | None = None, generator: Generator | None = None
     ):
         super().__init__()
-        std = 1 / math.sqrt(d_model) if std is None else std
+        if std is None:
+            std = 1 / math.sqrt(d_model)
         self.weight = normal(n_symbols, d_model, std=std, generator=generator)
 
     def forward(self, symbols: Tensor) -> Tensor:
@@ -114,7 +115,8 @@ class InputEmbedding(nn.Module):
         generator: Generator | None = None,
     ):
         super().__init__()
-        generator = Generator() if generator is None else generator
+        if generator is None:
+            generator = Generator()
         self.positions = positions
         self.tokens = TokenEmbedding(n_symbols, d_model, std=std, generator=generator)
         if positions == "learned":
@@ -126,12 +128,14 @@ class InputEmbedding(nn.Module):
 
     def forward(self, symbols: Tensor, *, segments: Tensor | None = None, start: int = 0) -> Tensor:
         """Embed symbols (..., n), of positions start, ..., and segments (..., n): (..., n, d_model)."""
+        # positions and segments are added, not joined: the width stays
         x = self.tokens(symbols)
         n, d_model = x.shape[-2:]
         if self.positions == "learned":
             x = x + self.learned(n, start)
         elif self.positions == "sinusoidal":
             positions = sinusoidal_positions(n, d_model, start=start, device=x.device)
+            # as published: without the factor positions of length √(d/2) would outweigh the symbols
             x = x * math.sqrt(d_model) + positions.to(x.dtype)
         if segments is not None:
             x = x + self.segments(segments)

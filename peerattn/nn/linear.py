@@ -40,8 +40,10 @@ def linear(d_in: int, d_out: int, *, generator: Generator, bias: bool = True) ->
     Linear(in_features=3, out_features=2, bias=True)
     """
     layer = skip_init(nn.Linear, d_in, d_out, bias=bias, device=torch.get_default_device())
+    # on torch's meta device there is nothing to draw into
     if layer.weight.is_meta:
         return layer  # nothing to fill
+    # on the CPU, so that a seed gives one start on every device
     drawn = torch.empty(d_out, d_in, device="cpu", dtype=layer.weight.dtype)
     nn.init.xavier_uniform_(drawn, generator=generator)
     with torch.no_grad():
@@ -70,7 +72,8 @@ def normal(*shape: int, std: float, generator: Generator | None) -> nn.Parameter
     device = torch.get_default_device()
     if device.type == "meta":
         return nn.Parameter(torch.empty(*shape, device=device))
-    generator = Generator() if generator is None else generator
+    if generator is None:
+        generator = Generator()
     return nn.Parameter((torch.randn(*shape, generator=generator, device="cpu") * std).to(device))
 
 

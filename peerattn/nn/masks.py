@@ -34,7 +34,8 @@ def causal_mask(n_queries: int, n_keys: int | None = None, *, device: torch.devi
     tensor([[ True,  True, False],
             [ True,  True,  True]])
     """
-    n_keys = n_queries if n_keys is None else n_keys
+    if n_keys is None:
+        n_keys = n_queries
     expect(n_keys >= n_queries, "n_keys", f"at least n_queries={n_queries}", n_keys)
     return torch.ones(n_queries, n_keys, dtype=torch.bool, device=device).tril(n_keys - n_queries)
 
@@ -60,7 +61,8 @@ def padding_mask(lengths: Tensor, n_keys: int | None = None) -> Tensor:
     tensor([[ True, False, False],
             [ True,  True,  True]])
     """
-    n_keys = int(lengths.max()) if n_keys is None else n_keys
+    if n_keys is None:
+        n_keys = int(lengths.max())
     return (torch.arange(n_keys, device=lengths.device) < lengths[:, None])[:, None, None, :]
 
 

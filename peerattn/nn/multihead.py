@@ -100,7 +100,8 @@ class MultiheadAttention(nn.Module):
         remedy = "Change one of them, or give d_head."
         expect(bool(divides), "n_heads", f"a divisor of d_model={d_model}", n_heads, remedy)
         check_score(score)
-        generator = Generator() if generator is None else generator
+        if generator is None:
+            generator = Generator()
         d_memory = d_memory or d_model
         other = symmetric and d_memory != d_model
         if other:
@@ -166,32 +167,47 @@ class MultiheadAttention(nn.Module):
             n = x.shape[-2]
             total = sum(sizes)
             expect(total == n, "sizes", f"numbers that add up to the {n} rows of x", total)
-        start = 0 if cache is None else cache.length
+        start = 0
+        if cache is not None:
+            start = cache.length
         query = self._turned(self.query(x), start)  # (..., H, Nq, d_head)
+        # keys and values of a context never change: computed once, then read
         if cache is not None and memory is not None and cache.length:
             key, value = cache.rows()
         else:
-            rows = x if memory is None else memory
-            keys = F.linear(rows, self.query.weight) if self.key is None else self.key(rows)
+            rows = x
+            if memory is not None:
+                rows = memory
+            if self.key is None:  # symmetric: one matrix for queries and keys, without its intercept
+                keys = F.linear(rows, self.query.weight)
+            else:
+                keys = self.key(rows)
             key = self._turned(keys, start)  # (..., H, Nk, d_head)
             value = split_heads(self.value(rows), self.d_value)  # (..., H, Nk, d_value)
-            key, value = (key, value) if cache is None else cache.extend(key, value)
+            if cache is not None:
+                key, value = cache.extend(key, value)
+        # sections of unequal size: projections of all rows at once, scores within each
         if sizes is not None:
             each = zip(*(rows.split(list(sizes), -2) for rows in (query, key, value)), strict=True)
             return self._joined(torch.cat([self._attended(*rows) for rows in each], -2))
         found = self._attended(query, key, value, mask=mask, bias=bias, return_weights=return_weights)
-        return (self._joined(found[0]), found[1]) if return_weights else self._joined(found)
+        if return_weights:
+            return (self._joined(found[0]), found[1])
+        return self._joined(found)
 
     def _turned(self, rows: Tensor, start: int) -> Tensor:
         """Return queries or keys of every head, turned by their positions where these are rotary."""
         found = split_heads(rows, self.d_head)
-        return rotary(found, start=start) if self.rotary else found
+        if self.rotary:
+            return rotary(found, start=start)
+        return found
 
     def _attended(
         self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None = None, **options: Any
     ) -> Any:
         """Return every head's weighted mean, and its weights where they are wanted."""
         combine = getattr(self, "combine", None)
+        # every score becomes an inner product and a bias, which the fast kernel takes
         terms = score_terms(query, key, self.score, combine=combine, bias=bias, temperature=self.temperature)
         return self.attend(value=value, **terms, **options)
 

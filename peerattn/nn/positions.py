@@ -118,7 +118,8 @@ class LearnedPositions2d(nn.Module):
         generator: Generator | None = None,
     ):
         super().__init__()
-        generator = Generator() if generator is None else generator
+        if generator is None:
+            generator = Generator()
         self.rows = normal(n_rows, d_model, std=std, generator=generator)
         self.columns = normal(n_columns, d_model, std=std, generator=generator)
 

@@ -42,8 +42,10 @@ def head_gates(gates: Mapping[MultiheadAttention, Tensor]) -> Iterator[None]:
     True
     """
 
-    def gated(layer: Any, _: Any, found: Any) -> Any:
-        return (found[0], found[1] * gates[layer][:, None, None]) if type(found) is tuple else found
+    def gated(layer: Any, _: object, found: Tensor | tuple[Tensor, Tensor]) -> Tensor | tuple[Tensor, Tensor]:
+        if isinstance(found, tuple):
+            return (found[0], found[1] * gates[layer][:, None, None])
+        return found
 
     with ExitStack() as hooks:  # removed at the end
         for layer, gate in gates.items():
@@ -137,6 +139,7 @@ def prune_heads(layer: MultiheadAttention, keep: Tensor) -> MultiheadAttention:
     2
     """
     numbers = _head_numbers(keep, layer.n_heads)
+    # the layer given stays whole
     pruned = copy.deepcopy(layer)
     pruned.n_heads = len(numbers)
     for name, parameter in layer.named_parameters():
@@ -227,6 +230,7 @@ def take_heads(parameter: Tensor, dim: int, n_heads: int, numbers: Tensor) -> nn
     Parameter containing:
     tensor([2., 3.], requires_grad=True)
     """
+    # a head is a block of rows (or columns) of the projections
     width = parameter.shape[dim] // n_heads
     kept = (numbers[:, None] * width + torch.arange(width, device=numbers.device)).flatten()
     return nn.Parameter(parameter.detach().index_select(dim, kept.to(parameter.device)))

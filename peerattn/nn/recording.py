@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
 
 from torch import Tensor, nn
 
@@ -39,13 +38,14 @@ def recorded_weights(module: nn.Module, wanted: bool = True) -> Iterator[list[Te
     """
     found: list[Tensor] = []
 
-    def request(_: nn.Module, args: Any, options: Any) -> Any:
+    def request(_: nn.Module, args: object, options: dict[str, object]) -> tuple[object, dict[str, object]]:
         return args, options | {"return_weights": True}
 
-    def record(_: nn.Module, args: Any, output: Any) -> Any:
+    def record(_: nn.Module, args: object, output: tuple[Tensor, Tensor]) -> Tensor:
         found.append(output[1])
         return output[0]
 
+    # hooks on the attention layers alone; without a wish none is set
     within = module.modules() if wanted else ()
     with ExitStack() as hooks:  # removed at the end
         for layer in within:

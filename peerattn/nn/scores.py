@@ -61,16 +61,22 @@ def score_terms(
     """
     check_score(score)
     expect(temperature > 0, "temperature", "a positive number", temperature)
-    scale = (1 / math.sqrt(query.shape[-1]) if score == "scaled_dot_product" else 1.0) / temperature
+    scale = 1 / temperature
+    if score == "scaled_dot_product":
+        scale /= math.sqrt(query.shape[-1])
     if score == "gaussian":
+        # −‖q − k‖²/2 = q'k − ‖k‖²/2 − ‖q‖²/2, and what depends on q alone cancels in the softmax
         height = -0.5 * key.square().sum(-1, keepdim=True)
         query = F.pad(query, (0, 1), value=1.0)
+        # one column more on both sides: 1 · (−‖k‖²/2)
         key = torch.cat([key, height], dim=-1)
     elif score == "additive":
         if combine is None:
             raise InputError("combine: expected the learned vectors of score='additive', got None.")
         learned = additive_scores(query, key, combine) / temperature
-        bias = learned if bias is None else bias + learned
+        if bias is not None:
+            learned = learned + bias
+        bias = learned
         query = query[..., :1] * 0
         key = key[..., :1] * 0
     return {"query": query, "key": key, "bias": bias, "scale": scale}
@@ -110,6 +116,7 @@ def additive_scores(query: Tensor, key: Tensor, combine: Tensor) -> Tensor:
     >>> additive_scores(torch.zeros(1, 2, 1), torch.ones(1, 3, 1), torch.ones(1, 1)).shape
     torch.Size([1, 2, 3])
     """
+    # a loop over columns: all at once would take an array of queries × keys × width
     scores = query.new_zeros(())
     for c in range(query.shape[-1]):
         sums = query[..., :, None, c] + key[..., None, :, c]
@@ -153,12 +160,17 @@ def kernel_weights(scores: Tensor, *, mask: Tensor | None = None, normalise: boo
     tensor([[0.2500, 0.7500],
             [0.0000, 0.0000]])
     """
-    weights = scores if mask is None else scores.masked_fill(~mask, 0.0)
+    weights = scores
+    if mask is not None:
+        weights = scores.masked_fill(~mask, 0.0)
     if not normalise:
         return weights
-    least = float(weights.min()) if weights.numel() else 0.0
+    least = 0.0
+    if weights.numel():
+        least = float(weights.min())
     remedy = "Use normalise=False for signed sums, or attention_weights."
     expect(least >= 0, "scores", "none below 0 where rows are normalised", f"{least:.3g}", remedy)
+    # a row without weight stays zero, and its gradient finite
     total = weights.sum(-1, keepdim=True)
     return weights / total.masked_fill(total == 0, 1.0)
 
@@ -197,6 +209,12 @@ def kernel_attention(
     >>> kernel_attention(x, x, x, scale=1.0).flatten()  # 1·1·1 + 1·(−2)·(−2), −2·1·1 + (−2)·(−2)·(−2)
     tensor([  5., -10.])
     """
-    scores = (1 / math.sqrt(query.shape[-1]) if scale is None else scale) * query @ key.mT
-    weights = kernel_weights(scores if bias is None else scores + bias, mask=mask, normalise=normalise)
-    return (weights @ value, weights) if return_weights else weights @ value
+    if scale is None:
+        scale = 1 / math.sqrt(query.shape[-1])
+    scores = scale * query @ key.mT
+    if bias is not None:
+        scores = scores + bias
+    weights = kernel_weights(scores, mask=mask, normalise=normalise)
+    if return_weights:
+        return (weights @ value, weights)
+    return weights @ value

@@ -52,10 +52,12 @@ class Encoder(nn.Module):
         **options: Any,
     ):
         super().__init__()
+        # one generator for all blocks: each draws its own start from it
         options |= {"norm": norm, "generator": options.get("generator") or Generator()}
         sizes = (d_model, n_heads, d_feedforward)
         self.blocks = nn.ModuleList(TransformerBlock(*sizes, **options) for _ in range(n_layers))
-        final_norm = norm != "post" if final_norm is None else final_norm
+        if final_norm is None:
+            final_norm = norm != "post"
         self.final_norm: nn.Module = nn.LayerNorm(d_model) if final_norm else nn.Identity()
 
     def forward(
@@ -85,8 +87,11 @@ class Encoder(nn.Module):
             for k, block in enumerate(self.blocks):
                 x = block(x, cache=None if cache is None else cache.blocks[k], **options)
         x = self.final_norm(x)
+        # with cross-attention each block has recorded two layers in turn
         pairs = zip(prepared[::2], prepared[1::2])
-        return (x, prepared if options.get("context") is None else list(pairs)) if return_weights else x
+        if return_weights:
+            return (x, prepared if options.get("context") is None else list(pairs))
+        return x
 
     @classmethod
     def from_torch(cls, stack: nn.TransformerEncoder | nn.TransformerDecoder) -> Encoder:
@@ -169,7 +174,9 @@ class EncoderDecoder(nn.Module):
             Only with ``return_weights=True``.
         """
         mask = causal_mask(target.shape[-2], device=target.device)
-        mask = mask if target_mask is None else mask & target_mask
+        if target_mask is not None:
+            mask = mask & target_mask
+        # the source is read once; every block of the decoder attends to it
         context = {"context": self.encoder(source, mask=source_mask), "context_mask": source_mask}
         return self.decoder(target, mask=mask, return_weights=return_weights, **context)
 

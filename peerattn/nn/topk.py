@@ -73,11 +73,13 @@ def top_k_weights(
     """
     _check(query, key, k, exclude, head_share)
     query, key = (x if x.ndim == 3 else x[None] for x in (query, key))  # (H, N, d)
-    scale = 1 / math.sqrt(query.shape[2]) if scale is None else scale
+    if scale is None:
+        scale = 1 / math.sqrt(query.shape[2])
     dtype = torch.promote_types(query.dtype, torch.float32)
     n_heads, n_queries, n_keys = *query.shape[:2], key.shape[1]
     share = query.new_full((n_heads,), 1 / n_heads) if head_share is None else head_share
     query = query.to(dtype) * scale
+    # whole chunks, so that the largest of each is found by one reduction
     columns = F.pad(key.to(dtype), (0, 0, 0, -n_keys % _CHUNK)).mT.contiguous()  # (H, d, Nk, to whole chunks)
     weights = query.new_zeros(n_queries, min(k, n_keys))
     keys = torch.full(weights.shape, -1, device=query.device)
@@ -93,12 +95,14 @@ def top_k_weights(
             if own is not None:
                 scores[own] = -math.inf
             least = torch.finfo(dtype).min  # finite in an empty pool
+            # the softmax needs its sum over all keys, though few are kept
             largest = scores.amax(1, keepdim=True).clamp_min(least)
             exps = scores.sub_(largest).exp_()
             factor = part / exps.sum(1, keepdim=True).clamp_min(torch.finfo(dtype).tiny)
             mean = exps.mul_(factor) if head == 0 else mean.addcmul_(exps, factor)
         best, found = _top_k(mean, weights.shape[1])
         weights[block] = best
+        # fewer candidates than k: no key
         keys[block] = found.where(best > 0, -1)
     return weights, keys
 
@@ -109,6 +113,7 @@ def _top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     if n_chunks <= 4 * k:
         best, found = scores.topk(k)
         return best, found
+    # the k largest lie in the k chunks of largest maximum: the others are never sorted
     chunks = scores.unflatten(1, (n_chunks, _CHUNK))  # (b, C, 32)
     chosen = chunks.amax(2).topk(k, sorted=False).indices  # (b, k)
     candidates = chunks.gather(1, chosen[..., None].expand(-1, -1, _CHUNK)).flatten(1)  # (b, 32 k)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from peerattn.exceptions import InputError, checked
@@ -40,7 +40,7 @@ def looks_like_code(name: object) -> bool:
     return bool(_LOOKS_LIKE_CODE.match(str(name)))
 
 
-def are_whole(values: Any) -> bool:
+def are_whole(values: npt.ArrayLike | pd.Series) -> bool:
     """Return whether the known values are whole numbers, some of them above 1: a code, not a mark of 0 and 1."""
     known = pd.Series(values).astype(float).replace([np.inf, -np.inf], np.nan).dropna()
     return bool((known == known.round()).all() and (known > 1).any())
@@ -79,6 +79,7 @@ def _canonical(column: pd.Series, scheme: str) -> pd.Series:
     """Return the one spelling of each code of a column."""
     if column.dtype == object:  # value by value, because of 1, 1.0 and True pandas makes one level
         column = column.map(lambda value: _text(value, column.name), na_action="ignore").astype("str").where(column.notna())
+    # each level is spelled once, not each row: a panel has millions of rows and hundreds of codes
     kept = isinstance(column.dtype, pd.CategoricalDtype)
     place, levels = (column.cat.codes.to_numpy(), column.cat.categories) if kept else pd.factorize(column)
     texts = [_text(level, column.name) for level in levels.tolist()]
@@ -110,4 +111,6 @@ def _spelled(text: str, scheme: str) -> str | None:
         code = code.zfill(4)
     # "NA" is no number of a classification, but may be the name of a region
     unknown = code in ("", ".") or (scheme != "plain" and code.lower() in WORDS)
-    return None if unknown or code in _UNKNOWN.get(scheme, ("0",)) else code
+    if unknown or code in _UNKNOWN.get(scheme, ("0",)):
+        return None
+    return code

@@ -35,13 +35,16 @@ class ColumnChoice:
     left: dict[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        used = {"characteristics": self.characteristics, **({"codes": self.codes} if self.codes else {})}
+        used = {"characteristics": self.characteristics}
+        if self.codes:
+            used["codes"] = self.codes
         lines = [f"{what} ({len(names)}): {', '.join(map(str, names))}" for what, names in used.items()]
         why: dict[str, list[str]] = {}
         for column, reason in self.left.items():
             why.setdefault(reason, []).append(column)
-        left = "; ".join(f"{', '.join(names)} ({reason})" for reason, names in why.items())
-        return visible("\n".join([*lines, f"left out: {left}"] if left else lines))
+        if why:
+            lines.append("left out: " + "; ".join(f"{', '.join(names)} ({reason})" for reason, names in why.items()))
+        return visible("\n".join(lines))
 
 
 def looks_like_outcome(name: object) -> bool:
@@ -97,6 +100,7 @@ def choose_columns(
     check_known("characteristics", characteristics or (), columns)
     check_known("codes", codes, columns)
     others = [name for name in columns if name not in {*labels, *codes, outcome}]
+    # nobody has named columns: take the numbers, and keep a reason for each column that is left
     if characteristics is None:
         known = {*columns, *labels, *codes}
         why = {name: _reason_to_leave(frame[name], known, outcome) for name in others}
@@ -130,6 +134,7 @@ def all_columns(frame: pd.DataFrame, codes: Sequence[object], labels: Sequence[o
             raise InputError(f"X: {name!r} is a second column {first!r}, numbered by the reader: drop or rename one.")
         if is_row_number(frame[name], strict=True):
             raise InputError(f"X: column {name!r} holds row numbers, or comes from a comma at the end of lines: drop it.")
+    # text that spells numbers is a characteristic, other text a code
     found = [name for name in frame.columns if name in codes or (holds_text(frame[name]) and not holds_numbers(frame[name]))]
     return _chosen(frame, [name for name in frame.columns if name not in found], tuple(found))
 
@@ -179,13 +184,17 @@ def _reason_to_leave(column: pd.Series, known: Collection[object], outcome: str 
     again = outcome is not None and str(column.name).strip().lower() == outcome.strip().lower()
     if again or looks_like_outcome(column.name):
         return "looks like another outcome"
-    return "looks like a code; declare it in codes to use it" if looks_like_code(column.name) else ""
+    if looks_like_code(column.name):
+        return "looks like a code; declare it in codes to use it"
+    return ""
 
 
 def _first_of_name(name: object, known: Collection[object]) -> str | None:
     """Return the column that this one repeats, as pandas numbers the second ``size`` of a header ``size.1``; None of most."""
     second = _SECOND.fullmatch(str(name))
-    return second[1] if second and second[1] in known else None
+    if second and second[1] in known:
+        return second[1]
+    return None
 
 
 def is_row_number(column: pd.Series, *, strict: bool = False) -> bool:
@@ -208,6 +217,7 @@ def is_row_number(column: pd.Series, *, strict: bool = False) -> bool:
 
 def is_number(column: pd.Series) -> bool:
     """Return whether a column holds numbers, those of Python objects, decimals and missing values among them."""
+    # by content, not by dtype: a column of objects may hold nothing but numbers
     kind = pd.api.types.infer_dtype(column, skipna=True)
     if kind.startswith("mixed"):  # truth values beside numbers are numbers
         return all(isinstance(value, int | float | np.number | np.bool_ | Decimal) for value in column.dropna())

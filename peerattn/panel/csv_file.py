@@ -9,7 +9,7 @@ import re
 import zipfile
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -17,6 +17,9 @@ import pandas as pd
 from peerattn.exceptions import InputError
 from peerattn.panel.arrow import to_pandas
 from peerattn.panel.words import MISSING_NUMBER, WORDS
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _MARKS = {b"\xff\xfe\0\0": "utf-32", b"\0\0\xfe\xff": "utf-32", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 _BLOCK = 2**24  # bytes; a row must fit into one
@@ -46,12 +49,15 @@ def read_csv_file(path: Path, separator: str = ",", as_text: Collection[str] | N
 
     data = _bytes(path)
     _check_encoding(path, data)
+    # the header alone is read here, as Python reads CSV: Arrow would rename or drop columns
     rows = csv.reader(io.TextIOWrapper(io.BytesIO(data), encoding="utf-8-sig", newline=""), delimiter=separator)
     header = next(filter(None, rows), [])
     if not header:
         raise InputError(f"{path}: not a readable CSV file (it is empty).")
     if len(header) == 1 and (found := re.search(r"[;\t|,]", header[0])):
-        other = "commas" if separator == "," else "tabs"
+        other = "tabs"
+        if separator == ",":
+            other = "commas"
         raise InputError(f"{path}: has one column only, {header[0][:60]!r}: separate columns by {other}, not {found.group()!r}.")
     for name in header:
         if name.strip() and header.count(name) > 1:
@@ -106,11 +112,12 @@ def _check_encoding(path: Path, data: bytes) -> None:
         ) from error
 
 
-def _typed(text: Any, keep: bool) -> Any:
+def _typed(text: pa.ChunkedArray, keep: bool) -> pa.Array | pa.ChunkedArray:
     """Return a column of text in the one type that holds all of it."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    # a point is Stata's missing value
     trimmed = pc.utf8_trim_whitespace(text)
     empty = pc.is_in(trimmed, pa.array(["", "."]))
     kept = pc.if_else(empty, pa.scalar(None, pa.string()), text)
@@ -121,6 +128,7 @@ def _typed(text: Any, keep: bool) -> Any:
     numbers = pc.if_else(word, pa.scalar(None, pa.string()), trimmed)
     if numbers.null_count == len(numbers):
         return pa.nulls(len(numbers), pa.float64())
+    # a leading zero is part of a code: 0100 is not 100
     if pc.any(pc.match_substring_regex(numbers, "^[+-]?0[0-9xX]")).as_py():
         return kept
     whole = pc.all(pc.match_substring_regex(numbers, "^[+-]?[0-9]+$")).as_py()
@@ -133,7 +141,7 @@ def _typed(text: Any, keep: bool) -> Any:
     return kept
 
 
-def _counts(column: Any) -> bool:
+def _counts(column: pa.ChunkedArray) -> bool:
     """Return whether a column counts the rows, from 0 or from 1."""
     values = column.to_numpy()
     return any(np.array_equal(values, np.arange(first, first + len(values))) for first in (0, 1))

@@ -115,7 +115,8 @@ class Design:
         """
         check_one_of(scale=(scale, SCALES))
         frame = panel.characteristics
-        frame = frame if characteristics is None else frame[list(characteristics)]
+        if characteristics is not None:
+            frame = frame[list(characteristics)]
         codes = panel.codes.drop(columns=list(without))
         known, gaps = (each.any().to_numpy() for each in (frame.notna(), frame.isna()))
         if not known.all():
@@ -123,10 +124,12 @@ class Design:
             warn_user(DroppedColumnWarning(message))
         if not known.any() and not codes.shape[1]:
             raise InputError("X has no characteristic with a known training value, and no code; pass at least one of them.")
+        # a gap may tell something by itself: a firm without R&D, say
         indicated = frame.columns[known & gaps]
         frame = frame.loc[:, known]
         p = frame.shape[1]
         columns = frame.to_numpy(dtype=float).T
+        # without periods a rank is that in the training rows, which are therefore kept
         ranked = scale == "rank" and not panel.dated
         levels = {name: set(codes[name].dropna()) for name in codes.columns}
         design = cls(
@@ -188,7 +191,9 @@ class Design:
             pd.Index(levels, dtype=object).get_indexer(pd.Index(panel.codes[name].astype(object))) + 1
             for name, levels in self.levels.items()
         ]
-        return np.stack(columns, axis=1) if columns else np.zeros((len(panel), 0), dtype=np.int64)
+        if columns:
+            return np.stack(columns, axis=1)
+        return np.zeros((len(panel), 0), dtype=np.int64)
 
     def filled(self, panel: Panel) -> np.ndarray:
         """Return the characteristics as they are, without gaps, (n, p)."""
@@ -198,6 +203,7 @@ class Design:
         if not missing.any():
             return values
         fill = np.broadcast_to(self.medians, values.shape).copy()
+        # the median of the firms of its period is nearer to a missing value than that of all years
         if panel.dated:
             columns = missing.any(axis=0)
             gaps = frame.loc[:, columns].astype(float)
@@ -223,7 +229,10 @@ def unique_names(wanted: Sequence[str]) -> list[str]:
     for name in wanted:
         numbered = (f"{name} ({k})" for k in count(2))
         free = (other for other in numbered if other not in names and other not in used)
-        names[next(free) if name in names else name] = name
+        if name in names:
+            names[next(free)] = name
+        else:
+            names[name] = name
     return list(names)
 
 
@@ -233,7 +242,8 @@ def weighted_median(values: np.ndarray, weights: np.ndarray | None = None) -> fl
     >>> weighted_median(np.array([1.0, 2.0, np.nan]), np.array([1, 2, 5]))
     2.0
     """
-    weights = np.ones(len(values)) if weights is None else weights
+    if weights is None:
+        weights = np.ones(len(values))
     known = np.isfinite(values) & (weights > 0)
     if not known.any():
         return np.nan
@@ -262,7 +272,8 @@ def cross_sectional_ranks(frame: pd.DataFrame, period: LabelsLike) -> np.ndarray
 def _distribution(column: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
     """Return the sorted known values, and the share of rows that are at most each of them."""
     known = np.isfinite(column)
-    weight = np.ones(len(column)) if weight is None else weight
+    if weight is None:
+        weight = np.ones(len(column))
     values, at = np.unique(column[known], return_inverse=True)
     total = np.bincount(at, weight[known], len(values))
     return values, np.cumsum(total) / max(total.sum(), 1e-300)

@@ -59,7 +59,9 @@ def effect_labels(effects: str | Sequence[str] | None, labels: Mapping[str, Any]
     columns: dict[str, Any] = {}
     for name, parts in effect_parts(effects).items():
         for part in parts:
-            near = "" if part in labels else did_you_mean(part, labels)
+            near = ""
+            if part not in labels:
+                near = did_you_mean(part, labels)
             remedy = f"Name {', '.join(map(repr, labels))}, or join several by {BY!r}, such as"
             if part not in labels:
                 raise InputError(f"effects: {part!r} is no label.{near} {remedy} 'firm{BY}period'.")
@@ -112,6 +114,7 @@ def net_of(
     several = numbers.max(axis=0, initial=0) > 0
     numbers = numbers[:, several] if several.any() else numbers[:, :1]
     options = {"iteration_limit": ROUNDS} if numbers.shape[1] > 1 else {}
+    # singletons stay: dropping rows would change the sample of which means are reported
     absorb = pyhdfe.create(numbers, cluster_ids=nested, drop_singletons=False, options=options)
     weights = None if weight is None else weight[:, None]
     # its tolerance is absolute: columns go in without their mean and in units of their spread, and with several effects
@@ -139,6 +142,7 @@ def estimated_effects(
     >>> mean, effects["firm"].round(9).to_dict()
     (3.0, {'A': -1.0, 'B': 2.0})
     """
+    # least squares on the dummies, each row times the root of its weight
     root = np.ones(len(rest)) if weight is None else np.sqrt(weight)
     mean = float(np.average(rest, weights=root**2))
     place = np.arange(len(rest))
@@ -148,6 +152,7 @@ def estimated_effects(
     parts = np.split(values, np.cumsum([len(labels) for _, labels in found])[:-1])
     effects = {}
     for name, (code, labels), part in zip(groups, found, parts, strict=True):
+        # dummies of several effects determine each other up to a constant: the mean takes it
         level = float(np.average(part[code], weights=root**2))
         effects[str(name)] = pd.Series(part - level, index=pd.Index(labels))
         mean += level

@@ -77,7 +77,7 @@ class PanelEncoder(FrameTransformer):
         """Name, role and source of every encoded column."""
         return self.design_.columns
 
-    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+    def get_feature_names_out(self, input_features: object = None) -> np.ndarray:
         """Names of the encoded columns."""
         check_is_fitted(self)
         return np.array(self.design_.names, dtype=object)

@@ -75,7 +75,9 @@ def sic_to_fama_french(sic: Any, industries: Literal[12, 48, 49] = 49) -> Any:
     ['Agric', 'Softw', nan]
     """
     single = np.ndim(sic) == 0
-    column = sic if isinstance(sic, pd.Series) else pd.Series([sic] if single else list(sic))
+    column = sic
+    if not isinstance(sic, pd.Series):
+        column = pd.Series([sic] if single else list(sic))
     codes = canonical_codes(column.rename("sic"))
     known = codes.notna()
     broken = codes[known & ~codes.str.fullmatch(r"\d{4}").fillna(False).astype(bool)]
@@ -83,4 +85,6 @@ def sic_to_fama_french(sic: Any, industries: Literal[12, 48, 49] = 49) -> Any:
         raise InputError(f"sic: {code!r} is not a SIC code: up to four digits are expected.")
     found = pd.Series(None, index=column.index, name=column.name, dtype="str")
     found[known] = _industry_of_code(industries)[codes[known].astype(int)]
-    return found if not single else (str(found.iloc[0]) if known.iloc[0] else None)
+    if not single:
+        return found
+    return str(found.iloc[0]) if known.iloc[0] else None

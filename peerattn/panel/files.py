@@ -7,14 +7,18 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from peerattn.exceptions import InputError
 from peerattn.panel.arrow import to_pandas
-from peerattn.panel.frames import as_pandas
+from peerattn.panel.frames import as_pandas, flat
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.dataset as ds
 
 #: Endings of files that are read by period, and their formats.
 KINDS = {**dict.fromkeys((".feather", ".arrow", ".ipc"), "feather"), ".parquet": "parquet", ".pq": "parquet"}
@@ -32,7 +36,7 @@ class Run(NamedTuple):
 class Reader:
     """Some columns of one file; rows that were passed are read from the beginning of their row group again."""
 
-    def __init__(self, file: Any, schema: Any, columns: Sequence[str]) -> None:
+    def __init__(self, file: ds.Fragment, schema: pa.Schema, columns: Sequence[str]) -> None:
         self.parts = [file]
         sizes = [file.count_rows()]
         if hasattr(file, "row_groups"):  # a scan of its own for each row group: it keeps what it has read
@@ -48,6 +52,7 @@ class Reader:
         """Return rows."""
         import pyarrow as pa
 
+        # rows further back: begin again at the row group that holds them
         if start < self.position:
             first = int(np.searchsorted(self.starts, start, side="right")) - 1
             self.held = []
@@ -91,6 +96,7 @@ def _common(kinds: list[Any]) -> Any:
     known = [kind for kind in kinds if not pa.types.is_null(kind)] or kinds
     if len(known) == 1:
         return known[0]
+    # categories are only a way to store text
     plain = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in known]
     if not all(map(pa.types.is_decimal, known)):  # beside other numbers decimals are numbers
         plain = [pa.float64() if pa.types.is_decimal(kind) else kind for kind in plain]
@@ -101,7 +107,7 @@ def _common(kinds: list[Any]) -> Any:
         return None
 
 
-def dataset_of(source: Any) -> tuple[Any, Any]:
+def dataset_of(source: object) -> tuple[Any, Any]:
     """Return a dataset of what came, and the temporary folder it lies in, if it does."""
     if hasattr(source, "get_fragments"):
         return source, None
@@ -129,13 +135,12 @@ def _spill(frames: Iterator[Any], folder: Path) -> None:
         given = as_pandas(frame)
         if not isinstance(given, pd.DataFrame):
             raise InputError(f"source: expected an iterator of frames, got one of {type(given).__name__}.")
-        given = given.reset_index() if given.index.names != [None] else given
-        given.to_parquet(folder / f"{number:08}.parquet", index=False)
+        flat(given).to_parquet(folder / f"{number:08}.parquet", index=False)
     if number < 0:
         raise InputError("source: the iterator gave no frame.")
 
 
-def runs_of(files: Sequence[Any], schema: Any, period: str) -> tuple[pd.Series, list[Run]]:
+def runs_of(files: Sequence[Any], schema: pa.Schema, period: str) -> tuple[pd.Series, list[Run]]:
     """Return where the rows of each period are: labels, one for each run of successive rows of a file."""
     labels = list[pd.Series]()
     runs = list[Run]()
@@ -144,6 +149,7 @@ def runs_of(files: Sequence[Any], schema: Any, period: str) -> tuple[pd.Series, 
         codes, found = pd.factorize(column, use_na_sentinel=False)
         edges = [*np.flatnonzero(np.diff(codes, prepend=-1)).tolist(), len(codes)]
         begun = pd.Series(codes[edges[:-1]])
+        # a period in two places would be read as two cross-sections
         for again in found[begun[begun.duplicated()]]:
             remedy = f"sort the file by {period!r}, or write a file for each period."
             raise InputError(f"rows of period {again} are in several places of a file: {remedy}")

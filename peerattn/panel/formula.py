@@ -11,7 +11,7 @@ import pandas as pd
 
 from peerattn.exceptions import CodeWarning, InputError, check_names, checked, extra, warn_user
 from peerattn.panel.columns import is_number
-from peerattn.panel.frames import read_frame, readable
+from peerattn.panel.frames import flat, read_frame, readable
 from peerattn.panel.labels import panel_labels
 from peerattn.panel.panel import Panel, as_float
 from peerattn.panel.reading import read_panel
@@ -74,12 +74,12 @@ def from_formula(
     outcome = left.strip()
     if not (tilde and outcome and terms.strip()) or "~" in right:
         raise InputError(f"formula: expected 'outcome ~ characteristics | codes', got {formula!r}.")
-    frame = read_frame(frame)
-    frame = frame if frame.index.names == [None] else frame.reset_index()
+    frame = flat(read_frame(frame))
     codes = [name for name in map(str.strip, after.split("+")) if name and name not in (firm, period)]
     for argument, names in {"firm": [firm], "period": [period], "formula": codes}.items():
         check_names(argument, "column", names, frame.columns)
     options |= {"firm": firm, "period": period, "codes": codes}
+    # a plain name is a column, whatever characters it has
     if outcome in frame:
         y = frame[outcome]
         of_outcome = {Read(outcome, lagged=False)}
@@ -94,6 +94,7 @@ def from_formula(
         return read_panel(others, outcome=outcome, **options)
     if _ALL.search(terms):
         chosen = read_panel(others, outcome=outcome, **options).choice.characteristics
+        # in parentheses, so that -x behind the dot removes a term of all
         every = "(" + " + ".join(f"`{name}`" for name in chosen) + ")"
         terms = _ALL.sub(lambda _: every, terms)
 
@@ -128,6 +129,7 @@ def _columns(terms: str, frame: pd.DataFrame, firm: str, period: str) -> tuple[p
         labels = panel_labels(frame, firm, period)
         assert labels is not None  # both columns are there
         when = pd.factorize(labels.period, sort=True)[0]
+        # by label, not by position: a firm that misses a period has no value there
         earlier = pd.Series(np.asarray(values), index=[labels.firm, when + k])
         return pd.Series(earlier.reindex(pd.MultiIndex.from_arrays([labels.firm, when])).array, frame.index)
 

@@ -15,7 +15,7 @@ from peerattn.panel.csv_file import read_csv_file
 from peerattn.panel.statistical import STATISTICAL, read_statistical_file
 
 
-def as_pandas(frame: Any) -> Any:
+def as_pandas(frame: object) -> Any:
     """Return a pandas frame of whatever offers a frame: collected if lazy, read from Arrow's C stream; else what came.
 
     Parameters
@@ -31,6 +31,7 @@ def as_pandas(frame: Any) -> Any:
     >>> as_pandas(lazy)["size"].tolist()
     [2.0]
     """
+    # told by module, so that none of these libraries is imported
     home = type(frame).__module__.split(".")[0].lstrip("_")
     if home in ("pandas", "numpy", "peerattn", "builtins"):
         return frame
@@ -45,12 +46,16 @@ def as_pandas(frame: Any) -> Any:
     if not hasattr(frame, "to_pandas"):
         return frame
     made = frame.to_pandas()
-    table = frame.to_arrow() if hasattr(frame, "to_arrow") else frame
-    return with_whole_numbers(made, table) if hasattr(table, "schema") else made
+    table = frame
+    if hasattr(frame, "to_arrow"):
+        table = frame.to_arrow()
+    if hasattr(table, "schema"):
+        return with_whole_numbers(made, table)
+    return made
 
 
 @contextmanager
-def readable(what: str, remedy: str = "", kinds: Any = Exception) -> Iterator[None]:
+def readable(what: str, remedy: str = "", kinds: type[Exception] | tuple[type[Exception], ...] = Exception) -> Iterator[None]:
     """Turn errors of other libraries about a file or a formula, in a dozen classes of errors, into bad input."""
     try:
         yield
@@ -61,7 +66,7 @@ def readable(what: str, remedy: str = "", kinds: Any = Exception) -> Iterator[No
         raise InputError(f"{what} ({reason}).{remedy}") from error
 
 
-def read_frame(source: Any) -> pd.DataFrame:
+def read_frame(source: object) -> pd.DataFrame:
     """Read a Parquet, CSV, Arrow, Stata, SAS or SPSS file or a folder of Parquet files; pass frames of other tools through.
 
     Raises
@@ -77,6 +82,13 @@ def read_frame(source: Any) -> pd.DataFrame:
     if not isinstance(frame, pd.DataFrame):
         raise InputError(f"expected a path or a frame (pandas, polars, pyarrow, DuckDB), got {type(source).__name__}.")
     return frame
+
+
+def flat(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a frame whose labels are columns, too."""
+    if frame.index.names == [None]:
+        return frame
+    return frame.reset_index()
 
 
 def _read_file(path: Path) -> pd.DataFrame:

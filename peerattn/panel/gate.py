@@ -92,35 +92,50 @@ def check_panel(
     >>> len(panel)
     4
     """
+    # scikit-learn's own message, which its checks look for
     known = y is not None or (isinstance(X, Panel) and X.outcomes is not None)
     required = fitting and not known and get_tags(estimator).target_tags.required
     if required:
         raise InputError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
-    given = X if isinstance(X, Panel) else as_pandas(X)
-    declared = codes if fitting else estimator.code_columns_
+    given = X
+    if not isinstance(X, Panel):
+        given = as_pandas(X)
+    declared = codes
+    if not fitting:
+        declared = estimator.code_columns_
     named = isinstance(given, pd.DataFrame | Panel)
 
     def choose(frame: pd.DataFrame) -> tuple[pd.DataFrame, ColumnChoice]:
         names = list(_names(estimator, tuple(frame.columns), len(frame), fitting, named))
         choice = ColumnChoice(tuple(name for name in names if name not in declared), tuple(declared))
         frame = frame.set_axis(names, axis=1)
-        return frame, all_columns(frame, declared, labels=(firm, period)) if fitting else choice
+        if fitting:
+            choice = all_columns(frame, declared, labels=(firm, period))
+        return frame, choice
 
     if isinstance(given, Panel):
         names = _names(estimator, given.columns, len(given), fitting, named)
-        panel = given.with_codes(declared) if names == given.columns else given
+        panel = given
+        if names == given.columns:
+            panel = given.with_codes(declared)
         other = not fitting and (names != given.columns or {*panel.codes} != {*declared})
         had = f"X is a Panel with columns {list(given.columns)}, of which {list(panel.codes)} are codes, but fit had "
         if other:
             raise InputError(f"{had}{list(names)} and {list(declared)}: declare the same, or pass X.X.")
     else:
-        X = X if named else _numbers(estimator, given, fitting, codes)
+        if not named:
+            X = _numbers(estimator, given, fitting, codes)
         panel = panel_of(X, choose, firm, period, undated=undated)
         if fitting and panel.firm is None:
             warn_of_labels(given)
             _warn_of_labelled_outcomes(given, y)
-    kind = "" if panel.firm is None or undated else kind_of_firms(panel.firm)
-    known_kind = "" if fitting else getattr(estimator, "firm_kind_", "")
+    # 1004 and "1004" never match: models that know firms would see only strangers
+    kind = ""
+    if panel.firm is not None and not undated:
+        kind = kind_of_firms(panel.firm)
+    known_kind = ""
+    if not fitting:
+        known_kind = getattr(estimator, "firm_kind_", "")
     if kind and known_kind and kind != known_kind:
         remedy = "give them the type of fit, with .astype(str) or .astype(int), for example"
         raise InputError(f"{firm!r}: firms of X are {kind}, those of fit {known_kind}: {remedy}.")
@@ -182,7 +197,9 @@ def _numbers(estimator: Any, X: PanelLike, fitting: bool, codes: Sequence[str]) 
         raise InputError(f"codes={list(codes)} names columns, but X is an array without names: pass a DataFrame.")
     options: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan", "reset": fitting}
     X = validate_data(estimator, X, **options)
-    read = () if fitting else estimator.code_columns_
+    read: Sequence[Any] = ()
+    if not fitting:
+        read = estimator.code_columns_
     array = f"X is an array, but fit read codes in {', '.join(map(repr, read))}"
     if read:
         raise InputError(f"{array}: pass a DataFrame with the columns of fit.")
@@ -193,7 +210,9 @@ def _names(
     estimator: Any, columns: tuple[Any, ...], n_rows: int, fitting: bool, named: bool
 ) -> tuple[Any, ...]:
     """Return the names of the columns, those of fit where either side is an array; other columns raise an error."""
-    fitted = columns if fitting else estimator.column_names_
+    fitted = columns
+    if not fitting:
+        fitted = estimator.column_names_
     numbers = tuple(range(len(columns)))
     if named and len({*columns}) == len(columns):  # scikit-learn knows names of text only
         text = all(isinstance(name, str) for name in columns)
@@ -202,7 +221,9 @@ def _names(
             validate_data(estimator, frame, reset=fitting, skip_check_array=True)
         except ValueError as error:
             raise InputError(f"{_other_columns(fitted, columns)}{error}") from error
-    what = "sample" if columns else "feature"
+    what = "feature"
+    if columns:
+        what = "sample"
     shape = (n_rows, len(columns))
     if 0 in shape:
         raise InputError(f"X has 0 {what}(s) (shape={shape}) while a minimum of 1 is required.")
@@ -220,7 +241,9 @@ def _other_columns(fitted: Sequence[Any] | None, have: Sequence[Any]) -> str:
         return ""
     lacks = [name for name in fitted if name not in have]
     more = [name for name in have if name not in fitted]
-    wording = [f"it has {', '.join(map(repr, more))} besides"] if more else []
+    wording = []
+    if more:
+        wording.append(f"it has {', '.join(map(repr, more))} besides")
     if lacks:
         wording.insert(0, f"it lacks {', '.join(map(repr, lacks))}{did_you_mean(lacks[0], more).rstrip('.')}")
     differ = "; ".join(wording) or "their order is another"
@@ -253,6 +276,7 @@ def examine(
         wording = f"{', '.join(map(repr, leaks))}: correlation with the outcome {panel.outcome!r} is above {LEAK_CORRELATION} in "
         wording += "absolute value. Is it known at the time of the row, and not the outcome itself?"
         warn_user(PossibleLeakWarning(wording))
+    # in decimals half of the returns would be above 150 per cent in size: they are in per cent
     usual = np.nanmedian(np.abs(panel.outcomes))
     if usual > PER_CENT and named_like_return(panel.outcome):
         message = f"outcome {panel.outcome!r} is named like a return and has a median size of {usual:.3g}: "
@@ -262,6 +286,7 @@ def examine(
     if same:
         message = "the same value in all rows; leave out, or is it the right column?"
         warn_user(UnitWarning(f"{', '.join(map(repr, same))}: {message}"))
+    # a code names the firm only if it does so among all firms that can be peers
     firm = panel.firm
     codes = panel.codes[list(learned)]
     if learned and {*learned} <= {*getattr(universe, "columns", ())}:
@@ -274,7 +299,9 @@ def examine(
     for name, levels in codes.nunique().items():
         identity = f"code {name!r} has {levels} levels for {n_firms} firms, nearly one a firm: it is an identity, not a group."
         remedy = "Drop it, or use a coarser one (for example the first two digits of SIC codes)."
-        origin = "codes" if name in declared else "X"
+        origin = "X"
+        if name in declared:
+            origin = "codes"
         if n_firms >= 10 and levels >= IDENTITY_SHARE * n_firms:
             raise InputError(f"{origin}: {identity} {remedy}")
     return replace(panel, examined=True)

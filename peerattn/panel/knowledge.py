@@ -45,6 +45,7 @@ class Knowledge:
     def of(cls, panel: Panel, horizon: int = 0) -> Knowledge:
         """Return it of a panel's rows, in their order."""
         row, periods = sorted_periods(panel.period)
+        # an outcome is known a horizon after its row, or later where dates say so
         known = row + horizon
         if panel.known_at is not None:
             known = np.maximum(known, first_known(panel.known_at, periods))

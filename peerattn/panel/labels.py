@@ -110,6 +110,7 @@ def of_one_type(firms: pd.Index, name: str = "firm") -> pd.Index:
     if isinstance(firms, pd.CategoricalIndex):  # an order of firms means nothing here
         firms = firms.astype(firms.categories.dtype)
     firms = plain(firms)
+    # one example of each type of label is enough for the message
     examples: dict[str, object] = {}
     if firms.dtype == object:
         for label in firms.unique():
@@ -120,11 +121,14 @@ def of_one_type(firms: pd.Index, name: str = "firm") -> pd.Index:
         raise InputError(f"{name!r} holds {one} such as {first!r} and {other} such as {second!r}: {remedy}.")
     if not pd.api.types.is_float_dtype(firms.dtype) and "numbers" not in examples:
         return firms
+    # 1004.0, read beside a missing label, is firm 1004
     numbers = firms.unique()
     if any(isinstance(label, float) and abs(label) >= LARGEST_WHOLE for label in numbers):
         raise InputError(f"{name!r} holds floats above 2^53, which have lost digits: read whole numbers or text.")
     whole = all(label == int(label) for label in numbers)
-    return pd.Index([int(label) for label in firms], name=firms.name) if whole else firms
+    if whole:
+        return pd.Index([int(label) for label in firms], name=firms.name)
+    return firms
 
 
 def _type_of(label: object) -> str:
@@ -133,12 +137,16 @@ def _type_of(label: object) -> str:
         return "truth values"
     if isinstance(label, str):
         return "text"
-    return "numbers" if isinstance(label, Number) else f"labels of type {type(label).__name__}"
+    if isinstance(label, Number):
+        return "numbers"
+    return f"labels of type {type(label).__name__}"
 
 
 def kind_of_firms(firms: pd.Index) -> str:
     """Return whether firms are numbers, text, or of another kind: those of two kinds never match."""
-    return _type_of(firms[0]) if len(firms) else ""
+    if not len(firms):
+        return ""
+    return _type_of(firms[0])
 
 
 @checked
@@ -169,24 +177,32 @@ def find_period(label: object, periods: pd.Index) -> Any:
     matches = _matching_periods(label, periods)
     if len(matches) == 1:
         found = matches[0]
-        return found.item() if isinstance(found, np.generic) else found
+        if isinstance(found, np.generic):
+            return found.item()
+        return found
     listed = [_spell(p) for p in periods.sort_values()]
     several = f"{len(matches)} periods ({', '.join(map(_spell, matches[:3]))}, ...)"
     if len(matches) > 1:
         raise InputError(f"period {_spell(label)!r} means {several}: name one.")
-    span = f"periods run from {listed[0]} to {listed[-1]}" if listed else "there are no periods"
-    span = f"the only period is {listed[0]}" if len(listed) == 1 else span
+    span = "there are no periods"
+    if listed:
+        span = f"periods run from {listed[0]} to {listed[-1]}"
+    if len(listed) == 1:
+        span = f"the only period is {listed[0]}"
     raise InputError(f"unknown period {_spell(label)!r}: {span}.{did_you_mean(_spell(label), listed)}")
 
 
 def _spell(label: object) -> str:
     if isinstance(label, pd.Timestamp):
-        return label.strftime("%Y-%m-%d") if label == label.normalize() else str(label)
+        if label == label.normalize():
+            return label.strftime("%Y-%m-%d")
+        return str(label)
     return str(label)
 
 
-def _matching_periods(label: Any, periods: pd.Index) -> pd.Index:
+def _matching_periods(label: object, periods: pd.Index) -> pd.Index:
     """Return the periods that are the label, or start inside the time it spans, or contain that."""
+    # equal labels first: "2001" is then a year, where years are the periods
     same = np.array([p == label or str(p) == str(label) for p in periods], dtype=bool)
     if isinstance(label, pd.Timestamp) and isinstance(periods, pd.DatetimeIndex):
         # with a time zone on one side only, what the clock shows is compared
@@ -194,6 +210,7 @@ def _matching_periods(label: Any, periods: pd.Index) -> pd.Index:
     span = span_of(label)
     if same.any() or span is None:
         return periods[same]
+    # else all that start within the label's time, or contain it
     start, end = _times(periods)
     inside = (start >= span.start_time) & (start <= span.end_time)
     return periods[np.asarray(inside | ((start <= span.start_time) & (end >= span.end_time)))]
@@ -210,7 +227,7 @@ def _times(periods: pd.Index) -> tuple[pd.DatetimeIndex, pd.DatetimeIndex]:
     return pd.DatetimeIndex(start), pd.DatetimeIndex(end)
 
 
-def within_or_before(periods: pd.Index, until: Any) -> np.ndarray:
+def within_or_before(periods: pd.Index, until: object) -> np.ndarray:
     """Return which periods start no later than ``until`` ends: ``"2000-06"`` ends with June, ``2000`` with December.
 
     Raises
@@ -229,7 +246,7 @@ def within_or_before(periods: pd.Index, until: Any) -> np.ndarray:
     return _compared(periods, until, "end_time", operator.le)
 
 
-def periods_before(periods: pd.Index, label: Any) -> np.ndarray:
+def periods_before(periods: pd.Index, label: object) -> np.ndarray:
     """Return which periods start before ``label`` does: ``"2000-06"`` begins with June, ``2000`` with January.
 
     Raises
@@ -248,7 +265,7 @@ def periods_before(periods: pd.Index, label: Any) -> np.ndarray:
     return _compared(periods, label, "start_time", operator.lt)
 
 
-def _compared(periods: pd.Index, label: Any, end: str, compare: Callable[[Any, Any], Any]) -> np.ndarray:
+def _compared(periods: pd.Index, label: object, end: str, compare: Callable[[Any, Any], Any]) -> np.ndarray:
     """Compare when periods start with the start or the end of the time that a label spans."""
     span = span_of(label)
     (starts, _) = _times(periods)
@@ -283,8 +300,15 @@ def find_firm(label: object, firms: pd.Index) -> Any:
     spelled = np.flatnonzero(firms.astype(str) == str(label))
     if len(spelled) == 1:
         found = firms[spelled[0]]
-        return found.item() if isinstance(found, np.generic) else found
+        if isinstance(found, np.generic):
+            return found.item()
+        return found
     letters = sum(character.isalpha() for character in str(label))
-    near = did_you_mean(label, firms) if 2 * letters > len(str(label)) else ""  # near numbers are other firms
-    such = f", such as {', '.join(map(repr, firms[:3].tolist()))}" if len(firms) and not near else ""
+    # near numbers are other firms
+    near = ""
+    if 2 * letters > len(str(label)):
+        near = did_you_mean(label, firms)
+    such = ""
+    if len(firms) and not near:
+        such = f", such as {', '.join(map(repr, firms[:3].tolist()))}"
     raise InputError(f"unknown firm {label!r} among {len(firms)} firms{such}.{near}")

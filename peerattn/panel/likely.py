@@ -45,6 +45,7 @@ def likely_labels(frame: pd.DataFrame) -> Likely:
         return Likely(firm, period)
     dates = [name for name in names if is_date(frame[name])] if period is None else [period]
     firms = [name for name in names if name not in dates] if firm is None else [firm]
+    # names alone do not tell: try which pair of columns identifies the rows
     pairs = (Likely(one, date) for date in dates for one in firms if is_panel(frame, one, date))
     return next(pairs, Likely(firm, period))
 
@@ -75,7 +76,9 @@ def warn_of_labels(X: object) -> None:
     """Warn where a frame without labels looks like a panel."""
     if not isinstance(X, pd.DataFrame):
         return
-    frame = X.reset_index() if any(name is not None for name in X.index.names) else X
+    frame = X
+    if any(name is not None for name in X.index.names):
+        frame = X.reset_index()
     if not frame.columns.is_unique:
         return
     found = likely_labels(frame)
@@ -83,7 +86,7 @@ def warn_of_labels(X: object) -> None:
         both = f"{str(found.firm)!r} and {str(found.period)!r} look like labels"
         remedy = f"did you mean firm={str(found.firm)!r}, period={str(found.period)!r}?"
     elif sure := [str(name) for name in frame.columns if _SURE.fullmatch(str(name))]:
-        both = f"{', '.join(map(repr, sure))} {'look' if len(sure) > 1 else 'looks'} like labels"
+        both = f"{', '.join(map(repr, sure))} look{'s' * (len(sure) == 1)} like labels"
         remedy = "name them with firm= and period=."
     else:
         return

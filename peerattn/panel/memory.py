@@ -20,6 +20,7 @@ def available_memory() -> int | None:
         free = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
     except (OSError, StopIteration):
         return None
+    # a container may have less than the machine
     try:
         return min(free, max(0, int(_LIMIT.read_text()) - int(_USED.read_text())))
     except (OSError, ValueError):  # no limit
@@ -40,4 +41,6 @@ def _size(n_bytes: float) -> str:
     >>> _size(2.5 * 2**30), _size(2**20)
     ('2.5 GiB', '1 MiB')
     """
-    return f"{n_bytes / 2**30:.1f} GiB" if n_bytes >= 2**30 else f"{n_bytes / 2**20:.0f} MiB"
+    if n_bytes >= 2**30:
+        return f"{n_bytes / 2**30:.1f} GiB"
+    return f"{n_bytes / 2**20:.0f} MiB"

@@ -110,7 +110,8 @@ class Panel:
     def X(self) -> pd.DataFrame:
         """Characteristics and codes, indexed by (firm, period) where there are labels."""
         both = pd.concat([self.characteristics, self.codes], axis=1)
-        both = both if tuple(both.columns) == self.columns else both[list(self.columns)]
+        if tuple(both.columns) != self.columns:
+            both = both[list(self.columns)]
         return both.set_axis(self.index[self.order] if self.firm is None else self.labels)
 
     @cached_property
@@ -139,6 +140,7 @@ class Panel:
         >>> int(panel.before(1950).period.max()), int(panel.since(1950).period.min())
         (1949, 1950)
         """
+        # what is dated earlier may still be announced later
         earlier = self._some(periods_before(self.period, period), f"before {period!r}")
         if earlier.known_at is None or earlier.outcomes is None:
             return earlier
@@ -216,7 +218,7 @@ class Panel:
             return self
         return arranged.take(np.arange(len(self)))
 
-    def align(self, values: Any, name: str) -> np.ndarray:
+    def align(self, values: object, name: str) -> np.ndarray:
         """Return one number a row, in the panel's order.
 
         Parameters
@@ -232,17 +234,19 @@ class Panel:
             When labels differ (three are shown) or can be read in two ways, or the length differs.
         """
         values = as_pandas(values)
-        values = values.squeeze(axis=1) if isinstance(values, pd.DataFrame) else values
+        if isinstance(values, pd.DataFrame):
+            values = values.squeeze(axis=1)
         at = self.positions(values, name)
         if isinstance(values, str):
             raise InputError(f"{name} is the text {values!r}: pass the column itself, and X without it.")
         numbers = floats(values, f"{name} must hold numbers: {{error}}")
-        numbers = numbers[:, 0] if numbers.shape == (len(self), 1) else numbers
+        if numbers.shape == (len(self), 1):
+            numbers = numbers[:, 0]
         if numbers.shape != (len(self),):
             raise InputError(f"{name} has shape {numbers.shape}, but X has {len(self)} rows: pass one value for each row.")
         return numbers[at]
 
-    def positions(self, values: Any, name: str) -> np.ndarray:
+    def positions(self, values: object, name: str) -> np.ndarray:
         """Return the position of the value of each of the panel's rows."""
         if self.firm is None or not isinstance(values, pd.Series):
             return self.order
@@ -251,6 +255,7 @@ class Panel:
         if have.nlevels == 2:
             return self._positions_by_label(values, name)
         comparable = len(have) == len(own) and have.nlevels == own.nlevels and have.is_unique
+        # labels in another order are meant to be matched; that a position would do it wrongly is an error
         moved = comparable and not have.equals(own) and (have.get_indexer(own) >= 0).all()
         remedy = f"{name}.loc[X.index] puts them in order; pass an array to match by position."
         if moved:
@@ -265,6 +270,7 @@ class Panel:
             raise InputError(f"{others}: use the same names.")
         labels = panel_labels(values, *ours[0]) if ours else None
         index: Any = values.index if labels is None else labels.pairs
+        # without names either level may be the firm: both readings are tried
         readings = [index] if ours else [index, index.swaplevel()]
         for have in readings:
             twice = have[have.duplicated()].unique()
@@ -318,8 +324,10 @@ class Panel:
         return f"Panel({sizes}, outcome={self.outcome!r})"
 
     def __str__(self) -> str:
-        known = 0 if self.outcomes is None else int(np.isfinite(self.outcomes).sum())
-        since = "" if self.known_at is None else f", from the period in {self.known_at.name or 'known_at'}"
+        known = int(self.y.notna().sum())
+        since = ""
+        if self.known_at is not None:
+            since = f", from the period in {self.known_at.name or 'known_at'}"
         return visible(f"{self!r}\noutcome: {self.outcome} (known in {known:,} of {len(self):,} rows{since})\n{self.choice}")
 
 
@@ -330,6 +338,7 @@ def panel_digest(panel: Panel) -> str:
     from any file, with rows in any order.
     """
     digest = hashlib.sha256(f"{panel.outcome}|{list(panel.X.columns)}".encode())
+    # two panels that differ in the order of categories alone give other fits
     if panel.level_orders:  # kernels and trees read the order of an ordered category
         digest.update(f"|{sorted(panel.level_orders.items())}".encode())
     columns = [*panel.X.index.to_frame(index=False).items(), *panel.X.items(), ("", panel.y)]
@@ -339,7 +348,9 @@ def panel_digest(panel: Panel) -> str:
         columns.append(("", dates.astype(float) if pd.api.types.is_numeric_dtype(dates.dtype) else dates))
     for _, values in columns:
         column = values.reset_index(drop=True)
-        column = column.astype(float) if column.dtype == np.float32 else column  # mapped from a file
+        # mapped from a file
+        if column.dtype == np.float32:
+            column = column.astype(float)
         digest.update(pd.util.hash_pandas_object(column, index=False).to_numpy(dtype=np.uint64).tobytes())
     return digest.hexdigest()
 
@@ -362,7 +373,8 @@ def as_float(column: pd.Series) -> np.ndarray:
     """Return a characteristic as numbers, finite or NaN."""
     phrase = f"column {column.name!r} of X holds {column.dtype}: a characteristic is a number, a code is text or a category."
     text = read_numbers(column)
-    column = column if text is None else text.values
+    if text is not None:
+        column = text.values
     if column.dtype != object and not is_number(column):
         raise InputError(phrase)
     values = floats(column, phrase)

@@ -103,6 +103,7 @@ def as_panel(
     >>> panel.firm.tolist(), panel.outcomes.tolist(), as_panel(panel) is panel
     (['B', 'A'], [0.1, 0.2], True)
     """
+    # the industry is a code, once
     declared = list(dict.fromkeys([*codes, *([] if industry is None else [industry])]))
     frame = as_pandas(X)
     dates = [known_at] if isinstance(known_at, str) else []
@@ -129,14 +130,16 @@ def as_panel(
         if dates:
             raise InputError(f"known_at: a Panel has no column of dates {known_at!r}; pass a Series.")
         panel = X.with_codes(declared)
-        panel = panel if industry is None else replace(panel, industry=industry)
+        if industry is not None:
+            panel = replace(panel, industry=industry)
     else:
         if outcome is not None:
             if y is not None:
                 raise InputError("y: outcome= names a column of X; pass one of the two, not both.")
             if outcome in (firm, period):
                 raise InputError(f"outcome: {outcome!r} is already named as firm or period; name the column to predict.")
-            frame = frame.rename(columns=str) if hasattr(frame, "columns") else frame
+            if hasattr(frame, "columns"):
+                frame = frame.rename(columns=str)
         panel = panel_of(X, choose, firm, period, undated=undated)
         if panel.firm is None:
             warn_of_labels(frame)
@@ -222,7 +225,9 @@ def read_panel(
     codes (1): sic
     """
     frame = read_frame(source).rename(columns=str)
-    what = f"{source}: the file" if isinstance(source, str | Path) else "the frame"
+    what = "the frame"
+    if isinstance(source, str | Path):
+        what = f"{source}: the file"
     if not len(frame):
         raise InputError(f"{what} has no rows.")
     names = [*frame.columns, *(str(n) for n in frame.index.names if n is not None)]
@@ -249,7 +254,8 @@ def panel_of(
     labels = None
     if isinstance(frame, pd.DataFrame):
         labels = panel_labels(frame, firm, period, undated=undated)
-        frame = frame if labels is None else frame.drop(columns=list(labels.in_columns))
+        if labels is not None:
+            frame = frame.drop(columns=list(labels.in_columns))
     else:
         frame = pd.DataFrame(floats(frame, "X must be a frame or a matrix of numbers: {error}"))
         if np.ndim(X) != 2:
@@ -257,9 +263,10 @@ def panel_of(
     frame, choice = choose(frame)
     if not len(frame):
         raise InputError("X has no rows.")
+    # labels are kept apart, so that columns align by position whatever the index was
     rows = pd.RangeIndex(len(frame))
     if labels is not None:
-        _refuse_repeated(labels)
+        _check_not_repeated(labels)
     numbers = {name: as_float(frame[name]) for name in choice.characteristics}
     codes = {name: canonical_codes(frame[name]).array for name in choice.codes}
     level_orders = {
@@ -283,11 +290,14 @@ def panel_of(
     )
 
 
-def _with_numbers(frame: Any, names: Sequence[Any]) -> Any:
+def _with_numbers(frame: pd.DataFrame, names: Sequence[Any]) -> pd.DataFrame:
     """Return a frame of a statistical file in which these columns hold numbers again, not the labels of their values."""
+    # value labels made them names in the file's frame; as outcome or characteristic they are numbers
     labels = getattr(frame, "attrs", {}).get("value_labels", {})
     again = {name: frame[name].map(labels[name]) for name in names if name in labels and name in frame}
-    return frame.assign(**again) if again else frame
+    if again:
+        return frame.assign(**again)
+    return frame
 
 
 def _outcome_of(frame: pd.DataFrame, outcome: str) -> np.ndarray:
@@ -299,7 +309,9 @@ def _outcome_of(frame: pd.DataFrame, outcome: str) -> np.ndarray:
     if not is_number(column):
         example = column.dropna()
         kind = "text" if pd.api.types.infer_dtype(example) == "string" else column.dtype
-        such = f" such as {example.iloc[0]!r}" if len(example) else ""
+        such = ""
+        if len(example):
+            such = f" such as {example.iloc[0]!r}"
         held = f"outcome: column {outcome!r} holds {kind}{such}, not numbers"
         raise InputError(f"{held}: convert it with pandas.to_numeric.")
     values = column.to_numpy(dtype=float, na_value=np.nan)
@@ -307,7 +319,7 @@ def _outcome_of(frame: pd.DataFrame, outcome: str) -> np.ndarray:
     return values
 
 
-def _refuse_repeated(labels: Labels) -> None:
+def _check_not_repeated(labels: Labels) -> None:
     pairs = labels.pairs
     repeated = pairs[pairs.duplicated()]
     if len(repeated):

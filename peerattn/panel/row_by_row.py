@@ -55,6 +55,7 @@ def columns_read(expression: str) -> set[Read]:
         quoted[name] = found[1]
         return name
 
+    # names in backticks are no identifiers of Python: each gets one for the parse
     tree = ast.parse(re.sub("`([^`]+)`", identifier, expression).strip(), mode="eval").body
     return {Read(quoted.get(name, name), lagged) for name, lagged in _walk(tree, False)}
 
@@ -71,6 +72,7 @@ def _walk(node: ast.expr, lagged: bool) -> Iterator[tuple[str, bool]]:
         case ast.Call() if _of_one_row(node):
             for each in (*_column_of(node.func), *node.args, *(option.value for option in node.keywords)):
                 yield from _walk(each, lagged)
+        # a matrix product mixes rows
         case ast.BinOp(op=ast.MatMult()):
             raise _error(node)
         case ast.Compare() if any(isinstance(each, ast.In | ast.NotIn | ast.Is | ast.IsNot) for each in node.ops):

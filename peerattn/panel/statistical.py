@@ -46,19 +46,25 @@ def read_statistical_file(path: Path) -> pd.DataFrame:
 
 def _dates(counts: pd.Series, form: str, kind: str) -> pd.Series:
     """Return counts of days, weeks, months ... as dates, by the format of the column."""
+    # a count of days or months is whole; anything else is a number that only looks dated
     known = counts.dropna()
     if not len(known) or (known % 1 != 0).any():
         return counts
     if kind == ".sav":
         found = _SPSS.match(form)
-        return pd.Timestamp("1582-10-14") + pd.to_timedelta(counts, "s") if found else counts
+        if found:
+            return pd.Timestamp("1582-10-14") + pd.to_timedelta(counts, "s")
+        return counts
     if kind != ".dta":
-        return pd.Timestamp("1960-01-01") + pd.to_timedelta(counts, "D") if _SAS.match(form) else counts
+        if _SAS.match(form):
+            return pd.Timestamp("1960-01-01") + pd.to_timedelta(counts, "D")
+        return counts
     unit = _STATA.match(form)
     if unit is None:
         return counts
     n = _A_YEAR[unit[1]]
     if unit[1] in "mq":
+        # few different periods, many rows
         place, levels = pd.factorize(known)
         # pandas counts from 1970, ten years later
         periods = pd.PeriodIndex([pd.Period(ordinal=int(level) - 10 * n, freq=unit[1].upper()) for level in levels])

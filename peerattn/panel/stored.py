@@ -86,6 +86,7 @@ class StoredPanel:
         codes = self.choice.codes
         columns = [self.options["firm"], self.options["period"], self.outcome, *used, *codes]
         columns = [name for name in dict.fromkeys(columns) if name is not None]
+        # one reader a file stays open from period to period, so that a file is read once
         readers: dict[int, Reader] = {}
         for place in at:
             frames = []
@@ -134,7 +135,9 @@ class StoredPanel:
         most = self.training_rows
         if most is None or len(self) <= most:
             return np.arange(T)
+        # the most periods that fit, evenly spaced: unequal sizes make the number a search
         for count in range(min(T, most // max(1, int(self.sizes.min()))), 0, -1):
+            # from the end, so that the last period is always among them
             at = np.unique(np.linspace(T - 1, 0, count).round().astype(int))
             if self.sizes[at].sum() <= most:
                 return at
@@ -172,7 +175,9 @@ class StoredPanel:
 
     def __repr__(self) -> str:
         read = len(self.sampled)
-        fits = "" if read == len(self.periods) else f", fit reads {read:,} periods"
+        fits = ""
+        if read != len(self.periods):
+            fits = f", fit reads {read:,} periods"
         sizes = f"{len(self):,} rows, {len(self.periods):,} periods, {len(self.choice.characteristics)}"
         return f"StoredPanel({sizes} characteristics, outcome={self.outcome!r}{fits})"
 
@@ -253,6 +258,7 @@ def scan_panel(
             kinds = wrong.get(str(name))
             if kinds:
                 raise InputError(f"column {name!r} holds {kinds}: write one type in all files.")
+        # which columns are numbers is seen in some rows, before all are read
         first = Reader(files[0], schema, schema.names).take(0, min(_FIRST, files[0].count_rows()))
         chosen: dict[str, Any] = {"outcome": outcome, "characteristics": characteristics}
         chosen["codes"] = [*dict.fromkeys([*codes, *([industry] if industry else [])])]
@@ -263,6 +269,7 @@ def scan_panel(
                 raise InputError(f"column {name!r} holds numbers as text, such as {text.note}: {remedy}.")
         choice = choose_columns(first, labels=(firm, period), **chosen)
         labels, runs = runs_of(files, schema, period)
+    # periods of files are read by the rules for frames
     found = panel_labels(pd.DataFrame({firm: 0, period: labels}), firm, period)
     assert found is not None
     places, periods = pd.factorize(found.period, sort=True)

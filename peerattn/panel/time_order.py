@@ -22,7 +22,10 @@ def plain(labels: pd.Index) -> pd.Index:
     if isinstance(labels.dtype, pd.ArrowDtype) or pd.api.types.is_integer_dtype(labels.dtype):
         found = pd.Index(labels.to_numpy(), name=labels.name).infer_objects()
         small = pd.api.types.is_integer_dtype(found.dtype) and found.dtype.itemsize < 8
-        return found.astype("int64") if small else found  # of one width, so that tables of any call merge
+        # of one width, so that tables of any call merge
+        if small:
+            return found.astype("int64")
+        return found
     return labels
 
 
@@ -53,6 +56,7 @@ def in_time(periods: pd.Index, name: str = "period", *, check: bool = True) -> p
     >>> in_time(pd.Index(["Q4 2002", "Q1 2003"])).tolist()
     [Period('2002Q4', 'Q-DEC'), Period('2003Q1', 'Q-DEC')]
     """
+    # categories have an order of their own, which must be that of time
     if isinstance(periods, pd.CategoricalIndex):
         categories = in_time(periods.categories, name, check=bool(periods.ordered) and check)
         mixed = f"{name!r} holds ordered categories in another order than their labels ({_first(periods.categories)})"
@@ -119,8 +123,11 @@ def _check_digits(values: np.ndarray, name: str) -> None:
     days = values[0] >= 1_000_000 and bool(((np.minimum(month, day) <= 12) & (np.maximum(month, day) <= 31)).all())
     months = values[0] >= 10_000 and bool((values < 130_000).all()) and len(np.unique(month)) > 1
     if dated and (days or months):
-        first = "days or months" if days else "months"
+        first = "months"
+        if days:
+            first = "days or months"
         raise InputError(f"{name!r} holds {first} before the year, such as {values[0]}: write yyyymmdd, yyyymm or dates.")
+    # in order of time such numbers jump down once, from 99 to 00: sorted, one gap is very large
     for base, most in ((100, 99), (10_000, 12), (1_000_000, 31)):  # yy, yymm, yymmdd
         gaps = np.sort(np.diff(values))
         around = values[0] + base - values[-1]  # the step from 99 to 00
@@ -137,10 +144,15 @@ def _days_of_text(labels: pd.Index, name: str) -> pd.DatetimeIndex:
     first, second = ({int(part[at]) for part in parts} for at in (0, 2))
     by_day, by_month = max(first) > 12 or all(part[1] == "." for part in parts), max(second) > 12
     if by_day == by_month:
-        why = "both first, the day and the month" if by_day else "either the day or the month first"
+        why = "either the day or the month first"
+        if by_day:
+            why = "both first, the day and the month"
         remedy = "convert it with pandas.to_datetime(..., dayfirst=True) or dayfirst=False"
         raise InputError(f"{name!r} holds dates that have {why}, such as {labels[0]!r}: {remedy}.")
-    form = "%d-%m-%Y" if by_day else "%m-%d-%Y"
+    # one number above 12 anywhere tells the order of all
+    form = "%m-%d-%Y"
+    if by_day:
+        form = "%d-%m-%Y"
     return pd.DatetimeIndex(pd.to_datetime([f"{a}-{b}-{year}" for a, _, b, year in parts], format=form))
 
 
@@ -153,7 +165,9 @@ def _dates_of_text(labels: pd.Index, name: str) -> pd.Index:
         return labels
     spans = [span_of(label) if re.search("[A-Za-z]", label) else None for label in labels]
     kinds = {"" if span is None else span.freqstr for span in spans}
-    return pd.PeriodIndex(spans) if len(kinds) == 1 and kinds.pop()[:1] in {"Q", "M", "D"} else labels
+    if len(kinds) == 1 and kinds.pop()[:1] in {"Q", "M", "D"}:
+        return pd.PeriodIndex(spans)
+    return labels
 
 
 def _first(labels: pd.Index) -> str:
@@ -175,6 +189,7 @@ def _check_order(unique: pd.Index, name: str) -> None:
     remedy = "convert it to dates, or to integers in the order of time."
     if None in spans and len(ordered) > 1:
         raise InputError(f"{text} known: {remedy}")
+    # text sorts by letters: Apr-2001 before Jan-2001
     starts = [span.asfreq("s", "start").ordinal for span in spans if span is not None]
     other = f"{name!r} holds text whose alphabetical order is not the order of time ({_first(unique)}): convert it with"
     if starts != sorted(starts):
@@ -187,6 +202,7 @@ def span_of(label: object) -> pd.Period | None:
         return label
     if isinstance(label, float | np.floating):
         label = int(label) if float(label).is_integer() else None
+    # pandas reads 200112 as a year
     text = re.sub(r"^(\d{4})(0[1-9]|1[0-2])$", r"\1-\2", str(label))
     if day := _DAY.fullmatch(text):
         first, mark, second, year = day.groups()
@@ -200,7 +216,10 @@ def span_of(label: object) -> pd.Period | None:
         span = pd.Period(text)
     except (ValueError, TypeError):
         return None
-    return None if span is pd.NaT or span.year < 1000 else span  # "01-03" is no day of year 1
+    # "01-03" is no day of year 1
+    if span is pd.NaT or span.year < 1000:
+        return None
+    return span
 
 
 def kind_of(labels: pd.Index) -> str:
@@ -210,7 +229,9 @@ def kind_of(labels: pd.Index) -> str:
     if isinstance(labels, pd.DatetimeIndex):
         return f"timestamp {'without' if labels.tz is None else 'with'} time zone"
     whole = pd.api.types.is_integer_dtype(labels.dtype)
-    return "yyyymm" if whole and labels.min() >= 100_000 else labels.inferred_type
+    if whole and labels.min() >= 100_000:
+        return "yyyymm"
+    return labels.inferred_type
 
 
 def check_comparable(requested: pd.Index, known: pd.Index) -> None:

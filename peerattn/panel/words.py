@@ -85,6 +85,7 @@ def read_numbers(column: pd.Series) -> ReadNumbers | None:
     texts = pd.Series([level.strip() for level in levels], dtype=object)
     missing = texts.map(is_missing).to_numpy(dtype=bool)
     known = texts[~missing]
+    # names are told from numbers by the first cells, before all are parsed
     if known[:_FIRST].map(_NUMBER.fullmatch).isna().mean() > 1 - _MOSTLY:
         return None
     parts = known.map(_NUMBER.fullmatch)
@@ -95,6 +96,7 @@ def read_numbers(column: pd.Series) -> ReadNumbers | None:
         return None
     if not numbers.all():
         counts = pd.Series(place).value_counts().reindex(known.index).fillna(0)
+        # mostly names, of which a few look like numbers
         if counts[numbers].sum() < _MOSTLY * counts.sum():
             return None
         raise _unreadable(column, known[~numbers].iloc[0], f"is no number, though others such as {known[numbers].iloc[0]!r} are")
@@ -175,4 +177,6 @@ def _value(match: re.Match[str], mark: str) -> float:
     unit = (match["unit"] or "").lower()
     # a division makes of 5.1% the very float that 0.051 is
     number = float(digits) / 100 if unit == "%" else float(digits) * _SCALE[unit]
-    return -number if negative else number
+    if negative:
+        return -number
+    return number

@@ -15,7 +15,9 @@ MINUS = "\u2212"
 
 def with_minus(cell: str, raw: Cell) -> str:
     """A number's hyphen becomes a minus sign."""
-    return cell.replace("-", MINUS, 1) if is_number(raw) and cell.startswith("-") else cell
+    if is_number(raw) and cell.startswith("-"):
+        return cell.replace("-", MINUS, 1)
+    return cell
 
 
 def show_label(label: object) -> str:
@@ -40,14 +42,18 @@ def show_label(label: object) -> str:
         return ""
     if isinstance(label, pd.Timestamp) and label == label.normalize():
         return label.strftime("%Y-%m-%d")
-    return str(int(label) if isinstance(label, float) and label.is_integer() else label)
+    if isinstance(label, float) and label.is_integer():
+        return str(int(label))
+    return str(label)
 
 
 def frame_cell(value: object) -> Cell:
     """Return a value of a frame as a cell: nothing, a number, or a label's text."""
     if value is None or value is pd.NaT or value is pd.NA:
         return None
-    return value if is_number(value) else show_label(value)
+    if is_number(value):
+        return value
+    return show_label(value)
 
 
 def is_number(value: object) -> bool:
@@ -57,7 +63,9 @@ def is_number(value: object) -> bool:
 
 def side_of(column: Sequence[Cell]) -> str:
     """Return ``"r"`` for a column with a number in it, else ``"l"``."""
-    return "r" if any(is_number(cell) for cell in column) else "l"
+    if any(is_number(cell) for cell in column):
+        return "r"
+    return "l"
 
 
 def formatted(cell: Cell, spec: str) -> str:
@@ -67,14 +75,19 @@ def formatted(cell: Cell, spec: str) -> str:
     if not is_number(cell):
         return str(cell)
     if isinstance(cell, Integral):
-        return str(int(cell)) if abs(int(cell)) < 10_000 else f"{int(cell):,}"
+        if abs(int(cell)) < 10_000:
+            return str(int(cell))
+        return f"{int(cell):,}"
     number = float(cell)  # type: ignore[arg-type]
     if math.isnan(number):
         return "n/a"
     displayed = format(number, spec).removesuffix(".")  # "#.4g" keeps zeros, and leaves a point behind 1234
+    # scientific notation is for very large and very small numbers
     if "e+0" in displayed and abs(number) < 1e7:  # 1.29e+03 is 1,290
         displayed = f"{float(displayed):,.0f}"
-    return displayed[1:] if displayed.startswith("-") and not any(c in "123456789inf" for c in displayed) else displayed
+    if displayed.startswith("-") and not any(c in "123456789inf" for c in displayed):
+        return displayed[1:]
+    return displayed
 
 
 def text_width(text: str) -> int:
@@ -95,10 +108,13 @@ def text_width(text: str) -> int:
     >>> text_width("Sony"), text_width("東芝")
     (4, 4)
     """
-    return sum(0 if combining(c) else 2 if east_asian_width(c) in "WF" else 1 for c in text)
+    spacing = [character for character in text if not combining(character)]
+    return len(spacing) + sum(east_asian_width(character) in "WF" for character in spacing)
 
 
 def padded(text: str, width: int, side: str) -> str:
     """Return text filled with blanks up to a width, at its side."""
     space = " " * (width - text_width(text))
-    return space + text if side == "r" else text + space
+    if side == "r":
+        return space + text
+    return text + space

@@ -19,7 +19,7 @@ _LATEX = {
     "—": r"\textemdash{}", "…": r"\ldots{}", "²": r"$^2$", "†": r"$\dagger$", "−": r"$-$", "×": r"$\times$",
     "≤": r"$\leq$", "≥": r"$\geq$", "→": r"$\rightarrow$", "\u00a0": "~",
 }  # fmt: skip
-_MARKDOWN = frozenset("\\`*_{}[]<>()#+-.!|~$&@:")
+_MARKDOWN = re.compile(r"[\\`*_{}\[\]<>()#+\-.!|~$&@:]")
 
 
 def escape(text: object) -> str:
@@ -86,6 +86,7 @@ def latex_text(text: object) -> str:
     >>> print(latex_text(r"R&D_% \input{x} R²"))
     R\&D\_\% \textbackslash{}input\{x\} R$^2$
     """
+    # character by character: an escape is not escaped again
     escaped = "".join(_LATEX.get(character, character) for character in printable(text))
     return re.sub(r"([-'])(?=\1)", r"\1{}", escaped)  # not a dash of two hyphens, nor a quotation mark
 
@@ -98,7 +99,7 @@ def markdown_text(text: object) -> str:
     >>> print(markdown_text("a|b *c* <d> www.x.y"))
     a\|b \*c\* \<d\> www\.x\.y
     """
-    return "".join(f"\\{character}" if character in _MARKDOWN else character for character in printable(text))
+    return re.sub(_MARKDOWN, r"\\\g<0>", printable(text))
 
 
 def figure_text(text: object, length: int | None = None) -> str:
@@ -149,6 +150,7 @@ def csv_of(frame: pd.DataFrame) -> str:
     "firm,x\n'=A,-1.5\nB,2.0\n"
     """
     texts = frame.select_dtypes(exclude=["number", "bool", "datetime", "datetimetz"])
+    # numbers may begin with a minus: only text can be a formula
     safe = frame.assign(**{str(name): texts[name].map(csv_text, na_action="ignore") for name in texts})
     safe = safe.rename(columns=csv_text)
     # only from Python 3.13 on does a carriage return put a cell between quotation marks

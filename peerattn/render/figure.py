@@ -78,6 +78,7 @@ def weight_colours(*, signed: bool = False) -> LinearSegmentedColormap:
 
     blue = to_rgb("#2177c9")
     orange = to_rgb("#d2691e")
+    # zero is transparent, so that a page's own colour shows through
     stops = [(0.0, (*blue, 0.0)), (1.0, (*blue, 1.0))]
     if signed:
         stops = [(0.0, (*orange, 1.0)), (0.5, (*orange, 0.0)), (0.5, (*blue, 0.0)), (1.0, (*blue, 1.0))]
@@ -123,10 +124,14 @@ def svg(figure: MatplotlibFigure, *, description: str = "") -> str:
     text = re.sub(r"(font: (?:[\w. ]*?)[\d.]+px )[^;\"]*", lambda m: m.group(1) + SANS, text)
     prefix = "f" + hashlib.sha256(text.encode()).hexdigest()[:8] + "-"
     text = re.sub(r'(\bid="|url\(#|href="#)', rf"\1{prefix}", text)
-    label = f'role="img" aria-label="{escape(description)}"' if description else 'role="img"'
+    label = 'role="img"'
+    if description:
+        label = f'role="img" aria-label="{escape(description)}"'
     head, rest = text.replace("<svg ", f"<svg {label} ", 1).split(">", 1)
     # the size is the page's, at most the drawn width, so that a phone shows the whole figure
     width = re.search(r'width="([\d.]+)pt"', head)
     head = re.sub(r'\s(?:width|height)="[\d.]+pt"', "", head)
-    limit = f"max-width:{float(width.group(1)) * 4 / 3:.0f}px;" if width else ""
+    limit = ""
+    if width:
+        limit = f"max-width:{float(width.group(1)) * 4 / 3:.0f}px;"
     return f'{head} style="{limit}width:100%;height:auto">{rest}'

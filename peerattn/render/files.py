@@ -44,6 +44,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """
     target = Path(path)
     expect(not target.is_dir(), "path", "the name of a file", f"the folder {str(target)!r}")
+    # in the same folder: a rename across disks is a copy, and not atomic
     temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.part")
     try:
         temporary.touch(exist_ok=False)
@@ -95,7 +96,9 @@ def write_atomic(path: str | os.PathLike[str], content: str | bytes) -> Path:
     'α'
     """
     with atomic_path(path) as temporary:
-        temporary.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
+        if isinstance(content, str):
+            content = content.encode("utf-8")
+        temporary.write_bytes(content)
     return Path(path)
 
 

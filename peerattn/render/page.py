@@ -132,6 +132,7 @@ def page(
     """
     used: dict[str, Section] = {}  # by anchor
     for section in sections:
+        # two sections of one name need two addresses
         anchor = section.anchor
         while anchor in used:
             anchor += "-again"

@@ -39,6 +39,7 @@ def progress_bar(label: str | None, total: int, done: int = 0) -> Iterator[Calla
         yield lambda note, steps=1: None
         return
     stream = sys.stderr
+    # steps found in a store took no time: only new ones are counted
     start = time.monotonic()
     now = done
     terminal = stream.isatty()
@@ -46,14 +47,19 @@ def progress_bar(label: str | None, total: int, done: int = 0) -> Iterator[Calla
     def advance(note: str, steps: int = 1) -> None:
         nonlocal now
         now += steps
+        # a bar in a log file would be thousands of lines
         if terminal or now == total and steps:  # a log file keeps one line
             left = round((time.monotonic() - start) / max(now - done, 1) * (total - now))
             bar = "━" * round(30 * now / max(total, 1))
             line = f"{label} {bar:30} {now}/{total} {left // 60}:{left % 60:02} left   {note}"
-            stream.write(f"{CLEAR}{line[: get_terminal_size().columns - 1]}" if terminal else f"{line}\n")
+            if terminal:  # on one line, over the one before
+                stream.write(f"{CLEAR}{line[: get_terminal_size().columns - 1]}")
+            else:
+                stream.write(f"{line}\n")
             stream.flush()
 
     try:
         yield advance
     finally:
-        stream.write(CLEAR if terminal else "")
+        if terminal:
+            stream.write(CLEAR)

@@ -72,6 +72,7 @@ class Regression(Shown):
         """Return confidence intervals, columns lower and upper; NaN where there is no p value."""
         from scipy import stats
 
+        # the normal distribution where degrees of freedom are unknown
         tail = (1 + level) / 2
         width = stats.norm.ppf(tail) if self.freedom is None else stats.t.ppf(tail, self.freedom)
         width = width * self.std_errors.where(self.pvalues.notna())
@@ -93,7 +94,9 @@ class Regression(Shown):
     def summary(self) -> Table:
         """Return the estimates as a table in linearmodels' form."""
         rows = list(self.to_frame().rename(index=str).itertuples(name=None))
-        fit = "" if np.isnan(self.rsquared) else f", R² {self.rsquared:.3f}"
+        fit = ""
+        if not np.isnan(self.rsquared):
+            fit = f", R² {self.rsquared:.3f}"
         heads = ("", "Parameter", "Std. Err.", "T-stat", "P-value", "Lower CI", "Upper CI")
         formats = ("", ".4g", ".2g", ".2f", ".3f", ".4g", ".4g")
         notes = [f"{self.nobs:,} observations{fit}.", *self._footnotes()]
@@ -112,7 +115,9 @@ class Regression(Shown):
 
     def __repr__(self) -> str:
         observed = ", ".join(f"{name}={value:.4g}" for name, value in list(self.params.items())[:4])
-        more = ", ..." if len(self.params) > 4 else ""
+        more = ""
+        if len(self.params) > 4:
+            more = ", ..."
         return f"{type(self).__name__}({observed}{more}, nobs={self.nobs:,})"
 
 
@@ -144,6 +149,7 @@ def as_regression(result: Any) -> Regression:
             "results: expected a regression of this package, linearmodels or statsmodels, or a mapping of heads to such; got "
             f"{type(result).__name__}{'; pass its results_' if hasattr(result, 'results_') else ''}."
         )
+    # arrays have no names: statsmodels keeps them in the model
     named = isinstance(result.params, pd.Series)  # statsmodels on arrays has names in its model
     names = result.params.index if named else pd.Index(result.model.exog_names)
     effects = tuple(map(str, getattr(result, "included_effects", ())))
@@ -215,23 +221,32 @@ def regression_table(
     levels = sorted(stars, reverse=True)
     expect(all(0 < level < 1 for level in levels), "stars", "levels between 0 and 1", repr(stars))
     frames = [result.to_frame().rename(index=str) for result in columns.values()]
+    # in the order in which they first appear
     known = dict.fromkeys(name for frame in frames for name in frame.index)
-    labels = {} if labels is None else labels
+    if labels is None:
+        labels = {}
     rows: list[list[str]] = []
     for name in dict.fromkeys([*(name for name in labels if name in known), *known]):
         cells = [_pair(frame, name, parentheses, levels, decimals) for frame in frames]
         rows += [[head, *below] for head, below in zip((labels.get(name, name), ""), zip(*cells))]
     fits = not all(np.isnan(result.rsquared) for result in columns.values())
-    figures: list[dict[str, Any]] = [{"Observations": each.nobs} for each in columns.values()]
-    for observed, each in zip(figures, columns.values()):
-        observed |= ({"R²": each.rsquared} if fits else {}) | each._figures()
+    figures: list[dict[str, Any]] = []
+    for each in columns.values():
+        observed: dict[str, Any] = {"Observations": each.nobs}
+        if fits:
+            observed["R²"] = each.rsquared
+        figures.append(observed | each._figures())
+    decimals_of = {"R²": 3}
     for name in dict.fromkeys(key for each in figures for key in each):
-        rows.append([name, *(_figure(each.get(name), 3 if name == "R²" else 2) for each in figures)])
-    marks = ", ".join(f"{'*' * (k + 1)} p < {level:g}" for k, level in enumerate(levels))
-    notes = [f"{_SHOWN[parentheses]} in parentheses.{f' {marks}.' if marks else ''}"]
+        rows.append([name, *(_figure(each.get(name), decimals_of.get(name, 2)) for each in figures)])
+    notes = [f"{_SHOWN[parentheses]} in parentheses."]
+    if levels:
+        marks = ", ".join(f"{'*' * (k + 1)} p < {level:g}" for k, level in enumerate(levels))
+        notes[0] += f" {marks}."
     notes += _of_columns({head: result._footnotes() for head, result in columns.items()})
-    title = next(iter(columns.values())).title if caption is None else caption
-    return Table(title, ("", *columns), rows, alignment="l" + "r" * len(columns), footnotes=notes)
+    if caption is None:
+        caption = next(iter(columns.values())).title
+    return Table(caption, ("", *columns), rows, alignment="l" + "r" * len(columns), footnotes=notes)
 
 
 def _of_columns(wording: Mapping[str, list[str]]) -> list[str]:
@@ -240,6 +255,7 @@ def _of_columns(wording: Mapping[str, list[str]]) -> list[str]:
     >>> _of_columns({"(1)": ["All.", "One."], "(2)": ["All."]})
     ['All.', '(1): One.']
     """
+    # a note that all columns share is written once
     heads = {note: [head for head in wording if note in wording[head]] for notes in wording.values() for note in notes}
     return [note if len(at) == len(wording) else f"{', '.join(at)}: {note}" for note, at in heads.items()]
 
@@ -251,7 +267,10 @@ def _pair(frame: pd.DataFrame, name: str, accompanying: str, levels: list[float]
     value, p, below = frame.loc[[name], ["params", "pvalues", accompanying]].to_numpy()[0]
     marks = "*" * sum(p < level for level in levels)
     places = {"tstats": 2, "pvalues": 3}.get(accompanying, decimals)
-    return _fixed(value, decimals) + marks, "" if np.isnan(below) else f"({_fixed(below, places)})"
+    entry = _fixed(value, decimals) + marks
+    if np.isnan(below):
+        return entry, ""
+    return entry, f"({_fixed(below, places)})"
 
 
 def _fixed(value: float, decimals: int) -> str:
@@ -262,12 +281,17 @@ def _fixed(value: float, decimals: int) -> str:
     """
     if not np.isfinite(value):
         return "n/a"
-    small = 0 < abs(value) < 10.0**-decimals
-    large = abs(value) >= 1000
-    return with_minus(formatted(value, ",.0f" if large else f".{decimals}{'g' if small else 'f'}"), value)
+    spec = f".{decimals}f"
+    if abs(value) >= 1000:
+        spec = ",.0f"
+    elif 0 < abs(value) < 10.0**-decimals:
+        spec = f".{decimals}g"
+    return with_minus(formatted(value, spec), value)
 
 
 def _figure(value: object, decimals: int) -> str:
     if isinstance(value, float):
         return _fixed(value, decimals)
-    return f"{value:,}" if isinstance(value, int) else str(value or "")
+    if isinstance(value, int):
+        return f"{value:,}"
+    return str(value or "")

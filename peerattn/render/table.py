@@ -151,10 +151,10 @@ class Table:
         cells = [[printable(column) for column in self.columns], *self.cells()]
         heads, widths = _broken_heads(cells[0], cells[1:], width)
         blocks = [self._block(block, heads, cells[1:], widths) for block in _column_blocks(widths, width)]
+        # notes are as wide as the table, and never narrower than a paragraph
         room = width or max(72, *(text_width(line) for block in blocks for line in block.splitlines()))
-        notes = ["\n".join(textwrap.fill(printable(note), room) for note in self.footnotes)]
-        title = [printable(self.title)] if self.title else []
-        return "\n\n".join(title + blocks + (notes if self.footnotes else []))
+        notes = "\n".join(textwrap.fill(printable(note), room) for note in self.footnotes)
+        return "\n\n".join(filter(None, [printable(self.title), *blocks, notes]))
 
     def _block(self, block: list[int], heads: Rows, cells: Rows, widths: list[int]) -> str:
         def line(row: list[str]) -> str:
@@ -183,9 +183,14 @@ class Table:
         for row in cells:
             tags = "".join(f'<td class="{side}">{cell}</td>' for side, cell in zip(sides, row))
             body += f"<tr>{tags}</tr>"
-        caption, label = (f"<caption>{title}</caption>", f' aria-label="{title}"') if title else ("", "")
+        caption = ""
+        label = ""
+        if title:
+            caption = f"<caption>{title}</caption>"
+            label = f' aria-label="{title}"'
         notes = "".join(f"<p>{escape(note)}</p>" for note in self.footnotes)
-        notes = f'<div class="notes">{notes}</div>' if notes else ""
+        if notes:
+            notes = f'<div class="notes">{notes}</div>'
         return (
             f'<div class="peerattn-table"><div class="scroll" tabindex="0" role="region"{label}>'
             f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{notes}</div>"
@@ -224,8 +229,10 @@ class Table:
         """
         notes = " ".join(map(latex_text, self.footnotes))
         lines = [r"% needs \usepackage{booktabs}", r"\begin{table}[htbp]", r"\centering"]
-        lines += [rf"\caption{{{latex_text(self.title)}}}"] if self.title else []
-        lines += [rf"\label{{{label}}}"] if label else []
+        if self.title:
+            lines.append(rf"\caption{{{latex_text(self.title)}}}")
+        if label:
+            lines.append(rf"\label{{{label}}}")
         lines += [rf"\begin{{tabular}}{{@{{}}{self.alignment}@{{}}}}", r"\toprule"]
         head, *rows = (" & ".join(row) + r" \\" for row in self._escaped(_latex_cell))
         lines += [head, r"\midrule", *rows, r"\bottomrule", r"\end{tabular}"]
@@ -247,12 +254,13 @@ class Table:
         | a\|b | 0\.031 |
         <BLANKLINE>
         """
-        rule = ["---:" if side == "r" else ":---" for side in self.alignment]
+        rule = [{"r": "---:", "l": ":---"}[side] for side in self.alignment]
         heads, *rows = self._escaped(lambda cell: markdown_text(cell) or " ")
         lines = ["| " + " | ".join(row) + " |" for row in (heads, rule, *rows)]
-        title = [f"**{markdown_text(self.title)}**"] if self.title else []
-        displayed = "\n\n".join([*title, "\n".join(lines), *map(markdown_text, self.footnotes)]) + "\n"
-        return _written(displayed, path)
+        parts = ["\n".join(lines), *map(markdown_text, self.footnotes)]
+        if self.title:
+            parts.insert(0, f"**{markdown_text(self.title)}**")
+        return _written("\n\n".join(parts) + "\n", path)
 
     def _escaped(self, escape: Callable[[str], str]) -> list[list[str]]:
         """Return the heads and the cells, with real minus signs, as one format writes them."""
@@ -294,11 +302,13 @@ def _total(widths: Iterable[int]) -> int:
 
 def _broken_heads(heads: list[str], cells: Rows, limit: int | None) -> tuple[Rows, list[int]]:
     """Return the lines of the heads, broken at spaces where the table is too wide, and the widths of the columns."""
+    # cells are never broken, heads may be
     bodies = [max([text_width(row[j]) for row in cells], default=0) for j in range(len(heads))]
     parts = [[head] for head in heads]
     if limit is not None and _total(map(max, bodies, map(text_width, heads))) > limit:
         parts = [textwrap.wrap(head, max(w, 8), break_long_words=False) for head, w in zip(heads, bodies)]
     widths = [max([body, *map(text_width, part)]) for body, part in zip(bodies, parts)]
+    # heads of several lines end on the same line
     upwards = zip_longest(*(reversed(part) for part in parts), fillvalue="")
     return [list(line) for line in upwards][::-1], widths
 
@@ -307,6 +317,7 @@ def _column_blocks(widths: list[int], limit: int | None) -> list[list[int]]:
     """Columns of each block: all in one, or as many as fit beside the first."""
     if limit is None or len(widths) < 3:
         return [list(range(len(widths)))]
+    # the first column names the rows: it begins each block
     blocks: list[list[int]] = []
     for column in range(1, len(widths)):
         if not blocks or _total(widths[j] for j in [*blocks[-1], column]) > limit:

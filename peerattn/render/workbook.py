@@ -54,6 +54,7 @@ def write_workbook(path: str | os.PathLike[str], sheets: Mapping[str, pd.DataFra
         for row in (list(frame.columns), *frame.itertuples(index=False, name=None)):
             sheet.append([_cell(value) for value in row])
         for column in sheet.columns:
+            # the first rows are enough to choose a width
             widest = max(len(str(cell.value)) for cell in column[:200])
             sheet.column_dimensions[column[0].column_letter].width = min(max(widest + 2, 8), 60)
             for cell in column:
@@ -70,6 +71,7 @@ def _undated(made: io.BytesIO) -> bytes:
     content = io.BytesIO()
     with zipfile.ZipFile(made) as old, zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as new:
         for name in old.namelist():
+            # everything but the time is copied as it is
             part = old.read(name)
             if name == "docProps/core.xml":
                 part = re.sub(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", b"1980-01-01T00:00:00Z", part)
@@ -77,13 +79,17 @@ def _undated(made: io.BytesIO) -> bytes:
     return content.getvalue()
 
 
-def _cell(value: Any) -> Any:
+def _cell(value: object) -> object:
     cell: Any = frame_cell(value)
     if cell is not None and isinstance(value, date) and not isinstance(value, pd.Timestamp):
         return value
     if is_number(cell):
-        return None if not math.isfinite(cell) else int(cell) if float(cell).is_integer() else float(cell)
-    return cell if cell is None else printable(cell)[:32_767]
+        if not math.isfinite(cell):
+            return None
+        return int(cell) if float(cell).is_integer() else float(cell)
+    if cell is None:
+        return cell
+    return printable(cell)[:32_767]
 
 
 def _sheet_name(name: str, used: list[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 import torch
@@ -42,7 +42,7 @@ class HiddenPatches(torch.nn.Module):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator):
+class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator[HiddenPatches]):
     r"""Score every row of a series by how badly the rows around it predict it.
 
     .. math:: \text{score}_t = -\frac1{|B(t)|} \sum_{b \in B(t)} \frac1{|b|} \sum_{s \in b} (x_s - \hat x_s^{(-b)})^2
@@ -119,7 +119,7 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator):
 
     # ------------------------------------------------------------------ fit
 
-    def fit(self, X: Any, y: None = None) -> Self:
+    def fit(self, X: object, y: None = None) -> Self:
         """Learn what is normal.
 
         Parameters
@@ -172,7 +172,7 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator):
 
     # ------------------------------------------------------------------ scores
 
-    def score_samples(self, X: Any) -> np.ndarray:
+    def score_samples(self, X: object) -> np.ndarray:
         """Return a score for every row, (n_rows,): minus a mean squared error, so that low means abnormal.
 
         Parameters
@@ -186,6 +186,7 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator):
         last = len(scaled) - self.window
         (_, length, starts) = self._blocks()
         at = np.unique([*range(0, last, self.patch), last])
+        # windows a patch apart: each row is in many, and hidden in several
         windows = windows_of(scaled, self.window)[at]
 
         def errors(first: int) -> np.ndarray:
@@ -200,21 +201,22 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator):
         count = np.bincount(rows, minlength=n)
         first = np.flatnonzero(count)[0]
         mean = np.bincount(rows, found, minlength=n)[first:] / count[first:]
+        # the first rows are never hidden where only the past predicts: they take the next score
         return -np.pad(mean, (first, 0), mode="edge")
 
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: object) -> np.ndarray:
         """Return ``score_samples(X) - offset_``: negative where ``predict`` calls a row an anomaly."""
         return self.score_samples(X) - self.offset_
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: object) -> np.ndarray:
         """Return −1 for anomalies and 1 for other rows."""
         return np.where(self.decision_function(X) < 0, -1, 1)
 
-    def attention(self, X: Any, column: Any = 0) -> AttentionMap:
+    def attention(self, X: object, column: int | str = 0) -> AttentionMap:
         """Return the attention weights between patches of the last window, its last block hidden, for one column."""
         return self._map_of_patches(X, column, self._hidden(self._blocks()[-1][-1]))
 
-    def _loss_sums(self, module: Any, X: Any, y: Any) -> Iterator[tuple[Tensor, int]]:
+    def _loss_sums(self, module: HiddenPatches, X: object, y: object) -> Iterator[tuple[Tensor, int]]:
         """The last block of windows side by side is hidden."""
         windows = self._windows(self._scaled(X), self.window)[:: self.window]
         hidden = self._hidden(self._blocks()[-1][-1])

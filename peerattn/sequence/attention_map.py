@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 def stacked(layers: Sequence[Tensor]) -> np.ndarray:
     """Return the weights of all layers, (n_layers, n_heads, n_queries, n_keys); zeros for heads that a pruned layer lacks."""
+    # pruned layers have fewer heads than others
     most = max(len(layer) for layer in layers)
     return np.stack([F.pad(layer, (0, 0, 0, 0, 0, most - len(layer))).cpu().numpy() for layer in layers])
 
@@ -96,6 +97,7 @@ class AttentionMap:
         """
         if self.queries != self.keys:
             raise InputError("rollout: needs self-attention, whose queries and keys are one sequence.")
+        # half of a row passes by the attention, as a residual does
         flow = np.eye(len(self.keys))
         for layer in self.weights.mean(1):
             flow = 0.5 * (np.eye(len(self.keys)) + layer) @ flow

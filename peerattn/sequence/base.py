@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
@@ -22,6 +23,9 @@ from peerattn.sequence.attention_map import AttentionMap, stacked
 from peerattn.store.objects import Saved
 from peerattn.training import find_device, train
 from peerattn.training.prunable import PrunableHeads
+
+#: A model's torch module.
+Module = TypeVar("Module", bound=torch.nn.Module)
 
 EXACT = 1e-9  # mean loss below which nothing is left to learn
 #: Arguments of `peerattn.training.train` that a model's attributes give.
@@ -51,7 +55,7 @@ class SavedEstimator(Saved, BaseEstimator):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class SequenceEstimator(PrunableHeads, SavedEstimator):
+class SequenceEstimator(PrunableHeads, SavedEstimator, Generic[Module]):
     """A model with a torch module: built from the constructor's arguments, trained, kept as arrays.
 
     A subclass gives :meth:`_build`, :meth:`_batches` and :meth:`_loss`. Its ``fit`` checks what to learn from, sets what
@@ -90,7 +94,7 @@ class SequenceEstimator(PrunableHeads, SavedEstimator):
     device: str = "cpu"
     precision: str = "auto"
     compile: bool = False
-    random_state: Any = None
+    random_state: int | np.random.RandomState | None = None
     verbose: bool = False
 
     def _fit(self, examples: Any) -> Self:
@@ -110,7 +114,7 @@ class SequenceEstimator(PrunableHeads, SavedEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "state_")
 
-    def _learn(self, module: Any, examples: Any, generator: Generator, **options: Any) -> None:
+    def _learn(self, module: Module, examples: Any, generator: Generator, **options: Any) -> None:
         """Minimise the loss in place by `peerattn.training.train`, which takes the options, and keep the state.
 
         Other options are the estimator's own attributes; of a model with ``n_epochs`` the examples are a tuple of columns.
@@ -129,34 +133,35 @@ class SequenceEstimator(PrunableHeads, SavedEstimator):
 
     def __sklearn_clone__(self) -> Self:
         """Return an unfitted copy that keeps ``pretrained`` fitted, as cross-validation needs it."""
+        # clone would forget the weights to start from
         options = self.get_params(deep=False)
         return type(self)(**{k: v if k == "pretrained" else clone(v, safe=False) for k, v in options.items()})
 
-    def _build(self, generator: Generator) -> Any:
+    def _build(self, generator: Generator) -> Module:
         """Return the module at its random start."""
         raise NotImplementedError
 
-    def _start(self, module: Any, examples: Any) -> None:
+    def _start(self, module: Module, examples: Any) -> None:
         """Change the module before its first step."""
 
     def _batches(self, examples: Any, generator: Generator) -> Iterable[Any]:
         """Yield batches indefinitely."""
         raise NotImplementedError
 
-    def _loss(self, module: Any, batch: Any) -> Tensor:
+    def _loss(self, module: Module, batch: Any) -> Tensor:
         """Return the loss that a step reduces."""
         raise NotImplementedError
 
-    def _loss_sums(self, module: Any, X: Any, y: Any) -> Iterator[tuple[Tensor, int]]:
+    def _loss_sums(self, module: Module, X: object, y: object) -> Iterator[tuple[Tensor, int]]:
         """Yield sum and number of the losses of one batch after another."""
         raise InputError(f"model: {type(self).__name__} has no heads whose importance is measured.")
 
-    def _mean_loss(self, X: Any, y: Any = None) -> float:
+    def _mean_loss(self, X: object, y: object = None) -> float:
         with torch.inference_mode():
             sums = [(float(total), n) for total, n in self._loss_sums(self._module(), X, y)]
         return sum(total for total, _ in sums) / sum(n for _, n in sums)
 
-    def _recorded(self, compute: Callable[[Any], Any]) -> list[Tensor]:
+    def _recorded(self, compute: Callable[[Module], object]) -> list[Tensor]:
         """Return the weights of every attention layer, in their order, while ``compute`` calls the fitted module."""
         self._check_attends()
         module = self._module()
@@ -164,7 +169,7 @@ class SequenceEstimator(PrunableHeads, SavedEstimator):
             compute(module)
         return layers
 
-    def _map(self, compute: Callable[[Any], Any], names: Sequence[str], at: Any = 0) -> AttentionMap:
+    def _map(self, compute: Callable[[Module], object], names: Sequence[str], at: int | tuple[int, int] = 0) -> AttentionMap:
         """Return the weights of every layer between rows of these names, of the example ``at`` its place of the batch."""
         layers = stacked([layer[at] for layer in self._recorded(compute)])
         return AttentionMap(layers, tuple(names), tuple(names))
@@ -172,18 +177,19 @@ class SequenceEstimator(PrunableHeads, SavedEstimator):
     def _keep(self, module: torch.nn.Module) -> None:
         self.state_ = {k: v.detach().cpu().numpy().copy() for k, v in module.state_dict().items()}
 
-    def _module(self) -> Any:
+    def _module(self) -> Module:
         """Return the fitted module, ready to compute: built anew, so that nothing live is kept."""
         check_is_fitted(self)
+        # without memory: the parameters are assigned, not copied
         with torch.device("meta"):
             module = self._build(Generator("cpu"))
         nn.load_pruned(module, {name: torch.tensor(value) for name, value in self.state_.items()})
         return module.to(self._on).eval()
 
-    def _tensor(self, values: Any) -> Tensor:
+    def _tensor(self, values: npt.ArrayLike) -> Tensor:
         return torch.tensor(values).to(self._on)
 
-    def _in_parts(self, compute: Callable[[Any], Tensor], rows: Any, size: int = 256) -> np.ndarray:
+    def _in_parts(self, compute: Callable[[np.ndarray], Tensor], rows: np.ndarray, size: int = 256) -> np.ndarray:
         """Return what ``compute`` gives for the rows, in batches of ``size``, without gradients."""
         with torch.no_grad():
             parts = [compute(rows[k : k + size]).cpu().numpy() for k in range(0, len(rows), size)]
@@ -191,7 +197,7 @@ class SequenceEstimator(PrunableHeads, SavedEstimator):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class StackEstimator(SequenceEstimator):
+class StackEstimator(SequenceEstimator[Module]):
     """A model with a stack of transformer blocks, all but graphs': its sizes, and how it is trained."""
 
     n_layers: int = 4
@@ -206,7 +212,7 @@ class StackEstimator(SequenceEstimator):
         options = {"dropout": self.dropout, **options}
         return nn.Encoder(self.n_layers, self.d_model, self.n_heads, generator=generator, **options)
 
-    def _loss(self, module: Any, batch: Any) -> Tensor:
+    def _loss(self, module: Module, batch: Any) -> Tensor:
         """Return the mean cross entropy of the module's predictions for a batch, whose last part is the truth."""
         smoothing = getattr(self, "label_smoothing", 0.0)
         return F.cross_entropy(module(*batch[:-1]), batch[-1], label_smoothing=smoothing)
@@ -216,7 +222,7 @@ class BesideLine:
     """What models share that start from a line in closed form, and add attention only where held-out data support it."""
 
     _answers: ClassVar[str]  # what the line alone gives
-    line: Any
+    line: bool
     loss_reduction_: float
     loss_reduction_error_: float
 
@@ -238,7 +244,7 @@ class Classifies(ClassifierMixin):
 
     classes_: np.ndarray
 
-    def predict(self: Any, X: Any) -> np.ndarray:
+    def predict(self, X: object) -> np.ndarray:
         """Return the most probable class of each text, image or node."""
         return self._likeliest(self.predict_proba(X))
 
@@ -246,7 +252,7 @@ class Classifies(ClassifierMixin):
         return np.asarray(self.classes_[probabilities.argmax(1)])
 
     @staticmethod
-    def _check_classes(y: Any, n: int, what: str, name: str = "y") -> np.ndarray:
+    def _check_classes(y: object, n: int, what: str, name: str = "y") -> np.ndarray:
         """Return one class for each of n things, such as images, checked."""
         if y is None:
             raise InputError(f"{name}: this model requires y to be passed, but the target y is None.")
@@ -254,7 +260,7 @@ class Classifies(ClassifierMixin):
         expect(len(labels) == n, name, f"one class per {what} ({n})", len(labels))
         return labels
 
-    def _class_numbers(self, y: Any, name: str = "y") -> Tensor:
+    def _class_numbers(self, y: object, name: str = "y") -> Tensor:
         """Return the place of every class among those of ``fit``."""
         labels = np.asarray(y)
         known = self.classes_.tolist()
@@ -267,12 +273,15 @@ def loss_reduction_in_blocks(without: np.ndarray, losses: np.ndarray, n_blocks: 
     """Return by which share losses fell, and its standard error over blocks of neighbours (0 if there are not two)."""
     if without.mean() <= EXACT:
         return 0.0, 0.0
+    # neighbouring losses are alike: blocks are the independent observations
     falls = [part.mean() for part in np.array_split((without - losses) / without.mean(), max(1, n_blocks))]
-    error = float(np.std(falls, ddof=1) / np.sqrt(len(falls))) if len(falls) > 1 else 0.0
+    error = 0.0
+    if len(falls) > 1:
+        error = float(np.std(falls, ddof=1) / np.sqrt(len(falls)))
     return 1 - float(losses.mean() / without.mean()), error
 
 
-def seeded(random_state: Any) -> Generator:
+def seeded(random_state: int | np.random.RandomState | None) -> Generator:
     """Return the generator of a seed."""
     check_seed(random_state)
     return Generator().manual_seed(int(check_random_state(random_state).randint(2**31)))
@@ -286,6 +295,7 @@ def class_folds(y: np.ndarray, n_folds: int, order: np.ndarray) -> np.ndarray:
     >>> class_folds(np.array([0, 0, 1, 1]), 2, np.arange(4)).tolist()
     [0, 1, 0, 1]
     """
+    # each class in turn, so that every fold has its share of each
     folds = np.empty(len(y), dtype=np.int64)
     folds[order[np.argsort(y[order], kind="stable")]] = np.arange(len(y)) % n_folds
     return folds

@@ -35,6 +35,7 @@ def window_moments(series: np.ndarray, lookback: int, horizon: int) -> np.ndarra
     over all columns c of ``series``, (n_rows, n_columns), and their windows t, n in all.
     """
     windows = windows_of(series, lookback + horizon).swapaxes(0, 1)  # (columns, windows, L + H), a view
+    # net of the last value: a forecast moves with the level
     changes = (column - column[:, [lookback - 1]] for column in windows)
     return sum(each.T @ each for each in changes) / (windows.shape[0] * windows.shape[1])
 
@@ -74,8 +75,10 @@ def window_ridge(train: np.ndarray, validation: np.ndarray, lookback: int) -> tu
     array([1., 2.])
     """
     past, both = np.hsplit(train[:lookback], [lookback])
+    # penalties in units of the mean eigenvalue: the series' own unit does not matter
     unit = max(np.trace(past) / lookback, np.finfo(float).tiny) * np.eye(lookback)
     maps = [np.linalg.solve(past + penalty * unit, both) for penalty in PENALTIES]
+    # squared errors from second moments alone: no window is made again
     left = [np.vstack([-coefficients, np.eye(coefficients.shape[1])]) for coefficients in maps]
     best = int(np.argmin([np.sum(residual * (validation @ residual)) for residual in left]))
     return maps[best], PENALTIES[best]
@@ -98,6 +101,7 @@ class PatchForecast(torch.nn.Module):
         self.register_buffer("line", torch.zeros(lookback, horizon))
         width = encoder.n_patches * encoder.embed.out_features
         self.head = nn.linear(width, horizon, generator=generator)
+        # training starts from the line
         torch.nn.init.zeros_(self.head.weight)
 
     def forward(self, windows: Tensor) -> Tensor:
@@ -110,7 +114,7 @@ class PatchForecast(torch.nn.Module):
 
 
 @dataclass(eq=False, repr=False)
-class AttentionForecaster(BesideLine, WindowedEstimator):
+class AttentionForecaster(BesideLine, WindowedEstimator[PatchForecast]):
     r"""Forecast the next values of one or many series by attention over patches of their past.
 
     .. math:: \hat x_{t+h} = x_t + \sum_{l=0}^{L-1} (x_{t-l} - x_t)\, \beta_{lh} + s_t\, a_h(x_{t-L+1..t})
@@ -196,7 +200,7 @@ class AttentionForecaster(BesideLine, WindowedEstimator):
 
     # ------------------------------------------------------------------ fit
 
-    def fit(self, X: Any, y: None = None) -> Self:
+    def fit(self, X: object, y: None = None) -> Self:
         """Fit on series.
 
         Parameters
@@ -214,8 +218,9 @@ class AttentionForecaster(BesideLine, WindowedEstimator):
         check_share(validation_share=self.validation_share)
         values = check_series(self, X, reset=True)
         size = self.lookback + self.horizon
-        labelled = isinstance(X, pd.DataFrame | pd.Series)
-        self.frequency_ = frequency_of(X.index) if labelled else None
+        self.frequency_ = None
+        if isinstance(X, pd.DataFrame | pd.Series):
+            self.frequency_ = frequency_of(X.index)
         n_train = len(values) - round(self.validation_share * len(values))
         enough = n_train >= size and len(values) - n_train >= self.horizon
         of = f"lookback={self.lookback}, horizon={self.horizon}, validation_share={self.validation_share}"
@@ -234,7 +239,7 @@ class AttentionForecaster(BesideLine, WindowedEstimator):
             coefficients, self.penalty_ = window_ridge(train, validation, self.lookback)
             module.line.copy_(torch.tensor(coefficients))
 
-    def _learn(self, module: Any, examples: Any, generator: Generator, **options: Any) -> None:
+    def _learn(self, module: PatchForecast, examples: Any, generator: Generator, **options: Any) -> None:
         """Train attention; keep the line alone where attention forecasts the held windows no better."""
         train, validation = (self._windows(rows, self.lookback + self.horizon) for rows in examples)
 
@@ -242,6 +247,7 @@ class AttentionForecaster(BesideLine, WindowedEstimator):
         def held_losses() -> np.ndarray:
             return torch.cat(list(self._held_losses(module.eval(), validation))).double().cpu().numpy()
 
+        # the state before training, should attention not help
         self._keep(module)
         start = self.state_
         without = held_losses()
@@ -260,7 +266,7 @@ class AttentionForecaster(BesideLine, WindowedEstimator):
         past, future = windows.split([self.lookback, self.horizon], -1)
         return (module(past) - future).square().flatten(1).mean(1)
 
-    def _loss_sums(self, module: Any, X: Any, y: Any) -> Iterator[tuple[Tensor, int]]:
+    def _loss_sums(self, module: PatchForecast, X: object, y: object) -> Iterator[tuple[Tensor, int]]:
         windows = self._windows(self._scaled(X, self.horizon), self.lookback + self.horizon)
         yield from ((losses.sum(), len(losses)) for losses in self._held_losses(module, windows))
 
@@ -274,7 +280,7 @@ class AttentionForecaster(BesideLine, WindowedEstimator):
 
     # ------------------------------------------------------------------ forecasts
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: object) -> Any:
         """Forecast the rows after the last one.
 
         Parameters
@@ -294,7 +300,7 @@ class AttentionForecaster(BesideLine, WindowedEstimator):
         """
         return self._like(X, self._forecast(self._scaled(X)[-self.lookback :])[0])
 
-    def predict_windows(self, X: Any) -> np.ndarray:
+    def predict_windows(self, X: object) -> np.ndarray:
         """Forecast from every row that has ``lookback`` rows up to it, the last ones too.
 
         Returns
@@ -303,14 +309,14 @@ class AttentionForecaster(BesideLine, WindowedEstimator):
         """
         return self._forecast(self._scaled(X))
 
-    def score(self, X: Any, y: None = None) -> float:
+    def score(self, X: object, y: None = None) -> float:
         """Return minus the mean squared error over all windows of X, in squared units of the standardised columns."""
         values = self._scaled(X, self.horizon)
         future = windows_of(values[self.lookback :], self.horizon).transpose(0, 2, 1)
         found = (self._forecast(values)[: len(future)] - self.mean_) / self.scale_
         return -float(np.mean((found - future) ** 2))
 
-    def attention(self, X: Any, column: Any = 0) -> AttentionMap:
+    def attention(self, X: object, column: int | str = 0) -> AttentionMap:
         """Return the attention weights between the patches of the last window, for one column.
 
         Parameters
@@ -333,7 +339,7 @@ class AttentionForecaster(BesideLine, WindowedEstimator):
         found = self._in_parts(lambda part: module(self._tensor(part)), windows)
         return found.transpose(0, 2, 1) * self.scale_ + self.mean_
 
-    def _like(self, X: Any, values: np.ndarray) -> Any:
+    def _like(self, X: object, values: np.ndarray) -> Any:
         """Return forecasts, (horizon, n_columns), as what X is."""
         if not isinstance(X, pd.DataFrame | pd.Series):
             return values

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Protocol
 
 import torch
 from torch import Generator, Tensor
@@ -51,10 +51,13 @@ def sample(
     [0, 1]
     """
     expect(temperature >= 0, "temperature", "a number of at least 0", temperature)
-    check_at_least(1, top_k=1 if top_k is None else top_k)
-    check_share(top_p=1 if top_p is None else top_p)
+    if top_k is not None:
+        check_at_least(1, top_k=top_k)
+    if top_p is not None:
+        check_share(top_p=top_p)
     if temperature == 0:
         return log_probabilities.argmax(-1)
+    # on the CPU and in double precision, so that every device draws alike
     ordered, symbols = (log_probabilities.cpu().double() / temperature).sort(descending=True)
     probabilities = ordered.softmax(-1)
     if top_k is not None:
@@ -66,8 +69,20 @@ def sample(
     return symbols.gather(1, drawn)[:, 0].to(log_probabilities.device)
 
 
+class Reader(Protocol):
+    """What :func:`beam_search` asks for the next symbols of growing sequences."""
+
+    def next_log_probabilities(self, sequences: Tensor) -> Tensor:
+        """Return the log probabilities of the next symbol, (n_sequences, n_symbols), of sequences (n_sequences, t)."""
+        ...
+
+    def reorder(self, sequences: Tensor) -> None:
+        """Note that row k of the next sequences continues row ``sequences[k]`` of the last ones."""
+        ...
+
+
 def beam_search(
-    reader: Any, start: Tensor, *, n_beams: int, max_symbols: int, end: int | None = None,
+    reader: Reader, start: Tensor, *, n_beams: int, max_symbols: int, end: int | None = None,
     length_penalty: float = 0.6,
 ) -> list[list[int]]:  # fmt: skip
     r"""Return the most likely continuation that keeping the best ``n_beams`` at every step finds.
@@ -76,10 +91,8 @@ def beam_search(
 
     Parameters
     ----------
-    reader : object
-        ``next_log_probabilities(sequences)`` gives the log probabilities of the next symbol, (n_sequences, n_symbols), of
-        sequences (n_sequences, t), the beams of each sequence side by side; ``reorder(rows)`` notes that row k of the next
-        sequences continues row ``rows[k]`` of the last ones.
+    reader : Reader
+        It is shown the beams of each sequence side by side.
     start : Tensor of int64, shape (n_sequences, t)
         What the sequences start with.
     n_beams : int
@@ -118,18 +131,24 @@ def beam_search(
         beams = where // n_symbols
         symbols = where % n_symbols
         penalty = ((5 + length) / 6) ** length_penalty
-        ending = symbols == end if end is not None else torch.zeros_like(symbols, dtype=torch.bool)
+        ending = torch.zeros_like(symbols, dtype=torch.bool)
+        if end is not None:
+            ending = symbols == end
         last = length == max_symbols
-        done = (torch.ones_like(ending) if last else ending) & (found > -torch.inf)
+        done = (ending | last) & (found > -torch.inf)
         for row, rank in done[:, :n_beams].nonzero().tolist():
             score = float(found[row, rank]) / penalty
             n_finished[row] += 1
             if score > best[row][0]:
                 written = sequences[row * n_beams + beams[row, rank], start.shape[1] :].tolist()
                 symbol = int(symbols[row, rank])
-                best[row] = (score, written if symbol == end else [*written, symbol])
+                if symbol != end:
+                    written.append(symbol)
+                best[row] = (score, written)
+        # as many finished as there are beams: longer ones are seldom better
         if last or min(n_finished) >= n_beams:
             break
+        # the beams that go on
         live = found.masked_fill(ending, -torch.inf).topk(n_beams)  # (n, K)
         scores = live.values
         rows = (torch.arange(n, device=device)[:, None] * n_beams + beams.gather(1, live.indices)).flatten()

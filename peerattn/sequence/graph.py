@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import repeat
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import torch
 import torch.nn.functional as F
@@ -22,6 +23,9 @@ from peerattn.nn import Dropout, GraphAttention
 from peerattn.nn.edges import check_edges
 from peerattn.sequence.base import Classifies, SequenceEstimator, class_folds, seeded
 
+Features: TypeAlias = np.ndarray | sparse.csr_array
+Examples: TypeAlias = tuple[Tensor, Tensor, Tensor, Tensor]  # features, edges, known nodes and their classes
+Known: TypeAlias = tuple[np.ndarray, np.ndarray]  # nodes, and the numbers of their classes
 UNKNOWN = -1
 N_FOLDS = 5  # one of them chooses the step
 
@@ -44,14 +48,15 @@ class GraphNetwork(nn.Module):
     def forward(self, x: Tensor, edges: Tensor) -> Tensor:
         """Return class scores, (n, n_classes), of rows x, (n, d_input), dense or sparse."""
         for k, (layer, drop) in enumerate(zip(self.layers, self.drop, strict=True)):
-            x = F.elu(x) if k else x
+            if k:
+                x = F.elu(x)
             x = _drop_sparse(x, drop) if x.is_sparse else drop(x)
             x = layer(x, edges)
         return x
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class GraphAttentionClassifier(Classifies, SequenceEstimator):
+class GraphAttentionClassifier(Classifies, SequenceEstimator[GraphNetwork]):
     r"""Classify the nodes of a graph by their own and their neighbours' features.
 
     .. math:: h_i = \operatorname{ELU}\Big(\big\Vert_k \sum_{j \in N(i) \cup \{i\}} \alpha^k_{ij} W^k x_j\Big), \qquad
@@ -141,7 +146,7 @@ class GraphAttentionClassifier(Classifies, SequenceEstimator):
 
     # ------------------------------------------------------------------ fit
 
-    def fit(self, X: Any, y: Any, *, edges: Any = None, y_validation: Any = None) -> Self:
+    def fit(self, X: object, y: object, *, edges: npt.ArrayLike | None = None, y_validation: npt.ArrayLike | None = None) -> Self:
         """Fit on the nodes of a graph.
 
         Parameters
@@ -166,40 +171,43 @@ class GraphAttentionClassifier(Classifies, SequenceEstimator):
         """
         check_at_least(1, n_layers=self.n_layers)
         features = validate_data(self, X, accept_sparse="csr", dtype=np.float32, ensure_min_samples=2)
-        at, labels = _labels(y, features.shape[0], "y")
+        nodes, labels = _labels(y, features.shape[0], "y")
         self.classes_, codes = np.unique(labels, return_inverse=True)
         self.with_edges_ = edges is not None
         self.counts_ = bool(self.normalise and _are_counts(features))
         generator = seeded(self.random_state)
         graph = self._tensors(features, edges)
-        observed = (at, codes)
         held = None
         options = dict[str, Any]()
         if y_validation is not None:
             at, labels = _labels(y_validation, features.shape[0], "y_validation")
             held = at, self._class_numbers(labels, "y_validation").numpy()
+        # no validation nodes were given: a fifth of the known ones chooses the step, then all are learned from
         if held is None and self.early_stopping and np.bincount(codes).min() >= N_FOLDS:
             order = torch.randperm(len(codes), generator=generator).numpy()
             apart = class_folds(codes, N_FOLDS, order) == 0
-            first, last = ([values[at] for values in observed] for at in (~apart, apart))
+            first, last = ((nodes[part], codes[part]) for part in (~apart, apart))
             self._fitted_on(graph, first, last, generator)
             options["max_steps"] = self.record_.best_step
         if held is None:
             options["average"] = max(1, options.get("max_steps", self.max_steps) // 2)
-        self._fitted_on(graph, observed, held, generator, **options)
+        self._fitted_on(graph, (nodes, codes), held, generator, **options)
         self.label_distributions_ = self.predict_proba(X, edges=edges)
         self.transduction_ = self._likeliest(self.label_distributions_)
         return self
 
-    def _batches(self, examples: Any, generator: Generator) -> Iterator[Any]:
+    def _batches(self, examples: Examples, generator: Generator) -> Iterator[Examples]:
         return repeat(examples)
 
-    def _loss(self, module: GraphNetwork, batch: tuple[Tensor, Tensor, Tensor, Tensor]) -> Tensor:
+    def _loss(self, module: GraphNetwork, batch: Examples) -> Tensor:
         x, pairs, rows, truth = batch
+        # the penalty is part of the loss, as in the publication, and not decoupled
         squares = [parameter.square().sum() for parameter in module.parameters() if parameter.ndim > 1]
         return F.cross_entropy(module(x, pairs)[rows], truth) + self.alpha / 2 * torch.stack(squares).sum()
 
-    def _fitted_on(self, graph: Any, observed: Any, held: Any, generator: Generator, **options: Any) -> None:
+    def _fitted_on(
+        self, graph: tuple[Tensor, Tensor], observed: Known, held: Known | None, generator: Generator, **options: Any
+    ) -> None:
         """Fit a network to the classes of the shown nodes, at the step of least error on those held out."""
         module = self._build(generator).to(self._on)
         rows, truth = map(self._tensor, observed)
@@ -212,20 +220,23 @@ class GraphAttentionClassifier(Classifies, SequenceEstimator):
         sizes = (self.n_features_in_, len(self.classes_), self.n_layers, self.n_heads, self.d_head)
         return GraphNetwork(*sizes, self.dropout, generator)
 
-    def _tensors(self, X: Any, edges: Any, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
+    def _tensors(
+        self, X: Features, edges: npt.ArrayLike | None, dtype: torch.dtype = torch.float32
+    ) -> tuple[Tensor, Tensor]:
         pairs = self._tensor(_edges(edges, X.shape[0], self.directed))
         if self.counts_:
             X = normalize(sparse.csr_array(X), "l1")
         if not sparse.issparse(X):
             return torch.tensor(X, dtype=dtype).to(self._on), pairs
-        X = X.tocoo()
-        at = torch.tensor(np.stack([X.row, X.col]).astype(np.int64))
-        rows = torch.sparse_coo_tensor(at, torch.tensor(X.data, dtype=dtype), X.shape, check_invariants=False)
+        stored = sparse.coo_array(X)
+        at = torch.tensor(np.stack(stored.coords).astype(np.int64))
+        values = torch.tensor(stored.data, dtype=dtype)
+        rows = torch.sparse_coo_tensor(at, values, stored.shape, check_invariants=False)
         return rows.coalesce().to(self._on), pairs
 
     # ------------------------------------------------------------------ prediction
 
-    def predict_proba(self, X: Any, *, edges: Any = None) -> np.ndarray:
+    def predict_proba(self, X: object, *, edges: npt.ArrayLike | None = None) -> np.ndarray:
         """Return the probability of every class, (n_nodes, n_classes), for the nodes of a graph.
 
         Parameters
@@ -248,17 +259,17 @@ class GraphAttentionClassifier(Classifies, SequenceEstimator):
         with torch.no_grad():
             return self._module().double()(x, pairs).softmax(-1).cpu().numpy()
 
-    def predict(self, X: Any, *, edges: Any = None) -> np.ndarray:
+    def predict(self, X: object, *, edges: npt.ArrayLike | None = None) -> np.ndarray:
         """Return the most probable class of every node; arguments as in ``predict_proba``."""
         return self._likeliest(self.predict_proba(X, edges=edges))
 
-    def score(self, X: Any, y: Any, *, edges: Any = None) -> float:
+    def score(self, X: object, y: object, *, edges: npt.ArrayLike | None = None) -> float:
         """Return the share of nodes with known class (y ≠ −1) whose class is predicted."""
         predicted = self.predict(X, edges=edges)
         at, labels = _labels(y, len(predicted), "y")
         return float(np.mean(predicted[at] == labels))
 
-    def attention(self, X: Any, *, edges: Any = None) -> pd.DataFrame:
+    def attention(self, X: object, *, edges: npt.ArrayLike | None = None) -> pd.DataFrame:
         """Return the attention weights: one row per layer, head and edge.
 
         Parameters
@@ -283,7 +294,7 @@ class GraphAttentionClassifier(Classifies, SequenceEstimator):
         of = ["layer", "head"]
         return pd.concat(frames, names=of).reset_index(of).reset_index(drop=True)
 
-    def _graph(self, X: Any, edges: Any) -> tuple[Tensor, Tensor]:
+    def _graph(self, X: object, edges: npt.ArrayLike | None) -> tuple[Tensor, Tensor]:
         check_is_fitted(self)
         needs = "edges: the model was fitted on a graph and needs the edges of these nodes"
         remedy = "Pass edges=; classes of the nodes of fit are in transduction_."
@@ -293,9 +304,9 @@ class GraphAttentionClassifier(Classifies, SequenceEstimator):
         return self._tensors(X, edges, torch.float64)
 
 
-def _are_counts(X: Any) -> bool:
+def _are_counts(X: Features) -> bool:
     """Return whether features are like words of a text: none negative, and most zero."""
-    stored = X.data if sparse.issparse(X) else X
+    stored = sparse.csr_array(X).data
     return bool((stored >= 0).all() and 2 * np.count_nonzero(stored) < X.shape[0] * X.shape[1])
 
 
@@ -305,7 +316,7 @@ def _drop_sparse(x: Tensor, drop: nn.Module) -> Tensor:
     return torch.sparse_coo_tensor(x.indices(), drop(x.values()), x.shape, **options)
 
 
-def _labels(y: Any, n: int, name: str) -> tuple[np.ndarray, np.ndarray]:
+def _labels(y: object, n: int, name: str) -> tuple[np.ndarray, np.ndarray]:
     """Return the nodes whose class is known, and their classes."""
     labels = Classifies._check_classes(y, n, "node, −1 where it is unknown", name)
     if labels.dtype.kind not in "OUST":
@@ -316,12 +327,18 @@ def _labels(y: Any, n: int, name: str) -> tuple[np.ndarray, np.ndarray]:
     return known, labels[known]
 
 
-def _edges(edges: Any, n: int, directed: bool) -> np.ndarray:
+def _edges(edges: npt.ArrayLike | None, n: int, directed: bool) -> np.ndarray:
     """Return int64 edges sorted by node, each once, both ways unless directed, with every node's edge to itself."""
     own = np.arange(n)
-    given = np.empty((2, 0), np.int64) if edges is None else np.asarray(edges)
-    given = given.astype(np.int64) if given.dtype.kind in "iu" or not given.size else given
+    given = np.empty((2, 0), np.int64)
+    if edges is not None:
+        given = np.asarray(edges)
+    if given.dtype.kind in "iu" or not given.size:
+        given = given.astype(np.int64)
     check_edges(torch.as_tensor(given), n, n)
-    both = given if directed else np.concatenate([given, given[::-1]], axis=1)
-    node, neighbour = np.concatenate([both, np.stack([own, own])], axis=1)
+    ways = [given, np.stack([own, own])]
+    if not directed:
+        ways.append(given[::-1])
+    node, neighbour = np.concatenate(ways, axis=1)
+    # a pair as one number: sorted, and each once
     return np.stack(np.divmod(np.unique(node * n + neighbour), n))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
@@ -19,27 +19,34 @@ from peerattn.exceptions import InputError, check_at_least, expect
 from peerattn.sequence.attention_map import AttentionMap
 from peerattn.sequence.base import seeded
 from peerattn.sequence.generation import beam_search, sample
-from peerattn.sequence.text_encoder import TextEncoder, TextEstimator, mask_of_past
+from peerattn.sequence.text_encoder import TextEstimator, mask_of_past
 from peerattn.sequence.tokenizers import Tokenizer, check_texts
 
+#: A text, texts, or numbers of symbols.
+Symbols = str | Iterable[str] | Iterable[int] | np.ndarray | Tensor
 _PATH = re.compile(r"(\S{1,200}/)?\S{1,100}\.[A-Za-z]{1,5}")  # one word that ends like a file
 _EVALUATED = 2**14  # symbols at once in `loss`
 
 
-class LanguageModule(TextEncoder):
+class LanguageModule(torch.nn.Module):
     """Embedding, a stack that looks back only, and the embedding again as output, or vectors of the output's own."""
 
     def __init__(self, embedding: nn.InputEmbedding, stack: nn.Encoder, head: nn.TokenEmbedding | None = None):
-        super().__init__(embedding, stack)
+        super().__init__()
+        self.embedding = embedding
+        self.stack = stack
         self.head = head
 
-    def forward(self, symbols: Tensor, cache: Any = None) -> Tensor:
+    def forward(self, symbols: Tensor, cache: nn.StackCache | None = None) -> Tensor:
         """Return the logits (B, n, n_symbols) of the symbols after each of (B, n)."""
-        start = 0 if cache is None else cache.length
+        start = 0
+        if cache is not None:
+            start = cache.length
         mask = mask_of_past(symbols.shape[-1], start, symbols.device)
         rows = self.stack(self.embedding(symbols, start=start), mask=mask, cache=cache)
-        output = self.embedding.tokens if self.head is None else self.head
-        return output.logits(rows)
+        if self.head is None:
+            return self.embedding.tokens.logits(rows)
+        return self.head.logits(rows)
 
 
 class CausalReader:
@@ -55,6 +62,7 @@ class CausalReader:
 
     def next_log_probabilities(self, sequences: Tensor) -> Tensor:
         """Return the log probabilities of what follows: (n_sequences, n_symbols)."""
+        # the window moves by half a block at a time, so that the cache is seldom made anew
         half = max(1, self.block_size // 2)
         start = max(0, math.ceil((sequences.shape[1] - self.block_size) / half) * half)
         if start != self.start or not self.cached:
@@ -70,7 +78,7 @@ class CausalReader:
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class LanguageModel(TextEstimator):
+class LanguageModel(TextEstimator[LanguageModule]):
     r"""Predict each symbol of a text from those before it, by a stack of transformer blocks.
 
     .. math:: p(s_{t+1} \mid s_{\le t}) = \operatorname{softmax}(E\, x_t), \qquad
@@ -138,7 +146,7 @@ class LanguageModel(TextEstimator):
     learning_rate: float = 3e-3
     weight_decay: float = 0.1
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Symbols, y: None = None) -> Self:
         """Learn from a text, from texts (each ends with ``<end>``), or from numbers.
 
         Parameters
@@ -151,15 +159,18 @@ class LanguageModel(TextEstimator):
         InputError
             When there are fewer than two symbols.
         """
-        X = X if isinstance(X, str | np.ndarray | Tensor) else list(X)
-        text = isinstance(X, str)
-        if text and _PATH.fullmatch(X):
+        if isinstance(X, str) and _PATH.fullmatch(X):
             raise InputError(f"X: {X!r} looks like the path of a file: pass its text, path.read_text().")
+        if not isinstance(X, str | np.ndarray | Tensor):
+            X = list(X)  # an iterator is read twice below
         self.tokenizer_ = None
         self.ends_ = False
-        if text or not len(X) or isinstance(X[0], str):
-            self.tokenizer_ = self._fit_tokenizer(check_texts([X] if text else X))
-            self.ends_ = not text
+        if isinstance(X, str):
+            self.tokenizer_ = self._fit_tokenizer(check_texts([X]))
+            self.n_symbols_ = len(self.tokenizer_.symbols_)
+        elif not len(X) or isinstance(X[0], str):
+            self.tokenizer_ = self._fit_tokenizer(check_texts(X))
+            self.ends_ = True
             self.n_symbols_ = len(self.tokenizer_.symbols_)
         else:
             self.n_symbols_ = int(_check_numbers(X, "X").max()) + 1
@@ -170,6 +181,7 @@ class LanguageModel(TextEstimator):
         length = min(self.block_size + 1, len(examples))
         # the text is on the device once; a step sends only where its blocks begin
         examples = examples.to(self._on)
+        # positions of a block from its start
         within = torch.arange(length, device=examples.device)
         while True:
             starts = torch.randint(len(examples) - length + 1, (self.batch_size, 1), generator=generator)
@@ -178,7 +190,7 @@ class LanguageModel(TextEstimator):
     def _loss(self, module: LanguageModule, batch: Tensor) -> Tensor:
         return F.cross_entropy(module(batch[:, :-1]).flatten(0, 1), batch[:, 1:].flatten())
 
-    def loss(self, X: Any) -> float:
+    def loss(self, X: object) -> float:
         r"""Return the mean negative log probability of a text's symbols, in nats per symbol.
 
         .. math:: -\frac1n \sum_t \log p(s_{t+1} \mid s_{a(t)}, \ldots, s_t)
@@ -191,7 +203,7 @@ class LanguageModel(TextEstimator):
         """
         return self._mean_loss(X)
 
-    def _loss_sums(self, module: Any, X: Any, y: Any) -> Iterator[tuple[Tensor, int]]:
+    def _loss_sums(self, module: LanguageModule, X: object, y: object) -> Iterator[tuple[Tensor, int]]:
         for windows, n_counted in _windows(self._read(X, at_least=2), self.block_size):
             for part in windows.to(self._on).split(max(1, _EVALUATED // windows.shape[1])):
                 logits = module(part[:, :-1])[:, -n_counted:]
@@ -199,7 +211,7 @@ class LanguageModel(TextEstimator):
                 total = F.cross_entropy(logits.flatten(0, 1), truth.flatten(), reduction="sum")
                 yield total, truth.numel()
 
-    def perplexity(self, X: Any) -> float:
+    def perplexity(self, X: object) -> float:
         """Return the exponential of :meth:`loss`: the effective number of symbols that the model chooses among, on average.
 
         Examples
@@ -210,7 +222,7 @@ class LanguageModel(TextEstimator):
         """
         return math.exp(self.loss(X))
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: Iterable[Symbols]) -> np.ndarray:
         """Return the probability of every symbol to come next after each text: ``(n_texts, n_symbols_)``.
 
         Parameters
@@ -219,13 +231,14 @@ class LanguageModel(TextEstimator):
             Of each, the last ``block_size`` symbols are read.
         """
         module = self._module()
-        texts = X if self.tokenizer_ is None else check_texts(X)
-        read = [self._read(text)[None, -self.block_size :].to(self._on) for text in texts]
+        if self.tokenizer_ is not None:
+            X = check_texts(X)
+        read = [self._read(text)[None, -self.block_size :].to(self._on) for text in X]
         with torch.inference_mode():
             rows = [module(numbers)[0, -1].softmax(-1) for numbers in read]
         return torch.stack(rows).cpu().numpy()
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Iterable[Symbols]) -> np.ndarray:
         """Return the symbol most likely to come next after each text (its number, after a fit on numbers)."""
         best = self.predict_proba(X).argmax(1)
         if self.tokenizer_ is None:
@@ -233,9 +246,10 @@ class LanguageModel(TextEstimator):
         return np.array([self.tokenizer_.symbols_[k] for k in best], dtype=object)
 
     def generate(
-        self, prompt: Any, n_symbols: int = 100, *, temperature: float = 1.0, top_k: int | None = None,
-        top_p: float | None = None, n_beams: int | None = None, cache: bool = True, random_state: Any = 0,
-    ) -> Any:  # fmt: skip
+        self, prompt: str | Sequence[int], n_symbols: int = 100, *, temperature: float = 1.0, top_k: int | None = None,
+        top_p: float | None = None, n_beams: int | None = None, cache: bool = True,
+        random_state: int | np.random.RandomState | None = 0,
+    ) -> str | list[int]:  # fmt: skip
         """Continue a text.
 
         Parameters
@@ -264,8 +278,14 @@ class LanguageModel(TextEstimator):
         check_at_least(1, n_symbols=n_symbols)
         sequences = self._read(prompt, name="prompt")[None].to(self._on)
         tokenizer = self.tokenizer_
-        end = tokenizer.end if tokenizer is not None and self.ends_ else None
-        never = [] if tokenizer is None else [*tokenizer.never, *([] if self.ends_ else [tokenizer.end])]
+        end = None
+        never = list[int]()
+        if tokenizer is not None:
+            never += tokenizer.never
+            if self.ends_:
+                end = tokenizer.end
+            else:  # one long text: it goes on
+                never.append(tokenizer.end)
         reader = CausalReader(self._module(), self.block_size, cache, never)
         with torch.inference_mode():
             if n_beams is not None:
@@ -282,7 +302,7 @@ class LanguageModel(TextEstimator):
                 sequences = torch.cat([sequences, symbol[:, None]], dim=1)
         return self._written(added)
 
-    def attention(self, X: Any) -> AttentionMap:
+    def attention(self, X: object) -> AttentionMap:
         """Return the attention weights in a text of at most ``block_size`` symbols.
 
         Raises
@@ -293,8 +313,9 @@ class LanguageModel(TextEstimator):
         numbers = self._read(X)
         longest = self.block_size
         expect(len(numbers) <= longest, "X", f"at most block_size={longest} symbols", len(numbers))
-        symbols = range(self.n_symbols_) if self.tokenizer_ is None else self.tokenizer_.symbols_
-        names = [str(symbols[k]) for k in numbers]
+        names = [str(k) for k in numbers.tolist()]
+        if self.tokenizer_ is not None:
+            names = [self.tokenizer_.symbols_[k] for k in numbers]
         return self._map(lambda module: module(numbers[None].to(self._on)), names)
 
     def _build(self, generator: Generator) -> LanguageModule:
@@ -304,7 +325,7 @@ class LanguageModel(TextEstimator):
         stack = self._stack(generator, rotary=self.positions == "rotary", **self._block_options())
         return self._as_published(LanguageModule(embedding, stack, self._own_output(self.n_symbols_)))
 
-    def _read(self, X: Any, name: str = "X", at_least: int = 1) -> Tensor:
+    def _read(self, X: object, name: str = "X", at_least: int = 1) -> Tensor:
         """Return text, texts or numbers as numbers."""
         check_is_fitted(self, "n_symbols_")
         if self.tokenizer_ is None:
@@ -317,8 +338,10 @@ class LanguageModel(TextEstimator):
         expect(len(numbers) >= at_least, name, f"at least {at_least} symbol(s)", len(numbers))
         return numbers
 
-    def _written(self, numbers: list[int]) -> Any:
-        return numbers if self.tokenizer_ is None else self.tokenizer_.decode(numbers)
+    def _written(self, numbers: list[int]) -> str | list[int]:
+        if self.tokenizer_ is None:
+            return numbers
+        return self.tokenizer_.decode(numbers)
 
 
 def _windows(numbers: Tensor, block_size: int) -> Iterator[tuple[Tensor, int]]:
@@ -330,7 +353,7 @@ def _windows(numbers: Tensor, block_size: int) -> Iterator[tuple[Tensor, int]]:
         yield numbers[None, -(size + 1) :], rest
 
 
-def _check_numbers(X: Any, name: str, n_symbols: float = math.inf) -> Tensor:
+def _check_numbers(X: object, name: str, n_symbols: float = math.inf) -> Tensor:
     array = np.asarray(X)
     whole = array.ndim == 1 and array.dtype.kind in "iu"
     expect(whole, name, "a text, or numbers in one dimension", f"{array.dtype} of shape {array.shape}")

@@ -16,7 +16,7 @@ from torch import Generator, Tensor
 from peerattn import nn
 from peerattn.exceptions import expect
 from peerattn.nn.blocks import ACTIVATIONS, Activation
-from peerattn.sequence.text_encoder import EncodedTexts, TextEncoder, Texts, pad
+from peerattn.sequence.text_encoder import EncodedTexts, EncodingModule, TextEncoder, Texts, pad
 from peerattn.sequence.tokenizers import MASK, SPECIAL, check_texts
 
 MASKED_SHARE = 0.15
@@ -24,7 +24,7 @@ NEAR = 5  # symbols on either side that count as together
 _SMOOTHING = 0.75  # power of the frequencies of the context, so that rare symbols do not count too much
 
 
-class MaskedLanguageModule(torch.nn.Module):
+class MaskedLanguageModule(EncodingModule):
     """A text encoder, and symbols as its output: by the vectors of the input, or by vectors of the output's own."""
 
     def __init__(
@@ -47,12 +47,13 @@ class MaskedLanguageModule(torch.nn.Module):
         """Return the logits (n_places, n_symbols) at the places (B, n) that are True."""
         rows = self.encoder(symbols, lengths)[places]
         rows = self.norm(ACTIVATIONS[self.activation](self.transform(rows)))
-        output = self.encoder.embedding.tokens if self.head is None else self.head
-        return output.logits(rows) + self.popularity
+        if self.head is None:
+            return self.encoder.embedding.tokens.logits(rows) + self.popularity
+        return self.head.logits(rows) + self.popularity
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class MaskedLanguageModel(EncodedTexts):
+class MaskedLanguageModel(EncodedTexts[MaskedLanguageModule]):
     r"""Learn what texts are like by filling in symbols that were taken out.
 
     .. math:: \max \sum_{t \in M} \log p(s_t \mid s_{\text{corrupted}}), \qquad |M| = 15\,\% \text{ of all}
@@ -106,7 +107,7 @@ class MaskedLanguageModel(EncodedTexts):
     max_steps: int = 3000
     weight_decay: float = 0.01
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: object, y: object = None) -> Self:
         """Learn from texts.
 
         Parameters
@@ -118,20 +119,21 @@ class MaskedLanguageModel(EncodedTexts):
         self.tokenizer_ = self._fit_tokenizer(texts)
         return self._fit((self._read(texts),))
 
-    def _start(self, module: MaskedLanguageModule, examples: Any) -> None:
+    def _start(self, module: MaskedLanguageModule, examples: tuple[Texts]) -> None:
         texts = [text[1:] for text in examples[0]]
+        # counts are what such a model learns first: start from them
         vectors = module.encoder.embedding.tokens.weight
         vectors.add_(torch.as_tensor(cooccurrence_vectors(texts, *vectors.shape), dtype=vectors.dtype))
         module.popularity.copy_(torch.as_tensor(log_frequencies(texts, len(vectors))))
 
-    def loss(self, X: Any) -> float:
+    def loss(self, X: object) -> float:
         """Return the mean negative log probability, in nats, of masked symbols of the texts.
 
         Which 15 % are masked depends on the texts alone, see `masked_places`; all of them are replaced by ``<mask>``.
         """
         return self._mean_loss(X)
 
-    def _loss_sums(self, module: Any, X: Any, y: Any) -> Iterator[tuple[Tensor, int]]:
+    def _loss_sums(self, module: MaskedLanguageModule, X: object, y: object) -> Iterator[tuple[Tensor, int]]:
         sequences = self._read(check_texts(X))
         chosen = masked_places(sequences)
         for at, symbols, lengths in self._by_length(sequences):
@@ -139,7 +141,7 @@ class MaskedLanguageModel(EncodedTexts):
             logits = module(symbols.masked_fill(places, MASK), lengths, places)
             yield F.cross_entropy(logits, symbols[places], reduction="sum"), int(places.sum())
 
-    def predict(self, X: Any) -> list[str]:
+    def predict(self, X: object) -> list[str]:
         """Return the texts with the most likely symbol in every place of ``<mask>``.
 
         Raises
@@ -162,13 +164,15 @@ class MaskedLanguageModel(EncodedTexts):
 
         return self._each(filled, sequences)
 
-    def transform(self, X: Any) -> np.ndarray:
+    def transform(self, X: object) -> np.ndarray:
         """Return a vector for every text, the mean of its rows: (n_texts, d_model)."""
         sequences = self._read(check_texts(X))
         return torch.stack(self._each(self._module().encoder.mean, sequences)).cpu().numpy()
 
     def _build(self, generator: Generator) -> MaskedLanguageModule:
-        activation: Activation = "gelu" if self._published is None else self._published["activation"]
+        activation: Activation = "gelu"
+        if self._published is not None:
+            activation = self._published["activation"]
         head = self._own_output(len(self.tokenizer_.symbols_))
         return self._as_published(MaskedLanguageModule(self._encoder(generator), generator, activation, head))
 
@@ -176,6 +180,7 @@ class MaskedLanguageModel(EncodedTexts):
         """Return corrupted symbols, lengths, places to fill in and the true symbols there."""
         symbols, lengths = pad(sequences)
         places = _choose(symbols, lengths, generator)
+        # of those chosen eight in ten are hidden, one is another symbol, one stays: BERT's shares
         how = torch.rand(symbols.shape, generator=generator)
         n_symbols = max(len(self.tokenizer_.symbols_), len(SPECIAL) + 1)
         others = torch.randint(len(SPECIAL), n_symbols, symbols.shape, generator=generator)
@@ -202,6 +207,7 @@ def _choose(symbols: Tensor, lengths: Tensor, generator: Generator) -> Tensor:
     position = torch.arange(symbols.shape[1])
     order = order.masked_fill((position == 0) | (position >= lengths[:, None]), 2.0)
     n_chosen = (MASKED_SHARE * (lengths - 1)).round().clamp_min(1)
+    # the smallest of random numbers are a sample without repetition
     rank = order.argsort(1).argsort(1)
     return (rank < n_chosen[:, None]) & (order < 2)
 
@@ -248,6 +254,7 @@ def cooccurrence_vectors(sequences: Sequence[Sequence[int]], n_symbols: int, d: 
     left, values, _ = randomized_svd(_information(_neighbours(sequences, n_symbols)), k, random_state=0)
     vectors = np.zeros((n_symbols, d))
     vectors[:, :k] = left * np.sqrt(values)
+    # of length one on average, as the random start is
     length = np.sqrt((vectors**2).sum() / n_symbols)
     return vectors / max(length, np.finfo(float).tiny)
 
@@ -268,6 +275,7 @@ def _information(counts: sparse.csr_array) -> sparse.csr_array:
     """Return the positive pointwise mutual information of each pair."""
     pairs = counts.tocoo()
     n = np.asarray(counts.sum(1)).ravel()
+    # smoothed frequencies of the context
     q = n**_SMOOTHING / max((n**_SMOOTHING).sum(), 1.0)
     row, column = pairs.coords
     values = np.maximum(np.log(pairs.data / (n[row] * q[column])), 0.0)

@@ -84,6 +84,7 @@ def load_bert(folder: str | os.PathLike[str]) -> MaskedLanguageModel:
     _check_vocabulary("vocab.txt", symbols, words)
     blocks = _blocks(state, "encoder.stack.blocks", "encoder.layer", 0)
     n_layers = len(blocks) // len(_BLOCK)
+    # sizes are those of the parameters; the configuration must agree
     wide = len(state["encoder.layer.0.intermediate.dense.weight"])
     config = Configuration(root / "config.json", BERT)
     config.check_sizes(
@@ -106,6 +107,7 @@ def load_bert(folder: str | os.PathLike[str]) -> MaskedLanguageModel:
     published = config.published(wide)
     if not published["tied"]:
         ours["head.weight"] = state["cls.predictions.decoder.weight"][rows]
+    # two names of one constant in the publication
     if not torch.equal(state.get("cls.predictions.decoder.bias", bias), bias):
         raise InputError("folder: cls.predictions.bias and cls.predictions.decoder.bias differ: expected one constant.")
     model = MaskedLanguageModel(
@@ -158,7 +160,8 @@ def load_gpt2(folder: str | os.PathLike[str]) -> LanguageModel:
     ours = {"embedding.tokens.weight": words, "embedding.learned.weight": positions}
     for name in [name for name in state if name.startswith("h.")]:
         # matrices are stored as (in, out)
-        state[name] = state[name].mT if state[name].ndim == 2 else state[name]
+        if state[name].ndim == 2:
+            state[name] = state[name].mT
         if (packed := ".attn.c_attn.") in name:
             for k, part in enumerate(state[name].chunk(3)):
                 state[name.replace(packed, f"{packed}{k}.")] = part
@@ -173,8 +176,11 @@ def load_gpt2(folder: str | os.PathLike[str]) -> LanguageModel:
     ours |= _renamed(state, {"stack.final_norm": "ln_f"} | blocks)
     for k in range(n_layers):
         # our scores are divided by the root of a head's width: other scales go into the queries
-        factor = 1.0 if config.field("scale_attn_weights", True) else (words.shape[1] / n_heads) ** 0.5
-        factor /= k + 1 if config.field("scale_attn_by_inverse_layer_idx", False) else 1
+        factor = 1.0
+        if not config.field("scale_attn_weights", True):
+            factor = (words.shape[1] / n_heads) ** 0.5
+        if config.field("scale_attn_by_inverse_layer_idx", False):
+            factor /= k + 1
         for kind in ("weight", "bias"):
             ours[f"stack.blocks.{k}.attention.query.{kind}"] *= factor
     published = config.published(wide)
@@ -235,6 +241,7 @@ def _state(root: Path, prefix: str) -> _State:
         raise InputError(f"folder: expected model.safetensors or pytorch_model.bin in {str(root)!r}, got neither.")
     state = _State()
     for name, value in given.items():
+        # the first published files have the older names
         today = name.replace(".gamma", ".weight").replace(".beta", ".bias")
         state[today.removeprefix(prefix)] = value.float()
     return state

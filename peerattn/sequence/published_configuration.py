@@ -89,6 +89,7 @@ class Configuration:
         self.family = family
         self.there = path.exists()
         fields = read_json(path) if self.there else {}
+        # newer files use one spelling for all families
         names = {} if family is None else family.other_names
         self.fields = {names.get(name, name): value for name, value in fields.items()}
         if family is not None:
@@ -134,7 +135,8 @@ class Configuration:
         """Raise an error where special symbols have other names than these, or there are others."""
         for role, symbol in names.items():
             given = self.fields.get(f"{role}_token")
-            given = given.get("content") if isinstance(given, dict) else given
+            if isinstance(given, dict):
+                given = given.get("content")
             if given not in (None, symbol):
                 raise self.error(f"{role}_token", repr(symbol))
         added = self.fields.get("added_tokens_decoder") or {}

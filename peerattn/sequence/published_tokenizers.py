@@ -85,6 +85,7 @@ class WordPieceTokenizer(PublishedTokenizer):
         missing = [symbol for symbol in BERT_SPECIAL if symbol not in symbols]
         if missing:
             raise InputError(f"symbols: expected a vocabulary of BERT, got one without {missing}.")
+        # our numbers begin with the special symbols; their published names are put back for the library
         self._take([*SPECIAL, *(symbol for symbol in symbols if symbol not in BERT_SPECIAL)])
         return self
 
@@ -150,6 +151,7 @@ class ByteLevelTokenizer(PublishedTokenizer):
         if lacks:
             raise InputError(f"symbols: expected all bytes and {END_OF_TEXT}, got a vocabulary without {lacks[:3]}.")
         pairs = [tuple(pair) for pair in merges]
+        # every join of a merge must be a symbol, or pieces would have no number
         known = set(symbols)
         for pair in pairs:
             if len(pair) != 2 or not {*pair, "".join(pair)} <= known:

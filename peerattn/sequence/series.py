@@ -8,13 +8,14 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 import torch
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Generator, Tensor
 
 from peerattn import nn
 from peerattn.exceptions import InputError, expect
 from peerattn.sequence.attention_map import AttentionMap
-from peerattn.sequence.base import StackEstimator
+from peerattn.sequence.base import Module, StackEstimator
 from peerattn.sequence.time_index import times_of
 
 
@@ -56,27 +57,28 @@ class PatchEncoder(torch.nn.Module):
 
     def patches(self, windows: Tensor) -> Tensor:
         """Cut windows (..., lookback) into patches (..., n_patches, patch)."""
+        # a first patch that is not full begins with the window's first value
         missing = self.n_patches * self.patch - windows.shape[-1]
         first = windows[..., :1].expand(*windows.shape[:-1], missing)
         return torch.cat([first, windows], dim=-1).unflatten(-1, (self.n_patches, self.patch))
 
-    def forward(self, windows: Tensor, hidden: Tensor | None = None, instead: Any = None) -> Tensor:
+    def forward(self, windows: Tensor, hidden: Tensor | None = None, instead: Tensor | None = None) -> Tensor:
         """Return the rows of all patches, (batch, columns, n_patches, d_model), of windows (batch, columns, lookback).
 
         Where ``hidden``, (batch, n_patches), the vector ``instead`` takes the place of a patch. The
         weights of each layer are (batch, columns, heads, n_patches, n_patches).
         """
         rows = self.embed(self.patches(windows))
-        if hidden is not None:
+        if hidden is not None and instead is not None:
             rows = torch.where(hidden[:, None, :, None], instead, rows)
         return self.blocks(rows + self.positions(self.n_patches))
 
 
-class WindowedEstimator(StackEstimator):
+class WindowedEstimator(StackEstimator[Module]):
     """A model that learns from windows of series, each column by itself."""
 
     _past: ClassVar[str]  # the argument that says how many rows a window has
-    patch: Any
+    patch: int
     mean_: np.ndarray
     scale_: np.ndarray
 
@@ -100,14 +102,14 @@ class WindowedEstimator(StackEstimator):
     def _length(self) -> int:
         return int(getattr(self, self._past))
 
-    def _scaled(self, X: Any, ahead: int = 0) -> np.ndarray:
+    def _scaled(self, X: object, ahead: int = 0) -> np.ndarray:
         """Return the rows of a series, at least a window and those ahead, standardised as in fit."""
         check_is_fitted(self)
         why = self._past + (" + horizon" if ahead else "")
         values = check_series(self, X, reset=False, shortest=self._length + ahead, why=why)
         return (values - self.mean_) / self.scale_
 
-    def _map_of_patches(self, X: Any, column: Any, *hidden: Tensor) -> AttentionMap:
+    def _map_of_patches(self, X: object, column: int | str, *hidden: Tensor) -> AttentionMap:
         """Return the weights between the patches of the last window, for one column, with ``hidden`` for the module.
 
         A patch is named by its rows, counted from the last one.
@@ -121,7 +123,7 @@ class WindowedEstimator(StackEstimator):
         return self._map(lambda module: module.double()(window, *hidden), names, at)
 
 
-def check_series(estimator: Any, X: Any, *, reset: bool, shortest: int = 1, why: str = "") -> np.ndarray:
+def check_series(estimator: BaseEstimator, X: object, *, reset: bool, shortest: int = 1, why: str = "") -> np.ndarray:
     """Return series as float64, (n_rows, n_columns), rows in the order of time.
 
     Parameters
@@ -140,8 +142,11 @@ def check_series(estimator: Any, X: Any, *, reset: bool, shortest: int = 1, why:
     InputError
         When numbers are missing, rows too few, or labels of rows repeated or not in the order of time; the message names where.
     """
-    frame = X.to_frame() if isinstance(X, pd.Series) else X
+    frame = X
+    if isinstance(X, pd.Series):
+        frame = X.to_frame()
     if isinstance(frame, pd.DataFrame):
+        # raises unless rows are in the order of time
         times_of(frame.index)
         for name, kind in frame.dtypes.items():
             if kind.kind == "M" or isinstance(kind, pd.PeriodDtype):
@@ -151,17 +156,19 @@ def check_series(estimator: Any, X: Any, *, reset: bool, shortest: int = 1, why:
     values: np.ndarray = validate_data(estimator, frame, reset=reset, **options)
     bad = np.argwhere(~np.isfinite(values))
     if len(bad):
-        kind = "NaN" if np.isnan(values[tuple(bad[0])]) else "inf"
+        kind = "inf"
+        if np.isnan(values[tuple(bad[0])]):
+            kind = "NaN"
         axes: Any = frame.axes if isinstance(frame, pd.DataFrame) else map(range, values.shape)
         row, name = (labels[k] for labels, k in zip(axes, bad[0]))
         where = f"{kind} in column {name!r} at row {row} ({len(bad)} in all)"
         remedy = "Interpolate the gap, or cut the series after it."
-        expect(False, "X", "numbers without gaps", where, remedy)
+        raise InputError(f"X: expected numbers without gaps, got {where}. {remedy}")
     expect(len(values) >= shortest, "X", f"at least {shortest} rows ({why})", f"n_samples={len(values)}")
     return values
 
 
-def column_number(estimator: Any, column: Any) -> int:
+def column_number(estimator: BaseEstimator, column: int | str) -> int:
     """Return the number of a column, given as such or by its name in the frame of ``fit``.
 
     Raises
@@ -171,7 +178,8 @@ def column_number(estimator: Any, column: Any) -> int:
     """
     names = list(getattr(estimator, "feature_names_in_", []))
     n = estimator.n_features_in_
-    column = names.index(column) if column in names else column
+    if column in names:
+        column = names.index(column)
     known = f"a number from 0 to {n - 1}{f' or one of {names}' if names else ''}"
     expect(isinstance(column, int | np.integer) and 0 <= column < n, "column", known, repr(column))
     return int(column)

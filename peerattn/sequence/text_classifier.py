@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 import torch
@@ -25,15 +25,16 @@ from peerattn.sequence.base import (
     loss_reduction_in_blocks,
 )
 from peerattn.sequence.masked_language_model import MaskedLanguageModel
-from peerattn.sequence.text_encoder import EncodedTexts, TextEncoder, Texts, pad
+from peerattn.sequence.text_encoder import EncodedTexts, EncodingModule, TextEncoder, Texts, pad
 from peerattn.sequence.tokenizers import PAD, START, UNKNOWN, check_texts
 
 #: Numbers and pairs of neighbours as terms.
 _TERMS = {"token_pattern": r"\S+", "ngram_range": (1, 2), "sublinear_tf": True}
+Examples: TypeAlias = tuple[Texts, np.ndarray, list[str]]  # texts as numbers, their classes, and as they were
 N_FOLDS = 10  # one of them decides on attention
 
 
-class ClassifierModule(torch.nn.Module):
+class ClassifierModule(EncodingModule):
     """A text encoder, and classes as the output of the mean of a text's rows."""
 
     def __init__(self, encoder: TextEncoder, n_classes: int, dropout: float, generator: Generator):
@@ -86,6 +87,7 @@ class SymbolRegression(SavedEstimator):
         self.idf_ = tf_idf.idf_
         self.coef_ = np.zeros((n_classes, len(self.terms_)))
         prepared, numbers = np.unique(y, return_inverse=True)
+        # a class that a fold lacks is as likely as in one text more
         self.intercept_ = np.full(n_classes, -np.log(len(sequences)))
         self.intercept_[prepared] = 0.0
         if len(prepared) > 1:
@@ -108,7 +110,7 @@ def _written(sequences: Sequence[Sequence[int]]) -> list[str]:
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class TextClassifier(Classifies, BesideLine, EncodedTexts):
+class TextClassifier(Classifies, BesideLine, EncodedTexts[ClassifierModule]):
     r"""Classify texts by the symbols they have, and by a stack of transformer blocks where that adds.
 
     .. math:: p(y \mid s) = \operatorname{softmax}\big(\ell(s) + \rho\,(W \bar x + b)\big), \qquad
@@ -126,9 +128,6 @@ class TextClassifier(Classifies, BesideLine, EncodedTexts):
         False: attention alone, from all texts.
     pretrained : MaskedLanguageModel, default None
         A fitted model to start from: its encoder's size and weights are taken. None: from scratch.
-    embeddings : mapping of str to array, shape (d_model,), default None
-        Fixed vectors of symbols (word2vec, GloVe), which training does not change; symbols without one have zeros. Not with
-        ``pretrained``. None: learned.
     n_layers, n_heads, d_model : int, defaults 1, 4, 64
         Size of the stack; taken from ``pretrained`` where that is given.
     n_positions : int, default 128
@@ -184,7 +183,6 @@ class TextClassifier(Classifies, BesideLine, EncodedTexts):
 
     line: bool = True
     pretrained: MaskedLanguageModel | None = None
-    embeddings: Mapping[str, Any] | None = None
     n_layers: int = 1
     d_model: int = 64
     n_positions: int = 128
@@ -196,7 +194,7 @@ class TextClassifier(Classifies, BesideLine, EncodedTexts):
     weight_decay: float = 0.01
     label_smoothing: float = 0.1
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: object, y: object) -> Self:
         """Learn from texts and their classes.
 
         Parameters
@@ -215,23 +213,11 @@ class TextClassifier(Classifies, BesideLine, EncodedTexts):
         self.tokenizer_ = self._fit_tokenizer(texts)
         return self._fit((self._read(texts), numbers, texts))
 
-    def _start(self, module: ClassifierModule, examples: Any) -> None:
+    def _start(self, module: ClassifierModule, examples: Examples) -> None:
         if self.pretrained is not None:
             module.encoder.load_state_dict(self.pretrained._module().encoder.state_dict())
-        if self.embeddings is None:
-            return
-        weight = module.encoder.embedding.tokens.weight
-        given = self.embeddings
-        known = {k: np.asarray(given[s]) for k, s in enumerate(self.tokenizer_.symbols_) if s in given}
-        shapes = {vector.shape for vector in known.values()}
-        fits = self.pretrained is None and shapes == {(self.d_model,)}
-        wanted = f"vectors of d_model={self.d_model} numbers for symbols of the texts, and pretrained=None"
-        found = f"shapes {sorted(shapes)} for {len(known)} of {len(weight)} symbols"
-        expect(fits, "embeddings", wanted, found, "Set d_model to their length.")
-        weight.zero_()[list(known)] = torch.tensor(np.stack(list(known.values())), dtype=weight.dtype)
-        weight.requires_grad_(False)
 
-    def _learn(self, module: Any, examples: Any, generator: Generator, **options: Any) -> None:
+    def _learn(self, module: ClassifierModule, examples: Examples, generator: Generator, **options: Any) -> None:
         """Learn attention, from nine tenths of the texts where there is a line, and validate on the last tenth."""
         sequences, numbers, texts = examples
         self.line_: SymbolRegression | None = None
@@ -241,8 +227,7 @@ class TextClassifier(Classifies, BesideLine, EncodedTexts):
         if not self.line:
             return super()._learn(module, (sequences, numbers), generator)
         folds = class_folds(numbers, N_FOLDS, torch.randperm(len(texts), generator=generator).numpy())
-        observed = np.flatnonzero(folds != 0)
-        held = np.flatnonzero(folds == 0)
+        observed, held = (np.flatnonzero(part).tolist() for part in (folds != 0, folds == 0))
         super()._learn(module, ([sequences[k] for k in observed], numbers[observed]), generator)
         attended = self._attended(module.eval(), [sequences[k] for k in held])
         symbols = [self.tokenizer_.encode(text) for text in texts]
@@ -252,7 +237,7 @@ class TextClassifier(Classifies, BesideLine, EncodedTexts):
         self.factor_, self.loss_reduction_, self.loss_reduction_error_ = held_out(line, attended, numbers[held])
         self.line_ = SymbolRegression().fit(symbols, numbers, n_classes=n_classes)
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: object) -> np.ndarray:
         """Return the probability of every class, in the order of ``classes_``: (n_texts, n_classes)."""
         texts = check_texts(X)
         attended = self._attended(self._module(), self._read(texts))
@@ -268,7 +253,7 @@ class TextClassifier(Classifies, BesideLine, EncodedTexts):
             return np.zeros((len(texts), len(self.classes_)))
         return self.line_.log_probabilities([self.tokenizer_.encode(text) for text in texts])
 
-    def _loss_sums(self, module: Any, X: Any, y: Any) -> Iterator[tuple[Tensor, int]]:
+    def _loss_sums(self, module: ClassifierModule, X: object, y: object) -> Iterator[tuple[Tensor, int]]:
         texts = check_texts(X)
         truth = self._class_numbers(y)
         offsets = torch.tensor(self._offsets(texts), dtype=torch.float32)
@@ -280,7 +265,7 @@ class TextClassifier(Classifies, BesideLine, EncodedTexts):
         sizes = (len(self.classes_), self.dropout)
         return self._as_published(ClassifierModule(self._encoder(generator), *sizes, generator))
 
-    def _batch(self, generator: Generator, sequences: Texts, classes: Any) -> Any:
+    def _batch(self, generator: Generator, sequences: Texts, classes: Sequence[int]) -> Any:
         """Return symbols, some of them unknown, lengths and classes."""
         symbols, lengths = pad(sequences)
         dropped = torch.rand(symbols.shape, generator=generator) < self.symbol_dropout
@@ -298,6 +283,9 @@ def held_out(line: np.ndarray, added: np.ndarray, classes: np.ndarray) -> tuple[
         logits = line + factor * added
         return np.asarray(-log_softmax(logits, axis=1)[np.arange(len(classes)), classes])
 
+    # between the line alone and attention in full
     factor = float(minimize_scalar(lambda f: losses(f).mean(), bounds=(0, 1), method="bounded").x)
     gain, error = loss_reduction_in_blocks(losses(0.0), losses(factor), len(classes))
-    return factor if gain > error and len(classes) > 1 else 0.0, gain, error
+    if gain <= error or len(classes) < 2:
+        factor = 0.0
+    return factor, gain, error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import Any, TypedDict, TypeVar
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from peerattn import nn
 from peerattn.exceptions import check_at_least
 from peerattn.nn.blocks import Activation
 from peerattn.sequence.attention_map import AttentionMap
-from peerattn.sequence.base import StackEstimator
+from peerattn.sequence.base import Module, StackEstimator
 from peerattn.sequence.tokenizers import PAD, START, Tokenizer, check_texts, find_tokenizer
 
 Texts = Sequence[list[int]]  # as numbers of symbols
@@ -50,8 +50,17 @@ class TextEncoder(torch.nn.Module):
         return (self(symbols, lengths) * there).sum(1) / lengths[:, None]
 
 
+class EncodingModule(torch.nn.Module):
+    """A module that reads whole texts by its ``encoder``."""
+
+    encoder: TextEncoder
+
+
+Encoding = TypeVar("Encoding", bound=EncodingModule)
+
+
 @dataclass(eq=False, repr=False)
-class TextEstimator(StackEstimator):
+class TextEstimator(StackEstimator[Module]):
     """What all models of texts share: a tokenizer, batches of texts of similar length, and a score."""
 
     tokenizer: str | Tokenizer = "words"
@@ -67,7 +76,7 @@ class TextEstimator(StackEstimator):
             return {}
         return {name: self._published[name] for name in ("activation", "d_feedforward")}
 
-    def _as_published(self, module: Any) -> Any:
+    def _as_published(self, module: Module) -> Module:
         """Return the module, with the constant of its normalisations that published weights need."""
         for part in module.modules():
             if self._published is not None and isinstance(part, torch.nn.LayerNorm):
@@ -80,7 +89,7 @@ class TextEstimator(StackEstimator):
             return None
         return nn.TokenEmbedding(n_symbols, self.d_model)
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: object, y: object = None) -> float:
         """Return minus the loss: larger is better."""
         return -self._mean_loss(X, y)
 
@@ -90,7 +99,9 @@ class TextEstimator(StackEstimator):
             check_is_fitted(start)
             return start.tokenizer_
         found = find_tokenizer(self.tokenizer)
-        return found if hasattr(found, "symbols_") else found.fit(texts)
+        if hasattr(found, "symbols_"):
+            return found
+        return found.fit(texts)
 
     def _batch(self, generator: Generator, *columns: Any) -> Any:
         """Return what a step learns from, of a batch of each column of the examples."""
@@ -105,6 +116,7 @@ class TextEstimator(StackEstimator):
         lengths = np.array([len(text) for text in examples[0]])
         size = self.batch_size
         while True:
+            # texts of similar length share a batch, of which stretches of 50 are sorted: little padding, and still random
             order = torch.randperm(len(lengths), generator=generator).numpy()
             batches: list[np.ndarray] = []
             for start in range(0, len(order), 50 * size):
@@ -118,6 +130,7 @@ class TextEstimator(StackEstimator):
 
     def _by_length(self, texts: Texts, size: int = 256) -> Iterator[tuple[list[int], Tensor, Tensor]]:
         """Yield positions, symbols and lengths of batches of texts of similar length: every text once."""
+        # texts of similar length waste no padding
         order = sorted(range(len(texts)), key=lambda k: len(texts[k]))
         for start in range(0, len(order), size):
             places = order[start : start + size]
@@ -133,7 +146,7 @@ class TextEstimator(StackEstimator):
         return found
 
 
-class EncodedTexts(TextEstimator):
+class EncodedTexts(TextEstimator[Encoding]):
     """What the models that read texts with a :class:`TextEncoder` share.
 
     A text is read as ``<start>`` and its first ``n_positions - 1`` symbols.

@@ -37,6 +37,7 @@ def times_of(labels: pd.Index) -> Times:
             f"X: expected one label for each row, got the levels {list(labels.names)}. Give each series a column of its own, "
             f"X.unstack({labels.names[0] or 0!r}), or take one, X.xs(...)."
         )
+    # text, categories and Arrow's types are read as what they spell
     plain = labels
     if not isinstance(labels, pd.DatetimeIndex | pd.PeriodIndex | pd.TimedeltaIndex | pd.RangeIndex):
         # categories, nullable numbers, text, and what Arrow holds
@@ -101,7 +102,9 @@ def _check_order(times: pd.Index) -> None:
     if times.is_monotonic_increasing:
         return
     place = int(np.argmax(np.asarray(times[1:] < times[:-1])))
-    order = "backwards, newest first" if times.is_monotonic_decreasing else "not in order"
+    order = "not in order"
+    if times.is_monotonic_decreasing:
+        order = "backwards, newest first"
     raise InputError(
         f"X: expected rows in the order of time, oldest first, got labels that are {order}: {times[place + 1]} follows "
         f"{times[place]}. Sort them, X.sort_index(), or {_ANEW}."
@@ -121,7 +124,9 @@ def frequency_of(labels: pd.Index) -> str | None:
         return None
     if isinstance(times, pd.DatetimeIndex):
         step = _step_of_dates(times)
-        return None if type(step) is pd.DateOffset else step.freqstr
+        if type(step) is pd.DateOffset:
+            return None
+        return step.freqstr
     _step(times)
     return None
 

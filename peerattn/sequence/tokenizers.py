@@ -9,11 +9,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Self
+from typing import Self
 
 from sklearn.utils.validation import check_is_fitted
 
-from peerattn.exceptions import check_at_least, did_you_mean, expect
+from peerattn.exceptions import InputError, check_at_least, did_you_mean, expect
 from peerattn.sequence.base import SavedEstimator
 
 PAD, UNKNOWN, START, END, MASK = range(5)
@@ -54,7 +54,7 @@ class Tokenizer(SavedEstimator):
         """The number that ends a text."""
         return END
 
-    def fit(self, X: Iterable[str], y: Any = None) -> Self:
+    def fit(self, X: Iterable[str], y: None = None) -> Self:
         """Learn the symbols of these texts."""
         self._learn(Counter(symbol for text in check_texts(X) for symbol in self.tokenize(text)))
         return self
@@ -144,7 +144,7 @@ class WordTokenizer(Tokenizer):
     lowercase: bool = True
     split: str = "words"
 
-    def fit(self, X: Iterable[str], y: Any = None) -> Self:
+    def fit(self, X: Iterable[str], y: None = None) -> Self:
         """Learn the words of these texts.
 
         Raises
@@ -159,8 +159,11 @@ class WordTokenizer(Tokenizer):
 
     def tokenize(self, text: str) -> list[str]:
         """Return the words and marks."""
-        text = text.lower() if self.lowercase else text
-        return text.split() if self.split == "spaces" else _WORD.findall(text)
+        if self.lowercase:
+            text = text.lower()
+        if self.split == "spaces":
+            return text.split()
+        return _WORD.findall(text)
 
 
 @dataclass(eq=False, repr=False)
@@ -209,7 +212,7 @@ class BytePairTokenizer(Tokenizer):
     n_merges: int = 10_000
     min_count: int = field(default=2, kw_only=True)
 
-    def fit(self, X: Iterable[str], y: Any = None) -> Self:
+    def fit(self, X: Iterable[str], y: None = None) -> Self:
         """Learn merges and pieces.
 
         Parameters
@@ -299,6 +302,7 @@ def learned_merges(words: Counter[str], n_merges: int, min_count: int) -> list[P
         for pair in zip(word, word[1:]):
             count[pair] += n
             holders[pair].add(k)
+    # a queue instead of a search for the largest count after each merge
     queue = [(-n, _LargestFirst(pair)) for pair, n in count.items()]
     heapq.heapify(queue)
     merges: list[Pair] = []
@@ -317,6 +321,7 @@ def learned_merges(words: Counter[str], n_merges: int, min_count: int) -> list[P
         for k in holders.pop(pair):
             old = symbols[k]
             symbols[k] = _merged(symbols[k], pair)
+            # only the words that hold the pair are counted again
             for gone in zip(old, old[1:]):
                 count[gone] -= times[k]
             for new in zip(symbols[k], symbols[k][1:]):
@@ -351,7 +356,7 @@ def find_tokenizer(tokenizer: str | Tokenizer) -> Tokenizer:
     return names[tokenizer]()
 
 
-def check_texts(texts: Any, name: str = "X") -> list[str]:
+def check_texts(texts: object, name: str = "X") -> list[str]:
     """Return the texts as a list of strings, none empty.
 
     Parameters
@@ -371,8 +376,8 @@ def check_texts(texts: Any, name: str = "X") -> list[str]:
     >>> check_texts(("one", "two"))
     ['one', 'two']
     """
-    listed = isinstance(texts, Iterable) and not isinstance(texts, str)
-    expect(listed, name, "a list of texts", type(texts).__name__, "Put it into a list.")
+    if isinstance(texts, str) or not isinstance(texts, Iterable):
+        raise InputError(f"{name}: expected a list of texts, got {type(texts).__name__}. Put it into a list.")
     found = list(texts)
     for k, text in enumerate(found):
         expect(isinstance(text, str), name, "strings", f"{type(text).__name__} at place {k}")

@@ -40,7 +40,7 @@ class TranslatorModule(torch.nn.Module):
     .. math:: p(s) = g\, \operatorname{softmax}(E x)_s + (1 - g) \sum_{j:\, \text{source}_j = s} \alpha_j
     """
 
-    def __init__(self, embedding: Any, stacks: nn.EncoderDecoder, copy: bool, generator: Generator):
+    def __init__(self, embedding: nn.InputEmbedding, stacks: nn.EncoderDecoder, copy: bool, generator: Generator):
         super().__init__()
         self.n_symbols, d_model = embedding.tokens.weight.shape
         self.embedding = embedding
@@ -55,9 +55,11 @@ class TranslatorModule(torch.nn.Module):
         rows = self.embedding(self._known(symbols), start=start)
         return Source(self.stacks.encoder(rows, mask=mask), mask, symbols)
 
-    def write(self, target: Tensor, source: Source, *, start: int = 0, cache: Any = None) -> Any:
+    def write(self, target: Tensor, source: Source, *, start: int = 0, cache: nn.StackCache | None = None) -> Any:
         """Return the decoder's rows (B, m, d) for target symbols (B, m)."""
-        read = 0 if cache is None else cache.length
+        read = 0
+        if cache is not None:
+            read = cache.length
         mask = mask_of_past(target.shape[1], read, target.device)
         rows = self.embedding(self._known(target), start=start + read)
         return self.stacks.decoder(rows, context=source.rows, context_mask=source.mask, cache=cache, mask=mask)
@@ -73,6 +75,7 @@ class TranslatorModule(torch.nn.Module):
         if hasattr(self, "pointer"):
             weights, gate = self._copy(rows, source)
             copied = (weights * (source.symbols[:, None, :] == truth[..., None])).sum(-1)  # (B, m)
+            # an unknown word that can be copied is to be copied, not written as unknown
             by_hand = (log_p + F.logsigmoid(gate)).masked_fill(~known & (copied > 0), -1e4)
             log_p = torch.logaddexp(by_hand, F.logsigmoid(-gate) + copied.clamp_min(1e-30).log())
         losses = -(1 - smoothing) * log_p - smoothing * written.mean(-1)
@@ -84,6 +87,7 @@ class TranslatorModule(torch.nn.Module):
         if not hasattr(self, "pointer"):
             return F.pad(written, (0, n_extended - self.n_symbols), value=-torch.inf)
         weights, gate = self._copy(rows[:, None], source)
+        # words of the source outside the vocabulary are symbols behind it
         p = F.pad(written.exp() * gate.sigmoid(), (0, n_extended - self.n_symbols))
         return p.scatter_add(1, source.symbols, weights[:, 0] * (-gate).sigmoid()).clamp_min(1e-30).log()
 
@@ -103,7 +107,7 @@ class TranslatorModule(torch.nn.Module):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class Translator(TextEstimator):
+class Translator(TextEstimator[TranslatorModule]):
     r"""Translate texts by an encoder and a decoder, with a pointer that copies words of the source.
 
     .. math:: p(t_{m+1} \mid t_{\le m}, s) = g\, \operatorname{softmax}(E x_m) + (1 - g)\, \text{pointer}(x_m, z),
@@ -183,7 +187,7 @@ class Translator(TextEstimator):
     n_beams: int = 5
     length_penalty: float = 0.6
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: object, y: object) -> Self:
         """Learn from texts and their translations.
 
         Parameters
@@ -200,7 +204,7 @@ class Translator(TextEstimator):
         self.tokenizer_ = self._fit_tokenizer([*sources, *targets])
         return self._fit(tuple(zip(*(self._numbers(s, t)[:2] for s, t in zip(sources, targets)))))
 
-    def _start(self, module: TranslatorModule, examples: Any) -> None:
+    def _start(self, module: TranslatorModule, examples: tuple[Texts, Texts]) -> None:
         if self.pretrained is not None:
             try:
                 module.load_state_dict(self.pretrained._module().state_dict())
@@ -210,24 +214,25 @@ class Translator(TextEstimator):
     def _batch(self, generator: Generator, sources: Texts, targets: Texts) -> Any:
         return sources, targets, int(torch.randint(self.position_shift + 1, (), generator=generator))
 
-    def _loss(self, module: TranslatorModule, batch: Any) -> Tensor:
+    def _loss(self, module: TranslatorModule, batch: tuple[Texts, Texts, int]) -> Tensor:
         return self._pair_loss(module, self.label_smoothing, *batch)
 
-    def predict(self, X: Any) -> list[str]:
+    def predict(self, X: object) -> list[str]:
         """Return the translations, found by beam search."""
         numbers = [self._numbers(text, "") for text in check_texts(X)]
         translate = partial(self._translate, self._module())
         found = self._each(translate, [source for source, _, _ in numbers], _TRANSLATED_AT_ONCE)
         return [self._text(written, extra) for written, (_, _, extra) in zip(found, numbers)]
 
-    def loss(self, X: Any, y: Any) -> float:
+    def loss(self, X: object, y: object) -> float:
         """Return the mean negative log probability of the translations' symbols, ends included, in nats per symbol."""
         return self._mean_loss(X, y)
 
-    def _loss_sums(self, module: Any, X: Any, y: Any) -> Iterator[tuple[Tensor, int]]:
+    def _loss_sums(self, module: TranslatorModule, X: object, y: object) -> Iterator[tuple[Tensor, int]]:
         pairs = [self._numbers(source, target) for source, target in zip(*_check_pairs(X, y))]
         for first in range(0, len(pairs), _TRANSLATED_AT_ONCE):
             sources, targets, _ = zip(*pairs[first : first + _TRANSLATED_AT_ONCE])
+            # the end is predicted, too
             n_symbols = sum(len(target) + 1 for target in targets)
             yield n_symbols * self._pair_loss(module, 0.0, sources, targets), n_symbols
 
@@ -247,7 +252,10 @@ class Translator(TextEstimator):
             Queries are the translation's symbols, each as it is written; keys are the source's.
         """
         (text,) = check_texts([X])
-        target = self.predict([text])[0] if y is None else check_texts([y], "y")[0]
+        if y is None:
+            (target,) = self.predict([text])
+        else:
+            (target,) = check_texts([y], "y")
         source_numbers, target_numbers, extra = self._numbers(text, target)
         source = pad([source_numbers], self._on)
         written, _ = pad([[START, *target_numbers]], self._on)
@@ -275,8 +283,10 @@ class Translator(TextEstimator):
         symbols = self.tokenizer_.tokenize(source)
         new = dict.fromkeys(symbol for symbol in symbols if symbol not in known)
         extra = {symbol: len(known) + k for k, symbol in enumerate(new)}
-        numbers = [known[symbol] if symbol in known else extra[symbol] for symbol in symbols]
-        reachable = extra if self.copy else {}
+        numbers = [known.get(symbol, extra.get(symbol, UNKNOWN)) for symbol in symbols]
+        reachable = dict[str, int]()
+        if self.copy:  # without a pointer new words cannot be written
+            reachable = extra
         written = [known.get(s, reachable.get(s, UNKNOWN)) for s in self.tokenizer_.tokenize(target)]
         return [*numbers, END], written, list(extra)
 
@@ -326,7 +336,7 @@ class _TranslationReader:
             own.reorder(sequences)
 
 
-def _check_pairs(X: Any, y: Any) -> tuple[list[str], list[str]]:
+def _check_pairs(X: object, y: object) -> tuple[list[str], list[str]]:
     sources = check_texts(X)
     targets = check_texts(y, "y")
     expect(len(targets) == len(sources), "y", f"one translation per text ({len(sources)})", len(targets))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from sklearn.utils.multiclass import check_classification_targets
@@ -34,12 +35,13 @@ class VisionTransformer(nn.Module):
     def forward(self, patches: Tensor) -> Tensor:
         """Return class scores (n, n_classes) of patches (n, n_patches, d_patch), row by row of the grid."""
         rows = self.embed(patches) + self.positions()
+        # the class is read from a row of its own, which attends to all patches
         rows = torch.cat([self.summary.expand(len(rows), 1, -1), rows], dim=1)  # (n, 1 + n_patches, d_model)
         return self.head(self.blocks(rows)[:, 0])
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class VisionTransformerClassifier(Classifies, StackEstimator):
+class VisionTransformerClassifier(Classifies, StackEstimator[VisionTransformer]):
     r"""Classify images by a transformer over their patches.
 
     .. math:: P(y = c) = \operatorname{softmax}_c\big(V\, \text{blocks}([\text{cls}; W x_1 + p_1; \ldots; W x_P + p_P])_0\big)
@@ -94,7 +96,7 @@ class VisionTransformerClassifier(Classifies, StackEstimator):
 
     # ------------------------------------------------------------------ fit
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: object, y: object) -> Self:
         """Fit on images.
 
         Parameters
@@ -125,7 +127,7 @@ class VisionTransformerClassifier(Classifies, StackEstimator):
         self.mean_, self.scale_ = centre_and_spread(images, (0, 1, 2))
         return self._fit((self._standardised(images), self._tensor(codes)))
 
-    def _batches(self, examples: Any, generator: Generator) -> Iterator[tuple[Tensor, Tensor]]:
+    def _batches(self, examples: tuple[Tensor, Tensor], generator: Generator) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield patches of images and their classes, shuffled anew in every pass."""
         pixels, truth = examples
         while True:
@@ -134,6 +136,7 @@ class VisionTransformerClassifier(Classifies, StackEstimator):
 
     def _build(self, generator: Generator) -> VisionTransformer:
         draw: dict[str, Any] = {"generator": generator}
+        # a patch is a row of pixels
         embed = linear(self.patch**2 * self.image_shape_[2], self.d_model, **draw)
         summary = normal(1, self.d_model, std=0.02, **draw)
         positions = LearnedPositions2d(*self._grid, self.d_model, std=0.5, **draw)
@@ -159,7 +162,7 @@ class VisionTransformerClassifier(Classifies, StackEstimator):
 
     # ------------------------------------------------------------------ prediction
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: object) -> np.ndarray:
         """Return the probability of every class, (n_images, n_classes).
 
         Raises
@@ -171,12 +174,12 @@ class VisionTransformerClassifier(Classifies, StackEstimator):
         images = _images(X, self.image_shape_)
         return self._in_parts(lambda part: self._scores(module, part).double().softmax(-1), images)
 
-    def _loss_sums(self, module: Any, X: Any, y: Any) -> Iterator[tuple[Tensor, int]]:
+    def _loss_sums(self, module: VisionTransformer, X: object, y: object) -> Iterator[tuple[Tensor, int]]:
         pixels = self._standardised(_images(X, self.image_shape_)).split(256)
         for part, classes in zip(pixels, self._class_numbers(y).to(self._on).split(256)):
             yield F.cross_entropy(module(self._patches(part)), classes, reduction="sum"), len(classes)
 
-    def attention(self, image: Any) -> AttentionMap:
+    def attention(self, image: npt.ArrayLike) -> AttentionMap:
         """Return the attention weights between patches of one image; "cls" is the row that the class is read from.
 
         Parameters
@@ -189,15 +192,18 @@ class VisionTransformerClassifier(Classifies, StackEstimator):
         return self._map(lambda module: self._scores(module, one), names)
 
 
-def _images(X: Any, shape: tuple[int, ...] | None = None) -> np.ndarray:
+def _images(X: object, shape: tuple[int, ...] | None = None) -> np.ndarray:
     """Return images as float32, (n, height, width, channels), of the height, width and channels of ``fit``."""
     images = np.asarray(X)
     wanted = "images as numbers, (n, height, width) or (n, height, width, channels)"
     fits = images.ndim in (3, 4) and images.size > 0 and images.dtype.kind in "biuf"
-    hint = "Reshape rows of pixels: X.reshape(-1, height, width)." if images.ndim == 2 else ""
+    hint = ""
+    if images.ndim == 2:
+        hint = "Reshape rows of pixels: X.reshape(-1, height, width)."
     expect(fits, "X", wanted, f"{images.dtype} of shape {images.shape}", hint)
     assert_all_finite(images, input_name="X")
-    images = images[..., None] if images.ndim == 3 else images
+    if images.ndim == 3:
+        images = images[..., None]
     wanted = f"images of height, width and channels {shape} as in fit"
     found = images.shape[1:]
     expect(shape is None or found == tuple(shape), "X", wanted, found, "Resize them.")

@@ -23,7 +23,7 @@ _COMPUTE = {
 }  # fmt: skip
 
 
-def hash_of(value: Any) -> str:
+def hash_of(value: object) -> str:
     """Return a digest of an object's content, and of the code of every class and function in it.
 
     The code of the user is all files of modules that are loaded and belong to no installed package, as a whole: a constant may
@@ -41,8 +41,9 @@ def hash_of(value: Any) -> str:
 class _Hasher(NumpyHasher):
     """joblib's digest of pickled content, which is never loaded, with the code of each class and function."""
 
-    def save_global(self, obj: Any, name: Any = None, **rest: Any) -> None:
+    def save_global(self, obj: type | FunctionType, name: str | None = None, **rest: Any) -> None:
         super().save_global(obj, name, **rest)
+        # a pickle names classes only: their code is part of what a result was made from
         for found in getattr(obj, "__mro__", (obj,)):  # a class with those that it inherits from
             self._hash.update(_code_behind(found.__module__ or "builtins").encode())
 
@@ -55,9 +56,12 @@ def _code_behind(module: str) -> str:
     file = getattr(sys.modules.get(module), "__file__", None)
     if top in (*_COMPUTE, _PACKAGE.name) or (file is None and top in sys.builtin_module_names):
         return ""  # see :func:`code_version`
+    # code that cannot be read again cannot be compared
     if file is None or not Path(file).is_file():  # of a notebook, or read from standard input
         raise TypeError(f"no file holds the code of {module!r}, so that a change of it would not be noticed")
-    return _own_code() if _is_own(file) else _installed_package(top)
+    if _is_own(file):
+        return _own_code()
+    return _installed_package(top)
 
 
 @functools.cache

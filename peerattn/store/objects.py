@@ -25,7 +25,7 @@ KIND = "~"  # key under which the tree says what a mapping represents
 _OURS = re.compile(r"peerattn\.(panel|network|models|evaluation|sequence)(\.[a-z_]+)*:[A-Za-z_]+")
 
 
-def save_estimator(estimator: Any, path: str | os.PathLike[str], about: Any = None) -> None:
+def save_estimator(estimator: BaseEstimator, path: str | os.PathLike[str], about: object = None) -> None:
     """Write parameters and fitted attributes of an estimator, atomically, and what JSON holds ``about`` it.
 
     Raises
@@ -127,7 +127,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     return load_estimator(path)[0]
 
 
-def decoded(tree: Any, arrays: Mapping[str, np.ndarray]) -> Any:
+def decoded(tree: object, arrays: Mapping[str, np.ndarray]) -> Any:
     """Return what :func:`encoded` was given. Only listed classes are ever made.
 
     Raises
@@ -139,7 +139,7 @@ def decoded(tree: Any, arrays: Mapping[str, np.ndarray]) -> Any:
         return _decoded(tree, arrays)
 
 
-def encoded(value: Any, arrays: dict[str, np.ndarray], where: str) -> Any:
+def encoded(value: object, arrays: dict[str, np.ndarray], where: str) -> Any:
     """Return a value as JSON holds it; arrays are put aside under numbers."""
 
     def held(named: Mapping[str, Any], path: str) -> dict[str, Any]:
@@ -160,6 +160,7 @@ def encoded(value: Any, arrays: dict[str, np.ndarray], where: str) -> Any:
         return encoded(value.to_numpy() if numbers else pd.Index(value), arrays, where)
     if isinstance(value, type) and issubclass(value, Warning):
         return {KIND: "warning", "module": value.__module__, "name": value.__qualname__}
+    # in order: a MultiIndex is an Index, too
     for kind, (types, parts, _) in _CODECS.items():
         if isinstance(value, types):
             return {KIND: kind} | held(parts(value), where)
@@ -168,6 +169,7 @@ def encoded(value: Any, arrays: dict[str, np.ndarray], where: str) -> Any:
     named = f"{module}:{name}"
     inside = f"{where}.{{}}"
     if isinstance(value, BaseEstimator) and _OURS.fullmatch(named):
+        # an estimator may hold what can be made again: it says what a file needs
         kept = value._held() if hasattr(value, "_held") else vars(value)
         return {KIND: "estimator", "class": named, "attributes": held(kept, inside)}
     if is_dataclass(value) and _OURS.fullmatch(named):
@@ -184,7 +186,7 @@ def encoded(value: Any, arrays: dict[str, np.ndarray], where: str) -> Any:
     )
 
 
-def _decoded(value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
+def _decoded(value: object, arrays: Mapping[str, np.ndarray]) -> Any:
     if isinstance(value, list):
         return [_decoded(item, arrays) for item in value]
     if not isinstance(value, dict):
@@ -196,6 +198,7 @@ def _decoded(value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
         return _warning(value["module"], value["name"])
     if kind in _CODECS:
         return _CODECS[kind][2](**{key: _decoded(part, arrays) for key, part in value.items() if key != KIND})
+    # parts first: an object is made of finished ones
     held = value["fields" if "fields" in value else "attributes"]
     held = {name: _decoded(item, arrays) for name, item in held.items()}
     if kind == "sklearn":
@@ -224,14 +227,18 @@ def _warning(module: str, name: str) -> type[Warning]:
     found = getattr(sys.modules.get(module), name, None)
     if isinstance(found, type) and issubclass(found, Warning):
         return found
-    return PeerAttnWarning if module.startswith("peerattn.") else UserWarning
+    if module.startswith("peerattn."):
+        return PeerAttnWarning
+    return UserWarning
 
 
 def _parts_of_index(index: pd.Index) -> dict[str, Any]:
     """Return the values of an index, dates as numbers of their unit, text and missing labels as JSON holds them."""
     values = index.asi8 if isinstance(index, pd.DatetimeIndex | pd.TimedeltaIndex) else index.to_numpy()
     if values.dtype == object:
-        items = index.astype(str) if isinstance(index, pd.PeriodIndex) else index
+        items = index
+        if isinstance(index, pd.PeriodIndex):
+            items = index.astype(str)
         plain = [None if not isinstance(v, tuple) and pd.isna(v) else v for v in items]
         values = _objects(plain, [len(plain)])
     return {"values": values, "dtype": str(index.dtype), "name": index.name}
@@ -253,8 +260,10 @@ def _frame(values: list[Any], index: pd.Index, columns: pd.Index) -> pd.DataFram
     return pd.DataFrame(dict(enumerate(map(_values, values))), index=index).set_axis(columns, axis=1)
 
 
-def _values(value: Any) -> Any:
-    return value.array if isinstance(value, pd.Index) else value
+def _values(value: object) -> Any:
+    if isinstance(value, pd.Index):
+        return value.array
+    return value
 
 
 #: By kind: of which types it is (the first that fits), its parts, and what is made of them.

@@ -58,6 +58,7 @@ def read_sealed(path: File, what: str) -> bytes:
         raise InputError(f"path: cannot read {where}: {getattr(error, 'strerror', error)}.") from error
     at = content.find(_MARK) + len(_MARK)
     expect(at >= len(_MARK), "path", what, f"{where}, which is of another origin, cut off or damaged")
+    # the digest was taken with zeros in its own place
     unsealed = content[:at] + 64 * b"0" + content[at + 64 :]
     if hashlib.sha256(unsealed).hexdigest().encode() != content[at : at + 64]:
         raise InputError(f"path: {where} was changed or damaged after it was written. Write it again.")
@@ -102,6 +103,7 @@ def with_header(
     stored = dict[str, np.ndarray]()
     dtypes = dict[str, str]()
     for name in sorted(arrays):
+        # contiguous makes a scalar a row: back to its shape
         array = np.ascontiguousarray(arrays[name]).reshape(np.shape(arrays[name]))
         came = f"dtype {array.dtype} in {name!r}"
         remedy = "Convert it, or put it into spec."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.linear_model import ElasticNet, ElasticNetCV, Lasso, LassoCV, LinearRegression, Ridge, RidgeCV
@@ -28,7 +28,7 @@ _OF_NODES = "left_child right_child feature threshold missing_go_to_left".split(
 _NEEDED = "n_features_in_ feature_names_in_ n_trees_per_iteration_ _n_features _baseline_prediction".split()
 
 
-def state_of(estimator: Any) -> dict[str, Any]:
+def state_of(estimator: BaseEstimator) -> dict[str, Any]:
     """Return the attributes of an estimator, trees as arrays of their nodes.
 
     Raises
@@ -69,6 +69,7 @@ def from_state(name: str, held: dict[str, Any]) -> Any:
     estimator = with_attributes(KNOWN[name], held)
     if name == "Pipeline":
         estimator.memory = None
+    # a tree of neighbours cannot be stored, and costs little to grow again
     if name == "KNeighborsRegressor" and "_fit_X" in held:  # its tree is made again of the training rows
         estimator.fit(held["_fit_X"], held["_y"])
         vars(estimator).update(held)
@@ -90,6 +91,7 @@ def with_attributes(cls: Any, held: dict[str, Any]) -> Any:
     for name in held:
         if name.startswith("__") or (hasattr(cls, name) and name not in cls._get_param_names()):
             raise InputError(f"path: the file names {name!r}, which {cls.__name__} does not store.")
+    # not __init__: nothing of the class runs for a file
     estimator = cls.__new__(cls)
     vars(estimator).update(held)
     return estimator
@@ -106,6 +108,7 @@ def _plant(estimator: Any, sizes: np.ndarray, fields: dict[str, np.ndarray]) -> 
         nodes[name] = values
     if estimator.n_features_in_ != estimator._n_features or nodes["is_categorical"].any():
         raise InputError(_OUTSIDE)
+    # compiled code follows these numbers without looking
     inner = nodes["is_leaf"] == 0
     _check_nodes(sizes, inner, nodes["left"], nodes["right"], nodes["feature_idx"], estimator._n_features)
     none = np.zeros((0, 8), dtype=np.uint32)
@@ -156,7 +159,9 @@ def _plant_forest(
         tree.__setstate__(
             {"max_depth": len(at), "node_count": len(at), "nodes": table[at], "values": values[at]}
         )
-        one = estimator if standalone else clone(estimator.estimator)
+        one = estimator
+        if not standalone:
+            one = clone(estimator.estimator)
         one.tree_ = tree
         one.n_features_in_ = p
         one.n_outputs_ = n_outputs

@@ -33,7 +33,9 @@ def find_device(name: str) -> str:
     'cpu'
     """
     if name == "auto":
-        return "cuda" if _has_cuda() else "cpu"
+        if _has_cuda():
+            return "cuda"
+        return "cpu"
     try:
         kind = torch.device(name).type
     except RuntimeError as error:
@@ -61,7 +63,9 @@ def precision_of(precision: str, device: torch.device) -> str:
     if precision not in get_args(Precision):
         raise InputError(f"precision: expected one of {list(get_args(Precision))}, got {precision!r}.")
     if precision == "auto":
-        return "bfloat16" if _is_recent(device) else "float32"
+        if _is_recent(device):
+            return "bfloat16"
+        return "float32"
     lacks = precision == "tf32" or (precision == "bfloat16" and device.type == "cuda")
     if lacks and not _is_recent(device):
         raise InputError(
@@ -82,6 +86,7 @@ def multiplied_in(precision: str, device: torch.device) -> Iterator[None]:
     ...     (torch.ones(1, 1) @ torch.ones(1, 1)).dtype
     torch.float32
     """
+    # a global setting of torch: put back at the end
     before = torch.get_float32_matmul_precision()
     if precision != "float32" and device.type == "cuda":
         torch.set_float32_matmul_precision("high")  # TF32

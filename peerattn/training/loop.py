@@ -56,7 +56,9 @@ class TrainingRecord:
     def __str__(self) -> str:
         wording = f"{self.steps} steps, loss {self.losses[0]:.4g} to {self.losses[-1]:.4g}"
         best = dict(self.validation).get(self.best_step)
-        return wording if best is None else f"{wording}; best validation {best:.4g} after step {self.best_step}"
+        if best is None:
+            return wording
+        return f"{wording}; best validation {best:.4g} after step {self.best_step}"
 
 
 def train(
@@ -153,13 +155,16 @@ def train(
     expect(0 < learning_rate < math.inf, "learning_rate", "a positive number", learning_rate)
     if average is not None and validate is not None:
         raise InputError("average: goes without validation, which keeps one step's parameters. Leave out validate.")
-    tensors = parameters.parameters() if isinstance(parameters, nn.Module) else parameters
-    trained = [tensor for tensor in tensors if tensor.requires_grad]
+    if isinstance(parameters, nn.Module):
+        parameters = parameters.parameters()
+    trained = [tensor for tensor in parameters if tensor.requires_grad]
     expect(bool(trained), "parameters", "at least one tensor with requires_grad=True", "none")
     device = trained[0].device
     precision = precision_of(precision, device)
     if read_every is None:
-        read_every = 1 if device.type == "cpu" or n_processes() > 1 else READ_EVERY
+        read_every = READ_EVERY
+        if device.type == "cpu" or n_processes() > 1:
+            read_every = 1
     optimizer = _adamw(trained, learning_rate, weight_decay)
     scheduler = make_scheduler(schedule, optimizer, max_steps)
     log = _Log(device)
@@ -198,6 +203,7 @@ def _gradient(value: Tensor, trained: list[Tensor], clip: float | None) -> Tenso
     """Set the gradients of a loss, the mean over processes, at most of norm ``clip``; return their norm."""
     value.backward()
     if n_processes() > 1:
+        # a process whose rows do not reach a parameter still takes part in its mean
         own = [torch.zeros_like(each) if each.grad is None else each.grad for each in trained]
         for each, mean in zip(trained, averaged(own), strict=True):
             each.grad = mean
@@ -224,6 +230,7 @@ class _Log:
         if not self.waiting:
             return
         losses, norms, rates = zip(*self.waiting, strict=True)
+        # one transfer for all that is waiting
         both = torch.stack([torch.stack(losses).double(), torch.stack(norms).double()]).tolist()
         self.waiting = []
         for loss, norm, rate in zip(*both, rates, strict=True):
@@ -274,6 +281,7 @@ class _Kept:
 
 
 def _adamw(trained: list[Tensor], learning_rate: float, weight_decay: float) -> torch.optim.AdamW:
+    # decay is for matrices: an intercept shrunk to zero would shift predictions
     matrices, others = ([x for x in trained if (x.ndim >= 2) == large] for large in (True, False))
     groups = [{"params": matrices, "weight_decay": weight_decay}, {"params": others, "weight_decay": 0.0}]
     # fused: 3 times faster on a CPU

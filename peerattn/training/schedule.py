@@ -61,6 +61,7 @@ def make_scheduler(
             optimizer, lambda step: min((step + 1) / rising, math.sqrt(rising / (step + 1)))
         )
     if schedule == "cosine":
+        # a cosine from the peak on, after a straight rise
         rise = round(rising)
         up = lr_scheduler.LinearLR(optimizer, 1 / rise, total_iters=max(rise - 1, 1))
         down = lr_scheduler.CosineAnnealingLR(optimizer, max(max_steps - rise, 1))

@@ -290,23 +290,6 @@ def test_a_fitted_tokenizer_is_used_as_it_is():
     assert model.tokenizer_.symbols_ == tokenizer.symbols_ and model.tokenizer_ is not tokenizer
 
 
-def test_fixed_embeddings_stay_as_they_were_given(tmp_path):
-    texts, labels = ["a fine film", "a dull film"] * 10, ["good", "bad"] * 10
-    rng = np.random.default_rng(0)
-    vectors = {word: rng.standard_normal(8) for word in ("fine", "dull", "film", "never")}
-    options = {"d_model": 8, "n_heads": 2, "n_epochs": 2, "line": False, "random_state": 0}
-    model = TextClassifier(embeddings=vectors, **options).fit(texts, labels)
-    rows = model.state_["encoder.embedding.tokens.weight"]
-    numbers = model.tokenizer_.numbers
-    np.testing.assert_allclose(rows[numbers["dull"]], vectors["dull"], rtol=1e-6)
-    assert (rows[numbers["a"]] == 0).all()
-    model.save(tmp_path / "fixed.safetensors")
-    again = TextClassifier.load(tmp_path / "fixed.safetensors")
-    np.testing.assert_allclose(again.predict_proba(texts), model.predict_proba(texts))
-    with pytest.raises(InputError, match="embeddings"):
-        TextClassifier(embeddings=vectors, **options | {"d_model": 16}).fit(texts, labels)
-
-
 def test_a_translator_starts_from_another():
     texts = ["one two", "two one", "two two"] * 4
     told = {"n_layers": 1, "n_heads": 2, "d_model": 8, "average": 1, "random_state": 0}

@@ -86,11 +86,16 @@ def write_explorer(
 
 
 def explorer_page(
-    network: Network, codes: Any = None, top_k: int = 10, intervals: Any = None, title: str | None = None
+    network: Network,
+    codes: pd.Series | None = None,
+    top_k: int = 10,
+    intervals: pd.DataFrame | None = None,
+    title: str | None = None,
 ) -> Frame:
     """Return the explorer as a frame of another page; parameters and errors are those of :func:`write_explorer`."""
     title = printable(title or network.name or "Peer network")
     style, script = ((files(_HERE) / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
+    # the page may ask for nothing: names come from other people's files
     policy = "default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; "
     policy += f"script-src '{_digest(script)}'; style-src '{_digest(style)}'"
     count = f"{len(network.labels):,} firms"
@@ -120,7 +125,7 @@ _PAIRS = 25
 _KINDS: tuple[Kind, ...] = ("direction", "popularity", "difference")
 
 
-def _content(network: Network, codes: Any, top_k: int, intervals: Any) -> dict[str, Any]:
+def _content(network: Network, codes: pd.Series | None, top_k: int, intervals: pd.DataFrame | None) -> dict[str, Any]:
     """Return all that the page shows, ready for JSON; arguments as in :func:`write_explorer`.
 
     ``top_k`` edges are kept for each firm, as a focal firm and as a peer. Numbers of each period are one gzipped block
@@ -135,6 +140,7 @@ def _content(network: Network, codes: Any, top_k: int, intervals: Any) -> dict[s
         edges = _strongest(section, top_k)
         numbers = [edges["weight"].to_numpy()]
         if bounds is not None:
+            # intervals are found by label: they may hold more or fewer pairs than are kept
             labels = pd.MultiIndex.from_frame(one.tidy([edges])[bounds.index.names])
             numbers += list(bounds.reindex(labels).to_numpy().T)
         group = code_numbers(network, codes, np.arange(len(network.labels)), period, "codes")
@@ -142,7 +148,10 @@ def _content(network: Network, codes: Any, top_k: int, intervals: Any) -> dict[s
         flows = _flows(one, codes, groups)
         sections.append({"packed": packed, "edges": len(edges), "flows": flows, "pairs": _pairs(one)})
     kept = f"Kept: the {top_k} largest weights of each firm and period, in both directions, to three digits."
-    drawn = "The dark line in a bar and the brackets are its interval." if intervals is not None else ""
+    drawn = ""
+    if intervals is not None:
+        drawn = "The dark line in a bar and the brackets are its interval."
+    # names are text of other people's files: printable, and inserted as text only
     named: dict[str, Any] = {"firms": network.labels, "periods": network.periods, "groups": groups}
     kind = {"dated": network.is_dated, "signed": network.signed, "percent": network.row_normalized}
     return {name: [printable(show_label(label)) for label in labels] for name, labels in named.items()} | {
@@ -158,6 +167,7 @@ def _content(network: Network, codes: Any, top_k: int, intervals: Any) -> dict[s
 
 def _packed(section: CrossSection, group: Array, edges: pd.DataFrame, numbers: list[Array]) -> str:
     """One period's numbers as text; page.js reads them in this order."""
+    # firms that are absent in a period have no measure there
     focal = pd.DataFrame({"effective": section.effective(), "total": section.row_sums()}, section.rows)
     measures = [pd.Series(section.column_sums(), section.columns), focal["effective"], focal["total"]]
     of_firms = [each.reindex(range(len(group))).to_numpy() for each in measures]
@@ -171,6 +181,7 @@ def _packed(section: CrossSection, group: Array, edges: pd.DataFrame, numbers: l
 
 def _strongest(section: CrossSection, top_k: int) -> pd.DataFrame:
     """The largest weights of each row and of each column, in the order of the focal firms' labels."""
+    # followers are the largest weights of a column: the rows of the transpose
     turned = CrossSection(section.columns, section.rows, frozen(section.weights.T))
     found = [
         pd.DataFrame(dict(zip(names, each.edges(top_k), strict=True)))
@@ -181,15 +192,17 @@ def _strongest(section: CrossSection, top_k: int) -> pd.DataFrame:
 
 def _rounded(values: Array) -> Array:
     """Four-byte floats with 12 binary digits: a relative error of 2⁻¹³, and well compressed."""
+    # the last 12 bits of a weight are noise that does not compress
     bits = np.ascontiguousarray(values, dtype="<f4").view("<u4")
     rounded = ((bits.astype(np.uint64) + 0x800) & 0xFFFFF000).astype("<u4").view("<f4")
     return np.where(np.isfinite(values), rounded, np.float32(np.nan)).astype("<f4")
 
 
-def _flows(one: Network, codes: Any, groups: list[str]) -> list[list[float | None]] | None:
+def _flows(one: Network, codes: pd.Series | None, groups: list[str]) -> list[list[float | None]] | None:
     """Mean row of each focal group, summed over groups of peers; None where a group has no firm, or flows are not known."""
-    if not groups or one.top_k is not None:
+    if codes is None or not groups or one.top_k is not None:
         return None
+    # each period's groups in the order of all periods
     flows = group_flows(one, codes).reindex(index=groups, columns=groups)
     return [_short(row) for row in flows.to_numpy()]
 
@@ -205,7 +218,9 @@ def _pairs(one: Network) -> dict[str, list[Any]] | None:
         chosen = found.most_one_sided(_PAIRS, kind=kind)
         ends = [one.labels.get_indexer_for(pd.Index(chosen[side])).tolist() for side in ("firm", "peer")]
         pairs[kind] = list(zip(*ends, _short(chosen["weight"]), _short(chosen["reverse"]), strict=True))
-    return pairs if any(pairs.values()) else None
+    if not any(pairs.values()):
+        return None
+    return pairs
 
 
 def _short(values: Iterable[float]) -> list[float | None]:

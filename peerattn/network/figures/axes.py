@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from peerattn.network.base import Network
 from peerattn.render import figure_style, figure_text, show_label
@@ -44,7 +44,7 @@ def title_of(network: Network, period: Hashable) -> str:
     return figure_text(", ".join(filter(None, (network.name or "Peer network", show_label(period)))))
 
 
-def short_name(label: Any, length: int = 24) -> str:
+def short_name(label: object, length: int = 24) -> str:
     """Return a label as figures show it, cut to a length.
 
     Examples

@@ -69,6 +69,7 @@ def heat_map(
     """
     label, section = network.section(period)
     rows, row_groups = _ordered(network, section, section.rows, order, label)
+    # one order for both sides, so that the diagonal is the firm itself
     columns = rows
     column_groups = row_groups
     if not section.is_square:
@@ -83,12 +84,14 @@ def heat_map(
 
 
 def _ordered(
-    network: Network, section: CrossSection, places: Array, order: Any, period: Hashable
+    network: Network, section: CrossSection, places: Array, order: Order | None, period: Hashable
 ) -> tuple[Array, list[str] | None]:
     """Positions in drawing order and, when grouped, each one's group."""
     if order is None:
+        # without groups the eye needs an order: firms that give each other weight side by side
         tied = section.is_square and _LABELLED < len(places) <= _SERIATED
         return by_ties(np.abs(section.dense())) if tied else np.arange(len(places)), None
+    # in a group the firms that receive most weight come first
     strength = np.asarray(abs(section.block(section.rows, places)).sum(axis=0)).ravel()
     groups = np.array(labels_of(network, pd.Series(order), places, period, "order"), dtype=str)
     positions = np.lexsort((-strength, groups, groups == "unknown"))
@@ -97,6 +100,7 @@ def _ordered(
 
 def by_ties(sizes: Array) -> Array:
     """Return the order of the Fiedler vector of the symmetric ties, each scaled by the strength of its ends."""
+    # the Fiedler vector: of the normalised ties the eigenvector next to the largest
     ties = sizes + sizes.T
     scale = 1 / np.sqrt(np.maximum(ties.sum(axis=1), 1e-300))
     vectors = np.linalg.eigh(scale[:, None] * ties * scale)[1]
@@ -109,12 +113,25 @@ def _draw(axes: Axes, weights: Array, signed: bool) -> None:
 
     displayed = _block_means(weights)
     sizes = np.abs(displayed[displayed != 0])
-    top = float(np.quantile(sizes, 0.998 if sizes.size > 5_000 else 1.0)) if sizes.size else 1.0
+    top = float(sizes.max(initial=0.0)) or 1.0
+    if sizes.size > 5_000:  # a few outliers would leave all others pale
+        top = float(np.quantile(sizes, 0.998))
+    # weights are skewed: on a linear scale one large weight hides all others
     two_sided: Any = SymLogNorm(top / 20, vmin=-top, vmax=top, clip=True)
-    norm = two_sided if signed else PowerNorm(0.5, 0.0, top, clip=True)
-    extend = "neither" if sizes.max(initial=0.0) <= top else "both" if signed else "max"
-    label = "weight" if displayed.shape == weights.shape else "mean weight in blocks of firms"
-    aspect = "equal" if displayed.shape[0] == displayed.shape[1] else "auto"
+    norm = two_sided
+    beyond = "both"
+    if not signed:
+        norm = PowerNorm(0.5, 0.0, top, clip=True)
+        beyond = "max"
+    extend = "neither"
+    if sizes.max(initial=0.0) > top:
+        extend = beyond
+    label = "mean weight in blocks of firms"
+    if displayed.shape == weights.shape:
+        label = "weight"
+    aspect = "auto"
+    if displayed.shape[0] == displayed.shape[1]:
+        aspect = "equal"
     (height, width) = weights.shape
     extent = (-0.5, width - 0.5, height - 0.5, -0.5)
     bar = _image(axes, displayed, signed, label, extend=extend, norm=norm, aspect=aspect, extent=extent)
@@ -135,6 +152,7 @@ def _image(axes: Axes, values: Array, signed: bool, label: str, extend: str = "n
 
 def _block_means(weights: Array) -> Array:
     """Average over blocks so that neither side has more than 300 cells."""
+    # the second round averages columns, which the transposition has made rows
     for _ in ("rows", "columns"):
         step = max(1, -(-len(weights) // _CELLS))
         weights = pd.DataFrame(weights).groupby(np.arange(len(weights)) // step).mean().to_numpy().T
@@ -194,9 +212,13 @@ def flow_map(network: Network, groups: pd.Series, period: Hashable = None, *, ax
     """
     flows = group_flows(network, groups, period)
     expect(0 < len(flows) <= 60, "groups", "1 to 60 groups to draw", len(flows), "Use broader ones.")
-    what = "group" if groups.name is None else short_name(groups.name)
+    what = "group"
+    if groups.name is not None:
+        what = short_name(groups.name)
     title = title_of(network, network.section(period)[0])
-    written = "{:.0f}" if len(flows) <= 14 else ""
+    written = ""
+    if len(flows) <= 14:
+        written = "{:.0f}"
     label = "% of the row's weight"
     return _grid(100 * flows, ax, title, what, network.signed, written, label, aspect="auto")
 
@@ -211,7 +233,9 @@ def _grid(
     with drawing(ax, (side + 0.9, side), title) as axes:
         _image(axes, values, signed, label, vmin=-top if signed else 0.0, vmax=top, **options)
         for (i, j), value in np.ndenumerate(values) if written else ():
-            color = "white" if abs(value) > 0.57 * top else INK
+            color = INK
+            if abs(value) > 0.57 * top:
+                color = "white"
             text = written.format(value).replace("-", MINUS)
             axes.text(j, i, text, ha="center", va="center", fontsize=8, color=color)
         axes.set_yticks(range(frame.shape[0]), [short_name(name) for name in frame.index])
@@ -252,5 +276,7 @@ def search_map(profile: pd.DataFrame, *, ax: Axes | None = None, title: str = "S
     """
     values = profile.to_numpy(dtype=np.float64)
     expect(bool(np.isfinite(values).any()), "profile", "a matrix with finite numbers", "nothing to draw")
-    written = "{:.2f}" if len(profile) <= 12 else ""
+    written = ""
+    if len(profile) <= 12:
+        written = "{:.2f}"
     return _grid(profile, ax, title, "characteristic", True, written, "score per standard deviation of each")

@@ -88,6 +88,7 @@ def ties_plot(
     if not ties:
         raise InputError("ties_plot: none of these firms gives another one weight; there is nothing to draw.")
     with drawing(ax, (7.4, 5.8), title_of(network, label), bare=True) as axes:
+        # in inches: names have a size, whatever the data are
         size = np.array(axes.get_window_extent().size) / axes.figure.dpi
         names = [short_name(firm, _NAME) for firm in drawn]
         places = _places(ties, names, size)
@@ -110,6 +111,7 @@ def ties_plot(
         found = np.array(list(places.values()))
         low = found.min(axis=0)
         high = found.max(axis=0)
+        # room for names at the edges, in units of the data
         unit = (high - low) / np.maximum(size - _BELOW - _ABOVE, 1.0)  # of the axes, in an inch
         unit[unit == 0] = 1.0
         (left, bottom) = low - _BELOW * unit
@@ -120,6 +122,7 @@ def ties_plot(
 
 def _at_strongest(section: CrossSection, count: int) -> Array:
     """Return the positions of this number of firms, those of the largest weights first."""
+    # arrows are for positive weights on others
     found = section.others().maximum(0).tocoo()
     order = np.argsort(-found.data, kind="stable")
     ends = np.column_stack([section.rows[found.row[order]], section.columns[found.col[order]]])
@@ -139,6 +142,7 @@ def _places(ties: list[tuple[int, int, float]], names: list[str], size: Array) -
     import networkx as nx
 
     graph = nx.Graph([(i, j) for i, j, _ in ties])
+    # distances in steps place neighbours near; parts without a path a little further than the longest
     steps = dict(nx.all_pairs_shortest_path_length(graph))
     apart = 2 + max(max(found.values()) for found in steps.values())
     distances = {i: {j: steps[i].get(j, apart) for j in graph} for i in graph}
@@ -154,6 +158,7 @@ def _apart(points: Array, boxes: Array) -> Array:
     for _ in range(500):
         moved = False
         for i, j in pairs:
+            # names must not overlap: push each pair apart along the side that needs less
             gap = points[j] - points[i]
             lack = (boxes[i] + boxes[j]) / 2 - np.abs(gap)
             if (lack > 1e-6).all():
@@ -167,13 +172,16 @@ def _apart(points: Array, boxes: Array) -> Array:
     return points
 
 
-def _colours(axes: Axes, network: Network, groups: Any, drawn: pd.Index, period: Hashable) -> list[str]:
+def _colours(axes: Axes, network: Network, groups: pd.Series | None, drawn: pd.Index, period: Hashable) -> list[str]:
     """Return the colour of each firm by its group, and name the groups in a legend."""
     if groups is None:
         return [INK] * len(drawn)
     names = labels_of(network, groups, network.labels.get_indexer_for(drawn), period, "groups")
     found = pd.Series(names).value_counts().index
-    few = found if len(found) <= len(PALETTE) else found[: len(PALETTE) - 1]
+    # more groups than colours: the smallest share one
+    few = found
+    if len(found) > len(PALETTE):
+        few = found[: len(PALETTE) - 1]
     palette = dict(zip(few, PALETTE))
     for name, colour in [*palette.items(), *([("other", _OTHERS)] if len(few) < len(found) else [])]:
         displayed = short_name(name, 28)  # matplotlib leaves out a label that begins with an underscore
@@ -223,8 +231,12 @@ def ego_plot(network: Network, firm: Hashable, period: Hashable = None, *, k: in
     ]
     if not any(map(len, sides)):
         raise InputError(f"firm: {middle!r} has neither peers nor followers; there is nothing to draw.")
+    # both sides are centred on the firm
     rows = max(map(len, sides))
-    when = "mean over periods" if period is None and len(network.periods) > 1 else network.section(period)[0]
+    if period is None and len(network.periods) > 1:
+        when: Any = "mean over periods"
+    else:
+        when = network.section(period)[0]
     height = max(2.2, 0.34 * rows + 1.0)
     with drawing(ax, (6.4, height), title_of(network, when if network.is_dated else None), bare=True) as axes:
         name = textwrap.fill(short_name(middle, 32), 14, break_long_words=False)

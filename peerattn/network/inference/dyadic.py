@@ -75,7 +75,9 @@ class Difference:
         """Return the regressor among some firms in one period, shape (n, n); NaN where x is unknown."""
         x = characteristic(network, self.values, positions, period, "values")
         gap = x[None] - x[:, None]
-        return np.abs(gap) if self.absolute else gap
+        if self.absolute:
+            return np.abs(gap)
+        return gap
 
 
 def observations(
@@ -106,7 +108,9 @@ def observations(
     """
     expect(bool(regressors), "regressors", "at least one, such as {'same SIC': SameCode(codes)}", "none")
     network.check_whole("regressors of pairs")
-    chosen = network if periods is None else subset(network, periods=periods)
+    chosen = network
+    if periods is not None:
+        chosen = subset(network, periods=periods)
     parts = []
     for number, (period, section) in enumerate(chosen.sections()):
         firms, weights = section.square()
@@ -115,6 +119,7 @@ def observations(
         weights = weights[np.ix_(order, order)]
         stack = np.stack([_matrix(x, name, chosen, firms, period) for name, x in regressors.items()])
         off = ~np.eye(len(firms), dtype=bool)
+        # a complete set of pairs: firms are exchanged and left out as wholes
         known = _complete(np.isnan(stack).any(axis=0) & off)
         i, j = np.nonzero(off & known & known[:, None])
         parts.append((firms[i], firms[j], np.full(len(i), number), weights[i, j], *stack[:, i, j]))
@@ -126,6 +131,7 @@ def _complete(unknown: Array) -> Array:
     """Firms left after dropping, one after the other, the firm with most unknown pairs."""
     kept = np.ones(len(unknown), dtype=bool)
     while True:
+        # the firm with most gaps goes first: as few as possible are lost
         counts = np.where(kept, unknown[:, kept].sum(axis=1) + unknown[kept].sum(axis=0), 0)
         if not counts.any():
             return kept
@@ -195,7 +201,7 @@ class DyadicRegression(Regression):
         return {"Firms": self.n_firms} | super()._figures()
 
     def _footnotes(self) -> list[str]:
-        periods = f"{self.n_periods} period{'s' if self.n_periods > 1 else ''}"
+        periods = f"{self.n_periods} period{'s' * (self.n_periods > 1)}"
         notes = [
             f"Ordered pairs of {self.n_firms:,} firms in {periods}. Standard errors allow any correlation between pairs that "
             "share a firm (Aronow, Samii and Assenova 2015)."
@@ -267,9 +273,12 @@ def dyadic_regression(
         names = ["constant", *names]
         X = np.column_stack([np.ones(len(y)), X])
     expect(len(y) > len(names), "network", f"more known pairs than {len(names)} coefficients", len(y))
+    # effects by number: a label need not be text
     groups = effect_labels(effects, {name: pairs[name] for name in ("firm", "peer", "period")})
     size = np.maximum(np.abs(X).max(axis=0), 1e-300)
+    # of one size, so that no column is lost to rounding
     raw = np.column_stack([X / size, y])
+    # what is left of an absorbed column is rounding: exactly zero, so that it is found to be collinear
     net, _ = net_of(groups, raw)
     X = np.where(np.abs(net[:, :-1]) < 1e-10, 0.0, net[:, :-1]) * size
     y = net[:, -1]
@@ -281,11 +290,13 @@ def dyadic_regression(
     peers = pairs["peer"].to_numpy()
     firms, ends = np.unique(np.concatenate([focal, peers]), return_inverse=True)
     i, j = np.split(ends, 2)
+    # the effects without a firm are others: in a small network that matters
     if len(groups.columns) and len(firms) <= MOST_ABSORBED:
         without = np.stack([_without(raw, groups, (i != k) & (j != k)) / size for k in range(len(firms))])
     else:
         without = _all_without(i, j, len(firms), X, y)
     cov = _covariance(i, j, without - params, X * rest[:, None], bread)
+    # a jackknife minus what is counted twice may be negative in tiny samples
     variance = np.diag(cov)
     errors = np.sqrt(np.where(variance > 0, variance, np.nan))
     t = params / errors
@@ -324,6 +335,7 @@ def _all_without(i: Array, j: Array, n: int, X: Array, y: Array) -> Array:
 def _covariance(i: Array, j: Array, shift: Array, scores: Array, bread: Array) -> Array:
     """The jackknife over firms, ``shift`` the change when each is left out, minus the pairs of firms counted twice."""
     n = len(shift)
+    # both directions of a pair have its two firms in common
     _, place = np.unique(np.minimum(i, j) * n + np.maximum(i, j), return_inverse=True)
     by_pair = np.stack([np.bincount(place, column) for column in scores.T])
     return np.asarray((n - 1) / n * shift.T @ shift - bread @ (by_pair @ by_pair.T) @ bread)

@@ -127,10 +127,12 @@ def mrqap(
     [0.02]
     """
     pairs, y, X = observations(network, regressors, periods)
+    # three firms have too few different permutations
     enough = (pairs.groupby("period")["firm"].transform("nunique") >= 4).to_numpy()
     if not enough.any():
         raise InputError("network: no period has four firms with every regressor known.")
     pairs = pairs[enough]
+    # periods differ in level: weights of small cross-sections are larger
     values = pd.DataFrame(np.column_stack([y, X])[enough])
     means = values.groupby(pairs["period"].to_numpy()).transform("mean")  # a constant for each period
     y, *columns = (values - means).to_numpy().T
@@ -154,12 +156,14 @@ def mrqap(
 def _exchanges(pairs: pd.DataFrame) -> Exchange:
     """Return what draws, for each pair, the observation of the pair whose places its firms take."""
     i, j, period = (pairs[name].to_numpy() for name in ("firm", "peer", "period"))
+    # where the observation of each pair of a period is
     places = np.zeros((period.max() + 1, i.max() + 1, i.max() + 1), dtype=np.int32)
     places[period, i, j] = np.arange(len(pairs))
     here = [np.unique(i[period == t]) for t in range(len(places))]
 
     def drawn(rng: np.random.Generator) -> Array:
         order = rng.permutation(places.shape[1])
+        # one permutation of the firms for all periods: pairs keep their dependence over time
         image = np.zeros(places.shape[:2], dtype=int)
         for t, firms in enumerate(here):
             image[t, firms] = firms[among(order, firms)]
@@ -168,8 +172,9 @@ def _exchanges(pairs: pd.DataFrame) -> Exchange:
     return drawn
 
 
-def _tested(exchange: Exchange, y: Array, X: Array, k: int, count: int, rng: Any) -> tuple[float, float]:
+def _tested(exchange: Exchange, y: Array, X: Array, k: int, count: int, rng: np.random.Generator) -> tuple[float, float]:
     """The t statistic of one coefficient, and its p value by permutations of firms."""
+    # the regressor net of the others is what is permuted: double semi-partialing
     basis = np.linalg.qr(np.delete(X, k, axis=1))[0]
     rest, y_rest = (column - basis @ (basis.T @ column) for column in (X[:, k], y))
     degrees = len(y) - X.shape[1] - 1
@@ -214,6 +219,7 @@ def among(order: Array, here: Array) -> Array:
     present = np.zeros(len(order), dtype=bool)
     present[here] = True
     image = order[here]
+    # a firm that is absent passes its place on along the permutation, until someone present has it
     while not (there := present[image]).all():
         image = np.where(there, image, order[image])
     return np.searchsorted(here, image)
@@ -279,4 +285,6 @@ def _rewired(section: CrossSection, rng: np.random.Generator) -> Any:
     found = np.array(section.dense())
     off = ~np.eye(len(found), dtype=bool)
     found[off] = rng.permuted(found[off].reshape(len(found), -1), axis=1).ravel()
-    return sparse.csr_array(found) if section.is_sparse else found
+    if section.is_sparse:
+        return sparse.csr_array(found)
+    return found

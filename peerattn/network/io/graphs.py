@@ -230,7 +230,9 @@ def from_graphml(cls: type[Net], path: File) -> Net:
 
 
 @checked
-def _xml(network: Network, kind: str, period: Hashable, attributes: Any = None, top_k: int | None = None) -> bytes:
+def _xml(
+    network: Network, kind: str, period: Hashable, attributes: Any = None, top_k: int | None = None
+) -> bytes:
     """One period in a format of networkx, text that XML can hold, its nodes in the order of :func:`to_networkx`."""
     import networkx as nx
 
@@ -243,20 +245,24 @@ def _xml(network: Network, kind: str, period: Hashable, attributes: Any = None, 
             text += "'"
         ids[text] = firm
     if attributes is not None:
+        # attributes of this period, where they are dated
         here = by_firm(network, pd.DataFrame(attributes).astype(object), label, "attributes")
         for name, values in here.items():
             known = {firm: _plain(value) for firm, value in values.dropna().items()}
             nx.set_node_attributes(graph, known, printable(name))
     facts = graph.graph | {"period": show_label(label) or None}
     graph.graph = {name: _plain(value) for name, value in facts.items() if value is not None}
+    # networkx writes bytes; written to disk whole or not at all later
     stream = io.BytesIO()
     getattr(nx, f"write_{kind}")(nx.relabel_nodes(graph, {firm: text for text, firm in ids.items()}), stream)
     return re.sub(rb' lastmodifieddate="[^"]*"', b"", stream.getvalue())  # the same bytes tomorrow
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """Return an attribute as a number (or truth value) or text."""
-    return value if isinstance(value, Real) else printable(show_label(value))
+    if isinstance(value, Real):
+        return value
+    return printable(show_label(value))
 
 
 def to_libpysal(network: Network, period: Hashable = None) -> Any:

@@ -52,6 +52,7 @@ def to_csv(network: Network, path: str | os.PathLike[str]) -> None:
     >>> print(open(path).readline().strip())
     period,firm,peer,weight
     """
+    # isolates have no edge, and would be lost
     frame = pd.concat([network.edges(), network.isolates.assign(peer="", weight=0.0)])
     frame = frame[["period", "firm", "peer", "weight"]].astype({"peer": object})
     for side in ("period", "firm", "peer"):
@@ -96,12 +97,14 @@ def from_csv(cls: type[Net], path: str | os.PathLike[str], **kind: Any) -> Net:
     """
     if not Path(path).is_file():
         raise InputError(f"path: there is no file {str(path)!r}.")
+    # all as text: a firm called NA or 007 is no number
     frame = pd.read_csv(path, dtype=str, keep_default_na=False)
     check_known("path", ("firm", "peer", "weight"), frame.columns)
     if "period" in frame.columns and (frame["period"] == "").all():
         frame = frame.drop(columns="period")
     labels = frame.columns.intersection(["period", "firm", "peer", "learned_until"])
     frame[labels] = frame[labels].map(csv_label)
+    # a row without a peer says that the firm was there
     edges = frame[frame["peer"] != ""]
     keys = frame.columns.intersection(["period", "firm"])
     peers = edges.drop(columns="firm").rename(columns={"peer": "firm"})
@@ -202,12 +205,13 @@ def from_edge_file(
         warn_of_words(frame[name_of_firms])
     informed = frame.columns.intersection(["learned_until"]).difference(list(columns))
     edges = frame[[*columns, *informed]].rename(columns=columns).assign(**{} if weight else {"weight": 1.0})
+    # a file does not say whether its links are signed
     negative = bool((edges["weight"] < 0).any())
     made = from_edges(cls, edges, signed=negative, row_normalized=False)
     return made.replaced(name=name or Path(path).name)
 
 
-def _edge_frame(path: Path, dtype: Any) -> pd.DataFrame:
+def _edge_frame(path: Path, dtype: type | Mapping[str, type] | None) -> pd.DataFrame:
     """Return a file of edges as a frame, words such as NA as they are written."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if suffixes[-1:] in ([".parquet"], [".dta"]):
@@ -261,6 +265,7 @@ def to_parquet(network: Network, path: str | os.PathLike[str], *, place: str = "
 
     one = min(1, len(network.labels), len(network.periods))
     example = {"period": network.periods[:one], "firm": network.labels[:one], "peer": network.labels[:one]}
+    # float32 stays float32 where all periods are
     narrow = {str(section.weights.dtype) for _, section in network.sections()} == {"float32"}
     frame = pd.DataFrame(example).assign(weight=np.zeros(one, dtype="float32" if narrow else "float64"))
     try:
@@ -270,6 +275,7 @@ def to_parquet(network: Network, path: str | os.PathLike[str], *, place: str = "
     content = io.BytesIO()
     with pq.ParquetWriter(content, schema, compression="zstd") as writer:
         for position, (_, section) in enumerate(network.sections()):
+            # a row group of one period: a reader with a filter on it reads only this
             edges = network.replaced([section], periods=network.periods[[position]]).edges()
             writer.write_table(pa.Table.from_pandas(edges, schema=schema, preserve_index=False))
         arrays, header = held_facts(network, place)
@@ -344,13 +350,16 @@ def _sections(kept: list[Any], labels: pd.Index, edges: pa.Table) -> Iterator[Cr
     """Read the cross-sections from what is known of them and the edges of all periods, in their order."""
     start = 0
     for count, rows, others, is_sparse, dtype in kept:
-        columns = rows if others is None else others
+        columns = others
+        if others is None:
+            columns = rows
         here = edges.slice(start, count).to_pandas()
         start += count
         i, j = (
             place_in(members, labels.get_indexer_for(pd.Index(here[side])))
             for side, members in (("firm", rows), ("peer", columns))
         )
+        # the file holds edges alone: firms without one come from the facts
         entries = (here["weight"].to_numpy(dtype=dtype), (i, j))
         weights = sparse.csr_array(entries, shape=(len(rows), len(columns)))
         yield CrossSection(rows, columns, frozen(weights if is_sparse else weights.toarray()))

@@ -110,13 +110,15 @@ class Asymmetry(Shown):
             "split into popularity (any kernel has it) and direction (no symmetric score has it). One way: share of weight "
             "with none in return."
         ]
-        title = f"Asymmetry of {self.name}" if self.name else "Asymmetry"
+        title = "Asymmetry"
+        if self.name:
+            title = f"Asymmetry of {self.name}"
         return by_period_table(frame, title, notes, formats, mean=True)
 
     def __repr__(self) -> str:
         means = self.by_period[["raw", "popularity", "direction"]].mean()
         displayed = ", ".join(f"{name} {value:.3f}" for name, value in means.items())
-        return f"Asymmetry({displayed}, {len(self.by_period)} period{'s' if len(self.by_period) != 1 else ''})"
+        return f"Asymmetry({displayed}, {len(self.by_period)} period{'s' * (len(self.by_period) != 1)})"
 
 
 @checked
@@ -177,6 +179,7 @@ def asymmetry(network: Network) -> Asymmetry:
         positions, weights = section.square()
         if len(positions) == 0 and len(section.rows):
             raise InputError("asymmetry: no firm is both a focal firm and a peer (cross-attention).")
+        # a weight on oneself has no way back
         weights = np.where(np.eye(len(weights), dtype=bool), 0.0, weights)
         c, parts, counts = _split(weights)
         measures.append(_measures(weights, parts, counts))
@@ -221,6 +224,7 @@ def reciprocity(network: Network) -> pd.Series:
     found = []
     for _, section in network.sections():
         both = np.intersect1d(section.rows, section.columns)
+        # only firms on both sides can return weight
         others = CrossSection(both, both, section.block(both, both)).others()
         total = others.sum()
         found.append(float(others.minimum(others.T).sum() / total) if total else np.nan)
@@ -232,6 +236,7 @@ def _split(weights: Array) -> tuple[Array, dict[str, Array], Array]:
 
     That is at least a billionth of the largest, so that all c are determined, and zero where a weight is zero.
     """
+    # only pairs with weight in both directions have a log ratio
     both = (weights > 0) & (weights.T > 0)
     logs = np.log(weights, out=np.zeros_like(weights), where=both)
     ratios = np.where(both, logs - logs.T, 0.0)
@@ -278,6 +283,7 @@ def potential(ratios: Array, counts: Array) -> Array:
     """
     if not len(ratios):
         return np.zeros(0)
+    # scaled, so that the pin below is of the size of the Laplacian
     counts = np.asarray(counts, dtype=float) / np.max(counts, initial=1e-300)
     _, component = sparse.csgraph.connected_components(sparse.csr_array(counts > 0), directed=False)
     laplacian = np.diag(counts.sum(axis=1)) - counts
@@ -287,10 +293,13 @@ def potential(ratios: Array, counts: Array) -> Array:
 
 
 def _measures(weights: Array, parts: dict[str, Array], counts: Array) -> dict[str, float]:
+    # the antisymmetric part over the symmetric one
     norms = [float(np.linalg.norm(found)) for found in (weights - weights.T, weights + weights.T)]
     shares = counts / (counts.sum() or np.nan)
     size = {name: float(np.sqrt((shares * part**2).sum())) for name, part in parts.items()}
-    directed = (size["direction"] / size["log_ratio"]) ** 2 if size["log_ratio"] else 0.0
+    directed = 0.0
+    if size["log_ratio"]:
+        directed = (size["direction"] / size["log_ratio"]) ** 2
     one_way = float(weights[counts == 0].sum() / (weights.sum() or np.nan))
     found = {"raw": norms[0] / (norms[1] or np.nan), **size, "direction_share": directed, "one_way": one_way}
     return found | {"pairs": int(np.count_nonzero(counts)) // 2}
@@ -298,6 +307,7 @@ def _measures(weights: Array, parts: dict[str, Array], counts: Array) -> dict[st
 
 def _extreme_pairs(weights: Array, parts: dict[str, Array], counts: Array, firms: Array) -> pd.DataFrame:
     """The pairs with the largest gaps of each kind, the stronger direction first."""
+    # in units of weight: what w_ij − w_ji were, were this the only part of the log ratio
     gaps = {name: (weights + weights.T) * np.tanh(parts[name] / 2) for name in ("popularity", "direction")}
     blocks = []
     for kind, gap in ({"difference": weights - weights.T} | gaps).items():

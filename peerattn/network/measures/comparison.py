@@ -53,12 +53,14 @@ def overlap(network: Network, codes: pd.Series) -> pd.DataFrame:
     rows = []
     for period, section in network.sections():
         sides = (section.rows, section.columns)
+        # the same numbers on both sides, though rows and columns may be different firms
         own, peers = (code_numbers(network, codes, side, period, "codes") for side in sides)
         focal = np.flatnonzero(own >= 0)
         known = peers >= 0
         count = int(max(own.max(initial=-1), peers.max(initial=-1))) + 1
         own = own[focal]
         to_code = weight_to_groups(abs(section.others())[focal], peers, count)
+        # a firm is no peer of itself: it leaves both counts
         is_peer = np.isin(section.rows[focal], section.columns[known])
         same = np.bincount(peers[known], minlength=count)[own] - is_peer
         expected = same / np.maximum(known.sum() - is_peer, 1)
@@ -160,6 +162,7 @@ def turnover(network: Network, *, top_k: int = 10) -> pd.DataFrame:
     everyone = np.arange(len(network.labels))
     sections = [section for _, section in network.sections()]
     for before, now in itertools.pairwise(sections):
+        # a firm that enters or leaves has moved no attention
         firms = np.intersect1d(before.rows[~before.isolates()], now.rows[~now.isolates()])
         first, second = (sparse.csr_array(each.block(firms, everyone)) for each in (before, now))
         both, one, other = common_tops(first, second, top_k)
@@ -169,7 +172,7 @@ def turnover(network: Network, *, top_k: int = 10) -> pd.DataFrame:
     return pd.DataFrame(rows, network.periods[1:].rename("period"), ["turnover", "jaccard", "firms"])
 
 
-def common_tops(first: Any, second: Any, k: int) -> tuple[Array, Array, Array]:
+def common_tops(first: sparse.csr_array, second: sparse.csr_array, k: int) -> tuple[Array, Array, Array]:
     """For each row: how many top-k peers are common, and how many the first and the second have."""
     tops = [strongest(weights, k) for weights in (first, second)]
     for top in tops:
@@ -192,6 +195,7 @@ def aligned(first: Network, second: Network) -> Iterator[tuple[Any, Array, Array
     if first.is_dated != second.is_dated or (first.is_dated and not first.periods.isin(second.periods).any()):
         dates = [show_label(net.periods[0]) if net.is_dated else "no date" for net in (first, second)]
         raise InputError(f"no period in common ({dates[0]}; {dates[1]}); pass mean() of both networks.")
+    # two networks number their firms differently
     across = second.labels.get_indexer_for(first.labels)  # where each label of the first is in the second
     for period, section in first.sections():
         if first.is_dated and period not in second.periods:
@@ -242,8 +246,10 @@ def network_correlation(first: Network, second: Network) -> float:
     count = 0
     moments = np.zeros(5)
     for _, rows, columns, a, b in aligned(first, second):
+        # a firm without weight in either network says nothing of their agreement
         weighs = np.diff(a.indptr) + np.diff(b.indptr) > 0
         count += int(weighs.sum()) * len(columns) - int(np.isin(rows[weighs], columns).sum())
+        # pairs without weight in either are counted, not stored: moments need sums alone
         moments += [part.sum() for part in (a, b, a * a, b * b, a * b)]
     x, y, xx, yy, xy = moments / max(count, 1)
     if min(xx - x * x - 1e-12 * xx, yy - y * y - 1e-12 * yy) <= 0:  # what rounding leaves of equal weights
@@ -312,6 +318,7 @@ def stability_sentence(network: Network) -> str:
     clauses = []
     for name, correlation, common in means.itertuples(name=None):
         agreement = f"correlate {correlation:.2f}, with {common:.0%} of the five largest peers in common"
-        unknown = "cannot be compared (a network is empty)"
-        clauses.append(f"{_REPEATED[name]} {unknown if np.isnan(correlation) else agreement}")
+        if np.isnan(correlation):
+            agreement = "cannot be compared (a network is empty)"
+        clauses.append(f"{_REPEATED[name]} {agreement}")
     return "Stability: weights estimated from different " + "; from different ".join(clauses) + "."

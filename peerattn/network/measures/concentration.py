@@ -93,6 +93,7 @@ def concentration(network: Network) -> pd.DataFrame:
     network.check_whole("concentration")
     rows = []
     for _, section in network.sections():
+        # of signed weights the sizes: a negative weight is attention, too
         strength = np.asarray(abs(section.weights).sum(axis=0), dtype=np.float64).ravel()
         shares = strength / (strength.sum() or np.nan)
         effective = pd.Series(section.effective()).median()
@@ -201,7 +202,8 @@ def summary_table(network: Network) -> Table:
         notes.append("Weights are predictive relevance, not causal peer effects.")
     if not frame["Edges"].any():
         notes.append("The network is empty: no firm has a peer.")
-    notes += [sentence] if (sentence := stability_sentence(network)) else []
+    if sentence := stability_sentence(network):
+        notes.append(sentence)
     title = ": ".join(part for part in ("Peer network", network.name) if part)
     return by_period_table(frame, title, notes, {"Effective peers": ".1f", "Gini": ".2f"})
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+from scipy import sparse, stats
 
 from peerattn.exceptions import InputError, checked
 from peerattn.network.attributes import characteristic, code_numbers
@@ -78,12 +78,11 @@ class Validation(Shown):
             recall, AUC.
         """
         beyond = (self.precision, self.matched, self.lift_beyond, self.p_matched)
-        rows = {
-            f"precision at {self.k}": (self.precision, self.chance, self.lift, self.p_precision),
-            **({} if np.isnan(self.matched) else {"against same industry and size": beyond}),
-            f"recall at {self.k}": (self.recall, np.nan, np.nan, np.nan),
-            "AUC": (self.auc, 0.5, np.nan, self.p_auc),
-        }
+        rows = {f"precision at {self.k}": (self.precision, self.chance, self.lift, self.p_precision)}
+        if not np.isnan(self.matched):
+            rows["against same industry and size"] = beyond
+        rows[f"recall at {self.k}"] = (self.recall, np.nan, np.nan, np.nan)
+        rows["AUC"] = (self.auc, 0.5, np.nan, self.p_auc)
         return pd.DataFrame(rows, index=["value", "benchmark", "lift", "p_value"]).T
 
     def summary(self) -> Table:
@@ -170,17 +169,24 @@ def validate(
     """
     network.check_whole("validate", k)
     if network.is_dated and not links.is_dated:
+        # links without a date hold in every period
         links = links.replaced([links.section()[1]] * len(network.periods), periods=network.periods)
     rng = np.random.default_rng(random_state)
     cell = _cells(network, codes, size, n_size_groups)
-    groups = [np.zeros(len(network.labels), dtype=int)] + ([] if cell is None else [cell])
+    groups = [np.zeros(len(network.labels), dtype=int)]
+    if cell is not None:
+        groups.append(cell)
+    # the same draws in all periods: a firm keeps another's place over time
     drawn = [within(rng, group) for group in groups for _ in range(n_permutations)]
     total = np.zeros(7)
     exchanged = np.zeros((len(drawn), 7))
     last = None
     for period, rows, columns, weights, others in aligned(network, links):
         one = _Period(rows, columns, weights, others, k)
-        found = one.scores(one.links, np.nan if cell is None else one.rate(cell))
+        rate: float | Array = np.nan
+        if cell is not None:
+            rate = one.rate(cell)
+        found = one.scores(one.links, rate)
         if found[0]:
             total += found
             exchanged += [one.scores(one.exchanged(order)) for order in drawn]
@@ -193,8 +199,10 @@ def validate(
     with np.errstate(invalid="ignore"):
         beyond = exchanged[:, 2:4] / exchanged[:, :1] >= total[2:4] / total[0] - 1e-12
     p = (1 + beyond.reshape(len(groups), n_permutations, 2).sum(axis=1)) / (1 + n_permutations)
+    if cell is None:
+        p = np.vstack([p, [np.nan, np.nan]])
     return Validation(
-        **means, p_precision=p[0, 0], p_auc=p[0, 1], p_matched=np.nan if cell is None else p[1, 0],
+        **means, p_precision=p[0, 0], p_auc=p[0, 1], p_matched=p[1, 0],
         k=int(k), n_firms=int(total[0]), n_links=int(total[1]), n_permutations=n_permutations,
         regression=_regression(network.at(last[0]), last[1], codes, size),
     )  # fmt: skip
@@ -203,18 +211,19 @@ def validate(
 class _Period:
     """One period's weights and links among the firms of both, with what every exchange of firms needs."""
 
-    def __init__(self, rows: Array, columns: Array, weights: Any, others: Any, k: int) -> None:
+    def __init__(self, rows: Array, columns: Array, weights: sparse.csr_array, others: sparse.csr_array, k: int) -> None:
         self.rows = rows
         self.columns = columns
         self.other = rows[:, None] != columns[None]
         self.weights = weights.toarray()
         self.links = (others.toarray() > 0) & self.other
         self.possible = self.other.sum(axis=1)
+        # a firm is never its own candidate: it ranks below all others, and the ranks start after it
         lowest = np.where(self.other, self.weights, -np.inf)
         self.ranks = stats.rankdata(lowest, axis=1) - (len(columns) - self.possible)[:, None]
         self.top = strongest(weights.maximum(0), k).toarray() > 0
 
-    def scores(self, links: Array, rate: Any = np.nan) -> Array:
+    def scores(self, links: Array, rate: float | Array = np.nan) -> Array:
         """Sums over firms: their number, links, precision, AUC, recall, chance, and precision where peers are links at a rate.
 
         Of firms with a peer and a link that are not linked to all.
@@ -225,6 +234,7 @@ class _Period:
         hits = (self.top & links).sum(axis=1)
         expected = (self.top * rate).sum(axis=1)
         area = (self.ranks * links).sum(axis=1) - count * (count + 1) / 2
+        # a firm linked to nobody, or to all, has no right answer
         used = (count > 0) & (count < possible) & (chosen_ > 0)
         with np.errstate(divide="ignore", invalid="ignore"):
             precision = hits / chosen_
@@ -246,20 +256,21 @@ class _Period:
         return ((self.links @ member) / np.maximum(self.other @ member, 1.0))[:, group]
 
 
-def _cells(network: Network, codes: Any, size: Any, n_groups: int) -> Array | None:
+def _cells(network: Network, codes: pd.Series | None, size: pd.Series | None, n_groups: int) -> Array | None:
     """Group of each label by its last known code and its mean rank by size; None without both."""
     if codes is None and size is None:
         return None
     everyone = np.arange(len(network.labels))
     periods = network.periods
     code = pd.DataFrame({t: code_numbers(network, codes, everyone, t, "codes") for t in periods})
+    # a firm keeps its place over time, so its group must, too
     last = code.where(code >= 0).ffill(axis=1).iloc[:, -1].fillna(-1)
     sizes = pd.DataFrame({t: characteristic(network, size, everyone, t, "size") for t in periods})
     by_size = sizes.rank(pct=True).mean(axis=1).rank(pct=True).fillna(0.0)
     return np.asarray(pd.MultiIndex.from_arrays([last, np.ceil(by_size * n_groups)]).factorize(sort=True)[0])
 
 
-def _regression(network: Network, one: _Period, codes: Any, size: Any) -> DyadicRegression | None:
+def _regression(network: Network, one: _Period, codes: pd.Series | None, size: pd.Series | None) -> DyadicRegression | None:
     """Links of one period on weights and what else pairs have in common; None where no firm is on both sides."""
     if len(np.intersect1d(one.rows, one.columns)) < 3:
         return None
@@ -268,7 +279,9 @@ def _regression(network: Network, one: _Period, codes: Any, size: Any) -> Dyadic
     focal, peers = (network.labels.take(side) for side in (one.rows, one.columns))
     weights = pd.DataFrame(one.weights / (one.weights[one.other].std() or 1.0), focal, peers)
     regressors: dict[str, Any] = {"weight (standard deviations)": weights}
-    regressors |= {} if codes is None else {"same industry": SameCode(codes)}
-    regressors |= {} if size is None else {"difference in size": Difference(size)}
+    if codes is not None:
+        regressors["same industry"] = SameCode(codes)
+    if size is not None:
+        regressors["difference in size"] = Difference(size)
     found = dyadic_regression(linked, regressors)
     return replace(found, title="Links of the last period on weights of pairs")

@@ -86,7 +86,7 @@ print(model.heads_.assign(correlation=np.round(fit, 2)))
 # %%
 # **Real firms.** Next year's investment of eleven American corporations, 1935 to 1953 (Grunfeld 1958). By default (``kappa=1``)
 # held-out periods decide how much weight the transformer gets beside the firm's own part, in which the same network without
-# attention stands.
+# attention is.
 
 grunfeld = load_grunfeld()
 known = grunfeld.y.notna()

@@ -13,8 +13,7 @@ import numpy as np
 import pandas as pd
 
 from peerattn.exceptions import InputError
-from peerattn.panel.arrow import to_pandas
-from peerattn.panel.frames import as_pandas, flat
+from peerattn.panel.arrow import as_pandas, flat, to_pandas
 
 if TYPE_CHECKING:
     import pyarrow as pa

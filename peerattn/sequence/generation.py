@@ -70,7 +70,7 @@ def sample(
 
 
 class Reader(Protocol):
-    """What :func:`beam_search` asks for the next symbols of growing sequences."""
+    """What :func:`beam_search` needs for the next symbols of growing sequences."""
 
     def next_log_probabilities(self, sequences: Tensor) -> Tensor:
         """Return the log probabilities of the next symbol, (n_sequences, n_symbols), of sequences (n_sequences, t)."""

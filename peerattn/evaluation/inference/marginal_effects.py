@@ -196,10 +196,12 @@ class _Moves:
         n = len(rows)
         rng = np.random.default_rng(seed)
         size = max(1, n // 50)
-        order = rng.permutation(n)[: size * n_batches]
+        by_firm = np.argsort(pd.factorize(self.firms, sort=True)[0])  # the same draws in any order of the rows
+        order = by_firm[rng.permutation(n)[: size * n_batches]]
         self.batches = np.array_split(order, max(1, len(order) // size))
         self.pairs = len(order) * (n - 1)
-        self.drawn = {code: rows[code].iloc[rng.permutation(n)].set_axis(rows.index) for code in codes}
+        to = rows.index[by_firm]
+        self.drawn = {code: rows[code].iloc[by_firm[rng.permutation(n)]].set_axis(to).loc[rows.index] for code in codes}
 
     def weights(self, model: Any, rows: pd.DataFrame) -> np.ndarray:
         """Return the weights among the firms, (n, n), NaN on oneself."""

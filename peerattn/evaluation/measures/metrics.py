@@ -19,7 +19,10 @@ from peerattn.types import LabelsLike, OutcomesLike, PanelLike
 
 def scored_rows(*columns: Any) -> list[np.ndarray]:
     """Return float columns of equal length, outcomes and predictions first, without the rows in which one is unknown."""
-    arrays = [np.asarray(column, dtype=float).reshape(-1) for column in columns]
+    try:
+        arrays = [np.asarray(column, dtype=float).reshape(-1) for column in columns]
+    except (TypeError, ValueError) as error:
+        raise InputError(f"outcomes and predictions must be numbers, one for each row ({error}).") from error
     lengths = [len(array) for array in arrays]
     if len(set(lengths)) != 1:
         raise InputError(f"outcomes and predictions must have one length, got {lengths}.")

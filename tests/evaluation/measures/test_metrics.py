@@ -130,3 +130,10 @@ def test_bad_input():
         rank_ic([1.0, 2.0], [1.0, 2.0], pd.Index([1, "a"], dtype=object))
     with pytest.raises(InputError, match="missing"):
         rank_ic([1.0, 2.0], [1.0, 2.0], [1.0, np.nan])
+
+
+@pytest.mark.parametrize("wrong", [["", "x", "1"], {"a": 1.0}])
+def test_outcomes_and_predictions_are_numbers(wrong):
+    for outcome, prediction in ((wrong, [1.0, 2.0, 3.0]), ([1.0, 2.0, 3.0], wrong)):
+        with pytest.raises(InputError, match="must be numbers, one for each row"):
+            mae(outcome, prediction)

@@ -31,12 +31,9 @@ ROOM = "peerattn.models."
 
 
 def _usual() -> dict[str, object]:
-    """Return what is usual, and of training as much as finds a strong network on a small panel."""
+    """Return what is usual."""
     parts = {name: name.rsplit(".", 1) for name in SHORT}
-    usual: dict[str, object] = {
-        name: getattr(import_module(ROOM + module), constant) for name, (module, constant) in parts.items()
-    }
-    return usual | {"learners.heads.learner.DEFAULT": TrainingOptions(n_seeds=4, max_steps=400)}
+    return {name: getattr(import_module(ROOM + module), constant) for name, (module, constant) in parts.items()}
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -54,14 +51,19 @@ def patched_models(values: Mapping[str, object]) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def full_search() -> Callable[[], AbstractContextManager[None]]:
-    """Return what makes searches take all their steps inside a fixture: ``with full_search():``."""
+def full_search() -> Callable[..., AbstractContextManager[None]]:
+    """Return what makes searches usual inside a fixture, ``with full_search():``, heads of as much training as is needed."""
     usual = _usual()
-    return lambda: patched_models(usual)
+
+    def searching(n_seeds: int = 4, max_steps: int = 400) -> AbstractContextManager[None]:
+        options = TrainingOptions(n_seeds=n_seeds, max_steps=max_steps)
+        return patched_models(usual | {"learners.heads.learner.DEFAULT": options})
+
+    return searching
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _short_search(full_search: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
+def _short_search(full_search: Callable[..., AbstractContextManager[None]]) -> Iterator[None]:
     """Shorten searches for a whole module, its fixtures of that scope included; what is usual was read before."""
     with patched_models(SHORT):
         yield
@@ -89,10 +91,11 @@ def heads_in_full(_short_search: None) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _full_search_where_marked(
-    request: pytest.FixtureRequest, full_search: Callable[[], AbstractContextManager[None]]
+    request: pytest.FixtureRequest, full_search: Callable[..., AbstractContextManager[None]]
 ) -> Iterator[None]:
-    if "full_search" not in request.keywords:
+    marked = request.node.get_closest_marker("full_search")
+    if marked is None:
         yield
         return
-    with full_search():
+    with full_search(**marked.kwargs):
         yield

@@ -6,6 +6,7 @@ import pytest
 
 from peerattn import StackedPeerRegressor
 from peerattn.models.cross_section import CrossSection, Rows
+from peerattn.models.learners import nonlinear
 from peerattn.models.learners.losses import squared_error
 from peerattn.models.learners.training import Problem, Training
 from peerattn.models.learners.variance_components import common_variance
@@ -75,7 +76,7 @@ def test_without_shocks_or_characteristics_there_is_none():
     assert common_variance(even.residuals) == 0 and fit_within_lines(even) is None
 
 
-@pytest.mark.full_search
+@pytest.mark.full_search(n_seeds=3, max_steps=150)
 @pytest.mark.parametrize("seed", [3])
 def test_common_shocks_do_not_pass_for_peers(seed, monkeypatch):
     """Shocks of twenty-four periods move the slopes of least squares; heads would add those within periods as theirs."""
@@ -124,10 +125,12 @@ def test_what_is_taken_back_are_the_differences_within_periods():
         np.testing.assert_allclose((added + back)[here], added[here].mean())
 
 
-@pytest.mark.full_search
+@pytest.mark.full_search(n_seeds=3, max_steps=150)
 @pytest.mark.parametrize("task", ["forecast", "nowcast"])
 def test_the_noise_of_a_history_that_knows_the_level_does_not_pass_for_peers(task, monkeypatch):
     """A trend: boosting with the firm's past enters for the level, and its differences within periods are noise."""
+    for name in ("TREES", "FOREST"):  # enough for a trend
+        monkeypatch.setattr(nonlinear, name, 40)
     X, y = panel(0, shock=0.0)
     trending = y + X.index.get_level_values("period") / 10
     train = X.index.get_level_values("period") < 20

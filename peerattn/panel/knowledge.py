@@ -70,7 +70,10 @@ def sorted_periods(period: LabelsLike) -> tuple[np.ndarray, pd.Index]:
     if isinstance(period, pd.Index | pd.Series):
         labels = pd.Index(period)
     else:
-        labels = pd.Index(np.asarray(period).reshape(-1))
+        try:
+            labels = pd.Index(np.asarray(period).reshape(-1))
+        except ValueError as error:
+            raise InputError(f"period: expected one label a row, got lists of several lengths ({error}).") from None
     if labels.hasnans:
         raise InputError("period: a label is missing in some rows; every row needs one.")
     codes, periods = pd.factorize(in_time(labels), sort=True)

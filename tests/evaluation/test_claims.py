@@ -310,6 +310,13 @@ def nowcast():
     return panel, options
 
 
+def test_the_report_shows_the_gain_of_each_half_of_the_tested_periods(tmp_path):
+    result = made()
+    page = result.to_html(tmp_path / "r.html").read_text(encoding="utf-8")
+    for half in ("2001 to 2012", "2013 to 2024"):
+        assert half in page
+
+
 def test_the_stack_is_fitted_once_and_its_steps_are_its_own_predictions(nowcast):
     panel, options = nowcast
     model = StackedPeerRegressor(task="nowcast", random_state=0)

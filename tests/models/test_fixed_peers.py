@@ -109,7 +109,8 @@ def test_without_industry_all_other_firms_are_peers(panel):
 
 
 @pytest.mark.parametrize(
-    "options, message", [({"min_peers": 0}, "min_peers: expected"), ({"scheme": "sics"}, "scheme must be")]
+    "options, message",
+    [({"min_peers": 0}, "'min_peers' parameter.*Got 0"), ({"scheme": "sics"}, "'scheme' parameter.*Near matches: 'sic'")],
 )
 def test_options_of_industry(panel, options, message):
     with pytest.raises(InputError, match=message):

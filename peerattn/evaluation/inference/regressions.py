@@ -9,7 +9,7 @@ import pandas as pd
 
 from peerattn.evaluation.inference import forecast_tests as tests
 from peerattn.evaluation.measures.metrics import moments_within, scored_rows
-from peerattn.exceptions import checked
+from peerattn.exceptions import InputError, checked
 from peerattn.panel.effects import effect_labels, net_of
 from peerattn.panel.knowledge import sorted_periods
 from peerattn.render import Regression
@@ -134,6 +134,14 @@ class Calibration(Regression):
         return f"Calibration(intercept={self.intercept:.4g}, slope={self.slope:.4g}; of 0 and 1: {self._p})"
 
 
+def _one_a_row(name: str, labels: LabelsLike, n: int) -> np.ndarray:
+    """Return labels as an array, one for each of n rows."""
+    found = np.asarray(labels)
+    if found.shape != (n,):
+        raise InputError(f"{name}: expected one label for each of the {n} rows, got an array of shape {found.shape}.")
+    return found
+
+
 @checked
 def calibration(
     outcome: Any,
@@ -184,12 +192,15 @@ def calibration(
     from statsmodels.regression.linear_model import OLS
 
     labels = {"period": sorted_periods(period)[0]}
-    labels |= {} if firm is None else {"firm": pd.factorize(np.asarray(firm))[0]}
-    y, forecast, kept = scored_rows(outcome, prediction, np.arange(len(labels["period"])))
+    n = len(labels["period"])
+    if firm is not None:
+        labels["firm"] = pd.factorize(_one_a_row("firm", firm, n))[0]
+    y, forecast, kept = scored_rows(outcome, prediction, np.arange(n))
     kept = kept.astype(int)
     clusters = pd.DataFrame(labels).iloc[kept]
     given = effects if isinstance(effects, Mapping) else labels
-    groups = effect_labels(tuple(effects), {name: np.asarray(of)[kept] for name, of in given.items()})
+    kept_labels = {name: _one_a_row(f"effects[{name!r}]", of, n)[kept] for name, of in given.items()}
+    groups = effect_labels(tuple(effects), kept_labels)
     at = quantile_groups(forecast, np.zeros(len(y), dtype=int), n_bins)
     rows = pd.DataFrame({"prediction": forecast, "outcome": y}).groupby(at)
     bins = rows.mean().assign(rows=rows.size()).rename_axis("bin")

@@ -182,7 +182,7 @@ class Entry:
         every = fold.call.X.index.get_level_values(LABELS[1])
         if not (fold.dated and self.observed_outcomes and every.nunique() > 1):
             X, y = self._read(fold, fold.call)
-            fitted = _fitted(model)
+            fitted = chosen_model(model)
             predict = getattr(fitted, "predict_steps", fitted.predict)
             return self._checked(predict(X, **self._outcomes(y)), fold)
         parts = [np.flatnonzero(every == period) for period in every.unique()]
@@ -198,7 +198,7 @@ class Entry:
             return None if takes_panels(self.model) else self._training_peers(model, fold, at)
         assert isinstance(fold.call, Panel)
         X, y = self._read(fold, fold.call.take(at))
-        model = _fitted(model)
+        model = chosen_model(model)
         if isinstance(model, Pipeline):
             X = model[:-1].transform(X) if len(model) > 1 else X
             model = model[-1]
@@ -269,12 +269,12 @@ class Entry:
         return values[fold.scored]
 
 
-def _fitted(model: Any) -> Any:
+def chosen_model(model: Any) -> Any:
     """Return the estimator that a fitted search chose, or the model itself."""
     if isinstance(model, Pipeline):
         name, final = model.steps[-1]
-        return Pipeline([*model.steps[:-1], (name, _fitted(final))]) if any(searches(final)) else model
-    return _fitted(model.best_estimator_) if isinstance(model, BaseSearchCV) else model
+        return Pipeline([*model.steps[:-1], (name, chosen_model(final))]) if any(searches(final)) else model
+    return chosen_model(model.best_estimator_) if isinstance(model, BaseSearchCV) else model
 
 
 def entries_of(

@@ -17,7 +17,7 @@ import numpy as np
 from sklearn.model_selection import ParameterGrid
 
 from peerattn import exceptions
-from peerattn.evaluation.running.entries import BOOSTING, Entry, searches, trials
+from peerattn.evaluation.running.entries import BOOSTING, Entry, chosen_model, searches, trials
 from peerattn.evaluation.running.information import PEERS, last_step
 from peerattn.evaluation.running.inputs import FoldRows
 from peerattn.evaluation.running.store import FoldStore
@@ -119,7 +119,7 @@ def fit_fold(entry: Entry, rows: FoldRows, fold: int, with_network: bool) -> Fol
             predicted = steps[:, -1]
             seconds = perf_counter() - start
             network = _last_network(entry, model, rows) if with_network else None
-            final = last_step(getattr(model, "best_estimator_", model))
+            final = last_step(chosen_model(model))
             profile = _profile(final) if with_network else None
         y = rows.call.y.to_numpy(dtype=float)[rows.scored]
         nested = steps.shape[1] > 1

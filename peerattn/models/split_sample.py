@@ -46,7 +46,8 @@ def split_sample(
     y : Series
         Outcomes; a Panel holds its own.
     until : period label, optional
-        The last period that is learned from; by default the first half of the periods is.
+        The last period that is learned from; by default the first half of the periods is. Of a panel with ``known_at``
+        only outcomes that are known by the next period are used.
     back : bool, default False
         Cross-fit: the network of the first half explains the second, that of the second half the first, in one regression
         over all periods. It needs outcomes that are not persistent given the effects, for the first half is explained by a
@@ -66,7 +67,7 @@ def split_sample(
     Raises
     ------
     InputError
-        Where no period is left on one of the sides.
+        Where no period is left on one of the sides, or no outcome of the first is known by the other.
 
     Notes
     -----
@@ -103,9 +104,12 @@ def split_sample(
             f"until={until!r} leaves no {side} period: X has {show_label(periods[0])} to {show_label(periods[-1])}."
         )
     options |= {"codes": tuple(codes), "firm": firm, "period": period}
-    first = whole.take(early)
     second = whole.take(~early)
-    forward = _learned(learner, first, first.period.max())
+    first = whole.before(second.period.min())
+    if not np.isfinite(first.outcomes).any():
+        raise InputError(f"known_at: no outcome up to until={until!r} is known by the next period. Name a later until=.")
+    # the last period of which an outcome is known: without one a nowcast has no candidate peers
+    forward = _learned(learner, first, first.period[np.isfinite(first.outcomes)].max())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GeneratedRegressorWarning)  # expected here
         if not back:

@@ -6,7 +6,13 @@ import pytest
 
 from peerattn.datasets import simulate_panel
 from peerattn.exceptions import InputError
-from peerattn.models import IndustryPeerRegressor, LinearInMeansRegressor, split_sample
+from peerattn.models import (
+    CovariancePeerRegressor,
+    IndustryPeerRegressor,
+    LinearInMeansRegressor,
+    split_sample,
+)
+from peerattn.panel import as_panel
 
 PANEL = simulate_panel(60, 8, 2, truth="industry", n_industries=15, random_state=0)
 OPTIONS = {"codes": ["industry"], "peer_outcome": False, "effects": ("period",)}
@@ -47,3 +53,22 @@ def test_no_period_left_is_an_error():
         )
     with pytest.raises(InputError, match="learner: expected a model with peer_network, got str"):
         split_sample("ridge", PANEL.X, PANEL.y)
+
+
+def test_outcomes_that_become_known_after_the_split_shape_no_network():
+    periods = PANEL.period.unique()
+    row = PANEL.period
+    known_at = pd.Series(periods[np.minimum(periods.get_indexer(row) + 2, 7)], PANEL.X.index)  # two periods late
+
+    def learned(y):
+        panel = as_panel(PANEL.X, y, known_at=known_at, codes=["industry"])
+        return split_sample(CovariancePeerRegressor(), panel, **OPTIONS).network_.matrix().to_numpy()
+
+    changed = PANEL.y.where(row != periods[3], PANEL.y**2)  # of the last period before the split, known after it
+    before = learned(PANEL.y)
+    np.testing.assert_allclose(learned(changed), before, atol=1e-4)
+    earlier = PANEL.y.where(row != periods[2], PANEL.y**2)
+    assert abs(learned(earlier) - before).max() > 0.1
+    with pytest.raises(InputError, match="known_at: no outcome up to until=.* is known by the next period"):
+        never = as_panel(PANEL.X, PANEL.y, known_at=pd.Series(pd.NaT, PANEL.X.index), codes=["industry"])
+        split_sample(CovariancePeerRegressor(), never, **OPTIONS)

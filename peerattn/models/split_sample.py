@@ -106,10 +106,11 @@ def split_sample(
     options |= {"codes": tuple(codes), "firm": firm, "period": period}
     second = whole.take(~early)
     first = whole.before(second.period.min())
-    if not np.isfinite(first.outcomes).any():
+    observed = first.y.notna().to_numpy()
+    if not observed.any():
         raise InputError(f"known_at: no outcome up to until={until!r} is known by the next period. Name a later until=.")
     # the last period of which an outcome is known: without one a nowcast has no candidate peers
-    forward = _learned(learner, first, first.period[np.isfinite(first.outcomes)].max())
+    forward = _learned(learner, first, first.period[observed].max())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GeneratedRegressorWarning)  # expected here
         if not back:

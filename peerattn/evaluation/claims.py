@@ -1,4 +1,4 @@
-"""What may be said of a comparison: where predictability comes from, whether peers help, and on what evidence.
+"""The claims that a comparison supports: where predictability comes from, whether peers help, and on what evidence.
 
 Every sentence, table and figure of a report takes its numbers and its verdict from the one :class:`Claims` object made here.
 """
@@ -141,8 +141,8 @@ class Claims:
 
 
 def claims_of(compared: Compared) -> Claims:
-    """Return what may be said of a comparison."""
-    # of a stack that could not test peers the answer says so
+    """Return the claims that a comparison supports."""
+    # of a stack that could not test peers the answer states it
     untested = [name for name in compared.peer_models if name == compared.stack and PEERS in compared.note(name).untested]
     empty = tuple(name for name in compared.peer_models if found_no_peers(compared, name) and name not in untested)
     network = _network(compared, empty)
@@ -291,9 +291,9 @@ def concentration_of(compared: Compared, gain: Gain) -> Concentration:
 
 
 class WithClaims(Compared):
-    """A comparison and what may be said of it."""
+    """A comparison and the claims that it supports."""
 
     @cached_property
     def claims(self) -> Claims:
-        """What may be said of this comparison, computed once."""
+        """The claims that this comparison supports, computed once."""
         return claims_of(self)

@@ -121,7 +121,7 @@ def compare(
     baseline : str, optional
         The model that the others are tested against; by default the first one.
     task : {"forecast", "nowcast"}, default "forecast"
-        ``"forecast"``: no outcome of the target period is used. ``"nowcast"``: peer models are shown the
+        ``"forecast"``: no outcome of the target period is used. ``"nowcast"``: peer models observe the
         outcomes of each firm's peers in the same period, never its own; plain regressors are controls that
         see none, and the means of all other firms and of those of the industry are added as controls for the level of the period.
     outcome : str or list of str, optional
@@ -145,7 +145,7 @@ def compare(
         Known limits of the panel, a sentence each; those that the panel itself shows are added.
     is_return : bool, optional
         Whether the outcome is a simple return in decimals, on which portfolios can be formed. By default inferred from its
-        name (``ret_next``, ``ret_exc_lead1m``), and the report says so. With values below −1 (per cent) it is none.
+        name (``ret_next``, ``ret_exc_lead1m``), and the report notes it. With values below −1 (per cent) it is none.
     market_value : str, optional
         Column of X with market values, in any unit: the report then shows portfolios weighted by them, too, and the scores by
         fifths of them in each period.
@@ -154,12 +154,12 @@ def compare(
         shows the spread's alpha against the factors of the time in which the outcome is realised.
     outcome_horizon : int, optional
         When that is: an outcome labelled t is realised over the periods t + 1 to t + h, or in t for 0. By default 1 where the
-        outcome's name says so (``ret_next``, ``ret_lead1m``); otherwise factors need this.
+        outcome's name implies it (``ret_next``, ``ret_lead1m``); otherwise factors need this.
     labels : mapping of str to str or (str, str), optional
         Names, or names and definitions with units, of the variables in the table of descriptive statistics; see
         :func:`peerattn.evaluation.describe_panel`.
     decomposition : bool, default True
-        Whether to fit the stack; without it nothing is said of what peers add.
+        Whether to fit the stack; without it nothing is reported on what peers add.
     audit : bool or sequence of str, default False
         Audit these models, or (True) all peer models that were passed: four more fits each. See
         :func:`peerattn.evaluation.audit`.
@@ -188,7 +188,7 @@ def compare(
     ------
     InputError
         For unusable input; a model that cannot do the task is named. A splitter that would learn from a tested or later
-        period is refused.
+        period is an error.
     Exception
         What the first model raised, when every model that was passed fails; otherwise a model that fails, or whose
         predictions are not finite, is a row of the table with its error (``Comparison.failures``).

@@ -118,7 +118,7 @@ class Compared:
 
     @property
     def ordering(self) -> list[str]:
-        """Names of the models whose order of a period's firms says anything.
+        """Names of the models whose order of a period's firms is informative.
 
         A mean of all other firms of the period differs between firms only by the own outcome that it lacks.
         """

@@ -27,7 +27,7 @@ class Comparison(WithClaims):
     Attributes
     ----------
     claims : Claims
-        What may be said: the decomposition of held-out R², whether peers help and why, how small a network could have been found.
+        The claims it supports: the decomposition of held-out R², whether peers help and why, how small a network could have been found.
     """
 
     def summary(self) -> list[str]:
@@ -89,7 +89,7 @@ class Comparison(WithClaims):
         Returns
         -------
         DataFrame
-            Indexed by model. Numbers are unrounded; where there is none the cell says why, such as ``n/a
+            Indexed by model. Numbers are unrounded; where there is none the cell explains why, such as ``n/a
             (T=2)``. For numbers only take :attr:`scores`.
         """
         return self.as_table(metrics, stars=stars).to_frame().set_index("Model")

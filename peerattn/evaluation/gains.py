@@ -38,7 +38,7 @@ class Gain:
     low, high : float
         Its 95 % interval; NaN where none can be made.
     t, p : float or None
-        Of no difference, two-sided; None without a test, ``reason`` says why.
+        Of no difference, two-sided; None without a test, ``reason`` explains why.
     how : str
         "over time"; where the periods are few, "by period", or "by firm" or a code (then conditional on these periods).
     clusters : int

@@ -24,7 +24,7 @@ def head_importance(model: Any, X: PanelLike, y: OutcomesLike = None, **options:
     model : attention estimator of panels, or of sequences
         Fitted.
     X, y
-        As in ``fit``; rows that the model has not been fitted on say more. A language model takes no y.
+        As in ``fit``; rows that the model has not been fitted on are more informative. A language model takes no y.
     **options
         Of a panel: ``outcomes`` and ``reference``, as in ``predict``.
 
@@ -81,7 +81,7 @@ def prune(model: Any, keep: Any) -> Any:
     -------
     estimator
         It predicts, shows its attention and is saved like the model itself. Without any head a layer adds its constant,
-        a panel model what its own term says.
+        a panel model what its own term predicts.
 
     Raises
     ------

@@ -161,7 +161,7 @@ def _statistics(x: np.ndarray, firm: np.ndarray, quantiles: Sequence[float]) -> 
 
 @dataclass(frozen=True)
 class PanelFacts:
-    """What a report says of the panel behind a comparison.
+    """What a report states of the panel behind a comparison.
 
     Attributes
     ----------
@@ -317,18 +317,18 @@ def found_limits(panel: Panel) -> list[str]:
 
 
 def survivors(panel: Panel) -> bool:
-    """Tell whether no firm leaves before the last period."""
+    """Return whether no firm leaves before the last period."""
     last = pd.Series(panel.period).groupby(np.asarray(panel.firm)).max()
     return panel.period.nunique() >= 3 and not (last < panel.period.max()).any()
 
 
 def as_return(outcome: str, y: np.ndarray, declared: bool | None) -> tuple[bool, list[str]]:
-    """Return whether an outcome is a simple return in decimals, as was said or as it is named, and what to note.
+    """Return whether an outcome is a simple return in decimals, as was declared or as its name has it, and what to note.
 
     Raises
     ------
     InputError
-        Where it is said to be one and falls below −1: nobody loses more than everything, so these are per cent or logarithms.
+        Where it is declared to be one and falls below −1: nobody loses more than everything, so these are per cent or logarithms.
     """
     found = named_like_return(outcome) if declared is None else declared
     least = float(np.nanmin(y, initial=0.0))
@@ -343,7 +343,7 @@ def as_return(outcome: str, y: np.ndarray, declared: bool | None) -> tuple[bool,
 def panel_facts(
     panel: Panel, tested: np.ndarray, groups: Any, limits: Any, value: str | None, labels: Any, **more: Any
 ) -> PanelFacts:
-    """Return what the report says of the panel; ``value`` names market values, ``more`` are facts already known."""
+    """Return what the report states of the panel; ``value`` names market values, ``more`` are facts already known."""
     numbers = panel.X[list(panel.choice.characteristics)].iloc[tested].astype(float)
     constant = numbers.std() <= ROUNDING * numbers.mean().abs()
     standard = (numbers - numbers.mean()) / numbers.std().where(~constant, 1.0)

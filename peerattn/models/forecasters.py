@@ -78,7 +78,7 @@ def model_names() -> tuple[str, ...]:
 
 
 def needs_industry(name: str) -> bool:
-    """Tell whether a named model needs the column with the industry's code."""
+    """Return whether a named model needs the column with the industry's code."""
     return "{industry}" in _recipe(name)[0]
 
 

@@ -95,7 +95,7 @@ class TwoStage(Regression):
 
 
 def independent_columns(columns: np.ndarray) -> np.ndarray:
-    """Tell which columns are no combination of earlier ones.
+    """Return which columns are no combination of earlier ones.
 
     >>> independent_columns(np.array([[1.0, 2.0, 0.0], [1.0, 2.0, 1.0], [1.0, 2.0, 5.0]])).tolist()
     [True, False, True]

@@ -24,7 +24,7 @@ PRIVATE = [
     r"\b(says?|said|tells?|told|asks?|asked|speaks?|spoke|stands|stood)\b",
 ]
 #: Proper uses of these words.
-PROPER = ["attention is not explanation"]  # a title
+PROPER = ["attention is not explanation", "attention is not not explanation"]  # titles
 PAGES = [
     *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")),
     *(ROOT / name for name in ("paper/paper.md", "data/README.md")),

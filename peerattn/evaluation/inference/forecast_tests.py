@@ -30,7 +30,7 @@ class MeanTest:
     mean : float
         NaN for an empty series.
     t, p_value : float or None
-        t-statistic and its two-sided p-value; None without a test, ``reason`` says why.
+        t-statistic and its two-sided p-value; None without a test, ``reason`` explains why.
     freedom : int
         Degrees of freedom of Student's t, ν: the number of cosine terms in the variance.
     cause : str
@@ -158,7 +158,7 @@ def bias_ratio(n: int, freedom: int) -> float:
 
 
 def critical_t(tests: Iterable[MeanTest]) -> str:
-    """Say from which t on a mean differs from 0 at the 5 % level: with few degrees of freedom that is far above 2.
+    """Describe from which t on a mean differs from 0 at the 5 % level: with few degrees of freedom that is far above 2.
 
     >>> critical_t([MeanTest(0.1, 4.4, 0.05, 2), MeanTest(0.2, 1.0, 0.39, 3), MeanTest(0.3)])
     "its t allows for serial correlation (Student's t with 2 or 3 degrees of freedom; 5% level: 4.30 or 3.18)"
@@ -206,7 +206,7 @@ class ForecastTest(MeanTest):
 
     @property
     def statistic(self) -> float | None:
-        """The t-statistic; None without a test, ``reason`` says why."""
+        """The t-statistic; None without a test, ``reason`` explains why."""
         return self.t
 
     @property
@@ -317,7 +317,7 @@ def diebold_mariano(
 
     Notes
     -----
-    The test is for forecasts that are not nested. A model that nests the baseline pays for its extra
+    The test is for forecasts that are not nested. A model that nests the baseline bears the noise of its extra
     parameters under the null of no gain, which makes the test careful (Clark and West 2007).
 
     References

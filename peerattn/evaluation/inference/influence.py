@@ -46,7 +46,7 @@ class Influence(Shown):
         title = "Weight against influence: the change of a prediction when the peer leaves"
         heads = ("Period", "Rank correlation", "Within firm", "Same top peer", "Pairs")
         note = (
-            "Where they differ a large weight is no explanation: a peer close to the average of the others may carry much "
+            "Where they differ a large weight explains nothing: a peer close to the average of the others may carry much "
             "weight and move nothing."
         )
         return Table(title, heads, rows, formats=("", ".3f", ".3f", ".1%", ",.0f"), footnotes=(note,))
@@ -83,7 +83,7 @@ def influence(model: PeerModel, X: PanelLike, *, outcomes: OutcomesLike = None, 
     Raises
     ------
     InputError
-        When the model is not of this package, or looks to rows that are not in the call.
+        When the model is not of this package, or attends to rows that are not in the call.
 
     Notes
     -----

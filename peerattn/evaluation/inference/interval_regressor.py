@@ -38,7 +38,7 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
     n_refits : int, default 3
         Clones that are fitted for the calibration periods.
     by : str, optional
-        A code, or a characteristic in fifths of each period (size, say), for which margins are calibrated apart, so that large
+        A code, or a characteristic in fifths of each period (such as size), for which margins are calibrated apart, so that large
         and small firms are covered alike.
     horizon : int, default 1
         Periods until an outcome is known.
@@ -51,14 +51,14 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
         Fitted on all training rows; it predicts.
     margins_ : DataFrame
         Of each group (rows; the one under ``None`` is of all firms, for groups that calibration did not see), for predictions
-        that peers' outcomes of the period are shown to (column True) and those without (False).
+        that observe peers' outcomes of the period (column True) and those without (False).
     residuals_ : DataFrame
         Firm, period, outcome, prediction, group of the calibration rows, and ``shown``: whether peers' outcomes were.
 
     Notes
     -----
     Whole periods are the draws: firms of one period share its shocks, so K periods are K draws, however many firms they
-    have, and with fewer than ⌈level / (1 − level)⌉ of them no finite interval has the level: such a panel is refused. If
+    have, and with fewer than ⌈level / (1 − level)⌉ of them no finite interval has the level: such a panel raises an error. If
     periods are exchangeable, coverage is at least the level for a firm drawn from a new period (of each group, with ``by``).
     It holds on average over calibration samples, not given one. The final estimator has seen the calibration periods, its
     clones had not: if anything its errors are smaller.
@@ -184,7 +184,7 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
 
     def _requested(self, model: Any, panel: Panel, outcomes: OutcomesLike) -> Any:
         observed = {} if outcomes is None else {"outcomes": outcomes}
-        if isinstance(model, PanelModel):  # which a Panel tells when outcomes are known
+        if isinstance(model, PanelModel):  # to which a Panel passes when outcomes are known
             return model.predict(panel.with_outcomes(None), **observed)
         return model.predict(panel.X.rename_axis([self.firm, self.period]), **observed)
 

@@ -117,13 +117,13 @@ def bootstrap_network(
     top_k: int | None = 10,
     random_state: int = 0,
 ) -> NetworkBootstrap:
-    r"""Refit a model on resampled blocks of periods, and say how much its network moves.
+    r"""Refit a model on resampled blocks of periods, and measure how much its network moves.
 
     Periods are drawn in circular blocks (Politis and Romano 1992), all firms of a period together. Every refit starts
-    from the fitted model and keeps its heads, so that it tells how weights move **given that these heads were found**; no
+    from the fitted model and keeps its heads, so that it shows how weights move **given that these heads were found**; no
     confidence interval of a weight is given. **Refits run to convergence** of the loss of ``fit`` plus a ridge penalty: until
     another round moves the draws by at most 5 % of their spread (root mean squares of the log odds, pairs weighted by the
-    weight in a refit on the periods as they are), and a model whose refits have not settled after twelve rounds is refused.
+    weight in a refit on the periods as they are), and a model whose refits have not settled after twelve rounds raises an error.
     The test of direction compares the cyclic part r of
     :math:`\log w_{ij} - \log w_{ji}`, zero for every reversible network, with its noise: ``p`` is the share of refits in which
     :math:`\|r^* - r^0\|` is at least :math:`\|r^0\|`.
@@ -160,7 +160,7 @@ def bootstrap_network(
     Notes
     -----
     **What it conditions on**: encodings, the heads that were kept and the neighbourhood of the fitted parameters. That
-    another random start may find other heads is not in it: ``model.stability_`` tells of that, and is no sampling error.
+    another random start may find other heads is not in it: ``model.stability_`` reports that, and is no sampling error.
 
     References
     ----------

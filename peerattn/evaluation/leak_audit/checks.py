@@ -1,4 +1,4 @@
-"""The checks of an audit: each tries to refute one claim, and says what it saw."""
+"""The checks of an audit: each tries to refute one claim, and reports what it found."""
 
 from dataclasses import dataclass, replace
 from functools import partial
@@ -68,7 +68,7 @@ def own_outcome(subject: Subject) -> Found:
     One outcome is moved at a time: in a later period others may read it.
     """
     if not subject.entry.observed_outcomes:
-        return True, "predict is shown no outcome of the tested periods"
+        return True, "predict observes no outcome of the tested periods"
     if subject.entry.reference is not None:
         return True, "not tested: outcomes come with reference=, where a firm is left out by its label"
     rng = subject.rng(1)
@@ -110,7 +110,7 @@ def future(subject: Subject) -> Found:
 
 
 def _not_yet_known(subject: Subject, ahead: int) -> str:
-    """Say which column holds outcomes of earlier periods that are not known when its rows are."""
+    """Name the column that holds outcomes of earlier periods that are not known when its rows are."""
     rows = subject.rows
     known = subject.known
     for k in range(1, ahead if known is None else max(ahead, REACH + 1)):
@@ -197,7 +197,7 @@ def training_only(subject: Subject) -> Found:
 def learning(subject: Subject) -> Found:
     """What a forecast knows, it learned from the training rows: opposite outcomes there give opposite forecasts."""
     if subject.entry.observed_outcomes or getattr(subject.entry.model, "reads_outcomes", False):
-        return True, "not asked: it reads the outcomes of peers, which need no learning"
+        return True, "not tested: it reads the outcomes of peers, which need no learning"
     y = subject.panel.y.copy()
     outcome = subject.y.to_numpy()
     learned = y.iloc[subject.train]

@@ -21,7 +21,7 @@ SAME = 0.85  # coefficient of weights that are a function of outcomes: firms wit
 
 
 def function_of(x: np.ndarray, u: np.ndarray, group: Any = None, least: float = FUNCTION) -> bool:
-    r"""Tell whether x hardly differs between rows whose u is next to each other.
+    r"""Return whether x hardly differs between rows whose u is next to each other.
 
     .. math:: \xi = 1 - \frac{n \sum_k |r_{(k+1)} - r_{(k)}|}{2 \sum_k l_k (n - l_k)} > 0.97,
 
@@ -55,7 +55,7 @@ def left_by(x: np.ndarray, *tables: np.ndarray) -> float:
 
 
 def sum_of(x: np.ndarray, unknown: np.ndarray, known: np.ndarray) -> bool:
-    """Tell whether x is a sum of the columns of both tables, and of those of ``known`` alone is not.
+    """Return whether x is a sum of the columns of both tables, and of those of ``known`` alone is not.
 
     Both leave less than 0.005 of the variance of x, and less than a tenth of what ``known`` leaves.
     """
@@ -75,7 +75,7 @@ def sum_of(x: np.ndarray, unknown: np.ndarray, known: np.ndarray) -> bool:
 
 
 def noisy_copy(x: np.ndarray, u: np.ndarray, known: np.ndarray) -> bool:
-    """Tell whether all that links x to what is known goes through u, which is not.
+    """Return whether all that links x to what is known goes through u, which is not.
 
     A characteristic that was there before the outcome u goes along with its own past and with other characteristics whatever u
     becomes. Noise added to u does not: what is known explains x, but given u (in ranges of it) nothing of x.
@@ -219,7 +219,7 @@ def made_of_unknown(rows: Rows) -> dict[str, str]:
 
 
 def left_out(rows: Rows) -> str:
-    """Say that rows are missing where their outcome decides it; empty where none does.
+    """State that rows are missing where their outcome decides it; empty where none does.
 
     The outcome of a missing row is seen in a column that holds it k periods later (this year's profitability, where next
     year's is the outcome), in rows of firms that were there before.
@@ -243,7 +243,7 @@ def _reasons(x: np.ndarray, rows: Rows) -> Iterator[str]:
         if sum_of(x, now[:, None], before[:, None]):
             yield f"is the mean of outcomes of {name}"
     if noisy_copy(x, rows.y, rows.known(x, lagged=True)):
-        yield "is a noisy copy of the outcome: given it, nothing that was known says anything of the column"
+        yield "is a noisy copy of the outcome: given it, nothing that was known predicts the column"
     empty = ~np.isfinite(x)
     if FEWEST <= empty.sum() <= len(x) - FEWEST and (why := _function(empty.astype(float), rows)):
         yield f"is missing or not, which {why}"
@@ -260,7 +260,7 @@ def _reasons(x: np.ndarray, rows: Rows) -> Iterator[str]:
 
 
 def _function(x: np.ndarray, rows: Rows) -> str:
-    """Say of which outcome x is a function, over all rows or by ranks within a group; empty where it is one of the last, too."""
+    """Name the outcome of which x is a function, over all rows or by ranks within a group; empty where it is one of the last, too."""
     past = rows.moved(rows.y, -1)
     for name, u in rows.outcomes.items():
         if function_of(x, u) and not function_of(x, past):
@@ -303,7 +303,7 @@ def scaled_over_all(rows: Rows, train: np.ndarray) -> dict[str, str]:
 
 
 def _standardised(columns: pd.DataFrame, group: np.ndarray) -> np.ndarray:
-    """Tell which have mean 0, or reach 0 and 1 once each, in nine groups of ten; those without variation left out."""
+    """Return which have mean 0, or reach 0 and 1 once each, in nine groups of ten; those without variation left out."""
     columns = columns[group >= 0]
     group = group[group >= 0]
     rows = columns.groupby(group)
@@ -337,7 +337,7 @@ def brought_along(model: Any, panel: Any, rows: Rows) -> list[str]:
 
 
 def network_of_outcomes(given: Any, y: pd.Series, train: np.ndarray, tested: np.ndarray) -> str:
-    """Say whether the weights of a network are a function of outcomes of tested periods; empty where they are not.
+    """Describe whether the weights of a network are a function of outcomes of tested periods; empty where they are not.
 
     Parameters
     ----------

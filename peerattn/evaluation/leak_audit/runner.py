@@ -24,7 +24,7 @@ from peerattn.render import Shown, Table, progress_bar
 from peerattn.training import one_thread
 from peerattn.types import OutcomesLike, PanelLike, ReferenceLike
 
-#: Columns that say when an outcome is known.
+#: Columns that hold when an outcome is known.
 DATES = ("known_at", "outcome_known_at")
 #: What is claimed of the first and of the last fit, and what tries to refute it.
 CHECKS: dict[str, Callable[[Subject], checks.Found]] = {
@@ -114,7 +114,7 @@ def audit(
     X, y, outcome, characteristics, codes, firm, period, industry, reference, task
         As in :func:`peerattn.compare`.
     cv : splitter, optional
-        By default ``WalkForward()``. One that learns from the future is not refused but refuted.
+        By default ``WalkForward()``. One that learns from the future is refuted instead of an error.
     n_placebo : int, default 19
         Permutations of the labels.
     random_state : int, default 0
@@ -126,18 +126,18 @@ def audit(
     Raises
     ------
     InputError
-        For a panel or a model that ``compare`` would refuse.
+        For a panel or a model that ``compare`` would reject.
 
     Notes
     -----
     It proves for this panel what can be proved by trying, not for all panels. A column is held against what no row knew (the
     outcome, later ones, means over periods, industries and firms with these in them, later values of other columns) and
     against what it knew. It is refuted where it is an exact function of the former, a sum that takes it (in levels or in
-    logarithms), or a copy with noise (given the outcome, nothing that was known says anything of the column), and is not the
+    logarithms), or a copy with noise (given the outcome, nothing that was known predicts the column), and is not the
     same of the latter. What passes: an outcome hidden in the last decimals or in some of the rows, groups of firms clustered
     by their outcomes, values interpolated between earlier and later ones, rows missing because of outcomes, ranks over
-    all rows, a network that was learned on tested periods and no longer says so (arrays and a user's own
-    files do not; as it is, models refuse it), a setting that was chosen on tested periods. Columns that are refuted are left
+    all rows, a network that was learned on tested periods and no longer records it (arrays and a user's own
+    files do not; as it is, models reject it), a setting that was chosen on tested periods. Columns that are refuted are left
     out of the other checks. About six fits of each of the two folds. Where X has a column ``known_at`` or
     ``outcome_known_at``, or was read with ``read_panel(known_at=)``, no fold may learn from outcomes that are known after its
     first tested period, and no characteristic may hold an outcome in a period before it is known.
@@ -173,7 +173,7 @@ def audit(
 def audit_entry(
     entry: Entry, panel: Panel, cv: Any, task: str, n_placebo: int = 19, seed: int = 0, known_at: Any = None
 ) -> Audit:
-    """Audit a model on a panel; ``known_at`` says when each outcome is known, by default as the panel does."""
+    """Audit a model on a panel; ``known_at`` is when each outcome is known, by default as the panel does."""
     panel = dated_panel(panel, cv)
     known_at = panel.known_at if known_at is None else known_at
     known = None if known_at is None else Knowledge.of(replace(panel, known_at=known_at)).known
@@ -187,7 +187,7 @@ def audit_entry(
     tested = bool(subject.folds) and bool(subject.y.notna().any())
     if not tested:
         raise InputError("cv: no row with a known outcome is tested; test other periods.")
-    _ = subject.base  # a model that cannot be fitted or asked at all raises here
+    _ = subject.base  # a model that cannot be fitted or cannot predict at all raises here
     fits = [subject, *([replace(subject, fold=len(subject.folds) - 1)] if len(subject.folds) > 1 else [])]
     tried = CHECKS | {"permuted labels leave no gain": partial(checks.placebo, n_placebo=n_placebo)}
     lines = [first, *(_tried(claim, check, fits) for claim, check in tried.items())]

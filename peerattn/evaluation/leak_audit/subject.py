@@ -29,7 +29,7 @@ class Answering(NamedTuple):
     rows: FoldRows
 
     def predict(self, X: pd.DataFrame, y: pd.Series) -> pd.Series:
-        """Return predictions on the index of ``X``; outcomes are shown where the task has it so."""
+        """Return predictions on the index of ``X``; outcomes are passed where the task uses them."""
         with quiet():
             return pd.Series(self.entry.predict(self.model, self.rows.asking(X, y)), index=X.index)
 
@@ -48,7 +48,7 @@ class Subject:
     fold : int
         Number of the fit.
     known : ndarray (n,) or None
-        First period in which each outcome is known, as a whole number; None: as the horizon says.
+        First period in which each outcome is known, as a whole number; None: as the horizon implies.
     """
 
     entry: Entry
@@ -164,5 +164,5 @@ def skill(outcome: np.ndarray, prediction: np.ndarray, period: np.ndarray) -> tu
 
 
 def quiet() -> warnings.catch_warnings:
-    """Silence this package's warnings: the audit says what it finds."""
+    """Silence this package's warnings: the audit reports what it finds."""
     return warnings.catch_warnings(action="ignore", category=PeerAttnWarning)

@@ -151,9 +151,9 @@ def factors_realised(
 ) -> pd.DataFrame | None:
     """Return the factors of the time in which the tested outcomes are realised, by the period of their rows.
 
-    ``horizon`` is 1 where it is not given and the outcome's name says that it is realised in the period after (``ret_next``).
+    ``horizon`` is 1 where it is not given and the outcome's name implies that it is realised in the period after (``ret_next``).
     """
-    if factors is None or task != "forecast":  # an explanation makes no portfolios
+    if factors is None or task != "forecast":  # a nowcast makes no portfolios
         return None
     rows = tested[panel.y.notna().to_numpy()[tested]]
     periods = panel.X.index[rows].get_level_values(1).unique().sort_values()

@@ -230,10 +230,10 @@ def portfolios_of(
     Raises
     ------
     InputError
-        For an explanation, which nobody could have traded on; an unknown model; market values that are missing.
+        For a nowcast, which nobody could have traded on; an unknown model; market values that are missing.
     """
     comparison.check_model(model)
-    why = "an explanation uses outcomes of the same period"
+    why = "a nowcast uses outcomes of the same period"
     if comparison.task != "forecast":
         raise InputError(f"portfolios: {why}, so it cannot be traded on.")
     frame = comparison.predictions

@@ -14,7 +14,7 @@ _LOG = re.compile(r"^(log|ln)_", re.IGNORECASE)
 
 
 def named_like_log(outcome: str) -> bool:
-    """Tell whether an outcome is named like the log of an amount.
+    """Return whether an outcome is named like the log of an amount.
 
     >>> [named_like_log(name) for name in ("log_pb", "ln_q", "logistics", "login_share")]
     [True, True, False, False]

@@ -137,7 +137,7 @@ def peers_by_model_section(compared: WithClaims) -> list[Section]:
         return []
     observed = compared.claims.network if compared.claims.network in networks else next(iter(networks))
     when = show_label(networks[observed].periods[0])
-    words = f"Whose outcomes or characteristics enter the predictions of each model for {when}, from its last fit."
+    words = f"Whose outcomes or characteristics are used in the predictions of each model for {when}, from its last fit."
     if training:
         words += (
             f" Of {listed(training)}, a prediction is a weighted sum of training outcomes, Σ_j w_ij y_j, and the weights of a "
@@ -166,12 +166,12 @@ def _spread(networks: dict[str, PeerNetwork], observed: str, codes: pd.Series | 
 
 
 def _first_peers(networks: dict[str, PeerNetwork], observed: str) -> list[Table]:
-    """Return the other firms with the largest weights, of those firms all networks have that most others look to."""
+    """Return the other firms with the largest weights, of those firms all networks have that most others attend to."""
     common = set.intersection(*(set(network.firms) for network in networks.values()))
     _, section = networks[observed].section()
     given = pd.Series(np.abs(section.column_sums()), networks[observed].labels.take(section.columns))
     firms = [firm for firm in networks[observed].firms if firm in common]
-    firms.sort(key=lambda firm: -given.get(firm, 0.0))  # 0: a universe of reference looks to none of them
+    firms.sort(key=lambda firm: -given.get(firm, 0.0))  # 0: a universe of reference attends to none of them
     pairs = [(firm, name) for firm in firms[:_FIRMS] for name in networks]
     first = next(iter(networks))
     rows = [(show_label(f) * (name == first), name, *first_peers(networks[name], f)) for f, name in pairs]

@@ -133,7 +133,7 @@ def _sample(compared: WithClaims) -> list[Block]:
 
 
 def _inputs(compared: WithClaims) -> list[str]:
-    """Say which columns were taken and which were left out, and why."""
+    """Describe which columns were taken and which were left out, and why."""
     wording = [f"{line[0].upper()}{line[1:]}." for line in str(compared.panel.choice).splitlines()]
     plain = (
         "Plain regressors get missing values as the period's median with an indicator, codes one-hot, all learned on training "
@@ -324,7 +324,7 @@ def _portfolios(compared: WithClaims, weighting: Weighting) -> dict[str, Quantil
 
 
 def _left_out(compared: WithClaims) -> str:
-    """Say which models are not shown where firms are put in order."""
+    """Name the models that are not shown where firms are put in order."""
     names = [name for name in compared.names if name not in compared.ordering]
     if not names:
         return ""

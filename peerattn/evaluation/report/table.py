@@ -29,7 +29,7 @@ REPORTED = ("reads", "r2_mean", "r2_se", "r2_zero", *PRINTED[2:])
 READS = scores.Metric("reads", "Reads", "")
 _TASK_TITLES = {"forecast": "Forecast", "nowcast": "Nowcast"}
 STARS_NOTE = "* p < 0.10, ** p < 0.05, *** p < 0.01 (two-sided), on DM t."
-#: What is said under the table where one of these columns is shown.
+#: What is noted under the table where one of these columns is shown.
 _NOTES = {
     ("r2_mean", "r2_zero"): (
         "R² mean, R² zero: out of sample, against the prevailing mean and against a forecast of zero."
@@ -65,7 +65,7 @@ def as_table(compared: WithClaims, metrics: Sequence[str] = PRINTED, *, stars: b
 
 
 def without_tests(compared: WithClaims, metrics: Sequence[str]) -> list[str]:
-    """Leave out the tests over time where the periods are too few for any; the note under the table says so.
+    """Leave out the tests over time where the periods are too few for any; the note under the table explains it.
 
     Errors in per cent are added where the outcome is a log.
     """

@@ -1,4 +1,4 @@
-"""The sentences of a report. Each is said once, from the claims of the comparison and nothing else."""
+"""The sentences of a report. Each is written once, from the claims of the comparison and nothing else."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TASKS = {
 PACKAGES = ("torch", "scikit-learn", "pandas", "numpy", "scipy", "statsmodels")
 #: What weights are and are not; shown wherever a reader sees a network.
 RELEVANCE = (
-    "Weights say whose characteristics or outcomes help to predict a firm: predictive relevance, not causal peer effects. "
+    "Weights show whose characteristics or outcomes help to predict a firm: predictive relevance, not causal peer effects. "
     "Firms that resemble each other, or that are hit by the same shocks, get weight without any influence on each other "
     "(the reflection problem, Manski 1993)."
 )
@@ -58,7 +58,7 @@ def verdict(compared: WithClaims) -> str:
 
 
 def decomposition(compared: WithClaims) -> str:
-    """Say how much of the outcome's variation the one stack explains after each group of information."""
+    """Describe how much of the outcome's variation the one stack explains after each group of information."""
     if not compared.claims.steps:
         return ""
     first, *rest = compared.claims.steps
@@ -75,7 +75,7 @@ def _added(step: Step) -> str:
 
 
 def users_models(claims: Claims) -> str:
-    """Say how the user's peer models compare with the stack without peers, and with their own versions without peers."""
+    """Describe how the user's peer models compare with the stack without peers, and with their own versions without peers."""
     if not claims.models:
         return ""
     parts = [f"{g.model} against {_article(g.against)}: {number(g.gain, '+')}{_interval(g)}" for g in claims.models]
@@ -87,7 +87,7 @@ def _article(against: str) -> str:
 
 
 def tested(gain: Gain, p: float) -> str:
-    """Say what a test found: t, p, over what, and under which assumption."""
+    """Report what a test found: t, p, over what, and under which assumption."""
     given = ""
     if gain.how == "by period":
         degrees = f"{gain.clusters - 1} degrees of freedom"
@@ -101,7 +101,7 @@ def tested(gain: Gain, p: float) -> str:
 
 
 def spread(claims: Claims) -> str:
-    """Say on how many firms, which group and which period a gain rests."""
+    """Describe on how many firms, which group and which period a gain rests."""
     found = claims.concentration
     if found is None or claims.answer == NO:
         return ""
@@ -116,7 +116,7 @@ def spread(claims: Claims) -> str:
 
 
 def power(claims: Claims) -> str:
-    """Say what network would have been found, where none was."""
+    """Describe what network would have been found, where none was."""
     if claims.smallest is None:
         return ""
     if not np.isfinite(claims.smallest):
@@ -128,7 +128,7 @@ def power(claims: Claims) -> str:
 
 
 def placebo(compared: WithClaims) -> str:
-    """Say what the stack's peers gained on outcomes exchanged between firms."""
+    """Describe what the stack's peers gained on outcomes exchanged between firms."""
     claims = compared.claims
     gains = compared.placebo
     if not len(gains) or claims.gain is None:
@@ -141,7 +141,7 @@ def placebo(compared: WithClaims) -> str:
 
 
 def network_found(compared: WithClaims) -> list[str]:
-    """Say what the network is: of which parts, whether it is signed, how wide it is, how near to the true one."""
+    """Describe what the network is: of which parts, whether it is signed, how wide it is, how near to the true one."""
     claims = compared.claims
     wording = []
     if claims.empty:
@@ -169,13 +169,13 @@ def network_found(compared: WithClaims) -> list[str]:
 
 
 def direction(network: PeerNetwork) -> str:
-    """Say what an arrow of the network means."""
+    """Explain what an arrow of the network means."""
     if network.signed:
         return (
-            "Its weights are signed, from a covariance or a regression across firms: an arrow says whose outcome enters whose "
-            "prediction. They are symmetric up to how much each firm varies, so direction does not say who follows whom."
+            "Its weights are signed, from a covariance or a regression across firms: an arrow shows whose outcome is used in whose "
+            "prediction. They are symmetric up to how much each firm varies, so direction does not show which firm follows which."
         )
-    return "An arrow leads from a firm to the peer that enters its prediction; it does not say who influences whom."
+    return "An arrow leads from a firm to the peer used in its prediction; it does not show which firm influences which."
 
 
 def _within(compared: WithClaims, network: PeerNetwork) -> str:
@@ -201,7 +201,7 @@ def few_codes(compared: WithClaims) -> pd.Series | None:
 
 
 def few_periods(compared: WithClaims) -> str:
-    """Say that the periods are too few for a test over time, where they are."""
+    """State that the periods are too few for a test over time, where they are."""
     n = len(compared.periods)
     needed = periods_needed(compared.horizon)
     wording = f"T = {n} period{'s are' if n > 1 else ' is'} too few for a test over time ({needed} are needed)."

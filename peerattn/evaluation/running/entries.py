@@ -1,4 +1,4 @@
-"""The entries of a comparison: which task each model can do, and how each is fitted and asked to predict."""
+"""The entries of a comparison: which task each model can do, and how each is fitted and predicts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -54,32 +54,32 @@ def trials(fitted: Any) -> int:
 
 
 def is_cross_attention(model: Any) -> bool:
-    """Tell whether a model searches a reference universe (cross-attention)."""
+    """Return whether a model searches a reference universe (cross-attention)."""
     return getattr(last_step(model), "attention", None) == "cross"
 
 
 def is_peer_model(model: Any) -> bool:
-    """Tell whether a model, or the last step of it, uses peers (a ``PeerRegressor``)."""
+    """Return whether a model, or the last step of it, uses peers (a ``PeerRegressor``)."""
     return isinstance(last_step(model), PeerRegressor)
 
 
 def takes_panels(model: Any) -> bool:
-    """Tell whether a model, or the last step of it, reads panels itself and needs no encoding."""
+    """Return whether a model, or the last step of it, reads panels itself and needs no encoding."""
     return isinstance(last_step(model), PanelModel)
 
 
 def reads_panels(model: Any) -> bool:
-    """Tell whether a model is handed a Panel as it is: searches, pipelines and a user's own classes get frames."""
+    """Return whether a model is handed a Panel as it is: searches, pipelines and a user's own classes get frames."""
     return isinstance(model, PanelModel) and type(model).__module__.startswith("peerattn.")
 
 
 def reads_rows(model: Any) -> bool:
-    """Tell whether a plain regressor comes after peer features, which read labels and codes as they are."""
+    """Return whether a plain regressor comes after peer features, which read labels and codes as they are."""
     return isinstance(model, Pipeline) and isinstance(model[0], PeerFeatures)
 
 
 def _grouped_by(model: Any) -> tuple[Any, ...] | None:
-    """Return what tells apart means of a firm's group: its code (None = all other firms), shrinkage and weights; else None."""
+    """Return what distinguishes means of a firm's group: its code (None = all other firms), shrinkage and weights; else None."""
     final = last_step(model)
     grouped = isinstance(final, IndustryPeerRegressor)
     return (final.industry, final.shrinkage, final.value_weight) if grouped else None
@@ -87,7 +87,7 @@ def _grouped_by(model: Any) -> tuple[Any, ...] | None:
 
 @checked
 def supports(model: Any, task: Task) -> bool:
-    """Tell whether a model can do a task.
+    """Return whether a model can do a task.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def supports(model: Any, task: Task) -> bool:
         A peer model of this package, a scikit-learn regressor, or a Pipeline of one; the last step counts.
     task : {"forecast", "nowcast"}
         ``"forecast"``: no outcome of the target period is used. ``"nowcast"``: the outcomes of a firm's
-        peers of the same period are shown, its own is not.
+        peers of the same period are observed, its own is not.
 
     Returns
     -------
@@ -155,7 +155,7 @@ class Entry:
 
     @property
     def observed_outcomes(self) -> bool:
-        """Whether outcomes of the period it predicts are shown to it."""
+        """Whether it observes outcomes of the period it predicts."""
         reads = isinstance(last_step(self.model), PeerRegressor | OwnHistoryRegressor)
         return reads and self.task == "nowcast"
 
@@ -232,7 +232,7 @@ class Entry:
         return rows.X if reads_rows(self.model) else fold.encoded(rows is fold.train), rows.y
 
     def _outcomes(self, y: pd.Series) -> dict[str, pd.Series]:
-        """Return what predict is shown: the outcomes of the call, where the task and the model have it so."""
+        """Return the outcomes that predict observes: the outcomes of the call, where the task and the model have it so."""
         return {"outcomes": y} if self.observed_outcomes and self.reference is None else {}
 
     def _reference_of(self, model: Any) -> dict[str, Reference]:
@@ -312,7 +312,7 @@ def _controls(task: Task, panel: Panel, models: Mapping[str, Any], gaps: tuple[i
     """Return what ``compare`` adds, so that for each kind of information some model needs no peers.
 
     Own characteristics, linear and boosted; the firm's mean, its last value, and characteristics with the firm's past; what firms
-    have in common: in explanations means of the period and of the industry's period, and their shocks beside all of the former;
+    have in common: in nowcasts means of the period and of the industry's period, and their shocks beside all of the former;
     in forecasts the characteristics of all others, or of those of the industry. One that is among the models, by name or as the
     same mean of outcomes, is not added.
     """

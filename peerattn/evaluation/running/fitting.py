@@ -181,7 +181,7 @@ def _selected(final: Any) -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:
 
 
 def _named(error: Exception, name: str) -> Exception:
-    """Say in an error which model it came from, and let it survive the way from another process, where joblib pickles it."""
+    """Name in an error the model it came from, and let it survive the way from another process, where joblib pickles it."""
     if isinstance(error, InputError):
         return error if f"model {name!r}" in str(error) else InputError(f"model {name!r}: {error}")
     try:
@@ -273,7 +273,7 @@ def squared_errors(name: str, results: Results) -> np.ndarray:
 
 
 def _report_effort(entries: list[Entry], panel: Panel, folds: Folds, done: Results) -> None:
-    """Say how many fits are to be made, and about how long they take on one core."""
+    """Print how many fits are to be made, and about how long they take on one core."""
     left = [(entry, k) for k in range(len(folds)) for entry in entries if (entry.name, k) not in done]
     seconds = sum(expected_seconds(entry, panel, folds[k][0]) for entry, k in left)
     found = f", {len(done)} found in the store" if done else ""
@@ -298,7 +298,7 @@ def expected_seconds(entry: Entry, panel: Panel, train: np.ndarray) -> float:
 
 
 def _settings(search: object) -> int:
-    """Return how many fits a search makes: settings times folds, as far as it says."""
+    """Return how many fits a search makes: settings times folds, as far as its parameters show."""
     count = len(ParameterGrid(getattr(search, "param_grid", {})))
     folds = getattr(search, "cv", None)
     return int(getattr(search, "n_iter", count)) * (folds if isinstance(folds, int) else 5)

@@ -77,7 +77,7 @@ def _parts(params: dict[str, Any]) -> Iterator[Any]:
 
 
 def _wrong_with(cv: Any, X: pd.DataFrame, y: pd.Series) -> str:
-    """Say what is wrong with the folds of these rows; empty where nothing is."""
+    """Describe what is wrong with the folds of these rows; empty where nothing is."""
     if isinstance(cv, Iterator):
         return "can be read only once: pass a list"
     when = sorted_periods(X.index.get_level_values(1))[0]

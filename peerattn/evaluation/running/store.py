@@ -31,7 +31,7 @@ class FoldStore:
     Failures are not kept: they are tried again.
 
     A file is sealed and named in its seal: no pickle, nothing of it is run, and one that was changed, or copied over another, is
-    refused with a warning and made again.
+    rejected with a warning and made again.
 
     Parameters
     ----------

@@ -80,7 +80,7 @@ def _check_leaks(cv: Any, panel: Panel, folds: Folds) -> None:
 
 
 def split_words(cv: Any, dated: bool = False) -> str:
-    """Return a splitter in words; ``dated``: the panel says when its outcomes are known."""
+    """Return a splitter in words; ``dated``: the panel knows when its outcomes are known."""
     if isinstance(cv, NewFirms):
         return f"{split_words(cv.walk or WalkForward(), dated)}, on firms never seen ({cv.n_splits} groups)"
     if not isinstance(cv, WalkForward):
@@ -95,7 +95,7 @@ def split_words(cv: Any, dated: bool = False) -> str:
 def gaps_of(panel: Panel, folds: Folds, task: str) -> tuple[int, ...]:
     """Return the periods between tested rows and the last ones learned from: the least, the middle and the largest.
 
-    An explanation is shown the outcomes of all earlier periods, so that there the gap is one; not where they have dates.
+    A nowcast observes the outcomes of all earlier periods, so that there the gap is one; not where they have dates.
     """
     if task == "nowcast" and panel.known_at is None:
         return (1,)

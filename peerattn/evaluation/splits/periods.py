@@ -7,7 +7,7 @@ from peerattn.render import show_label
 
 
 def too_late(fold: Any, knowledge: Knowledge, ahead: int) -> str:
-    """Say how a fold learns from outcomes that are not known at the first period it tests; empty where it does not."""
+    """Describe how a fold learns from outcomes that are not known at the first period it tests; empty where it does not."""
     train, test = fold
     if not len(train):
         return ""

@@ -56,7 +56,7 @@ class WalkForward(BaseCrossValidator):
     ----------
     test_periods : int or None, default None
         Number of periods tested in all: the last of the panel. None tests the last third. A panel too short
-        for the number asked shrinks it to the last third and warns.
+        for the number requested shrinks it to the last third and warns.
     refit_every : int, default 1
         Periods predicted by one fit.
     window : {"expanding", "rolling"}, default "expanding"
@@ -68,7 +68,7 @@ class WalkForward(BaseCrossValidator):
     known_at : str, Series, or None, default None
         When each row's outcome is known, as period labels of the type of X's: a column of X, or a Series aligned with X by
         label (by position where it has none). Rows known only after the origin, or never (missing), are not learned
-        from, beyond what the horizon leaves out: reports filed late, say.
+        from, beyond what the horizon leaves out: such as reports filed late.
     firm, period : str, default "firm", "period"
         Names of the two index levels (or columns) of X that carry the labels.
 

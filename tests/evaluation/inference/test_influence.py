@@ -63,7 +63,7 @@ def test_a_single_head_has_a_closed_form():
     off = ~np.eye(12, dtype=bool)
     rank = stats.spearmanr(W[off], np.abs(expected)[off]).statistic
     assert found.by_period["rank_correlation"].item() == pytest.approx(rank)
-    assert "rank correlation" in repr(found) and "no explanation" in str(found)
+    assert "rank correlation" in repr(found) and "explains nothing" in str(found)
     frame = found.to_frame()
     assert len(frame) == 12 * 11 and frame["weight"].sum() == pytest.approx(12)
 

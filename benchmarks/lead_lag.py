@@ -130,7 +130,7 @@ def main() -> None:
             row |= {f"{name}, within": r2(y[~train], forecast, within=True)}
             row |= {f"{name}, total": r2(y[~train], forecast, within=False)}
         row["attention / VAR"] = float(row["attention, within"]) / float(row["VAR, within"])
-        row["entered"], row["CPU seconds"] = str(model.evidence_.loc["peers", "entered"]), seconds
+        row["selected"], row["CPU seconds"] = str(model.evidence_.loc["peers", "selected"]), seconds
         if len(model.heads_):
             days = np.unique(X.index.get_level_values("period")[~train])[-60:]
             network = model.peer_network(X[X.index.get_level_values("period").isin(days)], part="heads")

@@ -161,7 +161,7 @@ def selected(name: str, task: str, seed: int) -> dict[str, object]:
     start = time.process_time()
     model = StackedPeerRegressor(task=task, random_state=seed).fit(X, y)
     row = model.evidence_.loc["peers"]
-    found = {"factor": float(row["factor"]), "t": float(row["t"]), "selected": str(row["entered"])}
+    found = {"factor": float(row["factor"]), "t": float(row["t"]), "selected": str(row["selected"])}
     return found | {"seconds": time.process_time() - start}
 
 

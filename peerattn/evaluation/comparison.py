@@ -27,7 +27,7 @@ class Comparison(WithClaims):
     Attributes
     ----------
     claims : Claims
-        The claims it supports: the decomposition of held-out R², whether peers help and why, how small a network could have been found.
+        The claims it supports: the decomposition of held-out R², whether peers help and why, how small a network could be found.
     """
 
     def summary(self) -> list[str]:

@@ -26,7 +26,7 @@ def panel():
 @pytest.mark.parametrize(
     ("model", "shown"),
     [
-        (PeerAttentionRegressor(random_state=0), ["evidence_", "gain_", "own lines"]),
+        (PeerAttentionRegressor(random_state=0), ["evidence_", "gain_", "own characteristics"]),
         (CovariancePeerRegressor(random_state=0), []),
         (CrossSectionalRidge(), ["alpha_", "alpha_path_"]),
         (IndustryPeerRegressor(industry="industry"), []),

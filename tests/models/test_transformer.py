@@ -61,7 +61,7 @@ def test_where_nothing_is_to_be_found_the_prediction_is_least_squares():
     assert found.evidence_.loc["peers", "factor"] == 0
     assert found.heads_.empty and head_importance(found, X, y).empty
     assert len(found.peer_network(X).isolates) == len(X)
-    assert found.evidence_.loc["peers", "judged"]
+    assert found.evidence_.loc["peers", "tested"]
 
 
 @pytest.mark.parametrize(
@@ -280,7 +280,7 @@ def test_it_stands_in_the_stack_where_it_is_named():
     stack = StackedPeerRegressor(
         n_heads=0, own="linear", learners=[("network", transformer, "peers")], kappa=0.0, random_state=0
     ).fit(X, y)
-    assert "network" in stack.evidence_.loc["peers", "entered"] or "network" in str(
+    assert "network" in stack.evidence_.loc["peers", "selected"] or "network" in str(
         stack.evidence_.loc["peers"]
     )
     assert np.isfinite(stack.predict(X)).all()

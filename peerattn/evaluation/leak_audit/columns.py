@@ -260,7 +260,7 @@ def _reasons(x: np.ndarray, rows: Rows) -> Iterator[str]:
 
 
 def _function(x: np.ndarray, rows: Rows) -> str:
-    """Name the outcome of which x is a function, over all rows or by ranks within a group; empty where it is one of the last, too."""
+    """Name the outcome of which x is a function, over all rows or by ranks in a group; empty where it is one of the last, too."""
     past = rows.moved(rows.y, -1)
     for name, u in rows.outcomes.items():
         if function_of(x, u) and not function_of(x, past):

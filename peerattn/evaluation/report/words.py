@@ -172,8 +172,9 @@ def direction(network: PeerNetwork) -> str:
     """Explain what an arrow of the network means."""
     if network.signed:
         return (
-            "Its weights are signed, from a covariance or a regression across firms: an arrow shows whose outcome is used in whose "
-            "prediction. They are symmetric up to how much each firm varies, so direction does not show which firm follows which."
+            "Its weights are signed, from a covariance or a regression across firms: an arrow shows whose outcome is used in "
+            "which prediction. They are symmetric up to how much each firm varies, so direction does not show "
+            "which firm follows which."
         )
     return "An arrow leads from a firm to the peer used in its prediction; it does not show which firm influences which."
 

@@ -175,7 +175,7 @@ def _selected(final: Any) -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:
         columns = (*stack.stages[group].selected(), *stack.without_history[group].selected())
         # heads are several parts, "heads, 0" and so on
         selected[step] = tuple(dict.fromkeys(name.partition(",")[0] for name, _ in columns))
-        if not (selected[step] or stack.evidence.loc[group, "judged"]):
+        if not (selected[step] or stack.evidence.loc[group, "tested"]):
             untested[step] = str(stack.evidence.loc[group, "reason"])
     return selected, untested
 

@@ -80,7 +80,7 @@ class NadarayaWatsonRegressor(PeerRegressor):
 
     Notes
     -----
-    ``predict(X)`` looks to the training rows of all periods, the firm's own past among them; ``predict(X, outcomes=y)`` to the
+    ``predict(X)`` attends to the training rows of all periods, the firm's own past among them; ``predict(X, outcomes=y)`` to the
     other firms of the same period. Missing characteristics are filled (median of the cross-section). A firm of unknown code is
     as unlike all others; an unknown ordered code takes the median level. Firms without any peer of positive kernel get the
     training mean. Prediction costs O(n² p) in chunks: memory does not grow with n². A criterion is minimised by L-BFGS in
@@ -280,7 +280,7 @@ class NadarayaWatsonRegressor(PeerRegressor):
 
 
 def _mask(section: CrossSection, rows: slice) -> torch.Tensor | None:
-    """Return who may be looked to; None = everybody, which the fast kernel likes."""
+    """Return which rows may be attended to; None = everybody, which the fast kernel likes."""
     if (section.focal.identity[rows] == NOBODY).all():
         return None
     return torch.from_numpy(section.admissible(rows))

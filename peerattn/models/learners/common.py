@@ -1,4 +1,4 @@
-"""What the firms of a period have in common, where outcomes are shown: the period, and each code within it."""
+"""What the firms of a period have in common, where outcomes are observed: the period, and each code within it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from peerattn.models.learners.training import Training
 
 @dataclass(frozen=True)
 class Common:
-    r"""A candidate that adds the mean of what own shape and history leave of other firms' outcomes: of all, or of one code.
+    r"""A candidate that adds other firms' mean residual from own characteristics and history: of all, or of one code.
 
     A code's mean is what it has beyond all firms', shrunk by ``n / (n + λ)`` with n other firms known and
     :math:`\lambda = \sigma^2_{within} / \sigma^2_{between}`. The own outcome is left out, by identity.

@@ -1,4 +1,4 @@
-"""Own history: what a firm's own past outcomes say, so that it does not pass for what its peers say."""
+"""Firm history: what a firm's own past outcomes predict, so that it does not pass for what its peers predict."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from peerattn.models.learners.variance_components import variance_components
 class OwnHistory:
     r"""A candidate that reads the firm's own past outcomes, known by then; a firm without a past is not spoken for.
 
-    ``ols_i + \bar r_i n_i / (n_i + λ)``: an empirical-Bayes firm effect of the past residuals of own lines (n of them,
+    ``ols_i + \bar r_i n_i / (n_i + λ)``: an empirical-Bayes firm effect of the past residuals of the linear own part (n of them,
     :math:`\lambda = \sigma^2_{within} / \sigma^2_{between}`; Efron and Morris 1975); or ``ols_i + b r_{i,last}``, an
     autoregression, whose last residual counts as its 1st or 99th percentile in training where it lies beyond (as
     characteristics of curves do); or, with ``trees``, gradient boosting on characteristics, codes and these.

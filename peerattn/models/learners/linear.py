@@ -1,4 +1,4 @@
-"""Own lines: least squares on the firm's own characteristics, from which every other candidate departs."""
+"""Own characteristics (linear): least squares on the firm's own characteristics, from which every other candidate departs."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ class Lines:
 
 
 def fit_lines(sections: Sequence[CrossSection], loss: Loss, n_outputs: int, *, none: bool = False) -> Lines:
-    """Fit own lines to the focal rows: least squares, or the least convex loss; ``none``: zero."""
+    """Fit the linear own part to the focal rows: least squares, or the least convex loss; ``none``: zero."""
     rows = stacked_rows(sections)
     weight = rows.loss_weights
     p = rows.x.shape[1]
     center = np.average(rows.x, axis=0, weights=weight)
     spread = np.sqrt(np.average((rows.x - center) ** 2, axis=0, weights=weight))
-    spread = np.where(spread > ROUNDING * np.abs(center), spread, np.inf)  # a constant column says nothing
+    spread = np.where(spread > ROUNDING * np.abs(center), spread, np.inf)  # a constant column predicts nothing
     bounds = Bounds.of([rows.x])
     if none:
         return Lines(bounds, center, spread, np.zeros((p, n_outputs)), np.zeros(n_outputs))
@@ -76,7 +76,7 @@ def least_squares(z: np.ndarray, y: np.ndarray, weight: np.ndarray) -> np.ndarra
 
 
 def fit_best_line(sections: Sequence[CrossSection]) -> Lines | None:
-    """Return the line on the one characteristic that says most of the outcome of the focal rows; None without characteristics."""
+    """Return the line on the one characteristic that predicts the focal rows' outcome best; None without characteristics."""
     rows = stacked_rows(sections)
     none = fit_lines(sections, squared_error, 1, none=True)
     assert rows.y is not None
@@ -84,7 +84,7 @@ def fit_best_line(sections: Sequence[CrossSection]) -> Lines | None:
         return None
     weight = rows.loss_weights / rows.loss_weights.sum()
     level = float(weight @ rows.y)
-    z = (rows.x - none.center) / none.spread  # of unit variance, so that the steepest line says most
+    z = (rows.x - none.center) / none.spread  # of unit variance, so that the steepest line predicts most
     slope = z.T @ (weight * (rows.y - level))
     slope[np.arange(len(slope)) != np.abs(slope).argmax()] = 0
     return replace(none, slope=slope[:, None], intercept=np.array([level]))

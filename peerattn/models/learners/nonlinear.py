@@ -1,4 +1,4 @@
-"""Own shape: curves, products, trees and forests of the firm's own characteristics, so that no interaction passes for a peer."""
+"""Nonlinear own-firm models (curves, products, trees, forests): no interaction of own characteristics passes for a peer."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def forest(n_rows: int, n_periods: int, seed: int) -> ExtraTreesRegressor:
     """Return extremely randomised trees (Geurts, Ernst and Wehenkel 2006), each of rows that are drawn with replacement.
 
     A leaf holds more rows than a firm has periods (5 to 20), so that it is not one firm: a forest that knows firms by their
-    characteristics says nothing of others.
+    characteristics predicts nothing of others.
     """
     return ExtraTreesRegressor(
         FOREST,
@@ -189,7 +189,7 @@ def fit_forest(training: Training, seed: int, accompanying: Lines | None = None)
 def fit_line_and_forest(training: Training, seed: int) -> Estimated | None:
     """Fit the best line of one characteristic, and a forest to what it leaves (Zhang, Nettleton and Zhu 2019).
 
-    Leaves are constant: where an outcome follows its own last value one for one, a line says more than many of them.
+    Leaves are constant: where an outcome follows its own last value one for one, a line predicts better than many of them.
     """
     line = fit_best_line(training.sections)
     return None if line is None else fit_forest(training, seed, line)
@@ -227,7 +227,7 @@ def fit_estimator(
 
 
 def _places(code: np.ndarray, target: np.ndarray, n: int) -> np.ndarray:
-    """Return the place of every level in the order of its mean; a level without a row stands at the mean."""
+    """Return the place of every level in the order of its mean; a level without a row is placed at the mean."""
     count = np.bincount(code, minlength=n + 1)
     total = np.bincount(code, target - target.mean(), minlength=n + 1)
     place = (total / np.maximum(count, 1)).argsort().argsort().astype(float)

@@ -14,7 +14,7 @@ from peerattn.exceptions import InputError
 from peerattn.models.cross_section import CrossSection
 from peerattn.models.learners.training import Training
 
-PROBED = 5  # firms whose own outcome is changed, to see that it does not enter their prediction
+PROBED = 5  # firms whose own outcome is changed, to check that it is not used in their prediction
 
 
 @runtime_checkable
@@ -111,7 +111,7 @@ def fit_added(training: Training, name: str, learner: Learner, *, peers: bool, c
     Raises
     ------
     InputError
-        When a firm's own outcome enters its own prediction.
+        When a firm's own outcome is used in its own prediction.
     """
     fitted = clone(learner, safe=False).fit(training.residuals)
     part = AddedByPeers(name, fitted) if peers else Added(name, fitted, only_term=common)

@@ -1,4 +1,4 @@
-"""What a candidate is fitted to: cross-sections, what own lines leave of them, and what is known of the firms' past."""
+"""What a candidate is fitted to: cross-sections, residuals of the linear own part, and what is known of the firms' past."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from peerattn.models.learners.linear import Lines, fit_lines
 from peerattn.models.learners.losses import Loss, observed, squared_error, working_residual
 from peerattn.models.learners.past_outcomes import History
 
-FEW_ROWS = 50  # known outcomes below which nothing is judged
+FEW_ROWS = 50  # known outcomes below which nothing is tested
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """The loss of a row, its number of outputs, levels of each code, whether outcomes are shown, periods, purge.
+    """The loss of a row, its number of outputs, levels of each code, whether outcomes are observed, periods, purge.
 
-    Peers are learned and judged in ``dtype``; the predictions of a fitted model are in float64.
+    Peers are learned and tested in ``dtype``; the predictions of a fitted model are in float64.
     """
 
     loss: Loss
@@ -38,14 +38,14 @@ class Problem:
 
 @dataclass(frozen=True)
 class View:
-    """How a fitted model sees a cross-section: own lines, the bound of a shown outcome, the firms' past."""
+    """How a fitted model sees a cross-section: the linear own part, the bound of an observed outcome, the firms' past."""
 
     lines: Lines
     limit: float
     history: History
 
     def prepared(self, section: CrossSection, loss: Loss = squared_error, outcomes: bool = True) -> CrossSection:
-        """Return a cross-section as candidates see it: what own lines leave of outcomes, the shown ones bounded."""
+        """Return a cross-section as candidates see it: residuals of the linear own part, observed outcomes bounded."""
         own = self.lines.predict(section.focal)
         pool = self.lines.predict(section.peers)
         focal = section.focal
@@ -60,7 +60,7 @@ class View:
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """Training cross-sections with own lines fitted to them; one shown outcome says at most the largest residual of theirs."""
+    """Training cross-sections and their linear own part; an observed outcome counts by at most the largest training residual."""
 
     sections: Sequence[CrossSection]
     problem: Problem
@@ -69,7 +69,7 @@ class Training:
 
     @classmethod
     def of(cls, sections: Sequence[CrossSection], problem: Problem) -> Training:
-        """Fit own lines to cross-sections."""
+        """Fit the linear own part to cross-sections."""
         lines = fit_lines(sections, problem.loss, problem.n_outputs, none=not problem.own)
         known = [section.focal for section in sections if section.focal.y is not None]
         left = [np.abs(observed(problem.loss, lines.predict(r), r.y)).max(initial=0.0) for r in known]  # type: ignore[arg-type]
@@ -97,7 +97,7 @@ class Training:
 
     @cached_property
     def history(self) -> History:
-        """What own lines leave of the firms' outcomes, by period."""
+        """Residuals of the firms' outcomes from the linear own part, by period."""
         return History.of(self._prepared, self.problem.purge)
 
     @property

@@ -135,7 +135,7 @@ class TransformerLearner:
         return torch.stack([loss(each.to(y.dtype), y, batch.weight) for each in outputs])
 
     def _tensors(self, sections: Sequence[CrossSection], dtype: torch.dtype, device: str = "cpu") -> Batch:
-        if not self.spec.attends:  # one peer that nobody may attend to stands for all
+        if not self.spec.attends:  # one peer that nobody may attend to replaces all
             nobody = [replace(s.take(ALL, slice(0, 1)), own_copies=False) for s in sections]
             sections = [replace(s, answering=np.zeros(len(s.peers), dtype=bool)) for s in nobody]
         return Batch.of(sections, outcomes=self.spec.outcomes, dtype=dtype, device=device)

@@ -1,4 +1,4 @@
-"""What is the own firm's within periods: slopes that common shocks do not move, and history taken back."""
+"""What is the own firm's within periods: slopes that common shocks do not move, and history subtracted."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from peerattn.models.learners.training import Training
 from peerattn.models.learners.variance_components import common_variance
 
 LINES = "lines"  # what tables call them
-BACK = ", taken back within periods"
+BACK = ", subtracted within periods"
 
 
 @dataclass(frozen=True)
 class WithinLines:
-    r"""A candidate that adds ``δ'(z_i − z̄_t)`` to what own shape and history say, z̄ the mean of the period's firms.
+    r"""A candidate that adds ``δ'(z_i − z̄_t)`` to what own characteristics and history predict, z̄ the mean of the period's firms.
 
     δ is by how much slopes of generalised least squares with random effects of periods (Wallace and Hussain 1969) differ from
     those of least squares, which a few periods' shocks move wherever characteristics move together. Heads are learned beside
-    such slopes, and others' outcomes tell them: without this candidate what they say would count as the peers'.
+    such slopes, and others' outcomes reveal them: without this candidate what they predict would count as the peers'.
     """
 
     lines: Lines  # of slope δ
@@ -33,7 +33,7 @@ class WithinLines:
 
 
 def fit_within_lines(training: Training) -> WithinLines | None:
-    r"""Fit slopes to what own lines leave of the focal rows; None without characteristics, or variance between periods.
+    r"""Fit slopes to the focal rows' residuals of the linear own part; None without characteristics, or variance between periods.
 
     A share :math:`\theta_t = 1 - (1 + n_t \tau)^{-1/2}` of the period's mean is taken out of all columns, τ the variance between
     periods over that of a row.
@@ -59,8 +59,8 @@ def fit_within_lines(training: Training) -> WithinLines | None:
 def reversal_within(before: np.ndarray, after: np.ndarray, period: np.ndarray) -> np.ndarray:
     """Return what takes back the differences within periods that a step of predictions added, (n, K).
 
-    Boosting with a firm's past may enter for the level of a period that it knows; the noise of its differences comes with it, and
-    peers would enter by taking that back.
+    Boosting with a firm's past may be selected for the level of a period that it knows; the noise of its differences comes with
+    it, and peers would be selected by subtracting that.
     """
     added = after - before
     mean = group_sums(added, period) / np.maximum(np.bincount(period), 1)[:, None]

@@ -71,7 +71,7 @@ def all_candidates(model: Any, problem: Problem, settings: Settings, draws: np.n
     return found
 
 
-#: What a user calls the information that a learner uses, and the group in which it stands.
+#: What a user calls the information that a learner uses, and its group.
 INFORMATION = {"own": SHAPE, "history": HISTORY, "common": COMMON, "peers": PEERS}
 
 
@@ -128,7 +128,7 @@ def own_candidates(problem: Problem, seed: int, own: Any = "flexible") -> list[C
 
 
 def common_candidates(problem: Problem, codes: Mapping[str, int]) -> list[Candidate]:
-    """Return own lines within periods; and of shown outcomes what all have in common, and those of each code (by position)."""
+    """Return slopes within periods; and of observed outcomes what all have in common, and those of each code (by position)."""
 
     def of(name: str, code: int | None) -> Candidate:
         return candidate(name, COMMON, lambda t, _: fit_common(t, code))

@@ -1,4 +1,4 @@
-"""Candidates, and how they are judged: by what they predict for periods later than those they learned from."""
+"""Candidates, and how they are tested: by what they predict for periods later than those they learned from."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from peerattn.models.stacking.weights import (
 SHAPE, HISTORY, COMMON, PEERS = GROUPS = ("shape", "history", "common", "peers")
 #: What a prediction has after each step, in the order of information: the linear part, then the groups.
 STEPS = ("own characteristics (linear)", "nonlinear own-firm models", "firm history", "common shocks", "peers")
-#: κ counts twice for peers, so that about 5 % of panels without any let some in; and not for means of shown outcomes, which
+#: κ counts twice for peers, so that about 5 % of panels without any select some; and not for means of observed outcomes, which
 #: variance components shrink.
 TIMES = {PEERS: 2}
 
@@ -59,7 +59,7 @@ class Candidate:
 
 
 def candidate(name: str, group: str, make: Callable[[Training, Any], Any]) -> Candidate:
-    """Return a candidate of one part, which ``make`` fits from where it stood at the origin before; None: not on these data."""
+    """Return a candidate of one part, which ``make`` fits from its state at the origin before; None: not on these data."""
 
     def fit(training: Training, earlier: Parts) -> Parts:
         part = make(training, earlier.get(name))
@@ -76,10 +76,10 @@ def reads_peers(part: Any) -> bool:
 def predictions(
     parts: Parts, prepared: Sequence[CrossSection], left: Sequence[CrossSection], dtype: torch.dtype = torch.float64
 ) -> dict[Column, list[np.ndarray]]:
-    """Return what parts predict for each cross-section (WHOLE), and what histories and covariances add to own lines (ADDED).
+    """Return what parts predict for each cross-section (WHOLE), and what histories and covariances add to the own part (ADDED).
 
-    ``left`` are the cross-sections with what own candidates leave of shown outcomes, which is all that what is common reads, and
-    what a covariance adds is of. What a history adds is of what own lines leave.
+    ``left`` are the cross-sections with residuals of observed outcomes from own candidates, which is all that common shocks use,
+    and from which the addition of a covariance is computed. That of a history is computed from residuals of the linear own part.
     """
     found = dict[Column, list[np.ndarray]]()
     for name, part in parts.items():
@@ -104,7 +104,7 @@ def source(column: Column) -> Column:
 def difference(predicted: np.ndarray, base: np.ndarray, group: str, of: str) -> np.ndarray:
     """Return ``P − B`` in one cross-section (n_focal, K), its mean, or what it has beside that; zero without a prediction.
 
-    What is common to a period, and what a part adds to own lines, adds to the base as it is.
+    What is common to a period, and what a part adds to the linear own part, adds to the base as it is.
     """
     if group == COMMON or of == ADDED:
         return np.nan_to_num(predicted)
@@ -119,7 +119,7 @@ def difference(predicted: np.ndarray, base: np.ndarray, group: str, of: str) -> 
 class OriginResult:
     """One origin: the later cross-sections as seen, the parts fitted before them, and what these predict, by group.
 
-    ``left`` are these cross-sections with what the stack of own shape and history leaves of shown outcomes.
+    ``left`` are these cross-sections with residuals of observed outcomes from the stack of own characteristics and history.
     """
 
     origin: Origin
@@ -161,7 +161,7 @@ class Evidence:
         bases = [held.base]
         for group in GROUPS:
             held = replace(held, base=bases[-1])
-            columns = {} if group == without or self.unjudged(group) else self._columns(group, held)
+            columns = {} if group == without or self.untested(group) else self._columns(group, held)
             if group == COMMON and columns and (bases[1] != bases[2]).any():
                 columns[HISTORY, BACK] = reversal_within(bases[1], bases[2], held.period)
             observed = group in (COMMON, PEERS) and self.problem.dated and self.problem.outcomes
@@ -177,14 +177,14 @@ class Evidence:
         stages, bases = self.stages()
         return stages, self.stages(without=HISTORY)[0] if stages[HISTORY].selected() else stages, bases
 
-    def unjudged(self, group: str) -> str:
-        """Return why a group cannot be judged on the held-out cross-sections, or nothing."""
+    def untested(self, group: str) -> str:
+        """Return why a group cannot be tested on the held-out cross-sections, or nothing."""
         held_out = [section for each in self.held_out for section in each.origin.held_out]
         if not held_out:
             return "fewer than 50 known outcomes, or one period (but for those that are purged)"
         n = effective_number([len(section.focal) for section in held_out])
         if group in (COMMON, PEERS) and self.problem.dated and not self.problem.outcomes and too_few(n):
-            return f"{n:.1f} periods to judge by, where a forecast needs {FEW_PERIODS}"
+            return f"{n:.1f} periods to test on, where a forecast needs {FEW_PERIODS}"
         return ""
 
     def _held_out(self) -> HeldOut | None:
@@ -219,31 +219,31 @@ class Evidence:
         table = evidence_of(stages)
         held = self._held_out()
         for group in GROUPS:
-            reason = self.unjudged(group) if group in tried else "not tried"
+            reason = self.untested(group) if group in tried else "not tried"
             stage = stages[group]
-            below = "" if stage.selected() or not stage.bar > 0 else f"none entered: t must exceed {stage.bar:.2f}"
-            table.loc[group, "judged"] = not reason
+            below = "" if stage.selected() or not stage.bar > 0 else f"none selected: t must exceed {stage.bar:.2f}"
+            table.loc[group, "tested"] = not reason
             table.loc[group, "reason"] = reason or below
         if held is None:
             return table, pd.DataFrame(columns=["r2", "gain"])
         table["periods"] = round(held.n_periods, 1)
         losses = [loss_of(self.problem.loss, b, held.y) @ held.weight for b in (0 * bases[0], *bases)]
         r2 = [1 - float(each / (losses[0] or np.nan)) for each in losses[1:]]
-        steps = pd.DataFrame({"r2": r2, "gain": np.diff(r2, prepend=0.0)}, index=["own lines", *GROUPS])
+        steps = pd.DataFrame({"r2": r2, "gain": np.diff(r2, prepend=0.0)}, index=["own characteristics", *GROUPS])
         return table, steps.rename_axis("step")
 
 
 def evidence_of(stages: dict[str, Stage]) -> pd.DataFrame:
-    """Return what the stages say of every group, as if unjudged."""
+    """Return the evidence of the stages on every group, as if untested."""
     rows = {
         group: {
             "factor": max(stage.sums(without=MEAN).values(), default=0.0),
             "t": stage.t,
             "loss_reduction": stage.loss_reduction,
             "periods": 0.0,
-            "judged": False,
-            "reason": "entered in full" if stage.weights else "not judged",
-            "entered": ", ".join(f"{name}{of} {stage.weights[name, of]:.2f}" for name, of in stage.selected()),
+            "tested": False,
+            "reason": "used in full" if stage.weights else "not tested",
+            "selected": ", ".join(f"{name}{of} {stage.weights[name, of]:.2f}" for name, of in stage.selected()),
         }
         for group, stage in stages.items()
     }

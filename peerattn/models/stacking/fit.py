@@ -40,7 +40,7 @@ from peerattn.models.stacking.weights import ADDED, MEAN, WHOLE, Column, Stage
 
 @dataclass(frozen=True)
 class Stack:
-    r"""``ŷ = ols + Σ_m w_m (P_m − ols)``: own lines, fitted candidates, and the weights of each group given those before it.
+    r"""``ŷ = ols + Σ_m w_m (P_m − ols)``: the linear own part, fitted candidates, and each group's weights given those before it.
 
     Group after group :math:`B_g = B_{g-1} + \sum_{m \in g} w_m (P_m - B_{g-1})` from :math:`B_0 = ols`, which is the sum above
     with each weight times one less those of later groups. A part that is added (``ADDED``) has :math:`P_m = B_{g-1} + P - ols`.
@@ -49,9 +49,9 @@ class Stack:
     Attributes
     ----------
     view : View
-        Own lines, the bound of a shown outcome beyond them, and what they leave of training outcomes.
+        The linear own part, the bound of an observed residual, and the residuals of training outcomes.
     fitted : dict
-        Parts of candidates that entered, by name.
+        Parts of candidates that were selected, by name.
     stages, newcomers : dict of Stage
         By group; the second of firms without a past.
     evidence, steps : DataFrame
@@ -59,7 +59,7 @@ class Stack:
     level : ndarray (K,)
         Added at the end: the constant of least loss in training where that is not the squared error, whose level candidates keep
         (a quantile comes nearer to the median as more is explained).
-    judged : sequence of OriginResult
+    held_out : sequence of OriginResult
         The origins, with the parts fitted at each: what the reported stability compares.
     """
 
@@ -73,7 +73,7 @@ class Stack:
     held_out: Sequence[OriginResult] = field(default=(), repr=False)
 
     def peers(self) -> dict[str, Any]:
-        """Return the parts that read peers and entered."""
+        """Return the parts that use peers and were selected."""
         return {name: part for name, part in self.fitted.items() if reads_peers(part)}
 
     def heads(self) -> Heads:
@@ -96,7 +96,7 @@ class Stack:
         return float(sum(w for (n, of), w in self.stages[PEERS].weights.items() if n == part and of != MEAN))
 
     def read(self, part: str, prepared: CrossSection) -> CrossSection:
-        """Return a cross-section with what a part reads of shown outcomes, beside own candidates by the share of that weight."""
+        """Return a cross-section with the observed outcomes a part uses, beside own candidates by the share of that weight."""
         accompanying = self.stages[PEERS].weights.get((part, ADDED), 0.0)
         if not accompanying:
             return prepared
@@ -135,7 +135,7 @@ class Stack:
         ]
 
     def left(self, prepared: Sequence[CrossSection]) -> list[CrossSection]:
-        """Return cross-sections whose shown outcomes are what own shape and history leave of them."""
+        """Return cross-sections whose observed outcomes are residuals from own characteristics and history."""
         known, new = ({g: of[g] for g in (SHAPE, HISTORY)} for of in (self.stages, self.without_history))
         own = {name: self.fitted[name] for name, _ in _selected_columns(known, new) if name in self.fitted}
         if not own:
@@ -175,10 +175,10 @@ def fit_stack(
     split: bool = False,
     in_full: str = "",
 ) -> Stack:
-    """Fit every candidate at each forward origin, weigh them by what they predict for later periods, and refit those that enter.
+    """Fit every candidate at each forward origin, weigh them by what they predict for later periods, and refit those selected.
 
-    ``split`` as in :class:`~peerattn.models.stacking.evidence.Evidence`. With ``kappa=None`` the part ``in_full`` enters in full,
-    unjudged.
+    ``split`` as in :class:`~peerattn.models.stacking.evidence.Evidence`. With ``kappa=None`` the part ``in_full`` has weight 1,
+    untested.
     """
     judges = kappa is not None and bool(candidates)
     origins = forward_origins(sections, problem.purge, problem.dated) if judges else []
@@ -217,12 +217,12 @@ def _tried(
     evidence: Any,
     problem: Problem,
 ) -> tuple[list[OriginResult], list[dict[str, Any]]]:
-    """Fit every candidate that can be judged at each origin; return what they predict, and each one's latest parts by name."""
+    """Fit every candidate that can be tested at each origin; return what they predict, and each one's latest parts by name."""
     tried = [dict[str, Any]() for _ in candidates]
     trainings = [Training.of(origin.training, problem) for origin in origins]
     held_out = [OriginResult.of(*each) for each in zip(origins, trainings, strict=True)]
     for each, latest in zip(candidates, tried, strict=True):
-        if evidence(held_out).unjudged(each.group):
+        if evidence(held_out).untested(each.group):
             continue
         if each.group == COMMON and problem.outcomes and held_out and not held_out[0].left:
             weights = evidence(held_out).weights()[:2]

@@ -1,4 +1,4 @@
-"""Forward origins: cross-sections to learn from, and later ones to judge by, placed by how much they know."""
+"""Forward origins: cross-sections to learn from, and later ones to test on, placed by how much they know."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy as np
 from peerattn.models.cross_section import CrossSection
 from peerattn.models.learners.training import FEW_ROWS
 
-SHARES = (2 / 3, 5 / 6)  # of the known outcomes come before an origin: what is judged resembles the final fit
+SHARES = (2 / 3, 5 / 6)  # of the known outcomes come before an origin: what is tested resembles the final fit
 FOLDS = 3  # of one cross-section
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Cross-sections to learn from, and others to judge by: later ones (``forward``), or a fold of the one that there is."""
+    """Cross-sections to learn from, and others to test on: later ones (``forward``), or a fold of the one that there is."""
 
     training: list[CrossSection]
     held_out: list[CrossSection]
@@ -36,7 +36,7 @@ def count_rows(sections: Sequence[CrossSection]) -> float:
 
 
 def share_learned(origins: Sequence[Origin], sections: Sequence[CrossSection]) -> float:
-    """Return the share of all rows that origins learn from, the average over what they judge."""
+    """Return the share of all rows that origins learn from, the average over what they test."""
     n = [(count_rows(origin.training), count_rows(origin.held_out)) for origin in origins]
     return sum(learned * held_out for learned, held_out in n) / sum(m for _, m in n) / count_rows(sections)
 

@@ -19,7 +19,7 @@ FIRMS = 500  # last training periods, and firms of each, on which networks are c
 
 
 def stability(stack: Stack, prepared: Sequence[CrossSection]) -> pd.DataFrame:
-    """Compare the final network of each part that entered with those of its origins, on the last training periods.
+    """Compare the final network of each part that was selected with those of its origins, on the last training periods.
 
     Returns
     -------

@@ -17,9 +17,9 @@ WHOLE = ""
 WITHIN = " (within period)"
 MEAN = " (period mean)"
 ADDED = " (added)"
-#: Name of a part, and what of it: its prediction, what of that is within periods or their mean, or what it adds to own lines.
+#: Name of a part, and what of it: its prediction, what of that is within periods or their mean, or what it adds to the own part.
 Column = tuple[str, str]
-FEW_PERIODS = 3  # judged periods (effective number) from which errors are clustered by period
+FEW_PERIODS = 3  # tested periods (effective number) from which errors are clustered by period
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class HeldOut:
 
 
 def too_few(n_periods: float) -> bool:
-    """Whether this effective number of periods is too small to judge by periods."""
+    """Whether this effective number of periods is too small to test by periods."""
     return n_periods < FEW_PERIODS - 0.5
 
 
@@ -68,7 +68,7 @@ class Stage:
     def of_all_rows(self, share: float) -> Stage:
         r"""Return the weights of candidates learned from all rows, where those that were weighed learned from a share r of them.
 
-        The best weight of a prediction with error is :math:`S = v / (v + e)`, v the variance of what it says and e that of its
+        The best weight of a prediction with error is :math:`S = v / (v + e)`, v the variance of the prediction and e that of its
         error, which falls as one over the rows: :math:`S / (S + r (1 - S))`, S the sum of a kind's weights.
         """
         S = self.sums()
@@ -77,7 +77,7 @@ class Stage:
 
 
 def kind(column: Column) -> str:
-    """Return whose sum a weight belongs to: what a part adds has one with what it says instead."""
+    """Return whose sum a weight belongs to: what a part adds shares one with its prediction."""
     return WHOLE if column[1] == ADDED else column[1]
 
 
@@ -98,15 +98,15 @@ def weigh(
 
     with B the stack so far, :math:`D_m = P_m - B`, :math:`L_t` the period's mean loss (generalised least squares),
     :math:`s_m = \sum_i D_{mi} e_i / L_t` the score of candidate m at w = 0 (the encompassing test of Harvey, Leybourne and
-    Newbold 1998) and se its standard error, clustered by firm and period (Cameron, Gelbach and Miller 2011). A candidate enters
-    where t exceeds the quantile of Student's t with G − 1 degrees of freedom, of G clusters, that has the probability of κ under
-    the normal distribution: a test. The group is then shrunk as a whole, by the factor that the non-negative garrote (Breiman
-    1995; of groups, Yuan and Lin 2006) has for the clearest of them alone: nothing at κ standard errors, hardly far above.
+    Newbold 1998) and se its standard error, clustered by firm and period (Cameron, Gelbach and Miller 2011). A candidate is
+    selected where t exceeds the quantile of Student's t with G − 1 degrees of freedom, of G clusters, that has the probability
+    of κ under the normal distribution: a test. The group is then shrunk as a whole, by the factor that the non-negative garrote
+    (Breiman 1995; of groups, Yuan and Lin 2006) has for the clearest of them alone: nothing at κ standard errors, hardly far above.
     The period's mean of a difference and what it has beside that make up one prediction: they are of two kinds (``kinds``,
     one a column; by default all are of one), each with a sum and a factor of its own. κ may differ between columns, (M,).
     Where firms read each other's outcomes (``mutual``), the hypothesis tested is that what the stack leaves is independent
     between firms: errors are clustered by firm, and the variance is doubled, as what i learns from j and j from i may be one
-    product. A common shock is what is looked for there; its size, which differs from period to period, is no error.
+    product. A common shock is what is sought there; its size, which differs from period to period, is no error.
     """
     if not columns or not len(held.y):
         return Stage(dict.fromkeys(columns, 0.0), float("nan"), 0.0)

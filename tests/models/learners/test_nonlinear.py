@@ -171,7 +171,7 @@ def test_an_interaction_of_own_characteristics_passes_for_no_peer(task):
     y = X["size"] * X["value"] + 0.5 * pd.Series(rng.normal(size=720), index)
     model = StackedPeerRegressor(task=task, n_heads=1, random_state=0).fit(X, y)
     shape = model.evidence_.loc["shape"]
-    assert shape["factor"] > 0.7 and shape["t"] > 3 and shape["judged"]
+    assert shape["factor"] > 0.7 and shape["t"] > 3 and shape["tested"]
     assert model.evidence_.loc["peers", "factor"] < 0.1
     steps = model.explain_gain()
     assert steps.loc["shape", "gain"] > 0.4 > 0.1 > steps.loc["peers", "gain"]

@@ -85,7 +85,7 @@ def test_common_shocks_do_not_pass_for_peers(seed, monkeypatch):
     for fit in (fit_within_lines, lambda training: None):
         monkeypatch.setattr(candidates, "fit_within_lines", fit)
         model = StackedPeerRegressor(own="linear", n_heads=1, random_state=0)
-        entered.append(model.fit(X, y).evidence_["entered"])
+        entered.append(model.fit(X, y).evidence_["selected"])
     assert "lines (within period)" in entered[0]["common"] and not entered[0]["peers"]
     assert "heads" in entered[1]["peers"]
 
@@ -103,7 +103,7 @@ def test_lines_pay_kappa_with_a_sum_of_their_own(task, monkeypatch):
     monkeypatch.setattr(judging, "weigh", told)
     model = StackedPeerRegressor(task=task, own="linear", n_heads=0, kappa=0.5, random_state=0)
     entered = model.fit(X, y).evidence_.loc["common"]
-    assert "lines (within period)" in entered["entered"] and 0 < entered["factor"] <= 1
+    assert "lines (within period)" in entered["selected"] and 0 < entered["factor"] <= 1
     common = {
         ("lines", 0.5, judging.WITHIN),
         *({("period", 0.0, judging.WHOLE)} if task == "nowcast" else set()),
@@ -139,12 +139,12 @@ def test_the_noise_of_a_history_that_knows_the_level_does_not_pass_for_peers(tas
         monkeypatch.setattr(judging, "reversal_within", back)
         monkeypatch.setattr(fitting, "reversal_within", back)
         model = StackedPeerRegressor(task=task, n_heads=1, random_state=0).fit(X[train], trending[train])
-        found.append(model.evidence_["entered"])
+        found.append(model.evidence_["selected"])
         shown = {"outcomes": trending[~train]} if task == "nowcast" else {}
         error.append(((trending[~train] - model.predict(X[~train], **shown)) ** 2).mean())
     assert (
         "trees with past" in found[0]["history"]
-        and "history, taken back within periods" in found[0]["common"]
+        and "history, subtracted within periods" in found[0]["common"]
     )
     assert not found[0]["peers"] and found[1]["peers"]
     assert error[0] < 1.02 * error[1]

@@ -124,9 +124,9 @@ def test_contributions_are_of_the_outcomes_that_a_part_reads(everything):
 def test_evidence_and_steps_say_what_entered(everything):
     model, X, y = everything
     evidence, steps = model.evidence_, model.explain_gain()
-    assert list(evidence.index) == GROUPS and list(steps.index) == ["own lines", *GROUPS]
-    assert {"factor", "t", "loss_reduction", "periods", "judged", "reason", "entered"} <= set(evidence.columns)
-    assert evidence["judged"].all() and (evidence["reason"] == "").all()
+    assert list(evidence.index) == GROUPS and list(steps.index) == ["own characteristics", *GROUPS]
+    assert {"factor", "t", "loss_reduction", "periods", "tested", "reason", "selected"} <= set(evidence.columns)
+    assert evidence["tested"].all() and (evidence["reason"] == "").all()
     for group, stage in model.stack_.stages.items():
         assert evidence.loc[group, "factor"] == pytest.approx(max(stage.sums().values()))
         assert 0 <= evidence.loc[group, "factor"] <= 1 + 1e-6
@@ -326,11 +326,11 @@ def test_a_firm_without_a_past_gets_the_stack_that_was_weighed_without_history()
     np.testing.assert_allclose(found[section.focal.label], expected, atol=1e-10)
 
 
-def test_without_a_kappa_heads_enter_in_full_and_unjudged():
+def test_without_a_kappa_heads_are_used_in_full_and_untested():
     panel = simulate_panel(15, 6, 2, random_state=0)
     model = PeerAttentionRegressor(n_heads=1, kappa=None, random_state=0).fit(panel.X, panel.y)
     assert model.stack_.weight("heads") == 1.0 and set(model.stack_.fitted) == {"heads"}
-    assert not model.evidence_["judged"].any() and len(model.explain_gain()) == 0
+    assert not model.evidence_["tested"].any() and len(model.explain_gain()) == 0
     heads = model.stack_.fitted["heads"]
     sections = [
         model._as_seen(replace(s, focal=replace(s.focal, y=None))) for s in model._gate_call(panel.X, None)[1]
@@ -346,15 +346,15 @@ def test_without_a_kappa_heads_enter_in_full_and_unjudged():
 def test_what_cannot_be_judged_says_why_and_is_not_trained(monkeypatch):
     few = simulate_panel(4, 6, 2, random_state=0)
     model = StackedPeerRegressor(n_heads=1, random_state=0).fit(few.X, few.y)
-    assert not model.evidence_["judged"].any()
+    assert not model.evidence_["tested"].any()
     assert model.evidence_.loc["peers", "reason"].startswith("fewer than 50 known outcomes")
     assert model.evidence_.loc["common", "reason"] == model.evidence_.loc["peers", "reason"]
     two = simulate_panel(60, 2, 2, random_state=0)
     monkeypatch.setattr(candidates, "HeadsLearner", None)
     model = StackedPeerRegressor(n_heads=1, own="linear", random_state=0).fit(two.X, two.y)
     peers = model.evidence_.loc["peers"]
-    assert not peers["judged"] and "periods to judge by" in peers["reason"] and peers["factor"] == 0
-    assert model.evidence_.loc["history", "judged"], "the rest is judged"
+    assert not peers["tested"] and "periods to test on" in peers["reason"] and peers["factor"] == 0
+    assert model.evidence_.loc["history", "tested"], "the rest is tested"
 
 
 def test_networks_of_parts_and_of_the_whole(everything):

@@ -56,7 +56,7 @@ def test_a_learner_that_helps_is_selected_and_predicts():
     left = y - LinearRegression().fit(PANEL.X, y).predict(PANEL.X)
     known = left / y.std() + 0.05 * noise
     model = stack(("oracle", Truth(known), "common")).fit(PANEL.X, y)
-    assert "oracle" in model.evidence_.loc["common", "entered"]
+    assert "oracle" in model.evidence_.loc["common", "selected"]
     assert np.corrcoef(model.predict(PANEL.X, outcomes=y), y)[0, 1] > 0.9
 
 

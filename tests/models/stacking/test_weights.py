@@ -206,8 +206,8 @@ def test_of_an_infinite_bar_least_squares_and_common_shocks_are_left(task):
     assert (model.evidence_["factor"].drop(["common"] if task == "nowcast" else []) == 0).all()
     assert len(model.peer_network(panel.X, **shown).isolates) == len(panel.X)
     steps = model.explain_gain()
-    assert list(steps.index) == ["own lines", "shape", "history", "common", "peers"]
-    untested = ["own lines", "common"] if task == "nowcast" else ["own lines"]
+    assert list(steps.index) == ["own characteristics", "shape", "history", "common", "peers"]
+    untested = ["own characteristics", "common"] if task == "nowcast" else ["own characteristics"]
     np.testing.assert_allclose(steps["gain"].drop(untested), 0, atol=1e-12)
     assert isinstance(steps, pd.DataFrame) and np.isfinite(steps["r2"]).all()
 

@@ -77,18 +77,18 @@ class Covariance:
         )
 
     def predict(self, sections: Sequence[CrossSection], dtype: torch.dtype = torch.float64) -> list[np.ndarray]:
-        """Return the prediction of every focal firm, (n_focal, 1) a cross-section: own lines and what the others add."""
+        """Return the prediction of every focal firm, (n_focal, 1) a cross-section: its linear own part and what others add."""
         return [self._of_one_inverse([section], dtype)[0] for section in sections]
 
     def predict_both(
         self, sections: Sequence[CrossSection], others: Sequence[CrossSection], dtype: torch.dtype = torch.float64
     ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        """Return ``predict`` of cross-sections, and of the same with other outcomes shown, of one inverse each."""
+        """Return ``predict`` of cross-sections, and of the same with other observed outcomes, of one inverse each."""
         found = [self._of_one_inverse(pair, dtype) for pair in zip(sections, others, strict=True)]
         return [one for one, _ in found], [other for _, other in found]
 
     def _of_one_inverse(self, matching: Sequence[CrossSection], dtype: torch.dtype) -> list[np.ndarray]:
-        """Return the predictions of cross-sections that differ in the outcomes shown alone."""
+        """Return the predictions of cross-sections that differ in the observed outcomes alone."""
         dtype = torch.float64 if self.of_outcomes else dtype  # a flat level is too large beside the noise
         solved = self.solved(matching[0], dtype)
         observed = map(self.observed, matching)
@@ -159,7 +159,7 @@ class _Inverse:
         return P
 
     def leave_one_out(self, y: Tensor) -> Tensor:
-        """Return what the others say of each firm, ``y_i − (P y)_i / P_ii``, (n,); its own outcome changes no bit.
+        """Return what the others predict of each firm, ``y_i − (P y)_i / P_ii``, (n,); its own outcome changes no bit.
 
         It is multiplied by zero, or is not in the sum over the others.
         """

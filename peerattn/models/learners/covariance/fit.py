@@ -27,7 +27,7 @@ MOST_STEPS = 60
 LEARNING_RATE = (
     0.06  # at the top of the cycle, in logarithms of variances: few slow steps stay near the start
 )
-NOTHING = 1e12  # variance of what says nothing
+NOTHING = 1e12  # variance of what predicts nothing
 POWER = 0.5  # errors count by their predicted variance to minus this power
 
 
@@ -188,7 +188,7 @@ def _padded(
 def _losses(parameters: Parameters, firms: Features, y: Tensor, weight: Tensor, present: Tensor) -> Tensor:
     """Return the leave-one-out errors of each period over its outcomes, both weighed alike, (B,)."""
     K = shared(parameters, firms, firms)
-    diagonal = torch.where(present, noise(parameters, firms), NOTHING)  # padding says nothing
+    diagonal = torch.where(present, noise(parameters, firms), NOTHING)  # padding predicts nothing
     error, variance = _LeaveOneOut.apply(K + diagonal.diag_embed(), y)
     precise = (weight * present) * variance.detach() ** -POWER
     return (precise * error**2).sum(-1) / (precise * y**2).sum(-1).clamp(min=1e-12)

@@ -1,4 +1,4 @@
-"""The ridge across the firms of a period, as a covariance: what peers' outcomes say without any own model."""
+"""The ridge across the firms of a period, as a covariance: what peers' outcomes predict without any own model."""
 
 from __future__ import annotations
 

@@ -101,7 +101,8 @@ def weigh(
     Newbold 1998) and se its standard error, clustered by firm and period (Cameron, Gelbach and Miller 2011). A candidate is
     selected where t exceeds the quantile of Student's t with G − 1 degrees of freedom, of G clusters, that has the probability
     of κ under the normal distribution: a test. The group is then shrunk as a whole, by the factor that the non-negative garrote
-    (Breiman 1995; of groups, Yuan and Lin 2006) has for the clearest of them alone: nothing at κ standard errors, hardly far above.
+    (Breiman 1995; of groups, Yuan and Lin 2006) has for the clearest of them alone: nothing at κ standard errors, hardly far
+    above.
     The period's mean of a difference and what it has beside that make up one prediction: they are of two kinds (``kinds``,
     one a column; by default all are of one), each with a sum and a factor of its own. κ may differ between columns, (M,).
     Where firms read each other's outcomes (``mutual``), the hypothesis tested is that what the stack leaves is independent

@@ -91,6 +91,6 @@ with figure_style():
 # %%
 # Each start gets the same steps on the same pairs; bars are 95 % intervals over the 100 new records. With 200 pairs the start
 # no longer matters. On real texts the gain is smaller than on a grammar of one sentence:
-# for 200 labelled reviews a masked model that was trained on all of them without labels adds five points of accuracy, for
+# for 200 labelled reviews a masked model that was trained on all of them without labels adds nearly six points of accuracy, for
 # all labels nothing (:doc:`/core/domains`).
 assert max(np.subtract(right["after denoising"], right["from scratch"])) > 0.1

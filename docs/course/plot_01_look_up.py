@@ -21,8 +21,8 @@ key = torch.tensor([[1.0], [2.0], [3.0], [4.0]])
 value = torch.tensor([2.0, 4.0, 5.0, 9.0])
 
 # %%
-# A hard look-up for "size 3" scores 0 where the key is equal and −∞ elsewhere. The softmax of these scores
-# is 1 for one firm:
+# A hard look-up for "size 3" scores 0 where the key is equal and −∞ elsewhere. The softmax turns scores into weights that sum
+# to one, :math:`e^{s_j} / \sum_l e^{s_l}`; of these scores it is 1 for one firm:
 
 query = torch.tensor([[3.0]])
 hard = torch.where(query == key.T, 0.0, -torch.inf).softmax(-1)
@@ -45,7 +45,7 @@ with figure_style():
 # %%
 # A small h gives the dictionary, a large one the mean of all firms. Nothing was lost: both are attention. A
 # product of query and key makes a score, too, and this is the one that transformers use
-# (:func:`peerattn.nn.attention_weights`):
+# (:func:`peerattn.nn.attention_weights`; ``scale=1`` leaves the scores undivided, page 3 explains the usual division):
 
 w = attention_weights(torch.tensor([[1.0, 0.0]]), torch.tensor([[2.0, 0.0], [0.0, 2.0]]), scale=1.0)
 assert np.allclose(w, np.exp([2, 0]) / np.exp([2, 0]).sum())

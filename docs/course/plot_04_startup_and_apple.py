@@ -1,13 +1,15 @@
 """
-4. A startup attends to Apple: W_Q, W_K, W_V
-============================================
+4. A startup attends to Apple: W_Q and W_K
+==========================================
 
 On page 3 scores were symmetric: *i* scored *j* as *j* scored *i*. Peers are not like that. A young
 technology firm studies the established one, and not the reverse. Attention gives every firm three vectors:
 
-- the **query** :math:`q_i = x_i W_Q` (search criterion): what i searches for,
+- the **query** :math:`q_i = x_i W_Q + b` (search criterion): what i searches for; b is the same for all firms,
 - the **key** :math:`k_j = x_j W_K` (profile): how j presents itself,
 - the **value** :math:`v_j = x_j W_V` (information): what j contributes.
+
+This page is about weights, which queries and keys determine.
 """
 
 import matplotlib.pyplot as plt
@@ -42,8 +44,9 @@ by_distance = attention_weights(x, x, mask=others, bias=-0.5 * (x**2).sum(1), sc
 
 # %%
 # **Queries and keys.** M = W_Q W_K′ relates the characteristics of i to those of j: technology
-# attends to technology and to size, large firms to large firms, old firms do not. The intercept b is what
-# every firm attends to: here, size. Only the product of W_Q and W_K matters.
+# attends to technology (.8) and to size (.5), large firms to large ones (.3), and old firms attend less to large ones (−.3).
+# The intercept b is what every firm attends to: here, size. Only the product of W_Q and W_K matters. Scores are not divided
+# here (``scale=1``), so that they can be read off M.
 
 M = pd.DataFrame([[0.3, 0.0, 0.0], [0.5, 0.8, 0.0], [-0.3, 0.0, 0.0]], index=X.columns, columns=X.columns)
 W_Q, W_K, b = torch.tensor(M.to_numpy()), torch.eye(3, dtype=torch.float64), torch.tensor([1.0, 0.0, 0.0])
@@ -83,7 +86,8 @@ ego_plot(network, "Apple", k=5)
 # **A caution.** Rows that sum to one make even a symmetric kernel's weights asymmetric: a firm in a crowd
 # spreads its weight thinly. ``asymmetry`` splits the asymmetry into popularity, which every kernel has, and
 # direction, which only different search criteria and profiles have
-# (:doc:`/background/weights`).
+# (:doc:`/background/weights`). The raw measure lies between 0 and 1; direction is in units of log weights, 0 where scores are
+# symmetric.
 
 for name, weights in (("by distance", by_distance), ("by query and key", by_search)):
     net = PeerNetwork.from_matrices({None: (X.index, X.index, weights.numpy())}, name=name)

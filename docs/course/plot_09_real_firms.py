@@ -48,7 +48,8 @@ def value(name, model, predicted, network):
 
 
 # %%
-# **Industry peers.** The weights are equal within the sector, and zero elsewhere: scores of 0 and −∞.
+# **Industry peers.** The value is the sector's median, as practitioners take it. The map shows equal weights within the
+# sector and zero elsewhere: scores of 0 and −∞.
 
 industry = IndustryMedianRegressor(industry="sector").fit(X_past, y_past)
 value(
@@ -91,7 +92,8 @@ value(
 )
 
 # %%
-# **Transformer.** Whole blocks: attention, feed-forward part, residual, normalisation. In training a share of the prices is
+# **Transformer.** Whole blocks: attention, then a feed-forward network for each firm, both with residuals and normalisation
+# (:doc:`/learn_core/plot_02_block`, and page 11). In training a share of the prices is
 # hidden and predicted, as words are in a masked language model.
 
 blocks = {"task": "nowcast", "kappa": None, "d_model": 16, "max_steps": 100, "random_state": 0}
@@ -113,7 +115,8 @@ miss = np.abs(np.exp(alone.predict(X_now, outcomes=observed)[priced] - y[~past][
 errors["No attention"] = float(np.median(miss))
 
 # %%
-# **Side by side.** All models use the same six ratios and sectors, the same training rows, and the same observed prices.
+# **Side by side.** All models use the same six ratios and sectors, the same training rows, and the same observed prices. With
+# sixteen private firms, differences of a few points are noise.
 
 print(pd.Series(errors, name="median error, private firms").round(3).to_string())
 with figure_style():

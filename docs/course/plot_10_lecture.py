@@ -3,7 +3,7 @@
 =========================================
 
 Many lectures introduce attention with three tokens and random matrices. Here are such tensors, drawn with seed 42, through
-this package: each number can be checked by hand.
+this package. Each step is compared with its formula.
 """
 
 import matplotlib.pyplot as plt
@@ -22,7 +22,8 @@ W_Q, W_K, W_V = (torch.randn(4, 4) for _ in range(3))
 # contributes.
 
 Q, K, V = X @ W_Q, X @ W_K, X @ W_V
-print(Q.shape, K.shape, V.shape)
+for name, matrix in {"X": X, "Q": Q, "K": K, "V": V}.items():
+    print(name, matrix.numpy().round(2), sep="\n")
 
 # %%
 # **Weights.** Scores are inner products divided by :math:`\sqrt 4`; the softmax of each row sums to one.
@@ -58,7 +59,7 @@ print(attention_weights(Q, K, mask=causal_mask(3)).numpy().round(3))
 
 # %%
 # **Multi-head.** Two heads of width 2 are two attentions side by side, each on its part of queries, keys and values. A last
-# linear map mixes them. The layer gives the same numbers as the equation:
+# linear map mixes them (concatenating heads and mapping them is the same as adding their contributions). The layer gives the same numbers as the equation:
 
 layer = MultiheadAttention(4, n_heads=2, bias=False)
 with torch.no_grad():

@@ -6,7 +6,7 @@ import hashlib
 import os
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -106,8 +106,22 @@ def warn_once() -> Iterator[None]:
         warn_user(category(f"{first.message}{more}"))
 
 
-def write_frame(panel: Panel, predicted: np.ndarray, names: Sequence[str], path: Path) -> None:
+@warn_once()
+def predicted_periods(model: Any, X: PanelLike, outcomes: OutcomesLike, options: Mapping[str, Any]) -> np.ndarray:
+    """Return the predictions of all periods of a panel in files, in the order of the files' rows."""
+    stored = stored_call(model, X, outcomes)
+    calls = model._by_period(stored, outcomes=outcomes, **options)
+    predicted = np.concatenate([model._predicted(*call) for call in calls])
+    found = np.empty_like(predicted)
+    found[stored.order] = predicted
+    return found
+
+
+def write_frame(
+    panel: Panel, call: object, path: Path, *, names: Sequence[str], of: Callable[[Panel, Any], np.ndarray]
+) -> None:
     """Write firm, period and the predictions of one period, sorted by firm; ``names`` are those of their columns."""
+    predicted = of(panel, call)
     labels = dict(zip(panel.names, (panel.firm, panel.period)))
     columns = predicted.reshape(len(panel), len(names))[panel.order].T
     written = pd.DataFrame(labels | dict(zip(names, columns, strict=True)))

@@ -66,7 +66,7 @@ class IndustryMedianRegressor(IndustryPeerRegressor):
 
     def _learn(self, training: Rows, panel: Panel) -> None:
         super()._learn(training, panel)
-        rows = self.training_rows_
+        rows = training.known()
         assert rows.y is not None
         self.mean_ = weighted_median(rows.y, rows.counts)
 

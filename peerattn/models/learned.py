@@ -9,11 +9,22 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import BoundedOutcomeWarning, SharedPeriodWarning, warn_user
+from peerattn.exceptions import (
+    WHERE_ISOLATES,
+    BoundedOutcomeWarning,
+    IsolateWarning,
+    LabelWarning,
+    SharedPeriodWarning,
+    SmallCrossSectionWarning,
+    warn_user,
+)
 from peerattn.models.cross_section import Rows, check_same_kind
+from peerattn.panel.gate import warn_of_lost_labels
 from peerattn.panel.knowledge import Knowledge
 from peerattn.panel.panel import Panel
 from peerattn.panel.time_order import check_comparable
+from peerattn.render import show_label
+from peerattn.types import OutcomesLike
 
 REACH = 3.0  # ranges of the training outcomes, beyond which a shown outcome counts as the bound
 FEW = 30  # training outcomes below which their range says nothing
@@ -52,6 +63,53 @@ def warn_of_shared_periods(panel: Panel, learned: tuple[np.ndarray, np.ndarray] 
                 f"{shared} of {len(panel)} rows are of periods whose other rows were learned from: firms of one period share its "
                 "shocks, so that a score of these predictions is too good. To score forecasts pass cv=WalkForward(...); NewFirms "
                 "where new firms of known periods are meant."
+            )
+        )
+
+
+def warn_of_one_cross_section(panel: Panel, firm: str, period: str) -> None:
+    """Warn of training rows without labels, which are taken for one cross-section."""
+    if panel.firm is None:
+        warn_user(
+            LabelWarning(
+                f"X carries neither {firm!r} nor {period!r}, so its {len(panel):,} rows are one cross-section, "
+                f"all periods in one. Of a panel set them as index, df.set_index([{firm!r}, {period!r}]), or name "
+                "yours with firm= and period=; index the rows by firm where one cross-section is meant."
+            )
+        )
+
+
+def warn_of_missing_labels(name: str, panel: Panel, y: OutcomesLike, firm: str, period: str) -> None:
+    """Warn where rows without labels make a forecaster another model; where y alone has them, the gate has warned."""
+    labelled = isinstance(y, pd.Series | pd.DataFrame) and y.index.nlevels == 2
+    if panel.firm is None and not labelled:
+        warn_of_lost_labels(f"{name} needs {firm!r} and {period!r}, of which X carries neither")
+
+
+def warn_of_small_sections(panel: Panel, median: float) -> None:
+    """Warn of periods with under half as many firms as the median cross-section of training."""
+    sizes = {period: at.stop - at.start for period, at in panel.cross_sections()}
+    small = [period for period, size in sizes.items() if size < median / 2]
+    if small:
+        warn_user(
+            SmallCrossSectionWarning(
+                f"{len(small)} periods of X (first: {small[0]}, {sizes[small[0]]} firms) have under half of training's "
+                f"median of {median:g} firms: peers are sought among the rows of the call. "
+                "Pass the whole cross-section, or the other firms as reference= where the model takes it."
+            )
+        )
+
+
+def warn_of_isolates(panel: Panel, isolated: np.ndarray, term: str) -> None:
+    """Warn of rows without an admissible peer; ``term`` is what their peer term is."""
+    if isolated.any():
+        where = f"row {isolated.argmax()}"
+        if panel.firm is not None:
+            where = " in ".join(show_label(labels[isolated][0]) for labels in (panel.firm, panel.period))
+        warn_user(
+            IsolateWarning(
+                f"{int(isolated.sum())} of {len(panel)} rows have no admissible peer (first: {where}): their peer term is "
+                f"{term}.{WHERE_ISOLATES}"
             )
         )
 

@@ -15,11 +15,12 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import GeneratedRegressorWarning, InputError, warn_user
-from peerattn.models.base import Encoded, PeerRegressor
+from peerattn.models.base import Encoded, PanelEstimator
 from peerattn.models.cross_section import CrossSection, Rows
 from peerattn.models.given_network import check_not_learned, given_network, others_weights
 from peerattn.models.learned import check_effect_labels
-from peerattn.models.panel_model import COLUMNS
+from peerattn.models.mixins import PanelRegressorMixin
+from peerattn.models.option_kinds import COLUMNS
 from peerattn.models.two_stage import PEERS_OUTCOME, TwoStage, describe, two_stage
 from peerattn.network import PeerNetwork
 from peerattn.panel.design import Design
@@ -33,7 +34,7 @@ LABELS = ("firm", "period", "network")  # effects that are no code
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class LinearInMeansRegressor(PeerRegressor):
+class LinearInMeansRegressor(PanelRegressorMixin, PanelEstimator):
     """Own characteristics, peers' mean characteristics and peers' mean outcome, estimated by two-stage least squares.
 
     ``y_it = a_t + x_it'γ + (Wx)_it'δ + β (Wy)_it + e_it`` with W the row-normalised network, own firm left out, and an effect
@@ -120,7 +121,7 @@ class LinearInMeansRegressor(PeerRegressor):
     firm: str = "firm"
     period: str = "period"
 
-    _parameter_constraints = PeerRegressor._parameter_constraints | {
+    _parameter_constraints = PanelEstimator._parameter_constraints | {
         "peer_outcome": ["boolean"],
         "effects": [*COLUMNS],
         "cluster": [str, tuple, None],

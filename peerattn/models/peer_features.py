@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError, check_names, check_one_of, expect
-from peerattn.models.base import PeerModel
+from peerattn.models.base import has_peers
 from peerattn.models.cross_section import sums_of_others
 from peerattn.models.given_network import network_weights
 from peerattn.network import PeerNetwork
@@ -62,7 +62,7 @@ class PeerFeatures(FrameTransformer):
 
     Attributes
     ----------
-    network_ : PeerModel
+    network_ : PanelEstimator
         The learned model, fitted on all training rows.
 
     Notes
@@ -141,7 +141,7 @@ class PeerFeatures(FrameTransformer):
         given = self.network if isinstance(self.network, PeerNetwork) else None
         if self.over and network is not None:
             raise InputError("over, network: give one of them; use two transformers in a ColumnTransformer.")
-        fits = isinstance(network, PeerNetwork | PeerModel | None)
+        fits = isinstance(network, PeerNetwork | None) or has_peers(network)
         expect(fits, "network", "a PeerNetwork or a peer model", type(network).__name__)
         if network is not None and panel.firm is None:
             raise InputError("network: its firms are matched by label, and X carries none.")
@@ -172,7 +172,7 @@ class PeerFeatures(FrameTransformer):
         if self.of == "outcomes":
             known = pd.Series(panel.outcomes, panel.labels).unstack("period")
             self.known_ = known[sorted(known.columns)].ffill(axis=1)
-        learned = isinstance(self.network, PeerModel)
+        learned = has_peers(self.network)
         self.network_ = clone(self.network).fit(panel) if learned else self.network
         values = self._features(panel, self._cross_fitted(panel) if cross and learned else {})
         self.medians_ = _medians(values)

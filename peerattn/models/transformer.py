@@ -2,222 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Integral
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 import pandas as pd
 import torch
-from scipy.optimize import minimize_scalar
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, Options, StrOptions
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
 
 from peerattn.exceptions import InputError
-from peerattn.models.attention.base import MOST
-from peerattn.models.attention.options import check_device
-from peerattn.models.base import PeerRegressor
+from peerattn.models.attention.base import MOST, PanelStack
+from peerattn.models.base import NetworkMaker
 from peerattn.models.by_period import check_not_with_files
 from peerattn.models.cross_section import CrossSection, Rows
 from peerattn.models.learners.firm_transformer import TransformerSpec
 from peerattn.models.learners.heads.heads import Settings
-from peerattn.models.learners.losses import Loss, huber, loss_of, squared_error
-from peerattn.models.learners.training import Problem, Training
+from peerattn.models.learners.losses import Loss, huber, squared_error
+from peerattn.models.learners.training import Problem
 from peerattn.models.learners.transformer import TransformerLearner, TransformerTraining
+from peerattn.models.mixins import PanelRegressorMixin
 from peerattn.models.sharpe_portfolios import portfolio_table
 from peerattn.models.stacking.candidates import own_candidates
-from peerattn.models.stacking.evidence import PEERS, SHAPE, Candidate, candidate
-from peerattn.models.stacking.origins import outcomes_of
-from peerattn.models.transformer_networks import TRANSFORMER, TransformerNetworks
+from peerattn.models.stacking.evidence import PEERS, SHAPE, Candidate
+from peerattn.models.stacking.transformer_candidate import transformer_candidate
+from peerattn.models.transformer_networks import chosen_layer, squared_error_of, table_of_heads
+from peerattn.network import PeerNetwork, rollout
 from peerattn.panel.panel import Panel
 from peerattn.training import one_thread
-from peerattn.training.device import find_device
+from peerattn.training.device import check_device, find_device
+from peerattn.training.prunable import PrunableHeads
 from peerattn.types import OutcomesLike, PanelLike, ReferenceLike
 
+TRANSFORMER = "transformer"
 CONTROL = "network without attention"
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class TransformerModel(TransformerNetworks):
-    """Base of :class:`PeerTransformerRegressor`: options, learning, and the portfolio of ``loss="sharpe"``."""
-
-    attention: str | bool = "self"
-    task: str = "forecast"
-    loss: str = "squared_error"
-    own: Any = "linear"
-    n_layers: int = 1
-    n_heads: int = 2
-    d_model: int = 32
-    n_seeds: int = 2
-    max_steps: int = 400
-    scale: str | None = "standard"
-    codes: Sequence[str] = ()
-    kappa: float | None = 1.0
-    purge: int = 0
-    firm: str = "firm"
-    period: str = "period"
-    random_state: Any = None
-    precision: str = "auto"
-    verbose: bool = False
-    _in_full: ClassVar[str] = TRANSFORMER
-    _parameter_constraints = TransformerNetworks._parameter_constraints | {
-        "attention": [StrOptions({"self", "cross"}), Options(bool, {False})],
-        "loss": [StrOptions({"squared_error", "huber", "rank", "sharpe"})],
-        "own": [StrOptions({"linear", "none", "flexible"}), HasMethods(["fit", "predict"])],
-        "n_layers": [Interval(Integral, 1, MOST, closed="both")],
-        "n_heads": [Interval(Integral, 1, MOST, closed="both")],
-        "d_model": [Interval(Integral, 1, MOST, closed="both")],
-        "n_seeds": [Interval(Integral, 1, MOST, closed="both")],
-        "max_steps": [Interval(Integral, 1, None, closed="left")],
-        "precision": [StrOptions({"auto", "float32", "bfloat16"})],
-        "verbose": ["boolean"],
-    }
-
-    # ------------------------------------------------------------------ learning
-
-    @one_thread()
-    def fit(
-        self,
-        X: PanelLike,
-        y: OutcomesLike = None,
-        sample_weight: OutcomesLike = None,
-        *,
-        reference: ReferenceLike = None,
-        loss_weight: OutcomesLike = None,
-        peer_weight: OutcomesLike = None,
-        device: str = "auto",
-    ) -> Self:
-        """Fit on training rows.
-
-        Parameters
-        ----------
-        X, y, sample_weight, reference, loss_weight, peer_weight
-            As in :meth:`PeerAttentionRegressor.fit`.
-        device : str, default "auto"
-            Where torch learns: "cpu", "cuda", ...; "auto" is a GPU where there is one. Predictions are computed on the CPU, in
-            float64. Arrays without periods are learned on the CPU, in float64, too.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        InputError
-            For bad options (the message names both of a bad pair), input that cannot be used, or a missing reference.
-        """
-        self._validate_params()
-        if self.d_model % self.n_heads:
-            raise InputError(
-                f"n_heads: expected a divisor of d_model={self.d_model}, got {self.n_heads}. Change one of them."
-            )
-        if self.loss == "sharpe" and self.task != "forecast":
-            raise InputError('loss="sharpe" needs task="forecast": a portfolio is formed before returns are observed.')
-        check_not_with_files(X, loss_weight=loss_weight, peer_weight=peer_weight)
-        if device == "auto":
-            device = find_device(device)
-        check_device(device)
-        panel, training = self._gate_fit(X, y, sample_weight, reference, loss_weight, peer_weight)
-        if self.loss in ("rank", "sharpe") and not panel.dated:
-            raise InputError(f"loss={self.loss!r} needs periods, and X carries none: set firm and period as its index.")
-        self._learn(training, panel, device if panel.dated else "cpu")
-        if self.loss == "sharpe":
-            self.portfolio_ = self._portfolios(training, panel, device)
-        return self
-
-    def _portfolios(self, training: Rows, panel: Panel, device: str) -> pd.DataFrame:
-        """Compare the portfolio with that of the same network without attention, and a linear one."""
-        problem = self._problem(panel.dated, weighed=False)
-        settings = Settings(self.pair_terms_, problem.dtype, device)
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        networks = {TRANSFORMER: True, CONTROL: False} if self.attention is not False else {CONTROL: False}
-        learners = {name: self._learner(problem, settings, seed, attends) for name, attends in networks.items()}
-        return portfolio_table(self._training_sections(training, panel), problem, learners)
-
-    @property
-    def _kappa(self) -> float | None:
-        # weights of a portfolio do not add up with an own part that predicts returns
-        return None if self.loss == "sharpe" else self.kappa
-
-    def _problem(self, dated: bool, weighed: bool) -> Problem:
-        problem = super()._problem(dated, weighed)
-        return replace(problem, own=False) if self.loss == "sharpe" else problem
-
-    def _standardise_outcomes(self, training: Rows) -> Rows:
-        if self.loss != "sharpe":
-            return super()._standardise_outcomes(training)
-        # a portfolio earns the level of returns, too
-        assert training.y is not None
-        self.y_center_ = 0.0
-        self.y_scale_ = float(np.nanstd(training.y)) or 1.0
-        return self._in_units(training)
-
-    def _attend(self, section: CrossSection) -> tuple[np.ndarray, np.ndarray]:
-        if self.loss != "sharpe":
-            return super()._attend(section)
-        outputs, isolated = self._outputs(section)
-        return outputs[:, 0] / len(outputs), isolated
-
-    def _candidates(self, problem: Problem, settings: Settings, draws: np.ndarray) -> list[Candidate]:
-        """Return own candidates, the network without attention among them, and the transformer."""
-        attends = self.attention is not False
-        found = [self._candidate(TRANSFORMER, PEERS, self._learner(problem, settings, int(draws[1]), attends))]
-        if self._kappa is None:
-            return found
-        own = [each for each in own_candidates(problem, int(draws[2]), self.own) if each.group == SHAPE]
-        if attends:
-            control = self._learner(problem, settings, int(draws[1]), attends=False)
-            own.append(self._candidate(CONTROL, SHAPE, control))
-        return [*own, *found]
-
-    def as_learner(self, name: str, problem: Problem, settings: Settings, seed: int) -> Candidate:
-        """Return the transformer of these options as a peer learner of a stack."""
-        return self._candidate(name, PEERS, self._learner(problem, settings, seed, attends=True))
-
-    def _candidate(self, name: str, group: str, learner: TransformerLearner) -> Candidate:
-        def make(training: Training, start: TransformerLearner | None) -> TransformerLearner:
-            fitted = replace(learner).fit(training.residuals, start)
-            if training.problem.loss is not squared_error or self.loss == "rank":
-                _scale_to_loss(fitted, training)
-            if self.loss == "sharpe":
-                # absolute weights of the average period add up to one
-                gross = np.mean([np.abs(weights).mean() for weights in fitted.predict(training.residuals)])
-                fitted.scale /= float(gross) or 1.0
-            return fitted
-
-        return candidate(name, group, make)
-
-    def _learner(self, problem: Problem, settings: Settings, seed: int, attends: bool) -> TransformerLearner:
-        spec = TransformerSpec(
-            n_characteristics=0,  # those of the rows
-            code_levels=problem.code_levels,
-            n_outputs=problem.n_outputs,
-            outcomes=problem.outcomes and attends,
-            attends=attends,
-            d_model=self.d_model,
-            n_heads=self.n_heads,
-            n_layers=self.n_layers,
-            d_feedforward=2 * self.d_model,
-        )
-        dtype = "float64" if problem.dtype is torch.float64 else "float32"
-        progress = type(self).__name__ if self.verbose else None
-        how = TransformerTraining(
-            self.loss, self.n_seeds, self.max_steps, seed, dtype, settings.device, self.precision, progress
-        )
-        return TransformerLearner(spec, how)
-
-
-def _scale_to_loss(learner: TransformerLearner, training: Training) -> None:
-    """Multiply what a learner adds by the number of least loss (Friedman 2001), in place."""
-    base = np.concatenate([section.own[0] for section in training.residuals if section.own])
-    added = np.concatenate(learner.predict(training.residuals)) - base
-    y, weight = outcomes_of(training.sections)
-    loss = lambda factor: float(loss_of(training.problem.loss, base + factor * added, y) @ weight)  # noqa: E731
-    learner.scale *= float(minimize_scalar(loss, bounds=(0.0, 16.0), method="bounded").x)
-
-
-class PeerTransformerRegressor(PeerRegressor, TransformerModel):
+class PeerTransformerRegressor(PanelRegressorMixin, PrunableHeads, PanelStack):
     r"""A transformer over the firms of a period, beside the firm's own part.
 
     .. math:: \hat y_i = \text{own}_i + w \, (f(h^L_i) - \text{own}_i), \qquad
@@ -302,6 +129,157 @@ class PeerTransformerRegressor(PeerRegressor, TransformerModel):
     0.0
     """
 
+    attention: str | bool = "self"
+    task: str = "forecast"
+    loss: str = "squared_error"
+    own: Any = "linear"
+    n_layers: int = 1
+    n_heads: int = 2
+    d_model: int = 32
+    n_seeds: int = 2
+    max_steps: int = 400
+    scale: str | None = "standard"
+    codes: Sequence[str] = ()
+    kappa: float | None = 1.0
+    purge: int = 0
+    firm: str = "firm"
+    period: str = "period"
+    random_state: int | np.random.RandomState | None = None
+    precision: str = "auto"
+    verbose: bool = False
+    _in_full: ClassVar[str] = TRANSFORMER
+    _parameter_constraints = PanelStack._parameter_constraints | {
+        "attention": [StrOptions({"self", "cross"}), Options(bool, {False})],
+        "loss": [StrOptions({"squared_error", "huber", "rank", "sharpe"})],
+        "own": [StrOptions({"linear", "none", "flexible"}), HasMethods(["fit", "predict"])],
+        "n_layers": [Interval(Integral, 1, MOST, closed="both")],
+        "n_heads": [Interval(Integral, 1, MOST, closed="both")],
+        "d_model": [Interval(Integral, 1, MOST, closed="both")],
+        "n_seeds": [Interval(Integral, 1, MOST, closed="both")],
+        "max_steps": [Interval(Integral, 1, None, closed="left")],
+        "precision": [StrOptions({"auto", "float32", "bfloat16"})],
+        "verbose": ["boolean"],
+    }
+
+    # ------------------------------------------------------------------ learning
+
+    @one_thread()
+    def fit(
+        self,
+        X: PanelLike,
+        y: OutcomesLike = None,
+        sample_weight: OutcomesLike = None,
+        *,
+        reference: ReferenceLike = None,
+        loss_weight: OutcomesLike = None,
+        peer_weight: OutcomesLike = None,
+        device: str = "auto",
+    ) -> Self:
+        """Fit on training rows.
+
+        Parameters
+        ----------
+        X, y, sample_weight, reference, loss_weight, peer_weight
+            As in :meth:`PeerAttentionRegressor.fit`.
+        device : str, default "auto"
+            Where torch learns: "cpu", "cuda", ...; "auto" is a GPU where there is one. Predictions are computed on the CPU, in
+            float64. Arrays without periods are learned on the CPU, in float64, too.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InputError
+            For bad options (the message names both of a bad pair), input that cannot be used, or a missing reference.
+        """
+        self._validate_params()
+        if self.d_model % self.n_heads:
+            raise InputError(
+                f"n_heads: expected a divisor of d_model={self.d_model}, got {self.n_heads}. Change one of them."
+            )
+        if self.loss == "sharpe" and self.task != "forecast":
+            raise InputError('loss="sharpe" needs task="forecast": a portfolio is formed before returns are observed.')
+        check_not_with_files(X, loss_weight=loss_weight, peer_weight=peer_weight)
+        if device == "auto":
+            device = find_device(device)
+        check_device(device)
+        panel, training = self._gate_fit(X, y, sample_weight, reference, loss_weight, peer_weight)
+        if self.loss in ("rank", "sharpe") and not panel.dated:
+            raise InputError(f"loss={self.loss!r} needs periods, and X carries none: set firm and period as its index.")
+        self._learn(training, panel, device if panel.dated else "cpu")
+        if self.loss == "sharpe":
+            self.portfolio_ = self._portfolios(training, panel, device)
+        return self
+
+    def _portfolios(self, training: Rows, panel: Panel, device: str) -> pd.DataFrame:
+        """Compare the portfolio with that of the same network without attention, and a linear one."""
+        problem = self._problem(panel.dated, weighed=False)
+        settings = Settings(self.pair_terms_, problem.dtype, device)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        learners = {CONTROL: self._learner(problem, settings, seed, attends=False)}
+        if self.attention is not False:
+            learners = {TRANSFORMER: self._learner(problem, settings, seed, attends=True)} | learners
+        return portfolio_table(self._training_sections(training, panel), problem, learners)
+
+    @property
+    def _kappa(self) -> float | None:
+        # weights of a portfolio do not add up with an own part that predicts returns
+        return None if self.loss == "sharpe" else self.kappa
+
+    def _problem(self, dated: bool, weighed: bool) -> Problem:
+        problem = super()._problem(dated, weighed)
+        return replace(problem, own=False) if self.loss == "sharpe" else problem
+
+    def _standardise_outcomes(self, training: Rows) -> Rows:
+        if self.loss != "sharpe":
+            return super()._standardise_outcomes(training)
+        # a portfolio earns the level of returns, too
+        assert training.y is not None
+        self.y_center_ = 0.0
+        self.y_scale_ = float(np.nanstd(training.y)) or 1.0
+        return self._in_units(training)
+
+    def _attend(self, section: CrossSection) -> tuple[np.ndarray, np.ndarray]:
+        if self.loss != "sharpe":
+            return super()._attend(section)
+        outputs, isolated = self._outputs(section)
+        return outputs[:, 0] / len(outputs), isolated
+
+    def _candidates(self, problem: Problem, settings: Settings, draws: np.ndarray) -> list[Candidate]:
+        """Return own candidates, the network without attention among them, and the transformer."""
+        attends = self.attention is not False
+        found = [transformer_candidate(TRANSFORMER, PEERS, self._learner(problem, settings, int(draws[1]), attends))]
+        if self._kappa is None:
+            return found
+        own = [each for each in own_candidates(problem, int(draws[2]), self.own) if each.group == SHAPE]
+        if attends:
+            control = self._learner(problem, settings, int(draws[1]), attends=False)
+            own.append(transformer_candidate(CONTROL, SHAPE, control))
+        return [*own, *found]
+
+    def as_learner(self, name: str, problem: Problem, settings: Settings, seed: int) -> Candidate:
+        """Return the transformer of these options as a peer learner of a stack."""
+        return transformer_candidate(name, PEERS, self._learner(problem, settings, seed, attends=True))
+
+    def _learner(self, problem: Problem, settings: Settings, seed: int, attends: bool) -> TransformerLearner:
+        spec = TransformerSpec(
+            n_characteristics=0,  # those of the rows
+            code_levels=problem.code_levels,
+            n_outputs=problem.n_outputs,
+            outcomes=problem.outcomes and attends,
+            attends=attends,
+            d_model=self.d_model,
+            n_heads=self.n_heads,
+            n_layers=self.n_layers,
+            d_feedforward=2 * self.d_model,
+        )
+        dtype = str(problem.dtype).removeprefix("torch.")
+        progress = type(self).__name__ if self.verbose else None
+        how = TransformerTraining(self.loss, self.n_seeds, self.max_steps, seed, dtype, settings.device, self.precision, progress)
+        return TransformerLearner(spec, how)
+
     @one_thread()
     def predict(
         self, X: PanelLike, *, outcomes: OutcomesLike = None, reference: ReferenceLike = None, peer_weight: OutcomesLike = None
@@ -311,3 +289,109 @@ class PeerTransformerRegressor(PeerRegressor, TransformerModel):
 
     def _loss(self) -> Loss:
         return huber if self.loss == "huber" else squared_error
+
+    # ------------------------------------------------------------------ heads
+
+    def _set_heads(self) -> None:
+        """List the heads of the fitted transformer."""
+        self.heads_ = table_of_heads(self.n_heads_by_layer())
+
+    @property
+    def _transformer(self) -> TransformerLearner | None:  # None where it was not selected
+        return self.stack_.fitted.get(TRANSFORMER)
+
+    def _module(self) -> torch.nn.ModuleList:
+        check_is_fitted(self, "stack_")
+        learner = self._transformer
+        return learner.modules() if learner is not None and learner.spec.attends else torch.nn.ModuleList()
+
+    def _keep(self, module: torch.nn.Module) -> None:
+        if self._transformer is not None:
+            pruned = replace(self._transformer)
+            pruned.keep(module)
+            self.stack_ = replace(self.stack_, fitted=self.stack_.fitted | {TRANSFORMER: pruned})
+        self._set_heads()
+
+    def _loss_sums(
+        self,
+        module: torch.nn.ModuleList,
+        X: PanelLike,
+        y: OutcomesLike,
+        outcomes: OutcomesLike = None,
+        reference: ReferenceLike = None,
+    ) -> Iterator[tuple[Tensor, int]]:
+        """Yield the squared error of each cross-section's known outcomes, in units of training."""
+        learner = self._transformer
+        _, sections = self._gate_call(X, outcomes, reference)
+        truth = self._check(X, y, fitting=False).outcomes
+        if learner is None or truth is None or not np.isfinite(truth).any():
+            raise InputError("y: the importance of heads is measured on known outcomes, got none.")
+        targets = (truth - self.y_center_) / self.y_scale_
+        for section in sections:
+            with_targets = replace(section, focal=replace(section.focal, y=targets[section.at]))
+            if np.isfinite(targets[section.at]).any():
+                yield squared_error_of(learner, module, self._as_seen(with_targets))
+
+    # ------------------------------------------------------------------ networks
+
+    def peer_network(
+        self, X: PanelLike, *, layer: int | None = None, head: int | None = None, top_k: int | None = None, **given: Any
+    ) -> PeerNetwork:
+        """Return the attention of a layer when ``predict`` is called with the same arguments.
+
+        Parameters
+        ----------
+        X, **given
+            As in ``predict``.
+        layer : int, optional
+            From 0; by default the last. Seeds and heads are averaged evenly.
+        head : int, optional
+            One row of ``heads_`` alone.
+        top_k : int, optional
+            Keep only so many peers of each firm, those of the largest weight.
+
+        Returns
+        -------
+        PeerNetwork
+            ``W[i, j]`` is the weight firm *i* puts on peer *j*; rows sum to one (less with ``top_k``). All firms are isolates
+            where the transformer was not selected.
+        """
+        return self._network_of(self._network_maker(layer, head, top_k), X, **given)
+
+    def rollout(self, X: PanelLike, *, residual: float = 0.5, **given: Any) -> PeerNetwork:
+        """Return what all layers add up to: how much of each firm's input reaches each prediction.
+
+        Parameters
+        ----------
+        X, **given
+            As in ``predict``.
+        residual : float, default 0.5
+            Share of a firm's state that passes by the attention of a layer, see :func:`peerattn.network.rollout`.
+        """
+        layers = [self.peer_network(X, layer=layer, **given) for layer in range(self.n_layers)]
+        return rollout(layers, residual=residual)
+
+    def search_profile(self, X: PanelLike = None) -> NoReturn:
+        """Raise an error: scores of tokens are not a product of characteristics."""
+        check_is_fitted(self, "stack_")
+        raise InputError(f"search_profile() needs attention heads, which {type(self).__name__} does not have.")
+
+    def _network_maker(  # type: ignore[override]
+        self, layer: int | None = None, head: int | None = None, top_k: int | None = None
+    ) -> NetworkMaker:
+        check_is_fitted(self, "stack_")
+        which = chosen_layer(self.heads_, self.n_layers, layer, head, top_k)
+
+        def weights(section: CrossSection) -> Callable[[slice], np.ndarray]:
+            return partial(self._weights, section, **which)
+
+        def network(sections: Iterator[CrossSection]) -> PeerNetwork:
+            found = self._network(sections, weights, top_k, signed=False)
+            return found.replaced(stability=self.stability_) if len(self.stability_) else found
+
+        return network
+
+    def _weights(self, section: CrossSection, rows: slice, **which: Any) -> np.ndarray:
+        if self._transformer is None:
+            return np.zeros((len(section.focal.identity[rows]), len(section.peers)))
+        return self._transformer.weights(self._as_seen(section), rows, **which)

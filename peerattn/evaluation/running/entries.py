@@ -17,10 +17,9 @@ from peerattn.evaluation.running.inner_folds import random_rows
 from peerattn.evaluation.running.inputs import LABELS, FoldRows, Frames
 from peerattn.exceptions import InputError, checked
 from peerattn.models import CommonShocksRegressor, IndustryMeansRegressor, OwnHistoryRegressor
-from peerattn.models.base import PeerRegressor
+from peerattn.models.base import PanelEstimator, has_peers
 from peerattn.models.forecasters import make_model, model_title
 from peerattn.models.industry import IndustryPeerRegressor
-from peerattn.models.panel_model import PanelModel
 from peerattn.models.peer_features import PeerFeatures
 from peerattn.models.peer_weights import peer_weights
 from peerattn.models.reference import Reference
@@ -59,18 +58,19 @@ def is_cross_attention(model: Any) -> bool:
 
 
 def is_peer_model(model: Any) -> bool:
-    """Tell whether a model, or the last step of it, uses peers (a ``PeerRegressor``)."""
-    return isinstance(last_step(model), PeerRegressor)
+    """Tell whether a model, or the last step of it, is a regressor that uses peers."""
+    final = last_step(model)
+    return has_peers(final) and is_regressor(final)
 
 
 def takes_panels(model: Any) -> bool:
     """Tell whether a model, or the last step of it, reads panels itself and needs no encoding."""
-    return isinstance(last_step(model), PanelModel)
+    return isinstance(last_step(model), PanelEstimator)
 
 
 def reads_panels(model: Any) -> bool:
     """Tell whether a model is handed a Panel as it is: searches, pipelines and a user's own classes get frames."""
-    return isinstance(model, PanelModel) and type(model).__module__.startswith("peerattn.")
+    return isinstance(model, PanelEstimator) and type(model).__module__.startswith("peerattn.")
 
 
 def reads_rows(model: Any) -> bool:
@@ -117,7 +117,7 @@ def supports(model: Any, task: Task) -> bool:
     (True, True)
     """
     final = last_step(model)
-    if not isinstance(final, PeerRegressor):
+    if not is_peer_model(final):
         return True
     if is_cross_attention(model):
         return bool(task == getattr(final, "task", None))
@@ -156,7 +156,7 @@ class Entry:
     @property
     def observed_outcomes(self) -> bool:
         """Whether outcomes of the period it predicts are shown to it."""
-        reads = isinstance(last_step(self.model), PeerRegressor | OwnHistoryRegressor)
+        reads = is_peer_model(self.model) or isinstance(last_step(self.model), OwnHistoryRegressor)
         return reads and self.task == "nowcast"
 
     def fit(self, fold: FoldRows) -> Any:

@@ -11,8 +11,8 @@ from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingRegr
 from sklearn.linear_model import RidgeCV
 from sklearn.model_selection import check_cv
 
-from peerattn.models.attention.base import AttentionModel
-from peerattn.models.panel_model import PanelModel
+from peerattn.models.attention.options import AttentionOptions
+from peerattn.models.base import PanelEstimator
 from peerattn.panel.knowledge import sorted_periods
 
 #: scikit-learn: HistGradientBoostingRegressor(early_stopping="auto") stops early beyond.
@@ -60,11 +60,11 @@ def random_rows(model: Any, X: pd.DataFrame, y: pd.Series, name: str = "") -> It
 
 def _fitted_rows(model: Any, X: pd.DataFrame, y: pd.Series) -> Iterator[tuple[pd.DataFrame, pd.Series]]:
     """Yield the rows that the parts of a model are fitted on: all, and of attention the earlier ones, by which it weighs."""
-    if isinstance(model, PanelModel):  # what it holds is fitted on the rows of known outcome
+    if isinstance(model, PanelEstimator):  # what it holds is fitted on the rows of known outcome
         X = X[y.notna()]
         y = y[y.notna()]
     yield X, y
-    if isinstance(model, AttentionModel):
+    if isinstance(model, AttentionOptions):
         when = sorted_periods(X.index.get_level_values(1))[0]
         for t in range(2 * len(np.unique(when)) // 3, when.max(initial=0) + 1):
             yield X[when < t], y[when < t]

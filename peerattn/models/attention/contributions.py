@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from peerattn.exceptions import expect
-from peerattn.models.attention.base import AttentionModel
+from peerattn.models.attention.options import AttentionOptions
 from peerattn.models.cross_section import CrossSection
 from peerattn.models.learners.covariance.covariance import Covariance
 from peerattn.models.learners.heads.batches import Batch
 from peerattn.models.learners.heads.heads import Heads, Member
+from peerattn.models.networks import peer_columns
 from peerattn.network import PeerNetwork
 from peerattn.types import OutcomesLike, PanelLike, ReferenceLike
 
@@ -57,12 +58,12 @@ def contributions(model: Any, X: PanelLike, *, outcomes: OutcomesLike = None, re
     False
     """
     wanted = "a fitted attention model of softmax weights or a covariance"
-    expect(isinstance(model, AttentionModel), "model", wanted, type(model).__name__)
+    expect(isinstance(model, AttentionOptions), "model", wanted, type(model).__name__)
     _, sections = model._gate_call(X, outcomes, reference)
     matrices = {}
     stack = model.stack_
     for section in sections:
-        labels, group = model._peer_columns(section)
+        labels, group = peer_columns(section)
         prepared = model._as_seen(section)
         contributed = stack.summed(prepared, lambda name, prepared: _of_part(stack.fitted[name], stack.read(name, prepared)))
         blocks = [contributed(rows) @ group for rows in section.chunks()]

@@ -180,7 +180,7 @@ def _spec(model: Any) -> PeerSpec:
         n_heads=model.n_heads,
         d_head=min(model.d_head, max(numbers, D_CODE)),  # no more than characteristics
         n_layers=model.n_layers,
-        values=model._values,
+        values="outcomes" if model.task == "nowcast" else "characteristics",
         own="linear" if isinstance(model.own, str) and model.own != "none" else "none",
         similarity="scaled_dot_product" if symmetric else model.similarity,
         symmetric=symmetric,

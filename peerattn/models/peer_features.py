@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError, check_names, check_one_of, expect
-from peerattn.models.base import has_peers
+from peerattn.models.base import PanelEstimator, has_peers
 from peerattn.models.cross_section import sums_of_others
 from peerattn.models.given_network import network_weights
 from peerattn.network import PeerNetwork
@@ -193,7 +193,9 @@ class PeerFeatures(FrameTransformer):
 
     # ------------------------------------------------------------------ columns
 
-    def _peers(self, panel: Panel, period: LabelsLike, at: slice, model: Any) -> Iterator[np.ndarray]:
+    def _peers(
+        self, panel: Panel, period: LabelsLike, at: slice, model: PanelEstimator | PeerNetwork | None
+    ) -> Iterator[np.ndarray]:
         """Yield each set of a period's weights, (n, n) with a zero diagonal; groups as integers, (n,)."""
         if model is None:
             for name in self.over:

@@ -42,7 +42,7 @@ _KINDS: tuple[tuple[Any, tuple[Information, str], tuple[Information, str]], ...]
 )
 
 
-def steps_of(model: Any) -> Iterator[Any]:
+def steps_of(model: object) -> Iterator[Any]:
     """Yield a model, the last step of a Pipeline and what a search tunes, to the estimator that predicts."""
     yield model
     while isinstance(model, Pipeline | BaseSearchCV):
@@ -50,7 +50,7 @@ def steps_of(model: Any) -> Iterator[Any]:
         yield model
 
 
-def last_step(model: Any) -> Any:
+def last_step(model: object) -> Any:
     """Return the estimator that predicts."""
     return list(steps_of(model))[-1]
 

@@ -19,7 +19,7 @@ from peerattn.panel.knowledge import sorted_periods
 ROWS_STOPPED_EARLY = 10_000
 
 
-def random_rows(model: Any, X: pd.DataFrame, y: pd.Series, name: str = "") -> Iterator[str]:
+def random_rows(model: BaseEstimator, X: pd.DataFrame, y: pd.Series, name: str = "") -> Iterator[str]:
     """Yield what in a model validates on rows of periods that it learns from, in words.
 
     Parameters
@@ -58,7 +58,7 @@ def random_rows(model: Any, X: pd.DataFrame, y: pd.Series, name: str = "") -> It
             yield from islice((found for rows in every for found in random_rows(part, *rows, f"{who}: ")), 1)
 
 
-def _fitted_rows(model: Any, X: pd.DataFrame, y: pd.Series) -> Iterator[tuple[pd.DataFrame, pd.Series]]:
+def _fitted_rows(model: BaseEstimator, X: pd.DataFrame, y: pd.Series) -> Iterator[tuple[pd.DataFrame, pd.Series]]:
     """Yield the rows that the parts of a model are fitted on: all, and of attention the earlier ones, by which it weighs."""
     if isinstance(model, PanelEstimator):  # what it holds is fitted on the rows of known outcome
         X = X[y.notna()]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from peerattn.exceptions import expect
 from peerattn.models.attention.options import AttentionOptions
@@ -18,7 +18,9 @@ from peerattn.network import PeerNetwork
 from peerattn.types import OutcomesLike, PanelLike, ReferenceLike
 
 
-def contributions(model: Any, X: PanelLike, *, outcomes: OutcomesLike = None, reference: ReferenceLike = None) -> PeerNetwork:
+def contributions(
+    model: BaseEstimator, X: PanelLike, *, outcomes: OutcomesLike = None, reference: ReferenceLike = None
+) -> PeerNetwork:
     r"""Return how much every peer contributes to every prediction, in units of the outcome.
 
     .. math:: c_{ij} = f \sum_h | \rho_h \alpha^h_{ij} v^h_j |

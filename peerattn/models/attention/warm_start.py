@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import torch
+from sklearn.base import BaseEstimator
 
 from peerattn.exceptions import InputError, expect
 from peerattn.models.attention.options import AttentionOptions
@@ -36,7 +36,7 @@ class WarmStart:
         When the model is of another kind, weighs peers, or X carries no periods.
     """
 
-    def __init__(self, model: Any, X: PanelLike, y: OutcomesLike):
+    def __init__(self, model: BaseEstimator, X: PanelLike, y: OutcomesLike):
         learned = isinstance(model, AttentionOptions)
         kind = type(model).__name__
         kind += " with signed weights" if learned else ""

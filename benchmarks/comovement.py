@@ -21,7 +21,7 @@ from peerattn.models import (
     CrossSectionalRidge,
     IndustryPeerRegressor,
     NadarayaWatsonRegressor,
-    PeerModel,
+    PanelEstimator,
     StackedPeerRegressor,
 )
 from report import RESULTS, SHARED, options, publish
@@ -57,7 +57,7 @@ def attention(**options: object) -> StackedPeerRegressor:
     return StackedPeerRegressor(task="nowcast", random_state=0, **options)  # type: ignore[arg-type]
 
 
-MODELS: dict[str, tuple[Callable[[], PeerModel], list[str]]] = {
+MODELS: dict[str, tuple[Callable[[], PanelEstimator], list[str]]] = {
     "mean of SIC-4": (lambda: IndustryPeerRegressor(industry="sic"), ["sic"]),
     "mean of SIC-3": (lambda: IndustryPeerRegressor(industry="sic3"), ["sic3"]),
     "mean of FF12": (lambda: IndustryPeerRegressor(industry="ff12"), ["ff12"]),

@@ -24,8 +24,7 @@ from peerattn import PeerNetwork, cli, evaluation, models
 from peerattn.cli.commands import COMMANDS
 from peerattn.evaluation import IntervalRegressor, NewFirms, WalkForward
 from peerattn.models import make_model
-from peerattn.models.base import PeerModel
-from peerattn.models.panel_model import PanelModel
+from peerattn.models.base import PanelEstimator
 from peerattn.panel import Design, PanelEncoder, as_panel, check_panel, from_formula, read_panel, scan_panel
 
 pytestmark = [
@@ -147,19 +146,9 @@ def pruning_curve(panel):
     return evaluation.pruning_curve(model, importance, past(panel).X, past(panel).y).select_dtypes("number").stack()
 
 
-def impacts(panel):
-    return models.impacts(fitted(IN_MEANS, panel), panel, period=START, n_draws=9).params.stack()
-
-
 def influence(panel):
     found = evaluation.influence(fitted(models.NadarayaWatsonRegressor(), panel), panel, outcomes=panel.y)
     return edges(found.influence)
-
-
-def shock(panel):
-    step = past(panel).characteristics["size"].abs().max()
-    found = models.shock(fitted(IN_MEANS, panel), panel, {"size": step}, period=START, n_draws=9)
-    return found["effect"].sort_index()
 
 
 def split_sample(panel):
@@ -285,8 +274,6 @@ FUNCTIONS = {
     "contributions": contributions,
     "head_importance": head_importance,
     "pruning_curve": pruning_curve,
-    "impacts": impacts,
-    "shock": shock,
     "influence": influence,
     "marginal_effects": marginal_effects,
     "peer_weights": peer_weights,
@@ -294,9 +281,9 @@ FUNCTIONS = {
 }
 #: Power of the outcome's unit in the figures, 0 where it is not named; None: they are in units of columns, or of several.
 UNITS = {
-    **dict.fromkeys(["compare", "IntervalRegressor", "contributions", "influence", "shock"], 1),
+    **dict.fromkeys(["compare", "IntervalRegressor", "contributions", "influence"], 1),
     **dict.fromkeys(["as_panel", "read_panel", "scan_panel", "from_formula", "read_preset", "check_panel"], None),
-    **dict.fromkeys(["PanelEncoder", "describe_panel", "pruning_curve", "impacts", "head_importance"], None),
+    **dict.fromkeys(["PanelEncoder", "describe_panel", "pruning_curve", "head_importance"], None),
     "peer_weights": None,  # of a plain regression on columns as they are
 }
 #: Estimators of a panel.
@@ -489,7 +476,7 @@ def test_a_simulation_is_the_same_in_every_format(tmp_path):
 COMES_IN = {"X", "panel", "source", "frame", "formula", "known_at", "until"}
 #: What is public and no door: base classes and a protocol, a function of plain arrays, and one whose refits must converge
 #: (tests/evaluation/inference/test_network_bootstrap.py).
-NO_DOORS = {"PanelModel", "PeerModel", "PeerRegressor", "Learner", "wild_cluster_p", "bootstrap_network"}
+NO_DOORS = {"PanelEstimator", "PanelRegressorMixin", "PanelClassifierMixin", "Learner", "wild_cluster_p", "bootstrap_network"}
 
 
 def public():
@@ -500,7 +487,7 @@ def public():
 
 def is_door(one):
     if inspect.isclass(one):
-        return issubclass(one, PanelModel) or any(hasattr(one, method) for method in ("fit", "split"))
+        return issubclass(one, PanelEstimator) or any(hasattr(one, method) for method in ("fit", "split"))
     return callable(one) and bool(COMES_IN & set(inspect.signature(one).parameters))
 
 
@@ -508,4 +495,4 @@ def test_every_door_is_among_them():
     found = {name for name, one in public() if is_door(one)} - NO_DOORS
     assert found == {*DOORS}, found ^ {*DOORS}
     assert {command.__name__.lower() for command in COMMANDS} == {*COMMAND_DOORS, "simulate"}
-    assert all(issubclass(getattr(models, name), PeerModel | PanelModel) for name in MODELS)
+    assert all(issubclass(getattr(models, name), PanelEstimator) for name in MODELS)

@@ -20,7 +20,7 @@ from peerattn import (
     cli,
     simulate_panel,
 )
-from peerattn.models.attention.base import AttentionModel
+from peerattn.models.attention.base import PanelStack
 from peerattn.models.learners.covariance import fit as covariance_fit
 from peerattn.models.learners.heads import learner, sampling
 from peerattn.models.learners.heads.training import TrainingOptions
@@ -34,7 +34,7 @@ JOINT = {**FEW, "kappa": None, "own": "linear"}
 SHORT = [
     (learner, "DEFAULT", TrainingOptions(n_seeds=4, max_steps=4)),
     (covariance_fit, "FEWEST_STEPS", 6),
-    (AttentionModel, "_dtype", lambda model, dated: torch.float64),
+    (PanelStack, "_dtype", lambda model, dated: torch.float64),
 ]
 
 

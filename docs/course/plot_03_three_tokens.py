@@ -56,7 +56,8 @@ with figure_style():
 
 # %%
 # **Temperature** divides the scores before the softmax. As it rises all rows weigh the same; as it falls
-# all weight goes to the highest scores, here those of "cat" and "both", which tie. :class:`peerattn.nn.MultiheadAttention` and the blocks take ``temperature=``, too.
+# all weight goes to the highest scores, here those of "cat" and "both", which tie.
+# :class:`peerattn.nn.MultiheadAttention` and the blocks take ``temperature=``, too.
 
 temperatures = (0.1, 0.3, 1.0, 3.0, 10.0)
 cat = [

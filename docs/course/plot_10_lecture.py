@@ -59,7 +59,8 @@ print(attention_weights(Q, K, mask=causal_mask(3)).numpy().round(3))
 
 # %%
 # **Multi-head.** Two heads of width 2 are two attentions side by side, each on its part of queries, keys and values. A last
-# linear map mixes them (concatenating heads and mapping them is the same as adding their contributions). The layer gives the same numbers as the equation:
+# linear map mixes them (concatenating heads and mapping them is the same as adding their contributions). The layer
+# gives the same numbers as the equation:
 
 layer = MultiheadAttention(4, n_heads=2, bias=False)
 with torch.no_grad():

@@ -4,7 +4,8 @@
 
 A head of attention averages what peers have. Where a firm answers to its peers in another way, to how far they are
 from normal in either direction, or only beyond a threshold, no weighted mean will do. A *block* adds what is missing: after
-attention a feed-forward network, residuals and normalisation (:doc:`/learn_core/plot_02_block`). Tokens are the firms of a period.
+attention a feed-forward network, residuals and normalisation (:doc:`/learn_core/plot_02_block`). Tokens are the
+firms of a period.
 """
 
 import matplotlib.pyplot as plt

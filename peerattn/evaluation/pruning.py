@@ -5,7 +5,7 @@ from typing import Any, cast
 import pandas as pd
 
 from peerattn.exceptions import InputError, checked, expect
-from peerattn.models.attention.base import AttentionModel
+from peerattn.models.attention.options import AttentionOptions
 from peerattn.models.attention.pruning import panel_head_importance, panel_with_heads
 from peerattn.training.prunable import PrunableHeads
 from peerattn.types import OutcomesLike, PanelLike
@@ -59,7 +59,7 @@ def head_importance(model: Any, X: PanelLike, y: OutcomesLike = None, **options:
     >>> len(prune(model, keep=importance > importance.max()).heads_)
     0
     """
-    if isinstance(model, AttentionModel):
+    if _of_panel(model):
         return panel_head_importance(model, X, y, **options)
     found = _named(model).head_importance(X, y, **options)
     index = pd.MultiIndex.from_arrays(list(zip(*found)) or [[], []], names=["layer", "head"])
@@ -88,7 +88,7 @@ def prune(model: Any, keep: Any) -> Any:
     InputError
         When a head is named that the model does not have.
     """
-    panel = isinstance(model, AttentionModel)
+    panel = _of_panel(model)
     have = _heads(model if panel else _named(model))
     if isinstance(keep, pd.Series):
         keep = keep.index[keep.to_numpy(dtype=bool)]
@@ -128,8 +128,13 @@ def pruning_curve(model: Any, importance: pd.Series, X: PanelLike, y: OutcomesLi
     return pd.DataFrame(rows)
 
 
+def _of_panel(model: object) -> bool:
+    """Return whether a model is one of heads over the firms of a panel, numbered by member."""
+    return isinstance(model, AttentionOptions)
+
+
 def _heads(model: Any) -> set[tuple[Any, int]]:
-    if isinstance(model, AttentionModel):
+    if _of_panel(model):
         return {(k, head) for k, member in enumerate(model.members_) for head in range(member.spec.n_heads)}
     return {(name, head) for name, n in model.n_heads_by_layer().items() for head in range(n)}
 

@@ -8,9 +8,8 @@ from peerattn.models.attention import (
     SearchProfile,
     contributions,
 )
-from peerattn.models.base import PeerModel, PeerRegressor
+from peerattn.models.base import PanelEstimator
 from peerattn.models.common_shocks import CommonShocksRegressor
-from peerattn.models.counterfactuals import Impacts, impacts, shock
 from peerattn.models.covariance_regressor import CovariancePeerRegressor
 from peerattn.models.forecasters import make_model, model_names
 from peerattn.models.identification import Identification
@@ -19,6 +18,7 @@ from peerattn.models.industry_median import IndustryMedianRegressor
 from peerattn.models.kernel import NadarayaWatsonRegressor
 from peerattn.models.learners.protocol import Learner
 from peerattn.models.linear_in_means import LinearInMeansRegressor
+from peerattn.models.mixins import PanelClassifierMixin, PanelRegressorMixin
 from peerattn.models.own_characteristics import OwnCharacteristicsRegressor
 from peerattn.models.own_history import OwnHistoryRegressor
 from peerattn.models.panel_forecasters import (
@@ -27,7 +27,6 @@ from peerattn.models.panel_forecasters import (
     IndustryMeansRegressor,
     LastValueRegressor,
 )
-from peerattn.models.panel_model import PanelModel
 from peerattn.models.peer_features import PeerFeatures
 from peerattn.models.peer_weights import peer_weights
 from peerattn.models.precomputed import PrecomputedPeerRegressor
@@ -40,10 +39,10 @@ from peerattn.models.wild_bootstrap import wild_cluster_p
 
 __all__ = [
     "CommonShocksRegressor", "CovariancePeerRegressor", "CrossSectionalRidge", "FamaMacBethRegressor", "FirmMeanRegressor",
-    "Identification", "Impacts", "IndustryMeansRegressor", "IndustryMedianRegressor", "IndustryPeerRegressor",
-    "LastValueRegressor", "Learner", "LinearInMeansRegressor", "NadarayaWatsonRegressor", "OwnCharacteristicsRegressor",
-    "OwnHistoryRegressor", "PanelModel", "PeerAttentionClassifier", "PeerAttentionRegressor", "PeerFeatures", "PeerModel",
-    "PeerRegressor", "PeerTransformerRegressor", "PrecomputedPeerRegressor", "Prior", "Reference", "SearchProfile",
-    "StackedPeerRegressor", "TwoStage", "contributions", "impacts", "make_model", "model_names", "peer_weights", "shock",
-    "split_sample", "wild_cluster_p",
+    "Identification", "IndustryMeansRegressor", "IndustryMedianRegressor", "IndustryPeerRegressor", "LastValueRegressor",
+    "Learner", "LinearInMeansRegressor", "NadarayaWatsonRegressor", "OwnCharacteristicsRegressor", "OwnHistoryRegressor",
+    "PanelClassifierMixin", "PanelEstimator", "PanelRegressorMixin", "PeerAttentionClassifier", "PeerAttentionRegressor",
+    "PeerFeatures", "PeerTransformerRegressor", "PrecomputedPeerRegressor", "Prior", "Reference", "SearchProfile",
+    "StackedPeerRegressor", "TwoStage", "contributions", "make_model", "model_names", "peer_weights", "split_sample",
+    "wild_cluster_p",
 ]  # fmt: skip

@@ -6,11 +6,11 @@ import hashlib
 import os
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import quote
 
 import numpy as np
@@ -26,7 +26,22 @@ from peerattn.render import atomic_path, check_writable, show_label, unfinished
 from peerattn.types import OutcomesLike, PanelLike
 
 
-def training_panel(model: Any, X: PanelLike, y: OutcomesLike) -> Panel:
+class ReadsFiles(Protocol):
+    """A panel estimator, as far as reading files needs it."""
+
+    firm: str
+    period: str
+    column_names_: tuple[Any, ...]
+    code_columns_: tuple[Any, ...]
+
+    def _code_columns(self) -> tuple[Any, ...]: ...
+    def _by_period(
+        self, X: PanelLike, outcomes: OutcomesLike = None, **options: Any
+    ) -> Iterator[tuple[Panel, Any]]: ...
+    def _predicted(self, panel: Panel, call: Any) -> np.ndarray: ...
+
+
+def training_panel(model: ReadsFiles, X: PanelLike, y: OutcomesLike) -> Panel:
     """Return what ``fit`` reads of a panel in files; ``y`` names the outcome's column, unless :func:`scan_panel` named it."""
     stored = stored_panel(model, X, "y", y, codes=model._code_columns())
     if stored.outcome is None:
@@ -34,7 +49,7 @@ def training_panel(model: Any, X: PanelLike, y: OutcomesLike) -> Panel:
     return stored.sample()
 
 
-def of_all_processes(model: Any, X: PanelLike, y: OutcomesLike, *weights: Any) -> list[Any]:
+def of_all_processes(model: ReadsFiles, X: PanelLike, y: OutcomesLike, *weights: Any) -> list[Any]:
     """Return rows, outcomes and weights of all processes, one process after another."""
     if is_stored(X):
         X = training_panel(model, X, y)
@@ -53,7 +68,7 @@ def _one_after_another(values: Sequence[Any]) -> Any:
     return pd.concat(values, ignore_index=not isinstance(values[0].index, pd.MultiIndex))
 
 
-def stored_panel(model: Any, X: PanelLike, name: str, column: Any, **columns: Any) -> StoredPanel:
+def stored_panel(model: ReadsFiles, X: PanelLike, name: str, column: OutcomesLike, **columns: Any) -> StoredPanel:
     """Return the panel in files; ``column`` is the argument that names its outcome."""
     if not isinstance(column, str | None):
         raise InputError(
@@ -73,7 +88,7 @@ def check_not_with_files(X: PanelLike, **given: Any) -> None:
             raise InputError(f"{name}: not used with a panel read from files; pass a frame or a Panel.")
 
 
-def stored_call(model: Any, X: PanelLike, outcomes: OutcomesLike) -> StoredPanel:
+def stored_call(model: ReadsFiles, X: PanelLike, outcomes: OutcomesLike) -> StoredPanel:
     """Return the panel in files that a fitted model is called with; ``outcomes`` names their column."""
     check_is_fitted(model)
     names = model.column_names_
@@ -84,8 +99,8 @@ def stored_call(model: Any, X: PanelLike, outcomes: OutcomesLike) -> StoredPanel
     return stored_panel(model, X, "outcomes", outcomes, characteristics=wanted, codes=codes)
 
 
-def periods_of(model: Any, X: PanelLike, outcomes: OutcomesLike) -> Iterator[tuple[Panel, Panel | None]]:
-    """Yield each period's panel, and again as the outcomes to be shown where ``outcomes`` names their column."""
+def periods_of(model: ReadsFiles, X: PanelLike, outcomes: OutcomesLike) -> Iterator[tuple[Panel, Panel | None]]:
+    """Yield each period's panel, and again as the observed outcomes where ``outcomes`` names their column."""
     names = model.column_names_
     for panel in stored_call(model, X, outcomes):
         if set(names) == set(panel.columns):
@@ -106,8 +121,22 @@ def warn_once() -> Iterator[None]:
         warn_user(category(f"{first.message}{more}"))
 
 
-def write_frame(panel: Panel, predicted: np.ndarray, names: Sequence[str], path: Path) -> None:
+@warn_once()
+def predicted_periods(model: ReadsFiles, X: PanelLike, outcomes: OutcomesLike, options: Mapping[str, Any]) -> np.ndarray:
+    """Return the predictions of all periods of a panel in files, in the order of the files' rows."""
+    stored = stored_call(model, X, outcomes)
+    calls = model._by_period(stored, outcomes=outcomes, **options)
+    predicted = np.concatenate([model._predicted(*call) for call in calls])
+    found = np.empty_like(predicted)
+    found[stored.order] = predicted
+    return found
+
+
+def write_frame(
+    panel: Panel, call: object, path: Path, *, names: Sequence[str], of: Callable[[Panel, Any], np.ndarray]
+) -> None:
     """Write firm, period and the predictions of one period, sorted by firm; ``names`` are those of their columns."""
+    predicted = of(panel, call)
     labels = dict(zip(panel.names, (panel.firm, panel.period)))
     columns = predicted.reshape(len(panel), len(names))[panel.order].T
     written = pd.DataFrame(labels | dict(zip(names, columns, strict=True)))

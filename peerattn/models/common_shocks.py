@@ -24,7 +24,7 @@ class CommonShocksRegressor(OwnHistoryRegressor):
               \qquad r_{it} = y_{it} - o_{it}
 
     o is :class:`OwnHistoryRegressor`, δ by how much slopes of random effects of periods, which shocks do not move, differ from
-    those of least squares, h what own history adds to o, bars over z and h the period's mean, :math:`\bar r_{-i,t}` the mean
+    those of least squares, h what firm history adds to o, bars over z and h the period's mean, :math:`\bar r_{-i,t}` the mean
     residual of the period's *other* firms and :math:`\bar r_{-i,kt}` that of the others of the industry k, n of them, shrunk by
     the variances within and between industries (:math:`\lambda = \sigma^2_{within} / \sigma^2_{between}`). Peers are not chosen:
     every firm of the period counts alike, and every firm of the industry. The weights, at least 0, :math:`w_l`, :math:`w_b` and

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from peerattn.models.attention.base import StackModel
-from peerattn.models.base import PeerRegressor
+from peerattn.models.attention.base import PanelStack
 from peerattn.models.cross_section import Rows
 from peerattn.models.learners.covariance.covariance import Covariance
 from peerattn.models.learners.heads.heads import Settings
 from peerattn.models.learners.heads.search_profile import SearchProfile
 from peerattn.models.learners.losses import Loss, squared_error
 from peerattn.models.learners.training import Problem
+from peerattn.models.mixins import PanelRegressorMixin
 from peerattn.models.stacking.candidates import COVARIANCE, covariance_candidates
 from peerattn.models.stacking.evidence import Candidate
 from peerattn.panel.panel import Panel
@@ -24,7 +24,7 @@ from peerattn.types import PanelLike
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class CovariancePeerRegressor(PeerRegressor, StackModel):
+class CovariancePeerRegressor(PanelRegressorMixin, PanelStack):
     r"""Least squares on own characteristics, and a learned covariance of what it leaves across the firms of a period.
 
     .. math:: \hat y_i = x_i' b + \sum_{j \ne i} w_{ij} (y_j - x_j' b), \qquad w_{ij} = -P_{ij} / P_{ii}, \quad P = K^{-1}
@@ -32,7 +32,7 @@ class CovariancePeerRegressor(PeerRegressor, StackModel):
     with K the covariance of :class:`~peerattn.models.learners.covariance.covariance.Covariance`: a function of
     characteristics, codes and of how firms moved together in the past. The weights are signed. K is symmetric, so that the
     direction of the network, ``w_ij / w_ji = P_jj / P_ii``, is popularity alone. :class:`~peerattn.PeerAttentionRegressor`
-    weighs this predictor against controls of the same information; here it stands alone.
+    weighs this predictor against controls of the same information; here it is used alone.
 
     Parameters
     ----------
@@ -54,8 +54,8 @@ class CovariancePeerRegressor(PeerRegressor, StackModel):
 
     Notes
     -----
-    One shown outcome counts by at most the largest residual of the training rows. Costs O(n³) a period of n firms; beyond 5,000
-    through inducing firms. Weights are predictive relevance, not causal peer effects.
+    One observed outcome counts by at most the largest residual of the training rows. Costs O(n³) a period of n firms; beyond
+    5,000 through inducing firms. Weights are predictive relevance, not causal peer effects.
 
     References
     ----------
@@ -77,7 +77,7 @@ class CovariancePeerRegressor(PeerRegressor, StackModel):
     period: str = "period"
     random_state: Any = None
     task = "nowcast"
-    _parameter_constraints = PeerRegressor._parameter_constraints | {"history": ["boolean"]}
+    _parameter_constraints = PanelStack._parameter_constraints | {"history": ["boolean"]}
     _in_full = COVARIANCE
 
     def _learn(self, training: Rows, panel: Panel, *_: Any) -> None:

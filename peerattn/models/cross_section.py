@@ -1,4 +1,4 @@
-"""Who may be a peer of whom: focal rows meet the rows of their pool."""
+"""Which rows may be peers of which: focal rows meet the rows of their pool."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class CrossSection:
-    """One problem: focal rows, and the rows they may look to.
+    """One problem: focal rows, and the rows they may attend to.
 
     Attributes
     ----------
@@ -122,11 +122,11 @@ class CrossSection:
     within : bool
         The peers are the call's own cross-section (not stored training rows).
     answering : ndarray (n_peers,) of bool, or None
-        Which peers may be looked to (those of known outcome, where outcomes are read); the others only help to encode.
+        Which peers may be attended to (those of known outcome, where outcomes are read); the others only help to encode.
     past : History or None
         Outcomes of earlier periods, where the model reads them.
     own : pair of ndarray (n_focal,), (n_peers,), or None
-        What own models say of focal rows and peers, where the peers' y is what these leave.
+        What own models predict for focal rows and peers, where the peers' y is the residual from them.
     own_copies : bool
         On arrays with frequency weights, a row's other copies are its peers: its own weight is ``max(w − 1, 0)``.
     place : int
@@ -145,7 +145,7 @@ class CrossSection:
     place: int = 0
 
     def admissible(self, rows: slice = slice(None)) -> np.ndarray:
-        """Return who may be looked to, (n_focal, n_peers); True = may."""
+        """Return which rows may be attended to, (n_focal, n_peers); True = may."""
         mine = self.focal.identity[rows, None]
         may = (mine == NOBODY) | (mine != self.peers.identity[None, :])
         return may if self.answering is None else may & self.answering[None, :]

@@ -49,7 +49,7 @@ RECIPES: dict[str, tuple[str, type, dict[str, Any]]] = {
     "boosting": ("Gradient boosting", HistGradientBoostingRegressor, {"early_stopping": False}),
     "neighbors": ("50 nearest neighbors", OwnCharacteristicsRegressor, {"estimator": _NEIGHBORS}),
     "own_history": ("Own characteristics and history", OwnHistoryRegressor, {}),
-    "common_shocks": ("Own history and common shocks", CommonShocksRegressor, {}),
+    "common_shocks": ("Firm history and common shocks", CommonShocksRegressor, {}),
     "industry_characteristics": ("Own and {industry} characteristics", IndustryMeansRegressor, {}),
     "industry": ("{industry} peers", IndustryPeerRegressor, {}),
     "industry_shrunk": ("{industry} peers, shrunk", IndustryPeerRegressor, {"shrinkage": "leave_one_out"}),

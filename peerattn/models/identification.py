@@ -33,7 +33,7 @@ class Identification:
         Hansen's J of the overidentifying restrictions, by two-step GMM; None with as many instruments as endogenous columns, or
         with no more clusters than moments, or two kinds of them.
     j_p : float or None
-        Its p value, χ²(q − 1); a small one says that the instruments contradict each other.
+        Its p value, χ²(q − 1); a small one suggests that the instruments contradict each other.
     """
 
     effective_f: float

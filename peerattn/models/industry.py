@@ -11,9 +11,10 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import CodeWarning, InputError, check_names, warn_user
-from peerattn.models.base import Encoded, PeerRegressor
+from peerattn.models.base import Encoded, PanelEstimator
 from peerattn.models.cross_section import CrossSection, Rows, means_of_others
-from peerattn.models.panel_model import COLUMN
+from peerattn.models.mixins import PanelRegressorMixin
+from peerattn.models.option_kinds import COLUMN
 from peerattn.panel.codes import code_scheme
 from peerattn.panel.design import Design
 from peerattn.panel.fama_french import sic_to_fama_french
@@ -28,7 +29,7 @@ UNKNOWN = -1
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class IndustryPeerRegressor(PeerRegressor):
+class IndustryPeerRegressor(PanelRegressorMixin, PanelEstimator):
     """Mean outcome of the firms in the same industry, own firm left out, shrunk towards the broader industry.
 
     ``ŷ_i = Σ_j α_ij y_j`` with ``α_ij = 1[g_j = g_i, j ≠ i] / Σ_k 1[g_k = g_i, k ≠ i]``: attention with a score of 0 inside the
@@ -39,18 +40,18 @@ class IndustryPeerRegressor(PeerRegressor):
     Parameters
     ----------
     industry : str, optional
-        Column of ``X`` with the code. None: all firms are peers; ``scheme="plain"`` says that this is meant where X has a
+        Column of ``X`` with the code. None: all firms are peers; ``scheme="plain"`` declares that this is meant where X has a
         column ``sic``, ``naics`` or ``gics``.
     scheme : {"auto", "sic", "naics", "gics", "ff12", "ff48", "ff49", "plain"}, default "auto"
         How codes nest; "auto" reads it from the column's name. "ff12", "ff48", "ff49": the Fama–French industry of a SIC code.
         "plain" codes do not nest: the group widens to all firms.
     min_peers : int, default 1
-        Fewest peers (firms; own excluded where outcomes of the period are shown) that make a group.
+        Fewest peers (firms; own excluded where outcomes of the period are observed) that make a group.
     shrinkage : float or "leave_one_out", default 0
         k, in peers. "leave_one_out": of 0, 1, 2, 5, 10, 20, 50, 100, 200 the one with the least squared error over the
         training periods, each firm predicted from the others of its period.
     value_weight : str, optional
-        Column of ``X`` by which peers are weighted, market value say; where it is missing, the period's median. Positive.
+        Column of ``X`` by which peers are weighted, such as market value; where it is missing, the period's median. Positive.
     firm, period : str
         Names of the index levels (or columns) with the labels.
 
@@ -94,7 +95,7 @@ class IndustryPeerRegressor(PeerRegressor):
     firm: str = "firm"
     period: str = "period"
 
-    _parameter_constraints = PeerRegressor._parameter_constraints | {
+    _parameter_constraints = PanelEstimator._parameter_constraints | {
         "scheme": [StrOptions({"auto", "plain", *_LEVELS, *FAMA_FRENCH_SCHEMES})],
         "min_peers": [Interval(Integral, 1, None, closed="left")],
         "shrinkage": [StrOptions({LEAVE_ONE_OUT}), Interval(Real, 0, None, closed="left")],

@@ -30,7 +30,7 @@ class IndustryMedianRegressor(IndustryPeerRegressor):
     industry, scheme, min_peers, firm, period
         As in :class:`IndustryPeerRegressor`; ``min_peers=1`` by default.
     shrinkage, value_weight
-        Not used with a median; other values than the defaults are refused.
+        Not used with a median; other values than the defaults raise an error.
 
     Notes
     -----
@@ -53,7 +53,7 @@ class IndustryMedianRegressor(IndustryPeerRegressor):
     _learns_network = True  # outcomes choose its peers
 
     def peer_network(self, X: PanelLike, *, outcomes: OutcomesLike = None) -> PeerNetwork:
-        """Return whom each row of ``X`` looks to; with ``outcomes`` it was learned from those of every period."""
+        """Return the peers to which each row of ``X`` attends; with ``outcomes`` it was learned from those of every period."""
         network = super().peer_network(X, outcomes=outcomes)
         here = outcomes is not None and network.is_dated
         return network.replaced(learned_until=network.periods.max()) if here else network
@@ -66,7 +66,7 @@ class IndustryMedianRegressor(IndustryPeerRegressor):
 
     def _learn(self, training: Rows, panel: Panel) -> None:
         super()._learn(training, panel)
-        rows = self.training_rows_
+        rows = training.known()
         assert rows.y is not None
         self.mean_ = weighted_median(rows.y, rows.counts)
 

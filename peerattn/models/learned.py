@@ -1,4 +1,4 @@
-"""What a fit leaves behind so that later calls can be judged: which rows were learned from, until when, and within what range."""
+"""What a fit keeps so that later calls can be checked: which rows were learned from, until when, and within what range."""
 
 from __future__ import annotations
 
@@ -9,14 +9,25 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import BoundedOutcomeWarning, SharedPeriodWarning, warn_user
+from peerattn.exceptions import (
+    WHERE_ISOLATES,
+    BoundedOutcomeWarning,
+    IsolateWarning,
+    LabelWarning,
+    SharedPeriodWarning,
+    SmallCrossSectionWarning,
+    warn_user,
+)
 from peerattn.models.cross_section import Rows, check_same_kind
+from peerattn.panel.gate import warn_of_lost_labels
 from peerattn.panel.knowledge import Knowledge
 from peerattn.panel.panel import Panel
 from peerattn.panel.time_order import check_comparable
+from peerattn.render import show_label
+from peerattn.types import OutcomesLike
 
-REACH = 3.0  # ranges of the training outcomes, beyond which a shown outcome counts as the bound
-FEW = 30  # training outcomes below which their range says nothing
+REACH = 3.0  # ranges of the training outcomes, beyond which an observed outcome counts as the bound
+FEW = 30  # training outcomes below which their range is not informative
 
 
 def rows_of(panel: Panel) -> tuple[np.ndarray, np.ndarray] | None:
@@ -56,8 +67,55 @@ def warn_of_shared_periods(panel: Panel, learned: tuple[np.ndarray, np.ndarray] 
         )
 
 
+def warn_of_one_cross_section(panel: Panel, firm: str, period: str) -> None:
+    """Warn of training rows without labels, which are taken for one cross-section."""
+    if panel.firm is None:
+        warn_user(
+            LabelWarning(
+                f"X carries neither {firm!r} nor {period!r}, so its {len(panel):,} rows are one cross-section, "
+                f"all periods in one. Of a panel set them as index, df.set_index([{firm!r}, {period!r}]), or name "
+                "yours with firm= and period=; index the rows by firm where one cross-section is meant."
+            )
+        )
+
+
+def warn_of_missing_labels(name: str, panel: Panel, y: OutcomesLike, firm: str, period: str) -> None:
+    """Warn where rows without labels make a forecaster another model; where y alone has them, the gate has warned."""
+    labelled = isinstance(y, pd.Series | pd.DataFrame) and y.index.nlevels == 2
+    if panel.firm is None and not labelled:
+        warn_of_lost_labels(f"{name} needs {firm!r} and {period!r}, of which X carries neither")
+
+
+def warn_of_small_sections(panel: Panel, median: float) -> None:
+    """Warn of periods with under half as many firms as the median cross-section of training."""
+    sizes = {period: at.stop - at.start for period, at in panel.cross_sections()}
+    small = [period for period, size in sizes.items() if size < median / 2]
+    if small:
+        warn_user(
+            SmallCrossSectionWarning(
+                f"{len(small)} periods of X (first: {small[0]}, {sizes[small[0]]} firms) have under half of training's "
+                f"median of {median:g} firms: peers are sought among the rows of the call. "
+                "Pass the whole cross-section, or the other firms as reference= where the model takes it."
+            )
+        )
+
+
+def warn_of_isolates(panel: Panel, isolated: np.ndarray, term: str) -> None:
+    """Warn of rows without an admissible peer; ``term`` is what their peer term is."""
+    if isolated.any():
+        where = f"row {isolated.argmax()}"
+        if panel.firm is not None:
+            where = " in ".join(show_label(labels[isolated][0]) for labels in (panel.firm, panel.period))
+        warn_user(
+            IsolateWarning(
+                f"{int(isolated.sum())} of {len(panel)} rows have no admissible peer (first: {where}): their peer term is "
+                f"{term}.{WHERE_ISOLATES}"
+            )
+        )
+
+
 def bounds_of(y: np.ndarray | None) -> tuple[float, float]:
-    """Return between what shown outcomes count as they are: the training outcomes' range and three times its length around it."""
+    """Return the bounds of observed outcomes: the training outcomes' range and three times its length around it."""
     known = np.array([]) if y is None else y[np.isfinite(y)]
     if len(known) < FEW:
         return -np.inf, np.inf
@@ -77,14 +135,14 @@ def bounded(peers: Rows, bounds: tuple[float, float] | None, unit: tuple[float, 
 def clipped(
     observed: np.ndarray, bounds: tuple[float, float], unit: tuple[float, float] = (0.0, 1.0)
 ) -> np.ndarray:
-    """Return shown outcomes within bounds, with a warning where some were beyond; ``unit`` as in :func:`bounded`."""
+    """Return observed outcomes within bounds, with a warning where some were beyond; ``unit`` as in :func:`bounded`."""
     least, most = ((bound - unit[0]) / unit[1] for bound in bounds)
     beyond = int(((observed < least) | (observed > most)).sum())
     if beyond:
         low, high = bounds
         warn_user(
             BoundedOutcomeWarning(
-                f"{beyond} shown outcomes of a period lie beyond {low:.4g} to {high:.4g}, {REACH:g} times the range of the "
+                f"{beyond} observed outcomes of a period lie beyond {low:.4g} to {high:.4g}, {REACH:g} times the range of the "
                 "training outcomes around it, and count as that bound for their peers."
             )
         )

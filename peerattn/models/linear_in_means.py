@@ -15,11 +15,12 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import GeneratedRegressorWarning, InputError, warn_user
-from peerattn.models.base import Encoded, PeerRegressor
+from peerattn.models.base import Encoded, PanelEstimator
 from peerattn.models.cross_section import CrossSection, Rows
 from peerattn.models.given_network import check_not_learned, given_network, others_weights
 from peerattn.models.learned import check_effect_labels
-from peerattn.models.panel_model import COLUMNS
+from peerattn.models.mixins import PanelRegressorMixin
+from peerattn.models.option_kinds import COLUMNS
 from peerattn.models.two_stage import PEERS_OUTCOME, TwoStage, describe, two_stage
 from peerattn.network import PeerNetwork
 from peerattn.panel.design import Design
@@ -33,14 +34,14 @@ LABELS = ("firm", "period", "network")  # effects that are no code
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class LinearInMeansRegressor(PeerRegressor):
+class LinearInMeansRegressor(PanelRegressorMixin, PanelEstimator):
     """Own characteristics, peers' mean characteristics and peers' mean outcome, estimated by two-stage least squares.
 
     ``y_it = a_t + x_it'γ + (Wx)_it'δ + β (Wy)_it + e_it`` with W the row-normalised network, own firm left out, and an effect
     of each period, so that a shock common to all firms is not mistaken for an effect of peers. Peers' outcomes depend on y_it
     in turn (Manski's reflection problem), so ``Wy`` is instrumented by the characteristics of peers of peers, ``W²x``. That
     identifies β where I, W and W² are linearly independent (Bramoullé, Djebbari and Fortin 2009): not in groups of one size in
-    which all are peers of all, which are refused.
+    which all are peers of all, which raise an error.
 
     Parameters
     ----------
@@ -52,7 +53,7 @@ class LinearInMeansRegressor(PeerRegressor):
         Whether the peers' outcome is a regressor; False: own and peers' characteristics, by least squares.
     learned_until : period label, optional
         Last period whose outcomes the network was learned from, to its end (``"2000-06"``: all of June); None = what the
-        network itself says. One learned from outcomes that are explained here is refused: it was chosen to fit them.
+        network itself records. One learned from outcomes that are explained here raises an error: it was chosen to fit them.
     effects : sequence of str, default ("period",)
         Effects that are absorbed, by ``pyhdfe``: ``"firm"``, ``"period"``, a column with codes, ``"network"`` (the connected
         parts of a period's network: network effects, Bramoullé, Djebbari and Fortin 2009), or several joined by ``×``:
@@ -86,7 +87,7 @@ class LinearInMeansRegressor(PeerRegressor):
     over the rows of each period of the call. What was not in training gets the mean effect. Peers with unknown outcomes
     count in WX, not in Wy. Missing characteristics are filled and indicated. Estimates are those of ``linearmodels``
     (``IV2SLS``); weights are frequency weights in the estimates, while standard errors count a row once. A network learned from
-    earlier outcomes is a generated regressor: its sampling error is not in the standard errors, and a warning says so. β is a
+    earlier outcomes is a generated regressor: its sampling error is not in the standard errors, and a warning reports it. β is a
     causal peer effect only if the network and the characteristics are exogenous.
 
     References
@@ -120,7 +121,7 @@ class LinearInMeansRegressor(PeerRegressor):
     firm: str = "firm"
     period: str = "period"
 
-    _parameter_constraints = PeerRegressor._parameter_constraints | {
+    _parameter_constraints = PanelEstimator._parameter_constraints | {
         "peer_outcome": ["boolean"],
         "effects": [*COLUMNS],
         "cluster": [str, tuple, None],

@@ -10,14 +10,14 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone
 from sklearn.linear_model import ElasticNetCV, LinearRegression
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils._param_validation import HasMethods
 
 from peerattn.exceptions import InputError
 from peerattn.models.learned import check_effect_labels
+from peerattn.models.option_kinds import COLUMNS
 from peerattn.models.panel_forecasters import PanelForecaster
-from peerattn.models.panel_model import COLUMNS
 from peerattn.panel.design import Design
 from peerattn.panel.effects import effect_codes, effect_labels, estimated_effects, known_effects, net_of
 from peerattn.panel.panel import Panel
@@ -72,7 +72,7 @@ class OwnCharacteristicsRegressor(PanelForecaster):
     def _groupings(self) -> tuple[Any, ...]:
         return tuple(effect_codes(self.effects))
 
-    def _learn(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
+    def _learn_from(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
         self.design_ = Design.fit(panel, without=list(panel.codes))
         self.effects_: dict[str, pd.Series] = {}
         X = self.design_.numbers(panel)[known]
@@ -82,10 +82,8 @@ class OwnCharacteristicsRegressor(PanelForecaster):
             self._absorb(X, y, self._groups(panel)[known])
             return
         with refusing():
-            self.model_ = make_pipeline(StandardScaler(), self._estimator(panel, known)).fit(X, y)
-
-    def _estimator(self, panel: Panel, known: np.ndarray) -> Any:
-        return LinearRegression() if self.estimator is None else clone(self.estimator)
+            estimator = LinearRegression() if self.estimator is None else clone(self.estimator)
+            self.model_ = make_pipeline(StandardScaler(), estimator).fit(X, y)
 
     def _absorb(self, X: np.ndarray, y: np.ndarray, groups: pd.DataFrame) -> None:
         """Learn slopes and effects by least squares."""
@@ -103,12 +101,7 @@ class OwnCharacteristicsRegressor(PanelForecaster):
     @property
     def slopes_(self) -> pd.Series:
         """Slopes of a linear estimator, in units of the outcome for one unit of each column; empty for others."""
-        scaler = self.model_[0]
-        slopes = np.ravel(getattr(self.model_[-1], "coef_", ()))
-        scale = 1.0 if scaler.scale_ is None else scaler.scale_
-        names = [column.name for column in self.design_.columns]
-        same = len(slopes) == len(names)
-        return pd.Series(slopes / scale, names, name="slope") if same else pd.Series(dtype=float)
+        return slopes_of(self.model_, self.design_)
 
     def _groups(self, panel: Panel) -> pd.DataFrame:
         return effect_labels(self.effects, {"firm": panel.firm, "period": panel.period} | dict(panel.codes))
@@ -123,7 +116,7 @@ class OwnCharacteristicsRegressor(PanelForecaster):
         return own + known_effects(self.effects_, groups)
 
 
-class ElasticNetRegressor(OwnCharacteristicsRegressor):
+class ElasticNetRegressor(PanelForecaster):
     """Elastic net on the firm's own characteristics, standardised, its penalty chosen on later periods than those learned from.
 
     ``min_b ½n⁻¹ Σ (y_i − a − x_i'b)² + λ (r ‖b‖₁ + ½ (1 − r) ‖b‖₂²)``, y in standard deviations, λ and r in {.1, .5, .9} by
@@ -154,6 +147,8 @@ class ElasticNetRegressor(OwnCharacteristicsRegressor):
     True
     """
 
+    _needs_labels = False
+
     def __init__(
         self, *, random_state: int | None = None, firm: str = "firm", period: str = "period"
     ) -> None:
@@ -161,18 +156,37 @@ class ElasticNetRegressor(OwnCharacteristicsRegressor):
         self.firm = firm
         self.period = period
 
-    def _learn(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
+    @property
+    def slopes_(self) -> pd.Series:
+        """Slopes in units of the outcome for one unit of each column."""
+        return slopes_of(self.model_, self.design_)
+
+    def _learn_from(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
+        if len(y) < 5:
+            raise InputError(f"y: the penalty is chosen on five folds, and {len(y)} outcomes are known.")
+        self.design_ = Design.fit(panel, without=list(panel.codes))
+        folds = forward_folds(panel.period[known]) if panel.dated else []
+        net = ElasticNetCV(l1_ratio=[0.1, 0.5, 0.9], cv=folds or 5, random_state=self.random_state)
         # absolute and squared slopes weigh one against the other the same in every unit of the outcome
         unit = float(y.std()) or 1.0
-        super()._learn(panel, known, y / unit)
-        self.model_[-1].coef_ *= unit
-        self.model_[-1].intercept_ *= unit
+        with refusing():
+            self.model_ = make_pipeline(StandardScaler(), net).fit(self.design_.numbers(panel)[known], y / unit)
+        net.coef_ *= unit
+        net.intercept_ *= unit
 
-    def _estimator(self, panel: Panel, known: np.ndarray) -> ElasticNetCV:
-        folds = forward_folds(panel.period[known]) if panel.dated else []
-        if known.sum() < 5:
-            raise InputError(f"y: the penalty is chosen on five folds, and {known.sum()} outcomes are known.")
-        return ElasticNetCV(l1_ratio=[0.1, 0.5, 0.9], cv=folds or 5, random_state=self.random_state)
+    def _predict(self, panel: Panel) -> np.ndarray:
+        with refusing():
+            return np.asarray(self.model_.predict(self.design_.numbers(panel)), dtype=float)
+
+
+def slopes_of(model: Pipeline, design: Design) -> pd.Series:
+    """Return the slopes of a scaler and a linear estimator for one unit of each column; empty for other estimators."""
+    scaler = model[0]
+    slopes = np.ravel(getattr(model[-1], "coef_", ()))
+    scale = 1.0 if scaler.scale_ is None else scaler.scale_
+    names = [column.name for column in design.columns]
+    same = len(slopes) == len(names)
+    return pd.Series(slopes / scale, names, name="slope") if same else pd.Series(dtype=float)
 
 
 def forward_folds(period: pd.Index, n_blocks: int = 6) -> list[tuple[np.ndarray, np.ndarray]]:

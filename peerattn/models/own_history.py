@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
@@ -12,13 +12,20 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError, check_at_least
+from peerattn.models.base import PanelEstimator
 from peerattn.models.by_period import periods_of
 from peerattn.models.cross_section import CrossSection, Rows
-from peerattn.models.learned import bounds_of, clipped, known_from
+from peerattn.models.learned import (
+    bounds_of,
+    clipped,
+    known_from,
+    warn_of_missing_labels,
+    warn_of_shared_periods,
+)
 from peerattn.models.learners.losses import squared_error
 from peerattn.models.learners.past_outcomes import History
 from peerattn.models.learners.training import Problem, Training
-from peerattn.models.panel_forecasters import PanelForecaster
+from peerattn.models.mixins import PanelRegressorMixin
 from peerattn.models.stacking.candidates import own_candidates
 from peerattn.models.stacking.evidence import HISTORY, Candidate
 from peerattn.models.stacking.fit import Stack, fit_stack
@@ -37,16 +44,16 @@ class Past(NamedTuple):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class OwnHistoryRegressor(PanelForecaster):
+class OwnHistoryRegressor(PanelRegressorMixin, PanelEstimator):
     r"""A firm from its own characteristics and its own past; no other firm is read.
 
     .. math:: \hat y_{it} = l(x_{it}) + \sum_m w_m \big( f_m(x_{it}, h_{it}) - l(x_{it}) \big), \qquad w \ge 0,\ \sum_m w_m \le 1
 
     l is linear in the characteristics. The other candidates are those of :class:`~peerattn.PeerAttentionRegressor` that read the
     firm alone: curves with products, gradient boosting and forests of its characteristics, an empirical-Bayes firm effect of its
-    past outcomes, an autoregression, and boosting of characteristics and past (instead of own shape, and added to it: then
-    :math:`f_m` is own shape and what :math:`f_m - l` was). They are weighed by the same problem on the same forward origins,
-    without its penalty (κ = 0).
+    past outcomes, an autoregression, and boosting of characteristics and past (instead of the nonlinear own-firm
+    model, and added to it: then :math:`f_m` is that model and what :math:`f_m - l` was). They are weighed by
+    the same problem on the same forward origins, without its penalty (κ = 0).
 
     It is what a peer model is to be compared with: the same rows, the same characteristics and the same past, without peers.
 
@@ -65,7 +72,7 @@ class OwnHistoryRegressor(PanelForecaster):
     design_ : Design or None
         How characteristics and codes become numbers; None without any.
     stacks_ : list of Stack
-        Of each gap, the smallest first: own lines, what entered, its weights.
+        Of each gap, the smallest first: own characteristics, what was selected, its weights.
     gain_ : DataFrame
         Held-out R² step by step, as :meth:`~peerattn.PeerAttentionRegressor.explain_gain` gives it.
 
@@ -92,8 +99,31 @@ class OwnHistoryRegressor(PanelForecaster):
     """
 
     gaps: Sequence[int] = (1,)
-    random_state: Any = 0
-    _parameter_constraints = PanelForecaster._parameter_constraints | {"gaps": [list, tuple]}
+    random_state: int | np.random.RandomState | None = 0
+    firm: str = "firm"
+    period: str = "period"
+    _has_peers = False
+    _parameter_constraints = PanelEstimator._parameter_constraints | {"gaps": [list, tuple]}
+
+    @property
+    def reads_outcomes(self) -> bool:
+        """Whether ``predict`` must be called with the peers' outcomes where there are any."""
+        return False
+
+    @one_thread()
+    def fit(self, X: PanelLike, y: OutcomesLike = None) -> Self:  # type: ignore[override]
+        """Fit on training rows.
+
+        Parameters
+        ----------
+        X : Panel, DataFrame (n, p) indexed by (firm, period), or array-like; or StoredPanel, path, Dataset, iterator of frames
+        y : Series or array-like (n,), or str (the column, of files)
+            Outcome; a Panel holds its own. In a panel NaN means unknown: the row is not learned from.
+        """
+        panel = self._check(X, y, fitting=True)
+        warn_of_missing_labels(type(self).__name__, panel, y, self.firm, self.period)
+        self._learn_stacks(panel)
+        return self
 
     def predict(self, X: PanelLike, *, outcomes: OutcomesLike = None) -> np.ndarray:
         """Predict each row.
@@ -150,12 +180,14 @@ class OwnHistoryRegressor(PanelForecaster):
             rows = everyone.take(at)
             yield CrossSection(period if panel.dated else None, at, rows, rows, place=place)
 
-    @one_thread()
-    def _learn(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
+    def _learn_stacks(self, panel: Panel) -> None:
+        """Learn the stack of the smallest gap, and again for the others what reads the past."""
         if not self.gaps:
             raise InputError(f"gaps: expected a sequence of whole numbers from 1, got {self.gaps!r}.")
         check_at_least(1, **{f"gaps[{k}]": gap for k, gap in enumerate(self.gaps)})
-        self.outcome_bounds_ = bounds_of(y)
+        assert panel.outcomes is not None
+        known = np.isfinite(panel.outcomes)
+        self.outcome_bounds_ = bounds_of(panel.outcomes[known])
         usable = pd.concat([panel.characteristics, panel.codes], axis=1).notna().any(axis=None)
         self.design_ = Design.fit(panel, scale="standard") if usable else None
         levels = () if self.design_ is None else tuple(len(each) for each in self.design_.levels.values())
@@ -183,15 +215,10 @@ class OwnHistoryRegressor(PanelForecaster):
         return own_candidates(problem, seed)
 
     def _predicted(self, panel: Panel, call: Any) -> np.ndarray:
-        self._warn_of_shared_periods(panel)
-        return panel.restore(self._of_call(*call))
-
-    def _predict(self, panel: Panel) -> np.ndarray:
-        return self._of_call(*self._informed(panel, None))
-
-    def _of_call(self, sections: list[CrossSection], periods: pd.Index) -> np.ndarray:
+        warn_of_shared_periods(panel, self.learned_rows_)
+        sections, periods = call
         found = [self._nearest(section, periods).predict([section])[0][:, 0] for section in sections]
-        return np.concatenate(found)
+        return panel.restore(np.concatenate(found))
 
     def _nearest(self, section: CrossSection, periods: pd.Index) -> Stack:
         """Return the stack whose gap is nearest to the periods since the last one of known outcomes."""

@@ -14,11 +14,12 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError
+from peerattn.models.base import PanelEstimator
 from peerattn.models.cross_section import check_same_kind, others_mean
-from peerattn.models.panel_model import PanelRegressor
+from peerattn.models.learned import warn_of_missing_labels, warn_of_shared_periods
+from peerattn.models.mixins import PanelRegressorMixin
 from peerattn.models.two_stage import independent_columns
 from peerattn.panel.design import Design
-from peerattn.panel.gate import warn_of_lost_labels
 from peerattn.panel.panel import Panel
 from peerattn.panel.time_order import check_comparable
 from peerattn.training import one_thread
@@ -28,14 +29,15 @@ ALPHAS = np.logspace(-2, 5, 15)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class PanelForecaster(PanelRegressor):
+class PanelForecaster(PanelRegressorMixin, PanelEstimator):
     """Base class of forecasters: a panel in, learned from the rows of known outcome, a prediction for each row out."""
 
     firm: str = "firm"
     period: str = "period"
+    _has_peers = False
 
     @one_thread()
-    def fit(self, X: PanelLike, y: OutcomesLike = None) -> Self:
+    def fit(self, X: PanelLike, y: OutcomesLike = None) -> Self:  # type: ignore[override]
         """Fit on training rows.
 
         Parameters
@@ -46,17 +48,20 @@ class PanelForecaster(PanelRegressor):
         """
         panel = self._check(X, y, fitting=True)
         assert panel.outcomes is not None
-        labelled = isinstance(y, pd.Series | pd.DataFrame) and y.index.nlevels == 2  # the gate has warned
-        if self._needs_labels and panel.firm is None and not labelled:
-            needs = f"{type(self).__name__} needs {self.firm!r} and {self.period!r}"
-            warn_of_lost_labels(f"{needs}, of which X carries neither")
+        if self._needs_labels:
+            warn_of_missing_labels(type(self).__name__, panel, y, self.firm, self.period)
         known = np.isfinite(panel.outcomes)
-        self._learn(panel, known, panel.outcomes[known])
+        self._learn_from(panel, known, panel.outcomes[known])
         return self
 
-    def predict(self, X: PanelLike) -> np.ndarray:
+    def predict(self, X: PanelLike) -> np.ndarray:  # type: ignore[override]
         """Predict the outcome of each row: an ndarray (n,), in the order of ``X``'s rows."""
         return self._predictions(X)
+
+    @property
+    def reads_outcomes(self) -> bool:
+        """Whether ``predict`` can take ``outcomes=``."""
+        return False
 
     def _gate_call(self, X: PanelLike, outcomes: OutcomesLike) -> tuple[Panel, Any]:
         if outcomes is not None:
@@ -66,7 +71,7 @@ class PanelForecaster(PanelRegressor):
 
     def _predicted(self, panel: Panel, call: Any) -> np.ndarray:
         predicted = self._predict(panel)
-        self._warn_of_shared_periods(panel)
+        warn_of_shared_periods(panel, self.learned_rows_)
         return panel.restore(predicted)
 
     @property
@@ -75,7 +80,7 @@ class PanelForecaster(PanelRegressor):
         return True
 
     @abstractmethod
-    def _learn(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
+    def _learn_from(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
         """Learn from the panel, whose rows ``known`` have the outcomes ``y``."""
 
     @abstractmethod
@@ -107,7 +112,7 @@ class FirmMeanRegressor(PanelForecaster):
 
     _reads_characteristics = False
 
-    def _learn(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
+    def _learn_from(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
         self.mean_ = float(y.mean())
         firm = pd.Index([]) if panel.firm is None else panel.firm[known]
         self.by_firm_ = pd.Series(y[: len(firm)]).groupby(firm).mean()
@@ -145,7 +150,7 @@ class LastValueRegressor(PanelForecaster):
 
     _reads_characteristics = False
 
-    def _learn(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
+    def _learn_from(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
         self.mean_ = float(y.mean())
         learned = {"firm": panel.firm, "period": panel.period, "outcome": panel.outcomes}
         history = pd.DataFrame(columns=list(learned)) if panel.firm is None else pd.DataFrame(learned)
@@ -197,7 +202,7 @@ class FamaMacBethRegressor(PanelForecaster):
     [2.0]
     """
 
-    def _learn(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
+    def _learn_from(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
         self.design_ = Design.fit(panel)
         X = self.design_.filled(panel)[known]
         period = panel.period[known]
@@ -252,7 +257,7 @@ class IndustryMeansRegressor(PanelForecaster):
 
     industry: str | None = None
 
-    def _learn(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
+    def _learn_from(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
         self.design_ = Design.fit(panel)
         self.with_peers_ = panel.dated
         self.ridge_ = make_pipeline(StandardScaler(), RidgeCV(alphas=ALPHAS))

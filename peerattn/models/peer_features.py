@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError, check_names, check_one_of, expect
-from peerattn.models.base import PeerModel
+from peerattn.models.base import PanelEstimator, has_peers
 from peerattn.models.cross_section import sums_of_others
 from peerattn.models.given_network import network_weights
 from peerattn.network import PeerNetwork
@@ -41,9 +41,9 @@ class PeerFeatures(FrameTransformer):
         all other firms of the period.
     network : PeerNetwork or unfitted peer model, optional
         The peers instead. Of a network that is given, the latest cross-section up to a period counts; firms that it does not
-        have are without peers, and one learned from outcomes is refused in the periods it was learned from. A model is learned
-        in ``fit``, and in ``fit_transform`` cross-fitted: the network of a block of periods comes from a clone fitted on the
-        other blocks.
+        have are without peers, and one learned from outcomes raises an error in the periods it was learned from. A model is
+        learned in ``fit``, and in ``fit_transform`` cross-fitted: the network of a block of periods comes from a
+        clone fitted on the other blocks.
     of : {"characteristics", "outcomes"}, default "characteristics"
         What is averaged: the peers' characteristics of the period, or their last outcome known by then (of the period
         ``horizon`` before, or the last one earlier; never the own firm's, never one of the row's period or later).
@@ -62,13 +62,13 @@ class PeerFeatures(FrameTransformer):
 
     Attributes
     ----------
-    network_ : PeerModel
+    network_ : PanelEstimator
         The learned model, fitted on all training rows.
 
     Notes
     -----
-    Peers with a missing value are left out, weights divided by what is left. A firm without peers takes the training median
-    of each column; of outcomes that of its period, and 0 in the first ones, where no outcome is known. The pool is the
+    Peers with a missing value are left out, weights divided by their remaining sum. A firm without peers takes the training
+    median of each column; of outcomes that of its period, and 0 in the first ones, where no outcome is known. The pool is the
     cross-section of the call: pass whole periods. Arrays carry no labels, so their pool is the training rows, as for nearest
     neighbours. Time and memory: n of a period for codes, n² for networks and arrays.
 
@@ -141,7 +141,7 @@ class PeerFeatures(FrameTransformer):
         given = self.network if isinstance(self.network, PeerNetwork) else None
         if self.over and network is not None:
             raise InputError("over, network: give one of them; use two transformers in a ColumnTransformer.")
-        fits = isinstance(network, PeerNetwork | PeerModel | None)
+        fits = isinstance(network, PeerNetwork | None) or has_peers(network)
         expect(fits, "network", "a PeerNetwork or a peer model", type(network).__name__)
         if network is not None and panel.firm is None:
             raise InputError("network: its firms are matched by label, and X carries none.")
@@ -172,7 +172,7 @@ class PeerFeatures(FrameTransformer):
         if self.of == "outcomes":
             known = pd.Series(panel.outcomes, panel.labels).unstack("period")
             self.known_ = known[sorted(known.columns)].ffill(axis=1)
-        learned = isinstance(self.network, PeerModel)
+        learned = has_peers(self.network)
         self.network_ = clone(self.network).fit(panel) if learned else self.network
         values = self._features(panel, self._cross_fitted(panel) if cross and learned else {})
         self.medians_ = _medians(values)
@@ -193,7 +193,9 @@ class PeerFeatures(FrameTransformer):
 
     # ------------------------------------------------------------------ columns
 
-    def _peers(self, panel: Panel, period: LabelsLike, at: slice, model: Any) -> Iterator[np.ndarray]:
+    def _peers(
+        self, panel: Panel, period: LabelsLike, at: slice, model: PanelEstimator | PeerNetwork | None
+    ) -> Iterator[np.ndarray]:
         """Yield each set of a period's weights, (n, n) with a zero diagonal; groups as integers, (n,)."""
         if model is None:
             for name in self.over:

@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError, checked
-from peerattn.models.base import PeerModel
+from peerattn.models.base import has_peers
 from peerattn.models.cross_section import adding_up, stacked
 from peerattn.models.smoothers import smoother_of
 from peerattn.network import PeerNetwork
@@ -99,7 +99,7 @@ def peer_weights(
     >>> network.peers("IBM", k=3)["peer"].tolist()
     ['IBM', 'Chrysler', 'Westinghouse']
     """
-    if isinstance(model, PeerModel):
+    if has_peers(model):
         return model.peer_network(X, **({} if top_k is None else {"top_k": top_k}))
     if hasattr(model, "fit"):
         check_is_fitted(_last(model))

@@ -11,15 +11,16 @@ import pandas as pd
 from scipy import sparse
 from sklearn.preprocessing import normalize
 
-from peerattn.models.base import Encoded, NetworkMaker, PeerRegressor
+from peerattn.models.base import Encoded, NetworkMaker, PanelEstimator
 from peerattn.models.cross_section import CrossSection, Rows, means_of_others
 from peerattn.models.given_network import given_network, others_weights
+from peerattn.models.mixins import PanelRegressorMixin
 from peerattn.network import PeerNetwork
 from peerattn.panel.panel import Panel
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class PrecomputedPeerRegressor(PeerRegressor):
+class PrecomputedPeerRegressor(PanelRegressorMixin, PanelEstimator):
     """Mean outcome of the peers in a given network, own firm left out.
 
     ``ŷ_i = Σ_{j≠i} w_ij y_j / Σ_{j≠i} w_ij`` over the peers whose outcome is known: text-based peers, supply chains, common

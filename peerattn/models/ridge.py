@@ -14,9 +14,10 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError
-from peerattn.models.base import Encoded, PeerRegressor
+from peerattn.models.base import Encoded, PanelEstimator
 from peerattn.models.cross_section import CrossSection, Rows
 from peerattn.models.learners.heads.search_profile import SearchProfile
+from peerattn.models.mixins import PanelRegressorMixin
 from peerattn.panel.design import Design, one_hot
 from peerattn.panel.panel import Panel
 from peerattn.training import one_thread
@@ -28,7 +29,7 @@ FIRMS_TRIED = 300  # firms left out in turn to choose the penalty of the pooled 
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class CrossSectionalRidge(PeerRegressor):
+class CrossSectionalRidge(PanelRegressorMixin, PanelEstimator):
     """Ridge regression across the firms of a period, each firm predicted from all the others.
 
     ``ŷ_i = Σ_{j≠i} w_ij y_j`` with ``w_ij = H_ij / (1 − H_ii)``, ``H = Z (Z'Z + λ D)⁻¹ Z'``: Z holds one, the scaled
@@ -92,7 +93,7 @@ class CrossSectionalRidge(PeerRegressor):
     firm: str = "firm"
     period: str = "period"
 
-    _parameter_constraints = PeerRegressor._parameter_constraints | {
+    _parameter_constraints = PanelEstimator._parameter_constraints | {
         "alpha": [StrOptions({LEAVE_ONE_OUT}), Interval(Real, 0, None, closed="neither")]
     }
     _isolates_get = "the training mean"
@@ -112,13 +113,13 @@ class CrossSectionalRidge(PeerRegressor):
         self.feature_names_ = ["intercept", *self.design_.names]
         sections = [training.take(at).known() for _, at in panel.cross_sections()]
         self.n_cross_sections_ = len(sections)
-        self._choose_alpha(sections)
+        self._choose_alpha(rows, sections)
         self.gram_, moment = self._moments(rows)
         self.coef_ = cho_solve(self._factor(self.gram_, self.alpha_), moment)
 
     # ------------------------------------------------------------------ the penalty
 
-    def _choose_alpha(self, sections: list[Rows]) -> None:
+    def _choose_alpha(self, known: Rows, sections: list[Rows]) -> None:
         self.alpha_path_ = None
         if self.alpha != LEAVE_ONE_OUT:
             self.within_alpha_ = self.alpha_ = float(self.alpha)
@@ -126,14 +127,13 @@ class CrossSectionalRidge(PeerRegressor):
         several = [rows for rows in sections if rows.counts.sum() > 1]
         found = [leave_one_out_errors(self._design(r)[:, 1:], r.y, r.weight) for r in several]
         within = sum(total for total, _ in found) / sum(n for _, n in found) if found else None
-        pooled = self._leave_firm_out() if self.firm_label_ else within
+        pooled = self._leave_firm_out(known) if self.firm_label_ else within
         path = pd.DataFrame({"within": pooled if within is None else within, "pooled": pooled}, index=ALPHAS)
         self.alpha_path_ = path.rename_axis("alpha")
         self.within_alpha_, self.alpha_ = (float(ALPHAS[path[name].argmin()]) for name in path)
 
-    def _leave_firm_out(self) -> np.ndarray:
+    def _leave_firm_out(self, rows: Rows) -> np.ndarray:
         """Return the mean squared leave-firm-out error of the pooled regression for each penalty."""
-        rows = self.training_rows_
         assert rows.y is not None
         groups = [*pd.Series(rows.identity).groupby(rows.identity).indices.values()]
         groups = groups[:: -(-len(groups) // FIRMS_TRIED)]
@@ -250,5 +250,5 @@ def _errors_without(influence: np.ndarray, errors: np.ndarray) -> np.ndarray:
     left = np.eye(len(errors)) - influence
     try:
         return np.linalg.solve(left, errors)
-    except np.linalg.LinAlgError:  # nothing else says anything about these rows
+    except np.linalg.LinAlgError:  # nothing else predicts these rows
         return np.linalg.lstsq(left, errors, rcond=None)[0]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from scipy import linalg, sparse
-from sklearn.base import RegressorMixin
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.ensemble import (
     ExtraTreesRegressor,
     GradientBoostingRegressor,
@@ -43,7 +43,7 @@ _LINEAR: dict[str, tuple[tuple[Any, ...], str]] = {
 }
 
 
-def smoother_of(model: Any, X: Any) -> Smoother:
+def smoother_of(model: BaseEstimator, X: Any) -> Smoother:
     """Return the function that gives the weights of the training rows ``X`` in a fitted model's predictions.
 
     Raises
@@ -68,7 +68,7 @@ def smoother_of(model: Any, X: Any) -> Smoother:
     )
 
 
-def _check_options(model: Any) -> None:
+def _check_options(model: BaseEstimator) -> None:
     """Raise for an option with which a prediction is not linear in the outcomes."""
     for attribute, (fine, why) in _LINEAR.items():
         value = getattr(model, attribute, fine[0])
@@ -79,11 +79,11 @@ def _check_options(model: Any) -> None:
         raise _refused(model, "alpha", "expected one penalty, got several.")
 
 
-def _refused(model: Any, option: str, why: str) -> InputError:
+def _refused(model: BaseEstimator, option: str, why: str) -> InputError:
     return InputError(f"model: {type(model).__name__}({option}={getattr(model, option, '...')!r}): {why}")
 
 
-def _linear(model: Any, X: Any) -> Smoother:
+def _linear(model: BaseEstimator, X: Any) -> Smoother:
     x = np.asarray(X, dtype=float)
     alpha = getattr(model, "alpha_", getattr(model, "alpha", 0.0))
     center = x.mean(axis=0) if model.fit_intercept else np.zeros(x.shape[1])
@@ -97,14 +97,14 @@ def _linear(model: Any, X: Any) -> Smoother:
     return lambda Z: (np.asarray(Z, dtype=float) - center) @ back + level
 
 
-def _kernel_ridge(model: Any, X: Any) -> Smoother:
+def _kernel_ridge(model: BaseEstimator, X: Any) -> Smoother:
     gram = model._get_kernel(model.X_fit_)
     gram[np.diag_indices_from(gram)] += model.alpha
     factor = linalg.cho_factor(gram, overwrite_a=True)
     return lambda Z: linalg.cho_solve(factor, model._get_kernel(model.X_fit_, np.asarray(Z, dtype=float))).T
 
 
-def _neighbors(model: Any, X: Any) -> Smoother:
+def _neighbors(model: BaseEstimator, X: Any) -> Smoother:
     from sklearn.neighbors._base import _get_weights
 
     n = model.n_samples_fit_
@@ -124,7 +124,7 @@ def _leaves(tree: Any) -> Callable[[Any], np.ndarray]:
     return lambda Z: tree.tree_.apply(np.asarray(Z, dtype=np.float32))
 
 
-def _forest(model: Any, X: Any) -> Smoother:
+def _forest(model: BaseEstimator, X: Any) -> Smoother:
     single = isinstance(model, DecisionTreeRegressor)
     trees = [_leaves(tree) for tree in ([model] if single else model.estimators_)]
     whole = np.arange(len(X))
@@ -139,7 +139,7 @@ def _forest(model: Any, X: Any) -> Smoother:
     return lambda Z: sum(mean[tree(Z)] for tree, mean in zip(trees, means)) / len(trees)
 
 
-def _boosting(model: Any, X: Any) -> Smoother:
+def _boosting(model: BaseEstimator, X: Any) -> Smoother:
     if model.n_iter_no_change is not None:
         why = "the rows held out are not kept; use n_iter_no_change=None."
         raise _refused(model, "n_iter_no_change", why)
@@ -147,7 +147,7 @@ def _boosting(model: Any, X: Any) -> Smoother:
     return _boosted(trees, X, model.learning_rate, mean=model.init is None)
 
 
-def _hist_boosting(model: Any, X: Any) -> Smoother:
+def _hist_boosting(model: BaseEstimator, X: Any) -> Smoother:
     known, places = model._bin_mapper.make_known_categories_bitsets()
     trees = []
     for (predictor,) in model._predictors:

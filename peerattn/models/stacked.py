@@ -10,7 +10,9 @@ import numpy as np
 from sklearn.utils._param_validation import HasMethods, StrOptions
 
 from peerattn.exceptions import InputError
-from peerattn.models.attention.estimators import AttentionRegressor
+from peerattn.models.attention.base import PanelStack
+from peerattn.models.attention.estimators import AttentionRegressorMixin
+from peerattn.models.attention.options import AttentionOptions
 from peerattn.models.learners.heads.heads import Settings
 from peerattn.models.learners.training import Problem
 from peerattn.models.stacking.candidates import all_candidates, in_order, user_candidates
@@ -19,7 +21,7 @@ from peerattn.models.transformer import PeerTransformerRegressor
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class StackedPeerRegressor(AttentionRegressor):
+class StackedPeerRegressor(AttentionRegressorMixin, AttentionOptions, PanelStack):
     r"""A stack of learners in the order of the information that they use; peers are what the last group adds.
 
     .. math:: \hat y_i = \text{ols}_i + \sum_m w_m (P_{mi} - \text{ols}_i), \qquad w \ge 0, \; \sum_m w_m \le 1
@@ -47,7 +49,7 @@ class StackedPeerRegressor(AttentionRegressor):
     learners : sequence of (name, learner, information), optional
         Learners of your own, beside those above. ``information`` is what the learner uses: "own" (the firm's characteristics; any
         scikit-learn regressor, or a :class:`~peerattn.models.Learner`), "history", "common" or "peers" (a
-        :class:`~peerattn.models.Learner`). It stands in the group of that information, and is weighed as every other.
+        :class:`~peerattn.models.Learner`). It belongs to the group of that information, and is weighed as every other.
         ``("transformer", PeerTransformerRegressor(), "peers")`` is a transformer over firms beside the other peer learners.
     kappa : float, default 1.0
         Standard errors that a learner must exceed, a peer learner twice as many, means of observed outcomes none.
@@ -90,7 +92,7 @@ class StackedPeerRegressor(AttentionRegressor):
     own: Any = "flexible"
     learners: Sequence[tuple[str, Any, str]] = ()
     kappa: float | None = 1.0
-    _parameter_constraints = AttentionRegressor._parameter_constraints | {
+    _parameter_constraints = AttentionOptions._parameter_constraints | {
         "own": [StrOptions({"flexible", "linear", "none"}), HasMethods(["fit", "predict"])],
         "learners": [list, tuple],
     }

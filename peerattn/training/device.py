@@ -98,6 +98,20 @@ def multiplied_in(precision: str, device: torch.device) -> Iterator[None]:
         torch.set_float32_matmul_precision(before)
 
 
+def check_device(device: str) -> None:
+    """Raise for a device that torch cannot use, where "auto" is none.
+
+    Examples
+    --------
+    >>> check_device("cpu")
+    """
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, TypeError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise InputError(f'device={device!r} cannot be used ({reason}). Use device="cpu".') from error
+
+
 @cache
 def _has_cuda() -> bool:
     return torch.cuda.is_available()

@@ -15,7 +15,7 @@ PAGES = sorted(page for part in PARTS for page in (ROOT / "docs" / part).glob("*
 OVERVIEWS = {"index.md", "panel-files.md", "decisions.md", "glossary.md", "limitations.md", "command-line.md"}
 #: What a call returns, shown by the example of the call; bases and protocols; what needs files or processes of its own.
 SHOWN_ELSEWHERE = {
-    *("Identification", "Impacts", "PanelModel", "PeerModel", "PeerRegressor", "SearchProfile", "TwoStage"),
+    *("Identification", "PanelClassifierMixin", "PanelEstimator", "PanelRegressorMixin", "SearchProfile", "TwoStage"),
     *("Audit", "AuditLine", "Calibration", "Claims", "Comparison", "Comparisons", "ConfidenceSet", "DieboldMariano"),
     *("Failure", "FamaMacBethSlope", "Fold", "ForecastTest", "Gain", "Influence", "InformationCoefficient"),
     *("gain_by", "gain_by_firm", "scores_by", "pricing_errors", "prune", "pruning_curve"),

@@ -13,7 +13,7 @@ from sklearn.utils.estimator_checks import check_dataframe_column_names_consiste
 
 import peerattn
 from peerattn.models import own_characteristics
-from peerattn.models.attention.base import AttentionModel
+from peerattn.models.attention.options import AttentionOptions
 
 pytestmark = [
     pytest.mark.usefixtures("fewest_steps"),  # the contract does not ask what is found
@@ -64,14 +64,14 @@ def test_the_list_holds_every_public_estimator():
         and issubclass(value, BaseEstimator)
         and not value.__module__.startswith("peerattn.sequence")
     }
-    assert public - names == {"PanelModel", "PeerModel", "PeerRegressor"}  # bases
+    assert public - names == {"PanelEstimator"}  # the base
     assert len(names) >= 13
 
 
 def instances():
     """Every estimator at its defaults, and attention whose heads all enter, trained in few steps."""
     everything = [(estimator.__name__, estimator()) for estimator in estimators()]
-    attention = [name for name, one in everything if isinstance(one, AttentionModel)]
+    attention = [name for name, one in everything if isinstance(one, AttentionOptions)]
     assert attention == ["PeerAttentionClassifier", "PeerAttentionRegressor", "StackedPeerRegressor"]
     return [*everything, ("PeerAttentionRegressor unpruned", peerattn.PeerAttentionRegressor(kappa=None))]
 

@@ -188,7 +188,7 @@ def test_another_class_is_refused(panel, tmp_path):
 PLANTED = {
     "another module": {"~": "os:system", "fields": {}},
     "a function of ours": {"~": "peerattn.evaluation.compare:compare", "fields": {}},
-    "no dataclass": {"~": "peerattn.models.base:PeerModel", "fields": {}},
+    "no dataclass": {"~": "peerattn.models.base:PanelEstimator", "fields": {}},
     "no module": {"~": "peerattn.models.nowhere:A", "fields": {}},
     "the command": {"~": "peerattn.cli.app:main", "fields": {}},
     "fields that are not there": {"~": "peerattn.panel.design:Column", "fields": {"nothing": 1}},

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from peerattn.exceptions import InputError, checked
-from peerattn.models.base import PeerModel
+from peerattn.models.base import PanelEstimator
 from peerattn.models.cross_section import CrossSection
 from peerattn.network import PeerNetwork
 from peerattn.render import Shown, Table, show_label
@@ -57,7 +57,7 @@ class Influence(Shown):
 
 
 @checked
-def influence(model: PeerModel, X: PanelLike, *, outcomes: OutcomesLike = None, periods: Any = None) -> Influence:
+def influence(model: PanelEstimator, X: PanelLike, *, outcomes: OutcomesLike = None, periods: Any = None) -> Influence:
     r"""Return how much each prediction would change were a peer not there, beside the peer's weight.
 
     .. math:: \delta_{ij} = \hat y_i - \hat y_i^{(-j)}
@@ -124,7 +124,7 @@ def influence(model: PeerModel, X: PanelLike, *, outcomes: OutcomesLike = None, 
     return Influence(kept, moved, pd.DataFrame(rows, index=kept.periods.rename("period")))
 
 
-def _changes(model: PeerModel, section: CrossSection) -> tuple[pd.Index, pd.Index, np.ndarray]:
+def _changes(model: PanelEstimator, section: CrossSection) -> tuple[pd.Index, pd.Index, np.ndarray]:
     """Firms, peers and δ (n_focal, n_peers) of one cross-section."""
     whole = model._attend(section)[0]
     delta = np.zeros((len(section.focal), len(section.peers)))

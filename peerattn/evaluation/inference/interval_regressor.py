@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError, check_names
-from peerattn.models.panel_model import PanelModel
+from peerattn.models.base import PanelEstimator
 from peerattn.panel import Panel, PanelEncoder, as_panel
 from peerattn.panel.knowledge import Knowledge
 from peerattn.types import LabelsLike, OutcomesLike, PanelLike
@@ -177,14 +177,14 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
         return replace(panel, outcomes=outcomes).take(rows)
 
     def _fitted(self, panel: Panel) -> Any:
-        if isinstance(self.estimator, PanelModel):
+        if isinstance(self.estimator, PanelEstimator):
             return clone(self.estimator).fit(panel)
         known = panel.take(np.isfinite(panel.outcomes))  # type: ignore[arg-type]
         return make_pipeline(PanelEncoder(), clone(self.estimator)).fit(known.X, known.y)
 
     def _requested(self, model: Any, panel: Panel, outcomes: OutcomesLike) -> Any:
         observed = {} if outcomes is None else {"outcomes": outcomes}
-        if isinstance(model, PanelModel):  # to which a Panel passes when outcomes are known
+        if isinstance(model, PanelEstimator):  # to which a Panel passes when outcomes are known
             return model.predict(panel.with_outcomes(None), **observed)
         return model.predict(panel.X.rename_axis([self.firm, self.period]), **observed)
 

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from sklearn.base import clone, is_regressor
+from sklearn.base import BaseEstimator, clone, is_regressor
 from sklearn.dummy import DummyRegressor
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
@@ -17,10 +17,9 @@ from peerattn.evaluation.running.inner_folds import random_rows
 from peerattn.evaluation.running.inputs import LABELS, FoldRows, Frames
 from peerattn.exceptions import InputError, checked
 from peerattn.models import CommonShocksRegressor, IndustryMeansRegressor, OwnHistoryRegressor
-from peerattn.models.base import PeerRegressor
+from peerattn.models.base import PanelEstimator, has_peers
 from peerattn.models.forecasters import make_model, model_title
 from peerattn.models.industry import IndustryPeerRegressor
-from peerattn.models.panel_model import PanelModel
 from peerattn.models.peer_features import PeerFeatures
 from peerattn.models.peer_weights import peer_weights
 from peerattn.models.reference import Reference
@@ -43,7 +42,7 @@ STACK_WITHOUT = "Stack without peers"
 RESERVED_NAMES = ("firm", "period", "outcome", "training_mean", STACK_WITHOUT)
 
 
-def searches(model: Any) -> list[BaseSearchCV]:
+def searches(model: BaseEstimator) -> list[BaseSearchCV]:
     """Return the searches a model is wrapped in."""
     return [step for step in steps_of(model) if isinstance(step, BaseSearchCV)]
 
@@ -53,32 +52,33 @@ def trials(fitted: Any) -> int:
     return max((len(search.cv_results_["params"]) for search in searches(fitted)), default=1)
 
 
-def is_cross_attention(model: Any) -> bool:
+def is_cross_attention(model: BaseEstimator) -> bool:
     """Return whether a model searches a reference universe (cross-attention)."""
     return getattr(last_step(model), "attention", None) == "cross"
 
 
-def is_peer_model(model: Any) -> bool:
-    """Return whether a model, or the last step of it, uses peers (a ``PeerRegressor``)."""
-    return isinstance(last_step(model), PeerRegressor)
+def is_peer_model(model: BaseEstimator) -> bool:
+    """Return whether a model, or the last step of it, is a regressor that uses peers."""
+    final = last_step(model)
+    return has_peers(final) and is_regressor(final)
 
 
-def takes_panels(model: Any) -> bool:
+def takes_panels(model: BaseEstimator) -> bool:
     """Return whether a model, or the last step of it, reads panels itself and needs no encoding."""
-    return isinstance(last_step(model), PanelModel)
+    return isinstance(last_step(model), PanelEstimator)
 
 
-def reads_panels(model: Any) -> bool:
+def reads_panels(model: BaseEstimator) -> bool:
     """Return whether a model is handed a Panel as it is: searches, pipelines and a user's own classes get frames."""
-    return isinstance(model, PanelModel) and type(model).__module__.startswith("peerattn.")
+    return isinstance(model, PanelEstimator) and type(model).__module__.startswith("peerattn.")
 
 
-def reads_rows(model: Any) -> bool:
+def reads_rows(model: BaseEstimator) -> bool:
     """Return whether a plain regressor comes after peer features, which read labels and codes as they are."""
     return isinstance(model, Pipeline) and isinstance(model[0], PeerFeatures)
 
 
-def _grouped_by(model: Any) -> tuple[Any, ...] | None:
+def _grouped_by(model: BaseEstimator) -> tuple[Any, ...] | None:
     """Return what distinguishes means of a firm's group: its code (None = all other firms), shrinkage and weights; else None."""
     final = last_step(model)
     grouped = isinstance(final, IndustryPeerRegressor)
@@ -117,7 +117,7 @@ def supports(model: Any, task: Task) -> bool:
     (True, True)
     """
     final = last_step(model)
-    if not isinstance(final, PeerRegressor):
+    if not is_peer_model(final):
         return True
     if is_cross_attention(model):
         return bool(task == getattr(final, "task", None))
@@ -156,7 +156,7 @@ class Entry:
     @property
     def observed_outcomes(self) -> bool:
         """Whether it observes outcomes of the period it predicts."""
-        reads = isinstance(last_step(self.model), PeerRegressor | OwnHistoryRegressor)
+        reads = is_peer_model(self.model) or isinstance(last_step(self.model), OwnHistoryRegressor)
         return reads and self.task == "nowcast"
 
     def fit(self, fold: FoldRows) -> Any:
@@ -169,11 +169,11 @@ class Entry:
         known = y.notna().to_numpy()
         return model.fit(X[known], y[known] if reads_rows(model) else y[known].to_numpy())
 
-    def predict(self, model: Any, fold: FoldRows) -> np.ndarray:
+    def predict(self, model: BaseEstimator, fold: FoldRows) -> np.ndarray:
         """Return one finite prediction for each test row, or raise naming this model."""
         return self.predict_steps(model, fold)[:, -1]
 
-    def predict_steps(self, model: Any, fold: FoldRows) -> np.ndarray:
+    def predict_steps(self, model: BaseEstimator, fold: FoldRows) -> np.ndarray:
         """Return the predictions of each test row after each group of information, (n, steps); of most models one column.
 
         Where outcomes have dates of their own, a nowcast is given those of its own period alone: earlier ones are not surely
@@ -189,7 +189,7 @@ class Entry:
         found = [self.predict_steps(model, fold.asking(fold.call.X.iloc[at], fold.call.y.iloc[at])) for at in parts]
         return np.concatenate(found)[np.argsort(np.concatenate(parts))][fold.scored]
 
-    def network(self, model: Any, fold: FoldRows, at: np.ndarray) -> PeerNetwork | None:
+    def network(self, model: BaseEstimator, fold: FoldRows, at: np.ndarray) -> PeerNetwork | None:
         """Return the peers of some rows of the call; None for a model that has none.
 
         Those of a plain regressor are the firms whose training outcomes its predictions are made of.
@@ -204,7 +204,7 @@ class Entry:
             model = model[-1]
         return model.peer_network(X, **self._outcomes(y))
 
-    def _training_peers(self, model: Any, fold: FoldRows, at: np.ndarray) -> PeerNetwork | None:
+    def _training_peers(self, model: BaseEstimator, fold: FoldRows, at: np.ndarray) -> PeerNetwork | None:
         if reads_rows(model):
             return None
         rows = np.flatnonzero(at)
@@ -235,7 +235,7 @@ class Entry:
         """Return the outcomes that predict observes: the outcomes of the call, where the task and the model have it so."""
         return {"outcomes": y} if self.observed_outcomes and self.reference is None else {}
 
-    def _reference_of(self, model: Any) -> dict[str, Reference]:
+    def _reference_of(self, model: BaseEstimator) -> dict[str, Reference]:
         if self.reference is None:
             return {}
         inner = model.estimator if isinstance(model, BaseSearchCV) else model
@@ -269,7 +269,7 @@ class Entry:
         return values[fold.scored]
 
 
-def chosen_model(model: Any) -> Any:
+def chosen_model(model: BaseEstimator) -> Any:
     """Return the estimator that a fitted search chose, or the model itself."""
     if isinstance(model, Pipeline):
         name, final = model.steps[-1]
@@ -338,7 +338,7 @@ def _controls(task: Task, panel: Panel, models: Mapping[str, Any], gaps: tuple[i
     ]
 
 
-def purged(model: Any, horizon: int) -> Any:
+def purged(model: BaseEstimator, horizon: int) -> Any:
     """Return a model whose held-out periods begin after the outcomes that it learns from are known."""
     if horizon == 1 or isinstance(model, type) or not hasattr(model, "get_params"):
         return model
@@ -347,7 +347,7 @@ def purged(model: Any, horizon: int) -> Any:
     return clone(model).set_params(**dict.fromkeys(too_short, horizon - 1)) if too_short else model
 
 
-def _entry(name: Any, model: Any, task: Task, reference: Reference | None) -> Entry:
+def _entry(name: Any, model: BaseEstimator, task: Task, reference: Reference | None) -> Entry:
     right = isinstance(name, str) and bool(name.strip())
     reserved = ", ".join(map(repr, RESERVED_NAMES))
     if not right or name in RESERVED_NAMES:
@@ -372,7 +372,7 @@ def _entry(name: Any, model: Any, task: Task, reference: Reference | None) -> En
     return Entry(name, model, task, reference=reference if across else None)
 
 
-def _advice(model: Any, task: Task) -> str:
+def _advice(model: BaseEstimator, task: Task) -> str:
     if task == "forecast":
         own = "Set task='forecast', or compare" if "task" in last_step(model).get_params() else "Compare"
         return f"it reads the outcomes of the period it predicts. {own} with task='nowcast'."

@@ -23,7 +23,7 @@ from peerattn.evaluation.running.inputs import FoldRows
 from peerattn.evaluation.running.store import FoldStore
 from peerattn.exceptions import WHERE_ISOLATES, InputError, PeerAttnWarning, PossibleLeakWarning, warn_user
 from peerattn.models import NadarayaWatsonRegressor
-from peerattn.models.attention.estimators import AttentionRegressor
+from peerattn.models.attention.estimators import AttentionRegressorMixin
 from peerattn.models.forecasters import model_title
 from peerattn.models.learners.heads.search_profile import SearchProfile
 from peerattn.models.stacking.evidence import GROUPS, STEPS
@@ -290,7 +290,7 @@ def expected_seconds(entry: Entry, panel: Panel, train: np.ndarray) -> float:
     final = last_step(entry.model)
     n = len(train)
     tried = max(map(_settings, searches(entry.model)), default=1)
-    if isinstance(final, AttentionRegressor):
+    if isinstance(final, AttentionRegressorMixin):
         return tried * final.n_layers * (5 + n / 1_000)
     if isinstance(final, NadarayaWatsonRegressor):
         return tried * (0.2 + 2e-9 * n * n * len(panel.columns))

@@ -10,8 +10,8 @@ from sklearn.pipeline import Pipeline
 
 from peerattn import models
 from peerattn.exceptions import check_one_of
-from peerattn.models.base import PeerRegressor
-from peerattn.models.panel_model import PanelModel
+from peerattn.models.base import PanelEstimator, has_peers
+from peerattn.models.own_characteristics import ElasticNetRegressor
 from peerattn.models.peer_features import PeerFeatures
 
 
@@ -34,17 +34,15 @@ _KINDS: tuple[tuple[Any, tuple[Information, str], tuple[Information, str]], ...]
     (models.OwnHistoryRegressor, (HISTORY, "own x, own past y"), (HISTORY, "own x, own past y")),
     (models.IndustryMeansRegressor, (COMMON, "own and others' x"), (COMMON, "own and others' x")),
     (models.IndustryPeerRegressor, (COMMON, "the industry's past y"), (COMMON, _OTHERS)),
-    (models.FamaMacBethRegressor, (OWN, "own x"), (OWN, "own x")),
+    (models.FamaMacBethRegressor | ElasticNetRegressor, (OWN, "own x"), (OWN, "own x")),
     # in a forecast means over training rows that are near in characteristics: curves of the own ones
     (models.NadarayaWatsonRegressor, (OWN, "own x"), (PEERS, f"own and peers' x, {_OTHERS}")),
     (models.CrossSectionalRidge, (OWN, "own x"), (PEERS, f"own and peers' x, {_OTHERS}")),
     (models.PrecomputedPeerRegressor, (PEERS, "peers' past y"), (PEERS, _OTHERS)),
-    (PeerRegressor, (PEERS, "own and peers' x, past y"), (PEERS, f"own and peers' x, past y, {_OTHERS}")),
-    (PanelModel, (OWN, "not declared"), (OWN, "not declared")),  # of a user's own, it is given the whole panel
 )
 
 
-def steps_of(model: Any) -> Iterator[Any]:
+def steps_of(model: object) -> Iterator[Any]:
     """Yield a model, the last step of a Pipeline and what a search tunes, to the estimator that predicts."""
     yield model
     while isinstance(model, Pipeline | BaseSearchCV):
@@ -52,7 +50,7 @@ def steps_of(model: Any) -> Iterator[Any]:
         yield model
 
 
-def last_step(model: Any) -> Any:
+def last_step(model: object) -> Any:
     """Return the estimator that predicts."""
     return list(steps_of(model))[-1]
 
@@ -90,6 +88,10 @@ def information_of(model: object, task: str) -> tuple[Information, str]:
     for kind, forecast, nowcast in _KINDS:
         if isinstance(final, kind):
             return forecast if task == "forecast" else nowcast
+    if has_peers(final):
+        return PEERS, "own and peers' x, past y" + (f", {_OTHERS}" if task == "nowcast" else "")
+    if isinstance(final, PanelEstimator):  # of a user's own, it is given the whole panel
+        return OWN, "not declared"
     if isinstance(model, Pipeline) and isinstance(model[0], PeerFeatures):
         return _of_peer_features(model[0])
     return OWN, "own x, codes"

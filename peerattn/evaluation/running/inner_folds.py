@@ -11,15 +11,15 @@ from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingRegr
 from sklearn.linear_model import RidgeCV
 from sklearn.model_selection import check_cv
 
-from peerattn.models.attention.base import AttentionModel
-from peerattn.models.panel_model import PanelModel
+from peerattn.models.attention.options import AttentionOptions
+from peerattn.models.base import PanelEstimator
 from peerattn.panel.knowledge import sorted_periods
 
 #: scikit-learn: HistGradientBoostingRegressor(early_stopping="auto") stops early beyond.
 ROWS_STOPPED_EARLY = 10_000
 
 
-def random_rows(model: Any, X: pd.DataFrame, y: pd.Series, name: str = "") -> Iterator[str]:
+def random_rows(model: BaseEstimator, X: pd.DataFrame, y: pd.Series, name: str = "") -> Iterator[str]:
     """Yield what in a model validates on rows of periods that it learns from, in words.
 
     Parameters
@@ -58,13 +58,13 @@ def random_rows(model: Any, X: pd.DataFrame, y: pd.Series, name: str = "") -> It
             yield from islice((found for rows in every for found in random_rows(part, *rows, f"{who}: ")), 1)
 
 
-def _fitted_rows(model: Any, X: pd.DataFrame, y: pd.Series) -> Iterator[tuple[pd.DataFrame, pd.Series]]:
+def _fitted_rows(model: BaseEstimator, X: pd.DataFrame, y: pd.Series) -> Iterator[tuple[pd.DataFrame, pd.Series]]:
     """Yield the rows that the parts of a model are fitted on: all, and of attention the earlier ones, by which it weighs."""
-    if isinstance(model, PanelModel):  # what it holds is fitted on the rows of known outcome
+    if isinstance(model, PanelEstimator):  # what it holds is fitted on the rows of known outcome
         X = X[y.notna()]
         y = y[y.notna()]
     yield X, y
-    if isinstance(model, AttentionModel):
+    if isinstance(model, AttentionOptions):
         when = sorted_periods(X.index.get_level_values(1))[0]
         for t in range(2 * len(np.unique(when)) // 3, when.max(initial=0) + 1):
             yield X[when < t], y[when < t]

@@ -1,74 +1,172 @@
-"""What learned-attention estimators share: options, learning, prediction."""
+"""What estimators of a stack share: options of attention, the gate, learning, prediction, and what heads show."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 import torch
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from peerattn.exceptions import InputError
-from peerattn.models.attention.networks import AttentionNetworks
-from peerattn.models.attention.options import check_device
-from peerattn.models.attention.rows import OF_ARRAYS
-from peerattn.models.by_period import check_not_with_files, of_all_processes
+from peerattn.exceptions import InputError, expect
+from peerattn.models import by_period
+from peerattn.models.attention.networks import HeadNetworks, derivative, is_signed
+from peerattn.models.attention.rows import (
+    OF_ARRAYS,
+    check_reference,
+    owners,
+    peers_of_known_outcome,
+    weighted,
+)
+from peerattn.models.base import Encoded, PanelEstimator
 from peerattn.models.cross_section import CrossSection, Rows
+from peerattn.models.learned import warn_of_isolates, warn_of_shared_periods
 from peerattn.models.learners.heads.heads import Settings, heads_table, prior_strengths
-from peerattn.models.learners.heads.priors import PairTerms, read_priors
+from peerattn.models.learners.heads.priors import PairTerms, excluded_group, read_priors
+from peerattn.models.learners.losses import Loss
+from peerattn.models.learners.past_outcomes import History
 from peerattn.models.learners.training import Problem
-from peerattn.models.reference import Reference, check_same_periods
+from peerattn.models.pools import against_training
+from peerattn.models.reference import Reference, among_reference, check_same_periods, with_reference
+from peerattn.models.row_weights import row_weights
 from peerattn.models.stacking.candidates import D_CODE, HEADS
-from peerattn.models.stacking.evidence import Candidate
-from peerattn.models.stacking.fit import fit_stack
+from peerattn.models.stacking.evidence import STEPS, Candidate
+from peerattn.models.stacking.fit import Stack, fit_stack
 from peerattn.models.stacking.stability import SECTIONS, stability
+from peerattn.panel.design import Design
 from peerattn.panel.panel import Panel
-from peerattn.processes import from_first, joined
+from peerattn.panel.stored import is_stored
+from peerattn.processes import from_first
 from peerattn.training import one_thread
 from peerattn.types import OutcomesLike, PanelLike, ReferenceLike
 
 MOST = 10_000  # of layers, heads and the like: more are a slip
 
 
-class StackModel(AttentionNetworks):
-    """An estimator that is own lines and a stack of candidates; a subclass names the candidates."""
+class PanelStack(HeadNetworks, PanelEstimator):
+    """An estimator that is a linear own part and a stack of candidates; a subclass names the candidates."""
 
     attention: str | bool = "self"
-    task = "forecast"
-    prior = None
-    similarity = "scaled_dot_product"
-    n_layers = 1
-    d_head = 8
+    task: str = "forecast"
+    prior: Any = None
+    similarity: str = "scaled_dot_product"
+    n_layers: int = 1
+    d_head: int = 8
     own: Any = "linear"
     kappa: float | None = None
-    purge = 0
+    purge: int = 0
+    scale: str | None
+    codes: Sequence[str]
     random_state: Any
-    _in_full: ClassVar[str] = HEADS  # the part that enters in full where nothing is judged
-    _parameter_constraints = AttentionNetworks._parameter_constraints | {
+    reference_: tuple[Panel, Rows] | None
+    weighs_peers_: bool
+    stack_: Stack
+    _in_full: ClassVar[str] = HEADS  # the part that is used in full where nothing is tested
+    _parameter_constraints = PanelEstimator._parameter_constraints | {
         "task": [StrOptions({"forecast", "nowcast"})],
         # None: the heads, or the transformer, in full
         "kappa": [Interval(Real, 0, None, closed="left"), None],
         "purge": [Interval(Integral, 0, None, closed="left")],
     }
 
+    # ------------------------------------------------------------------ what a subclass provides
+
     @abstractmethod
     def _candidates(self, problem: Problem, settings: Settings, draws: np.ndarray) -> list[Candidate]:
         """Return the candidates, in the order of what they read; ``draws`` are three seeds."""
+
+    @abstractmethod
+    def _loss(self) -> Loss:
+        """Return the loss of a row."""
 
     def _n_outputs(self) -> int:
         return 1
 
     @property
     def _kappa(self) -> float | None:
-        """Standard errors that a candidate pays; None: it enters in full."""
+        """Standard errors that a candidate's score must exceed; None: it is used in full."""
         return self.kappa
+
+    def _dtype(self, dated: bool) -> torch.dtype:
+        """Return float64 for arrays, whose predictions agree to 1e-7 however rows come."""
+        return torch.float32 if dated else torch.float64
+
+    def _encode_outcomes(self, outcomes: OutcomesLike) -> OutcomesLike:
+        """Return outcomes as numbers."""
+        return outcomes
+
+    # ------------------------------------------------------------------ rows
+
+    @property
+    def own_group(self) -> str | None:
+        """Column whose groups are never peers: ``Prior(column, exclude=True)``."""
+        return excluded_group(self.prior)
+
+    @property
+    def reads_outcomes(self) -> bool:
+        """Whether ``predict`` can take ``outcomes=``."""
+        return self.task == "nowcast" and self.attention != "cross"
+
+    @property
+    def needs_outcomes(self) -> bool:
+        """Whether ``predict`` on a panel must be given ``outcomes=``."""
+        return self.reads_outcomes
+
+    def _groupings(self) -> tuple[str, ...]:
+        return () if self.own_group is None else (self.own_group,)
+
+    def _encode(self, panel: Panel, weight: np.ndarray | None, *, fitting: bool) -> Encoded:
+        if fitting:
+            self.design_ = Design.fit(panel, scale=self.scale, weight=weight, without=self._groupings())
+        return self.design_.numbers(panel), self.design_.integers(panel)
+
+    def _owners(self, panel: Panel) -> pd.Index:
+        return owners(panel, self.own_group)
+
+    def _outcome_unit(self) -> tuple[float, float]:
+        return self.y_center_, self.y_scale_
+
+    def _in_units(self, rows: Rows) -> Rows:
+        return rows if rows.y is None else replace(rows, y=(rows.y - self.y_center_) / self.y_scale_)
+
+    def _as_seen(self, section: CrossSection) -> CrossSection:
+        """Return a cross-section as candidates see it: peers have their residuals from the linear own part."""
+        return self.stack_.view.prepared(section, self._loss(), self.task == "nowcast")
+
+    def _reference_rows(self, reference: ReferenceLike) -> tuple[Panel, Rows]:
+        given = Reference.of(reference)
+        check_reference(given, self.task, self.scale)
+        try:
+            panel, rows = self._gate_rows(given.X, self._encode_outcomes(given.y), undated=True)
+        except ValueError as error:
+            raise InputError(f"reference: {error}") from error
+        labels = f"rows labelled by {self.firm!r}, so that the own firm is left out"
+        expect(self.attention == "cross" or panel.firm is not None, "reference", labels, "none")
+        if self.weighs_peers_:
+            wanted = "Reference(X, y, weight), since peer_weight= was given to fit"
+            expect(given.weight is not None, "reference", wanted, "no weight")
+            rows = replace(rows, weight=row_weights(panel, given.weight, "Reference.weight"))
+        return panel, self._in_units(rows)
+
+    def _cross_sections(
+        self, panel: Panel, rows: Rows, extra: tuple[Panel, Rows] | None, *, warn: bool = False
+    ) -> Iterator[CrossSection]:
+        """Return each period's focal rows and pool, in fit as in predict."""
+        if self.attention == "cross":
+            assert extra is not None
+            sections = among_reference(panel, rows, *extra)
+        else:
+            sections = self._within(panel, rows, known=False, warn=warn and extra is None)
+            if extra is not None:
+                sections = with_reference(sections, *extra)
+        return sections if self.task == "forecast" else peers_of_known_outcome(sections)
 
     # ------------------------------------------------------------------ learning
 
@@ -87,8 +185,7 @@ class StackModel(AttentionNetworks):
         universe = None if reference is None else Reference.of(reference).X
         panel, training = self._gate_training(X, y, sample_weight, universe)
         self.weighs_peers_ = peer_weight is not None
-        given = {"loss_weight": loss_weight, "peer_weight": peer_weight}
-        training = self._weighted(panel, training, sample_weight, given)
+        training = weighted(panel, training, sample_weight, loss_weight, peer_weight)
         if reference is not None and not panel.dated and self.attention != "cross":
             raise InputError(f"reference: {OF_ARRAYS}")
         training = self._standardise_outcomes(training)
@@ -155,10 +252,6 @@ class StackModel(AttentionNetworks):
             weighed=weighed,
         )
 
-    def _dtype(self, dated: bool) -> torch.dtype:
-        """Return float64 for arrays, whose predictions agree to 1e-7 however rows come."""
-        return torch.float32 if dated else torch.float64
-
     def _training_sections(self, training: Rows, panel: Panel) -> list[CrossSection]:
         """Return cross-sections whose focal rows are those of known outcome that count in the loss."""
         everyone: Iterator[CrossSection]
@@ -172,6 +265,63 @@ class StackModel(AttentionNetworks):
         return [section for section in counted if len(section.focal)]
 
     # ------------------------------------------------------------------ prediction
+
+    def _gate_call(
+        self,
+        X: PanelLike,
+        outcomes: OutcomesLike = None,
+        reference: ReferenceLike = None,
+        peer_weight: OutcomesLike = None,
+        past: History | None = None,
+    ) -> tuple[Panel, Iterator[CrossSection]]:
+        check_is_fitted(self, "stack_")
+        why = 'attention="cross" reads the reference\'s: pass reference=(X_ref, y_ref)'
+        why = 'task="forecast" reads no outcomes: use task="nowcast"' if self.task == "forecast" else why
+        if outcomes is not None and not self.reads_outcomes:
+            raise InputError(f"outcomes= was given, but {why}.")
+        panel, call = self._gate_rows(X, self._encode_outcomes(outcomes))
+        matching = self.attention == "cross" or (peer_weight is not None) == self.weighs_peers_
+        wanted, got = ("weights", "none")[:: 1 if self.weighs_peers_ else -1]
+        expect(matching, "peer_weight", f"{wanted}, as in fit", got)
+        if peer_weight is not None:
+            call = replace(call, weight=row_weights(panel, peer_weight, "peer_weight"))
+        sections = self._pools(panel, self._in_units(call), outcomes is not None, reference)
+        return panel, self._with_past(sections, past)
+
+    def _pools(self, panel: Panel, call: Rows, informed: bool, reference: ReferenceLike) -> Iterator[CrossSection]:
+        if self.attention != "cross" and not self.dated_ and not informed:
+            if reference is not None:
+                raise InputError(f"reference: {OF_ARRAYS}")
+            return against_training(panel, call, self.training_rows_, self.firm_label_)
+        extra = self.reference_ if reference is None else self._reference_rows(reference)
+        if extra is not None:
+            check_same_periods(panel, extra[0], of_fit=reference is None)
+        if self.needs_outcomes and not informed:
+            raise InputError('task="nowcast" on a panel predicts from the peers\' outcomes: pass outcomes=.')
+        return self._cross_sections(panel, call, extra, warn=True)
+
+    def _by_period(
+        self, X: PanelLike, outcomes: OutcomesLike = None, peer_weight: OutcomesLike = None, **options: Any
+    ) -> Iterator[tuple[Panel, Iterator[CrossSection]]]:
+        by_period.check_not_with_files(X, peer_weight=peer_weight)
+        past = None  # outcomes of earlier periods, handed on
+        for panel, observed in by_period.periods_of(self, X, outcomes):
+            called, sections = self._gate_call(panel, observed, past=past, **options)
+            listed = list(sections)
+            past = listed[-1].past and listed[-1].past.since(panel.period[0])
+            yield called, iter(listed)
+
+    def _with_past(self, sections: Iterator[CrossSection], earlier: History | None = None) -> Iterator[CrossSection]:
+        """Return cross-sections with the outcomes of earlier periods, of fit and of the call.
+
+        ``earlier`` holds both already, where the call goes on.
+        """
+        past = earlier or self.stack_.view.history
+        if self.task == "forecast" or not self.dated_:
+            return (replace(section, past=past) for section in sections)
+        listed = list(sections)
+        informed = past.informed([self._as_seen(section) for section in listed])
+        return (replace(section, past=one.past) for section, one in zip(listed, informed, strict=True))
 
     def _steps(self, section: CrossSection) -> tuple[np.ndarray, np.ndarray]:
         """Return outputs after each group (n_focal, steps, K) in units of training, and which rows had no admissible peer."""
@@ -188,8 +338,23 @@ class StackModel(AttentionNetworks):
         outputs, isolated = self._outputs(section)
         return outputs[:, 0] * self.y_scale_ + self.y_center_, isolated
 
+    def _predicted_steps(self, X: PanelLike, **given: Any) -> pd.DataFrame:
+        """Return the prediction of each row after each group of information."""
+        if is_stored(X):
+            raise InputError("X: expected rows in memory, got a panel in files; predict_steps one period at a time.")
+        panel, sections = self._gate_call(X, **given)
+        steps = np.empty((len(panel), len(STEPS)))
+        isolated = np.zeros(len(panel), dtype=bool)
+        for section in sections:
+            outputs, isolated[section.at] = self._steps(section)
+            steps[section.at] = outputs[:, :, 0] * self.y_scale_ + self.y_center_
+        warn_of_isolates(panel, isolated, self._isolates_get)
+        warn_of_shared_periods(panel, self.learned_rows_)
+        index = X.index if isinstance(X, pd.DataFrame) else None
+        return pd.DataFrame(panel.restore(steps), index, STEPS)
+
     def explain_gain(self) -> pd.DataFrame:
-        """Return held-out R² step by step: own lines, shape, history, what is common to the period, peers.
+        """Return held-out R² step by step: own characteristics, shape, history, what is common to the period, peers.
 
         Each step reads what the steps before it read and something more; held out are the later periods of each forward
         origin in training. ``r2`` is of the stack so far, ``gain`` what the step adds.
@@ -197,97 +362,21 @@ class StackModel(AttentionNetworks):
         Returns
         -------
         DataFrame
-            Index ``step``; columns ``r2``, ``gain``; empty where nothing could be judged (``evidence_["reason"]``).
+            Index ``step``; columns ``r2``, ``gain``; empty where nothing could be tested (``evidence_["reason"]``).
         """
         check_is_fitted(self, "stack_")
         return self.gain_
 
+    @property
+    def _signed(self) -> bool:
+        return is_signed(self.stack_)
 
-@dataclass(eq=False, repr=False, kw_only=True)
-class AttentionModel(StackModel):
-    """Base of the attention estimators and of the stack that combines them with controls: options, and ``fit``."""
+    @property
+    def _weights_read_past(self) -> bool:
+        return any(getattr(part, "reads_past", False) for part in self.stack_.fitted.values())
 
-    attention: str = "self"
-    task: str = "forecast"
-    similarity: str = "scaled_dot_product"
-    prior: Any = None
-    own: Any = "linear"
-    n_layers: int = 1
-    n_heads: int = 2
-    d_head: int = 8
-    scale: str | None = "standard"
-    codes: Sequence[str] = ()
-    loss: float | str = "auto"
-    kappa: float | None = 1.0
-    purge: int = 0
-    firm: str = "firm"
-    period: str = "period"
-    random_state: Any = None
-    _shares_periods: ClassVar[bool] = True
-    _parameter_constraints = StackModel._parameter_constraints | {
-        "attention": [StrOptions({"self", "cross"})],
-        "similarity": [StrOptions({"scaled_dot_product", "symmetric", "dot_product", "additive", "gaussian"})],
-        "own": [StrOptions({"linear", "none"}), HasMethods(["fit", "predict"])],
-        "n_layers": [Interval(Integral, 1, MOST, closed="both")],
-        "n_heads": [Interval(Integral, 0, MOST, closed="both")],
-        "d_head": [Interval(Integral, 1, MOST, closed="both")],
-        # a number is the quantile of a pinball loss
-        "loss": [StrOptions({"auto", "squared_error", "huber"}), Interval(Real, 0, 1, closed="neither")],
-    }
-
-    @one_thread()
-    def fit(
-        self,
-        X: PanelLike,
-        y: OutcomesLike = None,
-        sample_weight: OutcomesLike = None,
-        *,
-        reference: ReferenceLike = None,
-        loss_weight: OutcomesLike = None,
-        peer_weight: OutcomesLike = None,
-        device: str = "cpu",
-    ) -> Self:
-        """Fit on training rows.
-
-        Parameters
-        ----------
-        X : DataFrame (n, p) indexed by (firm, period), or array-like; or StoredPanel, path, Dataset, iterator of frames
-            Characteristics and codes; without firm and period ``X`` is one cross-section. Of a panel in files what
-            :func:`~peerattn.panel.stored.scan_panel` says is read (``training_rows``).
-        y : Series or array-like (n,), or str (the column, of files)
-            Outcome. In a panel a missing outcome is unknown: the row stays a peer and carries no loss.
-        sample_weight : array-like (n,), optional
-            Frequency weights: a weight of 2 equals the row twice; it never brings the own firm back into its pool.
-        reference : Reference, frame, or pair (X_ref, y_ref), optional
-            Raw, in the columns of ``X``. The firms that answer, for ``attention="cross"``; with ``"self"``, on a panel,
-            firms that join the pool of their period.
-        loss_weight : Series or array-like (n,), optional
-            Weighs each row's loss (panels only).
-        peer_weight : Series or array-like (n,), optional
-            Positive numbers such as market values: log w_j is added to the scores of peer j (panels only).
-        device : str, default "cpu"
-            Where torch learns. Predictions are always computed on the CPU, in float64.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        InputError
-            For bad options (the message names both of a bad pair), input that cannot be used, or a missing reference.
-        """
-        self._validate_params()
-        if joined():
-            if not isinstance(self.own, str):
-                raise InputError(
-                    "own: an estimator is fitted by each process, which may differ. Fit in one process, outside data_parallel()."
-                )
-            X, y, sample_weight, loss_weight, peer_weight = of_all_processes(
-                self, X, y, sample_weight, loss_weight, peer_weight
-            )
-        check_not_with_files(X, loss_weight=loss_weight, peer_weight=peer_weight)
-        check_device(device)
-        panel, training = self._gate_fit(X, y, sample_weight, reference, loss_weight, peer_weight)
-        self._learn(training, panel, device)
-        return self
+    def _weights(self, section: CrossSection, rows: slice) -> np.ndarray:
+        prepared = self._as_seen(section)
+        if self._signed:
+            return derivative(self.stack_, prepared)(rows)
+        return self.stack_.heads().network(prepared, rows)

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from peerattn.exceptions import expect
-from peerattn.models.attention.base import AttentionModel
+from peerattn.models.attention.options import AttentionOptions
 from peerattn.models.cross_section import CrossSection
 from peerattn.models.learners.covariance.covariance import Covariance
 from peerattn.models.learners.heads.batches import Batch
 from peerattn.models.learners.heads.heads import Heads, Member
+from peerattn.models.networks import peer_columns
 from peerattn.network import PeerNetwork
 from peerattn.types import OutcomesLike, PanelLike, ReferenceLike
 
 
-def contributions(model: Any, X: PanelLike, *, outcomes: OutcomesLike = None, reference: ReferenceLike = None) -> PeerNetwork:
+def contributions(
+    model: BaseEstimator, X: PanelLike, *, outcomes: OutcomesLike = None, reference: ReferenceLike = None
+) -> PeerNetwork:
     r"""Return how much every peer contributes to every prediction, in units of the outcome.
 
     .. math:: c_{ij} = f \sum_h | \rho_h \alpha^h_{ij} v^h_j |
 
-    where f is the factor by which the heads entered. A covariance contributes ``f |α_ij v_j|`` likewise, α its signed weights.
+    where f is the factor by which the heads were weighted. A covariance contributes ``f |α_ij v_j|`` likewise,
+    α its signed weights.
 
     Parameters
     ----------
@@ -34,7 +38,7 @@ def contributions(model: Any, X: PanelLike, *, outcomes: OutcomesLike = None, re
     Returns
     -------
     PeerNetwork
-        Rows do not sum to one: their sums say how much a firm's prediction rests on its peers;
+        Rows do not sum to one: their sums show how much a firm's prediction rests on its peers;
         :func:`peerattn.network.connectedness` gives to, from and net.
 
     Raises
@@ -57,12 +61,12 @@ def contributions(model: Any, X: PanelLike, *, outcomes: OutcomesLike = None, re
     False
     """
     wanted = "a fitted attention model of softmax weights or a covariance"
-    expect(isinstance(model, AttentionModel), "model", wanted, type(model).__name__)
+    expect(isinstance(model, AttentionOptions), "model", wanted, type(model).__name__)
     _, sections = model._gate_call(X, outcomes, reference)
     matrices = {}
     stack = model.stack_
     for section in sections:
-        labels, group = model._peer_columns(section)
+        labels, group = peer_columns(section)
         prepared = model._as_seen(section)
         contributed = stack.summed(prepared, lambda name, prepared: _of_part(stack.fitted[name], stack.read(name, prepared)))
         blocks = [contributed(rows) @ group for rows in section.chunks()]

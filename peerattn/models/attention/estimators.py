@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
 from scipy.special import softmax
-from sklearn.base import ClassifierMixin
-from sklearn.metrics import accuracy_score
 from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from peerattn.exceptions import InputError, check_names
-from peerattn.models.attention.base import AttentionModel
-from peerattn.models.base import PeerRegressor
+from peerattn.models.attention.base import PanelStack
+from peerattn.models.attention.options import AttentionOptions
 from peerattn.models.by_period import training_panel
 from peerattn.models.cross_section import CrossSection, Rows
 from peerattn.models.learners.heads.heads import Settings
 from peerattn.models.learners.losses import Loss, cross_entropy, regression_loss
 from peerattn.models.learners.training import Problem
+from peerattn.models.mixins import PanelClassifierMixin, PanelRegressorMixin
 from peerattn.models.stacking.candidates import heads_and_own
-from peerattn.models.stacking.evidence import STEPS, Candidate
+from peerattn.models.stacking.evidence import Candidate
 from peerattn.panel.frames import as_pandas
 from peerattn.panel.panel import Panel
 from peerattn.panel.stored import is_stored
@@ -32,19 +31,33 @@ from peerattn.training import one_thread
 from peerattn.types import OutcomesLike, PanelLike, ReferenceLike
 
 
-class AttentionRegressor(PeerRegressor, AttentionModel):
-    """Base of the regressors: their ``predict`` and their loss."""
+class _Predicts(Protocol):
+    """A stack estimator, as far as the calls of a regressor need it."""
+
+    loss: float | str
+
+    def _predictions(self, X: PanelLike, **given: Any) -> np.ndarray: ...
+    def _predicted_steps(self, X: PanelLike, **given: Any) -> pd.DataFrame: ...
+
+
+class AttentionRegressorMixin(PanelRegressorMixin):
+    """Makes a regressor of an estimator with attention heads: its ``predict`` and its loss."""
 
     @one_thread()
     def predict(
-        self, X: PanelLike, *, outcomes: OutcomesLike = None, reference: ReferenceLike = None, peer_weight: OutcomesLike = None
+        self: _Predicts,
+        X: PanelLike,
+        *,
+        outcomes: OutcomesLike = None,
+        reference: ReferenceLike = None,
+        peer_weight: OutcomesLike = None,
     ) -> np.ndarray:
         """Predict the outcome of each row.
 
         Parameters
         ----------
         X : DataFrame or array-like (n, p); or StoredPanel, path, Dataset, iterator of frames
-            A panel's rows look to the other rows of their period *in this call*; arrays look to the training rows. Files are
+            A panel's rows attend to the other rows of their period *in this call*; arrays attend to the training rows. Files are
             read one period at a time.
         outcomes : Series or array-like (n,), or str (the column, of files), optional
             Outcomes of the rows of ``X``, for ``task="nowcast"``: each firm is predicted from those of the others of its
@@ -63,7 +76,12 @@ class AttentionRegressor(PeerRegressor, AttentionModel):
 
     @one_thread()
     def predict_steps(
-        self, X: PanelLike, *, outcomes: OutcomesLike = None, reference: ReferenceLike = None, peer_weight: OutcomesLike = None
+        self: _Predicts,
+        X: PanelLike,
+        *,
+        outcomes: OutcomesLike = None,
+        reference: ReferenceLike = None,
+        peer_weight: OutcomesLike = None,
     ) -> pd.DataFrame:
         """Predict the outcome of each row with the first group of information, with the first two, and so on to all.
 
@@ -92,24 +110,13 @@ class AttentionRegressor(PeerRegressor, AttentionModel):
         >>> bool((steps["peers"] == model.predict(panel.X)).all())
         True
         """
-        if is_stored(X):
-            raise InputError("X: expected rows in memory, got a panel in files; predict_steps one period at a time.")
-        panel, sections = self._gate_call(X, outcomes, reference=reference, peer_weight=peer_weight)
-        steps = np.empty((len(panel), len(STEPS)))
-        isolated = np.zeros(len(panel), dtype=bool)
-        for section in sections:
-            outputs, isolated[section.at] = self._steps(section)
-            steps[section.at] = outputs[:, :, 0] * self.y_scale_ + self.y_center_
-        self._warn_of_isolates(panel, isolated)
-        self._warn_of_shared_periods(panel)
-        index = X.index if isinstance(X, pd.DataFrame) else None
-        return pd.DataFrame(panel.restore(steps), index, STEPS)
+        return self._predicted_steps(X, outcomes=outcomes, reference=reference, peer_weight=peer_weight)
 
-    def _loss(self) -> Loss:
+    def _loss(self: _Predicts) -> Loss:
         return regression_loss(self.loss)
 
 
-class PeerAttentionRegressor(AttentionRegressor):
+class PeerAttentionRegressor(AttentionRegressorMixin, AttentionOptions, PanelStack):
     r"""Attention over the firms of a period: heads, beside a linear part of the own characteristics.
 
     .. math:: \hat y_i = \text{own}_i + w \sum_h \sum_{j \in \text{pool}(i)} \alpha^h_{ij} v^h_j, \qquad
@@ -146,7 +153,7 @@ class PeerAttentionRegressor(AttentionRegressor):
         characteristics, missing-indicators and one column for each level of a code.
     n_layers : int, default 1
         With 2 a head is a chain i ← j ← k of two layers with scores of their own: it adds what peers have and what their peers
-        have, :math:`A X v_1 + A B X v_2`. In a nowcast the characteristics of peers' peers enter the scores.
+        have, :math:`A X v_1 + A B X v_2`. In a nowcast the characteristics of peers' peers are used in the scores.
     n_heads : int, default 2
         Number of heads, learned together. 0: no peers.
     d_head : int, default 8
@@ -155,13 +162,13 @@ class PeerAttentionRegressor(AttentionRegressor):
         "standard": the training rows' mean and standard deviation; "rank": ranks from −1 to 1 within each period of the call
         (on arrays, within the training distribution). Heads use values of at most 4 standard deviations.
     codes : sequence of str
-        Columns that are codes; columns of dtype category or string are codes in any case. In heads each enters as a learned
+        Columns that are codes; columns of dtype category or string are codes in any case. In heads each is used as a learned
         embedding, with a row for "unknown".
     loss : {"auto", "squared_error", "huber"} or float, default "auto"
         "auto" is the squared error (the cross entropy, for classes). Huber's threshold is 1.35 standard deviations of the
         outcome; a number between 0 and 1 is the quantile of a pinball loss.
     kappa : float or None, default 1.0
-        Twice this many standard errors are what the score of the heads must exceed. None: the heads enter in full, untested.
+        Twice this many standard errors are what the score of the heads must exceed. None: the heads are used in full, untested.
     purge : int, default 0
         Periods before each held-out block that are not learned from. With outcomes over h periods, h − 1.
     firm, period : str
@@ -214,13 +221,13 @@ class PeerAttentionRegressor(AttentionRegressor):
         return heads_and_own(self, problem, settings, draws)
 
 
-class PeerAttentionClassifier(ClassifierMixin, AttentionModel):
+class PeerAttentionClassifier(PanelClassifierMixin, AttentionOptions, PanelStack):
     r"""Attention over a cross-section of firms, for a class: up or down, default, a rating.
 
     .. math:: P(y_i = c) = \operatorname{softmax}_c
               \Big( \beta_c' x_i + \sum_h \sum_{j \in \text{pool}(i)} \alpha^h_{ij} v^h_{jc} \Big)
 
-    The parameters and attributes are those of :class:`PeerAttentionRegressor`; the loss is the cross entropy, own lines are
+    The parameters and attributes are those of :class:`PeerAttentionRegressor`; the loss is the cross entropy, the own part is
     logistic regression. With ``task="nowcast"`` the information of a peer is its class.
 
     Attributes
@@ -240,7 +247,7 @@ class PeerAttentionClassifier(ClassifierMixin, AttentionModel):
     ['up', 'down']
     """
 
-    _parameter_constraints = AttentionModel._parameter_constraints | {
+    _parameter_constraints = AttentionOptions._parameter_constraints | {
         "own": [StrOptions({"linear", "none"}), HasMethods(["fit", "predict_proba"])],
         "loss": [StrOptions({"auto", "cross_entropy"})],
     }
@@ -294,11 +301,6 @@ class PeerAttentionClassifier(ClassifierMixin, AttentionModel):
         probability = self.predict_proba(X, outcomes=outcomes, reference=reference, peer_weight=peer_weight)
         return self.classes_[probability.argmax(axis=1)]
 
-    def score(self, X: PanelLike, y: OutcomesLike, sample_weight: OutcomesLike = None) -> float:
-        """Return the accuracy of ``predict(X)`` over the rows whose class is known."""
-        known, predicted, weight = self._scored(X, self._encode_outcomes(y), sample_weight)
-        return float(accuracy_score(self.classes_[known.astype(int)], predicted, sample_weight=weight))
-
     def _encode_outcomes(self, outcomes: OutcomesLike) -> Any:
         """Return classes as their numbers, NaN where unknown; labels of rows are kept."""
         if outcomes is None:
@@ -333,7 +335,7 @@ def _one_column(y: OutcomesLike) -> np.ndarray:
 
 
 def _softmax(outputs: np.ndarray) -> np.ndarray:
-    """Return class probabilities from logits, (..., n_classes); one logit stands for two classes."""
+    """Return class probabilities from logits, (..., n_classes); one logit represents two classes."""
     if outputs.shape[-1] == 1:
         outputs = np.concatenate([np.zeros_like(outputs), outputs], axis=-1)
     return softmax(outputs, axis=-1)

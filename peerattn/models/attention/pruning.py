@@ -10,14 +10,14 @@ import numpy as np
 import pandas as pd
 
 from peerattn.exceptions import InputError
-from peerattn.models.attention.base import AttentionModel
+from peerattn.models.attention.base import PanelStack
 from peerattn.models.learners.heads.heads import Heads
 from peerattn.models.learners.losses import gradient
 from peerattn.types import OutcomesLike, PanelLike, ReferenceLike
 
 
 def panel_head_importance(
-    model: AttentionModel, X: PanelLike, y: OutcomesLike, *, outcomes: OutcomesLike = None, reference: ReferenceLike = None
+    model: PanelStack, X: PanelLike, y: OutcomesLike, *, outcomes: OutcomesLike = None, reference: ReferenceLike = None
 ) -> pd.Series:
     """Return the importance of every head of a fitted attention model, by member and head.
 
@@ -51,7 +51,7 @@ def panel_head_importance(
     return pd.Series(list(rows.values()), index=index, name="importance", dtype=float)
 
 
-def panel_with_heads(model: AttentionModel, keep: Mapping[int, Sequence[int]]) -> AttentionModel:
+def panel_with_heads(model: PanelStack, keep: Mapping[int, Sequence[int]]) -> PanelStack:
     """Return a copy of a fitted attention model with only these heads of its members; nothing is fitted again."""
     pruned = copy.copy(model)
     start = 0

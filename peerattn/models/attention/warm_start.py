@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import torch
+from sklearn.base import BaseEstimator
 
 from peerattn.exceptions import InputError, expect
-from peerattn.models.attention.base import AttentionModel
+from peerattn.models.attention.options import AttentionOptions
 from peerattn.models.learners.heads.heads import Heads, Member
 from peerattn.models.learners.heads.sampling import Sample
 from peerattn.models.learners.heads.training import REFIT, refitted
 from peerattn.models.learners.training import Training
+from peerattn.models.networks import peer_columns
 from peerattn.types import OutcomesLike, PanelLike
 
 
@@ -35,8 +36,8 @@ class WarmStart:
         When the model is of another kind, weighs peers, or X carries no periods.
     """
 
-    def __init__(self, model: Any, X: PanelLike, y: OutcomesLike):
-        learned = isinstance(model, AttentionModel)
+    def __init__(self, model: BaseEstimator, X: PanelLike, y: OutcomesLike):
+        learned = isinstance(model, AttentionOptions)
         kind = type(model).__name__
         kind += " with signed weights" if learned else ""
         remedy = 'Use task="forecast", or a similarity other than the default.'
@@ -95,8 +96,8 @@ class WarmStart:
         """
         _, sections = self.model._gate_call(X, outcomes)
         for section in sections:
-            _, group = self.model._peer_columns(section)
+            _, group = peer_columns(section)
             everyone = slice(0, len(section.focal))
-            mix = self.model._selected(None).mix
+            mix = self.model.stack_.heads().mix
             heads = [Heads(tuple(draw), self.model.pair_terms_, mix) for draw in members]
             yield np.stack([draw.network(self.model._as_seen(section), everyone) @ group for draw in heads])

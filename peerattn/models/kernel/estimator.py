@@ -13,7 +13,7 @@ import torch
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 
 from peerattn.exceptions import InputError
-from peerattn.models.base import Encoded, PeerRegressor
+from peerattn.models.base import Encoded, PanelEstimator
 from peerattn.models.cross_section import NOBODY, CrossSection, Rows
 from peerattn.models.kernel.bandwidth import (
     CRITERIA,
@@ -24,7 +24,8 @@ from peerattn.models.kernel.bandwidth import (
 )
 from peerattn.models.kernel.codes import KernelCodes
 from peerattn.models.kernel.local_regression import KERNELS, Bandwidths, LocalRegression, Points
-from peerattn.models.panel_model import COLUMNS
+from peerattn.models.mixins import PanelRegressorMixin
+from peerattn.models.option_kinds import COLUMNS
 from peerattn.panel.design import Design
 from peerattn.panel.panel import Panel
 from peerattn.scaling import centre_and_spread
@@ -35,7 +36,7 @@ DENSE_CELLS = 4_000_000  # cells of a chunk where the kernel is held as an array
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class NadarayaWatsonRegressor(PeerRegressor):
+class NadarayaWatsonRegressor(PanelRegressorMixin, PanelEstimator):
     """Kernel-weighted mean (or line) of the other firms' outcomes.
 
     ``ŷ_i = Σ_j α_ij y_j``, ``α_ij = K(x_i, x_j) / Σ_k K(x_i, x_k)`` with a product kernel: for characteristics by default the
@@ -113,7 +114,7 @@ class NadarayaWatsonRegressor(PeerRegressor):
     firm: str = "firm"
     period: str = "period"
 
-    _parameter_constraints = PeerRegressor._parameter_constraints | {
+    _parameter_constraints = PanelEstimator._parameter_constraints | {
         "kernel": [StrOptions(set(KERNELS))],
         "degree": [Options(Integral, {0, 1})],
         "neighbors": [Interval(Integral, 1, None, closed="left"), None],

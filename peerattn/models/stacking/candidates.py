@@ -47,7 +47,7 @@ RIDGE = "ridge"
 HEADS = "heads"
 
 
-def heads_and_own(model: Any, problem: Problem, settings: Settings, draws: np.ndarray) -> list[Candidate]:
+def heads_and_own(model: BaseEstimator, problem: Problem, settings: Settings, draws: np.ndarray) -> list[Candidate]:
     """Return the candidates of an attention model: its heads, and its own part where that is an estimator."""
     found = [] if isinstance(model.own, str) else own_candidates(problem, int(draws[2]), model.own)[:1]
     if model.n_heads:
@@ -55,7 +55,7 @@ def heads_and_own(model: Any, problem: Problem, settings: Settings, draws: np.nd
     return found
 
 
-def all_candidates(model: Any, problem: Problem, settings: Settings, draws: np.ndarray) -> list[Candidate]:
+def all_candidates(model: BaseEstimator, problem: Problem, settings: Settings, draws: np.ndarray) -> list[Candidate]:
     """Return the candidates of the stack, in the order of the information that they use."""
     squared = problem.loss is squared_error
     found = own_candidates(problem, int(draws[2]), model.own)
@@ -170,7 +170,7 @@ def heads_candidate(spec: PeerSpec, settings: Settings, seed: int, *, in_full: b
     return candidate(HEADS, PEERS, fit)
 
 
-def _spec(model: Any) -> PeerSpec:
+def _spec(model: BaseEstimator) -> PeerSpec:
     symmetric = model.similarity == "symmetric"
     numbers = len(model.design_.number_names)
     return PeerSpec(
@@ -180,7 +180,7 @@ def _spec(model: Any) -> PeerSpec:
         n_heads=model.n_heads,
         d_head=min(model.d_head, max(numbers, D_CODE)),  # no more than characteristics
         n_layers=model.n_layers,
-        values=model._values,
+        values="outcomes" if model.task == "nowcast" else "characteristics",
         own="linear" if isinstance(model.own, str) and model.own != "none" else "none",
         similarity="scaled_dot_product" if symmetric else model.similarity,
         symmetric=symmetric,

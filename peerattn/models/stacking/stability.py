@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.models.base import PeerModel
 from peerattn.models.cross_section import CrossSection
+from peerattn.models.networks import peer_columns
 from peerattn.models.stacking.fit import Stack
 from peerattn.network import PeerNetwork, common_peers, network_correlation
 
@@ -40,7 +40,7 @@ def stability(stack: Stack, prepared: Sequence[CrossSection]) -> pd.DataFrame:
 def _network(part: Any, sections: Sequence[CrossSection]) -> PeerNetwork:
     matrices = {}
     for section in sections:
-        labels, group = PeerModel._peer_columns(section)
+        labels, group = peer_columns(section)
         W = part.derivative(section)(slice(0, len(section.focal))) @ group
         matrices[section.period] = (section.focal.label, labels, W)
     return PeerNetwork.from_matrices(matrices, signed=True, row_normalized=False)

@@ -79,7 +79,7 @@ def test_equal_weights_can_move_predictions_differently():
 def test_influence_says_where_it_cannot_be_told():
     with pytest.raises(InputError, match="not in the call"):
         influence(NadarayaWatsonRegressor().fit(X, Y), X)
-    with pytest.raises(InputError, match="model: expected PeerModel"):
+    with pytest.raises(InputError, match="model: expected PanelEstimator"):
         influence(object(), X)
 
 

@@ -11,7 +11,7 @@ from peerattn import (
     PeerAttentionRegressor,
     simulate_panel,
 )
-from peerattn.models.attention.base import AttentionModel
+from peerattn.models.attention.base import PanelStack
 
 pytestmark = pytest.mark.usefixtures("fewest_steps")  # what is found is beside the point
 
@@ -59,9 +59,9 @@ def test_attention_computes_on_one_thread(threads, monkeypatch):
     """Small panels are not split among threads, so that equal bits on them say little: the number itself is looked at."""
     seen = []
     for owner, method in (
-        (AttentionModel, "_learn"),
-        (AttentionModel, "_outputs"),
-        (AttentionModel, "_network"),
+        (PanelStack, "_learn"),
+        (PanelStack, "_outputs"),
+        (PanelStack, "_network"),
     ):
         usual = getattr(owner, method)
 

@@ -1,4 +1,4 @@
-"""Cross-sections as padded tensors, and who may look to whom."""
+"""Cross-sections as padded tensors, and which rows may attend to which."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class RowTensors:
     """Rows of a batch of cross-sections, padded to equal length.
 
     ``x`` (B, n, p), ``codes`` (B, n, c), ``y`` (B, n) or (B, n, K) or None, ``identity`` (B, n) with −1 = equal to no other,
-    ``present`` (B, n): False where padded; ``answers`` (B, n): False where a peer may not be looked to either.
+    ``present`` (B, n): False where padded; ``answers`` (B, n): False where a peer may not be attended to either.
     """
 
     x: Tensor
@@ -142,7 +142,7 @@ class Batch:
 
     @cached_property
     def bars(self) -> Tensor:
-        """Who may not look to whom, as :func:`barred` has it: made once for all modules, dearer than a head's attention."""
+        """Which rows may not attend to which, by :func:`barred`: made once for all modules, dearer than a head's attention."""
         return barred(admissible(self.focal, self.peers), self.focal.x.dtype)
 
 
@@ -155,7 +155,7 @@ def others(focal: RowTensors, peers: RowTensors) -> Tensor:
 
 
 def admissible(focal: RowTensors, peers: RowTensors) -> Tensor:
-    """Return who may look to whom, (B, n_focal, n_peers): another firm that answers."""
+    """Return which rows may attend to which, (B, n_focal, n_peers): another firm that answers."""
     return _where(others(focal, peers), peers.answers)
 
 

@@ -87,7 +87,7 @@ class Heads:
         return [member.module() for member in self.members]
 
     def predict(self, sections: Sequence[CrossSection], dtype: torch.dtype = torch.float64) -> list[np.ndarray]:
-        """Return own lines and what the heads add to every focal row, (n_focal, K) a cross-section, in units of training."""
+        """Return the linear own part plus the heads for every focal row, (n_focal, K) a cross-section, in training units."""
         modules = [module.to(dtype) for module in self.modules()]
         return [section.own[0] + self._added(section, modules, dtype) for section in sections]  # type: ignore[index]
 

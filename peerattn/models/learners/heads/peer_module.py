@@ -37,7 +37,7 @@ class PeerSpec:
     symmetric: bool = False
     n_priors: int = 0
     n_outputs: int = 1
-    nobody: bool = True  # a null peer: a firm may look to nobody
+    nobody: bool = True  # a null peer: a firm may attend to nobody
 
     @property
     def n_inputs(self) -> int:
@@ -51,7 +51,7 @@ class PeerSpec:
 
 
 class Layer(torch.nn.Module):
-    """Scores of the heads of one layer: whom each looks for, among rows of this many features.
+    """Scores of the heads of one layer: what each looks for, among rows of this many features.
 
     Parameters of single heads have these along their first dimension: ``query`` and ``key`` (H, width, d), ``offset`` (H, 1, d).
     The constant in the query lets scores have a term of the peer alone (popularity), so that nothing depends on where
@@ -71,7 +71,7 @@ class Layer(torch.nn.Module):
             of_codes = slice(spec.n_characteristics, spec.n_inputs)
             self.key.data[:, of_codes] = self.query.data[
                 :, of_codes
-            ]  # firms first look to those of their own codes
+            ]  # firms first attend to those of their own codes
         if spec.similarity == "additive":
             self.combine = Parameter(uniform(generator, H, d, width=spec.n_inputs).to(dtype))
         if spec.nobody:  # the profile of the null peer, whose information is zero
@@ -142,7 +142,7 @@ class PeerModule(Layer):
     .. math:: h_j = \Big(x_j,\; \sum_k \beta^h_{jk} x_k\Big),
 
     in its scores and as values, so that a head adds ``A x v_1 + A B x v_2 + ...``: what peers have, what their peers have, and
-    so on. The model of fewer layers is the special case of zeros. No outcome enters before the last layer.
+    so on. The model of fewer layers is the special case of zeros. No outcome is used before the last layer.
     """
 
     def __init__(
@@ -209,7 +209,7 @@ class PeerModule(Layer):
     def features(self, batch: Batch, n_layers: int | None = None) -> tuple[Tensor, Tensor]:
         """Return what a layer (by default the last) sees of focal rows and of peers.
 
-        (B, n, n_inputs) where no layer comes before, else (B, H, n, width). Only characteristics enter, no outcome; earlier
+        (B, n, n_inputs) where no layer comes before, else (B, H, n, width). Only characteristics are used, no outcome; earlier
         layers keep to the priors as the last one does.
         """
         focal = batch.focal

@@ -57,7 +57,7 @@ class PairTerms:
     columns : dict
         Position of each code column.
     stacked : bool
-        Whether there are layers in which peers look to each other.
+        Whether there are layers in which peers attend to each other.
     """
 
     priors: tuple[Prior, ...]
@@ -138,7 +138,7 @@ def read_priors(prior: Any, code_names: Sequence[str]) -> tuple[Prior, ...]:
     Raises
     ------
     InputError
-        When a column is no code of ``X``, or ``"only"`` does not say which code.
+        When a column is no code of ``X``, or ``"only"`` does not name the code.
     """
     if prior is None:
         return ()

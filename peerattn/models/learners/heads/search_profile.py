@@ -25,7 +25,7 @@ _COLUMNS = ["seed", "head", "focal", "peer", "score"]
 class SearchProfile:
     """``M = W_Q W_K' / √d`` of every kept head, in units of standardised characteristics.
 
-    ``M.loc["size", "leverage"] > 0``: large firms look to levered ones. Identified are M and what it implies; W_Q and W_K
+    ``M.loc["size", "leverage"] > 0``: large firms attend to levered ones. Identified are M and what it implies; W_Q and W_K
     apart are not, nor a constant that shifts all scores of one focal firm, nor the order of heads.
 
     Attributes
@@ -139,7 +139,7 @@ class SearchProfile:
         return pd.Series(score[order], pd.Index(names, name="peer")[order], name="score")
 
     def symmetric(self, at: int = 0) -> pd.DataFrame:
-        """Return ``(M + M') / 2``: firms look to firms like (or unlike) themselves."""
+        """Return ``(M + M') / 2``: firms attend to firms like (or unlike) themselves."""
         M = self.named(at)
         return (M + M.T) / 2
 

@@ -64,7 +64,7 @@ def selected(
 
     the slope of the outcome on the prediction in new data (Copas 1983), itself shrunk by its standard error, which is clustered
     by period (James and Stein 1961). Sums are of rows net of θ of their period's mean, each period divided by its mean squared
-    error. Heads that say nothing about later periods add nothing.
+    error. Heads that predict nothing of later periods add nothing.
 
     References
     ----------

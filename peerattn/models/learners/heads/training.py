@@ -190,7 +190,7 @@ def losses(seeds: Seeds, sample: Sample, objective: Objective, most: int = 20_00
 REFIT = 60  # steps of a round of refits
 REFIT_RATE = 0.01
 REFIT_RIDGE = (
-    10.0  # inverse variance of the parameters' normal prior, which keeps refits where the data do not speak
+    10.0  # inverse variance of the parameters' normal prior, which keeps refits where the data are not informative
 )
 
 

@@ -1,0 +1,40 @@
+"""Candidate peers of a call's rows: those of the same period, or the training rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from peerattn.models.cross_section import CrossSection, Rows, check_same_kind
+from peerattn.models.learned import bounded
+from peerattn.panel.panel import Panel
+
+
+def within_periods(
+    panel: Panel, call: Rows, known: bool, bounds: tuple[float, float] | None, unit: tuple[float, float]
+) -> Iterator[CrossSection]:
+    """Yield the rows of each period, which are each other's candidate peers.
+
+    Parameters
+    ----------
+    panel, call
+        The rows, in the order of the panel.
+    known : bool
+        Whether peers are rows of known outcome only.
+    bounds, unit
+        What the outcomes of peers are bounded by, see :func:`~peerattn.models.learned.bounded`.
+    """
+    for place, (period, at) in enumerate(panel.cross_sections()):
+        focal = call.take(at)
+        observed = focal.known() if known else focal
+        peers = bounded(observed, bounds, unit)
+        yield CrossSection(period if panel.dated else None, at, focal, peers, within=True, place=place)
+
+
+def against_training(panel: Panel, call: Rows, training: Rows | None, labelled: bool) -> Iterator[CrossSection]:
+    """Yield the rows of each period with the training rows for candidate peers, the firm's own past among them."""
+    assert training is not None
+    if panel.firm is not None and labelled:
+        check_same_kind(call.owner, training.owner)
+    call = call.anonymous()
+    for place, (period, at) in enumerate(panel.cross_sections()):
+        yield CrossSection(period if panel.dated else None, at, call.take(at), training, place=place)

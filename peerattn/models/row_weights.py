@@ -1,0 +1,33 @@
+"""Weights of rows: frequency weights, and weights of a panel's rows in its order."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from sklearn.utils.validation import _check_sample_weight
+
+from peerattn.exceptions import expect
+from peerattn.panel.panel import Panel
+from peerattn.panel.reading import as_panel, refusing
+from peerattn.types import OutcomesLike
+
+MOST_COPIES = 1e9  # of a row
+
+
+def row_weights(panel: Panel, weight: OutcomesLike, name: str) -> np.ndarray:
+    """Return one weight a row, in the panel's order: aligned by label where it carries them, by position otherwise."""
+    return as_panel(panel, weights={name: weight}).weights[name]
+
+
+def frequencies(panel: Panel, weight: OutcomesLike) -> np.ndarray:
+    """Return frequency weights in the panel's order, checked as scikit-learn checks them."""
+    with refusing():
+        aligned = isinstance(weight, pd.Series)
+        if aligned:
+            weight = panel.align(weight, "sample_weight")
+        found = _check_sample_weight(weight, np.empty((len(panel), 1)), ensure_non_negative=True)
+    if not aligned:
+        found = found[panel.order]
+    wanted = f"frequency weights, which count rows, from 0 to {MOST_COPIES:g}, and one above 0"
+    expect(0 < found.max() <= MOST_COPIES, "sample_weight", wanted, f"up to {found.max():g}")
+    return found

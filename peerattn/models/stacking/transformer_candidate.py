@@ -1,0 +1,40 @@
+"""The transformer over firms as a candidate of a stack, and its portfolios beside those of other networks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from peerattn.models.learners.losses import loss_of, squared_error
+from peerattn.models.learners.training import Training
+from peerattn.models.learners.transformer import TransformerLearner
+from peerattn.models.stacking.evidence import Candidate, candidate
+from peerattn.models.stacking.origins import outcomes_of
+
+
+def transformer_candidate(name: str, group: str, learner: TransformerLearner) -> Candidate:
+    """Return a transformer as a candidate, its scale fitted to the loss by which it learns."""
+    loss = learner.training.loss
+
+    def make(training: Training, start: TransformerLearner | None) -> TransformerLearner:
+        fitted = replace(learner).fit(training.residuals, start)
+        if training.problem.loss is not squared_error or loss == "rank":
+            _scale_to_loss(fitted, training)
+        if loss == "sharpe":
+            # absolute weights of the average period add up to one
+            gross = np.mean([np.abs(weights).mean() for weights in fitted.predict(training.residuals)])
+            fitted.scale /= float(gross) or 1.0
+        return fitted
+
+    return candidate(name, group, make)
+
+
+def _scale_to_loss(learner: TransformerLearner, training: Training) -> None:
+    """Multiply what a learner adds by the number of least loss (Friedman 2001), in place."""
+    base = np.concatenate([section.own[0] for section in training.residuals if section.own])
+    added = np.concatenate(learner.predict(training.residuals)) - base
+    y, weight = outcomes_of(training.sections)
+    loss = lambda factor: float(loss_of(training.problem.loss, base + factor * added, y) @ weight)  # noqa: E731
+    learner.scale *= float(minimize_scalar(loss, bounds=(0.0, 16.0), method="bounded").x)

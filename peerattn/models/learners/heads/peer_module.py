@@ -38,6 +38,7 @@ class PeerSpec:
     n_priors: int = 0
     n_outputs: int = 1
     nobody: bool = True  # a null peer: a firm may look to nobody
+    grouped: bool = False  # scores start from the groups of the codes
 
     @property
     def n_inputs(self) -> int:
@@ -64,18 +65,24 @@ class Layer(torch.nn.Module):
         self.spec = spec
         H = spec.n_heads
         d = spec.d_head
-        self.query = self._start(width, d, generator, dtype, SHARP)
+        # one projection for query and key has no gradient at zero, so that it starts near it
+        self.query = self._start(width, d, generator, dtype, SMALL if spec.grouped and spec.symmetric else SHARP)
         self.offset = Parameter(torch.zeros(H, 1, d, dtype=dtype))
         if not spec.symmetric:
             self.key = self._start(width, d, generator, dtype, SHARP)
             of_codes = slice(spec.n_characteristics, spec.n_inputs)
-            self.key.data[:, of_codes] = self.query.data[
-                :, of_codes
-            ]  # firms first look to those of their own codes
+            # firms first attend to those of their own codes
+            self.key.data[:, of_codes] = self.query.data[:, of_codes]
+            if spec.grouped:
+                # with keys of zero the first weights are those of the groups alone; random queries let the keys learn at once,
+                # and weight decay leads back to the groups where the data do not speak
+                self.key.data.zero_()
         if spec.similarity == "additive":
             self.combine = Parameter(uniform(generator, H, d, width=spec.n_inputs).to(dtype))
         if spec.nobody:  # the profile of the null peer, whose information is zero
             self.nobody = Parameter(torch.zeros(H, 1, d, dtype=dtype))
+        if spec.grouped:  # how far the power of the groups' weights is from one, to which weight decay leads back
+            self.group_power = Parameter(torch.zeros(H, 1, dtype=dtype))
         if spec.n_priors:  # a relation that was named is first leaned on
             self.prior_strength = Parameter(torch.ones(H, spec.n_priors, dtype=dtype))
 
@@ -96,12 +103,20 @@ class Layer(torch.nn.Module):
         """Return query, key, scale and bias whose scores are the similarity of the specification; the null peer comes last."""
         query = projected(query_features, self.query) + self.offset
         key = projected(key_features, self.query if self.spec.symmetric else self.key)
-        bias = pairs.terms(self.prior_strength if self.spec.n_priors else None)
+        bias = pairs.terms(self.strength())
         combine = self.combine if self.spec.similarity == "additive" else None
         if self.spec.nobody and nobody:
             key = torch.cat([key, self.nobody.expand(len(key), -1, -1, -1)], dim=2)
             bias = None if bias is None else F.pad(bias, (0, 1))
         return nn.score_terms(query, key, self.spec.similarity, combine=combine, bias=bias)
+
+    def strength(self) -> Tensor | None:
+        """Return the strength of what is known of pairs beforehand, (H, K); None where nothing is."""
+        if self.spec.grouped:
+            return 1 + self.group_power
+        if self.spec.n_priors:
+            return self.prior_strength
+        return None
 
     def mean(
         self, query_features: Tensor, key_features: Tensor, bars: Tensor, pairs: PairTensors, value: Tensor | None = None

@@ -81,8 +81,6 @@ class Layer(torch.nn.Module):
             self.combine = Parameter(uniform(generator, H, d, width=spec.n_inputs).to(dtype))
         if spec.nobody:  # the profile of the null peer, whose information is zero
             self.nobody = Parameter(torch.zeros(H, 1, d, dtype=dtype))
-        if spec.grouped:  # how far the power of the groups' weights is from one, to which weight decay leads back
-            self.group_power = Parameter(torch.zeros(H, 1, dtype=dtype))
         if spec.n_priors:  # a relation that was named is first leaned on
             self.prior_strength = Parameter(torch.ones(H, spec.n_priors, dtype=dtype))
 
@@ -103,20 +101,12 @@ class Layer(torch.nn.Module):
         """Return query, key, scale and bias whose scores are the similarity of the specification; the null peer comes last."""
         query = projected(query_features, self.query) + self.offset
         key = projected(key_features, self.query if self.spec.symmetric else self.key)
-        bias = pairs.terms(self.strength())
+        bias = pairs.terms(self.prior_strength if self.spec.n_priors else None)
         combine = self.combine if self.spec.similarity == "additive" else None
         if self.spec.nobody and nobody:
             key = torch.cat([key, self.nobody.expand(len(key), -1, -1, -1)], dim=2)
             bias = None if bias is None else F.pad(bias, (0, 1))
         return nn.score_terms(query, key, self.spec.similarity, combine=combine, bias=bias)
-
-    def strength(self) -> Tensor | None:
-        """Return the strength of what is known of pairs beforehand, (H, K); None where nothing is."""
-        if self.spec.grouped:
-            return 1 + self.group_power
-        if self.spec.n_priors:
-            return self.prior_strength
-        return None
 
     def mean(
         self, query_features: Tensor, key_features: Tensor, bars: Tensor, pairs: PairTensors, value: Tensor | None = None

@@ -13,7 +13,9 @@ from peerattn.models.cross_section import CrossSection
 from peerattn.models.given_network import NetworkStartsLater, network_period, network_weights
 from peerattn.network import PeerNetwork
 
-GROUP_SHARE = 0.95  # weight that heads first put on firms of the same code, the rest is for all firms and the null peer
+# Weight that heads first put on firms of the same code, beside equal weights on all. With more a network that codes do not show
+# is out of reach: of 24 firms in four groups it is found (correlation .99) from .5, and missed from .8.
+GROUP_SHARE = 0.5
 
 
 @dataclass(frozen=True)
@@ -77,8 +79,11 @@ class PairTerms:
         return bool(self.columns) and not self.priors
 
     def bias(self, section: CrossSection, rows: Any = slice(None)) -> np.ndarray | None:
-        """Return what is added to the scores, (n_rows, n_peers): log weights, −∞ for the unrelated; None = nothing."""
+        """Return what is added to the scores, (n_rows, n_peers): log weights and odds, −∞ for the unrelated; None = nothing."""
         bias = frequency_bias(section, rows)
+        if self.grouped:
+            odds = group_log_odds(section, list(self.columns.values()), rows)
+            bias = odds if bias is None else bias + odds
         for prior in self.priors:
             if prior.only:
                 related = self.relation(prior, section, rows) > 0
@@ -87,8 +92,6 @@ class PairTerms:
 
     def prior(self, section: CrossSection, rows: Any = slice(None)) -> np.ndarray | None:
         """Return the relations of learned strength, (n_rows, n_peers, K); None = there are none."""
-        if self.grouped:
-            return group_log_odds(section, list(self.columns.values()), rows)[..., None]
         relations = [self.relation(prior, section, rows) for prior in self.soft]
         return np.stack(relations, axis=-1) if relations else None
 

@@ -70,7 +70,7 @@ def test_first_weights_are_those_of_firms_of_the_same_code(codes, options):
     expected = by_hand(codes, ~np.eye(N, dtype=bool))
     for weights in found:
         np.testing.assert_allclose(weights, expected, atol=1e-12)
-    assert expected[0, 1:4].sum() > 5 * expected[0, 4:].sum() / 6 * 3  # three others of the sector of firm 0
+    assert expected[0, :4].sum() > 0.95  # four of one sector
     np.testing.assert_allclose(expected[7:, :3], 1 / N)  # no group: all others and the null peer alike
 
 
@@ -146,4 +146,4 @@ def test_noise_leaves_the_groups():
     same = by_hand([SECTOR], ~np.eye(N, dtype=bool))[:7] > 0.1
     for section in sections[:3]:
         weights = learner.heads_.weights(section, slice(0, 7))
-        assert (weights * same).sum(axis=1).min() > 0.4
+        assert (weights * same).sum(axis=1).min() > 0.8

@@ -163,7 +163,8 @@ class PeerAttentionRegressor(AttentionRegressorMixin, AttentionOptions, PanelSta
         (on arrays, within the training distribution). Heads use values of at most 4 standard deviations.
     codes : sequence of str
         Columns that are codes; columns of dtype category or string are codes in any case. In heads each is used as a learned
-        embedding, with a row for "unknown".
+        embedding, with a row for "unknown". Without ``prior`` heads start from their groups: before training .95 of the weight
+        is on firms of the same code, and weight decay leads back to it.
     loss : {"auto", "squared_error", "huber"} or float, default "auto"
         "auto" is the squared error (the cross entropy, for classes). Huber's threshold is 1.35 standard deviations of the
         outcome; a number between 0 and 1 is the quantile of a pinball loss.
@@ -182,8 +183,8 @@ class PeerAttentionRegressor(AttentionRegressorMixin, AttentionOptions, PanelSta
         Row ``peers``: ``factor``, the weight w; ``t`` of its score; ``loss_reduction``, the relative fall of the held-out loss;
         the effective number of held-out ``periods``; tested or not, with the ``reason``.
     stability_ : DataFrame
-        How alike the final network is to those fitted at the forward origins: correlation of the weights, share of common top-5
-        peers.
+        How alike the final network is to those fitted at the forward origins ("folds"), and those of the averaged seeds to each
+        other ("seeds"): correlation of the weights, share of common top-5 peers. Networks report it where they are shown.
     heads_ : DataFrame
         Every head, with its importance (standard deviation of what it adds to predictions, its weight in ``evidence_`` included,
         in units of the outcome) and its share in the network.

@@ -1,15 +1,17 @@
-"""How alike the networks of a candidate are that was fitted to other periods: reported beside the network, no condition of it."""
+"""How alike the networks of other seeds are, and of fits to other periods: reported beside the network, no condition of it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from peerattn.models.cross_section import CrossSection
+from peerattn.models.learners.heads.heads import Heads
 from peerattn.models.networks import peer_columns
 from peerattn.models.stacking.fit import Stack
 from peerattn.network import PeerNetwork, common_peers, network_correlation
@@ -21,20 +23,30 @@ FIRMS = 500  # last training periods, and firms of each, on which networks are c
 def stability(stack: Stack, prepared: Sequence[CrossSection]) -> pd.DataFrame:
     """Compare the final network of each part that was selected with those of its origins, on the last training periods.
 
+    Of heads, the networks of the seeds that are averaged are compared with each other, too.
+
     Returns
     -------
     DataFrame
-        Columns part, comparison ("folds"), correlation of the weights, and share of common top-5 peers.
+        Columns part, comparison ("folds" or "seeds"), correlation of the weights, and share of common top-5 peers.
     """
     first = slice(0, FIRMS)
     few = [replace(s.take(first, first), past=stack.view.history) for s in prepared]
     rows = []
     for name, part in stack.peers().items():
         own = _network(part, few)
-        for other in (_network(each.parts[name], few) for each in stack.held_out if name in each.parts):
-            correlation = np.nan_to_num(network_correlation(own, other))
-            rows.append((name, "folds", float(correlation), common_peers(own, other)))
+        for each in stack.held_out:
+            if name in each.parts:
+                rows.append((name, "folds", *_alike(own, _network(each.parts[name], few))))
+        if isinstance(part, Heads):
+            of_seeds = [_network(Heads((member,), part.terms, (1.0,)), few) for member in part.members]
+            rows += [(name, "seeds", *_alike(*pair)) for pair in combinations(of_seeds, 2)]
     return pd.DataFrame(rows, columns=["part", "comparison", "correlation", "common_top5"])
+
+
+def _alike(one: PeerNetwork, other: PeerNetwork) -> tuple[float, float]:
+    """Return the correlation of the weights of two networks, 0 for a flat one, and their share of common top-5 peers."""
+    return float(np.nan_to_num(network_correlation(one, other))), common_peers(one, other)
 
 
 def _network(part: Any, sections: Sequence[CrossSection]) -> PeerNetwork:

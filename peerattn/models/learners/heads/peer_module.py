@@ -38,6 +38,7 @@ class PeerSpec:
     n_priors: int = 0
     n_outputs: int = 1
     nobody: bool = True  # a null peer: a firm may attend to nobody
+    grouped: bool = False  # scores start from the groups of the codes
 
     @property
     def n_inputs(self) -> int:
@@ -64,14 +65,18 @@ class Layer(torch.nn.Module):
         self.spec = spec
         H = spec.n_heads
         d = spec.d_head
-        self.query = self._start(width, d, generator, dtype, SHARP)
+        # one projection for query and key has no gradient at zero, so that it starts near it
+        self.query = self._start(width, d, generator, dtype, SMALL if spec.grouped and spec.symmetric else SHARP)
         self.offset = Parameter(torch.zeros(H, 1, d, dtype=dtype))
         if not spec.symmetric:
             self.key = self._start(width, d, generator, dtype, SHARP)
             of_codes = slice(spec.n_characteristics, spec.n_inputs)
-            self.key.data[:, of_codes] = self.query.data[
-                :, of_codes
-            ]  # firms first attend to those of their own codes
+            # firms first attend to those of their own codes
+            self.key.data[:, of_codes] = self.query.data[:, of_codes]
+            if spec.grouped:
+                # with keys of zero the first weights are those of the groups alone; random queries let the keys learn at once,
+                # and weight decay leads back to the groups where the data do not speak
+                self.key.data.zero_()
         if spec.similarity == "additive":
             self.combine = Parameter(uniform(generator, H, d, width=spec.n_inputs).to(dtype))
         if spec.nobody:  # the profile of the null peer, whose information is zero

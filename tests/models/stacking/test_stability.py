@@ -1,0 +1,33 @@
+"""A fit says how alike the networks of its seeds are, also where no period is held out."""
+
+import pandas as pd
+import pytest
+
+from peerattn.datasets import simulate_panel
+from peerattn.models import PeerAttentionRegressor
+from peerattn.models.learners.heads.batches import Batch
+from peerattn.network import PeerNetwork, common_peers, network_correlation
+
+
+def test_the_seeds_of_heads_in_full_are_compared():
+    """By hand, from the modules of the two seeds, over the last three training periods."""
+    panel = simulate_panel(12, 10, 2, random_state=0)
+    model = PeerAttentionRegressor(n_heads=1, kappa=None, random_state=0).fit(panel.X, panel.y)
+    (row,) = model.stability_.itertuples(index=False)
+    assert (row.part, row.comparison) == ("heads", "seeds")
+    networks = []
+    for member in model.members_:
+        matrices = {}
+        for section in list(model._gate_call(panel.X, None)[1])[-3:]:
+            W = member.module().weights(Batch.of(model._as_seen(section), model.pair_terms_))[0, 0].numpy()
+            matrices[section.period] = (section.focal.label, section.peers.label, W)
+        networks.append(PeerNetwork.from_matrices(matrices, signed=True, row_normalized=False))
+    assert row.correlation == pytest.approx(network_correlation(*networks))
+    assert row.common_top5 == pytest.approx(common_peers(*networks))
+    shown = model.peer_network(panel.X).stability
+    pd.testing.assert_frame_equal(shown, model.stability_[list(shown)])
+
+
+def test_without_heads_nothing_is_compared():
+    panel = simulate_panel(12, 10, 2, random_state=0)
+    assert PeerAttentionRegressor(n_heads=0, random_state=0).fit(panel.X, panel.y).stability_.empty

@@ -167,9 +167,9 @@ def _check_codes(codes: pd.DataFrame, fitted: Mapping[Any, Sequence[str]], group
         spelled = {value.lstrip("0"): value for value in known}
         for value in new:
             if value.isdigit() and value.lstrip("0") in spelled:
-                alike = f"code {name!r} holds {value!r}, and fit had {spelled[value.lstrip('0')]!r}"
+                problem = f"code {name!r} holds {value!r}, and fit had {spelled[value.lstrip('0')]!r}"
                 remedy = "a reader has dropped or added the zeros before it: read the column as text in both."
-                raise InputError(f"{alike}: {remedy}")
+                raise InputError(f"{problem}: {remedy}")
         if known and new and len(new) == len(present) and name not in groupings:
             such = ", ".join(map(repr, new[:3]))
             message = f"code {name!r} holds no value of fit (such as {known[0]!r}) but {such}: all count as unknown."

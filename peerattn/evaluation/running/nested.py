@@ -29,9 +29,9 @@ def default_stack(entries: Sequence[Entry]) -> Entry | None:
     return None
 
 
-def stack_entry(task: Task, horizon: int, taken: Sequence[str]) -> Entry:
+def stack_entry(task: Task, horizon: int, selected: Sequence[str]) -> Entry:
     """Return the stack that decomposes held-out R²."""
-    if STACK in taken:
+    if STACK in selected:
         raise InputError(
             f"models: the name {STACK!r} is that of the stack which compare adds, and yours has other options. Give yours "
             "another name, or pass decomposition=False."

@@ -255,7 +255,7 @@ class HeadNetworks:
         check_bilinear(self.n_layers, self.similarity)
         names = list(map(str, self.design_.characteristics))
         profile = SearchProfile.of(self.stack_.heads(), self.feature_names_, names, unit=self.y_scale_)
-        profile = replace(profile, alone=not self._signed)
+        profile = replace(profile, single=not self._signed)
         return profile if X is None else profile.with_firms(self._gate_rows(X)[1], self.design_.number_names)
 
 

@@ -37,14 +37,14 @@ def stability(stack: Stack, prepared: Sequence[CrossSection]) -> pd.DataFrame:
         own = _network(part, few)
         for each in stack.held_out:
             if name in each.parts:
-                rows.append((name, "folds", *_alike(own, _network(each.parts[name], few))))
+                rows.append((name, "folds", *_similarity(own, _network(each.parts[name], few))))
         if isinstance(part, Heads):
             of_seeds = [_network(Heads((member,), part.terms, (1.0,)), few) for member in part.members]
-            rows += [(name, "seeds", *_alike(*pair)) for pair in combinations(of_seeds, 2)]
+            rows += [(name, "seeds", *_similarity(*pair)) for pair in combinations(of_seeds, 2)]
     return pd.DataFrame(rows, columns=["part", "comparison", "correlation", "common_top5"])
 
 
-def _alike(one: PeerNetwork, other: PeerNetwork) -> tuple[float, float]:
+def _similarity(one: PeerNetwork, other: PeerNetwork) -> tuple[float, float]:
     """Return the correlation of the weights of two networks, 0 for a flat one, and their share of common top-5 peers."""
     return float(np.nan_to_num(network_correlation(one, other))), common_peers(one, other)
 

@@ -132,13 +132,13 @@ class Heads:
         batch = Batch.of(section, self.terms)
         found = []
         for module in self.modules():
-            looking, shown = module.features(batch)
+            of_focal, of_peers = module.features(batch)
             if which == "queries":
-                each = projected(looking, module.query) + module.offset
+                each = projected(of_focal, module.query) + module.offset
             elif which == "keys":
-                each = projected(shown, module.query if module.spec.symmetric else module.key)
+                each = projected(of_peers, module.query if module.spec.symmetric else module.key)
             else:
-                each = module.information(shown, batch.peers)
+                each = module.information(of_peers, batch.peers)
             found.append(each[0].transpose(0, 1).numpy())
         return np.concatenate(found, axis=1)
 

@@ -45,7 +45,7 @@ class SearchProfile:
         which have no meaning one by one: they are in the matrices, but not in :meth:`to_frame` and :meth:`plot`.
     firms : DataFrame (n_firms, p) or None
         Mean characteristics of each firm in ``X``, where ``search_profile(X)`` had one.
-    alone : bool
+    single : bool
         Whether no other part of the model has weights: False for a stack.
     """
 
@@ -56,7 +56,7 @@ class SearchProfile:
     shares: np.ndarray
     characteristics: tuple[str, ...] = ()
     firms: pd.DataFrame | None = field(default=None, repr=False)
-    alone: bool = True
+    single: bool = True
 
     @classmethod
     def of(cls, fitted: Heads, names: list[str], observed: Sequence[str], *, unit: float) -> SearchProfile:
@@ -120,7 +120,7 @@ class SearchProfile:
         InputError
             For an unknown firm or characteristic, and for a stack, whose parts have weights by different rules.
         """
-        if not self.alone:
+        if not self.single:
             wanted = "PeerAttentionRegressor, CovariancePeerRegressor or CrossSectionalRidge by itself"
             raise InputError(f"looks_for() needs one rule for all weights, and a stack adds up several: fit {wanted}.")
         names = list(self.characteristics)

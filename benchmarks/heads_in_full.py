@@ -83,7 +83,7 @@ def heads(cell: str, task: str, seed: int) -> dict[str, Any]:
     model = PeerAttentionRegressor(task=task, kappa=None, random_state=seed)
     figures, fitted = measured(model, X, y, train, task)
     period = X.index.get_level_values("period")
-    last = np.asarray(period == period[~train].max())
+    last = np.asarray(period == period[~train & y.notna()].max())
     observed = {"outcomes": y[last]} if task == "nowcast" else {}
     network = fitted.peer_network(X[last], **observed)
     network.to_parquet(STORE / f"{cell} {task} {seed}.parquet".replace(" ", "_"))
@@ -148,7 +148,7 @@ def main() -> None:
         f"Mean squared error on the last periods over that of the own part alone, least squares; {asked.seeds} seeds: median "
         "and largest. A ratio above 1: the heads cost something where no test on held-out periods keeps them out.",
         "Industry mean: leave-one-out mean of the other firms' outcomes, shrunk; in a nowcast it uses the same outcomes.",
-        "Networks of two seeds: correlation of the weights, and share of the five largest peers in common, last period.",
+        "Networks of two seeds: correlation of the weights, and of the five largest peers in common, last known period.",
     ]
     publish("heads_in_full", "Heads in full: error over the own part, and agreement of networks", rows, notes)
 

@@ -28,6 +28,7 @@ OWN = ["rev1", "mom12_2", "mom6_2", "vol1", "vol12", "maxret", "beta", "ivol", "
 LAST_RETURN = "last_return"
 OUTCOME = "next_return"
 CODES = ["sic3", "ff49"]
+NOTHING = 1e-5  # standard deviation of a peer part, in those of the outcome, below which it is zero
 NETWORK_MONTHS = 6  # last tested months in which the weight within industries is measured
 
 
@@ -123,19 +124,30 @@ class Span:
         """Return for each tested month the decile spread, the rank IC and the score of the peer part, and squared errors."""
         found: dict[str, list[float]] = {name: [] for name in ("spread", "ic", "score", "error", "own_error", "square")}
         rows = np.flatnonzero(self.test)
+        if peer_part.std() < NOTHING * self.y.std():
+            peer_part = np.zeros_like(peer_part)  # heads that were shrunk to nothing: no rank is of rounding errors
         for at in pd.Series(np.arange(len(rows))).groupby(self.frame["period"].to_numpy()[rows]).indices.values():
             part = peer_part[at]
             y = self.y[rows[at]]
-            order = np.argsort(part, kind="stable")
-            n = len(order) // 10
-            found["spread"].append(float(y[order[-n:]].mean() - y[order[:n]].mean()))
-            found["ic"].append(float(np.corrcoef(pd.Series(part).rank(), pd.Series(y).rank())[0, 1]))
+            spread, ic = ranked(part, y)
+            found["spread"].append(spread)
+            found["ic"].append(ic)
             found["score"].append(float((part * (y - own[at])).sum() / self.variance[rows[at]].mean()))
             within = own[at] + part
             found["error"].append(float(((y - (within - within.mean())) ** 2).sum()))
             found["own_error"].append(float(((y - (own[at] - own[at].mean())) ** 2).sum()))
             found["square"].append(float((y**2).sum()))
         return found
+
+
+def ranked(part: np.ndarray, y: np.ndarray) -> tuple[float, float]:
+    """Return decile spread and rank correlation of a month; zero where the peer part has no ranks."""
+    if part.std() == 0:
+        return 0.0, 0.0
+    order = np.argsort(part, kind="stable")
+    n = len(order) // 10
+    spread = y[order[-n:]].mean() - y[order[:n]].mean()
+    return float(spread), float(np.corrcoef(pd.Series(part).rank(), pd.Series(y).rank())[0, 1])
 
 
 def rule(span: Span, columns: list[np.ndarray]) -> dict[str, list[float]]:
@@ -178,6 +190,8 @@ def attention(frame: pd.DataFrame, first: str) -> dict[str, Any]:
 def t_value(values: list[float]) -> float:
     """Return the t value of a monthly series' mean."""
     series = np.array(values)
+    if series.std() == 0:
+        return 0.0
     return float(series.mean() / series.std(ddof=1) * len(series) ** 0.5)
 
 

@@ -17,7 +17,8 @@ from peerattn.panel.codes import are_whole, looks_like_code
 from peerattn.panel.words import missing_words, read_numbers
 
 _COPY = r"(?:\.\d+|_\d+|_x|_y|_duplicated_\d+)?"  # how merges and readers name a second column of one name
-_OTHER_OUTCOME = re.compile(rf"(_next|_lead|_fwd)\d*{_COPY}$|(_lead|_fwd)|^(outcome|target|y){_COPY}$", re.IGNORECASE)
+_LATER = rf"(_next|_lead|_fwd)\d*{_COPY}$|_lead|_fwd|^(next|lead|fwd)\d*_|t ?\+ ?\d+[)\]]?$"
+_OTHER_OUTCOME = re.compile(rf"{_LATER}|^(outcome|target|y){_COPY}$", re.IGNORECASE)
 _NEXT = re.compile(rf"_next{_COPY}$", re.IGNORECASE)
 _SECOND = re.compile(r"(.+?)(?:\.\d+|_duplicated_\d+)")
 _NO_NAME = re.compile(r"|Unnamed: ?\d+(_level_\d+)?|__index_level_\d+__|row[._]?names?", re.IGNORECASE)
@@ -48,10 +49,13 @@ class ColumnChoice:
 
 
 def looks_like_outcome(name: object) -> bool:
-    """Return whether a column is named like an outcome (``*_next``, ``*_lead*``, ``*_fwd*``; ``outcome``, ``target``, ``y``).
+    """Return whether a column is named like an outcome.
 
-    >>> looks_like_outcome("ret_next"), looks_like_outcome("lev")
-    (True, False)
+    Those of later periods: ``*_next``, ``*_lead*``, ``*_fwd*``, ``next_*``, ``lead_*``, ``fwd_*``, ``* t+1``. And ``outcome``,
+    ``target``, ``y``.
+
+    >>> [looks_like_outcome(name) for name in ("ret_next", "lead1_roa", "ROA t+1", "lev", "leadership")]
+    [True, True, True, False, False]
     """
     return bool(_OTHER_OUTCOME.search(str(name).strip()))
 

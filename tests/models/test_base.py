@@ -260,7 +260,7 @@ def test_not_fitted(panel):
 
 def test_industry_column_missing(panel):
     X, y = panel
-    with pytest.raises(InputError, match="codes: no column is named 'sic4'. Near matches: 'sic'"):
+    with pytest.raises(InputError, match="industry: no column is named 'sic4'. Near matches: 'sic'"):
         IndustryPeerRegressor(industry="sic4").fit(X, y)
 
 

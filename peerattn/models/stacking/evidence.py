@@ -184,7 +184,7 @@ class Evidence:
             return "fewer than 50 known outcomes, or one period (but for those that are purged)"
         n = effective_number([len(section.focal) for section in held_out])
         if group in (COMMON, PEERS) and self.problem.dated and not self.problem.outcomes and too_few(n):
-            return f"{n:.1f} periods to test on, where a forecast needs {FEW_PERIODS}"
+            return f"{n:.1f} periods to test on, where a forecast needs {FEW_PERIODS}: train on more periods"
         return ""
 
     def _held_out(self) -> HeldOut | None:

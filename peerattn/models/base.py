@@ -177,7 +177,7 @@ class PanelEstimator(BaseEstimator):
 
     @available_if(has_peers)
     def peer_network(self, X: PanelLike, *, outcomes: OutcomesLike = None) -> PeerNetwork:
-        """Return whom each row of ``X`` looks to in :meth:`predict` called with the same arguments.
+        """Return the peers to which each row of ``X`` attends in :meth:`predict`, called with the same arguments.
 
         Returns
         -------

@@ -11,7 +11,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from peerattn.exceptions import InputError
 from peerattn.models.attention.base import MOST, PanelStack
-from peerattn.models.by_period import check_not_with_files, of_all_processes
+from peerattn.models.by_period import ReadsFiles, check_not_with_files, of_all_processes
 from peerattn.models.cross_section import Rows
 from peerattn.panel.panel import Panel
 from peerattn.processes import joined
@@ -20,7 +20,7 @@ from peerattn.training.device import check_device
 from peerattn.types import OutcomesLike, PanelLike, ReferenceLike
 
 
-class _Fits(Protocol):
+class _Fits(ReadsFiles, Protocol):
     """A stack estimator, as far as ``fit`` needs it."""
 
     own: Any

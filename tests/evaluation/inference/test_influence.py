@@ -17,6 +17,7 @@ from peerattn import (
 from peerattn.evaluation import influence
 from peerattn.exceptions import InputError
 from peerattn.models import contributions
+from peerattn.models.attention.networks import selected_heads
 from peerattn.network import connectedness
 from peerattn.panel import as_panel
 
@@ -95,7 +96,8 @@ def test_contributions_are_weights_times_information(task):
     (section,) = (s for s in model._gate_call(X, told.get("outcomes"))[1] if s.period == PERIOD)
     for row, (start, head) in enumerate(model.heads_[["seed", "head"]].to_numpy()):
         member, share = model.members_[start], model.stack_.heads().mix[start]
-        W = model._selected(row).weights(model._as_seen(section), slice(0, 12))  # the null peer has the rest
+        one = selected_heads(model.stack_.heads(), model.heads_, row)
+        W = one.weights(model._as_seen(section), slice(0, 12))  # the null peer has the rest
         if task == "nowcast":
             v = member.state["value"][head, 0] * (Y[rows.index] - own).to_numpy()
         else:

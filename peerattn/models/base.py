@@ -17,7 +17,7 @@ from sklearn.utils._tags import Tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from peerattn.exceptions import InputError, check_names
+from peerattn.exceptions import InputError
 from peerattn.models import by_period, learned
 from peerattn.models.cross_section import CrossSection, Rows, identities
 from peerattn.models.networks import RowWeights, network_of_sections
@@ -243,10 +243,6 @@ class PanelEstimator(BaseEstimator):
             if is_stored(X):
                 X = by_period.training_panel(self, X, y)
                 y = None
-        # declared as industry=, so that is the argument to name where the column is missing
-        industry = getattr(self, "industry", None)
-        if industry is not None and isinstance(X, pd.DataFrame):
-            check_names("industry", "column", [industry], X.columns)
         names: dict[str, Any] = {"firm": self.firm, "period": self.period}
         names |= {"codes": self._code_columns(), "groupings": self._groupings()}
         panel = check_panel(self, X, y, fitting=fitting, undated=undated, universe=universe, **names)

@@ -25,6 +25,7 @@ from peerattn.panel.columns import (
     LEAK_CORRELATION,
     ColumnChoice,
     all_columns,
+    check_known,
     named_like_return,
     possible_leaks,
 )
@@ -110,6 +111,8 @@ def check_panel(
         choice = ColumnChoice(tuple(name for name in names if name not in declared), tuple(declared))
         frame = frame.set_axis(names, axis=1)
         if fitting:
+            # declared as industry=, so that is the argument to name where the column is missing
+            check_known("industry", [getattr(estimator, "industry", None)], names)
             choice = all_columns(frame, declared, labels=(firm, period))
         return frame, choice
 

@@ -258,8 +258,8 @@ def main() -> None:
         "returns give for a firm's last return, by characteristics and codes, in the place of the industry's mean.",
         "Attention: heads in full (kappa=None) at defaults, of last return, size and the codes SIC-3 and FF49, on what own "
         "characteristics leave, one seed; weight within SIC-3 beside what equal weights on all firms would have.",
-        "Inputs of attention were chosen after a fit with all twelve characteristics and codes had been tested on 2005 to 2008 "
-        "(heads shrunk to nothing); 2009 to 2012 was tested once.",
+        "Inputs of attention were chosen after fits with all twelve characteristics had been tested on 2005 to 2008, where the "
+        "defaults shrink heads to nothing: its figures there are not of untouched data.",
         "The panel has firms that were alive at the end of 2017, with the codes of then.",
     ]
     publish("industry_lead", "Last month's return of other firms: what it adds to own characteristics", rows, notes)

@@ -185,12 +185,12 @@ def test_explaining_shows_peer_models_the_outcomes_of_the_period_and_controls_no
         "Firm's mean",
         "Last value",
         "Own characteristics and history",
-        "Own history and common shocks",
+        "Firm history and common shocks",
         "Prevailing mean",
     ]
     reads = result.table(["reads"])["Reads"]
     assert reads["Ridge"] == "own x, codes" and reads["Own characteristics (OLS)"] == "own x"
-    assert reads["Own history and common shocks"] == "own x, own past y, the others' y of the period"
+    assert reads["Firm history and common shocks"] == "own x, own past y, the others' y of the period"
     row = result.predictions.iloc[0]
     others = result.predictions[(result.predictions["period"] == row["period"])].iloc[1:]
     same = others[others["firm"].str[1:].astype(int) % 3 == int(row["firm"][1:]) % 3]

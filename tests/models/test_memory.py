@@ -26,8 +26,8 @@ Y = pd.Series(np.random.default_rng(1).normal(size=N), index=FIRMS, name="roa")
 )
 def test_the_guard_reckons_the_peak(model, monkeypatch):
     needed = []
-    monkeypatch.setattr("peerattn.models.base._CELLS", 20_000, raising=False)
-    monkeypatch.setattr("peerattn.models.base.check_memory", lambda each, *_: needed.append(each))
+    monkeypatch.setattr("peerattn.models.networks._CELLS", 20_000)
+    monkeypatch.setattr("peerattn.models.networks.check_memory", lambda each, *_: needed.append(each))
     model.fit(X, Y)
     options = {"outcomes": Y} if isinstance(model, CrossSectionalRidge) else {}
     model.peer_network(X, **options)  # what is loaded at the first call is no part of it

@@ -62,7 +62,7 @@ def test_one_shown_outcome_has_bounded_influence(model):
     model = model.fit(X[learned], y[learned])
     shown, low, high = y.copy(), y[learned].min(), y[learned].max()
     shown.loc[(0, 2006)] = 1e9
-    with pytest.warns(BoundedOutcomeWarning, match="1 shown outcomes .* count as that bound"):
+    with pytest.warns(BoundedOutcomeWarning, match="1 observed outcomes .* count as that bound"):
         found = model.predict(X, outcomes=shown)
     shown.loc[(0, 2006)] = high + 3 * (high - low)
     with warnings.catch_warnings():

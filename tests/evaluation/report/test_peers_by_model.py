@@ -64,7 +64,7 @@ def test_boostings_network_is_its_prediction_as_a_sum_of_training_outcomes(panel
 def test_the_models_stand_side_by_side(result, tmp_path):
     assert list(result.networks) == ["Kernel", "Ridge across firms", "Industry", "Ridge", BOOSTING]
     page = result.to_html(tmp_path / "report.html").read_text()
-    start = page.index("Whose outcomes or characteristics enter")
+    start = page.index("Whose outcomes or characteristics are used")
     part = page[start : page.index("<section", start)]
     for name in result.networks:
         assert name in part

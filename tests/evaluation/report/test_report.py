@@ -118,7 +118,7 @@ def test_an_explanation_has_no_portfolios(panel, tmp_path):
     assert explained.panel.is_return and not any(
         word in text for word in ("Sharpe", "Turnover", "Sorted by forecast")
     )
-    with pytest.raises(InputError, match="portfolios: an explanation .* cannot be traded on"):
+    with pytest.raises(InputError, match="portfolios: a nowcast .* cannot be traded on"):
         explained.portfolios("Ridge")
 
 

@@ -71,7 +71,7 @@ def test_arrays_with_outcomes_are_one_cross_section():
     assert W.shape == (5, 5)
     assert (W.diagonal() == 0).all()
     assert not np.allclose(model.predict(new, outcomes=told), model.predict(new, outcomes=told[::-1].copy()))
-    with pytest.raises(InputError, match="on arrays self-attention looks to the training rows"):
+    with pytest.raises(InputError, match="on arrays self-attention attends to the training rows"):
         quick().fit(X, y).predict(new, reference=X)
 
 
@@ -235,7 +235,7 @@ def test_reference_where_it_is_missing_or_has_no_meaning(panel, reference):
     with pytest.raises(InputError, match='attention="cross" needs reference='):
         quick(attention="cross").fit(X, y)
     with pytest.raises(
-        InputError, match='on arrays self-attention looks to the training rows; use attention="cross"'
+        InputError, match='on arrays self-attention attends to the training rows; use attention="cross"'
     ):
         quick().fit(X.to_numpy(), y.to_numpy(), reference=reference[0].to_numpy())
     with pytest.raises(InputError, match='X_ref, y_ref.*got no outcomes with task="nowcast"'):

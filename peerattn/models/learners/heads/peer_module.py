@@ -224,6 +224,7 @@ class PeerModule(Layer):
         if not layers:
             return own, pool
         among = PairTensors() if batch.pairs.among is None else batch.pairs.among
+        earlier = batch.pairs if batch.pairs.earlier is None else batch.pairs.earlier
         anonymous = replace(peers, identity=torch.full_like(peers.identity, NOBODY)) if among.copies else peers
         own, pool = (rows[:, None].expand(-1, len(self.query), -1, -1) for rows in (own, pool))
         matching = ((focal.identity, peers.identity), (focal.x, peers.x), (focal.codes, peers.codes))
@@ -232,7 +233,7 @@ class PeerModule(Layer):
         of_focal = of_pool if same else barred(others(focal, peers), pool.dtype)
         for layer in layers:
             prepared = layer.mean(h_pool, h_pool, of_pool, among)
-            h_own = prepared if same else layer.mean(h_focal, h_pool, of_focal, batch.pairs)
+            h_own = prepared if same else layer.mean(h_focal, h_pool, of_focal, earlier)
             h_focal = torch.cat([own, h_own], dim=-1)
             h_pool = h_focal if same else torch.cat([pool, prepared], dim=-1)
         return h_focal, h_pool
@@ -271,7 +272,8 @@ class PeerModule(Layer):
         last = n_layers is None or n_layers == len(self.before)
         layer = self if last else self.layers()[n_layers or 0]
         may = F.pad((admissible if last else others)(batch.focal, batch.peers), (0, 1), value=True)
-        scores = layer.scores(query_features, key_features, batch.pairs)
+        pairs = batch.pairs if last or batch.pairs.earlier is None else batch.pairs.earlier
+        scores = layer.scores(query_features, key_features, pairs)
         if not self.spec.nobody:
             return nn.attention_weights(mask=may[:, None, :, :-1], **scores)
         return nn.attention_weights(mask=may[:, None], **scores)[..., :-1]

@@ -163,8 +163,7 @@ class PeerAttentionRegressor(AttentionRegressorMixin, AttentionOptions, PanelSta
         (on arrays, within the training distribution). Heads use values of at most 4 standard deviations.
     codes : sequence of str
         Columns that are codes; columns of dtype category or string are codes in any case. In heads each is used as a learned
-        embedding, with a row for "unknown". Without ``prior`` heads start from their groups: before training .95 of the weight
-        is on firms of the same code, and weight decay leads back to it.
+        embedding, with a row for "unknown".
     loss : {"auto", "squared_error", "huber"} or float, default "auto"
         "auto" is the squared error (the cross entropy, for classes). Huber's threshold is 1.35 standard deviations of the
         outcome; a number between 0 and 1 is the quantile of a pinball loss.

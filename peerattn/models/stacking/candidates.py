@@ -187,5 +187,4 @@ def _spec(model: BaseEstimator) -> PeerSpec:
         n_priors=len(model.pair_terms_.soft),
         n_outputs=model._n_outputs(),
         nobody=not any(prior.only for prior in model.pair_terms_.priors),
-        grouped=model.pair_terms_.grouped,
     )

@@ -73,14 +73,13 @@ class PairTensors:
     """What is known of pairs of focal row and peer beforehand.
 
     ``bias`` (B, n_focal, n_peers) is added to the scores (log weights; −∞ forbids); ``prior`` (B, n_focal, n_peers, K) enters
-    with a learned strength per head. ``among``: the same of pairs of peers, for the layers that encode them; ``earlier``: of
-    focal row and peer, for those layers. ``copies``: a row's other copies are its peers.
+    with a learned strength per head. ``among``: the same of pairs of peers, for the layers that encode them. ``copies``: a
+    row's other copies are its peers.
     """
 
     bias: Tensor | None = None
     prior: Tensor | None = None
     among: PairTensors | None = None
-    earlier: PairTensors | None = None
     copies: bool = False
 
     @classmethod
@@ -98,14 +97,9 @@ class PairTensors:
         prior = _padded([terms.prior(section, at) for section, at in pairs], dtype, device)
         if not terms.stacked:
             return cls(bias, prior)
-        # earlier layers pass characteristics on: groups have the same size there whoever's outcome is known, for otherwise
-        # what a peer passes on would show whether the focal firm's own outcome is
-        everyone = [replace(section, answering=None) for section in sections]
-        pools = [section.pool() for section in everyone]
-        of_layer = replace(terms, stacked=False)
-        among = cls.of(pools, [slice(None)] * len(pools), of_layer, dtype, device)
-        among = replace(among, copies=any(pool.own_copies for pool in pools))
-        return cls(bias, prior, among, cls.of(everyone, rows, of_layer, dtype, device))
+        pools = [section.pool() for section in sections]
+        among = cls.of(pools, [slice(None)] * len(pools), replace(terms, stacked=False), dtype, device)
+        return cls(bias, prior, replace(among, copies=any(pool.own_copies for pool in pools)))
 
     def terms(self, strength: Tensor | None) -> Tensor | None:
         """Return what is added to the scores, (B, 1 or H, n_focal, n_peers), with this strength of the priors (H, K)."""

@@ -38,7 +38,6 @@ class PeerSpec:
     n_priors: int = 0
     n_outputs: int = 1
     nobody: bool = True  # a null peer: a firm may attend to nobody
-    grouped: bool = False  # scores start from the groups of the codes
 
     @property
     def n_inputs(self) -> int:
@@ -65,18 +64,14 @@ class Layer(torch.nn.Module):
         self.spec = spec
         H = spec.n_heads
         d = spec.d_head
-        # one projection for query and key has no gradient at zero, so that it starts near it
-        self.query = self._start(width, d, generator, dtype, SMALL if spec.grouped and spec.symmetric else SHARP)
+        self.query = self._start(width, d, generator, dtype, SHARP)
         self.offset = Parameter(torch.zeros(H, 1, d, dtype=dtype))
         if not spec.symmetric:
             self.key = self._start(width, d, generator, dtype, SHARP)
             of_codes = slice(spec.n_characteristics, spec.n_inputs)
-            # firms first attend to those of their own codes
-            self.key.data[:, of_codes] = self.query.data[:, of_codes]
-            if spec.grouped:
-                # with keys of zero the first weights are those of the groups alone; random queries let the keys learn at once,
-                # and weight decay leads back to the groups where the data do not speak
-                self.key.data.zero_()
+            self.key.data[:, of_codes] = self.query.data[
+                :, of_codes
+            ]  # firms first attend to those of their own codes
         if spec.similarity == "additive":
             self.combine = Parameter(uniform(generator, H, d, width=spec.n_inputs).to(dtype))
         if spec.nobody:  # the profile of the null peer, whose information is zero
@@ -224,7 +219,6 @@ class PeerModule(Layer):
         if not layers:
             return own, pool
         among = PairTensors() if batch.pairs.among is None else batch.pairs.among
-        earlier = batch.pairs if batch.pairs.earlier is None else batch.pairs.earlier
         anonymous = replace(peers, identity=torch.full_like(peers.identity, NOBODY)) if among.copies else peers
         own, pool = (rows[:, None].expand(-1, len(self.query), -1, -1) for rows in (own, pool))
         matching = ((focal.identity, peers.identity), (focal.x, peers.x), (focal.codes, peers.codes))
@@ -233,7 +227,7 @@ class PeerModule(Layer):
         of_focal = of_pool if same else barred(others(focal, peers), pool.dtype)
         for layer in layers:
             prepared = layer.mean(h_pool, h_pool, of_pool, among)
-            h_own = prepared if same else layer.mean(h_focal, h_pool, of_focal, earlier)
+            h_own = prepared if same else layer.mean(h_focal, h_pool, of_focal, batch.pairs)
             h_focal = torch.cat([own, h_own], dim=-1)
             h_pool = h_focal if same else torch.cat([pool, prepared], dim=-1)
         return h_focal, h_pool
@@ -272,8 +266,7 @@ class PeerModule(Layer):
         last = n_layers is None or n_layers == len(self.before)
         layer = self if last else self.layers()[n_layers or 0]
         may = F.pad((admissible if last else others)(batch.focal, batch.peers), (0, 1), value=True)
-        pairs = batch.pairs if last or batch.pairs.earlier is None else batch.pairs.earlier
-        scores = layer.scores(query_features, key_features, pairs)
+        scores = layer.scores(query_features, key_features, batch.pairs)
         if not self.spec.nobody:
             return nn.attention_weights(mask=may[:, None, :, :-1], **scores)
         return nn.attention_weights(mask=may[:, None], **scores)[..., :-1]

@@ -13,9 +13,6 @@ from peerattn.models.cross_section import CrossSection
 from peerattn.models.given_network import NetworkStartsLater, network_period, network_weights
 from peerattn.network import PeerNetwork
 
-# weight that heads first put on firms of the same code; the rest is for all firms and the null peer, so that heads can leave
-GROUP_SHARE = 0.95
-
 
 @dataclass(frozen=True)
 class Prior:
@@ -72,17 +69,9 @@ class PairTerms:
         """Priors of learned strength."""
         return tuple(prior for prior in self.priors if not prior.only)
 
-    @property
-    def grouped(self) -> bool:
-        """Whether heads start from the groups of the codes: where there are codes and no relation was named."""
-        return bool(self.columns) and not self.priors
-
     def bias(self, section: CrossSection, rows: Any = slice(None)) -> np.ndarray | None:
-        """Return what is added to the scores, (n_rows, n_peers): log weights and odds, −∞ for the unrelated; None = nothing."""
+        """Return what is added to the scores, (n_rows, n_peers): log weights, −∞ for the unrelated; None = nothing."""
         bias = frequency_bias(section, rows)
-        if self.grouped:
-            odds = group_log_odds(section, list(self.columns.values()), rows)
-            bias = odds if bias is None else bias + odds
         for prior in self.priors:
             if prior.only:
                 related = self.relation(prior, section, rows) > 0
@@ -103,48 +92,12 @@ class PairTerms:
     def relation(self, prior: Prior, section: CrossSection, rows: Any = slice(None)) -> np.ndarray:
         """Return ``g_ij`` of one prior, (n_rows, n_peers)."""
         if isinstance(prior.source, str):
-            return same_code(section, self.columns[prior.source], rows)
+            mine, theirs = (r.codes[:, self.columns[prior.source]] for r in (section.focal, section.peers))
+            return ((mine[rows, None] == theirs[None, :]) & (theirs[None, :] > 0)).astype(float)
         return network_relation(prior.source, section, rows)
 
 
 NO_TERMS = PairTerms((), {})
-
-
-def group_log_odds(section: CrossSection, columns: Sequence[int], rows: slice | np.ndarray = slice(None)) -> np.ndarray:
-    r"""Return the log odds of each peer against the null peer when the groups of codes have most of the weight.
-
-    .. math:: g_{ij} = \log\Big(1 + \frac{s}{1 - s} \sum_{c} \frac{1\{c_i = c_j\}}{C_i \, n_{ic}} (n_i + 1)\Big)
-
-    Softmax of :math:`g` gives the share :math:`s` (``GROUP_SHARE``) to firms of the same code, in equal parts to the
-    :math:`C_i` codes in which firm i has peers and within a code to its :math:`n_{ic}` peers alike, and the rest to all
-    :math:`n_i` candidate peers and the null peer alike. A firm without a peer of its codes starts with all alike. Frequency
-    weights count a peer as often as they are.
-
-    Returns
-    -------
-    ndarray (n_rows, n_peers)
-    """
-    bias = frequency_bias(section, rows)
-    mass = section.admissible(rows).astype(float)
-    if bias is not None:
-        mass *= np.exp(bias)
-    everyone = mass.sum(axis=1, keepdims=True) + 1.0
-    share_of = np.zeros_like(mass)
-    n_codes = np.zeros_like(everyone)
-    for column in columns:
-        same = same_code(section, column, rows)
-        size = (mass * same).sum(axis=1, keepdims=True)
-        share_of += np.divide(same, size, out=np.zeros_like(mass), where=size > 0)
-        n_codes += size > 0
-    odds = GROUP_SHARE / (1 - GROUP_SHARE) * everyone / np.maximum(n_codes, 1.0)
-    return np.log1p(odds * share_of)
-
-
-def same_code(section: CrossSection, column: int, rows: slice | np.ndarray = slice(None)) -> np.ndarray:
-    """Return 1 where focal row and peer have the same code and it is known, else 0, (n_rows, n_peers)."""
-    mine = section.focal.codes[rows, column]
-    theirs = section.peers.codes[:, column]
-    return ((mine[:, None] == theirs[None, :]) & (theirs[None, :] > 0)).astype(float)
 
 
 def network_relation(network: PeerNetwork, section: CrossSection, rows: Any = slice(None)) -> np.ndarray:

@@ -15,13 +15,12 @@ from peerattn.models.learners.heads.heads import Heads
 def strongest_peers(section: CrossSection, heads: Heads, top_k: int) -> sparse.csr_array | None:
     """Return the ``top_k`` largest weights of each focal row, (n_focal, n_peers), computed in float32.
 
-    None where scores are not inner products alone (priors, groups of codes, peer weights, or peers that may not answer), and of
-    several heads with a null peer.
+    None where scores are not inner products alone (priors, peer weights, or peers that may not answer), and of several heads
+    with a null peer.
     """
     used = [(m, share) for m, share in zip(heads.members, heads.mix, strict=True) if m.spec.n_heads]
     plain = section.answering is None and not section.own_copies and section.peers.weight is None
-    related = heads.terms.priors or heads.terms.grouped
-    if not (used and plain) or related or any(m.spec.similarity == "additive" for m, _ in used):
+    if not (used and plain) or heads.terms.priors or any(m.spec.similarity == "additive" for m, _ in used):
         return None
     if sum(m.spec.n_heads for m, _ in used) > 1 and any(m.spec.nobody for m, _ in used):
         return None  # heads leave different shares to the null peer: their weights are divided after they are added up

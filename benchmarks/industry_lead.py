@@ -19,7 +19,7 @@ import pandas as pd
 import torch
 
 from peerattn.exceptions import PeerAttnWarning
-from peerattn.models import CrossSectionalRidge, PeerAttentionRegressor
+from peerattn.models import CrossSectionalRidge, PeerAttentionRegressor, Prior
 from report import RESULTS, SHARED, options, publish, stored
 
 STORE = RESULTS / "industry_lead"
@@ -28,6 +28,7 @@ OWN = ["rev1", "mom12_2", "mom6_2", "vol1", "vol12", "maxret", "beta", "ivol", "
 LAST_RETURN = "last_return"
 OUTCOME = "next_return"
 CODES = ["sic3", "ff49"]
+PRIORS = {"attention": None, "attention within SIC-3": Prior("sic3", only=True)}
 NOTHING = 1e-5  # standard deviation of a peer part, in those of the outcome, below which it is zero
 NETWORK_MONTHS = 6  # last tested months in which the weight within industries is measured
 
@@ -156,7 +157,7 @@ def rule(span: Span, columns: list[np.ndarray]) -> dict[str, list[float]]:
     return span.monthly(span.fitted(columns) - own, own)
 
 
-def attention(frame: pd.DataFrame, first: str) -> dict[str, Any]:
+def attention(frame: pd.DataFrame, first: str, prior: Prior | None = None) -> dict[str, Any]:
     """Return the monthly figures of attention heads in full, and the share of their weight within the SIC-3 industry.
 
     As in the rules, heads have the last return and size of other firms, and forecast what own characteristics leave.
@@ -170,7 +171,7 @@ def attention(frame: pd.DataFrame, first: str) -> dict[str, Any]:
     y = pd.Series(left, X.index)
     weight = pd.Series(span.variance[span.train].mean() / span.variance, X.index)
     start = time.process_time()
-    model = PeerAttentionRegressor(kappa=None, random_state=0)
+    model = PeerAttentionRegressor(prior=prior, kappa=None, random_state=0)
     model.fit(X[span.train], y[span.train], loss_weight=weight[span.train])
     seconds = time.process_time() - start
     alone = PeerAttentionRegressor(n_heads=0, kappa=None).fit(X[span.train], y[span.train], loss_weight=weight[span.train])
@@ -242,9 +243,10 @@ def main() -> None:
                 stored(STORE / f"{name} {first}.json", partial(rule, Span.of(frame, first), columns[name]))
     if "attention" in asked.stage:
         for first in asked.spans:
-            stored(STORE / f"attention {first}.json", partial(attention, frame, first))
+            for name, prior in PRIORS.items():
+                stored(STORE / f"{name} {first}.json", partial(attention, frame, first, prior))
     rows: list[dict[str, str | float]] = []
-    for name in [*names, "attention"]:
+    for name in [*names, *PRIORS]:
         paths = {first: STORE / f"{name} {first}.json".replace(" ", "_") for first in SPANS}
         kept = {first: stored(path, dict) for first, path in paths.items() if path.exists()}
         for first, found in kept.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import unicodedata
 from functools import partial
 from typing import Any
 
@@ -90,8 +91,18 @@ html_theme_options = {
 html_context = {"default_mode": "light"}
 
 
+ACCENTS = {"hat": "\u0302", "bar": "\u0304", "tilde": "\u0303"}
+
+
+def _composed(accented: re.Match[str]) -> str:
+    """Return an accented letter as one character, where there is one: without a font for mathematics accents overlap letters."""
+    composed = unicodedata.normalize("NFC", accented["letter"] + ACCENTS[accented["accent"]])
+    return composed if len(composed) == 1 else accented[0]
+
+
 def _math(source: str, *, block: bool) -> str:
     """Return a formula as MathML, which browsers show without a script; bridge what docutils' converter lacks."""
+    source = re.sub(r"\\(?P<accent>hat|bar|tilde) ?(?P<brace>\{)?(?P<letter>[A-Za-z])(?(brace)\})", _composed, source)
     source = re.sub(r"(\\[bB]ig)(?![a-z])", r"\1l", source.strip().replace("\\textstyle", ""))
     source = re.sub(r"(\\(?:wide)?(?:hat|bar|tilde)(?: ?[A-Za-z]|\\[a-z]+|\{\w+\}))(?=[_^])", r"\1{}", source)
     source = re.sub(r"frac(\d)(\d)", r"frac{\1}{\2}", source)

@@ -188,7 +188,7 @@ def test_explaining_shows_peer_models_the_outcomes_of_the_period_and_controls_no
         "Firm history and common shocks",
         "Prevailing mean",
     ]
-    reads = result.table(["reads"])["Reads"]
+    reads = result.table(["reads"])["Uses"]
     assert reads["Ridge"] == "own x, codes" and reads["Own characteristics (OLS)"] == "own x"
     assert reads["Firm history and common shocks"] == "own x, own past y, the others' y of the period"
     row = result.predictions.iloc[0]

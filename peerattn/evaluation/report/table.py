@@ -26,7 +26,7 @@ from peerattn.render.regression import STARS
 PathLike = str | os.PathLike[str]
 PRINTED = ("r2_mean", "r2_se", "r2_within", "rmse", "rank_ic", "rank_ic_t", "dm_t", "dm_p")
 REPORTED = ("reads", "r2_mean", "r2_se", "r2_zero", *PRINTED[2:])
-READS = scores.Metric("reads", "Reads", "")
+READS = scores.Metric("reads", "Uses", "")
 _TASK_TITLES = {"forecast": "Forecast", "nowcast": "Nowcast"}
 STARS_NOTE = "* p < 0.10, ** p < 0.05, *** p < 0.01 (two-sided), on DM t."
 #: What is noted under the table where one of these columns is shown.

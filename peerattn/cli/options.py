@@ -156,7 +156,7 @@ class CompareOptions(SplitOptions):
     reference : FILE
         The candidate peers of cross-attention: columns as in PANEL, with the outcome for a nowcast.
     new_firms : N
-        Test on firms never learned from as well: firms are dealt into N groups, each predicted by models fitted on the
+        Test on firms never learned from as well: firms are split into N groups, each predicted by models fitted on the
         others.
     group_by : A,B,...
         Columns to report by, besides year and codes: numbers, in fifths.

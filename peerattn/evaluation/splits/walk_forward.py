@@ -217,7 +217,7 @@ def labelled(splitter: Any, X: PanelLike, y: OutcomesLike = None, known_at: Any 
 class NewFirms(BaseCrossValidator):
     r"""Test on later periods and on firms never seen: the split by period, crossed with a split by firm.
 
-    Firms are dealt at random into ``n_splits`` groups. For each fold of ``walk`` and each group G
+    Firms are split at random into ``n_splits`` groups. For each fold of ``walk`` and each group G
 
     .. math:: \text{train} = \{(i, t) \in \text{walk's train} : i \notin G\}, \qquad
               \text{test} = \{(i, t) \in \text{walk's test} : i \in G\}.
@@ -234,7 +234,7 @@ class NewFirms(BaseCrossValidator):
     Notes
     -----
     ``compare`` gives a model all rows of the tested periods and scores those of the new firms, so that no firm
-    loses its peers; scikit-learn's own functions pass the test rows alone. Firms are dealt in the order of
+    loses its peers; scikit-learn's own functions pass the test rows alone. Firms are split in the order of
     their labels, so the order of rows plays no part.
 
     Examples

@@ -144,7 +144,7 @@ class CrossSection:
     own: tuple[np.ndarray, np.ndarray] | None = None
     place: int = 0
 
-    def admissible(self, rows: slice | np.ndarray = slice(None)) -> np.ndarray:
+    def admissible(self, rows: slice = slice(None)) -> np.ndarray:
         """Return which rows may be attended to, (n_focal, n_peers); True = may."""
         mine = self.focal.identity[rows, None]
         may = (mine == NOBODY) | (mine != self.peers.identity[None, :])

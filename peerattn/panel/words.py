@@ -85,7 +85,7 @@ def read_numbers(column: pd.Series) -> ReadNumbers | None:
     texts = pd.Series([level.strip() for level in levels], dtype=object)
     missing = texts.map(is_missing).to_numpy(dtype=bool)
     known = texts[~missing]
-    # names are told from numbers by the first cells, before all are parsed
+    # names are distinguished from numbers by the first cells, before all are parsed
     if known[:_FIRST].map(_NUMBER.fullmatch).isna().mean() > 1 - _MOSTLY:
         return None
     parts = known.map(_NUMBER.fullmatch)

@@ -52,7 +52,7 @@ class Stack:
         The linear own part, the bound of an observed residual, and the residuals of training outcomes.
     fitted : dict
         Parts of candidates that were selected, by name.
-    stages, newcomers : dict of Stage
+    stages, without_history : dict of Stage
         By group; the second of firms without a past.
     evidence, steps : DataFrame
         See ``PeerAttentionRegressor.evidence_`` and ``explain_gain``.

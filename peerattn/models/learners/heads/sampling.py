@@ -19,7 +19,8 @@ from peerattn.processes import n_processes, process
 
 PAIRS = 2**21  # of focal row and peer, times heads, in a step
 ROWS = 640  # focal rows in a step at most ...
-FEWEST = 128  # ... and at least, where pools are so large that pairs would allow fewer
+PERIODS = 4  # ... of so many cross-sections ...
+FEWEST = 128  # ... and at least so many rows, however small a cross-section or large a pool is
 QUERIES = 512  # focal rows of one period in a step at most
 
 
@@ -97,15 +98,16 @@ class Sample:
         )
 
     def drawn(self, generator: torch.Generator, n_heads: int) -> Iterator[Batch]:
-        """Yield batches without end, of about ROWS focal rows, fewer where these times peers times heads are too many.
+        """Yield batches without end, of a few cross-sections: fewer rows where these times peers times heads are too many.
 
-        Small samples come whole. Periods are drawn in random order; of large ones, some focal rows. A pool is never drawn from,
-        so that the gradient is unbiased.
+        Samples that are hardly larger than a step come whole. Periods are drawn in random order; of large ones, some focal rows.
+        A pool is never drawn from, so that the gradient is unbiased.
         """
         cells = PAIRS / max(1, n_heads)
-        if self.n_rows <= 1.5 * ROWS and self.n_cells <= 1.5 * cells:
+        most = min(ROWS, PERIODS * _of_a_row(self.n_focal), cells / _of_a_row(self.n_peers))
+        rows = max(FEWEST, round(most))
+        if self.n_rows <= 1.5 * rows and self.n_cells <= 1.5 * cells:
             yield from itertools.repeat(self.batch(range(len(self.sections))))
-        rows = max(FEWEST, min(ROWS, round(cells / _of_a_row(self.n_peers))))
         queries = min(QUERIES, rows)
         per_step = max(1, min(round(rows / _of_a_row(self.n_focal.clip(max=queries))), len(self.sections)))
         while True:

@@ -58,8 +58,7 @@ def panel():
 
 def test_a_strong_network_on_a_small_panel_is_found(panel):
     sections = sections_of(panel)
-    options = TrainingOptions(n_seeds=6, max_steps=200)
-    learner = HeadsLearner(spec_of(sections), options=options).fit(sections[:32])
+    learner = HeadsLearner(spec_of(sections), options=TrainingOptions()).fit(sections[:32])
     assert len(learner.heads_.members) == 2
     off = ~np.eye(20, dtype=bool)
     for section in sections[32:]:

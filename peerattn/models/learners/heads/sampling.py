@@ -19,7 +19,8 @@ from peerattn.processes import n_processes, process
 
 PAIRS = 2**21  # of focal row and peer, times heads, in a step
 ROWS = 640  # focal rows in a step at most ...
-PERIODS = 4  # ... of so many cross-sections ...
+PERIODS = 4  # ... of so many cross-sections, ...
+SHARE = 15  # ... or of one in so many where there are many: each is then seen some 40 times in training ...
 FEWEST = 128  # ... and at least so many rows, however small a cross-section or large a pool is
 QUERIES = 512  # focal rows of one period in a step at most
 
@@ -104,7 +105,8 @@ class Sample:
         A pool is never drawn from, so that the gradient is unbiased.
         """
         cells = PAIRS / max(1, n_heads)
-        most = min(ROWS, PERIODS * _of_a_row(self.n_focal), cells / _of_a_row(self.n_peers))
+        n_sections = max(PERIODS, len(self.sections) / SHARE)
+        most = min(ROWS, n_sections * _of_a_row(self.n_focal), cells / _of_a_row(self.n_peers))
         rows = max(FEWEST, round(most))
         if self.n_rows <= 1.5 * rows and self.n_cells <= 1.5 * cells:
             yield from itertools.repeat(self.batch(range(len(self.sections))))

@@ -1,5 +1,5 @@
 """
-5. Heads that differ, and pruning
+9. Heads that differ, and pruning
 =================================
 
 One softmax can attend to one kind of peer. **Heads** are several attentions side by side, each with its own

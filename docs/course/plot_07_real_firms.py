@@ -1,5 +1,5 @@
 """
-9. From industry codes to a transformer, on real firms
+7. From industry codes to a transformer, on real firms
 ======================================================
 
 The steps of this course on one problem: what is a firm worth, given what the market pays for other firms? The outcome is
@@ -93,7 +93,7 @@ value(
 
 # %%
 # **Transformer.** Whole blocks: attention, then a feed-forward network for each firm, both with residuals and normalisation
-# (:doc:`/learn_core/plot_02_block`, and page 11). In training a share of the prices is
+# (:doc:`/learn_core/plot_02_block`, and page 8). In training a share of the prices is
 # hidden and predicted, as words are in a masked language model.
 
 blocks = {"task": "nowcast", "kappa": None, "d_model": 16, "max_steps": 100, "random_state": 0}

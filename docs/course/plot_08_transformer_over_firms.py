@@ -1,6 +1,6 @@
 """
-11. A transformer over firms
-============================
+8. A transformer over firms
+===========================
 
 A head of attention averages what peers have. Where a firm answers to its peers in another way, to how far they are
 from normal in either direction, or only beyond a threshold, no weighted mean will do. A *block* adds what is missing: after

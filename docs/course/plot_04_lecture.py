@@ -1,6 +1,6 @@
 """
-10. A lecture's tensors, number by number
-=========================================
+4. A lecture's tensors, number by number
+========================================
 
 Many lectures introduce attention with three tokens and random matrices. Here are such tensors, drawn with seed 42, through
 this package. Each step is compared with its formula.
@@ -92,7 +92,7 @@ assert torch.allclose(batched[1], output.flip(0), atol=1e-6)  # order carries no
 # %%
 # **Firms instead of words.** Three changes lead from here to a panel: rows are firms with characteristics, the own row is
 # masked out, and values are characteristics (a forecast) or outcomes (a nowcast) of the other firms. The matrices are no
-# longer random but fitted: pages 6 and 9.
+# longer random but fitted: pages 6 and 7.
 
 others = ~torch.eye(3, dtype=torch.bool)
 print(attention_weights(Q, K, mask=others).numpy().round(3))

@@ -1,5 +1,5 @@
 """
-7. Peers of peers: two layers
+10. Peers of peers: two layers
 ==============================
 
 One layer brings a firm the characteristics of its peers. Two layers bring those of its peers' peers: i ← j ← k.

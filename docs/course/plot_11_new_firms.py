@@ -1,6 +1,6 @@
 """
-8. New firms
-============
+11. New firms
+=============
 
 A list of peers, drawn up by hand or learned firm by firm, cannot be applied to a firm that is not on it. A *rule* can:
 :math:`W_Q` and :math:`W_K` use characteristics, and a new firm has them. Does a learned rule hold for other firms?

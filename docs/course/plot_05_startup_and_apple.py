@@ -1,5 +1,5 @@
 """
-4. A startup attends to Apple: W_Q and W_K
+5. A startup attends to Apple: W_Q and W_K
 ==========================================
 
 On page 3 scores were symmetric: *i* scored *j* as *j* scored *i*. Peers are not like that. A young

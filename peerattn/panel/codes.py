@@ -80,10 +80,9 @@ def _canonical(column: pd.Series, scheme: str) -> pd.Series:
     if column.dtype == object:  # value by value, because of 1, 1.0 and True pandas makes one level
         column = column.map(lambda value: _text(value, column.name), na_action="ignore").astype("str").where(column.notna())
     # each level is spelled once, not each row: a panel has millions of rows and hundreds of codes
-    kept = isinstance(column.dtype, pd.CategoricalDtype)
-    place, levels = (column.cat.codes.to_numpy(), column.cat.categories) if kept else pd.factorize(column)
-    texts = [_text(level, column.name) for level in levels.tolist()]
-    spelled = pd.Series([_spelled(text, scheme) for text in texts], dtype="str", name=column.name)
+    place, levels = pd.factorize(column)
+    texts = [_spelled(_text(level, column.name), scheme) for level in levels.tolist()]
+    spelled = pd.Series(texts, dtype="str", name=column.name)
     return spelled.reindex(place).set_axis(column.index)  # -1 is missing
 
 

@@ -174,14 +174,14 @@ def _largest_in_rows(sizes: Array, k: int) -> Array:
     return np.asarray((sizes >= bar[:, None]) & (sizes > 0))
 
 
-def as_dense(weights: Any) -> Array:
+def as_dense(weights: Weights) -> Array:
     """Return weights, sparse or not, as an array."""
-    return weights.toarray() if sparse.issparse(weights) else weights
+    return weights if isinstance(weights, np.ndarray) else weights.toarray()
 
 
-def stored(weights: Any) -> Array:
+def stored(weights: Weights) -> Array:
     """Return the weights that memory holds: of sparse ones those that are not zero."""
-    return weights.data if sparse.issparse(weights) else weights
+    return weights if isinstance(weights, np.ndarray) else weights.data
 
 
 def strongest(weights: Weights, top_k: int) -> sparse.csr_array:

@@ -190,9 +190,7 @@ class Design:
             pd.Index(levels, dtype=object).get_indexer(pd.Index(panel.codes[name].astype(object))) + 1
             for name, levels in self.levels.items()
         ]
-        if columns:
-            return np.stack(columns, axis=1)
-        return np.zeros((len(panel), 0), dtype=np.int64)
+        return np.array(columns, dtype=np.int64).reshape(len(columns), len(panel)).T
 
     def filled(self, panel: Panel) -> np.ndarray:
         """Return the characteristics as they are, without gaps, (n, p)."""

@@ -139,11 +139,7 @@ def check_panel(
         estimator.firm_kind_ = kind
     else:
         argument = "outcomes"
-        # 1004 and "1004" never match: models that know firms would see only strangers
-        known_kind = getattr(estimator, "firm_kind_", "")
-        if kind and known_kind and kind != known_kind:
-            remedy = "give them the type of fit, with .astype(str) or .astype(int), for example"
-            raise InputError(f"{firm!r}: firms of X are {kind}, those of fit {known_kind}: {remedy}.")
+        _check_firms(firm, kind, getattr(estimator, "firm_kind_", ""))
         _check_codes(panel.codes, getattr(estimator, "code_values_", {}), groupings)
     if isinstance(y, Panel):  # the same rows, with the outcomes to be shown
         panel = replace(panel, outcomes=y.outcomes)
@@ -157,6 +153,14 @@ def check_panel(
         learned = [name for name in panel.codes if name not in groupings]
         panel = examine(panel, learned, codes, universe, (firm, period))
     return panel
+
+
+def _check_firms(name: str, kind: str, fitted: str) -> None:
+    """Raise where firms are of another kind than those of fit; an empty kind is of no firm."""
+    # 1004 and "1004" never match: models that know firms would see only strangers
+    if kind and fitted and kind != fitted:
+        remedy = "give them the type of fit, with .astype(str) or .astype(int), for example"
+        raise InputError(f"{name!r}: firms of X are {kind}, those of fit {fitted}: {remedy}.")
 
 
 def _check_codes(codes: pd.DataFrame, fitted: Mapping[Any, Sequence[str]], groupings: Sequence[str]) -> None:

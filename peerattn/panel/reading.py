@@ -241,7 +241,7 @@ def read_panel(
 
 
 def panel_of(
-    X: Any,
+    X: PanelLike,
     choose: Callable[[pd.DataFrame], tuple[pd.DataFrame, ColumnChoice]],
     firm: str,
     period: str,

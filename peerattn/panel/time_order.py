@@ -120,7 +120,7 @@ def _check_digits(values: np.ndarray, name: str) -> None:
     days = values[0] >= 1_000_000 and bool(((np.minimum(month, day) <= 12) & (np.maximum(month, day) <= 31)).all())
     months = values[0] >= 10_000 and bool((values < 130_000).all()) and len(np.unique(month)) > 1
     if dated and (days or months):
-        first = "days or " * days + "months"
+        first = "days or " * bool(days) + "months"
         raise InputError(f"{name!r} holds {first} before the year, such as {values[0]}: write yyyymmdd, yyyymm or dates.")
     # in order of time such numbers jump down once, from 99 to 00: sorted, one gap is very large
     for base, most in ((100, 99), (10_000, 12), (1_000_000, 31)):  # yy, yymm, yymmdd

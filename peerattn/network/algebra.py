@@ -169,8 +169,7 @@ def peer_average(network: Network, values: Values) -> Values:
     """Return each focal firm's weighted sum of its peers' values, ``Σ_j w_ij x_j``, by label; NaN where one is missing."""
     if isinstance(values, pd.Series):
         return peer_average(network, values.to_frame()).iloc[:, 0].rename(values.name)
-    known = isinstance(values, pd.DataFrame)
-    expect(known, "W @ x", "a Series or frame labelled by firm", type(values).__name__)
+    expect(isinstance(values, pd.DataFrame), "W @ x", "a Series or frame labelled by firm", type(values).__name__)
     level = firm_level(network, values.index, "W @ x")
     parts = []
     for period, section in network.sections():

@@ -149,19 +149,19 @@ def from_edges(cls: type[Net], edges: pd.DataFrame, firms: Any = None, **kind: A
     return from_matrices(cls, matrices, **kind).replaced(learned_until=learned)
 
 
-def _period_codes(edges: pd.DataFrame, firms: Any) -> tuple[pd.Index, Array, Array | None]:
+def _period_codes(edges: pd.DataFrame, firms: object) -> tuple[pd.Index, Array, Array | None]:
     """Sorted periods, and the position of the period of each edge and of each firm listed (None: of every period)."""
     dated = "period" in edges.columns and not (len(edges) and edges["period"].isna().all())
-    listed = isinstance(firms, pd.DataFrame) and "period" in firms.columns
-    if not dated and not listed:
+    if isinstance(firms, pd.DataFrame) and "period" in firms.columns:
+        when = _dates(edges["period"], "edges['period']")
+        of_firms = _dates(firms["period"], "firms['period']")
+        periods = _common_labels([when, of_firms])
+        return periods, periods.get_indexer_for(when), periods.get_indexer_for(of_firms)
+    if not dated:
         return pd.Index([None], dtype=object), np.zeros(len(edges), dtype=np.intp), None
     when = _dates(edges["period"], "edges['period']")
-    if not listed:
-        periods = _common_labels([when])
-        return periods, periods.get_indexer_for(when), None
-    of_firms = _dates(firms["period"], "firms['period']")
-    periods = _common_labels([when, of_firms])
-    return periods, periods.get_indexer_for(when), periods.get_indexer_for(of_firms)
+    periods = _common_labels([when])
+    return periods, periods.get_indexer_for(when), None
 
 
 def _as_labels(labels: Iterable[object], argument: str) -> pd.Index:

@@ -145,8 +145,7 @@ class CrossSection:
         known: Any = self.weights[np.ix_(places[0][i], places[1][j])].astype(np.float64)
         if self.is_sparse:
             found = known.tocoo()
-            entries = (found.data, (i[found.row], j[found.col]))
-            return sparse.csr_array(entries, shape=(len(firms), len(peers)))
+            return sparse.csr_array((found.data, (i[found.row], j[found.col])), shape=(len(firms), len(peers)))
         whole = np.zeros((len(firms), len(peers)))
         whole[np.ix_(i, j)] = known
         return whole
@@ -230,8 +229,7 @@ def checked_weights(weights: Any, shape: tuple[int, int], where: str) -> Weights
         else:
             kept = np.array(given, dtype=dtype)
     except (TypeError, ValueError) as error:
-        kind = type(weights).__name__
-        raise InputError(f"weights{where}: expected a matrix of numbers, got {kind}.") from error
+        raise InputError(f"weights{where}: expected a matrix of numbers, got {type(weights).__name__}.") from error
     expect(kept.shape == shape, f"weights{where}", f"shape {shape} (firms, peers)", kept.shape)
     if count := int((~np.isfinite(stored(kept))).sum()):
         raise InputError(f"weights{where}: {count} weights are NaN or infinite; an absent weight is 0.")

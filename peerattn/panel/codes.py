@@ -82,8 +82,7 @@ def _canonical(column: pd.Series, scheme: str) -> pd.Series:
     # each level is spelled once, not each row: a panel has millions of rows and hundreds of codes
     place, levels = pd.factorize(column)
     texts = [_spelled(_text(level, column.name), scheme) for level in levels.tolist()]
-    spelled = pd.Series(texts, dtype="str", name=column.name)
-    return spelled.reindex(place).set_axis(column.index)  # -1 is missing
+    return pd.Series(texts, dtype="str", name=column.name).reindex(place).set_axis(column.index)  # -1 is missing
 
 
 def _text(level: object, name: object) -> str:
@@ -109,7 +108,6 @@ def _spelled(text: str, scheme: str) -> str | None:
     if scheme == "sic" and code.isdigit():
         code = code.zfill(4)
     # "NA" is no number of a classification, but may be the name of a region
-    unknown = code in ("", ".") or (scheme != "plain" and code.lower() in WORDS)
-    if unknown or code in _UNKNOWN.get(scheme, ("0",)):
+    if code in ("", ".", *_UNKNOWN.get(scheme, ("0",))) or (scheme != "plain" and code.lower() in WORDS):
         return None
     return code

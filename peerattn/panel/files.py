@@ -68,7 +68,7 @@ class Reader:
         return frame
 
 
-def schema_of(dataset: Any, files: Sequence[Any]) -> tuple[Any, dict[str, str]]:
+def schema_of(dataset: ds.Dataset, files: Sequence[Any]) -> tuple[Any, dict[str, str]]:
     """Return one type for each column of all files, as one frame of all would have, and what is wrong where there is none.
 
     Whole numbers of several sizes become int64, whole and fractional ones float64, times take the finer unit, and a column

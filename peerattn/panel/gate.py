@@ -224,8 +224,7 @@ def _names(estimator: Any, columns: tuple[Any, ...], n_rows: int, fitting: bool,
     if fitted is None:
         return numbers
     if columns not in (fitted, numbers):
-        had = f"X has columns {list(columns)}, but fit had {list(fitted)}"
-        raise InputError(f"{had}: pass the same columns in the same order.")
+        raise InputError(f"X has columns {list(columns)}, but fit had {list(fitted)}: pass the same columns in the same order.")
     return tuple(fitted)
 
 

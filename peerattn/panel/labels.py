@@ -83,8 +83,7 @@ def panel_labels(X: PanelLike, firm: str = "firm", period: str = "period", *, un
     for name, labels in found.items():
         absent = np.flatnonzero(labels.isna() | labels.astype(object).isin(["", "."]))
         if len(absent):
-            where = f"{len(absent)} rows (first: row {absent[0]})"
-            raise InputError(f"{name!r} is missing in {where}: every row needs one.")
+            raise InputError(f"{name!r} is missing in {len(absent)} rows (first: row {absent[0]}): every row needs one.")
     periods = pd.Index(np.zeros(len(X), dtype=int))
     if period in found:
         periods = in_time(found[period], period)

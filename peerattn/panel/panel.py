@@ -290,8 +290,7 @@ class Panel:
         if len(extra := readings[0][self.labels.get_indexer(readings[0]) < 0]):
             wording.append(f"{name} has {_pairs(extra)}, which X lacks")
         other = f"the labels of {name} are not those of X ({len(values)} against {len(self)} rows)"
-        remedy = "Select both from one frame, or pass an array to match by position."
-        raise InputError(f"{other}: {'; '.join(wording)}. {remedy}")
+        raise InputError(f"{other}: {'; '.join(wording)}. Select both from one frame, or pass an array to match by position.")
 
     def with_codes(self, codes: Sequence[Any]) -> Panel:
         """Return the panel with these columns as codes, too."""

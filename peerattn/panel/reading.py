@@ -230,13 +230,12 @@ def read_panel(
             what = f"{source}: the file"
         raise InputError(f"{what} has no rows.")
     names = [*frame.columns, *(str(n) for n in frame.index.names if n is not None)]
-    named = {"firm": firm, "period": period, "outcome": outcome, "industry": industry, "known_at": known_at}
+    named: dict[str, Any] = {"firm": firm, "period": period, "outcome": outcome, "industry": industry, "known_at": known_at}
     for argument, name in named.items():
         check_known(argument, [name], names)
     if firm in frame:
         warn_of_words(frame[firm])
-    named |= {"characteristics": characteristics, "codes": codes}
-    panel = as_panel(frame, description=description, **named)
+    panel = as_panel(frame, characteristics=characteristics, codes=codes, description=description, **named)
     return replace(panel, index=panel.X.index)
 
 

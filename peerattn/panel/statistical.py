@@ -36,8 +36,7 @@ def read_statistical_file(path: Path) -> pd.DataFrame:
     for name, labels in about.variable_value_labels.items():
         if numbers := _numbers_of_labels(frame[name], labels):
             # the names of values take the place of their numbers
-            names = {number: label for label, number in numbers.items()}
-            frame[name] = frame[name].map(names)
+            frame[name] = frame[name].map({number: label for label, number in numbers.items()})
             kept[name] = numbers
     made = pd.DataFrame(frame)
     made.attrs["value_labels"] = kept

@@ -253,8 +253,7 @@ def scan_panel(
         if not files:
             raise InputError(f"{source}: the panel has no rows.")
         schema, wrong = schema_of(dataset, files)
-        named = {"firm": firm, "period": period, "outcome": outcome, "industry": industry}
-        for argument, name in named.items():
+        for argument, name in {"firm": firm, "period": period, "outcome": outcome, "industry": industry}.items():
             check_known(argument, [name], schema.names)
         for name in [firm, period, outcome, *(characteristics or ())]:
             if kinds := wrong.get(str(name)):

@@ -201,8 +201,7 @@ def _flows(one: Network, codes: pd.Series | None, groups: list[str]) -> list[lis
     if codes is None or not groups or one.top_k is not None:
         return None
     # each period's groups in the order of all periods
-    flows = group_flows(one, codes).reindex(index=groups, columns=groups)
-    return [_short(row) for row in flows.to_numpy()]
+    return [_short(row) for row in group_flows(one, codes).reindex(index=groups, columns=groups).to_numpy()]
 
 
 def _pairs(one: Network) -> dict[str, list[Any]] | None:

@@ -12,7 +12,7 @@ import pandas as pd
 
 from peerattn.exceptions import InputError, checked
 from peerattn.network.attributes import labels_of
-from peerattn.network.base import Network
+from peerattn.network.base import Network, Side
 from peerattn.network.cross_section import Array, CrossSection, as_dense
 from peerattn.network.figures.axes import drawing, short_name, title_of
 from peerattn.network.peers import followers, peers
@@ -142,8 +142,7 @@ def _places(ties: list[tuple[int, int, float]], names: list[str], size: Array) -
     # distances in steps place neighbours near; parts without a path a little further than the longest
     steps = dict(nx.all_pairs_shortest_path_length(graph))
     apart = 2 + max(max(found.values()) for found in steps.values())
-    distances = {i: {j: steps[i].get(j, apart) for j in graph} for i in graph}
-    found = nx.kamada_kawai_layout(graph, dist=distances)
+    found = nx.kamada_kawai_layout(graph, dist={i: {j: steps[i].get(j, apart) for j in graph} for i in graph})
     boxes = np.array([(_LETTER * len(names[node]) + 0.12, _LINE) for node in graph])
     points = _apart(np.array([found[node] for node in graph]) * size / 2, boxes)
     return dict(zip(graph, points, strict=True))
@@ -221,7 +220,7 @@ def ego_plot(network: Network, firm: Hashable, period: Hashable = None, *, k: in
     chosen = network.at(period)
     position = chosen.firm_position(firm)
     middle = chosen.labels[position]
-    ways = {"columns": followers, "rows": peers}
+    ways: dict[Side, Any] = {"columns": followers, "rows": peers}
     sides = [way(chosen, firm, k=k) if chosen.occurs(position, side) else pd.DataFrame() for side, way in ways.items()]
     if not any(map(len, sides)):
         raise InputError(f"firm: {middle!r} has neither peers nor followers; there is nothing to draw.")

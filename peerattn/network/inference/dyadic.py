@@ -279,9 +279,7 @@ def dyadic_regression(
     bread = np.linalg.inv(X.T @ X)
     params = bread @ (X.T @ y)
     rest = y - X @ params
-    focal = pairs["firm"].to_numpy()
-    peers = pairs["peer"].to_numpy()
-    firms, ends = np.unique(np.concatenate([focal, peers]), return_inverse=True)
+    firms, ends = np.unique(np.concatenate([pairs["firm"], pairs["peer"]]), return_inverse=True)
     i, j = np.split(ends, 2)
     # the effects without a firm are others: in a small network that matters
     if len(groups.columns) and len(firms) <= MOST_ABSORBED:

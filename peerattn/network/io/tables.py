@@ -108,8 +108,7 @@ def from_csv(cls: type[Net], path: str | os.PathLike[str], **kind: Any) -> Net:
     edges = frame[frame["peer"] != ""]
     keys = frame.columns.intersection(["period", "firm"])
     peers = edges.drop(columns="firm").rename(columns={"peer": "firm"})
-    firms = pd.concat([frame[keys], peers[keys]]).drop_duplicates()
-    return from_edges(cls, edges, firms, **kind)
+    return from_edges(cls, edges, pd.concat([frame[keys], peers[keys]]).drop_duplicates(), **kind)
 
 
 def to_scipy(network: Network, period: Hashable = None) -> sparse.csr_array:
@@ -356,6 +355,5 @@ def _sections(kept: list[Any], labels: pd.Index, edges: pa.Table) -> Iterator[Cr
             for side, members in (("firm", rows), ("peer", columns))
         )
         # the file holds edges alone: firms without one come from the facts
-        entries = (here["weight"].to_numpy(dtype=dtype), (i, j))
-        weights = sparse.csr_array(entries, shape=(len(rows), len(columns)))
+        weights = sparse.csr_array((here["weight"].to_numpy(dtype=dtype), (i, j)), shape=(len(rows), len(columns)))
         yield CrossSection(rows, columns, frozen(weights if is_sparse else weights.toarray()))

@@ -52,9 +52,8 @@ def overlap(network: Network, codes: pd.Series) -> pd.DataFrame:
     network.check_whole("overlap")
     rows = []
     for period, section in network.sections():
-        sides = (section.rows, section.columns)
         # the same numbers on both sides, though rows and columns may be different firms
-        own, peers = (code_numbers(network, codes, side, period, "codes") for side in sides)
+        own, peers = (code_numbers(network, codes, side, period, "codes") for side in (section.rows, section.columns))
         focal = np.flatnonzero(own >= 0)
         known = peers >= 0
         count = int(max(own.max(initial=-1), peers.max(initial=-1))) + 1
@@ -108,8 +107,7 @@ def group_flows(network: Network, groups: pd.Series, period: Hashable = None) ->
     """
     network.check_whole("group_flows")
     when, section = network.section(period)
-    own = code_numbers(network, groups, section.rows, when, "groups")
-    peers = code_numbers(network, groups, section.columns, when, "groups")
+    own, peers = (code_numbers(network, groups, side, when, "groups") for side in (section.rows, section.columns))
     names = pd.Index([show_label(name) for name in pd.factorize(groups)[1]])
     frame = pd.DataFrame(weight_to_groups(section.weights, peers, len(names)), columns=names)
     flows = frame.groupby(np.array([*names, None], dtype=object)[own]).mean()

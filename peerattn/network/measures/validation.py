@@ -277,5 +277,4 @@ def _regression(network: Network, one: _Period, codes: pd.Series | None, size: p
         regressors["same industry"] = SameCode(codes)
     if size is not None:
         regressors["difference in size"] = Difference(size)
-    found = dyadic_regression(linked, regressors)
-    return replace(found, title="Links of the last period on weights of pairs")
+    return replace(dyadic_regression(linked, regressors), title="Links of the last period on weights of pairs")

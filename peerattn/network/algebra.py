@@ -168,7 +168,7 @@ def positive(network: Net) -> Net:
 def peer_average(network: Network, values: Values) -> Values:
     """Return each focal firm's weighted sum of its peers' values, ``Σ_j w_ij x_j``, by label; NaN where one is missing."""
     if isinstance(values, pd.Series):
-        return peer_average(network, values.to_frame()).iloc[:, 0].rename(values.name)
+        return pd.Series(peer_average(network, values.to_frame()).iloc[:, 0], name=values.name)
     expect(isinstance(values, pd.DataFrame), "W @ x", "a Series or frame labelled by firm", type(values).__name__)
     level = firm_level(network, values.index, "W @ x")
     parts = []

@@ -134,7 +134,7 @@ def labels_of(network: Network, codes: pd.Series, positions: Array, period: Hash
     ['7', 'unknown']
     """
     here = by_firm(network, codes.astype(object), period, argument).reindex(network.labels.take(positions))
-    found = here.map(show_label, na_action="ignore").fillna("unknown").tolist()
+    found = here.map(show_label).where(here.notna(), "unknown").tolist()
     if found and set(found) == {"unknown"}:
         raise InputError(f"{argument}: the code of every firm{where_in(period)} is unknown; index by firm.")
     return found

@@ -266,7 +266,7 @@ class Panel:
         names = list(values.index.names)
         if names == [None, None]:
             # without names either level may be the firm: both readings are tried
-            readings: list[Any] = [values.index, values.index.swaplevel()]
+            readings: list[Any] = [values.index, values.swaplevel().index]
         elif ours := [each for each in (self.names, ("firm", "period")) if set(names) == {*each}]:
             labels = panel_labels(values, *ours[0])
             assert labels is not None

@@ -240,7 +240,7 @@ def read_panel(
 
 
 def panel_of(
-    X: PanelLike,
+    X: Any,
     choose: Callable[[pd.DataFrame], tuple[pd.DataFrame, ColumnChoice]],
     firm: str,
     period: str,

@@ -20,9 +20,10 @@ def plain(labels: pd.Index) -> pd.Index:
     if labels.inferred_type == "decimal":
         return pd.Index([int(label) if label == int(label) else float(label) for label in labels], name=labels.name)
     if isinstance(labels.dtype, pd.ArrowDtype) or pd.api.types.is_integer_dtype(labels.dtype):
-        labels = pd.Index(labels.to_numpy(), name=labels.name).infer_objects()
-        if pd.api.types.is_integer_dtype(labels.dtype) and labels.dtype.itemsize < 8:
-            return labels.astype("int64")  # of one width, so that tables of any call merge
+        found = pd.Index(labels.to_numpy(), name=labels.name).infer_objects()
+        if pd.api.types.is_integer_dtype(found.dtype) and found.dtype.itemsize < 8:
+            return found.astype("int64")  # of one width, so that tables of any call merge
+        return found
     return labels
 
 

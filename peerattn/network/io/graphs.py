@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -96,7 +96,7 @@ def from_networkx(cls: type[Net], graphs: Any, *, weight: str = "weight", **kind
     >>> PeerNetwork.from_networkx(graph)
     PeerNetwork(2 firms, undated, 2 edges)
     """
-    if not isinstance(graphs, Mapping) or hasattr(graphs, "adj"):  # a graph is a mapping, too
+    if hasattr(graphs, "graph"):  # one, and not one for each period
         graphs = {graphs.graph.get("period"): graphs}
     made = from_matrices(cls, {period: _graph_parts(graph, weight) for period, graph in graphs.items()}, **kind)
     return made.replaced(learned_until=last_learned(graph.graph.get("learned_until") for graph in graphs.values()))

@@ -111,7 +111,7 @@ def net_of(
     if clusters is not None:
         options["cluster_ids"] = integers(clusters).to_numpy()
     numbers = integers(groups).to_numpy()
-    # an effect of one group is a constant, which each other effect contains
+    # an effect of one group is a constant, which each other effect contains; one effect stays in any case
     several = numbers.max(axis=0, initial=0) > 0
     several[0] |= not several.any()
     numbers = numbers[:, several]

@@ -252,12 +252,11 @@ class Panel:
         if self.firm is None or not isinstance(values, pd.Series):
             return self.order
         have = values.index
-        own = self.index
         if have.nlevels == 2:
             return self._positions_by_label(values, name)
-        comparable = len(have) == len(own) and have.nlevels == own.nlevels and have.is_unique
+        comparable = len(have) == len(self.index) and have.nlevels == self.index.nlevels and have.is_unique
         # labels in another order are meant to be matched; that a position would do it wrongly is an error
-        if comparable and not have.equals(own) and (have.get_indexer(own) >= 0).all():
+        if comparable and not have.equals(self.index) and (have.get_indexer(self.index) >= 0).all():
             remedy = f"{name}.loc[X.index] puts them in order; pass an array to match by position."
             raise InputError(f"{name} carries the index labels of X in another order: {remedy}")
         return self.order
@@ -298,8 +297,7 @@ class Panel:
         if not more:
             return self
         check_known("codes", more, self.columns)
-        added = [canonical_codes(self.characteristics[name]) for name in more]
-        made = pd.concat([self.codes, *added], axis=1)
+        made = pd.concat([self.codes, *(canonical_codes(self.characteristics[name]) for name in more)], axis=1)
         made = made[[name for name in self.columns if name in made]]
         characteristics = self.characteristics.drop(columns=more)
         choice = ColumnChoice(tuple(characteristics.columns), tuple(made.columns), self.choice.left)

@@ -167,25 +167,20 @@ def positive(network: Net) -> Net:
 
 def peer_average(network: Network, values: Values) -> Values:
     """Return each focal firm's weighted sum of its peers' values, ``Σ_j w_ij x_j``, by label; NaN where one is missing."""
-    known = isinstance(values, pd.Series | pd.DataFrame)
-    kind = type(values).__name__
-    expect(known, "W @ x", "a Series or frame labelled by firm", kind)
-    frame = values.to_frame() if isinstance(values, pd.Series) else values
-    level = firm_level(network, frame.index, "W @ x")
+    if isinstance(values, pd.Series):
+        return pd.Series(peer_average(network, values.to_frame()).iloc[:, 0], name=values.name)
+    expect(isinstance(values, pd.DataFrame), "W @ x", "a Series or frame labelled by firm", type(values).__name__)
+    level = firm_level(network, values.index, "W @ x")
     parts = []
     for period, section in network.sections():
-        here = by_firm(network, frame, period, "W @ x")
+        here = by_firm(network, values, period, "W @ x")
         peers = network.labels.take(section.columns)
         if len(missing := peers[here.index.get_indexer_for(peers) < 0]):
-            displayed = ", ".join(repr(label) for label in missing[:3])
+            displayed = ", ".join(map(repr, missing[:3]))
             raise InputError(f"W @ x: x has no value for {len(missing)} peers{where_in(period)} ({displayed}).")
         parts.append(_product(section.weights, here.reindex(peers).to_numpy(dtype=np.float64)))
     # the result is labelled as the values came
-    index = _result_index(network, frame.index, level)
-    result = pd.DataFrame(np.concatenate(parts), index=index, columns=frame.columns)
-    if isinstance(values, pd.Series):
-        return pd.Series(result.iloc[:, 0], name=values.name)
-    return result
+    return pd.DataFrame(np.concatenate(parts), _result_index(network, values.index, level), values.columns)
 
 
 def _product(weights: Weights, values: Array) -> Array:
@@ -200,7 +195,9 @@ def _result_index(network: Network, given: pd.Index, level: int | None) -> pd.In
     rows = network.tidy({"firm": section.rows} for _, section in network.sections())
     if not network.is_dated:
         return pd.Index(rows["firm"], name=given.name or "firm")
-    order = ["period", "firm"] if level == 1 else ["firm", "period"]
+    order = ["firm", "period"]
+    if level == 1:
+        order.reverse()
     named = [None, None] if level is None else given.names
     return pd.MultiIndex.from_frame(rows[order], names=[a or b for a, b in zip(named, order, strict=True)])
 

@@ -37,9 +37,7 @@ def firm_level(network: Network, index: pd.Index, argument: str) -> int | None:
         raise InputError(f"{argument}: the network has no periods; index values by firm.")
     expect(index.nlevels <= 2, argument, "an index of firms (and periods)", list(index.names))
     level = None if index.nlevels == 1 else _firms_are(network, index)
-    firms = index
-    if level is not None:
-        firms = index.get_level_values(level)
+    firms = index.get_level_values(level or 0)
     if len(firms) and not firms.isin(network.labels).any():
         raise InputError(
             f"{argument}: none of its labels (such as {firms[0]!r}) is a firm of the network (such as "
@@ -51,15 +49,13 @@ def firm_level(network: Network, index: pd.Index, argument: str) -> int | None:
 def _firms_are(network: Network, index: pd.Index) -> int:
     """Return which of two levels holds the firms."""
     names = list(index.names)
-    if "period" in names or "firm" in names:
-        if "period" in names:
-            return 1 - names.index("period")
+    if "period" in names:
+        return 1 - names.index("period")
+    if "firm" in names:
         return names.index("firm")
     # without names the level with more of the network's periods is the period
-    matches = [int(np.sum(index.get_level_values(level).isin(network.periods))) for level in (0, 1)]
-    if matches[0] > matches[1]:
-        return 1
-    return 0
+    first, second = (index.get_level_values(level).isin(network.periods).sum() for level in (0, 1))
+    return int(first > second)
 
 
 def by_firm(network: Network, values: Values, period: Hashable, argument: str) -> Values:
@@ -120,8 +116,9 @@ def code_numbers(network: Network, codes: pd.Series | None, positions: Array, pe
     >>> code_numbers(network, pd.Series({"A": "3711"}), np.array([0, 1]), 2001, "sic")
     array([ 0, -1])
     """
-    numbers = None if codes is None else pd.Series(pd.factorize(codes)[0], codes.index)
-    return np.nan_to_num(characteristic(network, numbers, positions, period, argument), nan=-1).astype(int)
+    if codes is not None:
+        codes = pd.Series(pd.factorize(codes)[0], codes.index)
+    return np.nan_to_num(characteristic(network, codes, positions, period, argument), nan=-1).astype(int)
 
 
 def labels_of(network: Network, codes: pd.Series, positions: Array, period: Hashable, argument: str) -> list[str]:
@@ -137,7 +134,7 @@ def labels_of(network: Network, codes: pd.Series, positions: Array, period: Hash
     ['7', 'unknown']
     """
     here = by_firm(network, codes.astype(object), period, argument).reindex(network.labels.take(positions))
-    found = ["unknown" if pd.isna(code) else show_label(code) for code in here]
+    found = here.map(show_label).where(here.notna(), "unknown").tolist()
     if found and set(found) == {"unknown"}:
         raise InputError(f"{argument}: the code of every firm{where_in(period)} is unknown; index by firm.")
     return found

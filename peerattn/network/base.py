@@ -54,11 +54,13 @@ class NetworkData:
 
     def __post_init__(self, sections: Iterable[CrossSection]) -> None:
         until = self.learned_until
-        if isinstance(self.learned_until, np.number):
-            until = self.learned_until.item()
-        held = {"_sections": tuple(sections), "row_normalized": self.row_normalized and not self.signed}
         # the class is frozen: this is the only place that sets anything
-        vars(self).update(held, stability=_checked_stability(self.stability), learned_until=until)
+        vars(self).update(
+            _sections=tuple(sections),
+            row_normalized=self.row_normalized and not self.signed,
+            stability=_checked_stability(self.stability),
+            learned_until=until.item() if isinstance(until, np.number) else until,
+        )
         if self.row_normalized:
             for period, section in zip(self.periods, self._sections, strict=True):
                 check_rows(section, self.labels.take(section.rows), where_in(period))
@@ -188,10 +190,9 @@ class Network(NetworkData):
         B     1.0  0.0
         """
         _, section = self.section(period)
-        firms = self.labels.take(section.rows)
-        peers = self.labels.take(section.columns)
-        frame = pd.DataFrame(np.array(section.dense()), firms.rename("firm"), peers.rename("peer"))
-        return self._marked(frame)
+        firms = self.labels.take(section.rows).rename("firm")
+        peers = self.labels.take(section.columns).rename("peer")
+        return self._marked(pd.DataFrame(np.array(section.dense()), firms, peers))
 
     def edges(self, period: Hashable = None, top_k: int | None = None) -> pd.DataFrame:
         """Return the weights that are not zero, one row each.
@@ -274,16 +275,11 @@ class Network(NetworkData):
 
     def kept_words(self) -> str:
         """Return in words what a network that was cut keeps."""
-        size = "largest weight"
-        if self.top_k != 1:
-            size = f"{self.top_k} largest weights"
-        if self.signed:
-            return f"{size} of each firm"
+        size = "largest weight" if self.top_k == 1 else f"{self.top_k} largest weights"
         sums = np.concatenate([section.row_sums()[~section.isolates()] for section in self._sections])
-        share = ""
-        if len(sums):
-            share = f", {np.median(sums):.1%} of all weight (median firm)"
-        return f"{size} of each firm{share}"
+        if self.signed or not len(sums):
+            return f"{size} of each firm"
+        return f"{size} of each firm, {np.median(sums):.1%} of all weight (median firm)"
 
 
 def as_plain(label: object) -> int | float | str | None:

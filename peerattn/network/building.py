@@ -61,10 +61,8 @@ def from_matrices(
     labels = _common_labels([index for firms, peers, _ in parts for index in (firms, peers)])
     sections = []
     for period, (firms, peers, weights) in zip(periods, parts, strict=True):
-        rows = labels.get_indexer_for(firms)
-        columns = labels.get_indexer_for(peers)
-        own = checked_weights(weights, (len(rows), len(columns)), where_in(period))
-        sections.append(CrossSection(rows, columns, own))
+        own = checked_weights(weights, (len(firms), len(peers)), where_in(period))
+        sections.append(CrossSection(labels.get_indexer_for(firms), labels.get_indexer_for(peers), own))
     # sections in order of time, whatever order the matrices came in
     order = periods.argsort()
     return cls(
@@ -79,11 +77,11 @@ def _parts(entry: Any, where: str) -> tuple[pd.Index, pd.Index, Any]:
         entry = (entry.index, entry.columns, entry.to_numpy())
     three = isinstance(entry, tuple | list) and len(entry) == 3
     expect(three, f"matrices{where}", "(firms, peers, W) or a frame", type(entry))
-    firms = _check_unique(_as_labels(entry[0], "firms" + where), "firms" + where)
-    peers = firms
-    if entry[1] is not None:
-        peers = _as_labels(entry[1], "peers" + where)
-    return firms, _check_unique(peers, "peers" + where), entry[2]
+    firms, peers, weights = entry
+    own = _check_unique(_as_labels(firms, "firms" + where), "firms" + where)
+    if peers is None:
+        return own, own, weights
+    return own, _check_unique(_as_labels(peers, "peers" + where), "peers" + where), weights
 
 
 def from_edges(cls: type[Net], edges: pd.DataFrame, firms: Any = None, **kind: Any) -> Net:
@@ -122,10 +120,8 @@ def from_edges(cls: type[Net], edges: pd.DataFrame, firms: Any = None, **kind: A
     ends = [_as_labels(edges[side], f"edges[{side!r}]") for side in ("firm", "peer")]
     weights = pd.to_numeric(edges["weight"], errors="coerce").to_numpy(dtype=np.float64)
     listed = None
-    if isinstance(firms, pd.DataFrame):
-        listed = _as_labels(firms["firm"], "firms")
-    elif firms is not None:
-        listed = _as_labels(firms, "firms")
+    if firms is not None:
+        listed = _as_labels(firms["firm"] if isinstance(firms, pd.DataFrame) else firms, "firms")
     # a firm may be listed though it has no edge: it is an isolate, not absent
     periods, when, when_listed = _period_codes(edges, firms)
     matrices = {}
@@ -133,42 +129,39 @@ def from_edges(cls: type[Net], edges: pd.DataFrame, firms: Any = None, **kind: A
         where = where_in(period)
         here = when == position
         focal, peers = (end[here] for end in ends)
-        members = listed
-        if members is None:
-            members = _common_labels([focal, peers])
+        members = _common_labels([focal, peers]) if listed is None else listed
         if when_listed is not None:
             members = members[when_listed == position]
         _check_unique(members, "firms" + where)
         # a label that is not a member has the position −1
         i, j = (members.get_indexer_for(end) for end in (focal, peers))
         if len(strangers := focal[i < 0].append(peers[j < 0]).unique()):
-            displayed = ", ".join(repr(label) for label in strangers[:3])
+            displayed = ", ".join(map(repr, strangers[:3]))
             raise InputError(f"edges{where}: add {len(strangers)} firms that are not among firms= ({displayed}).")
         if (again := pd.Series(i * len(members) + j).duplicated()).any():
-            first = int(again.argmax())
-            raise InputError(
-                f"edges{where}: {int(again.sum())} edges are given twice, such as {focal[first]!r} to {peers[first]!r}; add "
-                "their weights up or keep one."
-            )
+            such = f"{focal[again.argmax()]!r} to {peers[again.argmax()]!r}; add their weights up or keep one"
+            raise InputError(f"edges{where}: {again.sum()} edges are given twice, such as {such}.")
         # sparse until it is known how many edges there are
         entries = sparse.coo_array((weights[here], (i, j)), shape=(len(members), len(members)))
         matrices[period] = (members, None, entries)
-    made = from_matrices(cls, matrices, **kind)
-    wording: Any = edges["learned_until"].dropna().unique() if "learned_until" in edges.columns else ()
-    learned = last_learned([edges.attrs.get("learned_until"), *(label for label in wording if label != "")])
-    return made.replaced(learned_until=learned)
+    written = edges.get("learned_until", pd.Series(dtype=object)).dropna().unique()
+    learned = last_learned([edges.attrs.get("learned_until"), *(label for label in written if label != "")])
+    return from_matrices(cls, matrices, **kind).replaced(learned_until=learned)
 
 
-def _period_codes(edges: pd.DataFrame, firms: Any) -> tuple[pd.Index, Array, Array | None]:
+def _period_codes(edges: pd.DataFrame, firms: object) -> tuple[pd.Index, Array, Array | None]:
     """Sorted periods, and the position of the period of each edge and of each firm listed (None: of every period)."""
     dated = "period" in edges.columns and not (len(edges) and edges["period"].isna().all())
-    listed = isinstance(firms, pd.DataFrame) and "period" in firms.columns
-    if not dated and not listed:
+    if isinstance(firms, pd.DataFrame) and "period" in firms.columns:
+        when = _dates(edges["period"], "edges['period']")
+        of_firms = _dates(firms["period"], "firms['period']")
+        periods = _common_labels([when, of_firms])
+        return periods, periods.get_indexer_for(when), periods.get_indexer_for(of_firms)
+    if not dated:
         return pd.Index([None], dtype=object), np.zeros(len(edges), dtype=np.intp), None
     when = _dates(edges["period"], "edges['period']")
-    of_firms = _dates(firms["period"], "firms['period']") if listed else when[:0]
-    periods = _common_labels([when, of_firms])
-    return periods, periods.get_indexer_for(when), periods.get_indexer_for(of_firms) if listed else None
+    periods = _common_labels([when])
+    return periods, periods.get_indexer_for(when), None
 
 
 def _as_labels(labels: Iterable[object], argument: str) -> pd.Index:
@@ -176,8 +169,9 @@ def _as_labels(labels: Iterable[object], argument: str) -> pd.Index:
 
     Object columns that hold one kind become that kind.
     """
-    given = labels if isinstance(labels, pd.Index | pd.Series | np.ndarray) else list(labels)
-    index = pd.Index(given, tupleize_cols=False)
+    if not isinstance(labels, pd.Index | pd.Series | np.ndarray):
+        labels = list(labels)
+    index = pd.Index(labels, tupleize_cols=False)
     if isinstance(index, pd.MultiIndex) or any(isinstance(label, tuple) for label in index[:1]):
         raise InputError(f"{argument}: expected single labels, got tuples such as {index[0]!r}.")
     if index.hasnans:
@@ -225,6 +219,6 @@ def _as_periods(keys: Iterable[Any]) -> pd.Index:
 def _check_unique(labels: pd.Index, argument: str) -> pd.Index:
     """Return labels, none of them given twice in one cross-section."""
     if labels.has_duplicates:
-        displayed = ", ".join(map(repr, labels[labels.duplicated()].unique()[:3]))
-        raise InputError(f"{argument}: repeated labels ({displayed}); a firm appears once per period.")
+        repeated = ", ".join(map(repr, labels[labels.duplicated()].unique()[:3]))
+        raise InputError(f"{argument}: repeated labels ({repeated}); a firm appears once per period.")
     return labels

@@ -40,10 +40,7 @@ class CrossSection:
     weights: Weights
 
     def __post_init__(self) -> None:
-        known = self.weights
-        if sparse.issparse(self.weights):
-            known = self.weights.data
-        if not np.isfinite(known).all():
+        if not np.isfinite(stored(self.weights)).all():
             raise InputError("weights: some are NaN or infinite; a firm that is no peer has the weight 0.")
 
     @property
@@ -59,8 +56,7 @@ class CrossSection:
     @property
     def n_edges(self) -> int:
         """How many weights are not zero."""
-        weights: Any = self.weights
-        return int(weights.nnz if self.is_sparse else np.count_nonzero(weights))
+        return int(np.count_nonzero(stored(self.weights)))
 
     def dense(self) -> Array:
         """Return the weights as an array, shape (n_firms, n_peers)."""
@@ -116,16 +112,14 @@ class CrossSection:
             found = self.csr().tocoo()
             return found.row, found.col, found.data
         weights: Any = self.weights
-        i, j = (weights if self.is_sparse else _largest_in_rows(np.abs(weights), top_k)).nonzero()
+        possible = weights if self.is_sparse else _largest_in_rows(np.abs(weights), top_k)
+        i, j = possible.nonzero()
         w = np.asarray(as_dense(weights[i, j])).ravel()
         order = np.lexsort((j, -np.abs(w), i))
-        i = i[order]
-        j = j[order]
-        w = w[order]
         # ranks within a row: rows are sorted, so that each begins where its number is first found
-        place = np.arange(len(i)) - np.searchsorted(i, i)
-        kept = place < top_k
-        return i[kept], j[kept], w[kept]
+        i = i[order]
+        kept = np.arange(len(i)) - np.searchsorted(i, i) < top_k
+        return i[kept], j[order][kept], w[order][kept]
 
     def edges(self, top_k: int | None = None) -> tuple[Array, Array, Array]:
         """Return focal firm and peer, as positions in the network's labels, and weight in float64, as :meth:`entries`."""
@@ -151,8 +145,7 @@ class CrossSection:
         known: Any = self.weights[np.ix_(places[0][i], places[1][j])].astype(np.float64)
         if self.is_sparse:
             found = known.tocoo()
-            entries = (found.data, (i[found.row], j[found.col]))
-            return sparse.csr_array(entries, shape=(len(firms), len(peers)))
+            return sparse.csr_array((found.data, (i[found.row], j[found.col])), shape=(len(firms), len(peers)))
         whole = np.zeros((len(firms), len(peers)))
         whole[np.ix_(i, j)] = known
         return whole
@@ -167,9 +160,7 @@ class CrossSection:
         """
         if self.is_sparse and len(self.rows) > _DENSE:
             raise InputError(f"network: too large, with {len(self.rows):,} firms; take subset(firms=...).")
-        both = self.rows
-        if not self.is_square:
-            both = np.intersect1d(self.rows, self.columns)
+        both = self.rows if self.is_square else np.intersect1d(self.rows, self.columns)
         return both, as_dense(self.block(both, both))
 
 
@@ -182,11 +173,14 @@ def _largest_in_rows(sizes: Array, k: int) -> Array:
     return np.asarray((sizes >= bar[:, None]) & (sizes > 0))
 
 
-def as_dense(weights: Any) -> Array:
+def as_dense(weights: Weights) -> Array:
     """Return weights, sparse or not, as an array."""
-    if sparse.issparse(weights):
-        return weights.toarray()
-    return weights
+    return weights if isinstance(weights, np.ndarray) else weights.toarray()
+
+
+def stored(weights: Weights) -> Array:
+    """Return the weights that memory holds: of sparse ones those that are not zero."""
+    return weights if isinstance(weights, np.ndarray) else weights.data
 
 
 def strongest(weights: Weights, top_k: int) -> sparse.csr_array:
@@ -226,24 +220,18 @@ def checked_weights(weights: Any, shape: tuple[int, int], where: str) -> Weights
         When the shape is wrong, or a weight is NaN or infinite.
     """
     try:
-        given = weights
-        if not sparse.issparse(weights):
-            given = np.asarray(weights, order="C")
+        given = weights if sparse.issparse(weights) else np.asarray(weights, order="C")
         dtype = np.float32 if given.dtype in (np.float32, np.float16) else np.float64
-        if isinstance(given, np.ndarray) and given.flags.owndata and not given.flags.writeable:
-            kept: Any = np.asarray(given, dtype=dtype)  # nobody changes it: no second array of n² numbers
-        elif isinstance(given, np.ndarray):
-            kept = np.array(given, dtype=dtype)
+        if sparse.issparse(given):
+            kept: Any = sparse.csr_array(given, dtype=dtype, copy=True)
+        elif given.flags.owndata and not given.flags.writeable:
+            kept = np.asarray(given, dtype=dtype)  # nobody changes it: no second array of n² numbers
         else:
-            kept = sparse.csr_array(given, dtype=dtype, copy=True)
+            kept = np.array(given, dtype=dtype)
     except (TypeError, ValueError) as error:
-        kind = type(weights).__name__
-        raise InputError(f"weights{where}: expected a matrix of numbers, got {kind}.") from error
+        raise InputError(f"weights{where}: expected a matrix of numbers, got {type(weights).__name__}.") from error
     expect(kept.shape == shape, f"weights{where}", f"shape {shape} (firms, peers)", kept.shape)
-    values = kept
-    if sparse.issparse(kept):
-        values = kept.data
-    if count := values.size - int(np.isfinite(values).sum()):
+    if count := int((~np.isfinite(stored(kept))).sum()):
         raise InputError(f"weights{where}: {count} weights are NaN or infinite; an absent weight is 0.")
     return frozen(kept)
 

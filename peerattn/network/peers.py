@@ -56,14 +56,12 @@ def peers(network: Network, firm: Hashable, period: Hashable = None, k: int | No
     if not weights.any():
         return found
     sizes = np.abs(weights)
-    displayed = np.abs(found["weight"].to_numpy()).sum()
+    displayed = found["weight"].abs().sum()
     if chosen.top_k is None:
         share = f"{displayed / sizes.sum():.1%}{' of all |w|' * chosen.signed} shown"
         title = f"{sizes.sum() ** 2 / (sizes @ sizes):,.1f} effective peers, {share}"
     else:
-        title = f"top {chosen.top_k} kept"
-        if not chosen.signed:
-            title += f", {displayed:.1%} shown"
+        title = f"top {chosen.top_k} kept" + f", {displayed:.1%} shown" * (not chosen.signed)
     if period is None and len(network.periods) > 1:
         title = f"mean over periods: {title}"
     return found.rename_axis(columns=title)
@@ -147,8 +145,7 @@ def paths(network: Network, firm: Hashable, peer: Any, period: Hashable = None, 
     _, end = found_firm(one, peer, None, "columns", "peer")
     everyone = np.arange(len(network.labels))
     # one row times one column: no product of whole matrices for one pair
-    first = as_dense(section.block(np.array([i]), everyone))[0]
-    second = as_dense(section.block(everyone, np.array([end])))[:, 0]
+    first, second = (as_dense(section.block(*ends)).ravel() for ends in (([i], everyone), (everyone, [end])))
     steps = {"through": network.labels, "firm_to_through": first, "through_to_peer": second}
     return largest_first(pd.DataFrame(steps | {"weight": first * second}), k)
 
@@ -158,13 +155,10 @@ def found_firm(network: Net, firm: Hashable, period: Hashable, side: Side, argum
     chosen = network.at(period)
     position = chosen.firm_position(firm)
     if not chosen.occurs(position, side):
-        lack = "possible peer"
-        if side == "rows":
-            lack = "focal firm"
-        where = ""
+        lack = {"rows": "focal firm", "columns": "possible peer"}[side]
         if len(chosen.periods) == 1:
-            where = where_in(chosen.periods[0])
-        raise InputError(f"{argument}: {chosen.labels[position]!r} is not a {lack}{where}.")
+            lack += where_in(chosen.periods[0])
+        raise InputError(f"{argument}: {chosen.labels[position]!r} is not a {lack}.")
     return chosen, position
 
 

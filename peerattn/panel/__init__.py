@@ -27,8 +27,11 @@ __all__ = [
 ]  # fmt: skip
 
 
+_LATER = {"PanelEncoder": "encoding", "check_panel": "gate"}
+
+
 def __getattr__(name: str) -> Any:
     """Load a name on first use (PEP 562)."""
-    if name not in ("PanelEncoder", "check_panel"):
+    if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{'gate' if name == 'check_panel' else 'encoding'}"), name)
+    return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)

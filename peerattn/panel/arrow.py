@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+#: Pandas' integers that hold both all digits and gaps; smaller ones fit into floats.
+_NULLABLE = {"int64": "Int64", "uint64": "UInt64"}
+
+
 def to_pandas(table: pa.Table) -> pd.DataFrame:
     """Return an Arrow table as a frame; whole numbers above 2^53 beside missing ones stay whole numbers."""
     return with_whole_numbers(table.to_pandas(), table)
@@ -22,20 +26,15 @@ def with_whole_numbers(frame: pd.DataFrame, table: pa.Table) -> pd.DataFrame:
 
     Codes and firms that differ in their last digits alone would be one.
     """
-    import pyarrow as pa
     import pyarrow.compute as pc
 
     for at, field in enumerate(table.schema):
         column = table.column(at)
-        if not pa.types.is_integer(field.type) or not column.null_count or field.type.bit_width < 64:
+        kind = _NULLABLE.get(str(field.type))
+        if kind is None or not column.null_count or field.name not in frame.columns:
             continue
         # within the floats' exact range pandas' conversion has lost nothing
-        ends = pc.min_max(column).as_py()
-        if field.name in frame.columns and max(abs(ends["min"] or 0), abs(ends["max"] or 0)) >= LARGEST_WHOLE:
-            # pandas' nullable integers hold both the digits and the gaps
-            kind = "UInt64"
-            if pa.types.is_signed_integer(field.type):
-                kind = "Int64"
+        if max(abs(end or 0) for end in pc.min_max(column).as_py().values()) >= LARGEST_WHOLE:
             frame[field.name] = pd.array(column.to_pylist(), dtype=kind)
     return frame
 

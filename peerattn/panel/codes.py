@@ -80,11 +80,9 @@ def _canonical(column: pd.Series, scheme: str) -> pd.Series:
     if column.dtype == object:  # value by value, because of 1, 1.0 and True pandas makes one level
         column = column.map(lambda value: _text(value, column.name), na_action="ignore").astype("str").where(column.notna())
     # each level is spelled once, not each row: a panel has millions of rows and hundreds of codes
-    kept = isinstance(column.dtype, pd.CategoricalDtype)
-    place, levels = (column.cat.codes.to_numpy(), column.cat.categories) if kept else pd.factorize(column)
-    texts = [_text(level, column.name) for level in levels.tolist()]
-    spelled = pd.Series([_spelled(text, scheme) for text in texts], dtype="str", name=column.name)
-    return spelled.reindex(place).set_axis(column.index)  # -1 is missing
+    place, levels = pd.factorize(column)
+    texts = [_spelled(_text(level, column.name), scheme) for level in levels.tolist()]
+    return pd.Series(texts, dtype="str", name=column.name).reindex(place).set_axis(column.index)  # -1 is missing
 
 
 def _text(level: object, name: object) -> str:
@@ -110,7 +108,6 @@ def _spelled(text: str, scheme: str) -> str | None:
     if scheme == "sic" and code.isdigit():
         code = code.zfill(4)
     # "NA" is no number of a classification, but may be the name of a region
-    unknown = code in ("", ".") or (scheme != "plain" and code.lower() in WORDS)
-    if unknown or code in _UNKNOWN.get(scheme, ("0",)):
+    if code in ("", ".", *_UNKNOWN.get(scheme, ("0",))) or (scheme != "plain" and code.lower() in WORDS):
         return None
     return code

@@ -36,10 +36,9 @@ class ColumnChoice:
     left: dict[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        used = {"characteristics": self.characteristics}
+        lines = [f"characteristics ({len(self.characteristics)}): {', '.join(map(str, self.characteristics))}"]
         if self.codes:
-            used["codes"] = self.codes
-        lines = [f"{what} ({len(names)}): {', '.join(map(str, names))}" for what, names in used.items()]
+            lines.append(f"codes ({len(self.codes)}): {', '.join(map(str, self.codes))}")
         why: dict[str, list[str]] = {}
         for column, reason in self.left.items():
             why.setdefault(reason, []).append(column)
@@ -152,11 +151,19 @@ def _chosen(
             message = f"column {name!r} looks like a code but is used as a number; declare it in codes=, or drop it from X."
             warn_user(CodeWarning(message))
     for name in numbers:
-        if holds_text(frame[name]) and (found := read_numbers(frame[name])) is not None:
-            warn_user(CodeWarning(f"column {name!r} is text and is read as numbers: {found.note}."))
+        read_with_warning(frame[name])
     for name in codes:
         warn_of_words(frame[name])
     return ColumnChoice(tuple(numbers), codes, dict(left or {}))
+
+
+def read_with_warning(column: pd.Series, argument: str = "") -> pd.Series:
+    """Return a column, one of text as the numbers that it spells, with a warning; other text as it is."""
+    text = read_numbers(column)
+    if text is None:
+        return column
+    warn_user(CodeWarning(f"{argument}column {column.name!r} is text and is read as numbers: {text.note}."))
+    return text.values
 
 
 def warn_of_words(names: pd.Series) -> None:
@@ -241,8 +248,8 @@ def holds_text(column: pd.Series) -> bool:
 def check_no_outcomes(names: Sequence[object]) -> None:
     """Raise when a characteristic is named like next period's outcome (``*_next``)."""
     outcomes = [str(name) for name in names if _NEXT.search(str(name).strip())]
-    wording = f"characteristics: {', '.join(map(repr, outcomes))} hold next period's outcomes"
     if outcomes:
+        wording = f"characteristics: {', '.join(map(repr, outcomes))} hold next period's outcomes"
         raise InputError(f"{wording} and would leak the future into the model; drop them from X.")
 
 

@@ -55,9 +55,7 @@ def read_csv_file(path: Path, separator: str = ",", as_text: Collection[str] | N
     if not header:
         raise InputError(f"{path}: not a readable CSV file (it is empty).")
     if len(header) == 1 and (found := re.search(r"[;\t|,]", header[0])):
-        other = "tabs"
-        if separator == ",":
-            other = "commas"
+        other = {",": "commas"}.get(separator, "tabs")
         raise InputError(f"{path}: has one column only, {header[0][:60]!r}: separate columns by {other}, not {found.group()!r}.")
     for name in header:
         if name.strip() and header.count(name) > 1:
@@ -131,9 +129,11 @@ def _typed(text: pa.ChunkedArray, keep: bool) -> pa.Array | pa.ChunkedArray:
     # a leading zero is part of a code: 0100 is not 100
     if pc.any(pc.match_substring_regex(numbers, "^[+-]?0[0-9xX]")).as_py():
         return kept
-    whole = pc.all(pc.match_substring_regex(numbers, "^[+-]?[0-9]+$")).as_py()
-    # whole numbers that no integer holds would lose digits as floats
-    for kind in (pa.int64(), pa.uint64()) if whole else (pa.float64(), pa.bool_()):
+    kinds = (pa.float64(), pa.bool_())
+    if pc.all(pc.match_substring_regex(numbers, "^[+-]?[0-9]+$")).as_py():
+        # whole numbers that no integer holds would lose digits as floats
+        kinds = (pa.int64(), pa.uint64())
+    for kind in kinds:
         try:
             return pc.cast(numbers, kind)
         except pa.ArrowInvalid:

@@ -129,23 +129,22 @@ class Design:
         frame = frame.loc[:, known]
         p = frame.shape[1]
         columns = frame.to_numpy(dtype=float).T
-        # without periods a rank is that in the training rows, which are therefore kept
-        ranked = scale == "rank" and not panel.dated
-        levels = {name: set(codes[name].dropna()) for name in codes.columns}
         design = cls(
             scale,
             tuple(frame.columns),
             tuple(indicated),
             np.array([weighted_median(column, weight) for column in columns]),
-            np.zeros(p),
-            np.ones(p),
-            tuple(_distribution(column, weight) for column in columns) if ranked else (),
-            {name: tuple(sorted(found)) for name, found in levels.items()},
+            center=np.zeros(p),
+            spread=np.ones(p),
+            distributions=(),
+            levels={name: tuple(sorted(set(codes[name].dropna()))) for name in codes.columns},
         )
+        if scale == "rank" and not panel.dated:
+            # without periods a rank is that in the training rows, which are therefore kept
+            return replace(design, distributions=tuple(_distribution(column, weight) for column in columns))
         if scale != "standard" or not p:
             return design
-        x = design.filled(panel).astype(float, copy=False)  # sums of float32 columns lose digits
-        center, spread = centre_and_spread(x, weight=weight)
+        center, spread = centre_and_spread(design.filled(panel), weight=weight)
         return replace(design, center=center, spread=spread)
 
     @cached_property
@@ -191,9 +190,7 @@ class Design:
             pd.Index(levels, dtype=object).get_indexer(pd.Index(panel.codes[name].astype(object))) + 1
             for name, levels in self.levels.items()
         ]
-        if columns:
-            return np.stack(columns, axis=1)
-        return np.zeros((len(panel), 0), dtype=np.int64)
+        return np.array(columns, dtype=np.int64).reshape(len(columns), len(panel)).T
 
     def filled(self, panel: Panel) -> np.ndarray:
         """Return the characteristics as they are, without gaps, (n, p)."""
@@ -224,15 +221,12 @@ def unique_names(wanted: Sequence[str]) -> list[str]:
     >>> unique_names(["a", "a_missing", "a_missing"])
     ['a', 'a_missing', 'a_missing (2)']
     """
-    used = set(wanted)
-    names = dict[str, str]()
+    names: dict[str, None] = {}
     for name in wanted:
-        numbered = (f"{name} ({k})" for k in count(2))
-        free = (other for other in numbered if other not in names and other not in used)
         if name in names:
-            names[next(free)] = name
-        else:
-            names[name] = name
+            numbered = (f"{name} ({k})" for k in count(2))
+            name = next(other for other in numbered if other not in names and other not in wanted)
+        names[name] = None
     return list(names)
 
 

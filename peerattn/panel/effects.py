@@ -22,8 +22,9 @@ def effect_parts(effects: str | Sequence[str] | None) -> dict[str, tuple[str, ..
     >>> effect_parts(("firm", "sic^period"))
     {'firm': ('firm',), 'sic×period': ('sic', 'period')}
     """
-    given = (effects,) if isinstance(effects, str) else tuple(effects or ())
-    named = (str(name).replace("^", BY) for name in given)
+    if isinstance(effects, str):
+        effects = (effects,)
+    named = (str(name).replace("^", BY) for name in effects or ())
     return {name: tuple(part.strip() for part in name.split(BY)) for name in named}
 
 
@@ -59,12 +60,9 @@ def effect_labels(effects: str | Sequence[str] | None, labels: Mapping[str, Any]
     columns: dict[str, Any] = {}
     for name, parts in effect_parts(effects).items():
         for part in parts:
-            near = ""
             if part not in labels:
-                near = did_you_mean(part, labels)
-            remedy = f"Name {', '.join(map(repr, labels))}, or join several by {BY!r}, such as"
-            if part not in labels:
-                raise InputError(f"effects: {part!r} is no label.{near} {remedy} 'firm{BY}period'.")
+                remedy = f"Name {', '.join(map(repr, labels))}, or join several by {BY!r}, such as 'firm{BY}period'."
+                raise InputError(f"effects: {part!r} is no label.{did_you_mean(part, labels)} {remedy}")
         if len(parts) == 1:
             columns[name] = np.asarray(labels[parts[0]])
         else:
@@ -108,15 +106,21 @@ def net_of(
     if groups is None or not groups.shape[1]:
         return table, 0
     pyhdfe = extra("pyhdfe", "regressions", "Absorbing effects")
-    nested = None if clusters is None else integers(clusters).to_numpy()
-    numbers = integers(groups).to_numpy()
-    # an effect of one group is a constant, which each other effect contains
-    several = numbers.max(axis=0, initial=0) > 0
-    numbers = numbers[:, several] if several.any() else numbers[:, :1]
-    options = {"iteration_limit": ROUNDS} if numbers.shape[1] > 1 else {}
     # singletons stay: dropping rows would change the sample of which means are reported
-    absorb = pyhdfe.create(numbers, cluster_ids=nested, drop_singletons=False, options=options)
-    weights = None if weight is None else weight[:, None]
+    options: dict[str, Any] = {"drop_singletons": False}
+    if clusters is not None:
+        options["cluster_ids"] = integers(clusters).to_numpy()
+    numbers = integers(groups).to_numpy()
+    # an effect of one group is a constant, which each other effect contains; one effect stays in any case
+    several = numbers.max(axis=0, initial=0) > 0
+    several[0] |= not several.any()
+    numbers = numbers[:, several]
+    if numbers.shape[1] > 1:
+        options["options"] = {"iteration_limit": ROUNDS}
+    absorb = pyhdfe.create(numbers, **options)
+    weights = weight
+    if weight is not None:
+        weights = weight[:, None]
     # its tolerance is absolute: columns go in without their mean and in units of their spread, and with several effects
     # once more in units of what is left, so that a part that the effects explain nearly whole is as exact
     net = table - np.average(table, axis=0, weights=weight)
@@ -143,7 +147,9 @@ def estimated_effects(
     (3.0, {'A': -1.0, 'B': 2.0})
     """
     # least squares on the dummies, each row times the root of its weight
-    root = np.ones(len(rest)) if weight is None else np.sqrt(weight)
+    root = np.ones(len(rest))
+    if weight is not None:
+        root = np.sqrt(weight)
     mean = float(np.average(rest, weights=root**2))
     place = np.arange(len(rest))
     found = [pd.factorize(groups[name], use_na_sentinel=False) for name in groups]

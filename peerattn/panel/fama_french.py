@@ -74,17 +74,16 @@ def sic_to_fama_french(sic: Any, industries: Literal[12, 48, 49] = 49) -> Any:
     >>> sic_to_fama_french(pd.Series([100, 7372, None], index=["A", "B", "C"]), 49).tolist()
     ['Agric', 'Softw', nan]
     """
-    single = np.ndim(sic) == 0
+    if np.ndim(sic) == 0:
+        found = sic_to_fama_french([sic], industries).dropna()
+        return next(iter(found), None)
     column = sic
     if not isinstance(sic, pd.Series):
-        column = pd.Series([sic] if single else list(sic))
+        column = pd.Series(list(sic))
     codes = canonical_codes(column.rename("sic"))
     known = codes.notna()
-    broken = codes[known & ~codes.str.fullmatch(r"\d{4}").fillna(False).astype(bool)]
-    for code in broken:
+    for code in codes[known & ~codes.str.fullmatch(r"\d{4}").fillna(False).astype(bool)]:
         raise InputError(f"sic: {code!r} is not a SIC code: up to four digits are expected.")
     found = pd.Series(None, index=column.index, name=column.name, dtype="str")
     found[known] = _industry_of_code(industries)[codes[known].astype(int)]
-    if not single:
-        return found
-    return str(found.iloc[0]) if known.iloc[0] else None
+    return found

@@ -68,7 +68,7 @@ class Reader:
         return frame
 
 
-def schema_of(dataset: Any, files: Sequence[Any]) -> tuple[Any, dict[str, str]]:
+def schema_of(dataset: ds.Dataset, files: Sequence[Any]) -> tuple[Any, dict[str, str]]:
     """Return one type for each column of all files, as one frame of all would have, and what is wrong where there is none.
 
     Whole numbers of several sizes become int64, whole and fractional ones float64, times take the finer unit, and a column
@@ -95,13 +95,19 @@ def _common(kinds: list[Any]) -> Any:
     known = [kind for kind in kinds if not pa.types.is_null(kind)] or kinds
     if len(known) == 1:
         return known[0]
-    # categories are only a way to store text
-    plain = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in known]
-    if not all(map(pa.types.is_decimal, known)):  # beside other numbers decimals are numbers
-        plain = [pa.float64() if pa.types.is_decimal(kind) else kind for kind in plain]
-    schemas = [pa.schema([("", pa.int8() if pa.types.is_boolean(kind) else kind)]) for kind in plain]
+    decimals = all(map(pa.types.is_decimal, known))
+
+    def plain(kind: pa.DataType) -> pa.DataType:
+        if pa.types.is_dictionary(kind):  # categories are only a way to store text
+            return plain(kind.value_type)
+        if pa.types.is_decimal(kind) and not decimals:  # beside other numbers decimals are numbers
+            return pa.float64()
+        if pa.types.is_boolean(kind):
+            return pa.int8()
+        return kind
+
     try:
-        return pa.unify_schemas(schemas, promote_options="permissive").field(0).type
+        return pa.unify_schemas([pa.schema([("", plain(kind))]) for kind in known], promote_options="permissive").field(0).type
     except pa.ArrowException:
         return None
 

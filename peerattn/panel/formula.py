@@ -9,23 +9,20 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import CodeWarning, InputError, check_names, checked, extra, warn_user
-from peerattn.panel.columns import is_number
+from peerattn.exceptions import InputError, check_names, checked, extra
+from peerattn.panel.columns import is_number, read_with_warning
 from peerattn.panel.frames import flat, read_frame, readable
 from peerattn.panel.labels import panel_labels
 from peerattn.panel.panel import Panel, as_float
 from peerattn.panel.reading import read_panel
 from peerattn.panel.row_by_row import Read, columns_read
-from peerattn.panel.words import read_numbers
 
 # a dot that stands alone, outside of numbers and names
 _ALL = re.compile(r"(?<![\w.)`])\.(?![\w.(])")
 
 
 @checked
-def from_formula(
-    formula: str, frame: Any, *, firm: str = "firm", period: str = "period", **options: Any
-) -> Panel:
+def from_formula(formula: str, frame: Any, *, firm: str = "firm", period: str = "period", **options: Any) -> Panel:
     """Return the panel of a formula such as ``"roa_next ~ size + log(assets) | sic + year"``.
 
     Parameters
@@ -82,11 +79,11 @@ def from_formula(
     # a plain name is a column, whatever characters it has
     if outcome in frame:
         y = frame[outcome]
-        of_outcome = {Read(outcome, lagged=False)}
+        sources = [outcome]
     else:  # an expression, not a sum of terms: a - b is a difference
         table, of_outcome = _columns("{" + outcome.strip("{}") + "}", frame, firm, period)
         y = table.iloc[:, 0]
-    sources = sorted({column for column, lagged in of_outcome if not lagged})
+        sources = sorted({each.column for each in of_outcome if not each.lagged})
 
     # every other column, by the rule of read_panel
     others = frame.drop(columns=sources).assign(**{outcome: y})
@@ -141,9 +138,9 @@ def _columns(terms: str, frame: pd.DataFrame, firm: str, period: str) -> tuple[p
                 read.add(Read(factor.expr, lagged=False))
             elif factor.eval_method.value == "python":
                 read |= columns_read(factor.expr)
-        names = [name for name, _ in read]
+        names = {each.column for each in read}
         check_names("formula", "column", names, frame.columns)
-        frame = frame.assign(**_numbers(frame, {*names} - {firm, period}))
+        frame = frame.assign(**_numbers(frame, names - {firm, period}))
         found = parsed.get_model_matrix(frame, na_action="ignore", output="pandas", context={"lag": lag})
         for name, (kind, _) in found.model_spec.encoder_state.items():
             if kind.value == "categorical":
@@ -154,12 +151,5 @@ def _columns(terms: str, frame: pd.DataFrame, firm: str, period: str) -> tuple[p
 
 def _numbers(frame: pd.DataFrame, names: Collection[str]) -> dict[Any, np.ndarray]:
     """Return the columns that hold numbers, as text or objects, too, as floats; of text with a warning."""
-    columns = [frame[name] for name in frame.columns if name in names]
-    found = {}
-    for column in columns:
-        text = read_numbers(column)
-        if text is not None:
-            warn_user(CodeWarning(f"column {column.name!r} is text and is read as numbers: {text.note}."))
-        if text is not None or is_number(column):
-            found[column.name] = as_float(column)
-    return found
+    columns = [read_with_warning(frame[name]) for name in frame.columns if name in names]
+    return {column.name: as_float(column) for column in columns if is_number(column)}

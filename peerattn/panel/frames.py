@@ -51,19 +51,24 @@ def _read_file(path: Path) -> pd.DataFrame:
         with readable(f"{path}: cannot be read as a folder of Parquet files"):
             return _read_folder(path)
     kind = _KINDS.get(path.suffix.lower(), "")
-    known = ", ".join(sorted(_KINDS))
     if (path.suffix or path.exists()) and not kind:
-        raise InputError(f"{path}: unknown kind of file {path.suffix!r}; known are {known}.")
+        raise InputError(f"{path}: unknown kind of file {path.suffix!r}; known are {', '.join(sorted(_KINDS))}.")
     if not path.is_file():
         raise InputError(f"{path}: no such file.")
-    if kind == "CSV":
-        with readable(f"{path}: not a readable CSV file", " Is it complete?"):
-            return read_csv_file(path)
+    remedy = " Is it complete?"
     if kind == "statistical":
-        with readable(f"{path}: not a readable statistical file", " Is it complete? Is it in another encoding than it declares?"):
+        remedy += " Is it in another encoding than it declares?"
+    with readable(f"{path}: not a readable {kind} file", remedy):
+        if kind == "CSV":
+            return read_csv_file(path)
+        if kind == "statistical":
             return read_statistical_file(path)
-    with readable(f"{path}: not a readable {kind} file", " Is it complete?"):
-        return _read_arrow_file(path, kind)
+        import pyarrow.feather
+        import pyarrow.parquet
+
+        if kind == "Parquet":
+            return to_pandas(pyarrow.parquet.read_table(path))
+        return to_pandas(pyarrow.feather.read_table(path))
 
 
 def _read_folder(path: Path) -> pd.DataFrame:
@@ -78,16 +83,6 @@ def _read_folder(path: Path) -> pd.DataFrame:
     for name, kinds in wrong.items():
         raise InputError(f"column {name!r} holds {kinds}: write one type in all files.")
     return to_pandas(dataset.replace_schema(schema).to_table())
-
-
-def _read_arrow_file(path: Path, kind: str) -> pd.DataFrame:
-    """Read a Parquet or Arrow file."""
-    import pyarrow.feather
-    import pyarrow.parquet
-
-    if kind == "Parquet":
-        return to_pandas(pyarrow.parquet.read_table(path))
-    return to_pandas(pyarrow.feather.read_table(path))
 
 
 #: Endings of files, and what they are.

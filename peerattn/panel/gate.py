@@ -37,7 +37,6 @@ from peerattn.panel.reading import as_panel, panel_of, refusing
 from peerattn.types import OutcomesLike, PanelLike
 
 PER_CENT = 1.5  # median size of returns above which they are per cent
-_CHECKS_OF_Y: dict[str, Any] = {"ensure_all_finite": "allow-nan", "y_numeric": True, "ensure_min_samples": 2}
 IDENTITY_SHARE = 0.9  # a code with this many levels per firm names the firm itself
 
 
@@ -95,12 +94,9 @@ def check_panel(
     """
     # scikit-learn's own message, which its checks look for
     known = y is not None or (isinstance(X, Panel) and X.outcomes is not None)
-    required = fitting and not known and get_tags(estimator).target_tags.required
-    if required:
+    if fitting and not known and get_tags(estimator).target_tags.required:
         raise InputError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
-    given = X
-    if not isinstance(X, Panel):
-        given = as_pandas(X)
+    given = as_pandas(X)
     declared = codes
     if not fitting:
         declared = estimator.code_columns_
@@ -108,22 +104,20 @@ def check_panel(
 
     def choose(frame: pd.DataFrame) -> tuple[pd.DataFrame, ColumnChoice]:
         names = list(_names(estimator, tuple(frame.columns), len(frame), fitting, named))
-        choice = ColumnChoice(tuple(name for name in names if name not in declared), tuple(declared))
         frame = frame.set_axis(names, axis=1)
-        if fitting:
-            # declared as industry=, so that is the argument to name where the column is missing
-            check_known("industry", [getattr(estimator, "industry", None)], names)
-            choice = all_columns(frame, declared, labels=(firm, period))
-        return frame, choice
+        if not fitting:
+            return frame, ColumnChoice(tuple(name for name in names if name not in declared), tuple(declared))
+        # declared as industry=, so that is the argument to name where the column is missing
+        check_known("industry", [getattr(estimator, "industry", None)], names)
+        return frame, all_columns(frame, declared, labels=(firm, period))
 
     if isinstance(given, Panel):
         names = _names(estimator, given.columns, len(given), fitting, named)
         panel = given
         if names == given.columns:
             panel = given.with_codes(declared)
-        other = not fitting and (names != given.columns or {*panel.codes} != {*declared})
-        had = f"X is a Panel with columns {list(given.columns)}, of which {list(panel.codes)} are codes, but fit had "
-        if other:
+        if not fitting and (names != given.columns or {*panel.codes} != {*declared}):
+            had = f"X is a Panel with columns {list(given.columns)}, of which {list(panel.codes)} are codes, but fit had "
             raise InputError(f"{had}{list(names)} and {list(declared)}: declare the same, or pass X.X.")
     else:
         if not named:
@@ -132,34 +126,41 @@ def check_panel(
         if fitting and panel.firm is None:
             warn_of_labels(given)
             _warn_of_labelled_outcomes(given, y)
-    # 1004 and "1004" never match: models that know firms would see only strangers
     kind = ""
     if panel.firm is not None and not undated:
         kind = kind_of_firms(panel.firm)
-    known_kind = ""
-    if not fitting:
-        known_kind = getattr(estimator, "firm_kind_", "")
-    if kind and known_kind and kind != known_kind:
-        remedy = "give them the type of fit, with .astype(str) or .astype(int), for example"
-        raise InputError(f"{firm!r}: firms of X are {kind}, those of fit {known_kind}: {remedy}.")
+    argument = "y"
     if fitting:
-        estimator.column_names_ = panel.columns if named else None
+        estimator.column_names_ = None
+        if named:
+            estimator.column_names_ = panel.columns
         estimator.code_columns_ = tuple(panel.codes)
         estimator.code_values_ = {name: tuple(sorted(panel.codes[name].dropna().unique())) for name in panel.codes}
         estimator.firm_kind_ = kind
     else:
+        argument = "outcomes"
+        _check_firms(firm, kind, getattr(estimator, "firm_kind_", ""))
         _check_codes(panel.codes, getattr(estimator, "code_values_", {}), groupings)
     if isinstance(y, Panel):  # the same rows, with the outcomes to be shown
         panel = replace(panel, outcomes=y.outcomes)
     elif y is not None or not fitting:
         if fitting and panel.firm is None:  # as scikit-learn checks it
-            y = check_X_y(np.zeros((len(panel), 1)), y, estimator=estimator, **_CHECKS_OF_Y)[1].astype(float)
-        panel = panel.with_outcomes(y, "y" if fitting else "outcomes")
+            options: dict[str, Any] = {"ensure_all_finite": "allow-nan", "y_numeric": True, "ensure_min_samples": 2}
+            y = check_X_y(np.zeros((len(panel), 1)), y, estimator=estimator, **options)[1].astype(float)
+        panel = panel.with_outcomes(y, argument)
     panel = panel.arranged()
     if fitting and panel.outcomes is not None and panel.firm is not None:
         learned = [name for name in panel.codes if name not in groupings]
         panel = examine(panel, learned, codes, universe, (firm, period))
     return panel
+
+
+def _check_firms(name: str, kind: str, fitted: str) -> None:
+    """Raise where firms are of another kind than those of fit; an empty kind is of no firm."""
+    # 1004 and "1004" never match: models that know firms would see only strangers
+    if kind and fitted and kind != fitted:
+        remedy = "give them the type of fit, with .astype(str) or .astype(int), for example"
+        raise InputError(f"{name!r}: firms of X are {kind}, those of fit {fitted}: {remedy}.")
 
 
 def _check_codes(codes: pd.DataFrame, fitted: Mapping[Any, Sequence[str]], groupings: Sequence[str]) -> None:
@@ -169,23 +170,21 @@ def _check_codes(codes: pd.DataFrame, fitted: Mapping[Any, Sequence[str]], group
         new = present.difference(list(known)).tolist()
         spelled = {value.lstrip("0"): value for value in known}
         for value in new:
-            if value.isdigit() and value.lstrip("0") in spelled:
-                problem = f"code {name!r} holds {value!r}, and fit had {spelled[value.lstrip('0')]!r}"
+            if value.isdigit() and (fitted_as := spelled.get(value.lstrip("0"))):
                 remedy = "a reader has dropped or added the zeros before it: read the column as text in both."
-                raise InputError(f"{problem}: {remedy}")
+                raise InputError(f"code {name!r} holds {value!r}, and fit had {fitted_as!r}: {remedy}")
         if known and new and len(new) == len(present) and name not in groupings:
-            such = ", ".join(map(repr, new[:3]))
-            message = f"code {name!r} holds no value of fit (such as {known[0]!r}) but {such}: all count as unknown."
-            warn_user(CodeWarning(message))
+            such = f"(such as {known[0]!r}) but {', '.join(map(repr, new[:3]))}"
+            warn_user(CodeWarning(f"code {name!r} holds no value of fit {such}: all count as unknown."))
 
 
 def _warn_of_labelled_outcomes(X: PanelLike, y: OutcomesLike) -> None:
     """Warn where outcomes have labels that their rows had, too, before something dropped them."""
     frames = pd.Series | pd.DataFrame
-    rows_are_labelled = isinstance(X, frames) and X.index.nlevels == 2
-    if isinstance(y, frames) and y.index.nlevels == 2 and not rows_are_labelled:
-        names = " and ".join(map(repr, y.index.names))
-        warn_of_lost_labels(f"y carries {names} but X does not")
+    if isinstance(X, frames) and X.index.nlevels == 2:
+        return
+    if isinstance(y, frames) and y.index.nlevels == 2:
+        warn_of_lost_labels(f"y carries {' and '.join(map(repr, y.index.names))} but X does not")
 
 
 def warn_of_lost_labels(lost: str) -> None:
@@ -198,65 +197,54 @@ def _numbers(estimator: Any, X: PanelLike, fitting: bool, codes: Sequence[str]) 
     """Return an array that scikit-learn has checked, as it checks those of every estimator."""
     if codes:
         raise InputError(f"codes={list(codes)} names columns, but X is an array without names: pass a DataFrame.")
-    options: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan", "reset": fitting}
-    X = validate_data(estimator, X, **options)
-    read: Sequence[Any] = ()
-    if not fitting:
-        read = estimator.code_columns_
-    array = f"X is an array, but fit read codes in {', '.join(map(repr, read))}"
-    if read:
-        raise InputError(f"{array}: pass a DataFrame with the columns of fit.")
+    X = validate_data(estimator, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=fitting)
+    if not fitting and estimator.code_columns_:
+        read = f"X is an array, but fit read codes in {', '.join(map(repr, estimator.code_columns_))}"
+        raise InputError(f"{read}: pass a DataFrame with the columns of fit.")
     return np.asarray(X)
 
 
-def _names(
-    estimator: Any, columns: tuple[Any, ...], n_rows: int, fitting: bool, named: bool
-) -> tuple[Any, ...]:
+def _names(estimator: Any, columns: tuple[Any, ...], n_rows: int, fitting: bool, named: bool) -> tuple[Any, ...]:
     """Return the names of the columns, those of fit where either side is an array; other columns raise an error."""
     fitted = columns
     if not fitting:
         fitted = estimator.column_names_
     numbers = tuple(range(len(columns)))
-    if named and len({*columns}) == len(columns):  # scikit-learn knows names of text only
-        text = all(isinstance(name, str) for name in columns)
+    if named and len({*columns}) == len(columns):
+        known_names = columns
+        if not all(isinstance(name, str) for name in columns):  # scikit-learn has names of text only
+            known_names = numbers
         try:
-            frame = pd.DataFrame(columns=columns if text else numbers)
-            validate_data(estimator, frame, reset=fitting, skip_check_array=True)
+            validate_data(estimator, pd.DataFrame(columns=known_names), reset=fitting, skip_check_array=True)
         except ValueError as error:
-            raise InputError(f"{_other_columns(fitted, columns)}{error}") from error
-    what = "feature"
-    if columns:
-        what = "sample"
-    shape = (n_rows, len(columns))
-    if 0 in shape:
-        raise InputError(f"X has 0 {what}(s) (shape={shape}) while a minimum of 1 is required.")
+            raise InputError(f"{_other_columns(fitted or (), columns)}{error}") from error
+    for what, count in {"feature": len(columns), "sample": n_rows}.items():
+        if not count:
+            raise InputError(f"X has 0 {what}(s) (shape={(n_rows, len(columns))}) while a minimum of 1 is required.")
     if fitted is None:
         return numbers
-    had = f"X has columns {list(columns)}, but fit had {list(fitted)}"
     if columns not in (fitted, numbers):
-        raise InputError(f"{had}: pass the same columns in the same order.")
+        raise InputError(f"X has columns {list(columns)}, but fit had {list(fitted)}: pass the same columns in the same order.")
     return tuple(fitted)
 
 
-def _other_columns(fitted: Sequence[Any] | None, have: Sequence[Any]) -> str:
-    """Return which columns of fit X lacks, and which others it has."""
-    if fitted is None:
+def _other_columns(fitted: Sequence[Any], have: Sequence[Any]) -> str:
+    """Return which columns of fit X lacks, and which others it has; empty where fit knew no names."""
+    if not fitted:
         return ""
     lacks = [name for name in fitted if name not in have]
     more = [name for name in have if name not in fitted]
     wording = []
+    if lacks:
+        wording.append(f"it lacks {', '.join(map(repr, lacks))}{did_you_mean(lacks[0], more).rstrip('.')}")
     if more:
         wording.append(f"it has {', '.join(map(repr, more))} besides")
-    if lacks:
-        wording.insert(0, f"it lacks {', '.join(map(repr, lacks))}{did_you_mean(lacks[0], more).rstrip('.')}")
     differ = "; ".join(wording) or "their order is another"
     listed = ", ".join(map(str, fitted))
     return f"The columns of X differ from those passed to fit: {differ}. Pass X[[...]] with {listed}. "
 
 
-def examine(
-    panel: Panel, learned: Sequence[Any], declared: Sequence[Any], universe: PanelLike, names: tuple[str, str]
-) -> Panel:
+def examine(panel: Panel, learned: Sequence[Any], declared: Sequence[Any], universe: PanelLike, names: tuple[str, str]) -> Panel:
     """Warn of characteristics that look like the outcome or are constant; codes that identify the firm raise an error.
 
     A panel is examined once, and records it: of a fold of a comparison, or of the rows of an inner fit, the whole was.
@@ -277,34 +265,30 @@ def examine(
         return panel
     if leaks := possible_leaks(panel.characteristics, panel.outcomes):
         wording = f"{', '.join(map(repr, leaks))}: correlation with the outcome {panel.outcome!r} is above {LEAK_CORRELATION} in "
-        wording += "absolute value. Is it known at the time of the row, and not the outcome itself?"
-        warn_user(PossibleLeakWarning(wording))
+        question = "absolute value. Is it known at the time of the row, and not the outcome itself?"
+        warn_user(PossibleLeakWarning(wording + question))
     # in decimals half of the returns would be above 150 per cent in size: they are in per cent
     usual = np.nanmedian(np.abs(panel.outcomes))
     if usual > PER_CENT and named_like_return(panel.outcome):
         message = f"outcome {panel.outcome!r} is named like a return and has a median size of {usual:.3g}: "
         warn_user(UnitWarning(message + "returns are decimals here, divide those in per cent by 100."))
     columns = {**panel.characteristics, **panel.codes}.items()
-    same = [str(name) for name, x in columns if len(x) > 1 and x.notna().all() and x.nunique() == 1]
-    if same:
+    if same := [str(name) for name, x in columns if len(x) > 1 and x.notna().all() and x.nunique() == 1]:
         message = "the same value in all rows; leave out, or is it the right column?"
         warn_user(UnitWarning(f"{', '.join(map(repr, same))}: {message}"))
     # a code names the firm only if it does so among all firms that can be peers
     firm = panel.firm
     codes = panel.codes[list(learned)]
     if learned and {*learned} <= {*getattr(universe, "columns", ())}:
-        options: dict[str, Any] = {"firm": names[0], "period": names[1], "undated": True}
-        others = as_panel(universe, codes=list(learned), characteristics=(), **options)
+        others = as_panel(universe, codes=learned, characteristics=(), firm=names[0], period=names[1], undated=True)
         if others.firm is not None:
             firm = firm.append(others.firm)
             codes = pd.concat([codes, others.codes])
     n_firms = firm.nunique()
-    for name, levels in codes.nunique().items():
-        identity = f"code {name!r} has {levels} levels for {n_firms} firms, nearly one a firm: it is an identity, not a group."
+    levels = codes.nunique()
+    for name in levels.index[(levels >= IDENTITY_SHARE * n_firms) & (n_firms >= 10)]:
+        origin = "codes" if name in declared else "X"
+        identity = f"{origin}: code {name!r} has {levels[name]} levels for {n_firms} firms, nearly one a firm: it is an identity"
         remedy = "Drop it, or use a coarser one (for example the first two digits of SIC codes)."
-        origin = "X"
-        if name in declared:
-            origin = "codes"
-        if n_firms >= 10 and levels >= IDENTITY_SHARE * n_firms:
-            raise InputError(f"{origin}: {identity} {remedy}")
+        raise InputError(f"{identity}, not a group. {remedy}")
     return replace(panel, examined=True)

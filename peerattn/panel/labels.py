@@ -30,9 +30,7 @@ class Labels(NamedTuple):
         return pd.MultiIndex.from_arrays([self.firm, self.period], names=["firm", "period"])
 
 
-def panel_labels(
-    X: PanelLike, firm: str = "firm", period: str = "period", *, undated: bool = False
-) -> Labels | None:
+def panel_labels(X: PanelLike, firm: str = "firm", period: str = "period", *, undated: bool = False) -> Labels | None:
     """Return the firm and period labels of ``X``, found by name in its index or its columns.
 
     Parameters
@@ -63,34 +61,32 @@ def panel_labels(
     """
     if not isinstance(X, pd.DataFrame | pd.Series):
         return None
-    columns = list(X.columns) if isinstance(X, pd.DataFrame) else []
-    found = {
-        name: X.index.get_level_values(name) if name in X.index.names else pd.Index(X[name])
-        for name in (firm, period)
-        if name in X.index.names or name in columns
-    }
-    missing = [name for name in (firm, period) if name not in found]
-    near = "".join(did_you_mean(name, [*map(str, X.index.names), *map(str, columns)]) for name in missing)
+    names = (firm, period)
+    levels = list(X.index.names)
+    columns = list(getattr(X, "columns", ()))
+    found = {name: pd.Index(X[name]) for name in names if name in columns and name not in levels}
+    in_columns = tuple(found)
+    found |= {name: X.index.get_level_values(name) for name in names if name in levels}
+    missing = [name for name in names if name not in found]
+    near = "".join(did_you_mean(name, [*levels, *columns]) for name in missing)
     if len(missing) == 2:
-        two = f"X has a two-level index named {list(X.index.names)}, but firm={firm!r} and period={period!r} were expected"
         if X.index.nlevels == 2:
+            two = f"X has a two-level index named {levels}, but firm={firm!r} and period={period!r} were expected"
             raise InputError(f"{two}: rename the levels, or pass their names as firm= and period=.")
-        neither = f"X carries neither firm={firm!r} nor period={period!r}, as index level or column"
-        named = columns and (firm, period) != ("firm", "period")
-        if named:
+        if columns and names != ("firm", "period"):
+            neither = f"X carries neither firm={firm!r} nor period={period!r}, as index level or column"
             raise InputError(f"{neither}. Columns: {columns[:12]}.{near}")
         return None
     if missing and not (undated and missing == [period]):
         one = f"X carries {next(iter(found))!r} but no {missing[0]!r}: a panel needs both, as index levels or columns"
-        levels = f"Index levels: {list(X.index.names)}.{near} Name yours with firm= and period=."
-        raise InputError(f"{one}. {levels}")
+        raise InputError(f"{one}. Index levels: {levels}.{near} Name yours with firm= and period=.")
     for name, labels in found.items():
         absent = np.flatnonzero(labels.isna() | labels.astype(object).isin(["", "."]))
-        where = f"{len(absent)} rows (first: row {absent[:1].sum()})"
         if len(absent):
-            raise InputError(f"{name!r} is missing in {where}: every row needs one.")
-    in_columns = tuple(name for name in found if name not in X.index.names)
-    periods = in_time(found[period], period) if period in found else pd.Index(np.zeros(len(X), dtype=int))
+            raise InputError(f"{name!r} is missing in {len(absent)} rows (first: row {absent[0]}): every row needs one.")
+    periods = pd.Index(np.zeros(len(X), dtype=int))
+    if period in found:
+        periods = in_time(found[period], period)
     return Labels(of_one_type(found[firm], firm), periods, period in found, in_columns)
 
 
@@ -125,8 +121,7 @@ def of_one_type(firms: pd.Index, name: str = "firm") -> pd.Index:
     numbers = firms.unique()
     if any(isinstance(label, float) and abs(label) >= LARGEST_WHOLE for label in numbers):
         raise InputError(f"{name!r} holds floats above 2^53, which have lost digits: read whole numbers or text.")
-    whole = all(label == int(label) for label in numbers)
-    if whole:
+    if all(label == int(label) for label in numbers):
         return pd.Index([int(label) for label in firms], name=firms.name)
     return firms
 
@@ -176,27 +171,22 @@ def find_period(label: object, periods: pd.Index) -> Any:
     """
     matches = _matching_periods(label, periods)
     if len(matches) == 1:
-        found = matches[0]
-        if isinstance(found, np.generic):
-            return found.item()
-        return found
-    listed = [_spell(p) for p in periods.sort_values()]
-    several = f"{len(matches)} periods ({', '.join(map(_spell, matches[:3]))}, ...)"
+        return matches.tolist()[0]
     if len(matches) > 1:
+        several = f"{len(matches)} periods ({', '.join(map(_spell, matches[:3]))}, ...)"
         raise InputError(f"period {_spell(label)!r} means {several}: name one.")
+    listed = [_spell(p) for p in periods.sort_values()]
     span = "there are no periods"
-    if listed:
-        span = f"periods run from {listed[0]} to {listed[-1]}"
     if len(listed) == 1:
         span = f"the only period is {listed[0]}"
+    elif listed:
+        span = f"periods run from {listed[0]} to {listed[-1]}"
     raise InputError(f"unknown period {_spell(label)!r}: {span}.{did_you_mean(_spell(label), listed)}")
 
 
 def _spell(label: object) -> str:
-    if isinstance(label, pd.Timestamp):
-        if label == label.normalize():
-            return label.strftime("%Y-%m-%d")
-        return str(label)
+    if isinstance(label, pd.Timestamp) and label == label.normalize():
+        return label.strftime("%Y-%m-%d")
     return str(label)
 
 
@@ -221,9 +211,7 @@ def _times(periods: pd.Index) -> tuple[pd.DatetimeIndex, pd.DatetimeIndex]:
     if isinstance(periods, pd.DatetimeIndex):
         return (periods.tz_localize(None),) * 2
     spans = [span_of(period) for period in periods]
-    start, end = (
-        [pd.NaT if s is None else getattr(s, f"{at}_time") for s in spans] for at in ("start", "end")
-    )
+    start, end = ([getattr(span, at, pd.NaT) for span in spans] for at in ("start_time", "end_time"))
     return pd.DatetimeIndex(start), pd.DatetimeIndex(end)
 
 
@@ -267,10 +255,11 @@ def periods_before(periods: pd.Index, label: object) -> np.ndarray:
 
 def _compared(periods: pd.Index, label: object, end: str, compare: Callable[[Any, Any], Any]) -> np.ndarray:
     """Compare when periods start with the start or the end of the time that a label spans."""
-    span = span_of(label)
-    (starts, _) = _times(periods)
-    if span is not None and not starts.hasnans:
-        moment = label.tz_localize(None) if isinstance(label, pd.Timestamp) else getattr(span, end)
+    moment = getattr(span_of(label), end, None)
+    if moment is not None and isinstance(label, pd.Timestamp):
+        moment = label.tz_localize(None)
+    starts, _ = _times(periods)
+    if moment is not None and not starts.hasnans:
         return np.asarray(compare(starts, moment))
     numbers = pd.api.types.is_integer_dtype(periods.dtype) and isinstance(label, int | np.integer)
     texts = isinstance(label, str) and periods.inferred_type == "string"
@@ -299,14 +288,10 @@ def find_firm(label: object, firms: pd.Index) -> Any:
         return label
     spelled = np.flatnonzero(firms.astype(str) == str(label))
     if len(spelled) == 1:
-        found = firms[spelled[0]]
-        if isinstance(found, np.generic):
-            return found.item()
-        return found
+        return firms[spelled].tolist()[0]
     letters = sum(character.isalpha() for character in str(label))
-    # near numbers are other firms
     near = ""
-    if 2 * letters > len(str(label)):
+    if 2 * letters > len(str(label)):  # near numbers are other firms
         near = did_you_mean(label, firms)
     such = ""
     if len(firms) and not near:

@@ -40,14 +40,18 @@ def likely_labels(frame: pd.DataFrame) -> Likely:
     Likely(firm='ST_ABB', period='YEAR')
     """
     names = [name for name in frame.columns if _may_be_label(frame[name])]
-    firm, period = _named(names, _FIRM), _named(names, _PERIOD)
-    if firm is not None and period is not None:
-        return Likely(firm, period)
-    dates = [name for name in names if is_date(frame[name])] if period is None else [period]
-    firms = [name for name in names if name not in dates] if firm is None else [firm]
+    found = Likely(_named(names, _FIRM), _named(names, _PERIOD))
+    if None not in found:
+        return found
+    dates = [found.period]
+    if found.period is None:
+        dates = [name for name in names if is_date(frame[name])]
+    firms = [found.firm]
+    if found.firm is None:
+        firms = [name for name in names if name not in dates]
     # names alone do not tell: try which pair of columns identifies the rows
     pairs = (Likely(one, date) for date in dates for one in firms if is_panel(frame, one, date))
-    return next(pairs, Likely(firm, period))
+    return next(pairs, found)
 
 
 def _may_be_label(column: pd.Series) -> bool:

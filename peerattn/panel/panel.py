@@ -112,13 +112,19 @@ class Panel:
         both = pd.concat([self.characteristics, self.codes], axis=1)
         if tuple(both.columns) != self.columns:
             both = both[list(self.columns)]
-        return both.set_axis(self.index[self.order] if self.firm is None else self.labels)
+        return both.set_axis(self._rows)
+
+    @property
+    def _rows(self) -> pd.Index:
+        """The index of ``X``."""
+        if self.firm is None:
+            return self.index[self.order]
+        return self.labels
 
     @cached_property
     def y(self) -> pd.Series:
         """The outcome on the index of ``X``; NaN where unknown."""
-        values = np.full(len(self), np.nan) if self.outcomes is None else self.outcomes
-        return pd.Series(values, index=self.X.index, name=self.outcome)
+        return pd.Series(self.outcomes, index=self._rows, name=self.outcome, dtype=float)
 
     def before(self, period: LabelsLike) -> Panel:
         """Return the rows of earlier periods; outcomes that are not known by then (``known_at``) are NaN there.
@@ -177,19 +183,19 @@ class Panel:
 
     def take(self, at: np.ndarray) -> Panel:
         """Return some rows, as if no others had come in."""
-        given = {name: getattr(self, name) for name in ("outcomes", "firm", "period", "known_at")}
-        picked: dict[str, Any] = {name: x if x is None else x[at] for name, x in given.items()}
-        rows = self.index[self.order] if self.firm is None else self.labels
-        index = rows[at]
+        given: dict[str, Any] = {name: getattr(self, name) for name in ("outcomes", "firm", "period", "known_at")}
+        index = self._rows[at]
+        if isinstance(index, pd.MultiIndex):
+            index = index.remove_unused_levels()
         return replace(
             self,
             # of float32, mapped from a file, means and medians would be others
             characteristics=self.characteristics.iloc[at].reset_index(drop=True).astype(float),
             codes=self.codes.iloc[at].reset_index(drop=True),
             order=np.arange(len(index)),
-            index=index.remove_unused_levels() if isinstance(index, pd.MultiIndex) else index,
+            index=index,
             weights={name: values[at] for name, values in self.weights.items()},
-            **picked,
+            **{name: held[at] for name, held in given.items() if held is not None},
         )
 
     @cached_property
@@ -197,11 +203,7 @@ class Panel:
         """Return the order of the rows by period, then firm."""
         if self.firm is None:
             return np.arange(len(self))
-        try:
-            firm = pd.factorize(self.firm, sort=True)[0]
-        except TypeError:  # labels of mixed types have no order of their own
-            firm = pd.factorize(self.firm.astype(str), sort=True)[0]
-        return np.lexsort((firm, pd.factorize(self.period, sort=True)[0]))
+        return np.lexsort([pd.factorize(side, sort=True)[0] for side in (self.firm, self.period)])
 
     def arranged(self) -> Panel:
         """Return the panel with its rows sorted by period and firm; :meth:`restore` puts values back as the rows came in."""
@@ -213,8 +215,7 @@ class Panel:
     def sorted(self) -> Panel:
         """Return the panel as if its rows had come in sorted by period and firm."""
         arranged = self.arranged()
-        names = list(self.index.names)
-        if arranged is self and names == ["firm", "period"]:
+        if arranged is self and list(self.index.names) == ["firm", "period"]:
             return self
         return arranged.take(np.arange(len(self)))
 
@@ -251,46 +252,44 @@ class Panel:
         if self.firm is None or not isinstance(values, pd.Series):
             return self.order
         have = values.index
-        own = self.index
         if have.nlevels == 2:
             return self._positions_by_label(values, name)
-        comparable = len(have) == len(own) and have.nlevels == own.nlevels and have.is_unique
+        comparable = len(have) == len(self.index) and have.nlevels == self.index.nlevels and have.is_unique
         # labels in another order are meant to be matched; that a position would do it wrongly is an error
-        moved = comparable and not have.equals(own) and (have.get_indexer(own) >= 0).all()
-        remedy = f"{name}.loc[X.index] puts them in order; pass an array to match by position."
-        if moved:
+        if comparable and not have.equals(self.index) and (have.get_indexer(self.index) >= 0).all():
+            remedy = f"{name}.loc[X.index] puts them in order; pass an array to match by position."
             raise InputError(f"{name} carries the index labels of X in another order: {remedy}")
         return self.order
 
     def _positions_by_label(self, values: pd.Series, name: str) -> np.ndarray:
         names = list(values.index.names)
-        ours = [each for each in (self.names, ("firm", "period")) if set(names) == {*each}]
-        others = f"{name} has index levels {names}, but X's labels are {list(self.names)}"
-        if not ours and names != [None, None]:
-            raise InputError(f"{others}: use the same names.")
-        labels = panel_labels(values, *ours[0]) if ours else None
-        index: Any = values.index if labels is None else labels.pairs
-        # without names either level may be the firm: both readings are tried
-        readings = [index] if ours else [index, index.swaplevel()]
+        if names == [None, None]:
+            # without names either level may be the firm: both readings are tried
+            readings: list[Any] = [values.index, values.swaplevel().index]
+        elif ours := [each for each in (self.names, ("firm", "period")) if set(names) == {*each}]:
+            labels = panel_labels(values, *ours[0])
+            assert labels is not None
+            readings = [labels.pairs]
+        else:
+            raise InputError(f"{name} has index levels {names}, but X's labels are {list(self.names)}: use the same names.")
         for have in readings:
             twice = have[have.duplicated()].unique()
             if len(twice):
                 raise InputError(f"{name} has duplicated (firm, period) labels, such as {_pairs(twice)}.")
         found = [have.get_indexer(self.labels) for have in readings]
         fitting = [at for at in found if len(values) == len(self) and (at >= 0).all()]
-        both = f"{name} has an index without names, which can be read as (firm, period) and as (period, firm): name its levels"
-        apart = len(fitting) > 1 and (fitting[0] != fitting[1]).any()
-        if apart:
-            raise InputError(f"{both} {self.names[0]!r} and {self.names[1]!r}.")
+        if len(fitting) > 1 and (fitting[0] != fitting[1]).any():
+            both = f"{name} has an index without names, which can be read as (firm, period) and as (period, firm)"
+            raise InputError(f"{both}: name its levels {self.names[0]!r} and {self.names[1]!r}.")
         if fitting:
             return fitting[0]
-        missing = self.labels[found[0] < 0]
-        extra = readings[0][self.labels.get_indexer(readings[0]) < 0]
-        wording = [f"{name} lacks {_pairs(missing)}"] if len(missing) else []
-        wording += [f"{name} has {_pairs(extra)}, which X lacks"] if len(extra) else []
+        wording = []
+        if len(missing := self.labels[found[0] < 0]):
+            wording.append(f"{name} lacks {_pairs(missing)}")
+        if len(extra := readings[0][self.labels.get_indexer(readings[0]) < 0]):
+            wording.append(f"{name} has {_pairs(extra)}, which X lacks")
         other = f"the labels of {name} are not those of X ({len(values)} against {len(self)} rows)"
-        remedy = "Select both from one frame, or pass an array to match by position."
-        raise InputError(f"{other}: {'; '.join(wording)}. {remedy}")
+        raise InputError(f"{other}: {'; '.join(wording)}. Select both from one frame, or pass an array to match by position.")
 
     def with_codes(self, codes: Sequence[Any]) -> Panel:
         """Return the panel with these columns as codes, too."""
@@ -298,8 +297,7 @@ class Panel:
         if not more:
             return self
         check_known("codes", more, self.columns)
-        added = [canonical_codes(self.characteristics[name]) for name in more]
-        made = pd.concat([self.codes, *added], axis=1)
+        made = pd.concat([self.codes, *(canonical_codes(self.characteristics[name]) for name in more)], axis=1)
         made = made[[name for name in self.columns if name in made]]
         characteristics = self.characteristics.drop(columns=more)
         choice = ColumnChoice(tuple(characteristics.columns), tuple(made.columns), self.choice.left)
@@ -312,8 +310,7 @@ class Panel:
         y = as_pandas(y)
         values = self.align(y, name)
         check_finite(values, name)
-        unknown = np.isnan(values).all() and self.firm is not None
-        if unknown:
+        if self.firm is not None and np.isnan(values).all():
             raise InputError(f"{name} has no known value: all {len(values)} are NaN.")
         return replace(self, outcomes=values, outcome=str(getattr(y, "name", None) or self.outcome))
 
@@ -345,7 +342,9 @@ def panel_digest(panel: Panel) -> str:
     if panel.known_at is not None:
         digest.update(b"|known_at")
         dates = pd.Series(panel.known_at)
-        columns.append(("", dates.astype(float) if pd.api.types.is_numeric_dtype(dates.dtype) else dates))
+        if pd.api.types.is_numeric_dtype(dates.dtype):
+            dates = dates.astype(float)
+        columns.append(("", dates))
     for _, values in columns:
         column = values.reset_index(drop=True)
         # mapped from a file
@@ -361,8 +360,7 @@ LARGEST = 1e60
 
 def check_finite(values: np.ndarray, name: str) -> None:
     """Raise where an outcome is infinite, or too large to compute with."""
-    infinite = int(np.isinf(values).sum())
-    if infinite:
+    if infinite := int(np.isinf(values).sum()):
         raise InputError(f"{name} contains infinity in {infinite} rows: use NaN where it is unknown.")
     largest = np.max(np.abs(values), initial=0.0, where=~np.isnan(values))
     if largest > LARGEST:
@@ -372,15 +370,14 @@ def check_finite(values: np.ndarray, name: str) -> None:
 def as_float(column: pd.Series) -> np.ndarray:
     """Return a characteristic as numbers, finite or NaN."""
     phrase = f"column {column.name!r} of X holds {column.dtype}: a characteristic is a number, a code is text or a category."
-    text = read_numbers(column)
-    if text is not None:
+    if (text := read_numbers(column)) is not None:
         column = text.values
     if column.dtype != object and not is_number(column):
         raise InputError(phrase)
     values = floats(column, phrase)
     infinite = np.flatnonzero(np.isinf(values))
-    where = f"in column {column.name!r} ({len(infinite)} rows, first: row {infinite[:1].sum()})"
     if len(infinite):
+        where = f"in column {column.name!r} ({len(infinite)} rows, first: row {infinite[0]})"
         raise InputError(f"X contains infinity {where}: replace it by NaN (missing) or by a number.")
     check_finite(values, f"column {column.name!r} of X")
     return values
@@ -389,8 +386,10 @@ def as_float(column: pd.Series) -> np.ndarray:
 def floats(values: Any, refusal: str) -> np.ndarray:
     """Return numbers as floats, missing ones as NaN; where they are no numbers, raise with this text."""
     try:
-        if not isinstance(values, pd.Series):
-            values = pd.Series(values) if np.ndim(values) == 1 else pd.DataFrame(np.asarray(values))
+        if np.ndim(values) != 1:
+            values = pd.DataFrame(np.asarray(values))
+        elif not isinstance(values, pd.Series):
+            values = pd.Series(values)
         return np.asarray(values.to_numpy(dtype=float, na_value=np.nan))
     except (TypeError, ValueError, OverflowError) as error:
         raise InputError(refusal.replace("{error}", str(error))) from error

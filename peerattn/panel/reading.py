@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import CodeWarning, InputError, WrongType, checked, warn_user
+from peerattn.exceptions import InputError, WrongType, checked
 from peerattn.panel.codes import canonical_codes
 from peerattn.panel.columns import (
     ColumnChoice,
@@ -19,13 +19,13 @@ from peerattn.panel.columns import (
     check_known,
     choose_columns,
     is_number,
+    read_with_warning,
     warn_of_words,
 )
 from peerattn.panel.frames import as_pandas, read_frame
 from peerattn.panel.labels import Labels, panel_labels
 from peerattn.panel.likely import warn_of_labels
 from peerattn.panel.panel import Panel, as_float, check_finite, floats
-from peerattn.panel.words import read_numbers
 from peerattn.types import OutcomesLike, PanelLike
 
 
@@ -44,7 +44,9 @@ def refusing() -> Iterator[None]:
             wording = f"X holds text that is no valid Unicode: replace or drop such characters ({ascii(wording)[:200]})."
         elif no_number:
             wording = f"X and y must hold numbers (of a frame, X may hold codes as text, too): {wording}"
-        raise (WrongType if isinstance(error, TypeError) else InputError)(wording) from error
+        if isinstance(error, TypeError):
+            raise WrongType(wording) from error
+        raise InputError(wording) from error
 
 
 @checked
@@ -104,17 +106,17 @@ def as_panel(
     (['B', 'A'], [0.1, 0.2], True)
     """
     # the industry is a code, once
-    declared = list(dict.fromkeys([*codes, *([] if industry is None else [industry])]))
+    declared = list(dict.fromkeys(name for name in (*codes, industry) if name is not None))
     frame = as_pandas(X)
-    dates = [known_at] if isinstance(known_at, str) else []
+    dates = [known_at] * isinstance(known_at, str)
     if isinstance(X, pd.DataFrame):
         X = frame = _with_numbers(X, [outcome, *(characteristics or ())])
 
     def choose(frame: pd.DataFrame) -> tuple[pd.DataFrame, ColumnChoice]:
         if outcome is not None:
             frame = frame.rename(columns=str)
-            named: dict[str, Any] = {"outcome": outcome, "characteristics": characteristics}
-            choice = choose_columns(frame, labels=[*dates, firm, period], codes=declared, **named)
+            labels = [*dates, firm, period]
+            choice = choose_columns(frame, labels=labels, outcome=outcome, characteristics=characteristics, codes=declared)
             return frame[[*choice.characteristics, *choice.codes]], choice
         if characteristics is not None:
             wanted = [*characteristics, *declared]
@@ -143,9 +145,9 @@ def as_panel(
         panel = panel_of(X, choose, firm, period, undated=undated)
         if panel.firm is None:
             warn_of_labels(frame)
-        panel = replace(panel, industry=industry, description=description, outcome=outcome or panel.outcome)
+        panel = replace(panel, industry=industry, description=description)
         if outcome is not None:
-            panel = replace(panel, outcomes=_outcome_of(frame, outcome))
+            panel = replace(panel, outcome=outcome, outcomes=_outcome_of(frame, outcome))
         for name in dates:
             check_known("known_at", [name], frame.columns)
             known_at = pd.Index(frame[name])
@@ -153,18 +155,15 @@ def as_panel(
         panel = panel.with_outcomes(y)
     for name, values in (weights or {}).items():
         weight = panel.align(values, name)
-        bad = int((~(weight >= 0)).sum())
-        if bad:
+        if bad := int((~(weight >= 0)).sum()):
             raise InputError(f"{name} must be at least 0 and known in every row; {bad} rows are not.")
         panel = replace(panel, weights={**panel.weights, name: weight})
     if known_at is None:
         return panel
     known_at = as_pandas(known_at)
     at = panel.positions(known_at, "known_at")
-    n = len(known_at)
-    rows = len(panel)
-    if n != rows:
-        raise InputError(f"known_at has {n} values for {rows} rows of X: one for each row is expected.")
+    if len(known_at) != len(panel):
+        raise InputError(f"known_at has {len(known_at)} values for {len(panel)} rows of X: one for each row is expected.")
     return replace(panel, known_at=pd.Index(known_at)[at])
 
 
@@ -225,14 +224,13 @@ def read_panel(
     codes (1): sic
     """
     frame = read_frame(source).rename(columns=str)
-    what = "the frame"
-    if isinstance(source, str | Path):
-        what = f"{source}: the file"
     if not len(frame):
+        what = "the frame"
+        if isinstance(source, str | Path):
+            what = f"{source}: the file"
         raise InputError(f"{what} has no rows.")
     names = [*frame.columns, *(str(n) for n in frame.index.names if n is not None)]
-    named: dict[str, Any] = {"firm": firm, "period": period, "outcome": outcome, "industry": industry}
-    named["known_at"] = known_at
+    named: dict[str, Any] = {"firm": firm, "period": period, "outcome": outcome, "industry": industry, "known_at": known_at}
     for argument, name in named.items():
         check_known(argument, [name], names)
     if firm in frame:
@@ -251,22 +249,25 @@ def panel_of(
 ) -> Panel:
     """Return the panel of a frame or matrix; ``choose`` is shown the frame without labels, and returns what is taken of it."""
     frame = as_pandas(X)
-    labels = None
-    if isinstance(frame, pd.DataFrame):
-        labels = panel_labels(frame, firm, period, undated=undated)
-        if labels is not None:
-            frame = frame.drop(columns=list(labels.in_columns))
-    else:
+    labels = panel_labels(frame, firm, period, undated=undated)
+    if not isinstance(frame, pd.DataFrame):
         frame = pd.DataFrame(floats(frame, "X must be a frame or a matrix of numbers: {error}"))
         if np.ndim(X) != 2:
             raise InputError(f"X must be a frame or a matrix of numbers, got {np.ndim(X)} dimensions.")
+    # rows without labels are one undated cross-section
+    firms: pd.Index | None = None
+    periods = pd.Index(np.zeros(len(frame), dtype=int))
+    dated = False
+    if labels is not None:
+        firms, periods, dated, in_columns = labels
+        frame = frame.drop(columns=list(in_columns))
     frame, choice = choose(frame)
     if not len(frame):
         raise InputError("X has no rows.")
-    # labels are kept apart, so that columns align by position whatever the index was
-    rows = pd.RangeIndex(len(frame))
     if labels is not None:
         _check_not_repeated(labels)
+    # labels are kept apart, so that columns align by position whatever the index was
+    rows = pd.RangeIndex(len(frame))
     numbers = {name: as_float(frame[name]) for name in choice.characteristics}
     codes = {name: canonical_codes(frame[name]).array for name in choice.codes}
     level_orders = {
@@ -278,9 +279,9 @@ def panel_of(
         pd.DataFrame(numbers, index=rows, columns=list(numbers)),
         pd.DataFrame(codes, index=rows, columns=list(codes)),
         outcomes=None,
-        firm=None if labels is None else labels.firm,
-        period=pd.Index(np.zeros(len(frame), dtype=int)) if labels is None else labels.period,
-        dated=labels is not None and labels.dated,
+        firm=firms,
+        period=periods,
+        dated=dated,
         order=np.arange(len(frame)),
         index=frame.index,
         columns=tuple(frame.columns),
@@ -293,7 +294,7 @@ def panel_of(
 def _with_numbers(frame: pd.DataFrame, names: Sequence[Any]) -> pd.DataFrame:
     """Return a frame of a statistical file in which these columns hold numbers again, not the labels of their values."""
     # value labels made them names in the file's frame; as outcome or characteristic they are numbers
-    labels = getattr(frame, "attrs", {}).get("value_labels", {})
+    labels = frame.attrs.get("value_labels", {})
     again = {name: frame[name].map(labels[name]) for name in names if name in labels and name in frame}
     if again:
         return frame.assign(**again)
@@ -301,19 +302,14 @@ def _with_numbers(frame: pd.DataFrame, names: Sequence[Any]) -> pd.DataFrame:
 
 
 def _outcome_of(frame: pd.DataFrame, outcome: str) -> np.ndarray:
-    column = frame[outcome]
-    text = read_numbers(column)
-    if text is not None:
-        warn_user(CodeWarning(f"outcome: column {outcome!r} is text and is read as numbers: {text.note}."))
-        column = text.values
+    column = read_with_warning(frame[outcome], "outcome: ")
     if not is_number(column):
-        example = column.dropna()
-        kind = "text" if pd.api.types.infer_dtype(example) == "string" else column.dtype
-        such = ""
-        if len(example):
-            such = f" such as {example.iloc[0]!r}"
-        held = f"outcome: column {outcome!r} holds {kind}{such}, not numbers"
-        raise InputError(f"{held}: convert it with pandas.to_numeric.")
+        known = column.dropna()
+        held = str(column.dtype)
+        if pd.api.types.infer_dtype(known) == "string":
+            held = "text"
+        held += "".join(f" such as {value!r}" for value in known[:1])
+        raise InputError(f"outcome: column {outcome!r} holds {held}, not numbers: convert it with pandas.to_numeric.")
     values = column.to_numpy(dtype=float, na_value=np.nan)
     check_finite(values, outcome)
     return values
@@ -323,6 +319,8 @@ def _check_not_repeated(labels: Labels) -> None:
     pairs = labels.pairs
     repeated = pairs[pairs.duplicated()]
     if len(repeated):
-        listed = ", ".join(f"({f}, {p})" if labels.dated else str(f) for f, p in repeated.unique()[:3])
-        duplicated = f"X has {len(repeated)} duplicated (firm, period) rows, such as {listed}"
+        examples = [f"({firm}, {period})" for firm, period in repeated.unique()[:3]]
+        if not labels.dated:
+            examples = [str(firm) for firm, _ in repeated.unique()[:3]]
+        duplicated = f"X has {len(repeated)} duplicated (firm, period) rows, such as {', '.join(examples)}"
         raise InputError(f"{duplicated}: keep one row for each firm and period.")

@@ -36,8 +36,7 @@ def read_statistical_file(path: Path) -> pd.DataFrame:
     for name, labels in about.variable_value_labels.items():
         if numbers := _numbers_of_labels(frame[name], labels):
             # the names of values take the place of their numbers
-            names = {number: label for label, number in numbers.items()}
-            frame[name] = frame[name].map(names)
+            frame[name] = frame[name].map({number: label for label, number in numbers.items()})
             kept[name] = numbers
     made = pd.DataFrame(frame)
     made.attrs["value_labels"] = kept
@@ -50,17 +49,12 @@ def _dates(counts: pd.Series, form: str, kind: str) -> pd.Series:
     known = counts.dropna()
     if not len(known) or (known % 1 != 0).any():
         return counts
-    if kind == ".sav":
-        found = _SPSS.match(form)
-        if found:
-            return pd.Timestamp("1582-10-14") + pd.to_timedelta(counts, "s")
-        return counts
-    if kind != ".dta":
-        if _SAS.match(form):
-            return pd.Timestamp("1960-01-01") + pd.to_timedelta(counts, "D")
-        return counts
+    if kind == ".sav" and _SPSS.match(form):
+        return pd.Timestamp("1582-10-14") + pd.to_timedelta(counts, "s")
+    if kind in (".sas7bdat", ".xpt") and _SAS.match(form):
+        return pd.Timestamp("1960-01-01") + pd.to_timedelta(counts, "D")
     unit = _STATA.match(form)
-    if unit is None:
+    if kind != ".dta" or unit is None:
         return counts
     n = _A_YEAR[unit[1]]
     if unit[1] in "mq":
@@ -71,8 +65,8 @@ def _dates(counts: pd.Series, form: str, kind: str) -> pd.Series:
         return pd.Series(periods.take(place), known.index, name=counts.name).reindex(counts.index)
     years = pd.to_datetime((1960 + known // n).astype(int).astype(str), format="%Y")
     # a week of Stata begins seven days after the one before, the first on 1 January
-    months = [pd.DateOffset(months=6 * int(part)) if unit[1] == "h" else pd.DateOffset(days=7 * int(part)) for part in known % n]
-    starts = [year + offset for year, offset in zip(years, months)]
+    step = {"h": pd.DateOffset(months=6), "w": pd.DateOffset(days=7)}[unit[1]]
+    starts = [year + int(part) * step for year, part in zip(years, known % n)]
     return pd.Series(pd.DatetimeIndex(starts), known.index, name=counts.name).reindex(counts.index)
 
 
@@ -83,10 +77,18 @@ def _numbers_of_labels(column: pd.Series, labels: Mapping[Any, str]) -> dict[str
     if not named or code_scheme(column.name) != "plain":
         return {}
     if len(named) < len(values):
-        such = f"{named[0]:g}" if isinstance(named[0], float) else repr(named[0])
-        wording = f"column {column.name!r}: {such} is labelled {labels[named[0]]!r}, but other values have no label"
-        warn_user(CodeWarning(f"{wording}: it is read as numbers; make such values missing, or declare it in codes."))
+        such = f"{_written(named[0])} is labelled {labels[named[0]]!r}, but other values have no label"
+        message = f"column {column.name!r}: {such}: it is read as numbers; make such values missing, or declare it in codes."
+        warn_user(CodeWarning(message))
         return {}
     texts = [str(labels[value]).strip() for value in values]
+    twice = {text for text in texts if texts.count(text) > 1}
     # two values of one label stay two
-    return {f"{text} ({value:g})" if texts.count(text) > 1 else text: value for text, value in zip(texts, values)}
+    return {text + f" ({_written(value)})" * (text in twice): value for text, value in zip(texts, values)}
+
+
+def _written(value: object) -> str:
+    """Return a value as its column has it: text in quotation marks, a whole float without its point."""
+    if isinstance(value, float):
+        return f"{value:g}"
+    return repr(value)

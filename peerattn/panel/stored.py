@@ -84,19 +84,19 @@ class StoredPanel:
         """Yield the panels of the periods in these places; forwards is fastest."""
         used = self.choice.characteristics
         codes = self.choice.codes
-        columns = [self.options["firm"], self.options["period"], self.outcome, *used, *codes]
-        columns = [name for name in dict.fromkeys(columns) if name is not None]
+        columns = dict.fromkeys([self.options["firm"], self.options["period"], self.outcome, *used, *codes])
+        columns.pop(None, None)  # without an outcome
         # one reader a file stays open from period to period, so that a file is read once
         readers: dict[int, Reader] = {}
         for place in at:
             frames = []
             for run in self.runs[place]:
                 if run.file not in readers:
-                    readers[run.file] = Reader(self.files[run.file], self.schema, columns)
+                    readers[run.file] = Reader(self.files[run.file], self.schema, list(columns))
                 frames.append(readers[run.file].take(run.start, run.stop))
                 if run.stop == readers[run.file].rows:
                     del readers[run.file]
-            frame = frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
+            frame = pd.concat(frames, ignore_index=True)
             with warnings.catch_warnings():  # scan_panel has named what is unusual
                 warnings.simplefilter("ignore", CodeWarning)
                 panel = as_panel(frame, outcome=self.outcome, characteristics=used, codes=codes, **self.options)
@@ -123,9 +123,9 @@ class StoredPanel:
         n = len(self.choice.characteristics)
         rows = int(self.sizes[at].sum())
         per_row = 8 * COPIES_OF_FIT * max(n, 1)
-        advice = "pass training_rows= to scan_panel, a sample of whole periods, or fewer characteristics"
-        reckoned = f"{advice}; {per_row:,} bytes are reckoned for a row."
-        check_memory(rows * per_row, f"fit on {rows:,} rows of {n} characteristics", reckoned)
+        advice = "pass training_rows= to scan_panel, a sample of whole periods, or fewer characteristics; "
+        advice += f"{per_row:,} bytes are reckoned for a row."
+        check_memory(rows * per_row, f"fit on {rows:,} rows of {n} characteristics", advice)
         return joined([panel.sorted() for panel in self.read(at)])
 
     @property
@@ -156,12 +156,14 @@ class StoredPanel:
             When the file cannot be written.
         """
         names = list(self.choice.characteristics)
-        small = all(str(self.schema.field(name).type) in _SINGLE for name in names)
+        dtype = "float64"
+        if all(str(self.schema.field(name).type) in _SINGLE for name in names):
+            dtype = "float32"
         folder = tempfile.TemporaryDirectory(prefix="peerattn-", ignore_cleanup_errors=True)
         path = Path(folder.name, "characteristics")
         shape = (max(len(names), 1), len(self))
         with readable(f"{path}: cannot be written", kinds=(OSError, ValueError)):
-            matrix = np.memmap(path, "float32" if small else "float64", "w+", shape=shape)
+            matrix = np.memmap(path, dtype, "w+", shape=shape)
             panels = []
             start = 0
             for panel in (each.sorted() for each in self):
@@ -251,22 +253,20 @@ def scan_panel(
         if not files:
             raise InputError(f"{source}: the panel has no rows.")
         schema, wrong = schema_of(dataset, files)
-        named = {"firm": firm, "period": period, "outcome": outcome, "industry": industry}
-        for argument, name in named.items():
+        for argument, name in {"firm": firm, "period": period, "outcome": outcome, "industry": industry}.items():
             check_known(argument, [name], schema.names)
         for name in [firm, period, outcome, *(characteristics or ())]:
-            kinds = wrong.get(str(name))
-            if kinds:
+            if kinds := wrong.get(str(name)):
                 raise InputError(f"column {name!r} holds {kinds}: write one type in all files.")
         # which columns are numbers is seen in some rows, before all are read
         first = Reader(files[0], schema, schema.names).take(0, min(_FIRST, files[0].count_rows()))
-        chosen: dict[str, Any] = {"outcome": outcome, "characteristics": characteristics}
-        chosen["codes"] = [*dict.fromkeys([*codes, *([industry] if industry else [])])]
-        for name in {outcome, *(characteristics or schema.names)} - {None, firm, period, *chosen["codes"]}:
+        declared = list(dict.fromkeys(name for name in (*codes, industry) if name is not None))
+        for name in {outcome, *(characteristics or schema.names)} - {None, firm, period, *declared}:
             # a period alone may not tell how its numbers are written
             if (text := read_numbers(first[name])) is not None:
                 remedy = "write them as numbers, or declare it in codes"
                 raise InputError(f"column {name!r} holds numbers as text, such as {text.note}: {remedy}.")
+        chosen: dict[str, Any] = {"outcome": outcome, "characteristics": characteristics, "codes": declared}
         choice = choose_columns(first, labels=(firm, period), **chosen)
         labels, runs = runs_of(files, schema, period)
     # periods of files are read by the rules for frames
@@ -292,18 +292,19 @@ def scan_panel(
 
 def joined(panels: Sequence[Panel]) -> Panel:
     """Return sorted panels of one period each, in order of time, as one."""
-    first, *others = panels
-    assert first.firm is not None
-    whole = replace(
+    first = panels[0]
+    labels = first.labels.append([panel.labels for panel in panels[1:]])
+    if first.outcomes is not None:
+        first = replace(first, outcomes=np.concatenate([panel.outcomes for panel in panels]))
+    return replace(
         first,
         characteristics=pd.concat([panel.characteristics for panel in panels], ignore_index=True),
         codes=pd.concat([panel.codes for panel in panels], ignore_index=True),
-        outcomes=None if first.outcomes is None else np.concatenate([panel.outcomes for panel in panels]),
-        firm=first.firm.append([panel.firm for panel in others if panel.firm is not None]),
-        period=first.period.append([panel.period for panel in others]),
-        order=np.arange(sum(map(len, panels))),
+        firm=labels.get_level_values("firm"),
+        period=labels.get_level_values("period"),
+        order=np.arange(len(labels)),
+        index=labels,
     )
-    return replace(whole, index=whole.labels)
 
 
 def is_stored(X: PanelLike) -> bool:

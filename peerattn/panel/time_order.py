@@ -21,10 +21,8 @@ def plain(labels: pd.Index) -> pd.Index:
         return pd.Index([int(label) if label == int(label) else float(label) for label in labels], name=labels.name)
     if isinstance(labels.dtype, pd.ArrowDtype) or pd.api.types.is_integer_dtype(labels.dtype):
         found = pd.Index(labels.to_numpy(), name=labels.name).infer_objects()
-        small = pd.api.types.is_integer_dtype(found.dtype) and found.dtype.itemsize < 8
-        # of one width, so that tables of any call merge
-        if small:
-            return found.astype("int64")
+        if pd.api.types.is_integer_dtype(found.dtype) and found.dtype.itemsize < 8:
+            return found.astype("int64")  # of one width, so that tables of any call merge
         return found
     return labels
 
@@ -59,18 +57,16 @@ def in_time(periods: pd.Index, name: str = "period", *, check: bool = True) -> p
     # categories have an order of their own, which must be that of time
     if isinstance(periods, pd.CategoricalIndex):
         categories = in_time(periods.categories, name, check=bool(periods.ordered) and check)
-        mixed = f"{name!r} holds ordered categories in another order than their labels ({_first(periods.categories)})"
-        remedy = "convert it to dates, or to integers with .cat.codes."
         if periods.ordered and not categories.is_monotonic_increasing:
-            raise InputError(f"{mixed}: {remedy}")
+            mixed = f"{name!r} holds ordered categories in another order than their labels ({_first(periods.categories)})"
+            raise InputError(f"{mixed}: convert it to dates, or to integers with .cat.codes.")
         return in_time(categories.take(periods.codes), name, check=check)
     periods = plain(periods).infer_objects()
     if periods.inferred_type == "date":
         return pd.DatetimeIndex(periods)
     if pd.api.types.is_float_dtype(periods.dtype) or pd.api.types.is_integer_dtype(periods.dtype):
         for broken in periods[np.mod(periods.to_numpy(), 1) != 0]:
-            fraction = f"{name!r} holds fractional numbers such as {broken}: use years, yyyymm or dates."
-            raise InputError(fraction)
+            raise InputError(f"{name!r} holds fractional numbers such as {broken}: use years, yyyymm or dates.")
         whole = periods.astype("int64")
         if check:
             _check_digits(np.unique(whole), name)
@@ -92,8 +88,10 @@ def timestamps(labels: pd.Index, name: str = "period") -> pd.DatetimeIndex:
     """
     known = labels[labels.notna()]
     dates = in_time(known, name, check=False)
-    dates = dates.to_timestamp() if isinstance(dates, pd.PeriodIndex) else pd.to_datetime(dates, errors="coerce")
-    return pd.DatetimeIndex(pd.Series(dates, np.flatnonzero(labels.notna())).reindex(range(len(labels))))
+    if isinstance(dates, pd.PeriodIndex):
+        dates = dates.to_timestamp()
+    found = pd.Series(pd.to_datetime(dates, errors="coerce"), np.flatnonzero(labels.notna()))
+    return pd.DatetimeIndex(found.reindex(range(len(labels))))
 
 
 def is_date(column: pd.Series) -> bool:
@@ -123,9 +121,7 @@ def _check_digits(values: np.ndarray, name: str) -> None:
     days = values[0] >= 1_000_000 and bool(((np.minimum(month, day) <= 12) & (np.maximum(month, day) <= 31)).all())
     months = values[0] >= 10_000 and bool((values < 130_000).all()) and len(np.unique(month)) > 1
     if dated and (days or months):
-        first = "months"
-        if days:
-            first = "days or months"
+        first = "days or " * bool(days) + "months"
         raise InputError(f"{name!r} holds {first} before the year, such as {values[0]}: write yyyymmdd, yyyymm or dates.")
     # in order of time such numbers jump down once, from 99 to 00: sorted, one gap is very large
     for base, most in ((100, 99), (10_000, 12), (1_000_000, 31)):  # yy, yymm, yymmdd
@@ -149,11 +145,11 @@ def _days_of_text(labels: pd.Index, name: str) -> pd.DatetimeIndex:
             why = "both first, the day and the month"
         remedy = "convert it with pandas.to_datetime(..., dayfirst=True) or dayfirst=False"
         raise InputError(f"{name!r} holds dates that have {why}, such as {labels[0]!r}: {remedy}.")
-    # one number above 12 anywhere tells the order of all
-    form = "%m-%d-%Y"
+    # one number above 12 anywhere shows the order of all
+    dates = [f"{year}-{month}-{day}" for month, _, day, year in parts]
     if by_day:
-        form = "%d-%m-%Y"
-    return pd.DatetimeIndex(pd.to_datetime([f"{a}-{b}-{year}" for a, _, b, year in parts], format=form))
+        dates = [f"{year}-{month}-{day}" for day, _, month, year in parts]
+    return pd.DatetimeIndex(pd.to_datetime(dates, format="%Y-%m-%d"))
 
 
 def _dates_of_text(labels: pd.Index, name: str) -> pd.Index:
@@ -163,9 +159,9 @@ def _dates_of_text(labels: pd.Index, name: str) -> pd.Index:
         return _days_of_text(labels, name)
     if not text or not all(_YEAR.search(p) and not re.match(r"\d{4}", p) for p in labels):
         return labels
-    spans = [span_of(label) if re.search("[A-Za-z]", label) else None for label in labels]
-    kinds = {"" if span is None else span.freqstr for span in spans}
-    if len(kinds) == 1 and kinds.pop()[:1] in {"Q", "M", "D"}:
+    spans = [span_of(label) for label in labels if re.search("[A-Za-z]", label)]
+    kinds = {getattr(span, "freqstr", "")[:1] for span in spans}
+    if len(spans) == len(labels) and kinds <= {"Q", "M", "D"} and len(kinds) == 1:
         return pd.PeriodIndex(spans)
     return labels
 
@@ -179,20 +175,19 @@ def _check_order(unique: pd.Index, name: str) -> None:
     try:
         ordered = list(unique.sort_values())
     except (TypeError, ValueError) as error:  # ValueError: periods of two frequencies, pandas 2
-        kinds = sorted({type(label).__name__ for label in unique})
-        why = f"it mixes {' and '.join(kinds)}" if len(kinds) > 1 else str(error)
-        remedy = "Use one kind: timestamps, periods, yyyymm or years."
-        raise InputError(f"{name!r} cannot be sorted: {why}. {remedy}") from error
-    dated = [not isinstance(label, str) or _YEAR.search(label) for label in ordered]
-    spans = [span_of(label) if known else None for label, known in zip(ordered, dated)]
-    text = f"{name!r} holds text that names no dates with the year in four digits ({_first(unique)}), so that its order is not"
-    remedy = "convert it to dates, or to integers in the order of time."
-    if None in spans and len(ordered) > 1:
-        raise InputError(f"{text} known: {remedy}")
+        why = str(error)
+        if len(kinds := sorted({type(label).__name__ for label in unique})) > 1:
+            why = f"it mixes {' and '.join(kinds)}"
+        raise InputError(f"{name!r} cannot be sorted: {why}. Use one kind: timestamps, periods, yyyymm or years.") from error
+    found = [span_of(label) for label in ordered if not isinstance(label, str) or _YEAR.search(label)]
+    spans = [span for span in found if span is not None]
+    if len(spans) < len(ordered) and len(ordered) > 1:
+        text = f"{name!r} holds text that names no dates with the year in four digits ({_first(unique)})"
+        raise InputError(f"{text}, so that its order is not known: convert it to dates, or to integers in the order of time.")
     # text sorts by letters: Apr-2001 before Jan-2001
-    starts = [span.asfreq("s", "start").ordinal for span in spans if span is not None]
-    other = f"{name!r} holds text whose alphabetical order is not the order of time ({_first(unique)}): convert it with"
+    starts = [span.asfreq("s", "start").ordinal for span in spans]
     if starts != sorted(starts):
+        other = f"{name!r} holds text whose alphabetical order is not the order of time ({_first(unique)}): convert it with"
         raise InputError(f"{other} pandas.to_datetime, or to integers.")
 
 
@@ -201,7 +196,9 @@ def span_of(label: object) -> pd.Period | None:
     if isinstance(label, pd.Period):
         return label
     if isinstance(label, float | np.floating):
-        label = int(label) if float(label).is_integer() else None
+        if not float(label).is_integer():
+            return None
+        label = int(label)
     # pandas reads 200112 as a year
     text = re.sub(r"^(\d{4})(0[1-9]|1[0-2])$", r"\1-\2", str(label))
     if day := _DAY.fullmatch(text):
@@ -209,7 +206,9 @@ def span_of(label: object) -> pd.Period | None:
         by_day, by_month = mark == "." or int(first) > 12, int(second) > 12
         if by_day == by_month and first != second:  # 5 January, or 1 May
             return None
-        text = f"{year}-{second}-{first}" if by_day else f"{year}-{first}-{second}"
+        text = f"{year}-{first}-{second}"
+        if by_day:
+            text = f"{year}-{second}-{first}"
     text = re.sub(r"^[Qq]([1-4])[\s/-]*(\d{4})$|^([1-4])[Qq][\s/-]*(\d{4})$", r"\2\4Q\1\3", text)
     text = re.sub(r"^[Ff][Yy]\s?(\d{4})$", r"\1", text)
     try:
@@ -227,16 +226,15 @@ def kind_of(labels: pd.Index) -> str:
     if isinstance(labels, pd.PeriodIndex):
         return f"period of frequency {labels.freqstr}"
     if isinstance(labels, pd.DatetimeIndex):
-        return f"timestamp {'without' if labels.tz is None else 'with'} time zone"
-    whole = pd.api.types.is_integer_dtype(labels.dtype)
-    if whole and labels.min() >= 100_000:
+        return "timestamp without time zone" if labels.tz is None else "timestamp with time zone"
+    if pd.api.types.is_integer_dtype(labels.dtype) and labels.min() >= 100_000:
         return "yyyymm"
     return labels.inferred_type
 
 
 def check_comparable(requested: pd.Index, known: pd.Index) -> None:
     """Raise where the periods of a call are of another kind than those of fit; whole numbers above 10,000 are counters."""
-    if not (len(requested) and len(known)):
+    if requested.empty or known.empty:
         return
     kinds = {kind_of(requested), kind_of(known)}
     counters = kinds == {"integer", "yyyymm"} and min(requested.max(), known.max()) > 10_000

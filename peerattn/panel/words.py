@@ -26,7 +26,7 @@ _NUMBER = re.compile(
     r"(?P<close>\))?"
 )
 _EVIDENT = re.compile(rf"\.(?![0]*$)|[,'’()%+−-]|[eE][0-9]|{_CURRENCY}|[0-9][{_SPACE}][0-9]")
-_SCALE = {"": 1.0, "%": 0.01, "x": 1.0, "k": 1e3, "m": 1e6, "mm": 1e6, "mn": 1e6, "b": 1e9, "bn": 1e9}
+_POWERS = {"": 0, "%": -2, "x": 0, "k": 3, "m": 6, "mm": 6, "mn": 6, "b": 9, "bn": 9}  # of ten, of each unit
 _MOSTLY = 0.5  # share of cells that are numbers, above which the others are slips
 _FIRST = 1000  # different texts that tell whether a column is one of names
 
@@ -131,7 +131,7 @@ def _check_units(column: pd.Series, parts: pd.Series) -> None:
     currencies: dict[str, str] = {}
     for match in parts:
         cell, unit = match.group(), (match["unit"] or "").lower()
-        if unit not in _SCALE:
+        if unit not in _POWERS:
             raise _unreadable(column, cell, f"has the unit {match['unit']!r}, which is not known")
         signs = [bool(match[name]) for name in ("sign", "inner", "open")]
         if bool(match["open"]) != bool(match["close"]) or sum(signs) > 1:
@@ -157,7 +157,7 @@ def _decimal_mark(column: pd.Series, parts: pd.Series) -> str:
         if len(set(marks)) == 2:
             votes.setdefault(marks[-1], match.group())
         elif len(marks) > 1:  # 1,234,567: the mark of thousands
-            votes.setdefault("," if marks[0] == "." else ".", match.group())
+            votes.setdefault({".": ",", ",": "."}[marks[0]], match.group())
         elif marks and (match["mark"] not in marks or body.startswith("0")):
             votes.setdefault(marks[0], match.group())
         elif marks == [","]:  # 5,100 is 5100 or 5.1
@@ -172,11 +172,10 @@ def _decimal_mark(column: pd.Series, parts: pd.Series) -> str:
 def _value(match: re.Match[str], mark: str) -> float:
     """Return the number of a cell."""
     whole, _, rest = match["body"].partition(mark)
-    digits = f"{re.sub('[^0-9]', '', whole) or '0'}.{rest or '0'}{match['power'] or ''}"
-    negative = match["open"] or match["sign"] in ("-", "−", "–") or match["inner"]
-    unit = (match["unit"] or "").lower()
-    # a division makes of 5.1% the very float that 0.051 is
-    number = float(digits) / 100 if unit == "%" else float(digits) * _SCALE[unit]
-    if negative:
+    digits = f"{re.sub('[^0-9]', '', whole) or '0'}.{rest or '0'}"
+    # read with its power of ten, 5.1% is the very float that 0.051 is
+    power = int((match["power"] or "e0")[1:]) + _POWERS[(match["unit"] or "").lower()]
+    number = float(f"{digits}e{power}")
+    if match["open"] or match["sign"] in ("-", "−", "–") or match["inner"]:
         return -number
     return number

@@ -97,3 +97,10 @@ def test_labels_of_some_values_leave_numbers(tmp_path):
     ):
         panel = read_panel(tmp_path / "a.dta", outcome="y", period="year")
     assert panel.choice.characteristics == ("size",)
+
+
+def test_two_values_of_text_with_one_label_stay_two(tmp_path):
+    frame = pd.DataFrame({"firm": ["A", "B", "C"], "area": ["N", "S", "W"]})
+    labels = {"area": {"N": "North", "S": "South", "W": "South"}}
+    pyreadstat.write_sav(frame, tmp_path / "a.sav", variable_value_labels=labels)
+    assert read_frame(tmp_path / "a.sav")["area"].tolist() == ["North", "South ('S')", "South ('W')"]

@@ -102,10 +102,8 @@ def explorer_page(
     if network.is_dated:
         count += f", {len(network.periods):,} period{'s' * (len(network.periods) > 1)}"
     content = _safe_json(_content(network, codes, top_k, intervals))
-    lead = f"The peers of each firm: {count}."
-    here = {"title": title, "policy": policy, "content": content}
-    text = template(_HERE).render(**here, lead=lead, style=style, script=script)
-    return Frame(text, title, (_digest(script),))
+    here = {"title": title, "lead": f"The peers of each firm: {count}.", "policy": policy, "content": content}
+    return Frame(template(_HERE).render(**here, style=style, script=script), title, (_digest(script),))
 
 
 def _safe_json(content: object) -> str:
@@ -147,20 +145,22 @@ def _content(network: Network, codes: pd.Series | None, top_k: int, intervals: p
         packed = _packed(section, group, edges, numbers)
         flows = _flows(one, codes, groups)
         sections.append({"packed": packed, "edges": len(edges), "flows": flows, "pairs": _pairs(one)})
-    kept = f"Kept: the {top_k} largest weights of each firm and period, in both directions, to three digits."
-    drawn = ""
+    notes = [f"Kept: the {top_k} largest weights of each firm and period, in both directions, to three digits."]
+    if sentence := stability_sentence(network):
+        notes.insert(0, sentence)
     if intervals is not None:
-        drawn = "The dark line in a bar and the brackets are its interval."
+        notes.append("The dark line in a bar and the brackets are its interval.")
     # names are text of other people's files: printable, and inserted as text only
     named: dict[str, Any] = {"firms": network.labels, "periods": network.periods, "groups": groups}
-    kind = {"dated": network.is_dated, "signed": network.signed, "percent": network.row_normalized}
     return {name: [printable(show_label(label)) for label in labels] for name, labels in named.items()} | {
-        **kind,
+        "dated": network.is_dated,
+        "signed": network.signed,
+        "percent": network.row_normalized,
         "top_k": top_k,
         "group_name": "" if codes is None else printable(codes.name or "industry"),
         "intervals": bounds is not None,
         "start": int(section.columns[np.argmax(section.column_sums())]) if len(section.columns) else 0,
-        "note": " ".join(part for part in (stability_sentence(network), kept, drawn) if part),
+        "note": " ".join(notes),
         "sections": sections,
     }
 
@@ -168,12 +168,10 @@ def _content(network: Network, codes: pd.Series | None, top_k: int, intervals: p
 def _packed(section: CrossSection, group: Array, edges: pd.DataFrame, numbers: list[Array]) -> str:
     """One period's numbers as text; page.js reads them in this order."""
     # firms that are absent in a period have no measure there
-    focal = pd.DataFrame({"effective": section.effective(), "total": section.row_sums()}, section.rows)
-    measures = [pd.Series(section.column_sums(), section.columns), focal["effective"], focal["total"]]
-    of_firms = [each.reindex(range(len(group))).to_numpy() for each in measures]
+    measures = [(section.column_sums(), section.columns), (section.effective(), section.rows), (section.row_sums(), section.rows)]
+    of_firms = [pd.Series(*each).reindex(range(len(group))).to_numpy() for each in measures]
     degree = np.bincount(edges["firm"], minlength=len(group))
-    peers = edges["peer"].to_numpy()
-    whole = [each.astype("<i4") for each in (group, degree, peers)]
+    whole = [each.astype("<i4") for each in (group, degree, edges["peer"].to_numpy())]
     blocks = [whole[0], *map(_rounded, of_firms), *whole[1:], *map(_rounded, numbers)]
     content = b"".join(block.tobytes() for block in blocks)
     return base64.b64encode(gzip.compress(content, compresslevel=9, mtime=0)).decode("ascii")
@@ -203,8 +201,7 @@ def _flows(one: Network, codes: pd.Series | None, groups: list[str]) -> list[lis
     if codes is None or not groups or one.top_k is not None:
         return None
     # each period's groups in the order of all periods
-    flows = group_flows(one, codes).reindex(index=groups, columns=groups)
-    return [_short(row) for row in flows.to_numpy()]
+    return [_short(row) for row in group_flows(one, codes).reindex(index=groups, columns=groups).to_numpy()]
 
 
 def _pairs(one: Network) -> dict[str, list[Any]] | None:
@@ -218,9 +215,7 @@ def _pairs(one: Network) -> dict[str, list[Any]] | None:
         chosen = found.most_one_sided(_PAIRS, kind=kind)
         ends = [one.labels.get_indexer_for(pd.Index(chosen[side])).tolist() for side in ("firm", "peer")]
         pairs[kind] = list(zip(*ends, _short(chosen["weight"]), _short(chosen["reverse"]), strict=True))
-    if not any(pairs.values()):
-        return None
-    return pairs
+    return pairs if any(pairs.values()) else None
 
 
 def _short(values: Iterable[float]) -> list[float | None]:
@@ -229,7 +224,7 @@ def _short(values: Iterable[float]) -> list[float | None]:
 
 def _bounds(network: Network, intervals: pd.DataFrame) -> pd.DataFrame:
     """``lower`` and ``upper`` by period, firm and peer."""
-    keys = [*(["period"] if network.is_dated else []), "firm", "peer"]
+    keys = ["period"] * network.is_dated + ["firm", "peer"]
     check_known("intervals", [*keys, "lower", "upper"], intervals.columns)
     for side in ("firm", "peer"):
         strangers = intervals.loc[~intervals[side].isin(network.labels), side]

@@ -27,9 +27,7 @@ _CELLS = 300  # more rows than this are averaged in blocks before drawing
 
 
 @checked
-def heat_map(
-    network: Network, period: Hashable = None, *, ax: Axes | None = None, order: Order | None = None
-) -> Axes:
+def heat_map(network: Network, period: Hashable = None, *, ax: Axes | None = None, order: Order | None = None) -> Axes:
     """Draw one period's weights: rows are focal firms, columns are peers.
 
     Parameters
@@ -68,12 +66,11 @@ def heat_map(
     'focal firm'
     """
     label, section = network.section(period)
-    rows, row_groups = _ordered(network, section, section.rows, order, label)
     # one order for both sides, so that the diagonal is the firm itself
-    columns = rows
-    column_groups = row_groups
+    sides = [_ordered(network, section, section.rows, order, label)] * 2
     if not section.is_square:
-        columns, column_groups = _ordered(network, section, section.columns, order, label)
+        sides[1] = _ordered(network, section, section.columns, order, label)
+    (rows, row_groups), (columns, column_groups) = sides
     frame = network.matrix(period).iloc[rows, columns]
     with drawing(ax, (5.8, 5.0), title_of(network, label)) as axes:
         axes.set(xlabel="peer", ylabel="focal firm")
@@ -89,8 +86,9 @@ def _ordered(
     """Positions in drawing order and, when grouped, each one's group."""
     if order is None:
         # without groups the eye needs an order: firms that give each other weight side by side
-        tied = section.is_square and _LABELLED < len(places) <= _SERIATED
-        return by_ties(np.abs(section.dense())) if tied else np.arange(len(places)), None
+        if section.is_square and _LABELLED < len(places) <= _SERIATED:
+            return by_ties(np.abs(section.dense())), None
+        return np.arange(len(places)), None
     # in a group the firms that receive most weight come first
     strength = np.asarray(abs(section.block(section.rows, places)).sum(axis=0)).ravel()
     groups = np.array(labels_of(network, pd.Series(order), places, period, "order"), dtype=str)
@@ -117,24 +115,20 @@ def _draw(axes: Axes, weights: Array, signed: bool) -> None:
     if sizes.size > 5_000:  # a few outliers would leave all others pale
         top = float(np.quantile(sizes, 0.998))
     # weights are skewed: on a linear scale one large weight hides all others
-    two_sided: Any = SymLogNorm(top / 20, vmin=-top, vmax=top, clip=True)
-    norm = two_sided
-    beyond = "both"
-    if not signed:
-        norm = PowerNorm(0.5, 0.0, top, clip=True)
-        beyond = "max"
-    extend = "neither"
-    if sizes.max(initial=0.0) > top:
-        extend = beyond
-    label = "mean weight in blocks of firms"
-    if displayed.shape == weights.shape:
-        label = "weight"
-    aspect = "auto"
-    if displayed.shape[0] == displayed.shape[1]:
-        aspect = "equal"
-    (height, width) = weights.shape
-    extent = (-0.5, width - 0.5, height - 0.5, -0.5)
-    bar = _image(axes, displayed, signed, label, extend=extend, norm=norm, aspect=aspect, extent=extent)
+    norm: Any = PowerNorm(0.5, 0.0, top, clip=True)
+    beyond = "max"
+    if signed:
+        norm = SymLogNorm(top / 20, vmin=-top, vmax=top, clip=True)
+        beyond = "both"
+    height, width = weights.shape
+    options: dict[str, Any] = {
+        "norm": norm,
+        "extend": beyond if sizes.max(initial=0.0) > top else "neither",
+        "aspect": "equal" if displayed.shape[0] == displayed.shape[1] else "auto",
+        "extent": (-0.5, width - 0.5, height - 0.5, -0.5),
+    }
+    label = "weight" if displayed.shape == weights.shape else "mean weight in blocks of firms"
+    bar = _image(axes, displayed, signed, label, **options)
     if not signed:
         bar.set_ticks([t for t in MaxNLocator(4).tick_values(0.0, top) if 0 <= t <= top])
 
@@ -161,11 +155,13 @@ def _block_means(weights: Array) -> Array:
 
 def _name_side(axes: Axes, side: str, firms: pd.Index, groups: list[str] | None) -> None:
     """Name the firms of one side, or their larger groups where firms are many; rule groups off."""
-    axis, line = (axes.yaxis, axes.axhline) if side == "y" else (axes.xaxis, axes.axvline)
+    axis = getattr(axes, f"{side}axis")
+    line = {"x": axes.axvline, "y": axes.axhline}[side]
     named = pd.Series(groups or [], dtype=object)
     starts = np.flatnonzero(named != named.shift())
-    for start in starts[1:] if len(starts) <= 60 else ():
-        line(start - 0.5, color=INK, linewidth=0.4, alpha=0.35)
+    if len(starts) <= 60:
+        for start in starts[1:]:
+            line(start - 0.5, color=INK, linewidth=0.4, alpha=0.35)
     at: Array = np.arange(len(firms))
     names = [short_name(firm) for firm in firms[: _LABELLED + 1]]
     upright = len(firms) > 6 or max(map(len, names), default=0) > 8
@@ -174,9 +170,10 @@ def _name_side(axes: Axes, side: str, firms: pd.Index, groups: list[str] | None)
         large = sizes >= len(firms) / 45
         at = (starts + (sizes - 1) / 2)[large]
         names = [short_name(name) for name in named[starts[large]]]
-        axis.set_label_text(axis.get_label_text() if groups else "")
+        if not groups:
+            axis.set_label_text("")
     axis.set_ticks(at, names)
-    axis.set_tick_params(length=0, labelrotation=90 if side == "x" and upright else 0)
+    axis.set_tick_params(length=0, labelrotation=90 * (side == "x" and upright))
 
 
 @checked
@@ -212,15 +209,10 @@ def flow_map(network: Network, groups: pd.Series, period: Hashable = None, *, ax
     """
     flows = group_flows(network, groups, period)
     expect(0 < len(flows) <= 60, "groups", "1 to 60 groups to draw", len(flows), "Use broader ones.")
-    what = "group"
-    if groups.name is not None:
-        what = short_name(groups.name)
+    what = "group" if groups.name is None else short_name(groups.name)
     title = title_of(network, network.section(period)[0])
-    written = ""
-    if len(flows) <= 14:
-        written = "{:.0f}"
-    label = "% of the row's weight"
-    return _grid(100 * flows, ax, title, what, network.signed, written, label, aspect="auto")
+    written = "{:.0f}" * (len(flows) <= 14)
+    return _grid(100 * flows, ax, title, what, network.signed, written, "% of the row's weight", aspect="auto")
 
 
 def _grid(
@@ -232,12 +224,11 @@ def _grid(
     top = float(np.nanmax(np.abs(values))) or 1.0
     with drawing(ax, (side + 0.9, side), title) as axes:
         _image(axes, values, signed, label, vmin=-top if signed else 0.0, vmax=top, **options)
-        for (i, j), value in np.ndenumerate(values) if written else ():
-            color = INK
-            if abs(value) > 0.57 * top:
-                color = "white"
-            text = written.format(value).replace("-", MINUS)
-            axes.text(j, i, text, ha="center", va="center", fontsize=8, color=color)
+        if written:
+            for (i, j), value in np.ndenumerate(values):
+                text = written.format(value).replace("-", MINUS)
+                color = "white" if abs(value) > 0.57 * top else INK
+                axes.text(j, i, text, ha="center", va="center", fontsize=8, color=color)
         axes.set_yticks(range(frame.shape[0]), [short_name(name) for name in frame.index])
         axes.set_xticks(range(frame.shape[1]), [short_name(name) for name in frame.columns], rotation=90)
         axes.tick_params(length=0)
@@ -276,7 +267,5 @@ def search_map(profile: pd.DataFrame, *, ax: Axes | None = None, title: str = "S
     """
     values = profile.to_numpy(dtype=np.float64)
     expect(bool(np.isfinite(values).any()), "profile", "a matrix with finite numbers", "nothing to draw")
-    written = ""
-    if len(profile) <= 12:
-        written = "{:.2f}"
+    written = "{:.2f}" * (len(profile) <= 12)
     return _grid(profile, ax, title, "characteristic", True, written, "score per standard deviation of each")

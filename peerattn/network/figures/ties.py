@@ -12,7 +12,7 @@ import pandas as pd
 
 from peerattn.exceptions import InputError, checked
 from peerattn.network.attributes import labels_of
-from peerattn.network.base import Network
+from peerattn.network.base import Network, Side
 from peerattn.network.cross_section import Array, CrossSection, as_dense
 from peerattn.network.figures.axes import drawing, short_name, title_of
 from peerattn.network.peers import followers, peers
@@ -109,14 +109,11 @@ def ties_plot(
             above = axes.annotate(names[i], tuple(place), xytext=(0, 5), textcoords="offset points")
             above.set(ha="center", fontsize=7, zorder=4, path_effects=halo)
         found = np.array(list(places.values()))
-        low = found.min(axis=0)
-        high = found.max(axis=0)
         # room for names at the edges, in units of the data
-        unit = (high - low) / np.maximum(size - _BELOW - _ABOVE, 1.0)  # of the axes, in an inch
+        unit = np.ptp(found, axis=0) / np.maximum(size - _BELOW - _ABOVE, 1.0)  # of the axes, in an inch
         unit[unit == 0] = 1.0
-        (left, bottom) = low - _BELOW * unit
-        (right, top) = high + _ABOVE * unit
-        axes.set(xlim=(left, right), ylim=(bottom, top))
+        edges = np.array([found.min(axis=0) - _BELOW * unit, found.max(axis=0) + _ABOVE * unit])
+        axes.set(xlim=edges[:, 0], ylim=edges[:, 1])
     return axes
 
 
@@ -145,8 +142,7 @@ def _places(ties: list[tuple[int, int, float]], names: list[str], size: Array) -
     # distances in steps place neighbours near; parts without a path a little further than the longest
     steps = dict(nx.all_pairs_shortest_path_length(graph))
     apart = 2 + max(max(found.values()) for found in steps.values())
-    distances = {i: {j: steps[i].get(j, apart) for j in graph} for i in graph}
-    found = nx.kamada_kawai_layout(graph, dist=distances)
+    found = nx.kamada_kawai_layout(graph, dist={i: {j: steps[i].get(j, apart) for j in graph} for i in graph})
     boxes = np.array([(_LETTER * len(names[node]) + 0.12, _LINE) for node in graph])
     points = _apart(np.array([found[node] for node in graph]) * size / 2, boxes)
     return dict(zip(graph, points, strict=True))
@@ -154,16 +150,15 @@ def _places(ties: list[tuple[int, int, float]], names: list[str], size: Array) -
 
 def _apart(points: Array, boxes: Array) -> Array:
     """Move points until their boxes (width, height) do not overlap: each pair along the side that needs less."""
-    points, pairs = points.copy(), list(itertools.combinations(range(len(points)), 2))
+    points = points.copy()
     for _ in range(500):
         moved = False
-        for i, j in pairs:
-            # names must not overlap: push each pair apart along the side that needs less
+        for i, j in itertools.combinations(range(len(points)), 2):
             gap = points[j] - points[i]
             lack = (boxes[i] + boxes[j]) / 2 - np.abs(gap)
             if (lack > 1e-6).all():
                 side = int(np.argmin(lack))
-                push = (lack[side] / 2 + 1e-6) * (1 if gap[side] >= 0 else -1)
+                push = np.copysign(lack[side] / 2 + 1e-6, gap[side])
                 points[i, side] -= push
                 points[j, side] += push
                 moved = True
@@ -178,12 +173,12 @@ def _colours(axes: Axes, network: Network, groups: pd.Series | None, drawn: pd.I
         return [INK] * len(drawn)
     names = labels_of(network, groups, network.labels.get_indexer_for(drawn), period, "groups")
     found = pd.Series(names).value_counts().index
-    # more groups than colours: the smallest share one
-    few = found
-    if len(found) > len(PALETTE):
-        few = found[: len(PALETTE) - 1]
-    palette = dict(zip(few, PALETTE))
-    for name, colour in [*palette.items(), *([("other", _OTHERS)] if len(few) < len(found) else [])]:
+    palette = dict(zip(found, PALETTE))
+    legend = list(palette.items())
+    if len(found) > len(PALETTE):  # the smallest groups share a colour
+        palette.pop(found[len(PALETTE) - 1])
+        legend[-1] = ("other", _OTHERS)
+    for name, colour in legend:
         displayed = short_name(name, 28)  # matplotlib leaves out a label that begins with an underscore
         axes.plot([], [], "o", color=colour, markersize=5, label="\u200b" * displayed.startswith("_") + displayed)
     axes.legend(ncols=3, loc="upper left", bbox_to_anchor=(0.0, 0.0), fontsize=8, handletextpad=0.2)
@@ -225,39 +220,38 @@ def ego_plot(network: Network, firm: Hashable, period: Hashable = None, *, k: in
     chosen = network.at(period)
     position = chosen.firm_position(firm)
     middle = chosen.labels[position]
-    sides = [
-        followers(chosen, firm, k=k) if chosen.occurs(position, "columns") else pd.DataFrame(),
-        peers(chosen, firm, k=k) if chosen.occurs(position, "rows") else pd.DataFrame(),
-    ]
+    ways: dict[Side, Any] = {"columns": followers, "rows": peers}
+    sides = [way(chosen, firm, k=k) if chosen.occurs(position, side) else pd.DataFrame() for side, way in ways.items()]
     if not any(map(len, sides)):
         raise InputError(f"firm: {middle!r} has neither peers nor followers; there is nothing to draw.")
     # both sides are centred on the firm
     rows = max(map(len, sides))
-    if period is None and len(network.periods) > 1:
-        when: Any = "mean over periods"
-    else:
-        when = network.section(period)[0]
+    when: Any = "mean over periods"
+    if len(chosen.periods) == 1:
+        when = chosen.periods[0]
     height = max(2.2, 0.34 * rows + 1.0)
-    with drawing(ax, (6.4, height), title_of(network, when if network.is_dated else None), bare=True) as axes:
+    with drawing(ax, (6.4, height), title_of(network, when), bare=True) as axes:
         name = textwrap.fill(short_name(middle, 32), 14, break_long_words=False)
         axes.text(0, 0, name, ha="center", va="center", fontsize=10.5, fontweight="bold")
-        top = max((abs(float(side["weight"].iloc[0])) for side in sides if len(side)), default=1.0)
-        for direction, side, head in zip((-1, 1), sides, ("followers", "peers"), strict=True):
-            accompanying: dict[str, Any] = {"ha": "right" if direction < 0 else "left"}
+        top = max(abs(float(side["weight"].iloc[0])) for side in sides if len(side))
+        for direction, arrow, outward, head, side in (
+            (-1, "-|>", "right", "followers", sides[0]),
+            (1, "<|-", "left", "peers", sides[1]),
+        ):
             heights = (len(side) - 1) / 2 - np.arange(len(side))
             for at, (name, weight) in zip(heights, side.itertuples(index=False, name=None)):
                 share = abs(weight) / top
                 displayed = [short_name(name), f"{weight:.1%}"][::-direction]
                 axes.annotate(
-                    "\u2002".join(displayed), (0.62 * direction, at * 0.16), (1.82 * direction, at), va="center", **accompanying,
+                    "\u2002".join(displayed), (0.62 * direction, at * 0.16), (1.82 * direction, at), va="center", ha=outward,
                     arrowprops={
-                        "arrowstyle": "-|>" if direction < 0 else "<|-", "mutation_scale": 7 + 4 * share,
+                        "arrowstyle": arrow, "mutation_scale": 7 + 4 * share,
                         "color": PALETTE[0 if weight > 0 else 1], "linewidth": 0.6 + 3.4 * share,
                         "alpha": 0.3 + 0.7 * share, "relpos": ((1 - direction) / 2, 0.5),
                     },
                 )  # fmt: skip
             if len(side):
-                note = axes.text(1.82 * direction, rows / 2 + 0.45, head, fontsize=8.5, **accompanying)
+                note = axes.text(1.82 * direction, rows / 2 + 0.45, head, fontsize=8.5, ha=outward)
                 note.set(style="italic", alpha=0.75)
         axes.set(xlim=(-4.2, 4.2), ylim=(-(rows / 2) - 0.3, rows / 2 + 0.9))
     return axes

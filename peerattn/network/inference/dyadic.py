@@ -75,14 +75,10 @@ class Difference:
         """Return the regressor among some firms in one period, shape (n, n); NaN where x is unknown."""
         x = characteristic(network, self.values, positions, period, "values")
         gap = x[None] - x[:, None]
-        if self.absolute:
-            return np.abs(gap)
-        return gap
+        return np.abs(gap) if self.absolute else gap
 
 
-def observations(
-    network: Network, regressors: Mapping[str, Any], periods: Any = None
-) -> tuple[pd.DataFrame, Array, Array]:
+def observations(network: Network, regressors: Mapping[str, Any], periods: Any = None) -> tuple[pd.DataFrame, Array, Array]:
     """Return the ordered pairs of distinct firms in all periods as observations.
 
     Firms that are only focal firms or only peers, and firms with an unknown regressor, are left out.
@@ -108,9 +104,7 @@ def observations(
     """
     expect(bool(regressors), "regressors", "at least one, such as {'same SIC': SameCode(codes)}", "none")
     network.check_whole("regressors of pairs")
-    chosen = network
-    if periods is not None:
-        chosen = subset(network, periods=periods)
+    chosen = subset(network, periods=periods)
     parts = []
     for number, (period, section) in enumerate(chosen.sections()):
         firms, weights = section.square()
@@ -144,9 +138,8 @@ def _matrix(regressor: Any, name: str, network: Network, positions: Array, perio
     labels = network.labels.take(positions)
     if isinstance(regressor, Network):
         regressor = regressor.matrix(period if regressor.is_dated else None)
-    known = isinstance(regressor, pd.DataFrame)
-    kind = type(regressor).__name__
-    expect(known, f"regressors[{name!r}]", "SameCode, Difference, PeerNetwork or frame", kind)
+    expected = "SameCode, Difference, PeerNetwork or frame"
+    expect(isinstance(regressor, pd.DataFrame), f"regressors[{name!r}]", expected, type(regressor).__name__)
     return np.asarray(regressor.reindex(index=labels, columns=labels).to_numpy(dtype=np.float64))
 
 
@@ -286,9 +279,7 @@ def dyadic_regression(
     bread = np.linalg.inv(X.T @ X)
     params = bread @ (X.T @ y)
     rest = y - X @ params
-    focal = pairs["firm"].to_numpy()
-    peers = pairs["peer"].to_numpy()
-    firms, ends = np.unique(np.concatenate([focal, peers]), return_inverse=True)
+    firms, ends = np.unique(np.concatenate([pairs["firm"], pairs["peer"]]), return_inverse=True)
     i, j = np.split(ends, 2)
     # the effects without a firm are others: in a small network that matters
     if len(groups.columns) and len(firms) <= MOST_ABSORBED:
@@ -301,7 +292,7 @@ def dyadic_regression(
     errors = np.sqrt(np.where(variance > 0, variance, np.nan))
     t = params / errors
     n_firms = len(firms)
-    p = 2 * stats.t.sf(np.abs(t), n_firms - 1) if n_firms >= MIN_FIRMS else np.full(len(t), np.nan)
+    p = np.where(n_firms < MIN_FIRMS, np.nan, 2 * stats.t.sf(np.abs(t), n_firms - 1))
     return DyadicRegression(
         **estimates(names, params, errors, p),
         cov=pd.DataFrame(cov, names, names),
@@ -322,11 +313,9 @@ def _without(raw: Array, groups: pd.DataFrame, rest: Array) -> Array:
 
 def _all_without(i: Array, j: Array, n: int, X: Array, y: Array) -> Array:
     """The estimates without each firm, (n, k), of variables as they are."""
-    ends = np.concatenate([i, j])
     at = np.tile(np.arange(len(y)), 2)
-    member = sparse.csr_array(
-        (np.ones(len(ends)), (ends, at)), shape=(n, len(y))
-    )  # the pairs that a firm is in
+    # the pairs that a firm is in
+    member = sparse.csr_array((np.ones(len(at)), (np.concatenate([i, j]), at)), shape=(n, len(y)))
     both = np.column_stack([X, y])
     sums = X.T @ both - np.stack([member @ (x[:, None] * both) for x in X.T], axis=1)  # of all other pairs
     return np.asarray((np.linalg.pinv(sums[:, :, :-1], hermitian=True) @ sums[:, :, -1:])[:, :, 0])

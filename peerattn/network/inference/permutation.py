@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
@@ -146,7 +146,7 @@ def mrqap(
     names = pd.Index(list(regressors), name="regressor")
     return PermutationRegression(
         **estimates(names, coefficients, coefficients / t, p),
-        rsquared=float(1 - rest @ rest / (y @ y)) if y @ y else float("nan"),
+        rsquared=float(1 - rest @ rest / (y @ y or np.nan)),
         nobs=len(y),
         method="QAP" if X.shape[1] == 1 else "MRQAP, double semi-partialing",
         n_permutations=n_permutations,
@@ -191,8 +191,7 @@ def _partial_t(y: Array, z: Array, degrees: int) -> float:
     """The t statistic of z in a regression of which y and z are the parts the other regressors leave."""
     zz = z @ z
     zy = z @ y
-    yy = y @ y
-    rest = yy - zy**2 / zz
+    rest = y @ y - zy**2 / zz
     return float(zy / np.sqrt(max(zz * rest / degrees, np.finfo(float).tiny)))
 
 
@@ -274,7 +273,7 @@ def placebo(network: Net, kind: Kind = "rewired", *, random_state: int = 0) -> N
     sections = []
     for _, section in network.sections():
         order = rng.permutation(len(section.rows))
-        weights = cast("Any", section.weights)
+        weights: Any = section.weights
         made = weights[order][:, order] if kind == "relabelled" else _rewired(section, rng)
         sections.append(CrossSection(section.rows, section.rows, frozen(made)))
     return network.replaced(sections)
@@ -285,6 +284,4 @@ def _rewired(section: CrossSection, rng: np.random.Generator) -> Any:
     found = np.array(section.dense())
     off = ~np.eye(len(found), dtype=bool)
     found[off] = rng.permuted(found[off].reshape(len(found), -1), axis=1).ravel()
-    if section.is_sparse:
-        return sparse.csr_array(found)
-    return found
+    return sparse.csr_array(found) if section.is_sparse else found

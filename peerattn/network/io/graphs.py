@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -96,12 +96,10 @@ def from_networkx(cls: type[Net], graphs: Any, *, weight: str = "weight", **kind
     >>> PeerNetwork.from_networkx(graph)
     PeerNetwork(2 firms, undated, 2 edges)
     """
-    single = not isinstance(graphs, Mapping) or hasattr(graphs, "adj")
-    given = {graphs.graph.get("period"): graphs} if single else graphs
-    matrices = {period: _graph_parts(graph, weight) for period, graph in given.items()}
-    made = from_matrices(cls, matrices, **kind)
-    learned = last_learned(graph.graph.get("learned_until") for graph in given.values())
-    return made.replaced(learned_until=learned)
+    if hasattr(graphs, "graph"):  # one, and not one for each period
+        graphs = {graphs.graph.get("period"): graphs}
+    made = from_matrices(cls, {period: _graph_parts(graph, weight) for period, graph in graphs.items()}, **kind)
+    return made.replaced(learned_until=last_learned(graph.graph.get("learned_until") for graph in graphs.values()))
 
 
 def _graph_parts(graph: nx.Graph, weight: str) -> tuple[list[Any], list[Any], sparse.csr_array]:
@@ -230,9 +228,7 @@ def from_graphml(cls: type[Net], path: File) -> Net:
 
 
 @checked
-def _xml(
-    network: Network, kind: str, period: Hashable, attributes: Any = None, top_k: int | None = None
-) -> bytes:
+def _xml(network: Network, kind: str, period: Hashable, attributes: Any = None, top_k: int | None = None) -> bytes:
     """One period in a format of networkx, text that XML can hold, its nodes in the order of :func:`to_networkx`."""
     import networkx as nx
 

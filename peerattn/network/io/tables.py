@@ -20,7 +20,7 @@ from peerattn.network.building import from_edges
 from peerattn.network.cross_section import Array, CrossSection, frozen, place_in
 from peerattn.panel.columns import check_known, warn_of_words
 from peerattn.panel.csv_file import read_csv_file
-from peerattn.panel.frames import read_frame
+from peerattn.panel.frames import read_frame, readable
 from peerattn.render import csv_label, csv_of, show_label, write_atomic
 from peerattn.store.sealed import KEY, read_sealed, seal, with_header, without_header, written_by_us
 
@@ -108,8 +108,7 @@ def from_csv(cls: type[Net], path: str | os.PathLike[str], **kind: Any) -> Net:
     edges = frame[frame["peer"] != ""]
     keys = frame.columns.intersection(["period", "firm"])
     peers = edges.drop(columns="firm").rename(columns={"peer": "firm"})
-    firms = pd.concat([frame[keys], peers[keys]]).drop_duplicates()
-    return from_edges(cls, edges, firms, **kind)
+    return from_edges(cls, edges, pd.concat([frame[keys], peers[keys]]).drop_duplicates(), **kind)
 
 
 def to_scipy(network: Network, period: Hashable = None) -> sparse.csr_array:
@@ -191,12 +190,8 @@ def from_edge_file(
        period    firm    peer  weight
     0    2001  001690  012141     0.2
     """
-    try:
+    with readable(f"path: cannot read {str(path)!r}"):
         frame = _edge_frame(Path(path), dtype)
-    except InputError:
-        raise
-    except Exception as error:  # readers and unpackers raise anything
-        raise InputError(f"path: cannot read {str(path)!r} ({error}).") from error
     wanted = {"period": period, "firm": firm, "peer": peer, "weight": weight}
     columns = {column: role for role, column in wanted.items() if column is not None}
     for column, role in columns.items():
@@ -204,11 +199,12 @@ def from_edge_file(
     for name_of_firms in (firm, peer):
         warn_of_words(frame[name_of_firms])
     informed = frame.columns.intersection(["learned_until"]).difference(list(columns))
-    edges = frame[[*columns, *informed]].rename(columns=columns).assign(**{} if weight else {"weight": 1.0})
-    # a file does not say whether its links are signed
+    edges = frame[[*columns, *informed]].rename(columns=columns)
+    if weight is None:
+        edges["weight"] = 1.0
+    # nothing in a file shows whether its links are signed
     negative = bool((edges["weight"] < 0).any())
-    made = from_edges(cls, edges, signed=negative, row_normalized=False)
-    return made.replaced(name=name or Path(path).name)
+    return from_edges(cls, edges, signed=negative, row_normalized=False, name=name or Path(path).name)
 
 
 def _edge_frame(path: Path, dtype: type | Mapping[str, type] | None) -> pd.DataFrame:
@@ -218,10 +214,11 @@ def _edge_frame(path: Path, dtype: type | Mapping[str, type] | None) -> pd.DataF
         return read_frame(path).astype(dtype or {})
     if ".dta" in suffixes:  # packed
         return pd.read_stata(path).astype(dtype or {})
-    kinds = dtype if isinstance(dtype, Mapping) else {}
-    texts = [name for name, kind in kinds.items() if kind in (str, "str", "string", object)]
-    frame = read_csv_file(path, "\t" if {*suffixes} & {".tsv", ".txt"} else ",", None if dtype is str else texts)
-    return frame.astype({name: kind for name, kind in kinds.items() if name not in texts})
+    separator = "\t" if {*suffixes} & {".tsv", ".txt"} else ","
+    if not isinstance(dtype, Mapping):
+        return read_csv_file(path, separator, None if dtype is str else ())
+    texts = [name for name, kind in dtype.items() if kind in (str, "str", "string", object)]
+    return read_csv_file(path, separator, texts).astype({name: kind for name, kind in dtype.items() if name not in texts})
 
 
 _ARRAYS = "peerattn.arrays"
@@ -266,8 +263,8 @@ def to_parquet(network: Network, path: str | os.PathLike[str], *, place: str = "
     one = min(1, len(network.labels), len(network.periods))
     example = {"period": network.periods[:one], "firm": network.labels[:one], "peer": network.labels[:one]}
     # float32 stays float32 where all periods are
-    narrow = {str(section.weights.dtype) for _, section in network.sections()} == {"float32"}
-    frame = pd.DataFrame(example).assign(weight=np.zeros(one, dtype="float32" if narrow else "float64"))
+    dtype = np.result_type(*(section.weights.dtype for _, section in network.sections()), np.float32)
+    frame = pd.DataFrame(example).assign(weight=np.zeros(one, dtype))
     try:
         schema = pa.Schema.from_pandas(frame, preserve_index=False)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
@@ -350,9 +347,7 @@ def _sections(kept: list[Any], labels: pd.Index, edges: pa.Table) -> Iterator[Cr
     """Read the cross-sections from what is known of them and the edges of all periods, in their order."""
     start = 0
     for count, rows, others, is_sparse, dtype in kept:
-        columns = others
-        if others is None:
-            columns = rows
+        columns = rows if others is None else others
         here = edges.slice(start, count).to_pandas()
         start += count
         i, j = (
@@ -360,6 +355,5 @@ def _sections(kept: list[Any], labels: pd.Index, edges: pa.Table) -> Iterator[Cr
             for side, members in (("firm", rows), ("peer", columns))
         )
         # the file holds edges alone: firms without one come from the facts
-        entries = (here["weight"].to_numpy(dtype=dtype), (i, j))
-        weights = sparse.csr_array(entries, shape=(len(rows), len(columns)))
+        weights = sparse.csr_array((here["weight"].to_numpy(dtype=dtype), (i, j)), shape=(len(rows), len(columns)))
         yield CrossSection(rows, columns, frozen(weights if is_sparse else weights.toarray()))

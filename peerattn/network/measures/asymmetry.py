@@ -110,9 +110,7 @@ class Asymmetry(Shown):
             "split into popularity (any kernel has it) and direction (no symmetric score has it). One way: share of weight "
             "with none in return."
         ]
-        title = "Asymmetry"
-        if self.name:
-            title = f"Asymmetry of {self.name}"
+        title = f"Asymmetry of {self.name}" if self.name else "Asymmetry"
         return by_period_table(frame, title, notes, formats, mean=True)
 
     def __repr__(self) -> str:
@@ -226,8 +224,7 @@ def reciprocity(network: Network) -> pd.Series:
         both = np.intersect1d(section.rows, section.columns)
         # only firms on both sides can return weight
         others = CrossSection(both, both, section.block(both, both)).others()
-        total = others.sum()
-        found.append(float(others.minimum(others.T).sum() / total) if total else np.nan)
+        found.append(float(others.minimum(others.T).sum() / (others.sum() or np.nan)))
     return pd.Series(found, index=network.periods.rename("period"), name="reciprocity")
 
 
@@ -293,16 +290,16 @@ def potential(ratios: Array, counts: Array) -> Array:
 
 
 def _measures(weights: Array, parts: dict[str, Array], counts: Array) -> dict[str, float]:
-    # the antisymmetric part over the symmetric one
-    norms = [float(np.linalg.norm(found)) for found in (weights - weights.T, weights + weights.T)]
     shares = counts / (counts.sum() or np.nan)
     size = {name: float(np.sqrt((shares * part**2).sum())) for name, part in parts.items()}
-    directed = 0.0
-    if size["log_ratio"]:
-        directed = (size["direction"] / size["log_ratio"]) ** 2
-    one_way = float(weights[counts == 0].sum() / (weights.sum() or np.nan))
-    found = {"raw": norms[0] / (norms[1] or np.nan), **size, "direction_share": directed, "one_way": one_way}
-    return found | {"pairs": int(np.count_nonzero(counts)) // 2}
+    return {
+        # the antisymmetric part over the symmetric one
+        "raw": float(np.linalg.norm(weights - weights.T) / (np.linalg.norm(weights + weights.T) or np.nan)),
+        **size,
+        "direction_share": (size["direction"] / (size["log_ratio"] or np.inf)) ** 2,
+        "one_way": float(weights[counts == 0].sum() / (weights.sum() or np.nan)),
+        "pairs": int(np.count_nonzero(counts)) // 2,
+    }
 
 
 def _extreme_pairs(weights: Array, parts: dict[str, Array], counts: Array, firms: Array) -> pd.DataFrame:
@@ -311,10 +308,9 @@ def _extreme_pairs(weights: Array, parts: dict[str, Array], counts: Array, firms
     gaps = {name: (weights + weights.T) * np.tanh(parts[name] / 2) for name in ("popularity", "direction")}
     blocks = []
     for kind, gap in ({"difference": weights - weights.T} | gaps).items():
-        i, j = np.nonzero(gap > 0)
-        kept = np.argsort(-gap[i, j], kind="stable")[:_KEPT_PAIRS]
-        i = i[kept]
-        j = j[kept]
+        found = np.argwhere(gap > 0)
+        order = np.argsort(-gap[gap > 0], kind="stable")
+        i, j = found[order[:_KEPT_PAIRS]].T
         known = {name: np.where(counts[i, j] > 0, part[i, j], np.nan) for name, part in parts.items()}
         sides = {"firm": firms[i], "peer": firms[j], "weight": weights[i, j], "reverse": weights[j, i]}
         blocks.append(pd.DataFrame(sides | known | {"gap": gap[i, j], "kind": kind}))

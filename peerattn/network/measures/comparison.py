@@ -52,9 +52,8 @@ def overlap(network: Network, codes: pd.Series) -> pd.DataFrame:
     network.check_whole("overlap")
     rows = []
     for period, section in network.sections():
-        sides = (section.rows, section.columns)
         # the same numbers on both sides, though rows and columns may be different firms
-        own, peers = (code_numbers(network, codes, side, period, "codes") for side in sides)
+        own, peers = (code_numbers(network, codes, side, period, "codes") for side in (section.rows, section.columns))
         focal = np.flatnonzero(own >= 0)
         known = peers >= 0
         count = int(max(own.max(initial=-1), peers.max(initial=-1))) + 1
@@ -108,8 +107,7 @@ def group_flows(network: Network, groups: pd.Series, period: Hashable = None) ->
     """
     network.check_whole("group_flows")
     when, section = network.section(period)
-    own = code_numbers(network, groups, section.rows, when, "groups")
-    peers = code_numbers(network, groups, section.columns, when, "groups")
+    own, peers = (code_numbers(network, groups, side, when, "groups") for side in (section.rows, section.columns))
     names = pd.Index([show_label(name) for name in pd.factorize(groups)[1]])
     frame = pd.DataFrame(weight_to_groups(section.weights, peers, len(names)), columns=names)
     flows = frame.groupby(np.array([*names, None], dtype=object)[own]).mean()
@@ -118,8 +116,9 @@ def group_flows(network: Network, groups: pd.Series, period: Hashable = None) ->
     return flows.loc[rows, columns].rename_axis(index="attends", columns="attended to")
 
 
-def _number_first(name: str) -> tuple[bool, int, str]:
-    return not name.isdigit(), int(name) if name.isdigit() else 0, name
+def _number_first(name: str) -> tuple[bool, str, str]:
+    # numbers of one length sort as text
+    return not name.isdigit(), name.zfill(32) * name.isdigit(), name
 
 
 @checked
@@ -167,8 +166,8 @@ def turnover(network: Network, *, top_k: int = 10) -> pd.DataFrame:
         first, second = (sparse.csr_array(each.block(firms, everyone)) for each in (before, now))
         both, one, other = common_tops(first, second, top_k)
         moved = abs(first - second).sum(axis=1) / 2
-        shares = np.column_stack([moved, both / (one + other - both)])
-        rows.append((*(shares.mean(axis=0) if len(firms) else (np.nan, np.nan)), len(firms)))
+        shares = pd.DataFrame({"turnover": moved, "jaccard": both / (one + other - both)})
+        rows.append((*shares.mean(), len(firms)))
     return pd.DataFrame(rows, network.periods[1:].rename("period"), ["turnover", "jaccard", "firms"])
 
 
@@ -193,14 +192,14 @@ def aligned(first: Network, second: Network) -> Iterator[tuple[Any, Array, Array
         When no period is in both.
     """
     if first.is_dated != second.is_dated or (first.is_dated and not first.periods.isin(second.periods).any()):
-        dates = [show_label(net.periods[0]) if net.is_dated else "no date" for net in (first, second)]
+        dates = [show_label(net.periods[0]) or "no date" for net in (first, second)]
         raise InputError(f"no period in common ({dates[0]}; {dates[1]}); pass mean() of both networks.")
     # two networks number their firms differently
     across = second.labels.get_indexer_for(first.labels)  # where each label of the first is in the second
     for period, section in first.sections():
         if first.is_dated and period not in second.periods:
             continue
-        other = second.section(period if second.is_dated else None)[1]
+        other = second.section(period)[1]
         rows = np.sort(section.rows[np.isin(across[section.rows], other.rows)])
         columns = np.sort(section.columns[np.isin(across[section.columns], other.columns)])
         blocks = section.block(rows, columns), other.block(across[rows], across[columns])

@@ -119,11 +119,8 @@ def gini(values: Array) -> float:
     (0.0, 0.5)
     """
     ordered = np.sort(np.asarray(values, dtype=np.float64))
-    total = ordered.sum()
     size = len(ordered)
-    if size == 0 or total == 0:
-        return float("nan")
-    return float((2 * np.arange(1, size + 1) - size - 1) @ ordered / (size * total))
+    return float((2 * np.arange(1, size + 1) - size - 1) @ ordered / (size * ordered.sum() or np.nan))
 
 
 @checked
@@ -184,27 +181,24 @@ def summary_table(network: Network) -> Table:
     >>> type(PeerNetwork.from_matrices({None: W}).table()).__name__
     'Table'
     """
-    whole = network.top_k is None
     rows = [
         (len(section.rows), len(section.columns), section.n_edges, np.nan, np.nan, section.isolates().sum())
         for _, section in network.sections()
     ]
     names = ("Firms", "Possible peers", "Edges", "Effective peers", "Gini", "Isolates")
     frame = pd.DataFrame(rows, index=network.periods.rename("Period"), columns=names)
-    if whole:
+    if network.top_k is None:
         frame[["Effective peers", "Gini"]] = concentration(network)[["effective_peers", "gini"]]
-    notes = ["Effective peers: median over firms of 1 / Σ w². Gini: of the weight that firms receive."]
-    if not whole:
-        notes = [
-            f"Cut to the {network.kept_words()}: effective peers and Gini, which need all, are not known."
-        ]
+        notes = ["Effective peers: median over firms of 1 / Σ w². Gini: of the weight that firms receive."]
+    else:
+        notes = [f"Cut to the {network.kept_words()}: effective peers and Gini, which need all, are not known."]
     if network.row_normalized or network.signed:
         notes.append("Weights are predictive relevance, not causal peer effects.")
     if not frame["Edges"].any():
         notes.append("The network is empty: no firm has a peer.")
     if sentence := stability_sentence(network):
         notes.append(sentence)
-    title = ": ".join(part for part in ("Peer network", network.name) if part)
+    title = ": ".join(filter(None, ("Peer network", network.name)))
     return by_period_table(frame, title, notes, {"Effective peers": ".1f", "Gini": ".2f"})
 
 

@@ -77,10 +77,9 @@ class Validation(Shown):
             Rows: precision against all firms, precision against firms of the same industry and size (where they were given),
             recall, AUC.
         """
-        beyond = (self.precision, self.matched, self.lift_beyond, self.p_matched)
         rows = {f"precision at {self.k}": (self.precision, self.chance, self.lift, self.p_precision)}
         if not np.isnan(self.matched):
-            rows["against same industry and size"] = beyond
+            rows["against same industry and size"] = (self.precision, self.matched, self.lift_beyond, self.p_matched)
         rows[f"recall at {self.k}"] = (self.recall, np.nan, np.nan, np.nan)
         rows["AUC"] = (self.auc, 0.5, np.nan, self.p_auc)
         return pd.DataFrame(rows, index=["value", "benchmark", "lift", "p_value"]).T
@@ -183,10 +182,7 @@ def validate(
     last = None
     for period, rows, columns, weights, others in aligned(network, links):
         one = _Period(rows, columns, weights, others, k)
-        rate: float | Array = np.nan
-        if cell is not None:
-            rate = one.rate(cell)
-        found = one.scores(one.links, rate)
+        found = one.scores(one.links, np.nan if cell is None else one.rate(cell))
         if found[0]:
             total += found
             exchanged += [one.scores(one.exchanged(order)) for order in drawn]
@@ -198,9 +194,8 @@ def validate(
     means = dict(zip(("precision", "auc", "recall", "chance", "matched"), total[2:] / total[0]))
     with np.errstate(invalid="ignore"):
         beyond = exchanged[:, 2:4] / exchanged[:, :1] >= total[2:4] / total[0] - 1e-12
-    p = (1 + beyond.reshape(len(groups), n_permutations, 2).sum(axis=1)) / (1 + n_permutations)
-    if cell is None:
-        p = np.vstack([p, [np.nan, np.nan]])
+    p = np.full((2, 2), np.nan)  # without cells none for firms of the same group
+    p[: len(groups)] = (1 + beyond.reshape(len(groups), n_permutations, 2).sum(axis=1)) / (1 + n_permutations)
     return Validation(
         **means, p_precision=p[0, 0], p_auc=p[0, 1], p_matched=p[1, 0],
         k=int(k), n_firms=int(total[0]), n_links=int(total[1]), n_permutations=n_permutations,
@@ -229,25 +224,24 @@ class _Period:
         Of firms with a peer and a link that are not linked to all.
         """
         count = links.sum(axis=1)
-        chosen_ = self.top.sum(axis=1)
+        n_peers = self.top.sum(axis=1)
         possible = self.possible
         hits = (self.top & links).sum(axis=1)
         expected = (self.top * rate).sum(axis=1)
         area = (self.ranks * links).sum(axis=1) - count * (count + 1) / 2
         # a firm linked to nobody, or to all, has no right answer
-        used = (count > 0) & (count < possible) & (chosen_ > 0)
+        used = (count > 0) & (count < possible) & (n_peers > 0)
         with np.errstate(divide="ignore", invalid="ignore"):
-            precision = hits / chosen_
             auc = area / (count * (possible - count))
-            parts = [used, count, precision, auc, hits / count, count / possible, expected / chosen_]
+            parts = [used, count, hits / n_peers, auc, hits / count, count / possible, expected / n_peers]
         return np.stack(parts, axis=1)[used].sum(axis=0)
 
     def exchanged(self, order: Array) -> Array:
         """Return the links when firms take each other's places: peers alone where focal firms are others."""
-        places = [among(order, side) for side in (self.rows, self.columns)]
+        focal, peers = (among(order, side) for side in (self.rows, self.columns))
         if not np.array_equal(self.rows, self.columns):
-            places[0] = np.arange(len(self.rows))
-        return self.links[np.ix_(*places)] & self.other
+            focal = np.arange(len(self.rows))
+        return self.links[np.ix_(focal, peers)] & self.other
 
     def rate(self, cell: Array) -> Array:
         """Return the share of links in the cell of each peer, for each focal firm."""
@@ -283,5 +277,4 @@ def _regression(network: Network, one: _Period, codes: pd.Series | None, size: p
         regressors["same industry"] = SameCode(codes)
     if size is not None:
         regressors["difference in size"] = Difference(size)
-    found = dyadic_regression(linked, regressors)
-    return replace(found, title="Links of the last period on weights of pairs")
+    return replace(dyadic_regression(linked, regressors), title="Links of the last period on weights of pairs")

@@ -84,6 +84,7 @@ def gain_of(compared: Compared, model: str, against: str) -> Gain:
 def difference(compared: Compared, ours: pd.Series, theirs: pd.Series, names: tuple[str, str]) -> Gain:
     """Return the gain of some predictions of the scored rows over others, as :func:`gain_of` does."""
     rows = saved_by_row(compared, ours, theirs)
+    # R² of both against the prevailing mean, on the same rows
     base = saved_by_row(compared, theirs, compared.known["training_mean"])["gain"].mean()
     gain = float(rows["gain"].mean())
     scale = float(np.abs(theirs).max())
@@ -107,8 +108,11 @@ def _is_above(found: MeanTest) -> bool:
 def _tested(compared: Compared, rows: pd.DataFrame) -> dict[str, Any]:
     """Return interval and test of the mean gain of some rows."""
     series = rows.groupby("period")["gain"].sum().to_numpy()
+    if len(series) < 2:
+        return {"reason": "one period"}
     if len(series) < periods_needed(compared.horizon):
-        return {"reason": "one period"} if len(series) < 2 else _clustered(compared, rows)
+        return _clustered(compared, rows)
+    # sums of periods in units of the gain, whatever the size of a period
     series = series * len(series) / len(rows)
     found = mean_test(series, compared.horizon)
     how = {"how": "over time", "clusters": len(series)}
@@ -131,6 +135,7 @@ def _clustered(compared: Compared, rows: pd.DataFrame) -> dict[str, Any]:
             clusters[name] = np.where(known, labels, rows["firm"].map("firm {}".format))
     found: list[dict[str, Any]] = []
     for what, labels in clusters.items():
+        # the wild bootstrap of the mean needs the sum and the size of each cluster
         number = pd.factorize(labels)[0]
         size = np.bincount(number)
         if len(size) < FEWEST_CLUSTERS:
@@ -142,6 +147,7 @@ def _clustered(compared: Compared, rows: pd.DataFrame) -> dict[str, Any]:
     if not found:
         n = rows["firm"].nunique()
         return {"reason": f"{n} firms are too few to cluster by ({FEWEST_CLUSTERS} are needed)"}
+    # clusters of firms take common shocks as given; the sums of the periods do not
     found.append(_by_period(rows))
     return max(found, key=lambda one: one["p"])
 
@@ -149,12 +155,10 @@ def _clustered(compared: Compared, rows: pd.DataFrame) -> dict[str, Any]:
 def _by_period(rows: pd.DataFrame) -> dict[str, Any]:
     """Test the mean gain by Student's t over the sums of the periods, which their common shocks have moved."""
     series = rows.groupby("period")["gain"].sum().to_numpy() * rows["period"].nunique() / len(rows)
-    n = len(series)
-    mean = float(series.mean())
-    error = max(float(series.std(ddof=1)) / np.sqrt(n), 1e-300)
-    half = float(student.ppf(1 - LEVEL / 2, n - 1)) * error
-    p = float(2 * student.sf(abs(mean) / error, n - 1))
-    return {"low": mean - half, "high": mean + half, "t": mean / error, "p": p, "how": "by period", "clusters": n}
+    found = ttest_1samp(series, 0.0)
+    low, high = found.confidence_interval(1 - LEVEL)
+    tested = {"low": low, "high": high, "t": found.statistic, "p": found.pvalue}
+    return {name: float(value) for name, value in tested.items()} | {"how": "by period", "clusters": len(series)}
 
 
 def labels_of(rows: pd.DataFrame, group: pd.Series) -> np.ndarray:
@@ -241,6 +245,7 @@ def smallest_gain(compared: Compared, control: str) -> float | None:
         return bool(ttest_1samp(gains, 0.0, alternative="greater").pvalue < LEVEL)
 
     for _ in range(PLANTED):
+        # a network that would explain all of the variance; its share is scaled down below
         planted = _planted(X, when, rng)
         spread = float(np.mean(planted**2))
         if spread <= 0:
@@ -250,7 +255,7 @@ def smallest_gain(compared: Compared, control: str) -> float | None:
         gains = [np.sqrt(share) * cross + share * square for share in SHARES]
         least.append(bisect_left(gains, True, key=is_found))
     enough = int(np.quantile(least, POWER, method="inverted_cdf"))
-    return SHARES[enough] if enough < len(SHARES) else np.inf
+    return (*SHARES, np.inf)[enough]
 
 
 def _planted(X: np.ndarray, when: np.ndarray, rng: np.random.Generator, most: int = 100) -> np.ndarray:
@@ -259,12 +264,14 @@ def _planted(X: np.ndarray, when: np.ndarray, rng: np.random.Generator, most: in
     term = np.zeros(len(X))
     for period in range(when.max() + 1):
         here = np.flatnonzero(when == period)
-        pool = here if len(here) <= most else rng.choice(here, most, replace=False)
         if len(here) < 2:
             continue
+        pool = here if len(here) <= most else rng.choice(here, most, replace=False)
         scores = 2 * np.outer(X[here] @ looks, X[pool] @ shows)
+        # no firm is its own peer
         scores[here[:, None] == pool] = -np.inf
         weights = np.exp(scores - scores.max(axis=1, keepdims=True))
         term[here] = weights @ (X[pool] @ gives) / weights.sum(axis=1)
+    # what characteristics explain linearly needs no peers
     design = np.column_stack([np.ones(len(X)), X])
     return term - design @ np.linalg.lstsq(design, term, rcond=None)[0]

@@ -85,6 +85,7 @@ class Subject:
     def tested(self) -> np.ndarray:
         """The first tested periods that the fold does not learn from, as whole numbers."""
         train, test = (np.unique(self.when[rows]) for rows in self.folds[self.fold])
+        # periods of all folds, from the first that this one tests
         later = np.unique(np.concatenate([self.when[rows] for _, rows in self.folds]))
         unseen = np.setdiff1d(later[later >= test[0]], train)
         return (unseen if len(unseen) else test)[:MOST_PERIODS]
@@ -133,11 +134,11 @@ class Subject:
     @cached_property
     def fitted(self) -> Answering:
         """The model fitted on the fold's training rows."""
-        return self.fit()
+        return self.fit(self.train)
 
-    def fit(self, rows: np.ndarray | None = None) -> Answering:
-        """Fit a clone on the training rows, or on other rows."""
-        fold = FoldRows(self.panel, self.train if rows is None else rows, self.call)
+    def fit(self, rows: np.ndarray) -> Answering:
+        """Fit a clone on these rows."""
+        fold = FoldRows(self.panel, rows, self.call)
         with quiet():
             return Answering(self.entry, self.entry.fit(fold), fold)
 

@@ -59,6 +59,7 @@ def pricing_errors(
     frame = comparison.known
     firm = pd.factorize(frame["firm"])[0]
     n = int(firm.max()) + 1
+    # all rows of a firm are drawn together
     counts = check_random_state(random_state).multinomial(n, np.full(n, 1 / n), size=n_draws)[:, firm]
     counts = np.vstack([np.ones(len(firm)), counts])  # the sample itself first
     rows: dict[str, dict[str, float]] = {}

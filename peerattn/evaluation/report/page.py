@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -18,8 +18,9 @@ from peerattn.evaluation.measures.factors import periods_per_year
 from peerattn.evaluation.measures.portfolios import QuantilePortfolios, Weighting, portfolios_of
 from peerattn.evaluation.report import words as sentences
 from peerattn.evaluation.report.figures import cumulative_gain, opening_pictures, portfolios_picture
-from peerattn.evaluation.report.network import network_sections, peers_by_model_section
-from peerattn.evaluation.report.table import REPORTED, PathLike, as_table, laid_out, without_tests
+from peerattn.evaluation.report.network import network_blocks, peers_by_model, search_blocks
+from peerattn.evaluation.report.table import REPORTED, as_table, laid_out, without_tests
+from peerattn.evaluation.sample import PathLike
 from peerattn.exceptions import InputError
 from peerattn.render import Code, Section, Table, page, show_label, write_atomic
 from peerattn.render.page import Block
@@ -76,11 +77,12 @@ def outcomes_table(comparisons: Mapping[str, WithClaims]) -> Table:
         scores = compared.scores
         claims = compared.claims
         pair = (claims.without, claims.stack)
-        g = claims.gain
-        cells = [scores.loc[name, key] if name else None for name in pair for key in ("r2_mean", "r2_se")]
-        ends = (None, None, None) if g is None else (g.gain, g.low, g.high)
-        ends = (*ends, format_p(claims.p), claims.answer)
-        rows.append((outcome, compared.horizon, compared.n_outcomes, *cells, *ends))
+        cells: list[object] = [None] * 7
+        if claims.gain is not None:
+            cells = [scores.loc[name, key] for name in pair for key in ("r2_mean", "r2_se")]
+            cells += [claims.gain.gain, claims.gain.low, claims.gain.high]
+        test = (format_p(claims.p), claims.answer)
+        rows.append((outcome, compared.horizon, compared.n_outcomes, *cells, *test))
     r2 = ("R² without peers", "s.e.", "R² with peers", "s.e.")
     heads = ("Outcome", "Horizon", "Scored", *r2, "Gain", "low", "high", "p", "Do peers help?")
     formats = ("", "", ",", *(".4f",) * 4, *("+.4f",) * 3, "", "")
@@ -90,26 +92,28 @@ def outcomes_table(comparisons: Mapping[str, WithClaims]) -> Table:
 
 def _sections(compared: WithClaims, finding: list[str]) -> list[Section]:
     """Return all sections that have something to show."""
-    gains = cumulative_gain(compared)
-    found = compared.panel.description
     failures = [(failure.model, failure.fold, failure.error) for failure in compared.failures]
-    failed = [Table("Models that failed", ("Model", "In fit", "Error"), failures)] if failures else []
-    return [
-        Section("Findings", [*finding, f"Task: {compared.task}. {sentences.TASKS[compared.task]}"]),
-        *_decomposition(compared),
-        Section("The models", [as_table(compared, without_tests(compared, REPORTED)), *failed]),
-        *_tests(compared),
-        *_gains(compared),
-        *([Section("Over time", [gains])] if gains else []),
-        *_portfolio(compared),
-        *network_sections(compared),
-        *peers_by_model_section(compared),
-        *_audit(compared),
-        *([Section("Descriptive statistics", [found.as_table("The panel, all periods")])] if found else []),
-        Section("The sample and its limits", _sample(compared)),
-        Section("Inputs", _inputs(compared)),
-        Section("Reproduction", _reproduction(compared)),
-    ]
+    failed = Table("Models that failed", ("Model", "In fit", "Error"), failures) if failures else None
+    found = compared.panel.description
+    blocks: dict[str, Sequence[Block | None]] = {
+        "Findings": [*finding, f"Task: {compared.task}. {sentences.TASKS[compared.task]}"],
+        "Where predictability comes from": _decomposition(compared),
+        "The models": [as_table(compared, without_tests(compared, REPORTED)), failed],
+        "Statistical tests": _tests(compared),
+        "Who gains by peers": _gains(compared),
+        "Over time": [cumulative_gain(compared)],
+        "Sorted by forecast": _portfolio(compared),
+        "Estimated peer network": network_blocks(compared),
+        "Score matrix of the strongest head": search_blocks(compared),
+        "Peers by model": peers_by_model(compared),
+        "Audit": _audit(compared),
+        "Descriptive statistics": [found.as_table("The panel, all periods") if found else None],
+        "The sample and its limits": _sample(compared),
+        "Inputs": _inputs(compared),
+        "Reproduction": _reproduction(compared),
+    }
+    # a section that has nothing to show is left out
+    return [Section(title, shown) for title, every in blocks.items() if (shown := [block for block in every if block])]
 
 
 def _made_with(compared: WithClaims) -> str:
@@ -161,7 +165,7 @@ def _reproduction(compared: WithClaims) -> list[Block]:
     return [*blocks, Table("Models", ("Model", "Settings"), models), packages]
 
 
-def _decomposition(compared: WithClaims) -> list[Section]:
+def _decomposition(compared: WithClaims) -> list[Block]:
     """Return the decomposition of held-out R², and the user's peer models against the stack without peers, as tables."""
     claims = compared.claims
     if not claims.steps:
@@ -196,7 +200,7 @@ def _decomposition(compared: WithClaims) -> list[Section]:
             "has a version of its own without peers, the second line is against that. p: two-sided, each line on its own."
         )
         blocks.append(laid_out("Each peer model against models without peers", columns, of_models, note))
-    return [Section("Where predictability comes from", blocks)]
+    return blocks
 
 
 def _gain_cells(gain: Gain | None) -> tuple[object, ...]:
@@ -205,7 +209,7 @@ def _gain_cells(gain: Gain | None) -> tuple[object, ...]:
     return (gain.gain, gain.low, gain.high, gain.t, format_p(gain.p, gain.reason))
 
 
-def _tests(compared: WithClaims) -> list[Section]:
+def _tests(compared: WithClaims) -> list[Block]:
     """Return the tests of all models over time, against the baseline and jointly; nothing where the periods are too few."""
     if len(compared.periods) < periods_needed(compared.horizon):
         return []
@@ -221,21 +225,23 @@ def _tests(compared: WithClaims) -> list[Section]:
         rows.append((name, test.loss_difference, test.cell, format_p(test.p_value), *rest))
     columns = {"Model": "l", "Loss difference": ".3g", "t": ".2f"}
     columns |= dict.fromkeys(("p", "Periods", "Degrees of freedom"), "r")
+    # tests against one baseline, then of all models together
     kept = model_confidence_set(compared.losses, horizon=compared.horizon)
-    joint = [(m, float(kept.p_values[m]), "in" if m in kept.included else "out") for m in compared.names]
+    included = dict.fromkeys(kept.included, "in")
+    joint = [(name, float(kept.p_values[name]), included.get(name, "out")) for name in compared.names]
     note = (
         "Multiple comparisons with the best (Horrace and Schmidt 2000): a model is out where another one is significantly "
         "better, the number of others accounted for. A difference that cannot be tested leaves no model out."
     )
     title = f"The best model is among these, with a confidence of {1 - kept.size:.0%}"
-    tables = [
+    return [
+        words,
         laid_out(f"Each model against {compared.baseline}", columns, rows),
         laid_out(title, {"Model": "l", "p": ".3f", "May be the best": "l"}, joint, note),
     ]
-    return [Section("Statistical tests", [words, *tables])]
 
 
-def _gains(compared: WithClaims) -> list[Section]:
+def _gains(compared: WithClaims) -> list[Block]:
     """Return who gains and who loses by peers: by firm, and by the groups of the comparison."""
     if compared.claims.gain is None or compared.claims.gain.reason == "same predictions":
         return []
@@ -246,7 +252,8 @@ def _gains(compared: WithClaims) -> list[Section]:
         f"Squared error that {peer} saves against {control}, over the mean squared error of the prevailing mean. Its mean "
         "over all rows is the gain in R². Intervals of a firm are over its periods, those of a group over its firms."
     )
-    ends = frame if len(frame) <= 2 * _LISTED else pd.concat([frame.head(_LISTED), frame.tail(_LISTED)])
+    rank = np.arange(len(frame))
+    ends = frame[(rank < _LISTED) | (rank >= len(frame) - _LISTED)]
     tables = [("By firm: the largest and the smallest gains", "Firm", ends)]
     groups = dict(compared.panel.groups)
     if len(compared.periods) >= 4:
@@ -261,7 +268,7 @@ def _gains(compared: WithClaims) -> list[Section]:
         rows = [(show_label(label), int(n), *rest)[: len(columns)] for label, n, *rest in part.itertuples()]
         table = laid_out(title, columns, rows)
         blocks.append(replace(table, columns=(what, *table.columns[1:])))
-    return [Section("Who gains by peers", blocks)]
+    return blocks
 
 
 def _halves(compared: WithClaims) -> pd.Series:
@@ -274,7 +281,7 @@ def _halves(compared: WithClaims) -> pd.Series:
     return pd.Series(np.where(late, names[1], names[0]), index=labels, dtype=object)
 
 
-def _portfolio(compared: WithClaims) -> list[Section]:
+def _portfolio(compared: WithClaims) -> list[Block]:
     """Return what firms sorted by forecast turned out to do; nothing for a nowcast, which cannot be traded on."""
     sorted_by = _portfolios(compared, "equal")
     if not sorted_by:
@@ -311,7 +318,7 @@ def _portfolio(compared: WithClaims) -> list[Section]:
         if facts.market_value is not None:
             title = f"Portfolios weighted by {facts.market_value.name}"
             blocks.append(_portfolio_table(title, _portfolios(compared, "value")))
-    return [Section("Sorted by forecast", [words, *blocks])]
+    return [words, *blocks]
 
 
 def _portfolios(compared: WithClaims, weighting: Weighting) -> dict[str, QuantilePortfolios]:
@@ -346,12 +353,13 @@ def _strategy_table(compared: WithClaims, sorted_by: dict[str, QuantilePortfolio
         columns |= {"Alpha": ".4g", "t": ".2f"}
     rows = []
     for name, p in sorted_by.items():
-        alpha = [] if p.alpha is None else [p.alpha.mean, p.alpha.cell]
-        rows.append((name, p.sharpe, p.net_sharpe(COST), p.turnover.mean(), p.break_even_cost, *alpha))
+        rows.append([name, p.sharpe, p.net_sharpe(COST), p.turnover.mean(), p.break_even_cost])
+        if p.alpha is not None:
+            rows[-1] += [p.alpha.mean, p.alpha.cell]
     return laid_out("The spread as a strategy", columns, rows)
 
 
-def _audit(compared: WithClaims) -> list[Section]:
+def _audit(compared: WithClaims) -> list[Block]:
     """Return the audit of each model that was audited."""
     if not compared.audit:
         return []
@@ -360,6 +368,6 @@ def _audit(compared: WithClaims) -> list[Section]:
         "A claim that passed was not refuted here; a leak made before the panel was read cannot be seen."
     ]
     for name, audit in compared.audit.items():
-        verdict = "no claim refuted" if audit.passed else f"refuted: {', '.join(audit.refuted)}"
+        verdict = f"refuted: {', '.join(audit.refuted)}" if audit.refuted else "no claim refuted"
         blocks.append(replace(audit.as_table(), title=f"{name}: {verdict}", footnotes=(audit.model,)))
-    return [Section("Audit", blocks)]
+    return blocks

@@ -38,25 +38,21 @@ def comparison_panel(
     elif outcome is not None and y is None and not isinstance(X, Panel):
         panel = read_panel(X, **options)
     else:
-        twice = isinstance(X, Panel) and X.outcomes is not None and y is not None
-        if twice:
+        if isinstance(X, Panel) and X.outcomes is not None and y is not None:
             raise InputError("X is a Panel, which holds its outcome; leave out y, or pass X.X and your y.")
         if isinstance(y, str):
             raise InputError(f"y is the text {y!r}; name a column of X with outcome={y!r}.")
-        missing = y is None and not isinstance(X, Panel)
-        if missing:
+        if y is None and not isinstance(X, Panel):
             raise InputError("y is missing: pass y beside X, or name the outcome's column of X with outcome=.")
         if industry is not None and hasattr(X, "columns"):
             check_names("industry", "column", [industry], X.columns)
-        dated = X.dated if isinstance(X, Panel) else panel_labels(as_pandas(X), firm, period) is not None
-        got = f"got {type(X).__name__}. Name yours with firm= and period=."
-        named = f"X must be a panel with firm and period, as index levels or columns named {firm!r} and {period!r}"
-        if not dated:
-            raise InputError(f"{named}; {got}")
+        if not (isinstance(X, Panel) and X.dated or panel_labels(as_pandas(X), firm, period) is not None):
+            named = f"X must be a panel with firm and period, as index levels or columns named {firm!r} and {period!r}"
+            raise InputError(f"{named}; got {type(X).__name__}. Name yours with firm= and period=.")
         panel = as_panel(X, y, **options)
     panel = panel.with_outcomes(panel.y)  # some must be known
-    universe = None if reference is None else Reference.of(reference).X
-    return examine(panel, list(panel.codes), list(panel.codes), universe, (firm, period)).sorted()
+    codes = list(panel.codes)
+    return examine(panel, codes, codes, Reference.of(reference).X, (firm, period)).sorted()
 
 
 def _of_files(X: PanelLike, y: OutcomesLike, *, outcome: str | None, **options: Any) -> Panel:
@@ -101,6 +97,7 @@ class FoldRows:
     def __init__(self, panel: Panel, train: np.ndarray, test: np.ndarray) -> None:
         when = panel.X.index.get_level_values(1)
         call = np.flatnonzero(when.isin(when[test].unique()))
+        # a Panel keeps its rows in order; an audit shuffles them
         if (train[1:] > train[:-1]).all():
             plain = replace(panel, weights={})
             self.train = plain.take(train)
@@ -118,6 +115,7 @@ class FoldRows:
 
     def asking(self, X: pd.DataFrame, y: pd.Series) -> Self:
         """Return the same training rows with other rows to predict."""
+        # the encoding stays that of the training rows
         other = copy(self)
         other.call = Frames(X, y)
         other.scored = np.arange(len(X))

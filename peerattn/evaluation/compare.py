@@ -28,7 +28,7 @@ from peerattn.evaluation.running.inputs import LABELS, comparison_panel, frames_
 from peerattn.evaluation.running.nested import decomposition_of, placebo_gains, stack_among
 from peerattn.evaluation.running.store import FoldStore
 from peerattn.evaluation.sample import Labels, PathLike, as_return, panel_facts
-from peerattn.evaluation.splits.folds import checked_folds, dated_panel, gaps_of, split_words
+from peerattn.evaluation.splits.folds import checked_folds, gaps_of, split_words
 from peerattn.evaluation.splits.walk_forward import WalkForward
 from peerattn.exceptions import InputError, check_at_least, check_names, checked, expect
 from peerattn.models.forecasters import make_models, model_names, model_title
@@ -215,8 +215,8 @@ def compare(
         each = frames_by_outcome(X, y, outcome).items()
         return Comparisons({name: compare(models, frame, outcome=name, **options) for name, frame in each})
     panel = comparison_panel(
-        X, y, outcome=outcome, characteristics=characteristics, codes=codes, firm=firm, period=period,
-        industry=industry, reference=reference,
+        X, y, cv, reference, outcome=outcome, characteristics=characteristics, codes=codes, firm=firm, period=period,
+        industry=industry,
     )  # fmt: skip
     # ready names need the panel first: their titles name its industry
     if isinstance(models, list | tuple) and models and all(isinstance(name, str) for name in models):
@@ -225,7 +225,6 @@ def compare(
             baseline = model_title(baseline, panel.industry)
     if cv is None:
         cv = WalkForward()
-    panel = dated_panel(panel, cv)
     folds, short = checked_folds(cv, panel)
     horizon = int(getattr(cv, "horizon", 1))
     entries = entries_of(models, task, panel, reference, gaps_of(panel, folds, task), horizon)

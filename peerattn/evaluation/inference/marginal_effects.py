@@ -138,27 +138,21 @@ def marginal_effects(
     True
     """
     expect(hasattr(model, "peer_network"), "model", "a fitted peer model", type(model).__name__)
-    if isinstance(X, Panel):
-        X = X.X
+    X, rows = (part.X if isinstance(part, Panel) else part for part in (X, at))
     panel = as_panel(X)
     if not panel.dated:
         raise InputError("X: expected a panel indexed by firm and period, the one the model was fitted on.")
     firm, period = (pd.factorize(panel.X.index.get_level_values(name), sort=True)[0] for name in (0, 1))
-    rows = at
-    if isinstance(at, Panel):
-        rows = at.X
-    elif at is None:
+    if rows is None:
         rows = X[period == period.max()]
     if isinstance(outcomes, pd.Series) and rows.index.isin(outcomes.index).all():
         outcomes = outcomes.loc[rows.index]
     if outcomes is not None:
         options["outcomes"] = outcomes
-    numbers: Sequence[Any] = characteristics or []
-    labels: Sequence[Any] = codes or []
-    if characteristics is None:
-        numbers = list(rows.select_dtypes("number"))
+    numbers = list(rows.select_dtypes("number") if characteristics is None else characteristics)
     if characteristics is None and codes is None:
-        labels = list(rows.columns.difference(numbers, sort=False))
+        codes = [name for name in rows if name not in numbers]
+    labels = list(codes or ())
     check_names("characteristics", "column", (*numbers, *labels), rows.columns)
     check_share(step=step)
     moves = _Moves(rows, numbers, labels, step, n_batches, random_state, options)

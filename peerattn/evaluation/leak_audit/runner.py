@@ -14,7 +14,6 @@ from peerattn.evaluation.leak_audit.subject import Subject, quiet, seeded
 from peerattn.evaluation.running.entries import Entry, Task, entries_of
 from peerattn.evaluation.running.fitting import Folds, How
 from peerattn.evaluation.running.inputs import comparison_panel
-from peerattn.evaluation.splits.folds import dated_panel
 from peerattn.evaluation.splits.walk_forward import WalkForward
 from peerattn.exceptions import InputError, checked
 from peerattn.foreign_text import visible
@@ -160,7 +159,7 @@ def audit(
     with quiet():
         named: dict[str, Any] = {"firm": firm, "period": period}
         options: dict[str, Any] = {"characteristics": characteristics, "codes": codes, "industry": industry}
-        panel = comparison_panel(X, y, outcome=outcome, **options, **named)
+        panel = comparison_panel(X, y, cv, None, outcome=outcome, **options, **named)
         known_at = None
         dates = [name for name in DATES if name in getattr(X, "columns", ())]
         if dates and not isinstance(X, Panel):
@@ -176,7 +175,6 @@ def audit_entry(
     """Audit a model on a panel; ``known_at`` is when each outcome is known, by default as the panel does."""
     if cv is None:
         cv = WalkForward()
-    panel = dated_panel(panel, cv)
     if known_at is None:
         known_at = panel.known_at
     known = None if known_at is None else Knowledge.of(replace(panel, known_at=known_at)).known

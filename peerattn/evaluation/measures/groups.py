@@ -59,7 +59,7 @@ def _groups(frame: pd.DataFrame, by: Any) -> np.ndarray:
     labelled = isinstance(by, pd.Series) and by.index.nlevels == 2
     expect(labelled, "by", "'year', 'period' or a Series indexed by firm and period", repr(by))
     if set(by.index.names) == {"firm", "period"}:
-        by = by.reorder_levels([by.index.names.index(name) for name in ("firm", "period")])
+        by = by.reorder_levels(["firm", "period"])
     values = by.reindex(pd.MultiIndex.from_frame(frame[["firm", "period"]]))
     if pd.api.types.is_numeric_dtype(values.dtype) and values.nunique() > 50:
         raise InputError("by holds more than 50 different numbers: pass groups of it, such as pandas.qcut makes.")

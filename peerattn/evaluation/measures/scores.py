@@ -8,8 +8,14 @@ import pandas as pd
 
 from peerattn.evaluation.inference.forecast_tests import ForecastTest, diebold_mariano, mean_error, mean_test
 from peerattn.evaluation.measures.information import InformationCoefficient, ic, rank_ic
-from peerattn.evaluation.measures.metrics import mae, r2_out_of_sample, r2_within_period, rmse
-from peerattn.evaluation.measures.valuation import median_ape, share_near
+from peerattn.evaluation.measures.metrics import (
+    mae,
+    median_ape,
+    r2_out_of_sample,
+    r2_within_period,
+    rmse,
+    share_near,
+)
 
 
 @dataclass(frozen=True)

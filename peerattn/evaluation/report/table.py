@@ -11,7 +11,7 @@ from peerattn.evaluation.compared import ModelNote
 from peerattn.evaluation.inference.forecast_tests import critical_t, format_p, periods_needed
 from peerattn.evaluation.inference.regressions import calibration, fama_macbeth
 from peerattn.evaluation.measures import scores
-from peerattn.evaluation.measures.valuation import named_like_log
+from peerattn.evaluation.measures.metrics import named_like_log
 from peerattn.evaluation.report.words import few_periods
 from peerattn.exceptions import InputError, check_names
 from peerattn.render import Table
@@ -21,7 +21,6 @@ from peerattn.render.regression import STARS
 PRINTED = ("r2_mean", "r2_se", "r2_within", "rmse", "rank_ic", "rank_ic_t", "dm_t", "dm_p")
 REPORTED = ("reads", "r2_mean", "r2_se", "r2_zero", *PRINTED[2:])
 READS = scores.Metric("reads", "Uses", "")
-_TASK_TITLES = {"forecast": "Forecast", "nowcast": "Nowcast"}
 STARS_NOTE = "* p < 0.10, ** p < 0.05, *** p < 0.01 (two-sided), on DM t."
 #: What is noted under the table where one of these columns is shown.
 _NOTES = {
@@ -54,7 +53,7 @@ def as_table(compared: WithClaims, metrics: Sequence[str] = PRINTED, *, stars: b
     rows = [(m.name, *(_cell(compared, m, metric, stars) for metric in chosen)) for m in compared.models]
     rows += [(failure.model, "failed", *[""] * (len(chosen) - 1)) for failure in compared.failures]
     columns = {"Model": "l"} | {metric.head: metric.format or "l" for metric in chosen}
-    title = f"{_TASK_TITLES[compared.task]} of {compared.outcome}, out of sample"
+    title = f"{compared.task.capitalize()} of {compared.outcome}, out of sample"
     return laid_out(title, columns, rows, *_footnotes(compared, set(metrics), stars))
 
 

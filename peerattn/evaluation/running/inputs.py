@@ -22,20 +22,18 @@ from peerattn.types import OutcomesLike, PanelLike, ReferenceLike
 LABELS = ("firm", "period")
 
 
-def comparison_panel(
-    X: PanelLike, y: OutcomesLike, *, outcome: str | None, industry: str | None, reference: ReferenceLike = None, **options: Any
-) -> Panel:
-    """Return the panel that ``compare`` was given, its rows sorted by period and firm.
+def comparison_panel(X: PanelLike, y: OutcomesLike, cv: Any, reference: ReferenceLike, **options: Any) -> Panel:
+    """Return the panel that ``compare`` was given, its rows sorted by period and firm, with the splitter's dates of knowledge.
 
     ``X`` may be a panel, characteristics beside ``y``, or a whole frame (or file) of which ``outcome`` names a column. See
     :func:`peerattn.evaluation.compare` for the parameters and errors.
     """
-    options |= {"outcome": outcome, "industry": industry}
     firm = options["firm"]
     period = options["period"]
+    industry = options["industry"]
     if is_stored(X) and not (isinstance(X, str | Path) and Path(X).is_file()):
         panel = _of_files(X, y, **options)
-    elif outcome is not None and y is None and not isinstance(X, Panel):
+    elif options["outcome"] is not None and y is None and not isinstance(X, Panel):
         panel = read_panel(X, **options)
     else:
         if isinstance(X, Panel) and X.outcomes is not None and y is not None:
@@ -52,7 +50,31 @@ def comparison_panel(
         panel = as_panel(X, y, **options)
     panel = panel.with_outcomes(panel.y)  # some must be known
     codes = list(panel.codes)
-    return examine(panel, codes, codes, Reference.of(reference).X, (firm, period)).sorted()
+    return _dated(examine(panel, codes, codes, Reference.of(reference).X, (firm, period)).sorted(), cv)
+
+
+def _dated(panel: Panel, cv: Any) -> Panel:
+    """Return the panel with the dates of knowledge that a splitter has, so that whatever uses its outcomes respects them.
+
+    Raises
+    ------
+    InputError
+        Where they are not labelled by firm and period, or are not those of the panel.
+    """
+    walk = getattr(cv, "walk", cv)
+    known_at = getattr(walk, "known_at", None)
+    if known_at is None:
+        return panel
+    if not isinstance(known_at, pd.Series) or known_at.index.nlevels != 2:
+        raise InputError(
+            f"cv: in a comparison known_at must be a Series indexed by {walk.firm!r} and {walk.period!r}. To name a "
+            "column, read the panel with read_panel(..., known_at=column), and leave known_at out here."
+        )
+    dates = known_at.rename_axis(index={walk.firm: panel.names[0], walk.period: panel.names[1]})
+    dated = as_panel(panel, known_at=dates)
+    if panel.known_at is not None and not panel.known_at.equals(dated.known_at):
+        raise InputError("cv: the panel has other dates (known_at) than the splitter: leave known_at out of the splitter.")
+    return dated
 
 
 def _of_files(X: PanelLike, y: OutcomesLike, *, outcome: str | None, **options: Any) -> Panel:

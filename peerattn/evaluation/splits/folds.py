@@ -5,13 +5,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from peerattn.evaluation.running.fitting import Folds
 from peerattn.evaluation.running.inputs import LABELS
 from peerattn.evaluation.splits.walk_forward import NewFirms, ShortPanelWarning, WalkForward
 from peerattn.exceptions import InputError, warn_user
-from peerattn.panel import Panel, as_panel
+from peerattn.panel import Panel
 from peerattn.panel.knowledge import Knowledge, sorted_periods
 from peerattn.render import show_label
 
@@ -38,30 +37,6 @@ def split_panel(cv: Any, panel: Panel) -> Iterator[tuple[np.ndarray, np.ndarray]
     # other splitters look for labels under names of their own
     names = [getattr(cv, "firm", LABELS[0]), getattr(cv, "period", LABELS[1])]
     return cv.split(panel.X.rename_axis(names), panel.y.rename_axis(names))
-
-
-def dated_panel(panel: Panel, cv: Any) -> Panel:
-    """Return the panel with the dates of knowledge that a splitter has, so that whatever uses its outcomes respects them.
-
-    Raises
-    ------
-    InputError
-        Where they are not labelled by firm and period, or are not those of the panel.
-    """
-    walk = getattr(cv, "walk", cv)
-    known_at = getattr(walk, "known_at", None)
-    if known_at is None:
-        return panel
-    if not isinstance(known_at, pd.Series) or known_at.index.nlevels != 2:
-        raise InputError(
-            f"cv: in a comparison known_at must be a Series indexed by {walk.firm!r} and {walk.period!r}. To name a "
-            "column, read the panel with read_panel(..., known_at=column), and leave known_at out here."
-        )
-    dates = known_at.rename_axis(index={walk.firm: panel.names[0], walk.period: panel.names[1]})
-    dated = as_panel(panel, known_at=dates)
-    if panel.known_at is not None and not panel.known_at.equals(dated.known_at):
-        raise InputError("cv: the panel has other dates (known_at) than the splitter: leave known_at out of the splitter.")
-    return dated
 
 
 def _check_leaks(cv: Any, panel: Panel, folds: Folds) -> None:

@@ -251,7 +251,7 @@ def compare(
     # models that failed leave the table, and may take the baseline with them
     stand_in, informed = _baseline_left(baseline, list(fits))
     warned = warn_once([fits[name][k] for k in range(len(folds)) for name in fits])
-    audits = run_audits([e for e in left if e.name in audited], panel, cv, folds, task, how)
+    audits = run_audits([e for e in left if e.name in audited], panel, cv, folds, how)
     notes = [_note(entry, fits[entry.name]) for entry in left]
     nested = decomposition_of(stack, fits, notes, failures)
     found = Comparison(

@@ -15,7 +15,7 @@ from peerattn.models.given_network import given_network
 FEWEST = 20  # rows, or firms, that a finding rests on
 CHANCE = 1e-5  # probability of what is no chance
 FUNCTION = 0.97  # Chatterjee's coefficient of a function; 0 for independence
-LEFT = 0.1  # share of what is left without something that is left with it, where it is needed
+LEFT = 0.1  # the residuals with a table that is needed, as a share of those without it
 SHOWN = 60  # firms of a network that are looked at
 SAME = 0.85  # coefficient of weights that are a function of outcomes: firms without one blur it
 
@@ -68,7 +68,7 @@ def sum_of(x: np.ndarray, unknown: np.ndarray, known: np.ndarray) -> bool:
     distinct = len(np.unique(x))
     if len(x) < width + 2 * FEWEST or distinct < width + 2:
         return False
-    exact = 0.005 if distinct >= 3 * width + FEWEST else 1e-9  # one value a period, say
+    exact = 0.005 if distinct >= 3 * width + FEWEST else 1e-9  # such as one value a period
     total = left_by(x)
     one = left_by(x, known, unknown)
     other = left_by(x, known)

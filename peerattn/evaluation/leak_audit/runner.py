@@ -166,11 +166,11 @@ def audit(
             known_at = as_panel(X, y, known_at=dates[0], characteristics=(), **named).sorted().known_at
     horizon = int(getattr(cv, "horizon", 1))
     entry = entries_of({"audited": model}, task, panel, reference, horizon=horizon)[0]
-    return audit_entry(entry, panel, cv, task, n_placebo, random_state, known_at)
+    return audit_entry(entry, panel, cv, n_placebo, random_state, known_at)
 
 
 def audit_entry(
-    entry: Entry, panel: Panel, cv: Any, task: str, n_placebo: int = 19, seed: int = 0, known_at: Any = None
+    entry: Entry, panel: Panel, cv: Any, n_placebo: int = 19, seed: int = 0, known_at: pd.Index | None = None
 ) -> Audit:
     """Audit a model on a panel; ``known_at`` is when each outcome is known, by default as the panel does."""
     if cv is None:
@@ -195,7 +195,7 @@ def audit_entry(
     tried = CHECKS | {"permuted labels leave no gain": partial(checks.placebo, n_placebo=n_placebo)}
     lines = [first, *(_tried(claim, check, fits) for claim, check in tried.items())]
     lines.append(_tried("one fit leaves nothing behind for another", checks.memory, fits[:1]))
-    return Audit(" ".join(str(entry.model).split()), task, tuple(lines))
+    return Audit(" ".join(str(entry.model).split()), entry.task, tuple(lines))
 
 
 def _tried(claim: str, check: Callable[[Subject], checks.Found], fits: list[Subject]) -> AuditLine:
@@ -212,7 +212,7 @@ def _tried(claim: str, check: Callable[[Subject], checks.Found], fits: list[Subj
     return lines[0]
 
 
-def run_audits(of: list[Entry], panel: Panel, cv: Any, folds: Folds, task: str, how: How) -> dict[str, Audit]:
+def run_audits(of: list[Entry], panel: Panel, cv: Any, folds: Folds, how: How) -> dict[str, Audit]:
     """Return the audit of each model; one that raises is an audit whose only claim is refuted by what it raised."""
     from joblib import Parallel, delayed
 
@@ -223,7 +223,7 @@ def run_audits(of: list[Entry], panel: Panel, cv: Any, folds: Folds, task: str, 
     found = {name: audit for name, key in keys.items() if (audit := how.kept.load(key, Audit))}
     left = [entry for entry in of if entry.name not in found]
     with progress_bar("audit" if how.verbose else None, len(of), len(found)) as advance:
-        calls = (delayed(_one)(entry, panel, cv, task) for entry in left)
+        calls = (delayed(_one)(entry, panel, cv) for entry in left)
         for name, audit in Parallel(n_jobs=how.n_jobs, return_as="generator_unordered")(calls):
             found[name] = audit
             how.kept.save(keys[name], audit)
@@ -231,10 +231,10 @@ def run_audits(of: list[Entry], panel: Panel, cv: Any, folds: Folds, task: str, 
     return {entry.name: found[entry.name] for entry in of}
 
 
-def _one(entry: Entry, panel: Panel, cv: Any, task: str) -> tuple[str, Audit]:
+def _one(entry: Entry, panel: Panel, cv: Any) -> tuple[str, Audit]:
     with one_thread():
         try:
-            return entry.name, audit_entry(entry, panel, cv, task)
+            return entry.name, audit_entry(entry, panel, cv)
         except Exception as error:  # whatever the model raises is the finding
             model = " ".join(str(entry.model).split())
-            return entry.name, Audit(model, task, (AuditLine.raised("it can be audited", error),))
+            return entry.name, Audit(model, entry.task, (AuditLine.raised("it can be audited", error),))

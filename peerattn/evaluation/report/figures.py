@@ -51,6 +51,7 @@ def cumulative_gain(compared: WithClaims) -> Picture | None:
     lines = losses.drop(columns=baseline).rsub(losses[baseline], axis=0).cumsum()
 
     def draw(ax: Axes) -> None:
+        # markers of many periods would run into each other
         _draw(ax, lines, compared, np.arange(len(lines)), marker="o" * (len(lines) <= 20), markersize=4)
         ax.axhline(0, color="#8b9096", linewidth=0.8)
         ax.set_ylabel("cumulative squared-error gain")

@@ -57,7 +57,7 @@ def network_blocks(compared: WithClaims) -> list[Block]:
 def search_blocks(compared: WithClaims) -> list[Block]:
     """Return what the heads of the network's model search for; nothing where there is no such matrix."""
     name = compared.claims.network
-    if name not in compared.profiles:
+    if name is None or name not in compared.profiles:
         return []
     profile = compared.profiles[name]
     strongest = int(profile.shares.argmax())

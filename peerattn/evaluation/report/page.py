@@ -176,18 +176,15 @@ def _decomposition(compared: WithClaims) -> list[Block]:
         "of an industry share), peers. The models are nested. Each group is weighed on held-out periods of the training rows, "
         "and nothing is chosen on the tested rows. A step in which nothing was selected has the gain 0."
     )
-    rows = []
-    for step in claims.steps:
-        rows.append((step.name, step.r2, *_gain_cells(step.gain), step.selected))
+    rows = [(step.name, step.r2, *_gain_cells(step.gain), step.selected) for step in claims.steps]
     notes = ["p: two-sided, each step on its own. Intervals: 95%."]
-    gains = [*(step.gain for step in claims.steps), *claims.models]
-    how = {gain.how for gain in gains if gain is not None} - {"", "over time", "by period"}
-    if any(gain is not None and gain.how == "by period" for gain in gains):
+    how = {gain.how for gain in (*(step.gain for step in claims.steps), *claims.models) if gain is not None}
+    if "by period" in how:
         notes.append("By period: Student's t over the sums of the periods, as if these were independent.")
-    if how:
+    if clustered := how - {"", "over time", "by period"}:
         notes.append(
-            f"Clustered {' or '.join(sorted(how))} by the wild bootstrap: conditional on these periods, and on errors of the "
-            "clusters' sums being symmetric."
+            f"Clustered {' or '.join(sorted(clustered))} by the wild bootstrap: conditional on these periods, and on errors of "
+            "the clusters' sums being symmetric."
         )
     columns = {"Step": "l", "R²": ".4f", **_GAIN, "t": ".2f", "p": "r", "Selected": "l"}
     title = f"Held-out R², step by step. Do peers help? {claims.answer}"

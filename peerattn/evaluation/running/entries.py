@@ -159,10 +159,11 @@ class Entry:
         """Return a fitted clone."""
         model = clone(self.model)
         X, y = self._read(fold, fold.train)
-        if isinstance(X, Panel):
-            return model.fit(X, **self._reference_of(model))
         if takes_panels(model):
-            return model.fit(X, y, **self._reference_of(model))
+            given = self._reference_of(model)
+            if not isinstance(X, Panel):  # a Panel holds its outcomes
+                given["y"] = y
+            return model.fit(X, **given)
         known = y.notna().to_numpy()
         if reads_rows(model):
             return model.fit(X[known], y[known])
@@ -178,7 +179,6 @@ class Entry:
         Where outcomes have dates of their own, a nowcast is given those of its own period alone: earlier ones are not surely
         known by then.
         """
-        # of other periods outcomes may be later than this one
         every = fold.call.X.index.get_level_values(LABELS[1])
         if not (fold.dated and self.observed_outcomes and every.nunique() > 1):
             X, y = self._read(fold, fold.call)
@@ -245,7 +245,7 @@ class Entry:
             return {"outcomes": y}
         return {}
 
-    def _reference_of(self, model: BaseEstimator) -> dict[str, Reference]:
+    def _reference_of(self, model: BaseEstimator) -> dict[str, Any]:
         if self.reference is None:
             return {}
         inner = model.estimator if isinstance(model, BaseSearchCV) else model
@@ -316,9 +316,8 @@ def entries_of(
     if not models:
         raise InputError(f"{wording}; got an empty one.")
     entries = [_entry(name, purged(model, horizon), task, Reference.of(reference)) for name, model in models.items()]
-    wording = 'reference: no model uses it, as none has attention="cross"; leave it out, or add such a model.'
     if reference is not None and not any(entry.reference for entry in entries):
-        raise InputError(wording)
+        raise InputError('reference: no model uses it, as none has attention="cross"; leave it out, or add such a model.')
     return entries + _controls(task, panel, models, gaps)
 
 
@@ -365,9 +364,8 @@ def purged(model: BaseEstimator, horizon: int) -> Any:
 
 
 def _entry(name: Any, model: BaseEstimator, task: Task, reference: Reference) -> Entry:
-    right = isinstance(name, str) and bool(name.strip())
-    reserved = ", ".join(map(repr, RESERVED_NAMES))
-    if not right or name in RESERVED_NAMES:
+    if not isinstance(name, str) or not name.strip() or name in RESERVED_NAMES:
+        reserved = ", ".join(map(repr, RESERVED_NAMES))
         raise InputError(f"models: a name must be text other than {reserved}, got {name!r}.")
     wrong = ""
     if isinstance(model, type):

@@ -335,7 +335,7 @@ def _note(entry: Entry, fits: list[FoldResult]) -> ModelNote:
     return ModelNote(entry.name, group, reads, settings, trials, entry.control, len(fits), selected, untested)
 
 
-def _settings(cv: Any, panel: Panel, folds: Folds, digest: str) -> dict[str, str]:
+def _settings(cv: object, panel: Panel, folds: Folds, digest: str) -> dict[str, str]:
     """Return what makes the comparison again, in words."""
     from peerattn import __version__
 

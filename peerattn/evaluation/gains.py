@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.special import softmax
 from scipy.stats import t as student
 from scipy.stats import ttest_1samp
 
@@ -260,18 +261,17 @@ def smallest_gain(compared: Compared, control: str) -> float | None:
 
 def _planted(X: np.ndarray, when: np.ndarray, rng: np.random.Generator, most: int = 100) -> np.ndarray:
     """Return the peer term of a random network in each row, net of its linear projection on the characteristics."""
-    looks, shows, gives = (v / np.linalg.norm(v) for v in rng.normal(size=(3, X.shape[1])))
+    query, key, value = (v / np.linalg.norm(v) for v in rng.normal(size=(3, X.shape[1])))
     term = np.zeros(len(X))
     for period in range(when.max() + 1):
         here = np.flatnonzero(when == period)
         if len(here) < 2:
             continue
         pool = here if len(here) <= most else rng.choice(here, most, replace=False)
-        scores = 2 * np.outer(X[here] @ looks, X[pool] @ shows)
+        scores = 2 * np.outer(X[here] @ query, X[pool] @ key)
         # no firm is its own peer
         scores[here[:, None] == pool] = -np.inf
-        weights = np.exp(scores - scores.max(axis=1, keepdims=True))
-        term[here] = weights @ (X[pool] @ gives) / weights.sum(axis=1)
+        term[here] = softmax(scores, axis=1) @ (X[pool] @ value)
     # what characteristics explain linearly needs no peers
     design = np.column_stack([np.ones(len(X)), X])
     return term - design @ np.linalg.lstsq(design, term, rcond=None)[0]

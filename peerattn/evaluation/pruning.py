@@ -141,7 +141,7 @@ def _heads(model: Any) -> set[tuple[Any, int]]:
     return {(name, head) for name, n in _named(model).n_heads_by_layer().items() for head in range(n)}
 
 
-def _named(model: Any) -> PrunableHeads:
+def _named(model: object) -> PrunableHeads:
     """Return a model whose layers are named: of sequences, or a transformer over firms."""
     wanted = "an attention estimator of panels or sequences"
     expect(isinstance(model, PrunableHeads), "model", wanted, type(model).__name__)

@@ -56,9 +56,9 @@ class PanelDescription(Shown):
     def as_table(self, title: str = "Descriptive statistics") -> Table:
         """Return the description as a table that renders as text, HTML, LaTeX and Markdown."""
         heads = [_HEADS.get(column, column.upper()) for column in self.frame.columns]
-        observed = {"N": "", "Between firms": ".2f", "Missing": ".1%"}
+        special = {"N": "", "Between firms": ".2f", "Missing": ".1%"}
         rows = [(self.names[str(name)], int(count), *rest) for name, count, *rest in self.frame.itertuples()]
-        formats = [observed.get(head, "#.3g") for head in heads]
+        formats = [special.get(head, "#.3g") for head in heads]
         notes = [
             f"{self.n_firms:,} firms, {self.n_periods} periods. Between firms: share of the variance that firms' means explain."
         ]
@@ -141,9 +141,10 @@ def describe_panel(
     names = {}
     definitions = {}
     for name in order:
-        names[name] = labels.get(name, name)
-        if not isinstance(names[name], str):
-            names[name], definitions[name] = labels[name]
+        label = labels.get(name, name)
+        if isinstance(label, str):
+            label = (label, "")
+        names[name], definitions[name] = label
     return PanelDescription(
         pd.DataFrame.from_dict(rows, orient="index").rename_axis("variable"),
         names,

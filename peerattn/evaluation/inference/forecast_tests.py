@@ -14,7 +14,7 @@ from scipy.stats import t as student
 from peerattn.exceptions import InputError, checked
 from peerattn.foreign_text import visible
 from peerattn.panel.knowledge import sorted_periods
-from peerattn.types import LabelsLike
+from peerattn.types import LabelsLike, OutcomesLike
 
 #: With fewer periods no test over time is made, whatever the horizon: 0.4 T^{2/3} is below two.
 MIN_PERIODS = 12
@@ -76,7 +76,7 @@ def periods_needed(horizon: int = 1) -> int:
     return max(MIN_PERIODS, 4 * (horizon + 1))
 
 
-def mean_test(series: Any, horizon: int = 1) -> MeanTest:
+def mean_test(series: OutcomesLike, horizon: int = 1) -> MeanTest:
     r"""Test that the mean of a series is zero, with a variance that allows for serial correlation.
 
     .. math::

@@ -53,7 +53,7 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
         Of each group (rows; the one under ``None`` is of all firms, for groups that calibration did not see), for predictions
         that observe peers' outcomes of the period (column True) and those without (False).
     residuals_ : DataFrame
-        Firm, period, outcome, prediction, group of the calibration rows, and ``shown``: whether peers' outcomes were.
+        Firm, period, outcome, prediction, group of the calibration rows, and ``observed``: whether peers' outcomes were.
 
     Notes
     -----

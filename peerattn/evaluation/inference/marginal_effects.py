@@ -149,10 +149,10 @@ def marginal_effects(
         outcomes = outcomes.loc[rows.index]
     if outcomes is not None:
         options["outcomes"] = outcomes
-    numbers = list(rows.select_dtypes("number") if characteristics is None else characteristics)
+    numbers: list[Any] = list(rows.select_dtypes("number") if characteristics is None else characteristics)
+    labels: list[Any] = list(codes or ())
     if characteristics is None and codes is None:
-        codes = [name for name in rows if name not in numbers]
-    labels = list(codes or ())
+        labels = [name for name in rows if name not in numbers]
     check_names("characteristics", "column", (*numbers, *labels), rows.columns)
     check_share(step=step)
     moves = _Moves(rows, numbers, labels, step, n_batches, random_state, options)

@@ -84,8 +84,8 @@ class NetworkBootstrap(Shown):
     def table(self) -> Table:
         """Return the test of direction as a table, at most 24 periods."""
         step = max(1, -(-len(self.direction) // 25))
-        observed = pd.concat([self.direction.iloc[:-1:step], self.direction.iloc[-1:]])
-        rows = [(show_label(label), *values) for label, *values in observed.itertuples()]
+        displayed = pd.concat([self.direction.iloc[:-1:step], self.direction.iloc[-1:]])
+        rows = [(show_label(label), *values) for label, *values in displayed.itertuples()]
         title = "Is the network directed? Null: it is reversible (any symmetric score)"
         heads = ("Period", "Cyclic part", "Noise", "p")
         formats = ("", ".4f", ".4f", ".3f")

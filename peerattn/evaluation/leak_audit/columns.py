@@ -3,14 +3,16 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import pandas as pd
 from scipy.stats import f as fisher
 from scipy.stats import rankdata
+from sklearn.base import BaseEstimator
 
 from peerattn.models.given_network import given_network
+from peerattn.panel import Panel
 
 FEWEST = 20  # rows, or firms, that a finding rests on
 CHANCE = 1e-5  # probability of what is no chance
@@ -20,7 +22,7 @@ SHOWN = 60  # firms of a network that are looked at
 SAME = 0.85  # coefficient of weights that are a function of outcomes: firms without one blur it
 
 
-def function_of(x: np.ndarray, u: np.ndarray, group: Any = None, least: float = FUNCTION) -> bool:
+def function_of(x: np.ndarray, u: np.ndarray, group: np.ndarray | None = None, least: float = FUNCTION) -> bool:
     r"""Return whether x hardly differs between rows whose u is next to each other.
 
     .. math:: \xi = 1 - \frac{n \sum_k |r_{(k+1)} - r_{(k)}|}{2 \sum_k l_k (n - l_k)} > 0.97,
@@ -327,7 +329,7 @@ def _standardised(columns: pd.DataFrame, group: np.ndarray) -> np.ndarray:
     return ((centred & varied).sum() > 0.9 * varied.sum()).to_numpy()
 
 
-def brought_along(model: Any, panel: Any, rows: Rows) -> list[str]:
+def brought_along(model: BaseEstimator, panel: Panel, rows: Rows) -> list[str]:
     """Return what an unfitted model knows before it is fitted: fitted parts, tables of rows, of firms and of periods."""
     firm, period = (panel.y.index.get_level_values(level) for level in (0, 1))
     keys = {"firm": firm, "period": period}
@@ -350,7 +352,7 @@ def brought_along(model: Any, panel: Any, rows: Rows) -> list[str]:
     return [*found, *(f"the table {name}, which {why}" for name, why in leaks.items())]
 
 
-def network_of_outcomes(given: Any, y: pd.Series, train: np.ndarray, tested: np.ndarray) -> str:
+def network_of_outcomes(given: object, y: pd.Series, train: np.ndarray, tested: np.ndarray) -> str:
     """Describe whether the weights of a network are a function of outcomes of tested periods; empty where they are not.
 
     Parameters

@@ -170,7 +170,7 @@ def audit(
 
 
 def audit_entry(
-    entry: Entry, panel: Panel, cv: Any, n_placebo: int = 19, seed: int = 0, known_at: pd.Index | None = None
+    entry: Entry, panel: Panel, cv: object, n_placebo: int = 19, seed: int = 0, known_at: pd.Index | None = None
 ) -> Audit:
     """Audit a model on a panel; ``known_at`` is when each outcome is known, by default as the panel does."""
     if cv is None:
@@ -212,7 +212,7 @@ def _tried(claim: str, check: Callable[[Subject], checks.Found], fits: list[Subj
     return lines[0]
 
 
-def run_audits(of: list[Entry], panel: Panel, cv: Any, folds: Folds, how: How) -> dict[str, Audit]:
+def run_audits(of: list[Entry], panel: Panel, cv: object, folds: Folds, how: How) -> dict[str, Audit]:
     """Return the audit of each model; one that raises is an audit whose only claim is refuted by what it raised."""
     from joblib import Parallel, delayed
 
@@ -231,7 +231,7 @@ def run_audits(of: list[Entry], panel: Panel, cv: Any, folds: Folds, how: How) -
     return {entry.name: found[entry.name] for entry in of}
 
 
-def _one(entry: Entry, panel: Panel, cv: Any) -> tuple[str, Audit]:
+def _one(entry: Entry, panel: Panel, cv: object) -> tuple[str, Audit]:
     with one_thread():
         try:
             return entry.name, audit_entry(entry, panel, cv)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 
 from peerattn.evaluation.leak_audit.columns import Rows
 from peerattn.evaluation.measures.metrics import moments_within
@@ -31,7 +31,7 @@ class Answering(NamedTuple):
     def predict(self, X: pd.DataFrame, y: pd.Series) -> pd.Series:
         """Return predictions on the index of ``X``; outcomes are passed where the task uses them."""
         with quiet():
-            return pd.Series(self.entry.predict(self.model, self.rows.asking(X, y)), index=X.index)
+            return pd.Series(self.entry.predict(self.model, self.rows.with_call(X, y)), index=X.index)
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class Subject:
         return self.fitted.predict(self.X, self.y)
 
 
-def seeded(model: Any, random_state: int) -> Any:
+def seeded(model: BaseEstimator, random_state: int) -> Any:
     """Return a clone whose every unset ``random_state`` is set."""
     model = clone(model)
     params = model.get_params().items()

@@ -141,9 +141,9 @@ def _check_gaps(complete: pd.Index, wanted: pd.Index, source: str) -> None:
     missing = wanted[~wanted.isin(complete)]
     if not len(missing):
         return
-    observed = ", ".join(map(show_label, missing[:3])).replace("NaT", "a later date") + ", ..." * (len(missing) > 3)
+    labels = ", ".join(map(show_label, missing[:3])).replace("NaT", "a later date") + ", ..." * (len(missing) > 3)
     span = " to ".join(map(show_label, complete[[0, -1]])) if len(complete) else "nothing"
-    wording = f"outcomes of the tested periods are realised in {len(missing)} periods that are not covered ({observed})"
+    wording = f"outcomes of the tested periods are realised in {len(missing)} periods that are not covered ({labels})"
     raise InputError(
         f"factors{source}: {wording}; complete rows: {span}. Pass a longer file, or test fewer periods."
     )

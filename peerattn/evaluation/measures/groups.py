@@ -50,7 +50,7 @@ def scores_by(comparison: Compared, by: str | pd.Series) -> pd.DataFrame:
     return table.sort_index(level="group", sort_remaining=False, key=lambda labels: labels.map(str))
 
 
-def _groups(frame: pd.DataFrame, by: Any) -> np.ndarray:
+def _groups(frame: pd.DataFrame, by: str | pd.Series) -> np.ndarray:
     if isinstance(by, str) and by in ("period", "year"):
         labels = frame["period"].astype(object)
         if by == "year":
@@ -66,7 +66,7 @@ def _groups(frame: pd.DataFrame, by: Any) -> np.ndarray:
     return values.astype(object).where(values.notna(), "unknown").to_numpy()
 
 
-def _year(label: Any) -> Any:
+def _year(label: object) -> Any:
     """Return the year of a period label, or the label itself where it has none.
 
     >>> _year(201206), _year(2012), _year("2012-06"), _year(pd.Timestamp("2012-06-30"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,7 @@ _DRAWN_FIRMS = 36  # of a network in the opening
 _DASHED = " Dashed: models that use no peers."
 
 
-def picture(draw: Any, height: float, description: str, caption: str, title: str = "") -> Picture:
+def picture(draw: Callable[..., object], height: float, description: str, caption: str, title: str = "") -> Picture:
     """Return a picture of the width of the page, drawn on one pair of axes."""
     from matplotlib.figure import Figure
 
@@ -176,7 +177,7 @@ def _draw(ax: Axes, lines: pd.DataFrame, compared: WithClaims, at: Any, **style:
     ax.legend(ncols=2, frameon=False, fontsize=8.5, **place)
 
 
-def _short(name: Any) -> str:
+def _short(name: object) -> str:
     text = str(name).replace("$", r"\$")
     if len(text) > 36:
         text = text[:35] + "…"

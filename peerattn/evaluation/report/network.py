@@ -119,21 +119,21 @@ def _one_sided(network: PeerNetwork) -> Block:
     if pairs.empty:
         return "No pair of firms is one-sided beyond how popular each of them is."
     heads = ["Firm", "Peer", "Weight on the peer", "Peer's weight on the firm", "Direction"]
-    observed = pairs[["firm", "peer", "weight", "reverse", "direction"]].set_axis(heads, axis=1)
+    displayed = pairs[["firm", "peer", "weight", "reverse", "direction"]].set_axis(heads, axis=1)
     note = (
         "Direction: the log ratio of the two weights minus that of the firms' popularity; positive = the firm attends to the "
         "peer more than popularity explains, which may be so of the smaller weight. Ordered by the weight that direction moves."
     )
     title = "The most one-sided pairs, net of how popular each firm is"
-    return Table.from_frame(observed, title=title, formats={"Direction": ".2f"}, footnotes=(note,))
+    return Table.from_frame(displayed, title=title, formats={"Direction": ".2f"}, footnotes=(note,))
 
 
 def _isolates(network: PeerNetwork) -> str:
     isolates = [show_label(firm) for firm in network.isolates["firm"]]
     if not isolates:
         return "Every firm has at least one peer."
-    observed = ", ".join(isolates[:10]) + ", …" * (len(isolates) > 10)
-    return f"Firms without any peer: {len(isolates)} ({observed})."
+    first = ", ".join(isolates[:10]) + ", …" * (len(isolates) > 10)
+    return f"Firms without any peer: {len(isolates)} ({first})."
 
 
 def peers_by_model(compared: WithClaims) -> list[Block]:
@@ -142,18 +142,18 @@ def peers_by_model(compared: WithClaims) -> list[Block]:
     training = [name for name in networks if compared.note(name).information not in (COMMON, PEERS)]
     if len(networks) < 2 or len(training) == len(networks):
         return []
-    observed = next(name for name in (compared.claims.network, *networks) if name in networks)
-    when = show_label(networks[observed].periods[0])
+    main = next(name for name in (compared.claims.network, *networks) if name in networks)
+    when = show_label(networks[main].periods[0])
     words = f"Whose outcomes or characteristics are used in the predictions of each model for {when}, from its last fit."
     if training:
         words += (
             f" Of {listed(training)}, a prediction is a weighted sum of training outcomes, Σ_j w_ij y_j, and the weights of a "
             'firm\'s training rows are added up (Geertsema and Lu 2023): "on itself" is its own past.'
         )
-    return [words, _spread(networks, observed, few_codes(compared)), *_first_peers(networks, observed)]
+    return [words, _spread(networks, main, few_codes(compared)), *_first_peers(networks, main)]
 
 
-def _spread(networks: dict[str, PeerNetwork], observed: str, codes: pd.Series | None) -> Table:
+def _spread(networks: dict[str, PeerNetwork], main: str, codes: pd.Series | None) -> Table:
     rows: list[tuple[object, ...]] = []
     for name, network in networks.items():
         _, section = network.section()
@@ -162,24 +162,24 @@ def _spread(networks: dict[str, PeerNetwork], observed: str, codes: pd.Series | 
         row = [name, len(network.firms), median, itself]
         if codes is not None:
             row += within_codes(network, codes)[["share", "chance"]].tolist()
-        matching = None if name == observed else network_correlation(network, networks[observed])
+        matching = None if name == main else network_correlation(network, networks[main])
         rows.append((*row, matching))
     columns = {"Model": "l", "Firms": ",", "Effective peers": ",.1f", "On itself": ".0%"}
     note = "Effective peers: median of 1 / Σ_j p_ij², p_ij = |w_ij| / Σ_j |w_ij|. On itself: share of |w|."
     if codes is not None:
         columns |= {f"Within the {codes.name}": ".0%", "By chance": ".0%"}
         note += f" Within the {codes.name}: share of the |w| on other firms; by chance: if it were even over them."
-    note += f" Correlation: with the weights of {observed}, on other firms."
+    note += f" Correlation: with the weights of {main}, on other firms."
     return laid_out("How wide, how near, how alike", columns | {"Correlation": ".2f"}, rows, note)
 
 
-def _first_peers(networks: dict[str, PeerNetwork], observed: str) -> list[Table]:
+def _first_peers(networks: dict[str, PeerNetwork], main: str) -> list[Table]:
     """Return the other firms with the largest weights, of those firms all networks have that most others attend to."""
     common = set.intersection(*(set(network.firms) for network in networks.values()))
-    _, section = networks[observed].section()
+    _, section = networks[main].section()
     # the best known peers are what a reader recognises
-    given = pd.Series(np.abs(section.column_sums()), networks[observed].labels.take(section.columns))
-    firms = [firm for firm in networks[observed].firms if firm in common]
+    given = pd.Series(np.abs(section.column_sums()), networks[main].labels.take(section.columns))
+    firms = [firm for firm in networks[main].firms if firm in common]
     firms.sort(key=lambda firm: -given.get(firm, 0.0))  # 0: a universe of reference attends to none of them
     pairs = [(firm, name) for firm in firms[:_FIRMS] for name in networks]
     first = next(iter(networks))

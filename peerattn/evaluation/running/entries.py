@@ -42,12 +42,12 @@ STACK_WITHOUT = "Stack without peers"
 RESERVED_NAMES = ("firm", "period", "outcome", "training_mean", STACK_WITHOUT)
 
 
-def searches(model: BaseEstimator) -> list[BaseSearchCV]:
+def searches(model: object) -> list[BaseSearchCV]:
     """Return the searches a model is wrapped in."""
     return [step for step in steps_of(model) if isinstance(step, BaseSearchCV)]
 
 
-def trials(fitted: Any) -> int:
+def trials(fitted: object) -> int:
     """Return how many settings were tried to fit a model: those of its search, 1 without one."""
     return max((len(search.cv_results_["params"]) for search in searches(fitted)), default=1)
 
@@ -186,7 +186,7 @@ class Entry:
             predict = getattr(fitted, "predict_steps", fitted.predict)
             return self._checked(predict(X, **self._outcomes(y)), fold)
         parts = [np.flatnonzero(every == period) for period in every.unique()]
-        found = [self.predict_steps(model, fold.asking(fold.call.X.iloc[at], fold.call.y.iloc[at])) for at in parts]
+        found = [self.predict_steps(model, fold.with_call(fold.call.X.iloc[at], fold.call.y.iloc[at])) for at in parts]
         return np.concatenate(found)[np.argsort(np.concatenate(parts))][fold.scored]
 
     def network(self, model: BaseEstimator, fold: FoldRows, at: np.ndarray) -> PeerNetwork | None:
@@ -259,7 +259,7 @@ class Entry:
         names: Any = dict(zip(LABELS, (final.firm, final.period)))
         return X.rename_axis(index=names), y.rename_axis(index=names)
 
-    def _checked(self, predicted: Any, fold: FoldRows) -> np.ndarray:
+    def _checked(self, predicted: object, fold: FoldRows) -> np.ndarray:
         index = fold.call.y.index
         values = np.asarray(predicted, dtype=float)
         who = f"model {self.name!r}:"
@@ -363,7 +363,7 @@ def purged(model: BaseEstimator, horizon: int) -> Any:
     return clone(model).set_params(**dict.fromkeys(too_short, horizon - 1))
 
 
-def _entry(name: Any, model: BaseEstimator, task: Task, reference: Reference) -> Entry:
+def _entry(name: object, model: BaseEstimator, task: Task, reference: Reference) -> Entry:
     if not isinstance(name, str) or not name.strip() or name in RESERVED_NAMES:
         reserved = ", ".join(map(repr, RESERVED_NAMES))
         raise InputError(f"models: a name must be text other than {reserved}, got {name!r}.")

@@ -153,7 +153,7 @@ def _last_network(entry: Entry, model: Any, rows: FoldRows) -> PeerNetwork | Non
         return None
 
 
-def _profile(final: Any) -> SearchProfile | None:
+def _profile(final: object) -> SearchProfile | None:
     """Return the search profile of a fitted attention model; None where there is no head or no such matrix."""
     with suppress(InputError):  # scores that are not inner products have none
         if hasattr(final, "search_profile") and (profile := final.search_profile()).heads:
@@ -161,7 +161,7 @@ def _profile(final: Any) -> SearchProfile | None:
     return None
 
 
-def _selected(final: Any) -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:
+def _selected(final: object) -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:
     """Return the parts that a stack selected in each group, and why groups were not tested."""
     stack = getattr(final, "stack_", None)
     if not isinstance(stack, Stack):
@@ -214,9 +214,9 @@ def fit_all(entries: list[Entry], panel: Panel, folds: Folds, how: How) -> Resul
     from joblib import Parallel, delayed
 
     n = len(folds)
-    observed = {e.name for e in entries if not e.control or e.name in (BOOSTING, STACK)}
+    displayed = {e.name for e in entries if not e.control or e.name in (BOOSTING, STACK)}
     # networks are large: kept of the last fold, and of controls only where a reader knows them
-    shows = {(e.name, k): k == n - 1 and e.name in observed for e in entries for k in range(n)}
+    shows = {(e.name, k): k == n - 1 and e.name in displayed for e in entries for k in range(n)}
     keys = {(e.name, k): how.kept.key(e, *folds[k], shows[e.name, k]) for e in entries for k in range(n)}
     results = {at: found for at, key in keys.items() if (found := how.kept.load(key, FoldResult))}
     # what failed once would fail on later folds, too

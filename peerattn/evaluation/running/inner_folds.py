@@ -77,7 +77,7 @@ def _parts(params: dict[str, Any]) -> Iterator[Any]:
             yield from (part for step in value if isinstance(step, list | tuple) for part in step)
 
 
-def _wrong_with(cv: Any, X: pd.DataFrame, y: pd.Series) -> str:
+def _wrong_with(cv: object, X: pd.DataFrame, y: pd.Series) -> str:
     """Describe what is wrong with the folds of these rows; empty where nothing is."""
     if isinstance(cv, Iterator):
         return "can be read only once: pass a list"

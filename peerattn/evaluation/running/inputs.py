@@ -22,7 +22,7 @@ from peerattn.types import OutcomesLike, PanelLike, ReferenceLike
 LABELS = ("firm", "period")
 
 
-def comparison_panel(X: PanelLike, y: OutcomesLike, cv: Any, reference: ReferenceLike, **options: Any) -> Panel:
+def comparison_panel(X: PanelLike, y: OutcomesLike, cv: object, reference: ReferenceLike, **options: Any) -> Panel:
     """Return the panel that ``compare`` was given, its rows sorted by period and firm, with the splitter's dates of knowledge.
 
     ``X`` may be a panel, characteristics beside ``y``, or a whole frame (or file) of which ``outcome`` names a column. See
@@ -53,7 +53,7 @@ def comparison_panel(X: PanelLike, y: OutcomesLike, cv: Any, reference: Referenc
     return _dated(examine(panel, codes, codes, Reference.of(reference).X, (firm, period)).sorted(), cv)
 
 
-def _dated(panel: Panel, cv: Any) -> Panel:
+def _dated(panel: Panel, cv: object) -> Panel:
     """Return the panel with the dates of knowledge that a splitter has, so that whatever uses its outcomes respects them.
 
     Raises
@@ -61,7 +61,7 @@ def _dated(panel: Panel, cv: Any) -> Panel:
     InputError
         Where they are not labelled by firm and period, or are not those of the panel.
     """
-    walk = getattr(cv, "walk", cv)
+    walk: Any = getattr(cv, "walk", cv)
     known_at = getattr(walk, "known_at", None)
     if known_at is None:
         return panel
@@ -135,7 +135,7 @@ class FoldRows:
         """Travel to another process, or be copied, without what can be made again there."""
         return self.__dict__ | {"_encoder": None, "_encoded": {}}
 
-    def asking(self, X: pd.DataFrame, y: pd.Series) -> Self:
+    def with_call(self, X: pd.DataFrame, y: pd.Series) -> Self:
         """Return the same training rows with other rows to predict."""
         # the encoding stays that of the training rows
         other = copy(self)

@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -78,7 +78,7 @@ class FoldStore:
             return None
         return found
 
-    def save(self, key: str, result: Any) -> None:
+    def save(self, key: str, result: object) -> None:
         """Keep a result, its network within, whole or not at all."""
         if self.folder is not None:
             arrays: dict[str, np.ndarray] = {}

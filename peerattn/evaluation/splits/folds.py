@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from peerattn.panel.knowledge import Knowledge, sorted_periods
 from peerattn.render import show_label
 
 
-def checked_folds(cv: Any, panel: Panel) -> tuple[Folds, list[str]]:
+def checked_folds(cv: object, panel: Panel) -> tuple[Folds, list[str]]:
     """Return the folds of any splitter, and what a reader must know of them."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -27,7 +26,7 @@ def checked_folds(cv: Any, panel: Panel) -> tuple[Folds, list[str]]:
     return folds, [str(entry.message) for entry in caught if isinstance(entry.message, ShortPanelWarning)]
 
 
-def split_panel(cv: Any, panel: Panel) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def split_panel(cv: object, panel: Panel) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Return the folds of a splitter; ours are given the panel, others a frame and its outcome."""
     wanted = "a splitter such as WalkForward(test_periods=12)"
     if not hasattr(cv, "split"):
@@ -39,7 +38,7 @@ def split_panel(cv: Any, panel: Panel) -> Iterator[tuple[np.ndarray, np.ndarray]
     return cv.split(panel.X.rename_axis(names), panel.y.rename_axis(names))
 
 
-def _check_leaks(cv: Any, panel: Panel, folds: Folds) -> None:
+def _check_leaks(cv: object, panel: Panel, folds: Folds) -> None:
     """Raise where a tested period or a later one is learned from, or nothing is."""
     knowledge = Knowledge.of(panel)
     tested = np.concatenate([np.empty(0, dtype=int), *(test for _, test in folds)])
@@ -54,7 +53,7 @@ def _check_leaks(cv: Any, panel: Panel, folds: Folds) -> None:
             raise InputError(f"cv: fewer than two outcomes are known {few}; test fewer periods.")
 
 
-def too_late(fold: Any, knowledge: Knowledge, ahead: int) -> str:
+def too_late(fold: tuple[np.ndarray, np.ndarray], knowledge: Knowledge, ahead: int) -> str:
     """Describe how a fold learns from outcomes that are not known at the first period it tests; empty where it does not."""
     train, test = fold
     if not len(train):
@@ -72,7 +71,7 @@ def too_late(fold: Any, knowledge: Knowledge, ahead: int) -> str:
     return f"learns from {late:,} rows {wording}: outcomes that are known after the origin"
 
 
-def split_words(cv: Any, dated: bool = False) -> str:
+def split_words(cv: object, dated: bool = False) -> str:
     """Return a splitter in words; ``dated``: the panel knows when its outcomes are known."""
     if isinstance(cv, NewFirms):
         return f"{split_words(cv.walk or WalkForward(), dated)}, on firms never seen ({cv.n_splits} groups)"

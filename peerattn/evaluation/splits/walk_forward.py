@@ -199,9 +199,9 @@ class WalkForward(BaseCrossValidator):
         return Fold(train, test, periods[first : last + 1], periods[tested])
 
 
-def labelled(splitter: Any, X: PanelLike, y: OutcomesLike = None, known_at: Any = None) -> Panel:
+def labelled(splitter: WalkForward, X: PanelLike, y: OutcomesLike = None, known_at: Any = None) -> Panel:
     """Return X's labels, and what belongs to them, as a panel; or raise naming the splitter."""
-    names = {"firm": splitter.firm, "period": splitter.period}
+    names: dict[str, Any] = {"firm": splitter.firm, "period": splitter.period}
     if isinstance(known_at, pd.Series):
         known_at = known_at.rename_axis(index={name: ours for ours, name in names.items()})
     panel = as_panel(X, y, known_at=known_at, characteristics=(), **names)

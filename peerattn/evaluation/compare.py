@@ -227,7 +227,8 @@ def compare(
         cv = WalkForward()
     folds, short = checked_folds(cv, panel)
     horizon = int(getattr(cv, "horizon", 1))
-    entries = entries_of(models, task, panel, reference, gaps_of(panel, folds, task), horizon)
+    gaps = gaps_of(panel, folds, task)
+    entries = entries_of(models, task, panel, reference, gaps, horizon)  # type: ignore[arg-type]
     stack = stack_among(entries, task, horizon) if decomposition else None
     names = [entry.name for entry in entries]
     if baseline is None:
@@ -290,7 +291,8 @@ def _check_entries(entries: list[Entry], panel: Panel, folds: Folds) -> None:
         information_of(entry.model, entry.task)
         for step in dict(getattr(entry.model, "steps", [("", entry.model)])).values():
             given = [getattr(step, argument, None) for argument in ("industry", "codes", "over")]
-            for name in pd.Series(given, dtype=object).explode():
+            given += [name for part in given if isinstance(part, list | tuple) for name in part]
+            for name in given:
                 if isinstance(name, str) and name in panel.choice.left:
                     raise InputError(
                         f"model {entry.name!r} uses the column {name!r}, which was left out ({panel.choice.left[name]}): pass "

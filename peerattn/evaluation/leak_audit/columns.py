@@ -333,7 +333,7 @@ def brought_along(model: BaseEstimator, panel: Panel, rows: Rows) -> list[str]:
     """Return what an unfitted model knows before it is fitted: fitted parts, tables of rows, of firms and of periods."""
     firm, period = (panel.y.index.get_level_values(level) for level in (0, 1))
     keys = {"firm": firm, "period": period}
-    keys |= {name: pd.Index(panel.X[name]) for name in panel.X.select_dtypes(exclude="number")}
+    keys |= {str(name): pd.Index(panel.X[name]) for name in panel.X.select_dtypes(exclude="number")}
     found: list[str] = []
     tables: dict[str, np.ndarray] = {}
     for name, value in model.get_params().items():
@@ -348,8 +348,10 @@ def brought_along(model: BaseEstimator, panel: Panel, rows: Rows) -> list[str]:
             table = value[~value.index.duplicated()]
             tables |= {f"{name}, by {key}": table.reindex(of).to_numpy(float) for key, of in keys.items()}
     known = {name: x for name, x in tables.items() if np.isfinite(x).sum() >= FEWEST}
-    leaks = made_of_unknown(replace(rows, codes={}, columns=known))
-    return [*found, *(f"the table {name}, which {why}" for name, why in leaks.items())]
+    if known:
+        leaks = made_of_unknown(replace(rows, codes={}, columns=known))
+        found += [f"the table {name}, which {why}" for name, why in leaks.items()]
+    return found
 
 
 def network_of_outcomes(given: object, y: pd.Series, train: np.ndarray, tested: np.ndarray) -> str:

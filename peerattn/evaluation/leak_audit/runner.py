@@ -157,13 +157,14 @@ def audit(
     Audit(forecast: no claim refuted)
     """
     with quiet():
-        named: dict[str, Any] = {"firm": firm, "period": period}
-        options: dict[str, Any] = {"characteristics": characteristics, "codes": codes, "industry": industry}
-        panel = comparison_panel(X, y, cv, None, outcome=outcome, **options, **named)
+        panel = comparison_panel(
+            X, y, cv, None, outcome=outcome, characteristics=characteristics, codes=codes, firm=firm, period=period,
+            industry=industry,
+        )  # fmt: skip
         known_at = None
         dates = [name for name in DATES if name in getattr(X, "columns", ())]
         if dates and not isinstance(X, Panel):
-            known_at = as_panel(X, y, known_at=dates[0], characteristics=(), **named).sorted().known_at
+            known_at = as_panel(X, y, known_at=dates[0], characteristics=(), firm=firm, period=period).sorted().known_at
     horizon = int(getattr(cv, "horizon", 1))
     entry = entries_of({"audited": model}, task, panel, reference, horizon=horizon)[0]
     return audit_entry(entry, panel, cv, n_placebo, random_state, known_at)

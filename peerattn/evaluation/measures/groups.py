@@ -50,7 +50,7 @@ def scores_by(comparison: Compared, by: str | pd.Series) -> pd.DataFrame:
     return table.sort_index(level="group", sort_remaining=False, key=lambda labels: labels.map(str))
 
 
-def _groups(frame: pd.DataFrame, by: str | pd.Series) -> np.ndarray:
+def _groups(frame: pd.DataFrame, by: Any) -> np.ndarray:
     if isinstance(by, str) and by in ("period", "year"):
         labels = frame["period"].astype(object)
         if by == "year":

@@ -74,15 +74,12 @@ def outcomes_table(comparisons: Mapping[str, WithClaims]) -> Table:
     """Return one line an outcome: its horizon, R² without and with peers with their standard errors, the gain and its test."""
     rows: list[tuple[object, ...]] = []
     for outcome, compared in comparisons.items():
-        scores = compared.scores
         claims = compared.claims
-        pair = (claims.without, claims.stack)
         cells: list[object] = [None] * 7
-        if claims.gain is not None:
-            cells = [scores.loc[name, key] for name in pair for key in ("r2_mean", "r2_se")]
-            cells += [claims.gain.gain, claims.gain.low, claims.gain.high]
-        test = (format_p(claims.p), claims.answer)
-        rows.append((outcome, compared.horizon, compared.n_outcomes, *cells, *test))
+        if (gain := claims.gain) is not None:
+            pair = compared.scores.loc[[gain.against, gain.model], ["r2_mean", "r2_se"]]
+            cells = [*pair.to_numpy().ravel(), gain.gain, gain.low, gain.high]
+        rows.append((outcome, compared.horizon, compared.n_outcomes, *cells, format_p(claims.p), claims.answer))
     r2 = ("R² without peers", "s.e.", "R² with peers", "s.e.")
     heads = ("Outcome", "Horizon", "Scored", *r2, "Gain", "low", "high", "p", "Do peers help?")
     formats = ("", "", ",", *(".4f",) * 4, *("+.4f",) * 3, "", "")
@@ -240,10 +237,11 @@ def _tests(compared: WithClaims) -> list[Block]:
 
 def _gains(compared: WithClaims) -> list[Block]:
     """Return who gains and who loses by peers: by firm, and by the groups of the comparison."""
-    if compared.claims.gain is None or compared.claims.gain.reason == "same predictions":
+    gain = compared.claims.gain
+    if gain is None or gain.reason == "same predictions":
         return []
-    peer = compared.claims.gain.model
-    control = compared.claims.gain.against
+    peer = gain.model
+    control = gain.against
     frame = gain_by_firm(compared, peer, control)
     words = (
         f"Squared error that {peer} saves against {control}, over the mean squared error of the prevailing mean. Its mean "
@@ -255,10 +253,9 @@ def _gains(compared: WithClaims) -> list[Block]:
     groups = dict(compared.panel.groups)
     if len(compared.periods) >= 4:
         groups["half of the tested periods"] = _halves(compared)
-    for name, group in groups.items():
-        tables.append((f"By {name}", name, gain_by(compared, group, peer, control).sort_index()))
+    tables += [(f"By {name}", name, gain_by(compared, of, peer, control).sort_index()) for name, of in groups.items()]
     columns = {"": "l", "Rows": "r", **_GAIN, "Share of the gain": ".0%"}
-    if compared.claims.gain.gain <= 0:  # shares of a loss have the wrong sign
+    if gain.gain <= 0:  # shares of a loss have the wrong sign
         del columns["Share of the gain"]
     blocks: list[Block] = [words]
     for title, what, part in tables:

@@ -87,7 +87,9 @@ def _cell(compared: WithClaims, model: ModelNote, metric: scores.Metric, stars: 
         value = getattr(fama_macbeth(y, predicted, period, horizon=compared.horizon), key[3:])
         return float(np.array(value, dtype=float))  # NaN where there is no t
     found = calibration(y, predicted, period, firm=compared.predictions["firm"])
-    return {"cal_slope": found.slope, "cal_p": format_p(found.p_value, "n/a")}[key]
+    if key == "cal_slope":
+        return found.slope
+    return format_p(found.p_value, "n/a")
 
 
 def _tested(compared: WithClaims, name: str, metric: scores.Metric, stars: bool) -> float | str:

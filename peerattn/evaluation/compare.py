@@ -15,13 +15,7 @@ from peerattn.evaluation.comparison import Comparison, Comparisons
 from peerattn.evaluation.leak_audit.runner import run_audits
 from peerattn.evaluation.measures.factors import factors_realised
 from peerattn.evaluation.report.words import PACKAGES
-from peerattn.evaluation.running.entries import (
-    OWN_CHARACTERISTICS,
-    PREVAILING_MEAN,
-    Entry,
-    Task,
-    entries_of,
-)
+from peerattn.evaluation.running.entries import Entry, Task, entries_of
 from peerattn.evaluation.running.fitting import FoldResult, Folds, How, failures_of, fit_all, warn_once
 from peerattn.evaluation.running.information import information_of
 from peerattn.evaluation.running.inputs import LABELS, comparison_panel, frames_by_outcome
@@ -247,14 +241,15 @@ def compare(
         facts = replace(facts, truth=X.network.subset(periods=[panel.period[tested].max()]))
     results = fit_all(entries, panel, folds, how)
     failures = failures_of(entries, results)
-    left = [entry for entry in entries if entry.name not in {failure.model for failure in failures}]
+    errors = {failure.model: failure.error for failure in failures}
+    left = [entry for entry in entries if entry.name not in errors]
     fits = {entry.name: [results[entry.name, k] for k in range(len(folds))] for entry in left}
     # models that failed leave the table, and may take the baseline with them
     stand_in, informed = _baseline_left(baseline, list(fits))
     warned = warn_once([fits[name][k] for k in range(len(folds)) for name in fits])
     audits = run_audits([e for e in left if e.name in audited], panel, cv, folds, how)
     notes = [_note(entry, fits[entry.name]) for entry in left]
-    nested = decomposition_of(stack, fits, notes, failures)
+    nested = decomposition_of(stack, fits, notes, errors)
     found = Comparison(
         predictions=_predictions(panel, tested, fits),
         training_mean=np.concatenate([np.full(len(at), panel.y.iloc[train].mean()) for train, at in folds]),
@@ -310,7 +305,7 @@ def _baseline_left(baseline: str, names: list[str]) -> tuple[str, list[str]]:
     """Return the baseline, or the simplest model left where it failed, and what a reader must know."""
     if baseline in names:
         return baseline, []
-    stand_in = next((name for name in (PREVAILING_MEAN, OWN_CHARACTERISTICS) if name in names), names[0])
+    stand_in = next((name for name in map(model_title, ("mean", "ols")) if name in names), names[0])
     return stand_in, [f"The baseline {baseline!r} failed: models are tested against {stand_in!r} instead."]
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -9,8 +10,8 @@ import pandas as pd
 from peerattn.evaluation.inference.forecast_tests import ForecastTest
 from peerattn.evaluation.leak_audit.runner import Audit
 from peerattn.evaluation.measures.information import InformationCoefficient
-from peerattn.evaluation.measures.metrics import named_like_log
 from peerattn.evaluation.measures.scores import Scores, score
+from peerattn.evaluation.measures.valuation import named_like_log
 from peerattn.evaluation.running.entries import STACK_WITHOUT
 from peerattn.evaluation.running.fitting import Failure
 from peerattn.evaluation.running.information import COMMON, OWN, PEERS
@@ -88,6 +89,8 @@ class Compared:
 
     Attributes
     ----------
+    without_name : str
+        The name of the stack without peers.
     predictions : DataFrame
         One row for each tested (firm, period): columns firm, period, outcome (NaN = unknown) and one for each model.
     training_mean : ndarray of length n
@@ -135,6 +138,7 @@ class Compared:
     model that cannot predict one of them is not scored at all: it is a failure.
     """
 
+    without_name: ClassVar[str] = STACK_WITHOUT
     predictions: pd.DataFrame
     training_mean: np.ndarray
     models: tuple[ModelNote, ...]
@@ -155,11 +159,6 @@ class Compared:
     undecomposed: str = "the comparison was not decomposed"
     steps: pd.DataFrame = field(default_factory=pd.DataFrame)
     without_peers: pd.DataFrame = field(default_factory=pd.DataFrame)
-
-    @property
-    def without_name(self) -> str:
-        """The name of the stack without peers."""
-        return STACK_WITHOUT
 
     @property
     def names(self) -> list[str]:

@@ -49,9 +49,7 @@ class Comparison(WithClaims):
         """Return the squared error saved on each firm, by default by the stack's peers."""
         return gain_by_firm(self, *self._pair(model, against))
 
-    def gain_by(
-        self, groups: pd.Series, model: str | None = None, against: str | None = None
-    ) -> pd.DataFrame:
+    def gain_by(self, groups: pd.Series, model: str | None = None, against: str | None = None) -> pd.DataFrame:
         """Return the squared error saved in each group of rows, as :meth:`gain_by_firm`."""
         return gain_by(self, groups, *self._pair(model, against))
 
@@ -120,9 +118,7 @@ class Comparison(WithClaims):
             made = replace(made, title=caption)
         return made.to_latex(path, label=label)
 
-    def to_markdown(
-        self, path: PathLike | None = None, *, metrics: Sequence[str] = tables.PRINTED, stars: bool = False
-    ) -> str:
+    def to_markdown(self, path: PathLike | None = None, *, metrics: Sequence[str] = tables.PRINTED, stars: bool = False) -> str:
         """Return the table and the finding as Markdown, and write it where a path is given; see :meth:`table`."""
         finding = "\n\n".join(map(markdown_text, self.summary()))
         wording = f"{self.as_table(metrics, stars=stars).to_markdown()}\n\n{finding}\n"
@@ -200,9 +196,7 @@ class Comparison(WithClaims):
         parts = [network.edges(top_k=top_k).assign(model=name) for name, network in self.networks.items()]
         return pd.concat(parts, ignore_index=True)[columns]
 
-    def portfolios(
-        self, model: str, *, n_quantiles: int | None = None, weighting: Weighting = "equal"
-    ) -> QuantilePortfolios:
+    def portfolios(self, model: str, *, n_quantiles: int | None = None, weighting: Weighting = "equal") -> QuantilePortfolios:
         """Return portfolios of firms sorted by a model's forecast; see :func:`quantile_portfolios`.
 
         By default there are as many as the periods hold firms for: 10, 5 or 3. Where the outcome is not a return they are groups,

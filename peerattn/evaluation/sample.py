@@ -65,9 +65,7 @@ class PanelDescription(Shown):
         notes += [f"{self.names[name]}: {wording.rstrip('.')}." for name, wording in self.definitions.items()]
         return Table(title, ("Variable", *heads), rows, "l" + "r" * len(heads), ("", *formats), notes)
 
-    def to_latex(
-        self, path: PathLike | None = None, *, caption: str = "Descriptive statistics", label: str = ""
-    ) -> str:
+    def to_latex(self, path: PathLike | None = None, *, caption: str = "Descriptive statistics", label: str = "") -> str:
         """Return the table as LaTeX (booktabs), and write it where a path is given."""
         return self.as_table(caption).to_latex(path, label=label)
 
@@ -349,12 +347,7 @@ def as_return(outcome: str, y: np.ndarray, declared: bool | None) -> tuple[bool,
 
 
 def panel_facts(
-    panel: Panel,
-    tested: np.ndarray,
-    groups: Sequence[str],
-    limits: Sequence[str],
-    value: str | None,
-    labels: Labels | None,
+    panel: Panel, tested: np.ndarray, groups: Sequence[str], limits: Sequence[str], value: str | None, labels: Labels | None
 ) -> PanelFacts:
     """Return what the report states of the panel; ``value`` names market values."""
     numbers = panel.X[list(panel.choice.characteristics)].iloc[tested].astype(float)

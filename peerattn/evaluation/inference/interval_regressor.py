@@ -136,9 +136,7 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
         predicted = pd.Series(np.asarray(self.predict(X, outcomes=outcomes)), panel.index)
         groups = pd.Series(self._groups(panel).to_numpy(), panel.index)
         margin = groups.map(margins[1:].astype(float)).astype(float).fillna(margins.iloc[0])
-        return pd.DataFrame(
-            {"prediction": predicted, "lower": predicted - margin, "upper": predicted + margin}
-        )
+        return pd.DataFrame({"prediction": predicted, "lower": predicted - margin, "upper": predicted + margin})
 
     # ------------------------------------------------------------------ calibration
 

@@ -37,9 +37,7 @@ def periods_per_year(periods: pd.Index) -> float | None:
 
 
 @checked
-def match_factors(
-    factors: pd.DataFrame, periods: pd.Index, *, outcome_horizon: int | None = None
-) -> pd.DataFrame:
+def match_factors(factors: pd.DataFrame, periods: pd.Index, *, outcome_horizon: int | None = None) -> pd.DataFrame:
     r"""Return the factor returns of the time in which the outcomes of each period are realised.
 
     An outcome labelled t is realised over the periods t + 1 to t + h, or in t itself for h = 0. Its factor return is
@@ -144,9 +142,7 @@ def _check_gaps(complete: pd.Index, wanted: pd.Index, source: str) -> None:
     labels = ", ".join(map(show_label, missing[:3])).replace("NaT", "a later date") + ", ..." * (len(missing) > 3)
     span = " to ".join(map(show_label, complete[[0, -1]])) if len(complete) else "nothing"
     wording = f"outcomes of the tested periods are realised in {len(missing)} periods that are not covered ({labels})"
-    raise InputError(
-        f"factors{source}: {wording}; complete rows: {span}. Pass a longer file, or test fewer periods."
-    )
+    raise InputError(f"factors{source}: {wording}; complete rows: {span}. Pass a longer file, or test fewer periods.")
 
 
 def factors_realised(

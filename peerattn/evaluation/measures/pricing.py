@@ -9,15 +9,13 @@ import pandas as pd
 from sklearn.utils import check_random_state
 
 from peerattn.evaluation.compared import Compared
-from peerattn.evaluation.measures.metrics import NEAR, named_like_log, percentage_errors
+from peerattn.evaluation.measures.valuation import NEAR, named_like_log, percentage_errors
 from peerattn.exceptions import checked, expect
 from peerattn.models.industry_median import middle_of
 
 
 @checked
-def pricing_errors(
-    comparison: Compared, *, level: float = 0.95, n_draws: int = 999, random_state: Any = 0
-) -> pd.DataFrame:
+def pricing_errors(comparison: Compared, *, level: float = 0.95, n_draws: int = 999, random_state: Any = 0) -> pd.DataFrame:
     r"""Return what each model's valuations miss by, in per cent of the price, with intervals over firms.
 
     .. math:: e_{it} = \exp(\hat y_{it} - y_{it}) - 1, \qquad \text{median}\,|e_{it}|, \qquad

@@ -8,14 +8,8 @@ import pandas as pd
 
 from peerattn.evaluation.inference.forecast_tests import ForecastTest, diebold_mariano, mean_error, mean_test
 from peerattn.evaluation.measures.information import InformationCoefficient, ic, rank_ic
-from peerattn.evaluation.measures.metrics import (
-    mae,
-    median_ape,
-    r2_out_of_sample,
-    r2_within_period,
-    rmse,
-    share_near,
-)
+from peerattn.evaluation.measures.metrics import mae, r2_out_of_sample, r2_within_period, rmse
+from peerattn.evaluation.measures.valuation import median_ape, share_near
 
 
 @dataclass(frozen=True)
@@ -123,14 +117,7 @@ def r2_error(errors: np.ndarray, base: np.ndarray, period: pd.Series, firm: pd.S
     return float(np.sqrt(n / (n - 1) * (clusters**2).sum()) / len(period)) if n > 1 else float("nan")
 
 
-def score(
-    predictions: pd.DataFrame,
-    models: Sequence[str],
-    mean: np.ndarray,
-    baseline: str,
-    horizon: int,
-    logs: bool,
-) -> Scores:
+def score(predictions: pd.DataFrame, models: Sequence[str], mean: np.ndarray, baseline: str, horizon: int, logs: bool) -> Scores:
     """Score every model on the rows whose outcome is known.
 
     Parameters

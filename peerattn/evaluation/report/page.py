@@ -126,9 +126,7 @@ def _sample(compared: WithClaims) -> list[Block]:
         displayed = loss.rename(columns={"step": "Rows", "rows lost": "lost in this step"})
         wording.append(Table.from_frame(displayed, title="From the panel to the scored sample"))
     if unknown := int(compared.predictions["outcome"].isna().sum()):
-        wording.append(
-            f"{unknown:,} more rows of these periods have no known outcome: they are not scored, but serve as peers."
-        )
+        wording.append(f"{unknown:,} more rows of these periods have no known outcome: they are not scored, but serve as peers.")
     limits = compared.panel.limits or ["none declared, and none found in the panel itself."]
     return [*wording, "Known limits of the panel:", *(f"• {limit}" for limit in limits)]
 

@@ -11,7 +11,7 @@ from peerattn.evaluation.compared import ModelNote
 from peerattn.evaluation.inference.forecast_tests import critical_t, format_p, periods_needed
 from peerattn.evaluation.inference.regressions import calibration, fama_macbeth
 from peerattn.evaluation.measures import scores
-from peerattn.evaluation.measures.metrics import named_like_log
+from peerattn.evaluation.measures.valuation import named_like_log
 from peerattn.evaluation.report.words import few_periods
 from peerattn.exceptions import InputError, check_names
 from peerattn.render import Table

@@ -371,9 +371,7 @@ def _entry(name: object, model: BaseEstimator, task: Task, reference: Reference)
     if isinstance(model, type):
         wrong = f" is the class {model.__name__}; pass an instance, {model.__name__}()."
     elif isinstance(model, str):
-        wrong = (
-            f" is the text {model!r}: pass a list of ready names, [{model!r}, ...], or make_model({model!r})."
-        )
+        wrong = f" is the text {model!r}: pass a list of ready names, [{model!r}, ...], or make_model({model!r})."
     elif not hasattr(model, "fit") or not is_regressor(model):
         wrong = f": expected a regressor with fit and predict, got {type(model).__name__}."
     elif not supports(model, task):

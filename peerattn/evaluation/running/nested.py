@@ -1,6 +1,6 @@
 """The stack whose predictions after each group of information decompose held-out R², and a placebo of its peers."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -8,15 +8,7 @@ import pandas as pd
 
 from peerattn.evaluation.compared import ModelNote
 from peerattn.evaluation.running.entries import STACK_WITHOUT, Entry, Task, purged
-from peerattn.evaluation.running.fitting import (
-    STACK,
-    Failure,
-    FoldResult,
-    Folds,
-    How,
-    fit_all,
-    squared_errors,
-)
+from peerattn.evaluation.running.fitting import STACK, FoldResult, Folds, How, fit_all, squared_errors
 from peerattn.evaluation.running.information import COMMON, information_of
 from peerattn.exceptions import InputError
 from peerattn.models import CommonShocksRegressor, OwnHistoryRegressor
@@ -46,7 +38,7 @@ def stack_among(entries: list[Entry], task: Task, horizon: int) -> Entry:
 
 
 def decomposition_of(
-    stack: Entry | None, fits: dict[str, list[FoldResult]], notes: list[ModelNote], failures: Sequence[Failure]
+    stack: Entry | None, fits: dict[str, list[FoldResult]], notes: list[ModelNote], errors: Mapping[str, str]
 ) -> dict[str, Any]:
     """Return what nested models predict, or why there are none; the stack without peers is one more model of the comparison."""
     steps = {name: np.concatenate([f.steps for f in of]) for name, of in fits.items() if of[0].steps is not None}
@@ -54,8 +46,7 @@ def decomposition_of(
     if stack is None:
         return nested | {"undecomposed": "the comparison was not decomposed (decomposition=False)"}
     if stack.name not in fits:
-        reason = next(failure.error for failure in failures if failure.model == stack.name)
-        return nested | {"undecomposed": f"the stack failed: {reason}"}
+        return nested | {"undecomposed": f"the stack failed: {errors[stack.name]}"}
     fits[STACK_WITHOUT] = [FoldResult(STACK_WITHOUT, f.fold, f.steps[:, -2]) for f in fits[stack.name] if f.steps is not None]
     # its information is that of the last model below peers
     without = {"forecast": OwnHistoryRegressor(), "nowcast": CommonShocksRegressor()}[stack.task]

@@ -8,14 +8,13 @@ from peerattn.evaluation.inference.regressions import calibration, fama_macbeth
 from peerattn.evaluation.measures.information import ic, rank_ic
 from peerattn.evaluation.measures.metrics import (
     mae,
-    median_ape,
     moments_within,
     r2_out_of_sample,
     r2_within_period,
     rmse,
-    share_near,
 )
 from peerattn.evaluation.measures.portfolios import quantile_portfolios
+from peerattn.evaluation.measures.valuation import median_ape, share_near
 from peerattn.exceptions import InputError
 
 RNG = np.random.default_rng(0)

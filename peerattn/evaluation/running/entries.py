@@ -160,10 +160,8 @@ class Entry:
         model = clone(self.model)
         X, y = self._read(fold, fold.train)
         if takes_panels(model):
-            given = self._reference_of(model)
-            if not isinstance(X, Panel):  # a Panel holds its outcomes
-                given["y"] = y
-            return model.fit(X, **given)
+            outcomes = [y] * (not isinstance(X, Panel))  # a Panel holds its own
+            return model.fit(X, *outcomes, **self._reference_of(model))
         known = y.notna().to_numpy()
         if reads_rows(model):
             return model.fit(X[known], y[known])
@@ -245,7 +243,7 @@ class Entry:
             return {"outcomes": y}
         return {}
 
-    def _reference_of(self, model: BaseEstimator) -> dict[str, Any]:
+    def _reference_of(self, model: BaseEstimator) -> dict[str, Reference]:
         if self.reference is None:
             return {}
         inner = model.estimator if isinstance(model, BaseSearchCV) else model

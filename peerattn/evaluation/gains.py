@@ -16,8 +16,10 @@ from peerattn.evaluation.compared import Compared
 from peerattn.evaluation.inference.forecast_tests import MeanTest, mean_error, mean_test, periods_needed
 from peerattn.exceptions import checked
 from peerattn.models.wild_bootstrap import WildMeans
+from peerattn.render import show_label
 
 LEVEL = 0.05
+HALF = 0.5
 SAME = 1e-6  # largest difference of two models' predictions, as a share of the largest, that rounding makes
 FEWEST_CLUSTERS = 12  # with fewer, a wild cluster bootstrap is hardly more than a sign test
 PLANTED = 40
@@ -64,6 +66,27 @@ class Gain:
     def upper_p(self) -> float | None:
         """The p-value against gains above zero."""
         return MeanTest(self.gain, self.t, self.p).upper_p
+
+
+@dataclass(frozen=True)
+class Concentration:
+    """On how few firms, groups and periods a gain rests.
+
+    Attributes
+    ----------
+    firms_for_half : int
+        The fewest firms that together make half of the gain.
+    n_firms : int
+    largest : dict of str to (str, float)
+        The firm, the group of each code and the period with the largest share of the gain.
+    rests_on : str
+        What the gain rests on, in words; empty where it is spread.
+    """
+
+    firms_for_half: int
+    n_firms: int
+    largest: dict[str, tuple[str, float]]
+    rests_on: str = ""
 
 
 def gain_of(compared: Compared, model: str, against: str) -> Gain:
@@ -216,6 +239,42 @@ def _gains(rows: pd.DataFrame, by: str) -> pd.DataFrame:
     found = {"rows": gains.size(), "gain": mean, "low": mean - reach, "high": mean + reach}
     found["share"] = gains.sum() / rows["gain"].sum()
     return pd.DataFrame(found).sort_values("gain", ascending=False, kind="stable")
+
+
+def concentration_of(compared: Compared, gain: Gain) -> Concentration:
+    """Return on what a gain above zero rests.
+
+    It rests on few where fewer than ten firms (in small panels a tenth of them, but two) make half of it; or where more than half
+    of it is that of one group of a code with five groups at least, or of one period (of two or three periods, nearly all of it),
+    and what the other rows gain is not significant.
+    """
+    rows = saved_by_row(compared, compared.known[gain.model], compared.known[gain.against])
+    total = float(rows["gain"].sum())
+    # how many firms, the largest gain first, make half of the whole
+    by_firm = rows.groupby("firm")["gain"].sum().sort_values(ascending=False) / total
+    half = int(np.searchsorted(by_firm.cumsum().to_numpy(), HALF)) + 1
+    n_periods = len(compared.periods)
+    labels = {name: labels_of(rows, group) for name, group in compared.panel.codes.items()}
+    if n_periods > 1:
+        labels = {"period": rows["period"].to_numpy()} | labels
+    largest = {"firm": (show_label(by_firm.index[0]), float(by_firm.iloc[0]))}
+    n = len(by_firm)
+    limits = {"period": max(HALF, 1.8 / n_periods)}
+    rests = ""
+    if half < max(2, min(10, n / 10)):
+        rests = f"{half} firm{'s' * (half > 1)}, which make{'s' * (half == 1)} half of it"
+    for what, label in labels.items():
+        shares = rows["gain"].groupby(label).sum() / total
+        if not len(shares):
+            continue
+        most = shares.idxmax()
+        share = float(shares.max())
+        largest[what] = (show_label(most), share)
+        # of two or three groups one always holds much
+        few = what != "period" and len(shares) < 5
+        if not (rests or few) and share > limits.get(what, HALF) and not is_gain(compared, rows[label != most]):
+            rests = f"one {what}, {show_label(most)}, with {share:.0%} of it"
+    return Concentration(half, n, largest, rests)
 
 
 def smallest_gain(compared: Compared, control: str) -> float | None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from peerattn.evaluation.claims import HALF, NO, YES, Claims, Step, WithClaims
-from peerattn.evaluation.gains import Gain
+from peerattn.evaluation.claims import NO, YES, Claims, Step, WithClaims
+from peerattn.evaluation.gains import HALF, Gain
 from peerattn.evaluation.inference.forecast_tests import p_words, periods_needed
 from peerattn.evaluation.running.information import PEERS
 from peerattn.foreign_text import visible

@@ -138,16 +138,13 @@ def mean_test(series: OutcomesLike, horizon: int = 1) -> MeanTest:
     return MeanTest(mean, mean / error, float(2 * student.sf(abs(mean / error), freedom)), freedom)
 
 
-def freedom_of(n: int, horizon: int = 1) -> int:
-    """Return the degrees of freedom of :func:`mean_test` on n periods."""
-    return max(1, math.floor(min(0.4 * n ** (2 / 3), n / (3 * (horizon + 1)))))
-
 
 def mean_error(x: np.ndarray, horizon: int = 1) -> tuple[float, int]:
     """Return the standard error of the mean of a series that varies, and ν of :func:`mean_test`."""
-    freedom = freedom_of(len(x), horizon)
-    variance = long_run_variance(x[:, None], freedom)[0, 0] * bias_ratio(len(x), freedom)
-    return math.sqrt(variance / len(x)), freedom
+    n = len(x)
+    freedom = max(1, math.floor(min(0.4 * n ** (2 / 3), n / (3 * (horizon + 1)))))
+    variance = long_run_variance(x[:, None], freedom)[0, 0] * bias_ratio(n, freedom)
+    return math.sqrt(variance / n), freedom
 
 
 @cache

@@ -267,10 +267,10 @@ def _halves(compared: WithClaims) -> pd.Series:
     """Return the earlier or the later half of the tested periods, for each row."""
     labels = pd.MultiIndex.from_frame(compared.predictions[["firm", "period"]])
     middle = len(compared.periods) // 2
-    parts = compared.periods[:middle], compared.periods[middle:]
-    names = [f"{show_label(part[0])} to {show_label(part[-1])}" for part in parts]
-    late = labels.get_level_values("period").isin(parts[1])
-    return pd.Series(np.where(late, names[1], names[0]), index=labels, dtype=object)
+    names = {}
+    for part in (compared.periods[:middle], compared.periods[middle:]):
+        names |= dict.fromkeys(part, f"{show_label(part[0])} to {show_label(part[-1])}")
+    return pd.Series(compared.predictions["period"].map(names).to_numpy(), index=labels)
 
 
 def _portfolio(compared: WithClaims) -> list[Block]:

@@ -94,13 +94,9 @@ def information_of(model: object, task: str) -> tuple[Information, str]:
         return PEERS, "own and peers' x, past y" + f", {_OTHERS}" * (task == "nowcast")
     if isinstance(final, PanelEstimator):  # of a user's own, it is given the whole panel
         return OWN, "not declared"
-    if isinstance(model, Pipeline) and isinstance(model[0], PeerFeatures):
-        return _of_peer_features(model[0])
-    return OWN, "own x, codes"
-
-
-def _of_peer_features(features: PeerFeatures) -> tuple[Information, str]:
-    what = {"outcomes": "past y"}.get(features.of, "x")
-    if features.network is None:
+    if not (isinstance(model, Pipeline) and isinstance(model[0], PeerFeatures)):
+        return OWN, "own x, codes"
+    what = {"outcomes": "past y"}.get(model[0].of, "x")
+    if model[0].network is None:
         return COMMON, f"own x, others' {what}"
     return PEERS, f"own x, peers' {what}"

@@ -59,7 +59,7 @@ def head_importance(model: Any, X: PanelLike, y: OutcomesLike = None, **options:
     >>> len(prune(model, keep=importance > importance.max()).heads_)
     0
     """
-    if isinstance(model, AttentionOptions):
+    if _of_panel(model):
         return panel_head_importance(model, X, y, **options)
     found = _named(model).head_importance(X, y, **options)
     index = pd.MultiIndex.from_arrays(list(zip(*found)) or [[], []], names=["layer", "head"])
@@ -98,7 +98,7 @@ def prune(model: Any, keep: Any) -> Any:
         layer, head = name
         kept[layer].append(int(head))
     kept = {layer: sorted(heads) for layer, heads in kept.items()}
-    if isinstance(model, AttentionOptions):
+    if _of_panel(model):
         return panel_with_heads(model, kept)
     return model.with_heads(kept)
 
@@ -130,9 +130,13 @@ def pruning_curve(model: Any, importance: pd.Series, X: PanelLike, y: OutcomesLi
     return pd.DataFrame(rows)
 
 
+def _of_panel(model: object) -> bool:
+    """Return whether a model is one of heads over the firms of a panel, numbered by member."""
+    return isinstance(model, AttentionOptions)
+
+
 def _heads(model: Any) -> set[tuple[Any, int]]:
-    """Return the heads of a model: over the firms of a panel numbered by member, elsewhere named by layer."""
-    if isinstance(model, AttentionOptions):
+    if _of_panel(model):
         return {(k, head) for k, member in enumerate(model.members_) for head in range(member.spec.n_heads)}
     return {(name, head) for name, n in _named(model).n_heads_by_layer().items() for head in range(n)}
 

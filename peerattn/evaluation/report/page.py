@@ -267,7 +267,7 @@ def _halves(compared: WithClaims) -> pd.Series:
     """Return the earlier or the later half of the tested periods, for each row."""
     labels = pd.MultiIndex.from_frame(compared.predictions[["firm", "period"]])
     middle = len(compared.periods) // 2
-    names = {}
+    names: dict[object, str] = {}
     for part in (compared.periods[:middle], compared.periods[middle:]):
         names |= dict.fromkeys(part, f"{show_label(part[0])} to {show_label(part[-1])}")
     return pd.Series(compared.predictions["period"].map(names).to_numpy(), index=labels)

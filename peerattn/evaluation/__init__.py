@@ -2,8 +2,8 @@
 
 from peerattn.evaluation.claims import Claims
 from peerattn.evaluation.compare import compare
-from peerattn.evaluation.comparison import Comparison
-from peerattn.evaluation.comparisons import Comparisons
+from peerattn.evaluation.compared import ModelNote
+from peerattn.evaluation.comparison import Comparison, Comparisons
 from peerattn.evaluation.gains import Gain, gain_by, gain_by_firm
 from peerattn.evaluation.inference.forecast_tests import DieboldMariano, ForecastTest, diebold_mariano
 from peerattn.evaluation.inference.influence import Influence, influence
@@ -20,7 +20,6 @@ from peerattn.evaluation.measures.metrics import mae, nowcast_score, r2_out_of_s
 from peerattn.evaluation.measures.portfolios import QuantilePortfolios, quantile_portfolios
 from peerattn.evaluation.measures.pricing import pricing_errors
 from peerattn.evaluation.measures.valuation import median_ape, percentage_errors, share_near
-from peerattn.evaluation.model_note import ModelNote
 from peerattn.evaluation.pruning import head_importance, prune, pruning_curve
 from peerattn.evaluation.running.entries import supports
 from peerattn.evaluation.running.fitting import Failure

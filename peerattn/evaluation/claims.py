@@ -16,20 +16,17 @@ import pandas as pd
 from peerattn.evaluation.compared import Compared
 from peerattn.evaluation.gains import (
     LEVEL,
+    Concentration,
     Gain,
+    concentration_of,
     difference,
     gain_of,
-    is_gain,
-    labels_of,
-    saved_by_row,
     smallest_gain,
 )
 from peerattn.foreign_text import visible
 from peerattn.models.stacking.evidence import STEPS
 from peerattn.network import PeerNetwork
-from peerattn.render import show_label
 
-HALF = 0.5
 PEERS = STEPS[-1]
 YES = "Yes"
 NOT_SHOWN = "Not shown"
@@ -55,27 +52,6 @@ class Step:
     r2: float
     gain: Gain | None = None
     selected: str = ""
-
-
-@dataclass(frozen=True)
-class Concentration:
-    """On how few firms, groups and periods a gain rests.
-
-    Attributes
-    ----------
-    firms_for_half : int
-        The fewest firms that together make half of the gain.
-    n_firms : int
-    largest : dict of str to (str, float)
-        The firm, the group of each code and the period with the largest share of the gain.
-    rests_on : str
-        What the gain rests on, in words; empty where it is spread.
-    """
-
-    firms_for_half: int
-    n_firms: int
-    largest: dict[str, tuple[str, float]]
-    rests_on: str = ""
 
 
 @dataclass(frozen=True, repr=False)
@@ -134,8 +110,10 @@ class Claims:
         columns = ["r2", "gain", "low", "high", "t", "p", "selected", "reason"]
         rows = []
         for step in self.steps:
-            tested = {"reason": ""} if step.gain is None else vars(step.gain)
-            rows.append({**vars(step), "gain": np.nan, **tested, "r2": step.r2})
+            row = {**vars(step), "gain": np.nan, "reason": ""}
+            if step.gain is not None:
+                row |= vars(step.gain)
+            rows.append(row)
         frame = pd.DataFrame(rows, pd.Index([step.name for step in self.steps], name="step"), columns)
         return frame.astype(dict.fromkeys(columns[:-2], float))
 
@@ -155,24 +133,14 @@ def claims_of(compared: Compared) -> Claims:
     gain = gain_of(compared, stack, without)
     found = concentration_of(compared, gain) if gain.gain > 0 and gain.reason != "same predictions" else None
     answer, why, p = _answer(compared, gain, found)
-    better = [] if answer == YES else _better(models, without)
-    if better:
+    # a user's model may find what the stack did not
+    better = _better(models, without)
+    if better and answer != YES:
         why += f", though {' and '.join(better)} predict{'s' * (len(better) == 1)} better than the stack without peers"
-    nothing_found = answer in (NOT_SHOWN, NO) and (p is None or p >= LEVEL)
-    return Claims(
-        steps,
-        answer,
-        why,
-        stack,
-        without,
-        gain,
-        p,
-        found,
-        smallest_gain(compared, without) if nothing_found else None,
-        models,
-        empty,
-        network,
-    )
+    smallest = None
+    if answer in (NOT_SHOWN, NO) and (p is None or p >= LEVEL):
+        smallest = smallest_gain(compared, without)
+    return Claims(steps, answer, why, stack, without, gain, p, found, smallest, models, empty, network)
 
 
 def _steps(compared: Compared) -> tuple[Step, ...]:
@@ -212,9 +180,10 @@ def _answer(compared: Compared, gain: Gain, found: Concentration | None) -> tupl
     """Return whether peers help, why, and the p-value that gives the answer."""
     note = compared.note(gain.model)
     if not note.fits_with_peers:
-        reason = note.untested.get(PEERS, "")
-        untested = (UNTESTED, f"peers were not tested in the stack ({reason})", None)
-        return untested if reason else (NO, f"peers were selected in none of {fits(note.fits)}", None)
+        if reason := note.untested.get(PEERS):
+            return UNTESTED, f"peers were not tested in the stack ({reason})", None
+        fits = {1: "one fit"}.get(note.fits, f"{note.fits} fits")
+        return NO, f"peers were selected in none of {fits}", None
     if len(compared.periods) == 1:
         return UNTESTED, "one period is tested, and what holds in it may not hold in another", None
     if gain.gain <= 0 or found is None:
@@ -227,11 +196,6 @@ def _answer(compared: Compared, gain: Gain, found: Concentration | None) -> tupl
     if found.rests_on:
         return NOT_SHOWN, f"the gain rests on {found.rests_on}", p
     return YES, "the stack predicts better with peers than without", p
-
-
-def fits(n: int) -> str:
-    """Return a number of fits in words."""
-    return "one fit" if n == 1 else f"{n} fits"
 
 
 def found_no_peers(compared: Compared, name: str) -> bool:
@@ -255,39 +219,6 @@ def _network(compared: Compared, empty: tuple[str, ...]) -> str | None:
     if compared.stack in drawn:
         return compared.stack
     return str(compared.scores["rmse"][drawn].idxmin())
-
-
-def concentration_of(compared: Compared, gain: Gain) -> Concentration:
-    """Return on what a gain above zero rests.
-
-    It rests on few where fewer than ten firms (in small panels a tenth of them, but two) make half of it; or where more than half
-    of it is that of one group of a code with five groups at least, or of one period (of two or three periods, nearly all of it),
-    and what the other rows gain is not significant.
-    """
-    rows = saved_by_row(compared, compared.known[gain.model], compared.known[gain.against])
-    total = float(rows["gain"].sum())
-    by_firm = rows.groupby("firm")["gain"].sum().sort_values(ascending=False) / total
-    half = int(np.searchsorted(by_firm.cumsum().to_numpy(), HALF)) + 1
-    labels = {"period": rows["period"].to_numpy()} if len(compared.periods) > 1 else {}
-    labels |= {name: labels_of(rows, group) for name, group in compared.panel.codes.items()}
-    largest = {"firm": (show_label(by_firm.index[0]), float(by_firm.iloc[0]))}
-    n = len(by_firm)
-    n_periods = len(compared.periods)
-    rests = ""
-    if half < max(2, min(10, n / 10)):
-        rests = f"{half} firm{'s' if half > 1 else ''}, which make{'' if half > 1 else 's'} half of it"
-    for what, label in labels.items():
-        shares = rows["gain"].groupby(label).sum() / total
-        if not len(shares):
-            continue
-        most = shares.idxmax()
-        share = float(shares.max())
-        largest[what] = (show_label(most), share)
-        limit = max(HALF, 1.8 / n_periods) if what == "period" else HALF
-        few = what != "period" and len(shares) < 5
-        if not (rests or few) and share > limit and not is_gain(compared, rows[label != most]):
-            rests = f"one {what}, {show_label(most)}, with {share:.0%} of it"
-    return Concentration(half, n, largest, rests)
 
 
 class WithClaims(Compared):

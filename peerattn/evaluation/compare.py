@@ -10,34 +10,19 @@ import numpy as np
 import pandas as pd
 
 from peerattn.datasets import SimulatedPanel
-from peerattn.evaluation.comparison import Comparison
-from peerattn.evaluation.comparisons import Comparisons
+from peerattn.evaluation.compared import ModelNote
+from peerattn.evaluation.comparison import Comparison, Comparisons
 from peerattn.evaluation.leak_audit.runner import run_audits
 from peerattn.evaluation.measures.factors import factors_realised
-from peerattn.evaluation.model_note import ModelNote
 from peerattn.evaluation.report.words import PACKAGES
-from peerattn.evaluation.running.entries import (
-    OWN_CHARACTERISTICS,
-    PREVAILING_MEAN,
-    Entry,
-    Task,
-    entries_of,
-)
-from peerattn.evaluation.running.fitting import (
-    FoldResult,
-    Folds,
-    How,
-    failures_of,
-    fit_all,
-    warn_once,
-)
+from peerattn.evaluation.running.entries import Entry, Task, entries_of
+from peerattn.evaluation.running.fitting import FoldResult, Folds, How, failures_of, fit_all, warn_once
 from peerattn.evaluation.running.information import information_of
 from peerattn.evaluation.running.inputs import LABELS, comparison_panel, frames_by_outcome
-from peerattn.evaluation.running.nested import decomposition_of, default_stack, stack_entry
-from peerattn.evaluation.running.placebo import placebo_gains
+from peerattn.evaluation.running.nested import decomposition_of, placebo_gains, stack_among
 from peerattn.evaluation.running.store import FoldStore
 from peerattn.evaluation.sample import Labels, PathLike, as_return, panel_facts
-from peerattn.evaluation.splits.folds import checked_folds, dated_panel, gaps_of, split_words
+from peerattn.evaluation.splits.folds import checked_folds, gaps_of, split_words
 from peerattn.evaluation.splits.walk_forward import WalkForward
 from peerattn.exceptions import InputError, check_at_least, check_names, checked, expect
 from peerattn.models.forecasters import make_models, model_names, model_title
@@ -216,54 +201,55 @@ def compare(
     >>> compare({"Ridge": Ridge()}, X, y, cv=WalkForward(test_periods=12, refit_every=6), verbose=False)
     Comparison(forecast of roa_next: 10 models, baseline 'Ridge', 30 firms, 12 periods, 360 outcomes)
     """
+    # several outcomes are compared one by one, each with all options of this call
     options = {k: v for k, v in locals().items() if k not in ("models", "X", "y", "outcome")}
     check_at_least(0, placebo=placebo)
     expect(n_jobs != 0, "n_jobs", "a number other than 0, or None", 0, "-1 takes all cores.")
     if isinstance(outcome, list | tuple):
         each = frames_by_outcome(X, y, outcome).items()
         return Comparisons({name: compare(models, frame, outcome=name, **options) for name, frame in each})
-    named = ("characteristics", "codes", "firm", "period", "industry", "reference")
-    panel = comparison_panel(X, y, outcome=outcome, **{name: options[name] for name in named})
+    panel = comparison_panel(
+        X, y, cv, reference, outcome=outcome, characteristics=characteristics, codes=codes, firm=firm, period=period,
+        industry=industry,
+    )  # fmt: skip
+    # ready names need the panel first: their titles name its industry
     if isinstance(models, list | tuple) and models and all(isinstance(name, str) for name in models):
         models = make_models(models, task=task, industry=panel.industry)
-        baseline = model_title(baseline, panel.industry) if baseline in model_names() else baseline
-    cv = WalkForward() if cv is None else cv
-    panel = dated_panel(panel, cv)
+        if baseline in model_names():
+            baseline = model_title(baseline, panel.industry)
+    if cv is None:
+        cv = WalkForward()
     folds, short = checked_folds(cv, panel)
     horizon = int(getattr(cv, "horizon", 1))
     gaps = gaps_of(panel, folds, task)
     entries = entries_of(models, task, panel, reference, gaps, horizon)  # type: ignore[arg-type]
-    for entry in entries:
-        information_of(entry.model, entry.task)  # a wrong declaration is an error before any fit
-    stack = default_stack(entries) if decomposition else None
-    if decomposition and stack is None:
-        stack = stack_entry(task, horizon, [entry.name for entry in entries])
-        entries.append(stack)
+    stack = stack_among(entries, task, horizon) if decomposition else None
     names = [entry.name for entry in entries]
-    baseline = names[0] if baseline is None else baseline
+    if baseline is None:
+        baseline = names[0]
     check_names("baseline", "model", [baseline], names)
     audited = _audited(audit, entries)
-    _check_left_out(entries, panel)
-    _check_whole_periods(entries, panel, folds)
+    _check_entries(entries, panel, folds)
     tested = np.concatenate([test for _, test in folds])
     digest = panel_digest(panel)
-    how = How(n_jobs, None if store is None else FoldStore(store, digest), verbose)
-    factors = factors_realised(factors, panel, tested, task, outcome_horizon)
+    how = How(n_jobs, FoldStore(store, digest), verbose)
+    # what a report needs of the panel is looked up before the fits, so that what is wrong with it costs no time
     returned, percent = as_return(panel.outcome, panel.y.to_numpy(dtype=float), is_return)
-    known: dict[str, Any] = {"is_return": returned, "factors": factors}
-    known["truth"] = (
-        X.network.subset(periods=[panel.period[tested].max()]) if isinstance(X, SimulatedPanel) else None
-    )
-    facts = panel_facts(panel, tested, groups, limits, market_value, labels, **known)
+    facts = panel_facts(panel, tested, groups, limits, market_value, labels)
+    facts = replace(facts, is_return=returned, factors=factors_realised(factors, panel, tested, task, outcome_horizon))
+    if isinstance(X, SimulatedPanel):
+        facts = replace(facts, truth=X.network.subset(periods=[panel.period[tested].max()]))
     results = fit_all(entries, panel, folds, how)
     failures = failures_of(entries, results)
-    left = [entry for entry in entries if entry.name not in {failure.model for failure in failures}]
+    errors = {failure.model: failure.error for failure in failures}
+    left = [entry for entry in entries if entry.name not in errors]
     fits = {entry.name: [results[entry.name, k] for k in range(len(folds))] for entry in left}
+    # models that failed leave the table, and may take the baseline with them
     stand_in, informed = _baseline_left(baseline, list(fits))
     warned = warn_once([fits[name][k] for k in range(len(folds)) for name in fits])
-    audits = run_audits([e for e in left if e.name in audited], panel, cv, folds, task, how)
+    audits = run_audits([e for e in left if e.name in audited], panel, cv, folds, how)
     notes = [_note(entry, fits[entry.name]) for entry in left]
-    nested = decomposition_of(stack, fits, notes, failures)
+    nested = decomposition_of(stack, fits, notes, errors)
     found = Comparison(
         predictions=_predictions(panel, tested, fits),
         training_mean=np.concatenate([np.full(len(at), panel.y.iloc[train].mean()) for train, at in folds]),
@@ -283,36 +269,32 @@ def compare(
     )
     if not placebo or stack is None or found.stack is None:
         return found
-    return replace(found, placebo=placebo_gains(stack, panel, folds, placebo, how._replace(kept=None)))
+    return replace(found, placebo=placebo_gains(stack, panel, folds, placebo, how._replace(kept=FoldStore())))
 
 
 def _audited(audit: bool | Sequence[str], entries: list[Entry]) -> set[str]:
     """Return the names of the models to audit."""
     if isinstance(audit, bool):
         return {entry.name for entry in entries if audit and entry.native and not entry.control}
-    wanted = [audit] if isinstance(audit, str) else list(audit)
-    check_names("audit", "model", wanted, [entry.name for entry in entries])
-    return set(wanted)
+    check_names("audit", "model", audit, [entry.name for entry in entries])
+    return set(audit)
 
 
-def _check_left_out(entries: list[Entry], panel: Panel) -> None:
-    """Raise where a model names a code that was not taken from the columns."""
+def _check_entries(entries: list[Entry], panel: Panel, folds: Folds) -> None:
+    """Raise, before any fit, for a wrong declaration, a code that was left out of the columns, or validation on random rows."""
     for entry in entries:
+        information_of(entry.model, entry.task)
         for step in dict(getattr(entry.model, "steps", [("", entry.model)])).values():
-            given = (getattr(step, argument, None) for argument in ("industry", "codes", "over"))
-            named = [name for part in given for name in (part if isinstance(part, list | tuple) else [part])]
-            lost = next((name for name in named if isinstance(name, str) and name in panel.choice.left), None)
-            if lost is not None:
-                raise InputError(
-                    f"model {entry.name!r} uses the column {lost!r}, which was left out ({panel.choice.left[lost]}): pass "
-                    f"codes=[{lost!r}]."
-                )
-
-
-def _check_whole_periods(entries: list[Entry], panel: Panel, folds: Folds) -> None:
+            given = [getattr(step, argument, None) for argument in ("industry", "codes", "over")]
+            given += [name for part in given if isinstance(part, list | tuple) for name in part]
+            for name in given:
+                if isinstance(name, str) and name in panel.choice.left:
+                    raise InputError(
+                        f"model {entry.name!r} uses the column {name!r}, which was left out ({panel.choice.left[name]}): pass "
+                        f"codes=[{name!r}]."
+                    )
     for entry, (train, _) in product([entry for entry in entries if not entry.control], folds):
-        found = entry.random_rows(panel.X.iloc[train], panel.y.iloc[train])
-        if found:
+        if found := entry.random_rows(panel.X.iloc[train], panel.y.iloc[train]):
             raise InputError(
                 f"model {entry.name!r}: {found[0]}. Firms of one period share its shocks, so a panel is never validated on "
                 "random rows: search with GridSearchCV(..., cv=WalkForward(k, k)), or pass early_stopping=False."
@@ -323,7 +305,7 @@ def _baseline_left(baseline: str, names: list[str]) -> tuple[str, list[str]]:
     """Return the baseline, or the simplest model left where it failed, and what a reader must know."""
     if baseline in names:
         return baseline, []
-    stand_in = next((name for name in (PREVAILING_MEAN, OWN_CHARACTERISTICS) if name in names), names[0])
+    stand_in = next((name for name in map(model_title, ("mean", "ols")) if name in names), names[0])
     return stand_in, [f"The baseline {baseline!r} failed: models are tested against {stand_in!r} instead."]
 
 
@@ -335,6 +317,7 @@ def _predictions(panel: Panel, tested: np.ndarray, fits: dict[str, list[FoldResu
 
 
 def _note(entry: Entry, fits: list[FoldResult]) -> ModelNote:
+    # long arrays among the parameters would fill the page
     with np.printoptions(precision=3, threshold=6):
         settings = " ".join(str(entry.model).split())
     trials = max(fit.trials for fit in fits)
@@ -342,22 +325,27 @@ def _note(entry: Entry, fits: list[FoldResult]) -> ModelNote:
     group, reads = information_of(entry.model, entry.task)
     selected = {}
     for step in last.selected:
-        parts = [fit.selected[step] for fit in fits if fit.selected[step]]
-        selected[step] = (parts[-1] if parts else (), len(parts))
+        # the last fit that selected anything, and how many did
+        parts = [(), *(fit.selected[step] for fit in fits if fit.selected[step])]
+        selected[step] = (parts[-1], len(parts) - 1)
     untested = {step: why for step, why in last.untested.items() if not selected[step][1]}
     return ModelNote(entry.name, group, reads, settings, trials, entry.control, len(fits), selected, untested)
 
 
-def _settings(cv: Any, panel: Panel, folds: Folds, digest: str) -> dict[str, str]:
+def _settings(cv: object, panel: Panel, folds: Folds, digest: str) -> dict[str, str]:
     """Return what makes the comparison again, in words."""
     from peerattn import __version__
 
     learned = [int(panel.y.iloc[train].notna().sum()) for train, _ in folds]
-    last = f", the last on {learned[-1]:,}" if len(folds) > 1 else ""
+    fits = f"{len(folds)}, the first on {learned[0]:,} known outcomes"
+    if len(folds) > 1:
+        fits += f", the last on {learned[-1]:,}"
     settings = {
         "split": split_words(cv, panel.known_at is not None),
-        "fits per model": f"{len(folds)}, the first on {learned[0]:,} known outcomes{last}",
+        "fits per model": fits,
+        "panel": panel.description,
+        "data (SHA-256 of what models see)": digest,
     }
-    settings |= {"panel": panel.description} if panel.description else {}
-    settings["data (SHA-256 of what models see)"] = digest
-    return settings | {name: version(name) for name in PACKAGES} | {"peerattn": __version__}
+    settings |= {name: version(name) for name in PACKAGES} | {"peerattn": __version__}
+    # most panels come without a description
+    return {name: value for name, value in settings.items() if value}

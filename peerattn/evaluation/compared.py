@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -11,14 +12,74 @@ from peerattn.evaluation.leak_audit.runner import Audit
 from peerattn.evaluation.measures.information import InformationCoefficient
 from peerattn.evaluation.measures.scores import Scores, score
 from peerattn.evaluation.measures.valuation import named_like_log
-from peerattn.evaluation.model_note import ModelNote
 from peerattn.evaluation.running.entries import STACK_WITHOUT
 from peerattn.evaluation.running.fitting import Failure
+from peerattn.evaluation.running.information import COMMON, OWN, PEERS
 from peerattn.evaluation.sample import PanelFacts
 from peerattn.exceptions import check_names, checked
 from peerattn.models.learners.heads.search_profile import SearchProfile
 from peerattn.network import PeerNetwork
 from peerattn.render import show_label
+
+
+@dataclass(frozen=True)
+class ModelNote:
+    """One of the models of a comparison.
+
+    Attributes
+    ----------
+    name : str
+    information : str
+        The last group of information that it uses: "own characteristics", "firm history", "common shocks" or "peers".
+    reads : str
+        What it reads, in words.
+    settings : str
+        The estimator as it prints itself.
+    trials : int
+        Settings its search tried in each fit; 1 without a search.
+    control : bool
+        Whether ``compare`` added it.
+    fits : int
+        How often it was fitted.
+    selected : dict of str to (tuple of str, int)
+        Of a model that selects, for each group: the parts of the last fit in which any was selected, and in how many fits.
+    untested : dict of str to str
+        Of a stack, for groups that were tested in no fit: why.
+    """
+
+    name: str
+    information: str = OWN
+    reads: str = "own x"
+    settings: str = ""
+    trials: int = 1
+    control: bool = False
+    fits: int = 1
+    selected: dict[str, tuple[tuple[str, ...], int]] = field(default_factory=dict)
+    untested: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def fits_with_peers(self) -> int | None:
+        """In how many fits peers were selected; None for a model that does not test whether they are."""
+        return self.selected.get(PEERS, ((), None))[1]
+
+    def selected_in(self, group: str) -> str:
+        """Return what was selected of a group, in words."""
+        parts, n = self.selected[group]
+        if group in self.untested:
+            return f"not tested: {self.untested[group]}"
+        if not n:
+            return "nothing selected"
+        return ", ".join(parts) + f" (in {n} of {self.fits} fits)" * (n < self.fits)
+
+    @property
+    def averages_others(self) -> bool:
+        """Whether ``compare`` added it, and it is a mean of other firms' outcomes alone."""
+        return self.control and self.information == COMMON and "own" not in self.reads
+
+    @property
+    def uses_peers(self) -> bool:
+        """Whether it weighs chosen peers; means of all firms or of an industry choose none."""
+        return self.information == PEERS
 
 
 @checked
@@ -28,6 +89,8 @@ class Compared:
 
     Attributes
     ----------
+    without_name : str
+        The name of the stack without peers.
     predictions : DataFrame
         One row for each tested (firm, period): columns firm, period, outcome (NaN = unknown) and one for each model.
     training_mean : ndarray of length n
@@ -75,6 +138,7 @@ class Compared:
     model that cannot predict one of them is not scored at all: it is a failure.
     """
 
+    without_name: ClassVar[str] = STACK_WITHOUT
     predictions: pd.DataFrame
     training_mean: np.ndarray
     models: tuple[ModelNote, ...]
@@ -95,11 +159,6 @@ class Compared:
     undecomposed: str = "the comparison was not decomposed"
     steps: pd.DataFrame = field(default_factory=pd.DataFrame)
     without_peers: pd.DataFrame = field(default_factory=pd.DataFrame)
-
-    @property
-    def without_name(self) -> str:
-        """The name of the stack without peers."""
-        return STACK_WITHOUT
 
     @property
     def names(self) -> list[str]:
@@ -132,6 +191,7 @@ class Compared:
     @cached_property
     def known(self) -> pd.DataFrame:
         """The scored rows of ``predictions``, with the prevailing mean as the column ``training_mean``."""
+        # rows without an outcome were peers of the others, and cannot be scored
         frame = self.predictions.assign(training_mean=self.training_mean)
         return frame[frame["outcome"].notna()]
 
@@ -179,16 +239,13 @@ class Compared:
     @property
     def span(self) -> str:
         """The first and the last scored period in words."""
-        first = show_label(self.periods[0])
-        last = show_label(self.periods[-1])
-        return first if len(self.periods) == 1 else f"{first} to {last}"
+        return " to ".join(map(show_label, self.periods[[0, -1]].unique()))
 
     @property
     def sample(self) -> str:
         """The scored sample in words."""
         n = len(self.periods)
-        periods = f"{n} period{'s' if n > 1 else ''} ({self.span})"
-        return f"{self.n_outcomes:,} outcomes of {self.n_firms:,} firms in {periods}"
+        return f"{self.n_outcomes:,} outcomes of {self.n_firms:,} firms in {n} period{'s' * (n > 1)} ({self.span})"
 
     def check_model(self, *names: str) -> None:
         """Raise for a name that is not among the models."""

@@ -1,7 +1,9 @@
-"""The result of ``compare`` on one outcome, and how it is shown and written."""
+"""The results of ``compare``, on one outcome or on several, and how they are shown and written."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+import shutil
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pandas as pd
@@ -13,8 +15,9 @@ from peerattn.evaluation.measures.groups import scores_by
 from peerattn.evaluation.measures.portfolios import QuantilePortfolios, Weighting, portfolios_of
 from peerattn.evaluation.report import page, words
 from peerattn.evaluation.report import table as tables
-from peerattn.exceptions import InputError, checked
-from peerattn.render import Table
+from peerattn.evaluation.sample import PathLike
+from peerattn.exceptions import InputError, check_names, checked
+from peerattn.render import Table, atomic_path, markdown_text, write_atomic, write_workbook
 
 
 @checked
@@ -40,15 +43,13 @@ class Comparison(WithClaims):
 
     def test(self, model: str, against: str | None = None) -> Gain:
         """Return how much more a model explains than another (by default the baseline), with its interval and test."""
-        return gain_of(self, model, self.baseline if against is None else against)
+        return gain_of(self, model, against or self.baseline)
 
     def gain_by_firm(self, model: str | None = None, against: str | None = None) -> pd.DataFrame:
         """Return the squared error saved on each firm, by default by the stack's peers."""
         return gain_by_firm(self, *self._pair(model, against))
 
-    def gain_by(
-        self, groups: pd.Series, model: str | None = None, against: str | None = None
-    ) -> pd.DataFrame:
+    def gain_by(self, groups: pd.Series, model: str | None = None, against: str | None = None) -> pd.DataFrame:
         """Return the squared error saved in each group of rows, as :meth:`gain_by_firm`."""
         return gain_by(self, groups, *self._pair(model, against))
 
@@ -96,11 +97,15 @@ class Comparison(WithClaims):
 
     def text(self, width: int | None = None) -> str:
         """Return the table and the finding as text, no wider than ``width`` (by default the terminal)."""
-        return tables.text(self, width)
+        width = width or shutil.get_terminal_size((100, 24)).columns
+        displayed = self.as_table(tables.without_tests(self, tables.PRINTED))
+        parts = (self.summary(), displayed.footnotes)
+        finding, notes = ("\n".join(textwrap.fill(wording, width) for wording in part) for part in parts)
+        return f"{replace(displayed, footnotes=()).text(width)}\n\n{notes}\n\n{finding}"
 
     def to_latex(
         self,
-        path: tables.PathLike | None = None,
+        path: PathLike | None = None,
         *,
         metrics: Sequence[str] = tables.PRINTED,
         stars: bool = False,
@@ -109,16 +114,19 @@ class Comparison(WithClaims):
     ) -> str:
         """Return the table as LaTeX (package booktabs), and write it where a path is given; see :meth:`table`."""
         made = self.as_table(metrics, stars=stars)
-        titled = made if caption is None else replace(made, title=caption)
-        return titled.to_latex(path, label=label)
+        if caption is not None:
+            made = replace(made, title=caption)
+        return made.to_latex(path, label=label)
 
-    def to_markdown(
-        self, path: tables.PathLike | None = None, *, metrics: Sequence[str] = tables.PRINTED, stars: bool = False
-    ) -> str:
+    def to_markdown(self, path: PathLike | None = None, *, metrics: Sequence[str] = tables.PRINTED, stars: bool = False) -> str:
         """Return the table and the finding as Markdown, and write it where a path is given; see :meth:`table`."""
-        return tables.to_markdown(self, path, metrics=metrics, stars=stars)
+        finding = "\n\n".join(map(markdown_text, self.summary()))
+        wording = f"{self.as_table(metrics, stars=stars).to_markdown()}\n\n{finding}\n"
+        if path is not None:
+            write_atomic(path, wording)
+        return wording
 
-    def to_html(self, path: tables.PathLike) -> Path:
+    def to_html(self, path: PathLike) -> Path:
         """Write the report: one self-contained page that opens offline.
 
         Raises
@@ -128,7 +136,7 @@ class Comparison(WithClaims):
         """
         return page.to_html(self, path)
 
-    def to_excel(self, path: tables.PathLike) -> Path:
+    def to_excel(self, path: PathLike) -> Path:
         """Write a workbook: finding, scores, decomposition, tests, losses, sample and settings, a sheet each.
 
         Raises
@@ -136,9 +144,26 @@ class Comparison(WithClaims):
         InputError
             When the file cannot be written, or openpyxl (the extra ``excel``) is missing.
         """
-        return tables.to_excel(self, path)
+        columns = ["model", "baseline", "loss_difference", "statistic", "p_value", "n_periods", "freedom"]
+        tests = [[getattr(test, column) for column in columns] for test in self.tests.values()]
+        models = pd.DataFrame([vars(model) for model in self.models]).rename(columns={"name": "model"})
+        settings = [*self.settings.items(), *(("limit of the panel", wording) for wording in self.panel.limits)]
+        sheets = {
+            "Summary": pd.DataFrame({"Finding": self.summary()}),
+            "Decomposition": self.claims.to_frame().reset_index(),
+            "Scores": self.scores.reset_index(),
+            "Table": self.as_table().to_frame(),
+            "Tests": pd.DataFrame(tests, columns=columns),
+            "Losses by period": self.losses.reset_index(),
+            "Failures": pd.DataFrame([vars(failure) for failure in self.failures]),
+            **{f"Audit {name}": audit.to_frame() for name, audit in self.audit.items()},
+            "Sample": self.panel.sample_loss,
+            "Models": models[["model", "information", "reads", "settings"]],
+            "Settings": pd.DataFrame(settings, columns=["setting", "value"]),
+        }
+        return write_workbook(path, {name: sheet for name, sheet in sheets.items() if len(sheet)})
 
-    def to_parquet(self, path: tables.PathLike, *, edges: tables.PathLike | None = None, top_k: int | None = None) -> Path:
+    def to_parquet(self, path: PathLike, *, edges: PathLike | None = None, top_k: int | None = None) -> Path:
         """Write all predictions to a Parquet file, and the networks' edges to another.
 
         Parameters
@@ -155,15 +180,23 @@ class Comparison(WithClaims):
         InputError
             When a file cannot be written.
         """
-        return tables.to_parquet(self, path, edges=edges, top_k=top_k)
+        frames = {path: self.predictions}
+        if edges is not None:
+            frames[edges] = self.edges(top_k=top_k)
+        for at, frame in frames.items():
+            with atomic_path(at) as temporary:
+                frame.to_parquet(temporary, index=False)
+        return Path(path)
 
     def edges(self, *, top_k: int | None = None) -> pd.DataFrame:
         """Return the edges of all networks: columns model, period, firm, peer, weight; with ``top_k`` the strongest."""
-        return tables.edges_of(self, top_k=top_k)
+        columns = ["model", "period", "firm", "peer", "weight"]
+        if not self.networks:
+            return pd.DataFrame(columns=columns)
+        parts = [network.edges(top_k=top_k).assign(model=name) for name, network in self.networks.items()]
+        return pd.concat(parts, ignore_index=True)[columns]
 
-    def portfolios(
-        self, model: str, *, n_quantiles: int | None = None, weighting: Weighting = "equal"
-    ) -> QuantilePortfolios:
+    def portfolios(self, model: str, *, n_quantiles: int | None = None, weighting: Weighting = "equal") -> QuantilePortfolios:
         """Return portfolios of firms sorted by a model's forecast; see :func:`quantile_portfolios`.
 
         By default there are as many as the periods hold firms for: 10, 5 or 3. Where the outcome is not a return they are groups,
@@ -180,3 +213,50 @@ class Comparison(WithClaims):
     def by(self, by: str | pd.Series) -> pd.DataFrame:
         """Return the scores of every model within groups of rows; see :func:`scores_by`."""
         return scores_by(self, by)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Comparisons(Mapping[str, Comparison]):
+    """Comparisons of the same models on several outcomes, by the name of the outcome; prints one block each."""
+
+    blocks: dict[str, Comparison]
+
+    def __getitem__(self, outcome: str) -> Comparison:
+        check_names("outcome", "outcome", [outcome], self.blocks)
+        return self.blocks[outcome]
+
+    def __contains__(self, outcome: object) -> bool:
+        return outcome in self.blocks
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.blocks)
+
+    def __len__(self) -> int:
+        return len(self.blocks)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the scores of all outcomes, one row for each (outcome, model)."""
+        return pd.concat({name: block.scores for name, block in self.blocks.items()}, names=["outcome"])
+
+    def to_html(self, path: PathLike) -> Path:
+        """Write the reports of all outcomes as one self-contained page that opens offline.
+
+        Raises
+        ------
+        InputError
+            When the file cannot be written.
+        """
+        return page.outcomes_to_html(self, path)
+
+    def as_table(self) -> Table:
+        """Return one line an outcome: horizon, R² without and with peers and their standard errors, the gain and its test."""
+        return page.outcomes_table(self)
+
+    def __repr__(self) -> str:
+        return f"Comparisons({len(self.blocks)} outcomes: {', '.join(self.blocks)})"
+
+    def __str__(self) -> str:
+        return "\n\n".join([self.as_table().text(), *map(str, self.blocks.values())])
+
+    def _repr_html_(self) -> str:
+        return "\n".join(block._repr_html_() for block in self.blocks.values())

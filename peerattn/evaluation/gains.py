@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.special import softmax
 from scipy.stats import t as student
 from scipy.stats import ttest_1samp
 
@@ -15,8 +16,10 @@ from peerattn.evaluation.compared import Compared
 from peerattn.evaluation.inference.forecast_tests import MeanTest, mean_error, mean_test, periods_needed
 from peerattn.exceptions import checked
 from peerattn.models.wild_bootstrap import WildMeans
+from peerattn.render import show_label
 
 LEVEL = 0.05
+HALF = 0.5
 SAME = 1e-6  # largest difference of two models' predictions, as a share of the largest, that rounding makes
 FEWEST_CLUSTERS = 12  # with fewer, a wild cluster bootstrap is hardly more than a sign test
 PLANTED = 40
@@ -65,6 +68,27 @@ class Gain:
         return MeanTest(self.gain, self.t, self.p).upper_p
 
 
+@dataclass(frozen=True)
+class Concentration:
+    """On how few firms, groups and periods a gain rests.
+
+    Attributes
+    ----------
+    firms_for_half : int
+        The fewest firms that together make half of the gain.
+    n_firms : int
+    largest : dict of str to (str, float)
+        The firm, the group of each code and the period with the largest share of the gain.
+    rests_on : str
+        What the gain rests on, in words; empty where it is spread.
+    """
+
+    firms_for_half: int
+    n_firms: int
+    largest: dict[str, tuple[str, float]]
+    rests_on: str = ""
+
+
 def gain_of(compared: Compared, model: str, against: str) -> Gain:
     r"""Return how much more a model explains than another, with its interval and test.
 
@@ -84,6 +108,7 @@ def gain_of(compared: Compared, model: str, against: str) -> Gain:
 def difference(compared: Compared, ours: pd.Series, theirs: pd.Series, names: tuple[str, str]) -> Gain:
     """Return the gain of some predictions of the scored rows over others, as :func:`gain_of` does."""
     rows = saved_by_row(compared, ours, theirs)
+    # R² of both against the prevailing mean, on the same rows
     base = saved_by_row(compared, theirs, compared.known["training_mean"])["gain"].mean()
     gain = float(rows["gain"].mean())
     scale = float(np.abs(theirs).max())
@@ -107,8 +132,11 @@ def _is_above(found: MeanTest) -> bool:
 def _tested(compared: Compared, rows: pd.DataFrame) -> dict[str, Any]:
     """Return interval and test of the mean gain of some rows."""
     series = rows.groupby("period")["gain"].sum().to_numpy()
+    if len(series) < 2:
+        return {"reason": "one period"}
     if len(series) < periods_needed(compared.horizon):
-        return {"reason": "one period"} if len(series) < 2 else _clustered(compared, rows)
+        return _clustered(compared, rows)
+    # sums of periods in units of the gain, whatever the size of a period
     series = series * len(series) / len(rows)
     found = mean_test(series, compared.horizon)
     how = {"how": "over time", "clusters": len(series)}
@@ -131,6 +159,7 @@ def _clustered(compared: Compared, rows: pd.DataFrame) -> dict[str, Any]:
             clusters[name] = np.where(known, labels, rows["firm"].map("firm {}".format))
     found: list[dict[str, Any]] = []
     for what, labels in clusters.items():
+        # the wild bootstrap of the mean needs the sum and the size of each cluster
         number = pd.factorize(labels)[0]
         size = np.bincount(number)
         if len(size) < FEWEST_CLUSTERS:
@@ -142,6 +171,7 @@ def _clustered(compared: Compared, rows: pd.DataFrame) -> dict[str, Any]:
     if not found:
         n = rows["firm"].nunique()
         return {"reason": f"{n} firms are too few to cluster by ({FEWEST_CLUSTERS} are needed)"}
+    # clusters of firms take common shocks as given; the sums of the periods do not
     found.append(_by_period(rows))
     return max(found, key=lambda one: one["p"])
 
@@ -149,12 +179,10 @@ def _clustered(compared: Compared, rows: pd.DataFrame) -> dict[str, Any]:
 def _by_period(rows: pd.DataFrame) -> dict[str, Any]:
     """Test the mean gain by Student's t over the sums of the periods, which their common shocks have moved."""
     series = rows.groupby("period")["gain"].sum().to_numpy() * rows["period"].nunique() / len(rows)
-    n = len(series)
-    mean = float(series.mean())
-    error = max(float(series.std(ddof=1)) / np.sqrt(n), 1e-300)
-    half = float(student.ppf(1 - LEVEL / 2, n - 1)) * error
-    p = float(2 * student.sf(abs(mean) / error, n - 1))
-    return {"low": mean - half, "high": mean + half, "t": mean / error, "p": p, "how": "by period", "clusters": n}
+    found = ttest_1samp(series, 0.0)
+    low, high = found.confidence_interval(1 - LEVEL)
+    tested = {"low": low, "high": high, "t": found.statistic, "p": found.pvalue}
+    return {name: float(value) for name, value in tested.items()} | {"how": "by period", "clusters": len(series)}
 
 
 def labels_of(rows: pd.DataFrame, group: pd.Series) -> np.ndarray:
@@ -213,6 +241,42 @@ def _gains(rows: pd.DataFrame, by: str) -> pd.DataFrame:
     return pd.DataFrame(found).sort_values("gain", ascending=False, kind="stable")
 
 
+def concentration_of(compared: Compared, gain: Gain) -> Concentration:
+    """Return on what a gain above zero rests.
+
+    It rests on few where fewer than ten firms (in small panels a tenth of them, but two) make half of it; or where more than half
+    of it is that of one group of a code with five groups at least, or of one period (of two or three periods, nearly all of it),
+    and what the other rows gain is not significant.
+    """
+    rows = saved_by_row(compared, compared.known[gain.model], compared.known[gain.against])
+    total = float(rows["gain"].sum())
+    # how many firms, the largest gain first, make half of the whole
+    by_firm = rows.groupby("firm")["gain"].sum().sort_values(ascending=False) / total
+    half = int(np.searchsorted(by_firm.cumsum().to_numpy(), HALF)) + 1
+    n_periods = len(compared.periods)
+    labels = {name: labels_of(rows, group) for name, group in compared.panel.codes.items()}
+    if n_periods > 1:
+        labels = {"period": rows["period"].to_numpy()} | labels
+    largest = {"firm": (show_label(by_firm.index[0]), float(by_firm.iloc[0]))}
+    n = len(by_firm)
+    limits = {"period": max(HALF, 1.8 / n_periods)}
+    rests = ""
+    if half < max(2, min(10, n / 10)):
+        rests = f"{half} firm{'s' * (half > 1)}, which make{'s' * (half == 1)} half of it"
+    for what, label in labels.items():
+        shares = rows["gain"].groupby(label).sum() / total
+        if not len(shares):
+            continue
+        most = shares.idxmax()
+        share = float(shares.max())
+        largest[what] = (show_label(most), share)
+        # of two or three groups one always holds much
+        few = what != "period" and len(shares) < 5
+        if not (rests or few) and share > limits.get(what, HALF) and not is_gain(compared, rows[label != most]):
+            rests = f"one {what}, {show_label(most)}, with {share:.0%} of it"
+    return Concentration(half, n, largest, rests)
+
+
 def smallest_gain(compared: Compared, control: str) -> float | None:
     """Return the share of the outcome's variance that a network would have to explain to be found with this probability.
 
@@ -241,6 +305,7 @@ def smallest_gain(compared: Compared, control: str) -> float | None:
         return bool(ttest_1samp(gains, 0.0, alternative="greater").pvalue < LEVEL)
 
     for _ in range(PLANTED):
+        # a network that would explain all of the variance; its share is scaled down below
         planted = _planted(X, when, rng)
         spread = float(np.mean(planted**2))
         if spread <= 0:
@@ -250,21 +315,22 @@ def smallest_gain(compared: Compared, control: str) -> float | None:
         gains = [np.sqrt(share) * cross + share * square for share in SHARES]
         least.append(bisect_left(gains, True, key=is_found))
     enough = int(np.quantile(least, POWER, method="inverted_cdf"))
-    return SHARES[enough] if enough < len(SHARES) else np.inf
+    return (*SHARES, np.inf)[enough]
 
 
 def _planted(X: np.ndarray, when: np.ndarray, rng: np.random.Generator, most: int = 100) -> np.ndarray:
     """Return the peer term of a random network in each row, net of its linear projection on the characteristics."""
-    looks, shows, gives = (v / np.linalg.norm(v) for v in rng.normal(size=(3, X.shape[1])))
+    query, key, value = (v / np.linalg.norm(v) for v in rng.normal(size=(3, X.shape[1])))
     term = np.zeros(len(X))
     for period in range(when.max() + 1):
         here = np.flatnonzero(when == period)
-        pool = here if len(here) <= most else rng.choice(here, most, replace=False)
         if len(here) < 2:
             continue
-        scores = 2 * np.outer(X[here] @ looks, X[pool] @ shows)
+        pool = here if len(here) <= most else rng.choice(here, most, replace=False)
+        scores = 2 * np.outer(X[here] @ query, X[pool] @ key)
+        # no firm is its own peer
         scores[here[:, None] == pool] = -np.inf
-        weights = np.exp(scores - scores.max(axis=1, keepdims=True))
-        term[here] = weights @ (X[pool] @ gives) / weights.sum(axis=1)
+        term[here] = softmax(scores, axis=1) @ (X[pool] @ value)
+    # what characteristics explain linearly needs no peers
     design = np.column_stack([np.ones(len(X)), X])
     return term - design @ np.linalg.lstsq(design, term, rcond=None)[0]

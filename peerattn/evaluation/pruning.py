@@ -88,8 +88,7 @@ def prune(model: Any, keep: Any) -> Any:
     InputError
         When a head is named that the model does not have.
     """
-    panel = _of_panel(model)
-    have = _heads(model if panel else _named(model))
+    have = _heads(model)
     if isinstance(keep, pd.Series):
         keep = keep.index[keep.to_numpy(dtype=bool)]
     kept: dict[Any, list[int]] = {layer: [] for layer, _ in have}
@@ -99,7 +98,9 @@ def prune(model: Any, keep: Any) -> Any:
         layer, head = name
         kept[layer].append(int(head))
     kept = {layer: sorted(heads) for layer, heads in kept.items()}
-    return panel_with_heads(model, kept) if panel else model.with_heads(kept)
+    if _of_panel(model):
+        return panel_with_heads(model, kept)
+    return model.with_heads(kept)
 
 
 @checked
@@ -121,9 +122,10 @@ def pruning_curve(model: Any, importance: pd.Series, X: PanelLike, y: OutcomesLi
         ``.plot(x="heads", y="score")`` draws it.
     """
     order = importance.sort_values(ascending=False, kind="stable")
+    scored = [part for part in (X, y) if part is not None]  # a language model takes no y
     rows = []
     for n in range(len(order), -1, -1):
-        score = prune(model, order.index[:n]).score(*((X,) if y is None else (X, y)))
+        score = prune(model, order.index[:n]).score(*scored)
         rows.append({"heads": n, "importance": dict(enumerate(order)).get(n, float("nan")), "score": score})
     return pd.DataFrame(rows)
 
@@ -136,10 +138,10 @@ def _of_panel(model: object) -> bool:
 def _heads(model: Any) -> set[tuple[Any, int]]:
     if _of_panel(model):
         return {(k, head) for k, member in enumerate(model.members_) for head in range(member.spec.n_heads)}
-    return {(name, head) for name, n in model.n_heads_by_layer().items() for head in range(n)}
+    return {(name, head) for name, n in _named(model).n_heads_by_layer().items() for head in range(n)}
 
 
-def _named(model: Any) -> PrunableHeads:
+def _named(model: object) -> PrunableHeads:
     """Return a model whose layers are named: of sequences, or a transformer over firms."""
     wanted = "an attention estimator of panels or sequences"
     expect(isinstance(model, PrunableHeads), "model", wanted, type(model).__name__)

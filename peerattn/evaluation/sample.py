@@ -3,7 +3,6 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -57,18 +56,16 @@ class PanelDescription(Shown):
     def as_table(self, title: str = "Descriptive statistics") -> Table:
         """Return the description as a table that renders as text, HTML, LaTeX and Markdown."""
         heads = [_HEADS.get(column, column.upper()) for column in self.frame.columns]
-        observed = {"N": "", "Between firms": ".2f", "Missing": ".1%"}
+        special = {"N": "", "Between firms": ".2f", "Missing": ".1%"}
         rows = [(self.names[str(name)], int(count), *rest) for name, count, *rest in self.frame.itertuples()]
-        formats = [observed.get(head, "#.3g") for head in heads]
+        formats = [special.get(head, "#.3g") for head in heads]
         notes = [
             f"{self.n_firms:,} firms, {self.n_periods} periods. Between firms: share of the variance that firms' means explain."
         ]
         notes += [f"{self.names[name]}: {wording.rstrip('.')}." for name, wording in self.definitions.items()]
         return Table(title, ("Variable", *heads), rows, "l" + "r" * len(heads), ("", *formats), notes)
 
-    def to_latex(
-        self, path: PathLike | None = None, *, caption: str = "Descriptive statistics", label: str = ""
-    ) -> str:
+    def to_latex(self, path: PathLike | None = None, *, caption: str = "Descriptive statistics", label: str = "") -> str:
         """Return the table as LaTeX (booktabs), and write it where a path is given."""
         return self.as_table(caption).to_latex(path, label=label)
 
@@ -127,23 +124,29 @@ def describe_panel(
     [3.0, 2.667, 2.0, 0.25]
     """
     expect(all(0 <= q <= 1 for q in quantiles), "quantiles", "numbers between 0 and 1", list(quantiles))
-    panel = X if isinstance(X, Panel) and y is None else as_panel(X, y, firm=firm, period=period, codes=codes)
-    columns = {} if panel.outcomes is None else {str(panel.outcome): panel.outcomes}
-    columns |= {str(name): column.to_numpy() for name, column in panel.characteristics.items()}
-    given = {
-        name: (wording, "") if isinstance(wording, str) else wording
-        for name, wording in (labels or {}).items()
-    }
-    check_names("labels", "variable", given, [*columns, *map(str, panel.codes.columns)])
-    outcome = list(columns)[: panel.outcomes is not None]
-    order = list(dict.fromkeys([*outcome, *(name for name in given if name in columns), *columns]))
+    panel = as_panel(X, y, firm=firm, period=period, codes=codes)
+    characteristics = {str(name): column.to_numpy() for name, column in panel.characteristics.items()}
+    outcome = {}
+    if panel.outcomes is not None:
+        outcome[str(panel.outcome)] = panel.outcomes
+    columns = outcome | characteristics
+    labels = labels or {}
+    check_names("labels", "variable", labels, [*columns, *map(str, panel.codes.columns)])
+    # the outcome first, then variables with a label in the user's order
+    order = dict.fromkeys([*outcome, *(name for name in labels if name in columns), *columns])
     owners = np.arange(len(panel)) if panel.firm is None else pd.factorize(panel.firm)[0]
     rows = {name: _statistics(columns[name], owners, quantiles) for name in order}
-    labelled = {name: given.get(name, (name, "")) for name in order}
+    names = {}
+    definitions = {}
+    for name in order:
+        label = labels.get(name, name)
+        if isinstance(label, str):
+            label = (label, "")
+        names[name], definitions[name] = label
     return PanelDescription(
         pd.DataFrame.from_dict(rows, orient="index").rename_axis("variable"),
-        {name: called for name, (called, _) in labelled.items()},
-        {name: definition for name, (_, definition) in labelled.items() if definition},
+        names,
+        {name: definition for name, definition in definitions.items() if definition},
         len(np.unique(owners)),
         panel.period.nunique(),
     )
@@ -225,6 +228,7 @@ def sample_loss(panel: Panel, tested: np.ndarray) -> pd.DataFrame:
     """
     firm = panel.labels.get_level_values(0)
     period = panel.period
+    # each step is a subset of the one before
     among = np.isin(np.arange(len(panel)), tested)
     steps = {
         "in the panel": among | True,
@@ -246,9 +250,8 @@ def groups_of(panel: Panel, tested: np.ndarray, names: Sequence[str]) -> dict[st
     panel, where firms differ in it.
     """
     check_names("groups", "column", names, panel.columns)
-    wanted = dict.fromkeys([*names, *([panel.industry] if panel.industry else []), *panel.codes.columns])
     found = {}
-    for name in wanted:
+    for name in pd.Index([*names, panel.industry, *panel.codes], dtype=object).dropna().unique():
         column = panel.X[name].iloc[tested]
         if name in panel.characteristics:
             found[f"{name}, fifths"] = _fifths(column)
@@ -256,11 +259,11 @@ def groups_of(panel: Panel, tested: np.ndarray, names: Sequence[str]) -> dict[st
             found[f"{name}, 12 industries of Fama and French"] = sic_to_fama_french(column, 12).astype(object)
         elif column.nunique() <= MOST_GROUPS:
             found[name] = column.astype(object)
-        else:
+        elif name in names:
             many = f"groups: {name!r} has {column.nunique()} levels; at most {MOST_GROUPS} can be shown."
-            if name in names:
-                raise InputError(f"{many} Pass a broader code.")
+            raise InputError(f"{many} Pass a broader code.")
     when = pd.Series(pd.factorize(panel.X.index.get_level_values(1), sort=True)[0], panel.X.index)
+    # young firms may be predicted worse than old ones
     age = (when - when.groupby(level=0).transform("min")).iloc[tested]
     if age.groupby(level=1).nunique().median() >= SIZE_GROUPS:
         found["periods in the panel, fifths"] = _fifths(age)
@@ -296,7 +299,9 @@ def found_limits(panel: Panel) -> list[str]:
 
     What cannot be seen in the numbers (revised data, a look-ahead in the source) has to be stated by their author.
     """
-    limits = [_SURVIVORS] if survivors(panel) else []
+    limits = []
+    if survivors(panel):
+        limits.append(_SURVIVORS)
     firm = np.asarray(panel.firm)
     changes = {str(name): column.groupby(firm).nunique().max() for name, column in panel.codes.items()}
     static = [name for name, most in changes.items() if most <= 1]
@@ -306,6 +311,7 @@ def found_limits(panel: Panel) -> list[str]:
     gaps = [f"{name} {share:.0%}" for name, share in missing.items() if share > MUCH_MISSING]
     if gaps:
         limits.append(f"Often missing: {', '.join(gaps)} of all rows.")
+    # whether a few outcomes decide R²
     deviation = np.sort((panel.y.dropna().to_numpy() - panel.y.mean()) ** 2)[::-1]
     share = deviation[: max(len(deviation) // 100, 1)].sum() / max(deviation.sum(), 1e-300)
     if len(deviation) >= 200 and share > FAR_OUT:
@@ -330,7 +336,7 @@ def as_return(outcome: str, y: np.ndarray, declared: bool | None) -> tuple[bool,
     InputError
         Where it is declared to be one and falls below −1: nobody loses more than everything, so these are per cent or logarithms.
     """
-    found = named_like_return(outcome) if declared is None else declared
+    found = declared or (declared is None and named_like_return(outcome))
     least = float(np.nanmin(y, initial=0.0))
     if not found or least >= -1:
         return found, []
@@ -341,22 +347,25 @@ def as_return(outcome: str, y: np.ndarray, declared: bool | None) -> tuple[bool,
 
 
 def panel_facts(
-    panel: Panel, tested: np.ndarray, groups: Any, limits: Any, value: str | None, labels: Any, **more: Any
+    panel: Panel, tested: np.ndarray, groups: Sequence[str], limits: Sequence[str], value: str | None, labels: Labels | None
 ) -> PanelFacts:
-    """Return what the report states of the panel; ``value`` names market values, ``more`` are facts already known."""
+    """Return what the report states of the panel; ``value`` names market values."""
     numbers = panel.X[list(panel.choice.characteristics)].iloc[tested].astype(float)
+    # a constant column has no scale
     constant = numbers.std() <= ROUNDING * numbers.mean().abs()
     standard = (numbers - numbers.mean()) / numbers.std().where(~constant, 1.0)
-    sizes = [str(value)] if value in panel.columns and value not in groups else []
+    market_value = None
+    if value is not None:
+        market_value = market_values(panel, tested, value)
+        groups = [*groups, value]  # by fifths of them scores are shown, too
     return PanelFacts(
         choice=panel.choice,
         sample_loss=sample_loss(panel, tested),
-        groups=groups_of(panel, tested, [*groups, *sizes]),
+        groups=groups_of(panel, tested, groups),
         limits=(*map(str, limits), *found_limits(panel)),
         survivors=survivors(panel),
-        market_value=None if value is None else market_values(panel, tested, value),
+        market_value=market_value,
         caution=panel.caution,
         description=describe_panel(panel, labels=labels),
         numbers=standard.fillna(0.0).to_numpy(),
-        **more,
     )

@@ -13,22 +13,14 @@ from sklearn.linear_model import Ridge
 
 from peerattn.datasets import simulate_panel
 from peerattn.evaluation import WalkForward, compare
-from peerattn.evaluation.claims import (
-    HALF,
-    NO,
-    NOT_SHOWN,
-    UNTESTED,
-    YES,
-    claims_of,
-    concentration_of,
-)
+from peerattn.evaluation.claims import NO, NOT_SHOWN, UNTESTED, YES, claims_of
+from peerattn.evaluation.compared import ModelNote
 from peerattn.evaluation.comparison import Comparison
-from peerattn.evaluation.gains import gain_of, is_gain, saved_by_row, smallest_gain
+from peerattn.evaluation.gains import HALF, concentration_of, gain_of, is_gain, saved_by_row, smallest_gain
 from peerattn.evaluation.inference.forecast_tests import mean_test
-from peerattn.evaluation.model_note import ModelNote
 from peerattn.evaluation.running.entries import STACK_WITHOUT
 from peerattn.evaluation.running.fitting import STACK, Failure
-from peerattn.evaluation.running.placebo import exchanged
+from peerattn.evaluation.running.nested import exchanged
 from peerattn.evaluation.sample import PanelFacts
 from peerattn.exceptions import InputError
 from peerattn.models import PeerAttentionRegressor, StackedPeerRegressor

@@ -9,8 +9,8 @@ import pytest
 from sklearn.linear_model import LinearRegression, Ridge
 
 from peerattn.evaluation import WalkForward, compare, r2_out_of_sample
+from peerattn.evaluation.compared import ModelNote
 from peerattn.evaluation.comparison import Comparison
-from peerattn.evaluation.model_note import ModelNote
 from peerattn.evaluation.sample import PanelFacts
 from peerattn.exceptions import InputError
 from peerattn.models.industry import IndustryPeerRegressor

@@ -14,7 +14,7 @@ from scipy.stats import t as student
 from peerattn.exceptions import InputError, checked
 from peerattn.foreign_text import visible
 from peerattn.panel.knowledge import sorted_periods
-from peerattn.types import LabelsLike
+from peerattn.types import LabelsLike, OutcomesLike
 
 #: With fewer periods no test over time is made, whatever the horizon: 0.4 T^{2/3} is below two.
 MIN_PERIODS = 12
@@ -46,20 +46,25 @@ class MeanTest:
     @property
     def reason(self) -> str:
         """Why there is no test, as a table shows it."""
-        return f"n/a ({self.cause})" if self.cause else ""
+        return f"n/a ({self.cause})" * bool(self.cause)
 
     @property
     def cell(self) -> float | str:
         """Return t, or why there is none in the width of a table's cell: ``n/a (T=3)``."""
-        short = f"{self.reason.split(',')[0]})" if "," in self.cause else self.reason
-        return short if self.t is None else self.t
+        if self.t is not None:
+            return self.t
+        if "," in self.cause:
+            return f"n/a ({self.cause.split(',')[0]})"
+        return self.reason
 
     @property
     def upper_p(self) -> float | None:
         """The p-value against means above zero."""
         if self.p_value is None or self.t is None:
             return None
-        return self.p_value / 2 if self.t > 0 else 1 - self.p_value / 2
+        if self.t > 0:
+            return self.p_value / 2
+        return 1 - self.p_value / 2
 
 
 def periods_needed(horizon: int = 1) -> int:
@@ -71,7 +76,7 @@ def periods_needed(horizon: int = 1) -> int:
     return max(MIN_PERIODS, 4 * (horizon + 1))
 
 
-def mean_test(series: Any, horizon: int = 1) -> MeanTest:
+def mean_test(series: OutcomesLike, horizon: int = 1) -> MeanTest:
     r"""Test that the mean of a series is zero, with a variance that allows for serial correlation.
 
     .. math::
@@ -133,16 +138,13 @@ def mean_test(series: Any, horizon: int = 1) -> MeanTest:
     return MeanTest(mean, mean / error, float(2 * student.sf(abs(mean / error), freedom)), freedom)
 
 
-def freedom_of(n: int, horizon: int = 1) -> int:
-    """Return the degrees of freedom of :func:`mean_test` on n periods."""
-    return max(1, math.floor(min(0.4 * n ** (2 / 3), n / (3 * (horizon + 1)))))
-
 
 def mean_error(x: np.ndarray, horizon: int = 1) -> tuple[float, int]:
     """Return the standard error of the mean of a series that varies, and ν of :func:`mean_test`."""
-    freedom = freedom_of(len(x), horizon)
-    variance = long_run_variance(x[:, None], freedom)[0, 0] * bias_ratio(len(x), freedom)
-    return math.sqrt(variance / len(x)), freedom
+    n = len(x)
+    freedom = max(1, math.floor(min(0.4 * n ** (2 / 3), n / (3 * (horizon + 1)))))
+    variance = long_run_variance(x[:, None], freedom)[0, 0] * bias_ratio(n, freedom)
+    return math.sqrt(variance / n), freedom
 
 
 @cache
@@ -250,7 +252,9 @@ class OfPeriods:
 
     @property
     def _t_text(self) -> str:
-        return self.test.reason if self.t is None else f"{self.t:.2f}"
+        if self.t is None:
+            return self.test.reason
+        return f"{self.t:.2f}"
 
 
 def format_p(p_value: float | None, without: str = "") -> str:
@@ -259,7 +263,11 @@ def format_p(p_value: float | None, without: str = "") -> str:
     >>> format_p(0.0421), format_p(1e-9)
     ('0.042', '<0.001')
     """
-    return without if p_value is None else "<0.001" if p_value < 0.001 else f"{p_value:.3f}"
+    if p_value is None:
+        return without
+    if p_value < 0.001:
+        return "<0.001"
+    return f"{p_value:.3f}"
 
 
 def p_words(p_value: float) -> str:
@@ -268,8 +276,7 @@ def p_words(p_value: float) -> str:
     >>> p_words(0.0421), p_words(1e-9)
     ('p = 0.042', 'p < 0.001')
     """
-    observed = format_p(p_value)
-    return f"p < {observed[1:]}" if observed.startswith("<") else f"p = {observed}"
+    return f"p = {format_p(p_value)}".replace("= <", "< ")
 
 
 @checked
@@ -350,6 +357,7 @@ def diebold_mariano(
         raise InputError(f"{both}: use one sample for both.")
     if not known.any():
         raise InputError("loss: every value is NaN; a test needs known losses.")
+    # firms of one period share its shocks: one observation a period
     gains = pd.Series(theirs[known] - ours[known]).groupby(codes[known]).mean()
     found = mean_test(gains, horizon)
     same = gains.abs().max() <= 1e-12 * np.mean(np.abs(theirs[known]))

@@ -104,12 +104,13 @@ def influence(model: PanelEstimator, X: PanelLike, *, outcomes: OutcomesLike = N
     >>> found.by_period["pairs"].tolist()
     [110]
     """
-    network = model.peer_network(X) if outcomes is None else model.peer_network(X, outcomes=outcomes)
-    wanted = network.periods if periods is None else network.subset(periods=periods).periods
+    network = model.peer_network(X, outcomes=outcomes)
+    if periods is not None:
+        network = network.subset(periods=periods)
     _, sections = model._gate_call(X, outcomes)
     changes = {}
     for section in sections:
-        if section.period is not None and section.period not in wanted:
+        if section.period is not None and section.period not in network.periods:
             continue
         inside = section.within and section.peers.label.isin(section.focal.label).all()
         wrong = "X: the model's peers are not in the call (they are training rows or a reference)"
@@ -117,11 +118,9 @@ def influence(model: PanelEstimator, X: PanelLike, *, outcomes: OutcomesLike = N
         if not inside:
             raise InputError(f"{wrong}; {need} fitted on a panel.")
         changes[section.period] = _changes(model, section)
-    kept = network.subset(periods=wanted) if network.is_dated and periods is not None else network
     moved = PeerNetwork.from_matrices(changes, name=f"influence in {network.name}", signed=True)
-    dated = [period if kept.is_dated else None for period in kept.periods]
-    rows = [_agreement(kept.matrix(period), moved.matrix(period)) for period in dated]
-    return Influence(kept, moved, pd.DataFrame(rows, index=kept.periods.rename("period")))
+    rows = [_agreement(network.matrix(period), moved.matrix(period)) for period, _ in network.sections()]
+    return Influence(network, moved, pd.DataFrame(rows, index=network.periods.rename("period")))
 
 
 def _changes(model: PanelEstimator, section: CrossSection) -> tuple[pd.Index, pd.Index, np.ndarray]:
@@ -130,22 +129,24 @@ def _changes(model: PanelEstimator, section: CrossSection) -> tuple[pd.Index, pd
     delta = np.zeros((len(section.focal), len(section.peers)))
     for j in range(len(section.peers)):
         rest = np.arange(len(section.peers)) != j
-        answering = None if section.answering is None else section.answering[rest]
-        smaller = replace(section, peers=section.peers.take(rest), answering=answering)
-        looks = section.admissible()[:, j]
-        delta[looks, j] = (whole - model._attend(smaller)[0])[looks]
+        smaller = replace(section, peers=section.peers.take(rest))
+        if section.answering is not None:
+            smaller = replace(smaller, answering=section.answering[rest])
+        attends = section.admissible()[:, j]
+        delta[attends, j] = (whole - model._attend(smaller)[0])[attends]
     return section.focal.label, section.peers.label, delta
 
 
 def _agreement(weights: pd.DataFrame, changes: pd.DataFrame) -> dict[str, float]:
     """Return how far weights and sizes of influence of one cross-section, firms by peers, agree."""
+    # a firm without itself changes nothing
     other = np.asarray(changes.index)[:, None] != np.asarray(changes.columns)
     w, d = (part.reindex_like(changes).abs().where(other) for part in (weights, changes))
     ranks = pd.DataFrame({"weight": w.to_numpy()[other], "size": d.to_numpy()[other]}).rank()
-    looks = (w > 0).any(axis=1)
+    attends = (w > 0).any(axis=1)
     return {
         "rank_correlation": ranks["weight"].corr(ranks["size"], min_periods=3),
         "within_firm": w.rank(axis=1).corrwith(d.rank(axis=1), axis=1).mean(),
-        "top_peer": (w[looks].idxmax(axis=1) == d[looks].idxmax(axis=1)).mean(),
+        "top_peer": (w[attends].idxmax(axis=1) == d[attends].idxmax(axis=1)).mean(),
         "pairs": int(other.sum()),
     }

@@ -53,7 +53,7 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
         Of each group (rows; the one under ``None`` is of all firms, for groups that calibration did not see), for predictions
         that observe peers' outcomes of the period (column True) and those without (False).
     residuals_ : DataFrame
-        Firm, period, outcome, prediction, group of the calibration rows, and ``shown``: whether peers' outcomes were.
+        Firm, period, outcome, prediction, group of the calibration rows, and ``observed``: whether peers' outcomes were.
 
     Notes
     -----
@@ -136,18 +136,18 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
         predicted = pd.Series(np.asarray(self.predict(X, outcomes=outcomes)), panel.index)
         groups = pd.Series(self._groups(panel).to_numpy(), panel.index)
         margin = groups.map(margins[1:].astype(float)).astype(float).fillna(margins.iloc[0])
-        return pd.DataFrame(
-            {"prediction": predicted, "lower": predicted - margin, "upper": predicted + margin}
-        )
+        return pd.DataFrame({"prediction": predicted, "lower": predicted - margin, "upper": predicted + margin})
 
     # ------------------------------------------------------------------ calibration
 
     def _calibrated(self, panel: Panel) -> pd.DataFrame:
         assert panel.outcomes is not None
+        # with fewer draws no finite interval has the level
         needed = math.ceil(self.level / (1 - self.level) - 1e-9)
         known = panel.period[np.isfinite(panel.outcomes)].unique()
-        requested = self.calibration_periods
-        requested = max(needed, 2 * len(known) // 3) if requested is None else requested
+        requested = max(needed, 2 * len(known) // 3)
+        if self.calibration_periods is not None:
+            requested = self.calibration_periods
         wanted = f"{needed} calibration periods and one before them to learn from (horizon {self.horizon})"
         wording = f"{wanted}; X has {len(known)} with outcomes, and {requested} are to calibrate. Lower the level."
         if requested < needed or len(known) < requested + self.horizon:
@@ -159,6 +159,7 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
             call = panel.take(panel.period.isin(block))
             frame = call.labels.to_frame(index=False)
             frame = frame.assign(outcome=call.outcomes, group=self._groups(call).to_numpy())
+            # predictions that observe outcomes have smaller errors: margins of their own
             reads, needs = (getattr(model, name, False) for name in ("reads_outcomes", "needs_outcomes"))
             for observed in [True] * reads + [False] * (not needs):
                 predicted = self._requested(model, call, call.y if observed else None)
@@ -217,8 +218,9 @@ def _margins(residuals: pd.DataFrame, level: float) -> pd.Series:
 
 def _margin(rows: pd.DataFrame, periods: int, level: float) -> float:
     """Return the smallest error at which the periods' mean distribution, times K / (K + 1), reaches the level."""
+    # every period counts once, whatever its number of firms
     rows = rows.assign(share=1 / rows.groupby("period")["missed"].transform("size")).sort_values("missed")
-    reached = (rows["share"].cumsum() >= (level - 1e-9) * (periods + 1)) & (
-        rows["period"].nunique() == periods
-    )
-    return float(rows["missed"][reached].min()) if reached.any() else math.inf
+    if rows["period"].nunique() < periods:
+        return math.inf
+    reached = rows["share"].cumsum() >= (level - 1e-9) * (periods + 1)
+    return float(min(rows["missed"][reached], default=math.inf))

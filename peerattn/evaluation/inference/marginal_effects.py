@@ -45,8 +45,10 @@ class MarginalEffects(Regression):
         if self.draws.empty:
             return [unit, "No standard errors: pass y for refits."]
         n = self.draws.shape[1]
-        empty = f" {self.n_empty} of them found no peers." if self.n_empty else ""
-        return [unit, f"Standard errors over {n} refits, each without one of {n} {self.left_out}.{empty}"]
+        note = f"Standard errors over {n} refits, each without one of {n} {self.left_out}."
+        if self.n_empty:
+            note += f" {self.n_empty} of them found no peers."
+        return [unit, note]
 
 
 @checked
@@ -137,17 +139,20 @@ def marginal_effects(
     """
     expect(hasattr(model, "peer_network"), "model", "a fitted peer model", type(model).__name__)
     X, rows = (part.X if isinstance(part, Panel) else part for part in (X, at))
-    wording = "X: expected a panel indexed by firm and period, the one the model was fitted on."
-    if not (panel := as_panel(X)).dated:
-        raise InputError(wording)
+    panel = as_panel(X)
+    if not panel.dated:
+        raise InputError("X: expected a panel indexed by firm and period, the one the model was fitted on.")
     firm, period = (pd.factorize(panel.X.index.get_level_values(name), sort=True)[0] for name in (0, 1))
-    rows = X[period == period.max()] if rows is None else rows
+    if rows is None:
+        rows = X[period == period.max()]
     if isinstance(outcomes, pd.Series) and rows.index.isin(outcomes.index).all():
         outcomes = outcomes.loc[rows.index]
-    options |= {} if outcomes is None else {"outcomes": outcomes}
+    if outcomes is not None:
+        options["outcomes"] = outcomes
     numbers: list[Any] = list(rows.select_dtypes("number") if characteristics is None else characteristics)
-    others: list[Any] = [name for name in rows if name not in numbers and characteristics is None]
-    labels = others if codes is None else list(codes)
+    labels: list[Any] = list(codes or ())
+    if characteristics is None and codes is None:
+        labels = [name for name in rows if name not in numbers]
     check_names("characteristics", "column", (*numbers, *labels), rows.columns)
     check_share(step=step)
     moves = _Moves(rows, numbers, labels, step, n_batches, random_state, options)
@@ -162,6 +167,7 @@ def marginal_effects(
     left = "blocks of periods"
     if y is not None:
         check_at_least(2, n_refits=n_refits)
+        # blocks of periods; groups of firms where periods are few
         groups = period * n_refits // (period.max() + 1)
         if period.max() + 1 < 2 * n_refits:
             dealt = np.random.default_rng(random_state).permutation(firm.max() + 1)
@@ -171,13 +177,14 @@ def marginal_effects(
         kept = (groups != group for group in range(n_refits))
         draws = [moves.effects(clone(model).fit(X[at], values[at])) for at in kept]
     n = len(draws)
-    none = 0.0 * found
-    frame = pd.DataFrame({k: none if draw is None else draw for k, draw in enumerate(draws)}, found.index)
+    peers = {k: draw for k, draw in enumerate(draws) if draw is not None}
+    # where a refit found no peers its effects are zero
+    frame = pd.DataFrame(peers, found.index).reindex(columns=range(n), fill_value=0.0)
     errors = frame.std(axis=1, ddof=0).astype(float) * np.sqrt(max(n - 1, 0))
     p = pd.Series(2 * stats.t.sf(np.abs(found / errors.where(errors > 0)), max(n - 1, 1)), index=found.index)
     return MarginalEffects(
         params=found, std_errors=errors, pvalues=p, nobs=moves.pairs, rsquared=float("nan"), freedom=max(n - 1, 1),
-        draws=frame, left_out=left, n_empty=sum(draw is None for draw in draws),
+        draws=frame, left_out=left, n_empty=n - len(peers),
     )  # fmt: skip
 
 
@@ -206,9 +213,9 @@ class _Moves:
     def weights(self, model: Any, rows: pd.DataFrame) -> np.ndarray:
         """Return the weights among the firms, (n, n), NaN on oneself."""
         matrix = model.peer_network(rows, **self.options).matrix()
-        informed = "" if "outcomes" in self.options else " Where these are its training rows, pass outcomes=."
-        universe = "another universe; effects are measured among firms that are both"
         if not matrix.index.isin(matrix.columns).all():
+            informed = " Where these are its training rows, pass outcomes=." * ("outcomes" not in self.options)
+            universe = "another universe; effects are measured among firms that are both"
             raise InputError(f"model: its peers are {universe}.{informed}")
         values = matrix.reindex(index=self.firms, columns=self.firms).to_numpy(dtype=float, copy=True)
         np.fill_diagonal(values, np.nan)
@@ -238,6 +245,7 @@ class _Moves:
             for batch in self.batches:
                 ends = (self.moved(model, name, x + move, batch) for move in (by, -by))
                 changes[:, batch] = (next(ends) - next(ends)) / (2 * self.step)
+            # up or down is further away, by the side on which the peer is
             further = np.sign(x.to_numpy()[None, :] - x.to_numpy()[:, None])
             found[f"{name}, level of the peer"] = np.nanmean(changes)
             found[f"{name}, distance"] = np.nanmean(further * changes)

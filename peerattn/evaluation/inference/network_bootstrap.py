@@ -70,7 +70,7 @@ class NetworkBootstrap(Shown):
     @property
     def p_value(self) -> float:
         """Chance of as much direction were the network reversible in all periods (NaN where the network has no such pair)."""
-        return float(self.direction["p"].iloc[-1]) if len(self.direction) else float("nan")
+        return float(self.direction["p"].get("all", np.nan))
 
     @property
     def least_p(self) -> float:
@@ -84,8 +84,8 @@ class NetworkBootstrap(Shown):
     def table(self) -> Table:
         """Return the test of direction as a table, at most 24 periods."""
         step = max(1, -(-len(self.direction) // 25))
-        observed = pd.concat([self.direction.iloc[:-1:step], self.direction.iloc[-1:]])
-        rows = [(show_label(label), *values) for label, *values in observed.itertuples()]
+        displayed = pd.concat([self.direction.iloc[:-1:step], self.direction.iloc[-1:]])
+        rows = [(show_label(label), *values) for label, *values in displayed.itertuples()]
         title = "Is the network directed? Null: it is reversible (any symmetric score)"
         heads = ("Period", "Cyclic part", "Noise", "p")
         formats = ("", ".4f", ".4f", ".3f")
@@ -99,7 +99,7 @@ class NetworkBootstrap(Shown):
         return f"{self!r}\n\n{self.table().text()}"
 
     def __repr__(self) -> str:
-        least = ", the least possible" if self.p_value <= self.least_p else ""
+        least = ", the least possible" * (self.p_value <= self.least_p)
         edges = f"{len(self.edges):,} edges, {self.n_draws} refits, blocks of {self.block_length} periods"
         return f"NetworkBootstrap({edges}, direction p={self.p_value:.3f}{least})"
 
@@ -188,7 +188,8 @@ def bootstrap_network(
     counts = np.vstack([np.ones_like(drawn[:1]), drawn])  # the sample itself first
     if at is None:
         at = X
-        outcomes = y if model.reads_outcomes and outcomes is None else outcomes
+        if model.reads_outcomes and outcomes is None:
+            outcomes = y
     network = model.peer_network(at, outcomes=outcomes)
     refitted = _converged(start, counts, at, outcomes)
     followed = []
@@ -209,6 +210,7 @@ def _converged(start: WarmStart, counts: np.ndarray, at: Any, outcomes: Outcomes
     for members in islice(start.refits(counts), MOST_ROUNDS):
         found = list(start.weights(members, at, outcomes))
         every = np.concatenate([weights.reshape(len(counts), -1) for weights in found], axis=1).astype(float)
+        # log odds have no bounds at which a weight could only move one way
         odds = logit(np.clip(every, _TINY, 1 - _TINY))
         shift = (odds[1:] - odds[0]) * np.sqrt(every[0])
         moved = float(np.linalg.norm(shift - before)) / max(float(np.linalg.norm(shift)), 1e-300)

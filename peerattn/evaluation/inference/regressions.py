@@ -116,7 +116,7 @@ class Calibration(Regression):
         return float(self.params["prediction"])
 
     def _figures(self) -> dict[str, object]:
-        p = f"p of calibration ({'1' if self.effects else '0, 1'})"
+        p = f"p of calibration ({'0, ' * (not self.effects)}1)"
         return {p: tests.format_p(self.p_value, "n/a"), **super()._figures()}
 
     def _footnotes(self) -> list[str]:
@@ -206,31 +206,37 @@ def calibration(
     bins = rows.mean().assign(rows=rows.size()).rename_axis("bin")
     absorbed = tuple(map(str, groups))
     flat = np.ptp(forecast) <= 1e-12 * np.max(np.abs(forecast))
+    # effects are taken out of both sides (Frisch and Waugh 1933)
     forecast, y = net_of(groups, np.column_stack([forecast, y]))[0].T
-    names, truth = (["prediction"], [1.0]) if absorbed else (["constant", "prediction"], [0.0, 1.0])
-    k = len(names)
+    truth = pd.Series({"constant": 0.0, "prediction": 1.0})
+    if absorbed:
+        truth = truth.drop("constant")
+    k = len(truth)
     fewest = int(clusters.nunique().min())
     rsquared = float("nan")
+    freedom = None
     p = None
-    params = pd.Series([np.mean(y - forecast), np.nan][-k:], names)
+    params = pd.Series([np.mean(y - forecast), np.nan][-k:], truth.index)
     errors = np.full(k, np.nan)
     if not flat:
         fit = OLS(y, np.column_stack([np.ones(len(y)), forecast])[:, -k:]).fit()
         params[:] = [round(float(value), 12) + 0.0 for value in fit.params]
-        rsquared = float(1 - fit.ssr / np.sum((y - y.mean()) ** 2)) if np.ptp(y) else float("nan")
+        if np.ptp(y):
+            rsquared = float(1 - fit.ssr / np.sum((y - y.mean()) ** 2))
     if fewest >= tests.MIN_PERIODS and not flat:
         clustered = fit.get_robustcov_results("cluster", groups=clusters.to_numpy().squeeze())
         with np.errstate(invalid="ignore"):
             found = np.sqrt(np.diag(clustered.cov_params()))
         if (found > 0).all():  # two-way variances may come out negative
-            gap = fit.params - truth
+            gap = fit.params - truth.to_numpy()
             errors = found
+            freedom = fewest - 1
             wald = float(gap @ np.linalg.solve(clustered.cov_params(), gap))
             p = float(stats.f.sf(wald / k * (fewest - k) / (fewest - 1), k, fewest - k))
-    std_errors = pd.Series(errors, names)
+    std_errors = pd.Series(errors, truth.index)
     return Calibration(
         params=params, std_errors=std_errors, pvalues=2 * (params / std_errors).abs().map(stats.t(fewest - 1).sf),
-        nobs=len(y), rsquared=rsquared, freedom=None if p is None else fewest - 1, p_value=p, bins=bins, effects=absorbed,
+        nobs=len(y), rsquared=rsquared, freedom=freedom, p_value=p, bins=bins, effects=absorbed,
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from peerattn.evaluation.leak_audit import columns as marks
 from peerattn.evaluation.leak_audit.columns import FEWEST, Rows
 from peerattn.evaluation.leak_audit.subject import Subject, skill
 from peerattn.evaluation.running.inner_folds import random_rows
-from peerattn.evaluation.splits.periods import too_late
+from peerattn.evaluation.splits.folds import too_late
 from peerattn.foreign_text import visible
 from peerattn.network import PeerNetwork
 from peerattn.network.inference.permutation import within
@@ -46,7 +46,12 @@ class AuditLine:
         return cls(claim, False, f"raised {type(error).__name__}: {' '.join(str(error).split())[:200]}")
 
     def __str__(self) -> str:
-        return visible(f"{'passed ' if self.passed else 'REFUTED'}  {self.claim}: {self.evidence}")
+        return visible(f"{self.verdict:7}  {self.claim}: {self.evidence}")
+
+    @property
+    def verdict(self) -> str:
+        """Whether it passed, in a word."""
+        return {True: "passed", False: "REFUTED"}[self.passed]
 
 
 def columns(rows: Rows) -> tuple[AuditLine, list[str]]:
@@ -57,7 +62,8 @@ def columns(rows: Rows) -> tuple[AuditLine, list[str]]:
     found |= marks.made_of_unknown(rows.without(*found))
     fine = "columns, none named like an outcome or made of what was not known, no undeclared code"
     evidence = "; ".join(f"{name!r} {why}" for name, why in found.items())
-    evidence = evidence or f"{len(rows.columns) + len(rows.codes)} {fine}"
+    if not found:
+        evidence = f"{len(rows.columns) + len(rows.codes)} {fine}"
     line = AuditLine("no outcome and no numeric code among the characteristics", not found, evidence)
     return line, [name for name in found if name in rows.columns]
 
@@ -76,6 +82,7 @@ def own_outcome(subject: Subject) -> Found:
     own = 0.0
     others = 0.0
     observed = np.unique(period[known := subject.y.notna().to_numpy()])
+    # every tested period at least once
     rounds = max(ROUNDS, len(observed))
     for t in np.resize(observed, rounds):
         firm = rng.choice(np.flatnonzero((period == t) & known))
@@ -97,6 +104,7 @@ def future(subject: Subject) -> Found:
         return False, f"the split {why}"
     if why := _not_yet_known(subject, ahead):
         return False, why
+    # the fold is made anew, too: a splitter may read outcomes
     changed = _changed_after(subject, subject.tested[0], ahead)
     first = np.flatnonzero(subject.period == subject.tested[0])
     if not np.array_equal(changed.train, subject.train):
@@ -114,6 +122,7 @@ def _not_yet_known(subject: Subject, ahead: int) -> str:
     rows = subject.rows
     known = subject.known
     for k in range(1, ahead if known is None else max(ahead, REACH + 1)):
+        # the outcome of k periods before, in the rows where it differs from the one before that
         before = rows.moved(rows.y, -k)
         unknown = np.where(before == rows.moved(rows.y, -k - 1), np.nan, before)  # one that stays is known
         if k >= ahead and known is not None:
@@ -131,8 +140,9 @@ def _changed_after(subject: Subject, origin: int, ahead: int) -> Subject:
     later = subject.when > origin
     for name, column in X.select_dtypes("number").items():
         other = 7 * np.nanstd(column) + 3 * column.to_numpy()[rng.permutation(np.flatnonzero(later))]
-        whole = not np.any(np.nan_to_num(column) % 1)  # a number that a model takes for a code stays one
-        X.loc[later, name] = np.rint(other) if whole else other
+        if not np.any(np.nan_to_num(column) % 1):  # a number that a model takes for a code stays one
+            other = np.rint(other)
+        X.loc[later, name] = other
     y = subject.panel.y
     unknown = subject.when > origin - ahead
     if subject.known is not None:
@@ -148,6 +158,7 @@ def order_and_batch(subject: Subject) -> Found:
     fitted = subject.fitted
     order = rng.permutation(len(X))
     parts = [(t, np.flatnonzero(subject.period <= t)) for t in subject.tested]
+    # each period predicted as if it were the last
     cut = [fitted.predict(X.iloc[at], y.iloc[at])[subject.period[at] == t] for t, at in parts]
     found = {
         "rows shuffled": fitted.predict(X.iloc[order], y.iloc[order]),
@@ -170,11 +181,12 @@ def sample(subject: Subject) -> Found:
     y.iloc[later] = y.iloc[later].to_numpy()[within(subject.rng(4), subject.when[later])]
     both = (subject, subject.with_panel(subject.panel.X, y))
     before, after = ([rows for fold in of.folds for rows in fold] for of in both)
-    same = len(before) == len(after) and all(map(np.array_equal, before, after))
+    if len(before) != len(after) or not all(map(np.array_equal, before, after)):
+        return False, "outcomes of tested periods permuted: which rows are used changes"
     n = sum(map(len, before[1::2]))
     unknown = int(subject.y.isna().sum())
     tested = f"the same {n:,} rows are tested; rows without an outcome ({unknown:,} of those to be predicted) are predicted, too"
-    return same, f"outcomes of tested periods permuted: {tested if same else 'which rows are used changes'}"
+    return True, f"outcomes of tested periods permuted: {tested}"
 
 
 def training_only(subject: Subject) -> Found:
@@ -186,6 +198,7 @@ def training_only(subject: Subject) -> Found:
     first = subject.period == subject.tested[0]
     X = subject.X
     numbers = X.select_dtypes("number")
+    # a scaler fitted in predict would see other tested periods
     X = X.assign(**{str(name): x.where(first, 100 * x + 100) for name, x in numbers.items()})
     gap = _gap(subject.fitted.predict(X, subject.y)[first], subject.base[first])
     return gap <= _tolerance(subject), (
@@ -204,6 +217,7 @@ def learning(subject: Subject) -> Found:
     y.iloc[subject.train] = learned.max() + learned.min() - learned  # of the same range
     other = subject.with_panel(subject.panel.X, y).fitted.predict(subject.X, subject.y)
     known, bound = skill(outcome, subject.base.to_numpy(), subject.period)
+    # a forecast that was learned turns around with the outcomes it was learned from
     kept, _ = skill(outcome, other.to_numpy(), subject.period)
     gain = other - subject.base
     moved = (gain - gain.groupby(subject.period).transform("mean")).abs()
@@ -217,6 +231,7 @@ def learning(subject: Subject) -> Found:
 def memory(subject: Subject) -> Found:
     """A model fitted on other rows in between is the same again."""
     before = subject.base
+    # what a model keeps outside itself would show now
     subject.fit(np.flatnonzero(subject.panel.y.notna()))
     gap = _gap(replace(subject).base, before)
     how = "fitted on all rows in between, then on its own again"
@@ -227,16 +242,16 @@ def validation(subject: Subject) -> Found:
     """Nothing inside the model is validated on random rows."""
     X = subject.panel.X.iloc[subject.train]
     y = subject.panel.y.iloc[subject.train]
-    found = list(subject.entry.random_rows(X, y))
-    fitted = {} if found else vars(subject.fitted.model)
-    parts = {name: part for name, part in fitted.items() if isinstance(part, BaseEstimator)}
-    for name, part in parts.items():
+    if found := subject.entry.random_rows(X, y):
+        return False, "; ".join(found)
+    for name, part in vars(subject.fitted.model).items():
+        if not (name.endswith("_") and isinstance(part, BaseEstimator)):
+            continue
         # folds by position are of its own rows
         by_position = any(key.split("__")[-1] == "cv" for key in part.get_params())
-        if name.endswith("_") and not by_position and not found:
-            found += [f"{name}, fitted: {wording}" for wording in random_rows(part, X, y)]
-    fine = "no search, fold or early stop inside the model mixes rows of one period"
-    return not found, "; ".join(found) or fine
+        if not by_position and (found := [f"{name}, fitted: {wording}" for wording in random_rows(part, X, y)]):
+            return False, "; ".join(found)
+    return True, "no search, fold or early stop inside the model mixes rows of one period"
 
 
 def networks(subject: Subject) -> Found:
@@ -245,13 +260,11 @@ def networks(subject: Subject) -> Found:
     params = subject.entry.model.get_params()
     given = [k for k, v in params.items() if k.split("__")[-1] == "network" and isinstance(v, kinds)]
     made = partial(marks.network_of_outcomes, y=subject.panel.y, train=subject.train, tested=subject.tested)
-    found = [f"{name!r}: {why}" for name in given if (why := made(params[name]))]
-    fine = (
-        f"{len(given)} networks: their weights are no function of outcomes"
-        if given
-        else "no network is given"
-    )
-    return not found, "; ".join(found) or fine
+    if not given:
+        return True, "no network is given"
+    if found := [f"{name!r}: {why}" for name in given if (why := made(params[name]))]:
+        return False, "; ".join(found)
+    return True, f"{len(given)} networks: their weights are no function of outcomes"
 
 
 def placebo(subject: Subject, n_placebo: int) -> Found:
@@ -261,15 +274,18 @@ def placebo(subject: Subject, n_placebo: int) -> Found:
     y = subject.y
     period = subject.period
     real, bound = skill(y.to_numpy(), subject.base.to_numpy(), period)
-    shows = subject.entry.observed_outcomes
     found = []
     for _ in range(n_placebo):
         order = within(rng, period)
+        given = X
+        observed = y
         # every firm gets another's outcome, and is scored by it; or another's characteristics
-        given = X if shows else X.iloc[order].set_axis(X.index)
-        observed = y.iloc[order].set_axis(y.index) if shows else y
+        if subject.entry.observed_outcomes:
+            observed = y.iloc[order].set_axis(y.index)
+        else:
+            given = X.iloc[order].set_axis(X.index)
         predicted = subject.fitted.predict(given, observed).to_numpy()
-        if not shows and np.allclose(predicted, subject.base, rtol=0, atol=1e-12 * subject.scale):
+        if given is not X and np.allclose(predicted, subject.base, rtol=0, atol=1e-12 * subject.scale):
             return True, "characteristics play no part in what is predicted"
         found.append(skill(observed.to_numpy(), predicted, period)[0])
     mean = float(np.mean(found))

@@ -3,24 +3,26 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import pandas as pd
 from scipy.stats import f as fisher
 from scipy.stats import rankdata
+from sklearn.base import BaseEstimator
 
 from peerattn.models.given_network import given_network
+from peerattn.panel import Panel
 
 FEWEST = 20  # rows, or firms, that a finding rests on
 CHANCE = 1e-5  # probability of what is no chance
 FUNCTION = 0.97  # Chatterjee's coefficient of a function; 0 for independence
-LEFT = 0.1  # share of what is left without something that is left with it, where it is needed
+LEFT = 0.1  # the residuals with a table that is needed, as a share of those without it
 SHOWN = 60  # firms of a network that are looked at
 SAME = 0.85  # coefficient of weights that are a function of outcomes: firms without one blur it
 
 
-def function_of(x: np.ndarray, u: np.ndarray, group: Any = None, least: float = FUNCTION) -> bool:
+def function_of(x: np.ndarray, u: np.ndarray, group: np.ndarray | None = None, least: float = FUNCTION) -> bool:
     r"""Return whether x hardly differs between rows whose u is next to each other.
 
     .. math:: \xi = 1 - \frac{n \sum_k |r_{(k+1)} - r_{(k)}|}{2 \sum_k l_k (n - l_k)} > 0.97,
@@ -63,11 +65,12 @@ def sum_of(x: np.ndarray, unknown: np.ndarray, known: np.ndarray) -> bool:
     x = x[at]
     unknown = unknown[at]
     known = known[at]
+    # with as many columns as rows anything is a sum
     width = unknown.shape[1] + known.shape[1]
     distinct = len(np.unique(x))
     if len(x) < width + 2 * FEWEST or distinct < width + 2:
         return False
-    exact = 0.005 if distinct >= 3 * width + FEWEST else 1e-9  # one value a period, say
+    exact = 0.005 if distinct >= 3 * width + FEWEST else 1e-9  # such as one value a period
     total = left_by(x)
     one = left_by(x, known, unknown)
     other = left_by(x, known)
@@ -83,7 +86,8 @@ def noisy_copy(x: np.ndarray, u: np.ndarray, known: np.ndarray) -> bool:
     at = np.isfinite(x) & np.isfinite(u)
     known = known[:, np.isfinite(known[at]).mean(axis=0) > 0.8]
     at &= np.isfinite(known).all(axis=1)
-    known = known[:, np.ptp(known[at], axis=0) > 0] if at.any() else known
+    if at.any():
+        known = known[:, np.ptp(known[at], axis=0) > 0]
     n = int(at.sum())
     k = known.shape[1]
     if k == 0 or n < 10 * (k + FEWEST) or len(np.unique(x[at])) < FEWEST:
@@ -91,12 +95,14 @@ def noisy_copy(x: np.ndarray, u: np.ndarray, known: np.ndarray) -> bool:
     x = x[at]
     u = u[at]
     known = known[at]
+    # ranges of u allow for a link that is not linear
     ranges = np.ceil(rankdata(u) / n * FEWEST).astype(int) - 1
     given = np.column_stack([u, np.eye(FEWEST)[ranges][:, 1:]])
     total = left_by(x)
     standalone = left_by(x, known)
     through = left_by(x, given)
     rest = n - k - FEWEST - 1
+    # noise that neither explains, for the F tests
     scale = left_by(x, given, known) * k / rest
     linked = (total - standalone) / (standalone * k / rest)
     further = through / scale - rest / k
@@ -142,15 +148,17 @@ class Rows:
     def logs(self) -> Self:
         """Return the same in logarithms, of all that is positive; rates of growth above -1 are taken as log(1 + y)."""
         y = self.y
-        finite = self.y[np.isfinite(self.y)]
-        if (finite > -1).all():
-            y = np.log(y) if (finite > 0).all() else np.log1p(y)
-        columns = self.columns.items()
-        logs = {name: np.log(x) if (x[np.isfinite(x)] > 0).all() else x for name, x in columns}
-        return replace(self, y=y, columns=logs)
+        finite = y[np.isfinite(y)]
+        if (finite > 0).all():
+            y = np.log(y)
+        elif (finite > -1).all():
+            y = np.log1p(y)
+        positive = {name: np.log(x) for name, x in self.columns.items() if (x[np.isfinite(x)] > 0).all()}
+        return replace(self, y=y, columns=self.columns | positive)
 
     def moved(self, x: np.ndarray, periods: int) -> np.ndarray:
         """Return the firm's value of x that number of periods later; NaN where there is none."""
+        # firm and period in one whole number, with room beyond the ends
         key = self.firm * (int(self.when.max()) + 1 + abs(periods)) + self.when
         return pd.Series(np.asarray(x, dtype=float), key).reindex(key + periods).to_numpy()
 
@@ -179,18 +187,22 @@ class Rows:
             y = pd.Series(np.where(group < 0, np.nan, self.y))
             now.append(y.groupby(group).transform("mean").to_numpy())
             sums = y.groupby([group, self.when]).agg(["sum", "count"])
+            # cumulative, without the period itself
             past = sums.groupby(level=0).cumsum() - sums
             mean = past["sum"] / past["count"].replace(0, np.nan)
-            cell = [group, self.when]
-            earlier = mean.reindex(pd.MultiIndex.from_arrays(cell)).to_numpy()
-            before.append(self.moved(now[-1], -1) if name.endswith("the period") else earlier)
+            if name.endswith("the period"):
+                before.append(self.moved(now[-1], -1))
+            else:
+                before.append(mean.reindex(pd.MultiIndex.from_arrays([group, self.when])).to_numpy())
         return np.column_stack(now), np.column_stack(before)
 
     def known(self, x: np.ndarray, lagged: bool) -> np.ndarray:
         """Return what a row knows beside x: past outcomes and their means, past values of x, the other columns."""
         past = [self.moved(self.y, -1), self.moved(self.y, -2), self.means[1]]
         others = [v for v in self.columns.values() if v is not x and np.isfinite(v).mean() > 0.8][:MOST]
-        table = np.column_stack([*past, *others, *([self.moved(x, -1)] if lagged else [])])
+        if lagged:
+            others.append(self.moved(x, -1))
+        table = np.column_stack([*past, *others])
         return table[:, np.isfinite(table).mean(axis=0) > 0.5]
 
 
@@ -212,7 +224,9 @@ def made_of_unknown(rows: Rows) -> dict[str, str]:
             found[name] = f"has levels whose mean outcome {why}"
     rest = rows.without(*found)
     while guilty := _sums(rest):
-        name = min(guilty, key=lambda name: len(_sums(rest.without(name))) if len(guilty) > 1 else 0)
+        name = guilty[0]
+        if len(guilty) > 1:
+            name = min(guilty, key=lambda name: len(_sums(rest.without(name))))
         found[name] = "with other columns makes up outcomes that nobody knew, own or of groups"
         rest = rest.without(name)
     return found
@@ -294,6 +308,7 @@ def scaled_over_all(rows: Rows, train: np.ndarray) -> dict[str, str]:
     """
     every = pd.DataFrame(rows.columns)
     every = every[[name for name, x in every.items() if x.count() >= FEWEST and x.nunique() > 1]]
+    # centred over the training rows is how a scaler should be
     learned = np.where(np.isin(np.arange(len(rows.y)), train), 0, -1)
     parts = (np.zeros(len(rows.y), dtype=int), rows.when, learned, rows.firm)
     everywhere, period, training, firm = (_standardised(every, part) for part in parts)
@@ -314,11 +329,11 @@ def _standardised(columns: pd.DataFrame, group: np.ndarray) -> np.ndarray:
     return ((centred & varied).sum() > 0.9 * varied.sum()).to_numpy()
 
 
-def brought_along(model: Any, panel: Any, rows: Rows) -> list[str]:
+def brought_along(model: BaseEstimator, panel: Panel, rows: Rows) -> list[str]:
     """Return what an unfitted model knows before it is fitted: fitted parts, tables of rows, of firms and of periods."""
     firm, period = (panel.y.index.get_level_values(level) for level in (0, 1))
     keys = {"firm": firm, "period": period}
-    keys |= {name: pd.Index(panel.X[name]) for name in panel.X.select_dtypes(exclude="number")}
+    keys |= {str(name): pd.Index(panel.X[name]) for name in panel.X.select_dtypes(exclude="number")}
     found: list[str] = []
     tables: dict[str, np.ndarray] = {}
     for name, value in model.get_params().items():
@@ -327,16 +342,19 @@ def brought_along(model: Any, panel: Any, rows: Rows) -> list[str]:
             found += [f"{name}.{part}, fitted before" for part in learned]
         elif isinstance(value, pd.DataFrame | pd.Series | np.ndarray) and len(value) >= len(panel) / 2:
             found.append(f"{name}, a table of {len(value):,} rows")
-        table = pd.Series(value) if isinstance(value, dict) and value else value
-        if isinstance(table, pd.Series) and pd.api.types.is_numeric_dtype(table.dtype):
-            table = table[~table.index.duplicated()]
+        if isinstance(value, dict) and value:
+            value = pd.Series(value)
+        if isinstance(value, pd.Series) and pd.api.types.is_numeric_dtype(value.dtype):
+            table = value[~value.index.duplicated()]
             tables |= {f"{name}, by {key}": table.reindex(of).to_numpy(float) for key, of in keys.items()}
     known = {name: x for name, x in tables.items() if np.isfinite(x).sum() >= FEWEST}
-    leaks = made_of_unknown(replace(rows, codes={}, columns=known)) if known else {}
-    return [*found, *(f"the table {name}, which {why}" for name, why in leaks.items())]
+    if known:
+        leaks = made_of_unknown(replace(rows, codes={}, columns=known))
+        found += [f"the table {name}, which {why}" for name, why in leaks.items()]
+    return found
 
 
-def network_of_outcomes(given: Any, y: pd.Series, train: np.ndarray, tested: np.ndarray) -> str:
+def network_of_outcomes(given: object, y: pd.Series, train: np.ndarray, tested: np.ndarray) -> str:
     """Describe whether the weights of a network are a function of outcomes of tested periods; empty where they are not.
 
     Parameters
@@ -358,6 +376,7 @@ def network_of_outcomes(given: Any, y: pd.Series, train: np.ndarray, tested: np.
         firms = W.index.intersection(W.columns).intersection(table.loc[period].dropna().index)[:SHOWN]
         if len(firms) < 8:
             continue
+        # the weight on oneself is no weight on a peer
         off = ~np.eye(len(firms), dtype=bool)
         focal = np.nonzero(off)[0]
         w = W.loc[firms, firms].to_numpy(float)[off]

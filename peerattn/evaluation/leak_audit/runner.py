@@ -14,7 +14,6 @@ from peerattn.evaluation.leak_audit.subject import Subject, quiet, seeded
 from peerattn.evaluation.running.entries import Entry, Task, entries_of
 from peerattn.evaluation.running.fitting import Folds, How
 from peerattn.evaluation.running.inputs import comparison_panel
-from peerattn.evaluation.splits.folds import dated_panel
 from peerattn.evaluation.splits.walk_forward import WalkForward
 from peerattn.exceptions import InputError, checked
 from peerattn.foreign_text import visible
@@ -73,7 +72,7 @@ class Audit(Shown):
 
     def as_table(self) -> Table:
         """Return the audit as a table that renders as text and as HTML."""
-        rows = [(line.claim, "passed" if line.passed else "REFUTED", line.evidence) for line in self.lines]
+        rows = [(line.claim, line.verdict, line.evidence) for line in self.lines]
         return Table(f"Audit ({self.task}) of {self.model}", ("Claim", "", "Evidence"), rows, alignment="lll")
 
     def __str__(self) -> str:
@@ -158,41 +157,46 @@ def audit(
     Audit(forecast: no claim refuted)
     """
     with quiet():
-        named: dict[str, Any] = {"firm": firm, "period": period}
-        options: dict[str, Any] = {"characteristics": characteristics, "codes": codes, "industry": industry}
-        panel = comparison_panel(X, y, outcome=outcome, **options, **named)
-        at = [] if isinstance(X, Panel) else [name for name in DATES if name in getattr(X, "columns", ())]
-        known_at = (
-            as_panel(X, y, known_at=at[0], characteristics=(), **named).sorted().known_at if at else None
-        )
+        panel = comparison_panel(
+            X, y, cv, None, outcome=outcome, characteristics=characteristics, codes=codes, firm=firm, period=period,
+            industry=industry,
+        )  # fmt: skip
+        known_at = None
+        dates = [name for name in DATES if name in getattr(X, "columns", ())]
+        if dates and not isinstance(X, Panel):
+            known_at = as_panel(X, y, known_at=dates[0], characteristics=(), firm=firm, period=period).sorted().known_at
     horizon = int(getattr(cv, "horizon", 1))
     entry = entries_of({"audited": model}, task, panel, reference, horizon=horizon)[0]
-    return audit_entry(entry, panel, cv, task, n_placebo, random_state, known_at)
+    return audit_entry(entry, panel, cv, n_placebo, random_state, known_at)
 
 
 def audit_entry(
-    entry: Entry, panel: Panel, cv: Any, task: str, n_placebo: int = 19, seed: int = 0, known_at: Any = None
+    entry: Entry, panel: Panel, cv: object, n_placebo: int = 19, seed: int = 0, known_at: pd.Index | None = None
 ) -> Audit:
     """Audit a model on a panel; ``known_at`` is when each outcome is known, by default as the panel does."""
-    panel = dated_panel(panel, cv)
-    known_at = panel.known_at if known_at is None else known_at
+    if cv is None:
+        cv = WalkForward()
+    if known_at is None:
+        known_at = panel.known_at
     known = None if known_at is None else Knowledge.of(replace(panel, known_at=known_at)).known
     entry = replace(entry, model=seeded(entry.model, seed))
-    subject = Subject(entry, panel, WalkForward() if cv is None else cv, seed, known=known)
+    subject = Subject(entry, panel, cv, seed, known=known)
     first, offending = checks.columns(subject.rows)
+    # a column that leaks would refute the other claims as well
     fine = panel.characteristics.drop(columns=offending)
     if fine.shape[1]:
         rest = tuple(name for name in panel.columns if name not in offending)
         subject = replace(subject, panel=replace(panel, characteristics=fine, columns=rest))
-    tested = bool(subject.folds) and bool(subject.y.notna().any())
-    if not tested:
+    if not subject.folds or not subject.y.notna().any():
         raise InputError("cv: no row with a known outcome is tested; test other periods.")
     _ = subject.base  # a model that cannot be fitted or cannot predict at all raises here
-    fits = [subject, *([replace(subject, fold=len(subject.folds) - 1)] if len(subject.folds) > 1 else [])]
+    fits = [subject]
+    if len(subject.folds) > 1:
+        fits.append(replace(subject, fold=len(subject.folds) - 1))
     tried = CHECKS | {"permuted labels leave no gain": partial(checks.placebo, n_placebo=n_placebo)}
     lines = [first, *(_tried(claim, check, fits) for claim, check in tried.items())]
     lines.append(_tried("one fit leaves nothing behind for another", checks.memory, fits[:1]))
-    return Audit(" ".join(str(entry.model).split()), task, tuple(lines))
+    return Audit(" ".join(str(entry.model).split()), entry.task, tuple(lines))
 
 
 def _tried(claim: str, check: Callable[[Subject], checks.Found], fits: list[Subject]) -> AuditLine:
@@ -209,32 +213,29 @@ def _tried(claim: str, check: Callable[[Subject], checks.Found], fits: list[Subj
     return lines[0]
 
 
-def run_audits(of: list[Entry], panel: Panel, cv: Any, folds: Folds, task: str, how: How) -> dict[str, Audit]:
+def run_audits(of: list[Entry], panel: Panel, cv: object, folds: Folds, how: How) -> dict[str, Audit]:
     """Return the audit of each model; one that raises is an audit whose only claim is refuted by what it raised."""
     from joblib import Parallel, delayed
 
-    keys = {}
-    found = {}
-    (n_jobs, kept, verbose) = how
-    if kept is not None:
-        train, test = (np.concatenate([fold[side] for fold in folds]) for side in (0, 1))
-        keys = {e.name: kept.key(replace(e, name=f"audit of {e.name}"), train, test, False) for e in of}
-        found = {name: audit for name, key in keys.items() if (audit := kept.load(key, Audit))}
+    if not of:
+        return {}
+    train, test = (np.concatenate([fold[side] for fold in folds]) for side in (0, 1))
+    keys = {e.name: how.kept.key(replace(e, name=f"audit of {e.name}"), train, test, False) for e in of}
+    found = {name: audit for name, key in keys.items() if (audit := how.kept.load(key, Audit))}
     left = [entry for entry in of if entry.name not in found]
-    with progress_bar("audit" if verbose and of else None, len(of), len(found)) as advance:
-        calls = (delayed(_one)(entry, panel, cv, task) for entry in left)
-        for name, audit in Parallel(n_jobs=n_jobs, return_as="generator_unordered")(calls):
+    with progress_bar("audit" if how.verbose else None, len(of), len(found)) as advance:
+        calls = (delayed(_one)(entry, panel, cv) for entry in left)
+        for name, audit in Parallel(n_jobs=how.n_jobs, return_as="generator_unordered")(calls):
             found[name] = audit
-            if kept is not None:
-                kept.save(keys[name], audit)
+            how.kept.save(keys[name], audit)
             advance(name)
     return {entry.name: found[entry.name] for entry in of}
 
 
-def _one(entry: Entry, panel: Panel, cv: Any, task: str) -> tuple[str, Audit]:
+def _one(entry: Entry, panel: Panel, cv: object) -> tuple[str, Audit]:
     with one_thread():
         try:
-            return entry.name, audit_entry(entry, panel, cv, task)
+            return entry.name, audit_entry(entry, panel, cv)
         except Exception as error:  # whatever the model raises is the finding
             model = " ".join(str(entry.model).split())
-            return entry.name, Audit(model, task, (AuditLine.raised("it can be audited", error),))
+            return entry.name, Audit(model, entry.task, (AuditLine.raised("it can be audited", error),))

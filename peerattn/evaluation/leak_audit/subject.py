@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 
 from peerattn.evaluation.leak_audit.columns import Rows
 from peerattn.evaluation.measures.metrics import moments_within
@@ -31,7 +31,7 @@ class Answering(NamedTuple):
     def predict(self, X: pd.DataFrame, y: pd.Series) -> pd.Series:
         """Return predictions on the index of ``X``; outcomes are passed where the task uses them."""
         with quiet():
-            return pd.Series(self.entry.predict(self.model, self.rows.asking(X, y)), index=X.index)
+            return pd.Series(self.entry.predict(self.model, self.rows.with_call(X, y)), index=X.index)
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,7 @@ class Subject:
     def tested(self) -> np.ndarray:
         """The first tested periods that the fold does not learn from, as whole numbers."""
         train, test = (np.unique(self.when[rows]) for rows in self.folds[self.fold])
+        # periods of all folds, from the first that this one tests
         later = np.unique(np.concatenate([self.when[rows] for _, rows in self.folds]))
         unseen = np.setdiff1d(later[later >= test[0]], train)
         return (unseen if len(unseen) else test)[:MOST_PERIODS]
@@ -133,11 +134,11 @@ class Subject:
     @cached_property
     def fitted(self) -> Answering:
         """The model fitted on the fold's training rows."""
-        return self.fit()
+        return self.fit(self.train)
 
-    def fit(self, rows: np.ndarray | None = None) -> Answering:
-        """Fit a clone on the training rows, or on other rows."""
-        fold = FoldRows(self.panel, self.train if rows is None else rows, self.call)
+    def fit(self, rows: np.ndarray) -> Answering:
+        """Fit a clone on these rows."""
+        fold = FoldRows(self.panel, rows, self.call)
         with quiet():
             return Answering(self.entry, self.entry.fit(fold), fold)
 
@@ -147,7 +148,7 @@ class Subject:
         return self.fitted.predict(self.X, self.y)
 
 
-def seeded(model: Any, random_state: int) -> Any:
+def seeded(model: BaseEstimator, random_state: int) -> Any:
     """Return a clone whose every unset ``random_state`` is set."""
     model = clone(model)
     params = model.get_params().items()

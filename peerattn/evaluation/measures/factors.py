@@ -37,9 +37,7 @@ def periods_per_year(periods: pd.Index) -> float | None:
 
 
 @checked
-def match_factors(
-    factors: pd.DataFrame, periods: pd.Index, *, outcome_horizon: int | None = None
-) -> pd.DataFrame:
+def match_factors(factors: pd.DataFrame, periods: pd.Index, *, outcome_horizon: int | None = None) -> pd.DataFrame:
     r"""Return the factor returns of the time in which the outcomes of each period are realised.
 
     An outcome labelled t is realised over the periods t + 1 to t + h, or in t itself for h = 0. Its factor return is
@@ -72,7 +70,7 @@ def match_factors(
     >>> match_factors(french, pd.PeriodIndex(["2012-06", "2012-07"], freq="M"), outcome_horizon=1)["mkt"].round(6).tolist()
     [0.02, 0.03]
     """
-    source = f" ({factors.attrs['path']})" if "path" in factors.attrs else ""
+    source = f" ({factors.attrs.get('path')})" * ("path" in factors.attrs)
     if isinstance(outcome_horizon, bool) or not isinstance(outcome_horizon, Integral) or outcome_horizon < 0:
         raise InputError(
             f"outcome_horizon must be a whole number from 0, got {outcome_horizon!r}: factors are matched to the time in which "
@@ -82,8 +80,7 @@ def match_factors(
     if not table.shape[1]:
         raise InputError(f"factors{source}: no column of numbers beside the period.")
     wanted = "returns in decimals are expected (0.01 = 1 %)"
-    per_cent = float(table.abs().median().max()) > _PER_CENT
-    if per_cent:
+    if float(table.abs().median().max()) > _PER_CENT:
         raise InputError(f"factors{source}: {wanted}; these look like per cent. Divide by 100.")
     frequency = _frequency(periods)
     calendar = _read(periods, frequency)
@@ -95,9 +92,9 @@ def match_factors(
         ) from error
     table = table.sort_index()
     twice = table.index[table.index.duplicated()].map(show_label)
-    such = f"the panel's periods are such as {show_label(periods[0])}, and one row of factor returns is expected for each"
     if len(twice):
-        raise InputError(f"factors{source}: {', '.join(twice[:1])} is there more than once; {such}.")
+        such = f"the panel's periods are such as {show_label(periods[0])}, and one row of factor returns is expected for each"
+        raise InputError(f"factors{source}: {twice[0]} is there more than once; {such}.")
     steps = _later(calendar, table.index, outcome_horizon) if outcome_horizon else [calendar]
     _check_gaps(table.dropna().index, pd.Index(np.concatenate(steps)).unique(), source)
     total = np.prod([1 + table.loc[step].to_numpy() for step in steps], axis=0) - 1
@@ -108,8 +105,10 @@ def _frequency(periods: pd.Index) -> str | None:
     """Return the frequency of the panel's calendar; None where its labels are no dates."""
     if isinstance(periods, pd.PeriodIndex):
         return periods.freqstr
-    per_year = periods_per_year(periods.unique().sort_values())
-    return _FREQUENCY.get(int(per_year or 0)) or ("D" if isinstance(periods, pd.DatetimeIndex) else None)
+    per_year = int(periods_per_year(periods.unique().sort_values()) or 0)
+    if per_year not in _FREQUENCY and isinstance(periods, pd.DatetimeIndex):
+        return "D"
+    return _FREQUENCY.get(per_year)
 
 
 def _read(labels: pd.Index, frequency: str | None) -> pd.Index:
@@ -125,6 +124,7 @@ def _read(labels: pd.Index, frequency: str | None) -> pd.Index:
 def _later(calendar: pd.Index, dates: pd.Index, horizon: int) -> list[pd.Index]:
     """Return the labels of each of the periods after, days by the dates of the factors."""
     if isinstance(calendar, pd.PeriodIndex) and calendar.freqstr == "D":
+        # trading days, not calendar days
         last = dates.searchsorted(calendar, side="right") - 1
         later = dates.append(pd.PeriodIndex([pd.NaT] * horizon, freq="D"))
         return [later[last + k] for k in range(1, horizon + 1)]
@@ -137,13 +137,12 @@ def _later(calendar: pd.Index, dates: pd.Index, horizon: int) -> list[pd.Index]:
 
 def _check_gaps(complete: pd.Index, wanted: pd.Index, source: str) -> None:
     missing = wanted[~wanted.isin(complete)]
-    observed = ", ".join("a later date" if pd.isna(label) else show_label(label) for label in missing[:3])
-    observed += ", ..." * (len(missing) > 3)
-    span = " to ".join(show_label(complete[at]) for at in (0, -1)) if len(complete) else "nothing"
-    wording = f"outcomes of the tested periods are realised in {len(missing)} periods that are not covered ({observed})"
-    wording = f"{wording}; complete rows: {span}. Pass a longer file, or test fewer periods."
-    if len(missing):
-        raise InputError(f"factors{source}: {wording}")
+    if not len(missing):
+        return
+    labels = ", ".join(map(show_label, missing[:3])).replace("NaT", "a later date") + ", ..." * (len(missing) > 3)
+    span = " to ".join(map(show_label, complete[[0, -1]])) if len(complete) else "nothing"
+    wording = f"outcomes of the tested periods are realised in {len(missing)} periods that are not covered ({labels})"
+    raise InputError(f"factors{source}: {wording}; complete rows: {span}. Pass a longer file, or test fewer periods.")
 
 
 def factors_realised(

@@ -53,19 +53,20 @@ def scores_by(comparison: Compared, by: str | pd.Series) -> pd.DataFrame:
 def _groups(frame: pd.DataFrame, by: Any) -> np.ndarray:
     if isinstance(by, str) and by in ("period", "year"):
         labels = frame["period"].astype(object)
-        return (labels.map(_year) if by == "year" else labels).to_numpy(dtype=object)
+        if by == "year":
+            labels = labels.map(_year)
+        return labels.to_numpy(dtype=object)
     labelled = isinstance(by, pd.Series) and by.index.nlevels == 2
     expect(labelled, "by", "'year', 'period' or a Series indexed by firm and period", repr(by))
     if set(by.index.names) == {"firm", "period"}:
-        by = by.reorder_levels([by.index.names.index(name) for name in ("firm", "period")])
+        by = by.reorder_levels(["firm", "period"])
     values = by.reindex(pd.MultiIndex.from_frame(frame[["firm", "period"]]))
-    many = pd.api.types.is_numeric_dtype(values.dtype) and values.nunique() > 50
-    if many:
+    if pd.api.types.is_numeric_dtype(values.dtype) and values.nunique() > 50:
         raise InputError("by holds more than 50 different numbers: pass groups of it, such as pandas.qcut makes.")
     return values.astype(object).where(values.notna(), "unknown").to_numpy()
 
 
-def _year(label: Any) -> Any:
+def _year(label: object) -> Any:
     """Return the year of a period label, or the label itself where it has none.
 
     >>> _year(201206), _year(2012), _year("2012-06"), _year(pd.Timestamp("2012-06-30"))

@@ -43,7 +43,7 @@ class InformationCoefficient(OfPeriods):
         return self.mean / spread if spread > ROUNDING * abs(self.mean) else float("nan")
 
     def __repr__(self) -> str:
-        name = "RankIC" if self.kind == "rank" else "IC"
+        name = {"rank": "RankIC", "linear": "IC"}[self.kind]
         if not self.n_periods:
             return f"{name}(none: the predictions do not differ within any period)"
         return f"{name}(mean={self.mean:.4f}, t={self._t_text}, periods={self.n_periods})"

@@ -186,6 +186,7 @@ def moments_within(outcome: Any, prediction: OutcomesLike, period: LabelsLike, *
     n = np.bincount(group)
     x = _within(forecast, group)
     y = _within(y, group)
+    # deviations that are rounding count as none
     xx, xy, yy, size = (np.bincount(group, terms) for terms in (x * x, x * y, y * y, forecast**2))
     sums = pd.DataFrame({"n": n, "xx": xx * (xx > 1e-24 * size), "xy": xy, "yy": yy}, index=periods[: len(n)])
     return sums[n > 0]

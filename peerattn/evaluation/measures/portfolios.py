@@ -81,7 +81,7 @@ class QuantilePortfolios(OfPeriods):
         return table.assign(sharpe=_sharpe(table["mean"], table["sd"]) * self.periods_per_year**0.5)
 
     def __repr__(self) -> str:
-        cost = f", break-even cost {self.break_even_cost:.4g}" if self.break_even_cost > 0 else ""
+        cost = f", break-even cost {self.break_even_cost:.4g}" * (self.break_even_cost > 0)
         traded = f"Sharpe {self.sharpe:.2f}, turnover {self.turnover.mean():.2f}{cost}"
         sorted_by = f"{self.returns.shape[1]} {self.weighting}-weighted"
         return f"QuantilePortfolios({sorted_by}, spread {self.mean:.4g}, t={self._t_text}, {traded})"
@@ -159,25 +159,28 @@ def quantile_portfolios(
     """
     codes, periods = sorted_periods(period)
     frame = pd.DataFrame({"t": codes, "firm": np.asarray(firm), "r": np.asarray(outcome, dtype=float)})
-    frame["w"] = 1.0 if weight is None else np.asarray(weight, dtype=float)
+    frame["w"] = 1.0
+    weighting: Weighting = "equal"
+    if weight is not None:
+        frame["w"] = np.asarray(weight, dtype=float)
+        weighting = "value"
     check_at_least(2, n_quantiles=n_quantiles)
-    positive = (np.isfinite(frame["w"]) & (frame["w"] > 0)).all()
-    if not positive:
+    if not (np.isfinite(frame["w"]) & (frame["w"] > 0)).all():
         raise InputError("weight must be positive and known in every row.")
     frame["q"] = quantile_groups(np.asarray(prediction, dtype=float), codes, n_quantiles) + 1
+    # sorted with all firms, held with those whose outcome is known
     known = frame[frame["r"].notna()]
     cells = known.assign(wr=known["w"] * known["r"]).groupby(["t", "q"])[["wr", "w"]].sum()
     returns = (cells["wr"] / cells["w"]).unstack("q").reindex(columns=range(1, n_quantiles + 1))
     returns = returns[returns[1].notna() & returns[n_quantiles].notna()]
-    why = "in no period do the first and the last portfolio both hold a firm with a known outcome"
     if returns.empty:
+        why = "in no period do the first and the last portfolio both hold a firm with a known outcome"
         raise InputError(f"n_quantiles: {why}; use fewer.")
     traded = sum(_turnover(frame[frame["q"] == q], returns.index) for q in (1, n_quantiles))
     returns = returns.set_axis(periods[returns.index], axis=0)
     returns = returns.rename_axis(index="period", columns="portfolio")
     turnover = pd.Series(traded, index=returns.index[1:], name="turnover")
     spread = (returns[n_quantiles] - returns[1]).rename("spread")
-    weighting: Weighting = "equal" if weight is None else "value"
     made: Any = (returns, spread, turnover, weighting, float(periods_per_year), mean_test(spread, horizon))
     if factors is not None:
         made += _alpha(spread, match_factors(factors, spread.index, outcome_horizon=outcome_horizon), horizon)
@@ -194,6 +197,7 @@ def _turnover(leg: pd.DataFrame, formed: pd.Index) -> np.ndarray:
     """Return the turnover of one leg from each formed period to the next."""
     table: Any = leg.pivot(index="t", columns="firm", values=["w", "r"]).reindex(formed).fillna(0.0)
     held = table["w"].div(table["w"].sum(axis=1), axis=0)
+    # weights drift with returns before they are traded back
     grown = held * (1 + table["r"])
     drifted = grown.div(grown.sum(axis=1), axis=0).shift()
     return (held - drifted).abs().sum(axis=1).to_numpy()[1:]
@@ -209,6 +213,7 @@ def _alpha(spread: pd.Series, factors: pd.DataFrame, horizon: int) -> tuple[Mean
     betas = pd.Series(fit.params[1:], index=factors.columns, name="beta")
     if n < k + 2:
         return MeanTest(alpha, cause=f"T={n}, {k + 2} needed"), betas
+    # the intercept is a mean of these terms, so that its test is that of a mean
     scores = fit.model.exog * fit.resid[:, None]
     return mean_test(alpha + n * scores @ fit.normalized_cov_params[0], horizon), betas
 
@@ -233,9 +238,8 @@ def portfolios_of(
         For a nowcast, which nobody could have traded on; an unknown model; market values that are missing.
     """
     comparison.check_model(model)
-    why = "a nowcast uses outcomes of the same period"
     if comparison.task != "forecast":
-        raise InputError(f"portfolios: {why}, so it cannot be traded on.")
+        raise InputError("portfolios: a nowcast uses outcomes of the same period, so it cannot be traded on.")
     frame = comparison.predictions
     weight = None
     typical = comparison.known.groupby("period").size().median()

@@ -15,9 +15,7 @@ from peerattn.models.industry_median import middle_of
 
 
 @checked
-def pricing_errors(
-    comparison: Compared, *, level: float = 0.95, n_draws: int = 999, random_state: Any = 0
-) -> pd.DataFrame:
+def pricing_errors(comparison: Compared, *, level: float = 0.95, n_draws: int = 999, random_state: Any = 0) -> pd.DataFrame:
     r"""Return what each model's valuations miss by, in per cent of the price, with intervals over firms.
 
     .. math:: e_{it} = \exp(\hat y_{it} - y_{it}) - 1, \qquad \text{median}\,|e_{it}|, \qquad
@@ -59,6 +57,7 @@ def pricing_errors(
     frame = comparison.known
     firm = pd.factorize(frame["firm"])[0]
     n = int(firm.max()) + 1
+    # all rows of a firm are drawn together
     counts = check_random_state(random_state).multinomial(n, np.full(n, 1 / n), size=n_draws)[:, firm]
     counts = np.vstack([np.ones(len(firm)), counts])  # the sample itself first
     rows: dict[str, dict[str, float]] = {}

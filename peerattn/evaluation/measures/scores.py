@@ -107,6 +107,7 @@ def r2_error(errors: np.ndarray, base: np.ndarray, period: pd.Series, firm: pd.S
     """
     if not base.mean() > 0:
         return float("nan")
+    # the delta method, row by row
     influence = -(errors - errors.mean() / base.mean() * base) / base.mean()
     sums = pd.Series(influence).groupby(period.to_numpy()).sum().to_numpy() * period.nunique() / len(period)
     if mean_test(sums, horizon).t is not None:
@@ -116,14 +117,7 @@ def r2_error(errors: np.ndarray, base: np.ndarray, period: pd.Series, firm: pd.S
     return float(np.sqrt(n / (n - 1) * (clusters**2).sum()) / len(period)) if n > 1 else float("nan")
 
 
-def score(
-    predictions: pd.DataFrame,
-    models: Sequence[str],
-    mean: np.ndarray,
-    baseline: str,
-    horizon: int,
-    logs: bool,
-) -> Scores:
+def score(predictions: pd.DataFrame, models: Sequence[str], mean: np.ndarray, baseline: str, horizon: int, logs: bool) -> Scores:
     """Score every model on the rows whose outcome is known.
 
     Parameters

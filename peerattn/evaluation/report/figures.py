@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,7 @@ _DRAWN_FIRMS = 36  # of a network in the opening
 _DASHED = " Dashed: models that use no peers."
 
 
-def picture(draw: Any, height: float, description: str, caption: str, title: str = "") -> Picture:
+def picture(draw: Callable[..., object], height: float, description: str, caption: str, title: str = "") -> Picture:
     """Return a picture of the width of the page, drawn on one pair of axes."""
     from matplotlib.figure import Figure
 
@@ -51,13 +52,15 @@ def cumulative_gain(compared: WithClaims) -> Picture | None:
     lines = losses.drop(columns=baseline).rsub(losses[baseline], axis=0).cumsum()
 
     def draw(ax: Axes) -> None:
-        marker = "o" if len(lines) <= 20 else None
-        _draw(ax, lines, compared, np.arange(len(lines)), marker=marker, markersize=4)
+        # markers of many periods would run into each other
+        _draw(ax, lines, compared, np.arange(len(lines)), marker="o" * (len(lines) <= 20), markersize=4)
         ax.axhline(0, color="#8b9096", linewidth=0.8)
         ax.set_ylabel("cumulative squared-error gain")
         at = np.arange(0, len(lines), -(-len(lines) // 8))
-        months = isinstance(lines.index, pd.DatetimeIndex)
-        ax.set_xticks(at, [f"{period:%Y-%m}" if months else show_label(period) for period in lines.index[at]])
+        labels = list(map(show_label, lines.index[at]))
+        if isinstance(lines.index, pd.DatetimeIndex):
+            labels = [label[:7] for label in labels]  # the month is enough
+        ax.set_xticks(at, labels)
         ax.set_xlim(-0.4, len(lines) - 0.6)
 
     ends = "; ".join(f"{name} ends at {lines[name].iloc[-1]:.3g}" for name in lines)
@@ -71,7 +74,9 @@ def cumulative_gain(compared: WithClaims) -> Picture | None:
 
 def opening_pictures(compared: WithClaims, groups: pd.Series | None) -> list[Picture]:
     """Return the decomposition, and the network."""
-    pictures = [steps_picture(compared)] if compared.claims.steps else []
+    pictures = []
+    if compared.claims.steps:
+        pictures.append(steps_picture(compared))
     if (name := compared.claims.network) is not None:
         with suppress(InputError):  # firms that have their own past only
             pictures.append(ties_picture(compared.networks[name], name, groups))
@@ -81,11 +86,12 @@ def opening_pictures(compared: WithClaims, groups: pd.Series | None) -> list[Pic
 def steps_picture(compared: WithClaims) -> Picture:
     """Draw held-out R² after each step of information, with the interval of the step's gain."""
     steps = compared.claims.steps
+    # one bad step must not shrink the others to nothing
     floor = min(0.0, max(min(step.r2 for step in steps), -0.2))
 
     def draw(ax: Axes) -> None:
         for row, step in enumerate(steps):
-            colour = PALETTE[0] if step.name == "peers" else PALETTE[1]
+            colour = {"peers": PALETTE[0]}.get(step.name, PALETTE[1])
             ax.barh(row, max(step.r2, floor), color=colour, height=0.5, alpha=0.85)
             if step.gain is not None and np.isfinite(step.gain.low):
                 ends = step.gain.r2_against + np.array([step.gain.low, step.gain.high])
@@ -119,28 +125,30 @@ def ties_picture(network: PeerNetwork, name: str, groups: pd.Series | None) -> P
 
 def weights_picture(network: PeerNetwork, name: str, groups: pd.Series | None) -> Picture:
     """Draw the weights of the network's only period as a heat map, by group where firms are many."""
+    words = "Each row is a firm; the stronger the colour of a cell, the more weight on that peer."
+    draw = network.heat_map
     many = len(network.firms) > 40
-    grouped = groups if many and network.firms.equals(network.reference) else None
-    order = " Firms that give each other weight are side by side." if many else ""
-    if grouped is not None:
-        order = f" Firms are ordered by {grouped.name}, in each the largest incoming weight first."
-    draw = partial(network.heat_map, order=grouped)
+    if many and groups is not None and network.firms.equals(network.reference):
+        draw = partial(draw, order=groups)
+        words += f" Firms are ordered by {groups.name}, in each the largest incoming weight first."
+    elif many:
+        words += " Firms that give each other weight are side by side."
     title = f"{_short(name)}, {show_label(network.periods[0])}"
     wording = f"Heat map of the weights of {name}: a row for each firm, a column for each peer"
-    words = f"Each row is a firm; the stronger the colour of a cell, the more weight on that peer.{order}"
     return picture(draw, 5.1, wording, words, title)
 
 
 def profile_picture(matrix: pd.DataFrame, name: str) -> Picture:
     """Draw what a head searches for: a characteristic of the firm by a characteristic of its peer."""
+    # more than a dozen cannot be read
     strongest = matrix.abs().max(axis=1).add(matrix.abs().max(axis=0)).nlargest(_MOST_SHOWN).index
     displayed = [column for column in matrix.columns if column in strongest]
-    left = len(matrix) - len(displayed)
-    rest = f" The {left} weakest characteristics are not drawn." if left else ""
     draw = partial(search_map, matrix.loc[displayed, displayed], title=f"Search profile, {_short(name)}")
     wording = f"Search profile of {name}: rows are the focal firm"
     words = "Rows: the focal firm; columns: the peer."
-    return picture(draw, 5.1, wording, words + rest)
+    if left := len(matrix) - len(displayed):
+        words += f" The {left} weakest characteristics are not drawn."
+    return picture(draw, 5.1, wording, words)
 
 
 def portfolios_picture(compared: WithClaims, sorted_by: dict[str, QuantilePortfolios]) -> Picture:
@@ -160,14 +168,17 @@ def portfolios_picture(compared: WithClaims, sorted_by: dict[str, QuantilePortfo
 
 def _draw(ax: Axes, lines: pd.DataFrame, compared: WithClaims, at: Any, **style: Any) -> None:
     """Draw one line per model, in its own colour in all pictures; models that use no peers are dashed."""
+    solid: dict[str, Any] = dict.fromkeys(compared.peer_models, "-")
     for name in map(str, lines):
         colour = PALETTE[compared.names.index(name) % len(PALETTE)]
-        dashes: Any = "-" if name in compared.peer_models else (0, (3, 2))
+        dashes = solid.get(name, (0, (3, 2)))
         ax.plot(at, lines[name], color=colour, linestyle=dashes, label=_short(name), **style)
     place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1.0), "borderaxespad": 0.2}
     ax.legend(ncols=2, frameon=False, fontsize=8.5, **place)
 
 
-def _short(name: Any) -> str:
+def _short(name: object) -> str:
     text = str(name).replace("$", r"\$")
-    return text if len(text) <= 36 else text[:35] + "…"
+    if len(text) > 36:
+        text = text[:35] + "…"
+    return text

@@ -15,7 +15,7 @@ from peerattn.network import PeerNetwork
 from peerattn.network.explorer import explorer_page
 from peerattn.network.measures.comparison import network_correlation, stability_sentence
 from peerattn.network.measures.concentration import effective_peers
-from peerattn.render import Section, Table, show_label
+from peerattn.render import Table, show_label
 from peerattn.render.cells import with_minus
 from peerattn.render.page import Block
 
@@ -27,54 +27,60 @@ _PAIRS = 10
 _FIRMS = 5  # listed with their peers
 
 
-def network_sections(compared: WithClaims) -> list[Section]:
-    """Return the network of the claims, and its search profile."""
-    if compared.claims.network is None:
-        return []
+def network_blocks(compared: WithClaims) -> list[Block]:
+    """Return the network of the claims; nothing where they have none."""
     name = compared.claims.network
-    network = compared.networks[compared.claims.network]
+    if name is None:
+        return []
+    network = compared.networks[name]
     note = compared.note(name)
-    fits = "" if note.fits_with_peers is None else f" Peers were selected in {note.fits_with_peers} of {note.fits} fits."
+    words = f"The network of {name} in {show_label(network.periods[0])}, the last tested period, from the last fit: "
+    words += f"{len(network.firms):,} firms."
+    if note.fits_with_peers is not None:
+        words += f" Peers were selected in {note.fits_with_peers} of {note.fits} fits."
     codes = few_codes(compared)
     unmeasured = "Whether other seeds and folds give the same network was not measured."
-    blocks: list[Block] = [
+    return [
         RELEVANCE,
-        f"The network of {name} in {show_label(network.periods[0])}, the last tested period, from the last fit: "
-        f"{len(network.firms):,} firms.{fits} {stability_sentence(network) or unmeasured}",
+        f"{words} {stability_sentence(network) or unmeasured}",
         direction(network),
-        *([OWN_PAST] if network.section()[1].on_itself().any() else []),
+        OWN_PAST * bool(network.section()[1].on_itself().any()),
         weights_picture(network, name, codes),
         _top_peers(network),
-        *_one_sided(network),
+        _one_sided(network),
         _isolates(network),
         "Search for any firm to see its peers, and the firms whose peer it is:",
         explorer_page(network, codes, _EXPLORED_PEERS, title=f"Peer network of {name}"),
     ]
-    return [Section("Estimated peer network", blocks), *_search(compared, name)]
 
 
-def _search(compared: WithClaims, name: str) -> list[Section]:
-    """Return what the heads of the model shown search for."""
-    profile = compared.profiles.get(name)
-    strongest = -1 if profile is None else int(profile.shares.argmax())
-    if profile is None or (matrix := profile.named(strongest)).empty:
+def search_blocks(compared: WithClaims) -> list[Block]:
+    """Return what the heads of the network's model search for; nothing where there is no such matrix."""
+    name = compared.claims.network
+    if name is None or name not in compared.profiles:
+        return []
+    profile = compared.profiles[name]
+    strongest = int(profile.shares.argmax())
+    matrix = profile.named(strongest)
+    if matrix.empty:
         return []
     scores = matrix.to_numpy()
     names = list(matrix.columns)
     order = np.argsort(-np.abs(scores), axis=None, kind="stable")[:_PAIRS]
     rows = [(names[i], names[j], scores[i, j]) for i, j in zip(*np.unravel_index(order, scores.shape))]
-    kept = f"{len(profile.heads)} head{'s were' if len(profile.heads) > 1 else ' was'} kept"
-    hidden = len(matrix) < len(profile.matrices[strongest])
-    codes = " Codes and indicators of missing values are not shown." if hidden else ""
+    n = len(profile.heads)
+    heads = {1: "1 head was"}.get(n, f"{n} heads were")
     words = (
-        f"{name} scores a peer by pairs of characteristics, in standard deviations: the matrix M = W_Q W_K'. {kept}; shown is "
-        f"the one with the largest share of the network ({profile.shares[strongest]:.0%}). A positive entry: the more a firm "
+        f"{name} scores a peer by pairs of characteristics, in standard deviations: the matrix M = W_Q W_K'. {heads} kept; shown "
+        f"is the one with the largest share of the network ({profile.shares[strongest]:.0%}). A positive entry: the more a firm "
         "has of the row's characteristic, the more weight it puts on peers that have much of the column's. What is learned is "
-        f"M; heads are known up to their order.{codes}"
+        "M; heads are known up to their order."
     )
+    if len(matrix) < len(profile.matrices[strongest]):
+        words += " Codes and indicators of missing values are not shown."
     columns = {"A firm with much": "l", "attends to peers with much": "l", "score": ".3f"}
     table = laid_out("The strongest pairs", columns, rows)
-    return [Section("Score matrix of the strongest head", [words, profile_picture(matrix, name), table])]
+    return [words, profile_picture(matrix, name), table]
 
 
 def most_looked_to(network: PeerNetwork, title: str, k: int = 10) -> Table:
@@ -101,76 +107,79 @@ def first_peers(network: PeerNetwork, firm: object) -> list[str]:
     return named + [""] * (len(FIRST) - len(named))
 
 
-def _one_sided(network: PeerNetwork) -> list[Block]:
+def _one_sided(network: PeerNetwork) -> Block:
     """Return the pairs with the largest direction net of popularity; a signed network, or one without direction, has none."""
     if network.signed:
-        return []
+        return ""
     try:
         pairs = network.asymmetry().most_one_sided(8)
-    except InputError:  # nobody both looks and is looked to
-        return []
+    except InputError:  # no firm both attends and is attended to
+        return ""
     pairs = pairs[pairs["direction"].abs() >= 0.005]
     if pairs.empty:
-        return ["No pair of firms is one-sided beyond how popular each of them is."]
+        return "No pair of firms is one-sided beyond how popular each of them is."
     heads = ["Firm", "Peer", "Weight on the peer", "Peer's weight on the firm", "Direction"]
-    observed = pairs[["firm", "peer", "weight", "reverse", "direction"]].set_axis(heads, axis=1)
+    displayed = pairs[["firm", "peer", "weight", "reverse", "direction"]].set_axis(heads, axis=1)
     note = (
         "Direction: the log ratio of the two weights minus that of the firms' popularity; positive = the firm attends to the "
         "peer more than popularity explains, which may be so of the smaller weight. Ordered by the weight that direction moves."
     )
     title = "The most one-sided pairs, net of how popular each firm is"
-    return [Table.from_frame(observed, title=title, formats={"Direction": ".2f"}, footnotes=(note,))]
+    return Table.from_frame(displayed, title=title, formats={"Direction": ".2f"}, footnotes=(note,))
 
 
 def _isolates(network: PeerNetwork) -> str:
     isolates = [show_label(firm) for firm in network.isolates["firm"]]
-    observed = ", ".join(isolates[:10]) + (", …" if len(isolates) > 10 else "")
-    wording = f"Firms without any peer: {len(isolates)} ({observed})."
-    return wording if isolates else "Every firm has at least one peer."
+    if not isolates:
+        return "Every firm has at least one peer."
+    first = ", ".join(isolates[:10]) + ", …" * (len(isolates) > 10)
+    return f"Firms without any peer: {len(isolates)} ({first})."
 
 
-def peers_by_model_section(compared: WithClaims) -> list[Section]:
-    """Return how widely each model looks, how much within the industry, how alike, and the first peers of some firms."""
+def peers_by_model(compared: WithClaims) -> list[Block]:
+    """Return how widely each model spreads its weights, how much within the industry, how alike, and the first peers of some."""
     networks = {name: net for name, net in compared.networks.items() if len(net.isolates) < len(net.firms)}
     training = [name for name in networks if compared.note(name).information not in (COMMON, PEERS)]
     if len(networks) < 2 or len(training) == len(networks):
         return []
-    observed = compared.claims.network if compared.claims.network in networks else next(iter(networks))
-    when = show_label(networks[observed].periods[0])
+    main = next(name for name in (compared.claims.network, *networks) if name in networks)
+    when = show_label(networks[main].periods[0])
     words = f"Whose outcomes or characteristics are used in the predictions of each model for {when}, from its last fit."
     if training:
         words += (
             f" Of {listed(training)}, a prediction is a weighted sum of training outcomes, Σ_j w_ij y_j, and the weights of a "
             'firm\'s training rows are added up (Geertsema and Lu 2023): "on itself" is its own past.'
         )
-    tables = [_spread(networks, observed, few_codes(compared)), *_first_peers(networks, observed)]
-    return [Section("Peers by model", [words, *tables])]
+    return [words, _spread(networks, main, few_codes(compared)), *_first_peers(networks, main)]
 
 
-def _spread(networks: dict[str, PeerNetwork], observed: str, codes: pd.Series | None) -> Table:
+def _spread(networks: dict[str, PeerNetwork], main: str, codes: pd.Series | None) -> Table:
     rows: list[tuple[object, ...]] = []
     for name, network in networks.items():
         _, section = network.section()
         itself = float(np.abs(section.on_itself()).sum() / abs(section.weights).sum())
         median = float(effective_peers(network)["effective_peers"].median())
-        within = [] if codes is None else within_codes(network, codes)[["share", "chance"]].tolist()
-        matching = None if name == observed else network_correlation(network, networks[observed])
-        rows.append((name, len(network.firms), median, itself, *within, matching))
+        row = [name, len(network.firms), median, itself]
+        if codes is not None:
+            row += within_codes(network, codes)[["share", "chance"]].tolist()
+        matching = None if name == main else network_correlation(network, networks[main])
+        rows.append((*row, matching))
     columns = {"Model": "l", "Firms": ",", "Effective peers": ",.1f", "On itself": ".0%"}
     note = "Effective peers: median of 1 / Σ_j p_ij², p_ij = |w_ij| / Σ_j |w_ij|. On itself: share of |w|."
     if codes is not None:
         columns |= {f"Within the {codes.name}": ".0%", "By chance": ".0%"}
         note += f" Within the {codes.name}: share of the |w| on other firms; by chance: if it were even over them."
-    note += f" Correlation: with the weights of {observed}, on other firms."
+    note += f" Correlation: with the weights of {main}, on other firms."
     return laid_out("How wide, how near, how alike", columns | {"Correlation": ".2f"}, rows, note)
 
 
-def _first_peers(networks: dict[str, PeerNetwork], observed: str) -> list[Table]:
+def _first_peers(networks: dict[str, PeerNetwork], main: str) -> list[Table]:
     """Return the other firms with the largest weights, of those firms all networks have that most others attend to."""
     common = set.intersection(*(set(network.firms) for network in networks.values()))
-    _, section = networks[observed].section()
-    given = pd.Series(np.abs(section.column_sums()), networks[observed].labels.take(section.columns))
-    firms = [firm for firm in networks[observed].firms if firm in common]
+    _, section = networks[main].section()
+    # the best known peers are what a reader recognises
+    given = pd.Series(np.abs(section.column_sums()), networks[main].labels.take(section.columns))
+    firms = [firm for firm in networks[main].firms if firm in common]
     firms.sort(key=lambda firm: -given.get(firm, 0.0))  # 0: a universe of reference attends to none of them
     pairs = [(firm, name) for firm in firms[:_FIRMS] for name in networks]
     first = next(iter(networks))

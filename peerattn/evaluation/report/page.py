@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -18,8 +18,9 @@ from peerattn.evaluation.measures.factors import periods_per_year
 from peerattn.evaluation.measures.portfolios import QuantilePortfolios, Weighting, portfolios_of
 from peerattn.evaluation.report import words as sentences
 from peerattn.evaluation.report.figures import cumulative_gain, opening_pictures, portfolios_picture
-from peerattn.evaluation.report.network import network_sections, peers_by_model_section
-from peerattn.evaluation.report.table import REPORTED, PathLike, as_table, laid_out, without_tests
+from peerattn.evaluation.report.network import network_blocks, peers_by_model, search_blocks
+from peerattn.evaluation.report.table import REPORTED, as_table, laid_out, without_tests
+from peerattn.evaluation.sample import PathLike
 from peerattn.exceptions import InputError
 from peerattn.render import Code, Section, Table, page, show_label, write_atomic
 from peerattn.render.page import Block
@@ -73,14 +74,12 @@ def outcomes_table(comparisons: Mapping[str, WithClaims]) -> Table:
     """Return one line an outcome: its horizon, R² without and with peers with their standard errors, the gain and its test."""
     rows: list[tuple[object, ...]] = []
     for outcome, compared in comparisons.items():
-        scores = compared.scores
         claims = compared.claims
-        pair = (claims.without, claims.stack)
-        g = claims.gain
-        cells = [scores.loc[name, key] if name else None for name in pair for key in ("r2_mean", "r2_se")]
-        ends = (None, None, None) if g is None else (g.gain, g.low, g.high)
-        ends = (*ends, format_p(claims.p), claims.answer)
-        rows.append((outcome, compared.horizon, compared.n_outcomes, *cells, *ends))
+        cells: list[object] = [None] * 7
+        if (gain := claims.gain) is not None:
+            pair = compared.scores.loc[[gain.against, gain.model], ["r2_mean", "r2_se"]]
+            cells = [*pair.to_numpy().ravel(), gain.gain, gain.low, gain.high]
+        rows.append((outcome, compared.horizon, compared.n_outcomes, *cells, format_p(claims.p), claims.answer))
     r2 = ("R² without peers", "s.e.", "R² with peers", "s.e.")
     heads = ("Outcome", "Horizon", "Scored", *r2, "Gain", "low", "high", "p", "Do peers help?")
     formats = ("", "", ",", *(".4f",) * 4, *("+.4f",) * 3, "", "")
@@ -90,26 +89,28 @@ def outcomes_table(comparisons: Mapping[str, WithClaims]) -> Table:
 
 def _sections(compared: WithClaims, finding: list[str]) -> list[Section]:
     """Return all sections that have something to show."""
-    gains = cumulative_gain(compared)
-    found = compared.panel.description
     failures = [(failure.model, failure.fold, failure.error) for failure in compared.failures]
-    failed = [Table("Models that failed", ("Model", "In fit", "Error"), failures)] if failures else []
-    return [
-        Section("Findings", [*finding, f"Task: {compared.task}. {sentences.TASKS[compared.task]}"]),
-        *_decomposition(compared),
-        Section("The models", [as_table(compared, without_tests(compared, REPORTED)), *failed]),
-        *_tests(compared),
-        *_gains(compared),
-        *([Section("Over time", [gains])] if gains else []),
-        *_portfolio(compared),
-        *network_sections(compared),
-        *peers_by_model_section(compared),
-        *_audit(compared),
-        *([Section("Descriptive statistics", [found.as_table("The panel, all periods")])] if found else []),
-        Section("The sample and its limits", _sample(compared)),
-        Section("Inputs", _inputs(compared)),
-        Section("Reproduction", _reproduction(compared)),
-    ]
+    failed = Table("Models that failed", ("Model", "In fit", "Error"), failures) if failures else None
+    found = compared.panel.description
+    blocks: dict[str, Sequence[Block | None]] = {
+        "Findings": [*finding, f"Task: {compared.task}. {sentences.TASKS[compared.task]}"],
+        "Where predictability comes from": _decomposition(compared),
+        "The models": [as_table(compared, without_tests(compared, REPORTED)), failed],
+        "Statistical tests": _tests(compared),
+        "Who gains by peers": _gains(compared),
+        "Over time": [cumulative_gain(compared)],
+        "Sorted by forecast": _portfolio(compared),
+        "Estimated peer network": network_blocks(compared),
+        "Score matrix of the strongest head": search_blocks(compared),
+        "Peers by model": peers_by_model(compared),
+        "Audit": _audit(compared),
+        "Descriptive statistics": [found.as_table("The panel, all periods") if found else None],
+        "The sample and its limits": _sample(compared),
+        "Inputs": _inputs(compared),
+        "Reproduction": _reproduction(compared),
+    }
+    # a section that has nothing to show is left out
+    return [Section(title, shown) for title, every in blocks.items() if (shown := [block for block in every if block])]
 
 
 def _made_with(compared: WithClaims) -> str:
@@ -125,9 +126,7 @@ def _sample(compared: WithClaims) -> list[Block]:
         displayed = loss.rename(columns={"step": "Rows", "rows lost": "lost in this step"})
         wording.append(Table.from_frame(displayed, title="From the panel to the scored sample"))
     if unknown := int(compared.predictions["outcome"].isna().sum()):
-        wording.append(
-            f"{unknown:,} more rows of these periods have no known outcome: they are not scored, but serve as peers."
-        )
+        wording.append(f"{unknown:,} more rows of these periods have no known outcome: they are not scored, but serve as peers.")
     limits = compared.panel.limits or ["none declared, and none found in the panel itself."]
     return [*wording, "Known limits of the panel:", *(f"• {limit}" for limit in limits)]
 
@@ -161,7 +160,7 @@ def _reproduction(compared: WithClaims) -> list[Block]:
     return [*blocks, Table("Models", ("Model", "Settings"), models), packages]
 
 
-def _decomposition(compared: WithClaims) -> list[Section]:
+def _decomposition(compared: WithClaims) -> list[Block]:
     """Return the decomposition of held-out R², and the user's peer models against the stack without peers, as tables."""
     claims = compared.claims
     if not claims.steps:
@@ -172,18 +171,15 @@ def _decomposition(compared: WithClaims) -> list[Section]:
         "of an industry share), peers. The models are nested. Each group is weighed on held-out periods of the training rows, "
         "and nothing is chosen on the tested rows. A step in which nothing was selected has the gain 0."
     )
-    rows = []
-    for step in claims.steps:
-        rows.append((step.name, step.r2, *_gain_cells(step.gain), step.selected))
+    rows = [(step.name, step.r2, *_gain_cells(step.gain), step.selected) for step in claims.steps]
     notes = ["p: two-sided, each step on its own. Intervals: 95%."]
-    gains = [*(step.gain for step in claims.steps), *claims.models]
-    how = {gain.how for gain in gains if gain is not None} - {"", "over time", "by period"}
-    if any(gain is not None and gain.how == "by period" for gain in gains):
+    how = {gain.how for gain in (*(step.gain for step in claims.steps), *claims.models) if gain is not None}
+    if "by period" in how:
         notes.append("By period: Student's t over the sums of the periods, as if these were independent.")
-    if how:
+    if clustered := how - {"", "over time", "by period"}:
         notes.append(
-            f"Clustered {' or '.join(sorted(how))} by the wild bootstrap: conditional on these periods, and on errors of the "
-            "clusters' sums being symmetric."
+            f"Clustered {' or '.join(sorted(clustered))} by the wild bootstrap: conditional on these periods, and on errors of "
+            "the clusters' sums being symmetric."
         )
     columns = {"Step": "l", "R²": ".4f", **_GAIN, "t": ".2f", "p": "r", "Selected": "l"}
     title = f"Held-out R², step by step. Do peers help? {claims.answer}"
@@ -196,7 +192,7 @@ def _decomposition(compared: WithClaims) -> list[Section]:
             "has a version of its own without peers, the second line is against that. p: two-sided, each line on its own."
         )
         blocks.append(laid_out("Each peer model against models without peers", columns, of_models, note))
-    return [Section("Where predictability comes from", blocks)]
+    return blocks
 
 
 def _gain_cells(gain: Gain | None) -> tuple[object, ...]:
@@ -205,7 +201,7 @@ def _gain_cells(gain: Gain | None) -> tuple[object, ...]:
     return (gain.gain, gain.low, gain.high, gain.t, format_p(gain.p, gain.reason))
 
 
-def _tests(compared: WithClaims) -> list[Section]:
+def _tests(compared: WithClaims) -> list[Block]:
     """Return the tests of all models over time, against the baseline and jointly; nothing where the periods are too few."""
     if len(compared.periods) < periods_needed(compared.horizon):
         return []
@@ -221,60 +217,63 @@ def _tests(compared: WithClaims) -> list[Section]:
         rows.append((name, test.loss_difference, test.cell, format_p(test.p_value), *rest))
     columns = {"Model": "l", "Loss difference": ".3g", "t": ".2f"}
     columns |= dict.fromkeys(("p", "Periods", "Degrees of freedom"), "r")
+    # tests against one baseline, then of all models together
     kept = model_confidence_set(compared.losses, horizon=compared.horizon)
-    joint = [(m, float(kept.p_values[m]), "in" if m in kept.included else "out") for m in compared.names]
+    included = dict.fromkeys(kept.included, "in")
+    joint = [(name, float(kept.p_values[name]), included.get(name, "out")) for name in compared.names]
     note = (
         "Multiple comparisons with the best (Horrace and Schmidt 2000): a model is out where another one is significantly "
         "better, the number of others accounted for. A difference that cannot be tested leaves no model out."
     )
     title = f"The best model is among these, with a confidence of {1 - kept.size:.0%}"
-    tables = [
+    return [
+        words,
         laid_out(f"Each model against {compared.baseline}", columns, rows),
         laid_out(title, {"Model": "l", "p": ".3f", "May be the best": "l"}, joint, note),
     ]
-    return [Section("Statistical tests", [words, *tables])]
 
 
-def _gains(compared: WithClaims) -> list[Section]:
+def _gains(compared: WithClaims) -> list[Block]:
     """Return who gains and who loses by peers: by firm, and by the groups of the comparison."""
-    if compared.claims.gain is None or compared.claims.gain.reason == "same predictions":
+    gain = compared.claims.gain
+    if gain is None or gain.reason == "same predictions":
         return []
-    peer = compared.claims.gain.model
-    control = compared.claims.gain.against
+    peer = gain.model
+    control = gain.against
     frame = gain_by_firm(compared, peer, control)
     words = (
         f"Squared error that {peer} saves against {control}, over the mean squared error of the prevailing mean. Its mean "
         "over all rows is the gain in R². Intervals of a firm are over its periods, those of a group over its firms."
     )
-    ends = frame if len(frame) <= 2 * _LISTED else pd.concat([frame.head(_LISTED), frame.tail(_LISTED)])
+    rank = np.arange(len(frame))
+    ends = frame[(rank < _LISTED) | (rank >= len(frame) - _LISTED)]
     tables = [("By firm: the largest and the smallest gains", "Firm", ends)]
     groups = dict(compared.panel.groups)
     if len(compared.periods) >= 4:
         groups["half of the tested periods"] = _halves(compared)
-    for name, group in groups.items():
-        tables.append((f"By {name}", name, gain_by(compared, group, peer, control).sort_index()))
+    tables += [(f"By {name}", name, gain_by(compared, of, peer, control).sort_index()) for name, of in groups.items()]
     columns = {"": "l", "Rows": "r", **_GAIN, "Share of the gain": ".0%"}
-    if compared.claims.gain.gain <= 0:  # shares of a loss have the wrong sign
+    if gain.gain <= 0:  # shares of a loss have the wrong sign
         del columns["Share of the gain"]
     blocks: list[Block] = [words]
     for title, what, part in tables:
         rows = [(show_label(label), int(n), *rest)[: len(columns)] for label, n, *rest in part.itertuples()]
         table = laid_out(title, columns, rows)
         blocks.append(replace(table, columns=(what, *table.columns[1:])))
-    return [Section("Who gains by peers", blocks)]
+    return blocks
 
 
 def _halves(compared: WithClaims) -> pd.Series:
     """Return the earlier or the later half of the tested periods, for each row."""
     labels = pd.MultiIndex.from_frame(compared.predictions[["firm", "period"]])
     middle = len(compared.periods) // 2
-    parts = compared.periods[:middle], compared.periods[middle:]
-    names = [f"{show_label(part[0])} to {show_label(part[-1])}" for part in parts]
-    late = labels.get_level_values("period").isin(parts[1])
-    return pd.Series(np.where(late, names[1], names[0]), index=labels, dtype=object)
+    names: dict[object, str] = {}
+    for part in (compared.periods[:middle], compared.periods[middle:]):
+        names |= dict.fromkeys(part, f"{show_label(part[0])} to {show_label(part[-1])}")
+    return pd.Series(compared.predictions["period"].map(names).to_numpy(), index=labels)
 
 
-def _portfolio(compared: WithClaims) -> list[Section]:
+def _portfolio(compared: WithClaims) -> list[Block]:
     """Return what firms sorted by forecast turned out to do; nothing for a nowcast, which cannot be traded on."""
     sorted_by = _portfolios(compared, "equal")
     if not sorted_by:
@@ -311,7 +310,7 @@ def _portfolio(compared: WithClaims) -> list[Section]:
         if facts.market_value is not None:
             title = f"Portfolios weighted by {facts.market_value.name}"
             blocks.append(_portfolio_table(title, _portfolios(compared, "value")))
-    return [Section("Sorted by forecast", [words, *blocks])]
+    return [words, *blocks]
 
 
 def _portfolios(compared: WithClaims, weighting: Weighting) -> dict[str, QuantilePortfolios]:
@@ -346,12 +345,13 @@ def _strategy_table(compared: WithClaims, sorted_by: dict[str, QuantilePortfolio
         columns |= {"Alpha": ".4g", "t": ".2f"}
     rows = []
     for name, p in sorted_by.items():
-        alpha = [] if p.alpha is None else [p.alpha.mean, p.alpha.cell]
-        rows.append((name, p.sharpe, p.net_sharpe(COST), p.turnover.mean(), p.break_even_cost, *alpha))
+        rows.append([name, p.sharpe, p.net_sharpe(COST), p.turnover.mean(), p.break_even_cost])
+        if p.alpha is not None:
+            rows[-1] += [p.alpha.mean, p.alpha.cell]
     return laid_out("The spread as a strategy", columns, rows)
 
 
-def _audit(compared: WithClaims) -> list[Section]:
+def _audit(compared: WithClaims) -> list[Block]:
     """Return the audit of each model that was audited."""
     if not compared.audit:
         return []
@@ -360,6 +360,6 @@ def _audit(compared: WithClaims) -> list[Section]:
         "A claim that passed was not refuted here; a leak made before the panel was read cannot be seen."
     ]
     for name, audit in compared.audit.items():
-        verdict = "no claim refuted" if audit.passed else f"refuted: {', '.join(audit.refuted)}"
+        verdict = f"refuted: {', '.join(audit.refuted)}" if audit.refuted else "no claim refuted"
         blocks.append(replace(audit.as_table(), title=f"{name}: {verdict}", footnotes=(audit.model,)))
-    return [Section("Audit", blocks)]
+    return blocks

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from peerattn.evaluation.claims import HALF, NO, YES, Claims, Step, WithClaims
-from peerattn.evaluation.gains import Gain
+from peerattn.evaluation.claims import NO, YES, Claims, Step, WithClaims
+from peerattn.evaluation.gains import HALF, Gain
 from peerattn.evaluation.inference.forecast_tests import p_words, periods_needed
 from peerattn.evaluation.running.information import PEERS
 from peerattn.foreign_text import visible
@@ -52,9 +52,10 @@ def verdict(compared: WithClaims) -> str:
     gain = claims.gain
     if gain is None or gain.reason == "same predictions":
         return wording
-    r2 = f"Held-out R² of the stack is {number(gain.r2)} with peers and {number(gain.r2_against)} without"
-    test = "" if claims.p is None else f"; {tested(gain, claims.p)}"
-    return f"{wording} {r2}{test}."
+    wording += f" Held-out R² of the stack is {number(gain.r2)} with peers and {number(gain.r2_against)} without"
+    if claims.p is not None:
+        wording += f"; {tested(gain, claims.p)}"
+    return f"{wording}."
 
 
 def decomposition(compared: WithClaims) -> str:
@@ -83,7 +84,9 @@ def users_models(claims: Claims) -> str:
 
 
 def _article(against: str) -> str:
-    return against if against.startswith("its") else f"the {against[0].lower()}{against[1:]}"
+    if against.startswith("its"):
+        return against
+    return f"the {against[0].lower()}{against[1:]}"
 
 
 def tested(gain: Gain, p: float) -> str:
@@ -105,12 +108,13 @@ def spread(claims: Claims) -> str:
     found = claims.concentration
     if found is None or claims.answer == NO:
         return ""
-    still = " (without it the gain is still significant)" if claims.answer == YES else ""
-    shares = [
-        f"{label} ({what}) {share:.0%}{still if share > HALF and what != 'firm' else ''}"
-        for what, (label, share) in found.largest.items()
-    ]
-    makes = "makes" if found.firms_for_half == 1 else "make"
+    shares = []
+    for what, (label, share) in found.largest.items():
+        shares.append(f"{label} ({what}) {share:.0%}")
+        # a gain that rested on it would not have been a Yes
+        if claims.answer == YES and share > HALF and what != "firm":
+            shares[-1] += " (without it the gain is still significant)"
+    makes = f"make{'s' * (found.firms_for_half == 1)}"
     firms = f"{found.firms_for_half} of {found.n_firms:,} firms {makes} half of the gain"
     return f"{firms}; the largest shares are those of {listed(shares)}."
 
@@ -149,20 +153,19 @@ def network_found(compared: WithClaims) -> list[str]:
     if claims.network is None:
         return wording
     name = claims.network
-    network = compared.networks[claims.network]
-    note = compared.note(name)
+    network = compared.networks[name]
     when = show_label(network.periods[0])
-    selected = note.selected[PEERS][0] if note.selected else ()
-    parts = f" ({', '.join(selected)})" if selected else ""
     truth = compared.panel.truth
     if truth is not None:
         near = "; ".join(f"{n} {number(network_correlation(w, truth))}" for n, w in compared.networks.items())
         wording.append(f"Correlation of the weights in {when} with the true ones: {near}.")
     else:
+        parts, _ = compared.note(name).selected.get(PEERS, ((), 0))
+        if parts:
+            name += f" ({', '.join(parts)})"
         median = float(effective_peers(network)["effective_peers"].median())
         wording.append(
-            f"The network of {name}{parts} in {when}: the median effective number of peers is "
-            f"{median:,.1f}{_within(compared, network)}."
+            f"The network of {name} in {when}: the median effective number of peers is {median:,.1f}{_within(compared, network)}."
         )
     wording.append(direction(network))
     return wording
@@ -197,7 +200,9 @@ def few_codes(compared: WithClaims) -> pd.Series | None:
     for name, group in compared.panel.codes.items():
         by_firm = group.groupby(level=0).last()
         if by_firm.nunique() <= 30 and by_firm.ne("unknown").any():
-            return by_firm.astype(str).rename("industry" if "industries" in name else str(name))
+            if "industries" in name:
+                name = "industry"
+            return by_firm.astype(str).rename(str(name))
     return None
 
 
@@ -205,24 +210,30 @@ def few_periods(compared: WithClaims) -> str:
     """State that the periods are too few for a test over time, where they are."""
     n = len(compared.periods)
     needed = periods_needed(compared.horizon)
-    wording = f"T = {n} period{'s are' if n > 1 else ' is'} too few for a test over time ({needed} are needed)."
-    return wording if n < needed else ""
+    if n >= needed:
+        return ""
+    periods = {1: "period is"}.get(n, "periods are")
+    return f"T = {n} {periods} too few for a test over time ({needed} are needed)."
 
 
 def number(value: float, sign: str = "") -> str:
     """Return an R² or a correlation as text; a gain with its sign ``"+"``."""
-    return "n/a" if np.isnan(value) else f"{round(value, 3) + 0.0:{sign}.3f}".replace("-", "−")
+    if np.isnan(value):
+        return "n/a"
+    return f"{round(value, 3) + 0.0:{sign}.3f}".replace("-", "−")
 
 
-def _interval(gain: Gain | None) -> str:
-    if gain is None or np.isnan(gain.low) or gain.gain == 0:
+def _interval(gain: Gain) -> str:
+    if np.isnan(gain.low) or gain.gain == 0:
         return ""
     return f", 95% interval {number(gain.low)} to {number(gain.high)}"
 
 
 def listed(parts: list[str]) -> str:
     """Return parts as an enumeration."""
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+    if len(parts) == 1:
+        return parts[0]
+    return f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
 def versions_of(compared: WithClaims) -> dict[str, str]:
@@ -238,23 +249,25 @@ def methods_paragraph(compared: WithClaims) -> str:
     columns = f"{len(choice.characteristics)} characteristics ({', '.join(choice.characteristics)})"
     if choice.codes:
         columns += f" and the codes {', '.join(choice.codes)}"
-    fits = f"; fits per model: {settings['fits per model']}" if "fits per model" in settings else ""
+    split = settings.get("split", "see the split")
+    if "fits per model" in settings:
+        split += f"; fits per model: {settings['fits per model']}"
     failed = [failure.model for failure in compared.failures]
     used = [f"{name} {version}" for name, version in versions_of(compared).items()]
     wording = [
         f"We {VERBS[compared.task]} {compared.outcome} from {columns}.",
         TASKS[compared.task],
-        f"Models are fitted and tested out of sample: {settings.get('split', 'see the split')}{fits}.",
+        f"Models are fitted and tested out of sample: {split}.",
         f"We compare {', '.join(compared.names)}; the baseline is {compared.baseline}.",
         f"All models are scored on the same rows: {compared.sample}.",
-        f"Not scored, because they failed: {', '.join(failed)}." if failed else "",
+        f"Not scored, because they failed: {', '.join(failed)}." * bool(failed),
         "R² is one minus the ratio of the squared errors of the model and of a benchmark: zero (Gu, Kelly and Xiu 2020), or "
         "the mean of the training outcomes (Campbell and Thompson 2008); within periods, both are demeaned by period.",
         _nested(compared),
         _tests(compared),
         compared.panel.caution,
         "The weights of peer models measure predictive relevance, not causal peer effects (Manski 1993).",
-        f"Computed with {', '.join(used)}." if used else "",
+        f"Computed with {', '.join(used)}." * bool(used),
     ]
     return visible(" ".join(sentence for sentence in wording if sentence))
 

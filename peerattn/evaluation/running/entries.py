@@ -42,12 +42,12 @@ STACK_WITHOUT = "Stack without peers"
 RESERVED_NAMES = ("firm", "period", "outcome", "training_mean", STACK_WITHOUT)
 
 
-def searches(model: BaseEstimator) -> list[BaseSearchCV]:
+def searches(model: object) -> list[BaseSearchCV]:
     """Return the searches a model is wrapped in."""
     return [step for step in steps_of(model) if isinstance(step, BaseSearchCV)]
 
 
-def trials(fitted: Any) -> int:
+def trials(fitted: object) -> int:
     """Return how many settings were tried to fit a model: those of its search, 1 without one."""
     return max((len(search.cv_results_["params"]) for search in searches(fitted)), default=1)
 
@@ -68,11 +68,6 @@ def takes_panels(model: BaseEstimator) -> bool:
     return isinstance(last_step(model), PanelEstimator)
 
 
-def reads_panels(model: BaseEstimator) -> bool:
-    """Return whether a model is handed a Panel as it is: searches, pipelines and a user's own classes get frames."""
-    return isinstance(model, PanelEstimator) and type(model).__module__.startswith("peerattn.")
-
-
 def reads_rows(model: BaseEstimator) -> bool:
     """Return whether a plain regressor comes after peer features, which read labels and codes as they are."""
     return isinstance(model, Pipeline) and isinstance(model[0], PeerFeatures)
@@ -81,8 +76,9 @@ def reads_rows(model: BaseEstimator) -> bool:
 def _grouped_by(model: BaseEstimator) -> tuple[Any, ...] | None:
     """Return what distinguishes means of a firm's group: its code (None = all other firms), shrinkage and weights; else None."""
     final = last_step(model)
-    grouped = isinstance(final, IndustryPeerRegressor)
-    return (final.industry, final.shrinkage, final.value_weight) if grouped else None
+    if not isinstance(final, IndustryPeerRegressor):
+        return None
+    return final.industry, final.shrinkage, final.value_weight
 
 
 @checked
@@ -164,10 +160,12 @@ class Entry:
         model = clone(self.model)
         X, y = self._read(fold, fold.train)
         if takes_panels(model):
-            outcome = () if isinstance(X, Panel) else (y,)
-            return model.fit(X, *outcome, **self._reference_of(model))
+            outcomes = [y] * (not isinstance(X, Panel))  # a Panel holds its own
+            return model.fit(X, *outcomes, **self._reference_of(model))
         known = y.notna().to_numpy()
-        return model.fit(X[known], y[known] if reads_rows(model) else y[known].to_numpy())
+        if reads_rows(model):
+            return model.fit(X[known], y[known])
+        return model.fit(X[known], y[known].to_numpy())
 
     def predict(self, model: BaseEstimator, fold: FoldRows) -> np.ndarray:
         """Return one finite prediction for each test row, or raise naming this model."""
@@ -186,7 +184,7 @@ class Entry:
             predict = getattr(fitted, "predict_steps", fitted.predict)
             return self._checked(predict(X, **self._outcomes(y)), fold)
         parts = [np.flatnonzero(every == period) for period in every.unique()]
-        found = [self.predict_steps(model, fold.asking(fold.call.X.iloc[at], fold.call.y.iloc[at])) for at in parts]
+        found = [self.predict_steps(model, fold.with_call(fold.call.X.iloc[at], fold.call.y.iloc[at])) for at in parts]
         return np.concatenate(found)[np.argsort(np.concatenate(parts))][fold.scored]
 
     def network(self, model: BaseEstimator, fold: FoldRows, at: np.ndarray) -> PeerNetwork | None:
@@ -195,19 +193,21 @@ class Entry:
         Those of a plain regressor are the firms whose training outcomes its predictions are made of.
         """
         if not self.native:
-            return None if takes_panels(self.model) else self._training_peers(model, fold, at)
+            return self._training_peers(model, fold, at)
         assert isinstance(fold.call, Panel)
         X, y = self._read(fold, fold.call.take(at))
         model = chosen_model(model)
         if isinstance(model, Pipeline):
-            X = model[:-1].transform(X) if len(model) > 1 else X
+            if len(model) > 1:
+                X = model[:-1].transform(X)
             model = model[-1]
         return model.peer_network(X, **self._outcomes(y))
 
     def _training_peers(self, model: BaseEstimator, fold: FoldRows, at: np.ndarray) -> PeerNetwork | None:
-        if reads_rows(model):
+        if takes_panels(model) or reads_rows(model):
             return None
         rows = np.flatnonzero(at)
+        # peers of all rows of a forest would take minutes
         rows = rows[np.linspace(0, len(rows) - 1, min(len(rows), EXPLAINED)).round().astype(int)]
         y = fold.train.y
         call = fold.encoded(False).iloc[rows]
@@ -220,27 +220,36 @@ class Entry:
 
     def random_rows(self, X: pd.DataFrame, y: pd.Series) -> list[str]:
         """Return what in the model validates on random rows of the training rows it is fitted on, in words."""
+        if takes_panels(self.model):
+            return list(random_rows(self.model, *self._labelled(X, y)))
         known = y.notna()
-        rows = self._labelled(X, y) if takes_panels(self.model) else (X[known], y[known])
-        return list(random_rows(self.model, *rows))
+        return list(random_rows(self.model, X[known], y[known]))
 
     def _read(self, fold: FoldRows, rows: Panel | Frames) -> tuple[Any, pd.Series]:
         """Return rows of the fold as the model reads them (a Panel, labelled frames, or numbers), and their outcomes."""
         if takes_panels(self.model):
-            as_they_are = isinstance(rows, Panel) and reads_panels(self.model)
-            return (rows, rows.y) if as_they_are else self._labelled(rows.X, rows.y)
-        return rows.X if reads_rows(self.model) else fold.encoded(rows is fold.train), rows.y
+            # searches, pipelines and a user's own classes get frames
+            ours = isinstance(self.model, PanelEstimator) and type(self.model).__module__.startswith("peerattn.")
+            if ours and isinstance(rows, Panel):
+                return rows, rows.y
+            return self._labelled(rows.X, rows.y)
+        if reads_rows(self.model):
+            return rows.X, rows.y
+        return fold.encoded(rows is fold.train), rows.y
 
     def _outcomes(self, y: pd.Series) -> dict[str, pd.Series]:
         """Return the outcomes that predict observes: the outcomes of the call, where the task and the model have it so."""
-        return {"outcomes": y} if self.observed_outcomes and self.reference is None else {}
+        if self.observed_outcomes and self.reference is None:
+            return {"outcomes": y}
+        return {}
 
     def _reference_of(self, model: BaseEstimator) -> dict[str, Reference]:
         if self.reference is None:
             return {}
         inner = model.estimator if isinstance(model, BaseSearchCV) else model
-        prefix = f"{inner.steps[-1][0]}__" if isinstance(inner, Pipeline) else ""
-        return {f"{prefix}reference": self.reference}
+        if isinstance(inner, Pipeline):
+            return {f"{inner.steps[-1][0]}__reference": self.reference}
+        return {"reference": self.reference}
 
     def _labelled(self, X: pd.DataFrame, y: pd.Series) -> tuple[pd.DataFrame, pd.Series]:
         """Name the index levels as this model expects them."""
@@ -248,13 +257,14 @@ class Entry:
         names: Any = dict(zip(LABELS, (final.firm, final.period)))
         return X.rename_axis(index=names), y.rename_axis(index=names)
 
-    def _checked(self, predicted: Any, fold: FoldRows) -> np.ndarray:
+    def _checked(self, predicted: object, fold: FoldRows) -> np.ndarray:
         index = fold.call.y.index
         values = np.asarray(predicted, dtype=float)
         who = f"model {self.name!r}:"
         if isinstance(predicted, pd.Series) and not predicted.index.equals(index):
             raise InputError(f"{who} its predictions carry other labels than the test rows.")
         n = len(index)
+        # a stack predicts after each group of information
         steps = isinstance(predicted, pd.DataFrame) and len(values) == n
         if not (steps or values.shape in ((n,), (n, 1))):
             raise InputError(f"{who} predictions of shape {values.shape} for {n} test rows; one number per row is expected.")
@@ -271,10 +281,12 @@ class Entry:
 
 def chosen_model(model: BaseEstimator) -> Any:
     """Return the estimator that a fitted search chose, or the model itself."""
-    if isinstance(model, Pipeline):
-        name, final = model.steps[-1]
-        return Pipeline([*model.steps[:-1], (name, chosen_model(final))]) if any(searches(final)) else model
-    return chosen_model(model.best_estimator_) if isinstance(model, BaseSearchCV) else model
+    if isinstance(model, BaseSearchCV):
+        return chosen_model(model.best_estimator_)
+    if isinstance(model, Pipeline) and searches(model):
+        *before, (name, final) = model.steps
+        return Pipeline([*before, (name, chosen_model(final))])
+    return model
 
 
 def entries_of(
@@ -296,15 +308,14 @@ def entries_of(
         For no models, a name that is not text or is reserved, an object that is not a regressor, or a model
         that cannot do the task.
     """
-    got = "an empty one" if isinstance(models, Mapping) else type(models).__name__
     wording = "models must be a dictionary of at least one name and model, such as {'Kernel': NadarayaWatsonRegressor()}"
-    if not isinstance(models, Mapping) or not models:
-        raise InputError(f"{wording}; got {got}.")
-    given = None if reference is None else Reference.of(reference)
-    entries = [_entry(name, purged(model, horizon), task, given) for name, model in models.items()]
-    wording = 'reference: no model uses it, as none has attention="cross"; leave it out, or add such a model.'
-    if given is not None and not any(entry.reference for entry in entries):
-        raise InputError(wording)
+    if not isinstance(models, Mapping):
+        raise InputError(f"{wording}; got {type(models).__name__}.")
+    if not models:
+        raise InputError(f"{wording}; got an empty one.")
+    entries = [_entry(name, purged(model, horizon), task, Reference.of(reference)) for name, model in models.items()]
+    if reference is not None and not any(entry.reference for entry in entries):
+        raise InputError('reference: no model uses it, as none has attention="cross"; leave it out, or add such a model.')
     return entries + _controls(task, panel, models, gaps)
 
 
@@ -330,6 +341,7 @@ def _controls(task: Task, panel: Panel, models: Mapping[str, Any], gaps: tuple[i
         (explains, COMMON_SHOCKS, CommonShocksRegressor(industry=industry, gaps=gaps)),
         (True, PREVAILING_MEAN, DummyRegressor()),
     ]
+    # the same mean under another name would be tested twice
     given = {_grouped_by(model) for model in models.values()} - {None}
     return [
         Entry(name, model, task, control=True)
@@ -344,38 +356,41 @@ def purged(model: BaseEstimator, horizon: int) -> Any:
         return model
     given = {key: value for key, value in model.get_params().items() if key.split("__")[-1] == "purge"}
     too_short = [key for key, value in given.items() if isinstance(value, int) and value < horizon - 1]
-    return clone(model).set_params(**dict.fromkeys(too_short, horizon - 1)) if too_short else model
+    if not too_short:
+        return model
+    return clone(model).set_params(**dict.fromkeys(too_short, horizon - 1))
 
 
-def _entry(name: Any, model: BaseEstimator, task: Task, reference: Reference | None) -> Entry:
-    right = isinstance(name, str) and bool(name.strip())
-    reserved = ", ".join(map(repr, RESERVED_NAMES))
-    if not right or name in RESERVED_NAMES:
+def _entry(name: object, model: BaseEstimator, task: Task, reference: Reference) -> Entry:
+    if not isinstance(name, str) or not name.strip() or name in RESERVED_NAMES:
+        reserved = ", ".join(map(repr, RESERVED_NAMES))
         raise InputError(f"models: a name must be text other than {reserved}, got {name!r}.")
     wrong = ""
     if isinstance(model, type):
         wrong = f" is the class {model.__name__}; pass an instance, {model.__name__}()."
     elif isinstance(model, str):
-        wrong = (
-            f" is the text {model!r}: pass a list of ready names, [{model!r}, ...], or make_model({model!r})."
-        )
+        wrong = f" is the text {model!r}: pass a list of ready names, [{model!r}, ...], or make_model({model!r})."
     elif not hasattr(model, "fit") or not is_regressor(model):
         wrong = f": expected a regressor with fit and predict, got {type(model).__name__}."
     elif not supports(model, task):
         wrong = f" cannot do task={task!r}: {_advice(model, task)}"
-    across = is_cross_attention(model)
-    if not wrong and across and (reference is None or (reference.y is not None) != (task == "nowcast")):
-        needed = "with" if task == "nowcast" else "without"
-        wrong = f" uses a reference universe: pass reference=, {needed} outcomes for task={task!r}."
     if wrong:
         raise InputError(f"model {name!r}{wrong}")
-    return Entry(name, model, task, reference=reference if across else None)
+    if not is_cross_attention(model):
+        return Entry(name, model, task)
+    needed = {"forecast": "without", "nowcast": "with"}[task]
+    if reference.X is None or (reference.y is not None) != (task == "nowcast"):
+        wording = f"uses a reference universe: pass reference=, {needed} outcomes for task={task!r}."
+        raise InputError(f"model {name!r} {wording}")
+    return Entry(name, model, task, reference=reference)
 
 
 def _advice(model: BaseEstimator, task: Task) -> str:
     if task == "forecast":
-        own = "Set task='forecast', or compare" if "task" in last_step(model).get_params() else "Compare"
-        return f"it reads the outcomes of the period it predicts. {own} with task='nowcast'."
+        wording = "it reads the outcomes of the period it predicts."
+        if "task" in last_step(model).get_params():
+            return f"{wording} Set task='forecast', or compare with task='nowcast'."
+        return f"{wording} Compare with task='nowcast'."
     if any(search.scoring is not nowcast_score for search in searches(model)):
         return "its search scores without peers' outcomes. Set scoring=nowcast_score, or use task='forecast'."
     return "it does not read peers' outcomes. Set task='nowcast', or compare with task='forecast'."

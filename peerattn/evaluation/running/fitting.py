@@ -108,6 +108,7 @@ def fit_fold(entry: Entry, rows: FoldRows, fold: int, with_network: bool) -> Fol
     One thread is used, whatever the machine has: figures then depend neither on the number of cores nor on how many
     fits run at once.
     """
+    # the clock of the log includes prediction, not the network
     start = perf_counter()
     try:
         with one_thread(), warnings.catch_warnings(record=True) as caught:
@@ -117,27 +118,24 @@ def fit_fold(entry: Entry, rows: FoldRows, fold: int, with_network: bool) -> Fol
             model = entry.fit(rows)
             steps = entry.predict_steps(model, rows)
             predicted = steps[:, -1]
-            seconds = perf_counter() - start
-            network = _last_network(entry, model, rows) if with_network else None
+            found: dict[str, Any] = {"seconds": perf_counter() - start}
             final = last_step(chosen_model(model))
-            profile = _profile(final) if with_network else None
+            if with_network:
+                found |= {"network": _last_network(entry, model, rows), "profile": _profile(final)}
+        if steps.shape[1] > 1:
+            found["steps"] = steps
+        found["selected"], found["untested"] = _selected(final)
         y = rows.call.y.to_numpy(dtype=float)[rows.scored]
-        nested = steps.shape[1] > 1
-        without_peers = steps[:, -2] if nested else predicted
-        selected, untested = _selected(final)
+        # of a model without steps the version without peers is the model itself
+        compared = predicted, rows.train.y.mean(), steps[:, -2:][:, 0]
         return FoldResult(
             entry.name,
             fold,
             predicted,
             trials=trials(model),
             warnings=tuple((warning.category, str(warning.message)) for warning in caught),
-            network=network,
-            profile=profile,
-            seconds=seconds,
-            steps=steps if nested else None,
-            selected=selected,
-            untested=untested,
-            errors=tuple(float(np.nansum((y - of) ** 2)) for of in (predicted, rows.train.y.mean(), without_peers)),
+            errors=tuple(float(np.nansum((y - of) ** 2)) for of in compared),
+            **found,
         )
     except Exception as error:  # whatever a model raises is its own row of the table, not the end of the run
         return FoldResult(entry.name, fold, None, error=_named(error, entry.name))
@@ -155,15 +153,15 @@ def _last_network(entry: Entry, model: Any, rows: FoldRows) -> PeerNetwork | Non
         return None
 
 
-def _profile(final: Any) -> SearchProfile | None:
+def _profile(final: object) -> SearchProfile | None:
     """Return the search profile of a fitted attention model; None where there is no head or no such matrix."""
-    profile = None
     with suppress(InputError):  # scores that are not inner products have none
-        profile = final.search_profile() if hasattr(final, "search_profile") else None
-    return profile if profile is not None and profile.heads else None
+        if hasattr(final, "search_profile") and (profile := final.search_profile()).heads:
+            return profile
+    return None
 
 
-def _selected(final: Any) -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:
+def _selected(final: object) -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:
     """Return the parts that a stack selected in each group, and why groups were not tested."""
     stack = getattr(final, "stack_", None)
     if not isinstance(stack, Stack):
@@ -182,12 +180,15 @@ def _selected(final: Any) -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:
 
 def _named(error: Exception, name: str) -> Exception:
     """Name in an error the model it came from, and let it survive the way from another process, where joblib pickles it."""
+    if isinstance(error, InputError) and f"model {name!r}" in str(error):
+        return error
     if isinstance(error, InputError):
-        return error if f"model {name!r}" in str(error) else InputError(f"model {name!r}: {error}")
+        return InputError(f"model {name!r}: {error}")
     try:
         copy.deepcopy(error)
     except Exception:  # exceptions with arguments of their own often cannot be rebuilt
         error = RuntimeError(f"{type(error).__name__}: {error}")
+    # the traceback of another process does not show which model ran
     error.add_note(f"This came from model {name!r} of the comparison.")
     return error
 
@@ -200,7 +201,7 @@ class How(NamedTuple):
     """How fits and audits are run: on how many processes, where finished ones are kept, and whether progress is shown."""
 
     n_jobs: int | None
-    kept: FoldStore | None
+    kept: FoldStore
     verbose: bool
 
 
@@ -213,16 +214,15 @@ def fit_all(entries: list[Entry], panel: Panel, folds: Folds, how: How) -> Resul
     from joblib import Parallel, delayed
 
     n = len(folds)
-    results = Results()
-    (n_jobs, kept, verbose) = how
-    observed = {e.name for e in entries if not e.control or e.name in (BOOSTING, STACK)}
-    shows = {(e.name, k): k == n - 1 and e.name in observed for e in entries for k in range(n)}
-    keys: dict[tuple[str, int], str] = {}
-    if kept is not None:
-        keys = {(e.name, k): kept.key(e, *folds[k], shows[e.name, k]) for e in entries for k in range(n)}
-        results = {at: found for at, key in keys.items() if (found := kept.load(key, FoldResult))}
+    displayed = {e.name for e in entries if not e.control or e.name in (BOOSTING, STACK)}
+    # networks are large: kept of the last fold, and of controls only where a reader knows them
+    shows = {(e.name, k): k == n - 1 and e.name in displayed for e in entries for k in range(n)}
+    keys = {(e.name, k): how.kept.key(e, *folds[k], shows[e.name, k]) for e in entries for k in range(n)}
+    results = {at: found for at, key in keys.items() if (found := how.kept.load(key, FoldResult))}
+    # what failed once would fail on later folds, too
     failed = set[str]()
     terminal = sys.stderr.isatty()
+    label = "fitting" if how.verbose and terminal else None
 
     def left() -> Iterator[Any]:
         """Yield the calls to make; rows are shared by the models of a fold, and made when their turn comes."""
@@ -236,17 +236,17 @@ def fit_all(entries: list[Entry], panel: Panel, folds: Folds, how: How) -> Resul
                 yield delayed(fit_fold)(entry, rows, k, shows[entry.name, k])
 
     total = n * len(entries)
-    if verbose:
+    if how.verbose:
         _report_effort(entries, panel, folds, results)
-    with progress_bar("fitting" if verbose and terminal else None, total, len(results)) as advance:
-        for result in Parallel(n_jobs=n_jobs, return_as="generator_unordered")(left()):
+    with progress_bar(label, total, len(results)) as advance:
+        for result in Parallel(n_jobs=how.n_jobs, return_as="generator_unordered")(left()):
             at = result.model, result.fold
             results[at] = result
             if result.error is not None:
                 failed.add(result.model)
-            elif kept is not None:
-                kept.save(keys[at], result)
-            if verbose:  # above the bar, or into a log
+            else:
+                how.kept.save(keys[at], result)
+            if how.verbose:  # above the bar, or into a log
                 line = f"{len(results)}/{total} {_fit_of(*at, n)}: {_outcome(result, results)}"
                 print(f"{CLEAR * terminal}{line}", file=sys.stderr, flush=True)
             advance(_fit_of(*at, n), 1)
@@ -263,7 +263,7 @@ def _outcome(result: FoldResult, results: Results) -> str:
         return f"failed, {type(result.error).__name__}"
     ours, base, _ = squared_errors(result.model, results)
     r2 = f"{1 - ours / base:.3f}" if base > 0 else "n/a"
-    none = "; no peers selected" if result.selected and not result.selected[PEERS] else ""
+    none = "; no peers selected" * bool(result.selected and not result.selected[PEERS])
     return f"{result.seconds:.1f} s, R² so far {r2.replace('-', '−')}{none}"
 
 
@@ -276,10 +276,15 @@ def _report_effort(entries: list[Entry], panel: Panel, folds: Folds, done: Resul
     """Print how many fits are to be made, and about how long they take on one core."""
     left = [(entry, k) for k in range(len(folds)) for entry in entries if (entry.name, k) not in done]
     seconds = sum(expected_seconds(entry, panel, folds[k][0]) for entry, k in left)
-    found = f", {len(done)} found in the store" if done else ""
-    few = max(5, round(seconds, -1 if seconds > 15 else 0))
-    about = f"{seconds / 60:,.0f} min" if seconds > 90 else f"{few:.0f} s"
-    print(f"{len(left)} fits{found}; roughly {about} on one core", file=sys.stderr, flush=True)
+    fits = f"{len(left)} fits"
+    if done:
+        fits += f", {len(done)} found in the store"
+    about = f"{max(5, round(seconds)):.0f} s"
+    if seconds > 15:
+        about = f"{round(seconds, -1):.0f} s"
+    if seconds > 90:
+        about = f"{seconds / 60:,.0f} min"
+    print(f"{fits}; roughly {about} on one core", file=sys.stderr, flush=True)
 
 
 def expected_seconds(entry: Entry, panel: Panel, train: np.ndarray) -> float:
@@ -309,6 +314,7 @@ def failures_of(entries: list[Entry], results: Results) -> tuple[Failure, ...]:
 
     Raises the error of the first model where all models that were passed (not the controls) fail.
     """
+    # later folds are overwritten by earlier ones: the first failure counts
     last_first = sorted(results.values(), key=lambda result: -result.fold)
     errors = {result.model: (result.fold, result.error) for result in last_first if result.error}
     passed = [entry.name for entry in entries if not entry.control]
@@ -327,10 +333,13 @@ def warn_once(results: Sequence[FoldResult]) -> list[str]:
     for result in results:
         for category, message in result.warnings:
             wording[result.model, category].setdefault(result.fold, message)
+    # models with the same warning share one
     together: dict[tuple[type[Warning], str], list[str]] = defaultdict(list)
     for (name, kind), fits in wording.items():
-        often = f" (The first of {len(fits)} fits with this warning.)" if len(fits) > 1 else ""
-        together[kind, next(iter(fits.values())) + often].append(name)
+        first = next(iter(fits.values()))
+        if len(fits) > 1:
+            first += f" (The first of {len(fits)} fits with this warning.)"
+        together[kind, first].append(name)
     notes = []
     for (kind, message), names in together.items():
         if issubclass(kind, PossibleLeakWarning):  # given once, for the whole panel

@@ -34,6 +34,7 @@ _KINDS: tuple[tuple[Any, tuple[Information, str], tuple[Information, str]], ...]
     (models.OwnHistoryRegressor, (HISTORY, "own x, own past y"), (HISTORY, "own x, own past y")),
     (models.IndustryMeansRegressor, (COMMON, "own and others' x"), (COMMON, "own and others' x")),
     (models.IndustryPeerRegressor, (COMMON, "the industry's past y"), (COMMON, _OTHERS)),
+    (models.OwnCharacteristicsRegressor, (OWN, "own x"), (OWN, "own x")),
     (models.FamaMacBethRegressor | ElasticNetRegressor, (OWN, "own x"), (OWN, "own x")),
     # in a forecast means over training rows that are near in characteristics: curves of the own ones
     (models.NadarayaWatsonRegressor, (OWN, "own x"), (PEERS, f"own and peers' x, {_OTHERS}")),
@@ -45,9 +46,10 @@ _KINDS: tuple[tuple[Any, tuple[Information, str], tuple[Information, str]], ...]
 def steps_of(model: object) -> Iterator[Any]:
     """Yield a model, the last step of a Pipeline and what a search tunes, to the estimator that predicts."""
     yield model
-    while isinstance(model, Pipeline | BaseSearchCV):
-        model = model.steps[-1][1] if isinstance(model, Pipeline) else model.estimator
-        yield model
+    if isinstance(model, Pipeline):
+        yield from steps_of(model.steps[-1][1])
+    elif isinstance(model, BaseSearchCV):
+        yield from steps_of(model.estimator)
 
 
 def last_step(model: object) -> Any:
@@ -79,26 +81,22 @@ def information_of(model: object, task: str) -> tuple[Information, str]:
     peers: own and peers' x, the others' y of the period
     """
     final = last_step(model)
-    if isinstance(final, models.OwnCharacteristicsRegressor):
-        return (HISTORY, "own x, effects of past y") if final.effects else (OWN, "own x")
+    if isinstance(final, models.OwnCharacteristicsRegressor) and final.effects:
+        return HISTORY, "own x, effects of past y"
     declared = getattr(final, "information", None)
     if declared is not None:
         check_one_of(information=(declared, [each.value for each in Information]))
         return Information(declared), "as declared"
     for kind, forecast, nowcast in _KINDS:
         if isinstance(final, kind):
-            return forecast if task == "forecast" else nowcast
+            return {"forecast": forecast, "nowcast": nowcast}[task]
     if has_peers(final):
-        return PEERS, "own and peers' x, past y" + (f", {_OTHERS}" if task == "nowcast" else "")
+        return PEERS, "own and peers' x, past y" + f", {_OTHERS}" * (task == "nowcast")
     if isinstance(final, PanelEstimator):  # of a user's own, it is given the whole panel
         return OWN, "not declared"
-    if isinstance(model, Pipeline) and isinstance(model[0], PeerFeatures):
-        return _of_peer_features(model[0])
-    return OWN, "own x, codes"
-
-
-def _of_peer_features(features: PeerFeatures) -> tuple[Information, str]:
-    what = "past y" if features.of == "outcomes" else "x"
-    if features.network is None:
+    if not (isinstance(model, Pipeline) and isinstance(model[0], PeerFeatures)):
+        return OWN, "own x, codes"
+    what = {"outcomes": "past y"}.get(model[0].of, "x")
+    if model[0].network is None:
         return COMMON, f"own x, others' {what}"
     return PEERS, f"own x, peers' {what}"

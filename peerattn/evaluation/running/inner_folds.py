@@ -44,8 +44,8 @@ def random_rows(model: BaseEstimator, X: pd.DataFrame, y: pd.Series, name: str =
     leave_one_out = isinstance(model, RidgeCV) and params["cv"] is None  # closed form, no folds
     folds = "cv" in params and params["cv"] != "prefit" and not leave_one_out
     if folds and (wrong := _wrong_with(params["cv"], X, y)):
-        cv = "None" if params["cv"] is None else " ".join(str(params["cv"]).split())
-        yield f"{who}(cv={cv}) {wrong}"
+        yield f"{who}(cv={' '.join(str(params['cv']).split())}) {wrong}"
+    # boosters hold out random rows of their own
     stops = params.get("early_stopping", False)
     long = isinstance(model, HistGradientBoostingRegressor) and len(X) > ROWS_STOPPED_EARLY
     if stops is True or (stops == "auto" and long):
@@ -72,19 +72,21 @@ def _fitted_rows(model: BaseEstimator, X: pd.DataFrame, y: pd.Series) -> Iterato
 
 def _parts(params: dict[str, Any]) -> Iterator[Any]:
     for value in params.values():
-        steps = value if isinstance(value, list | tuple) else [(value,)]
-        yield from (part for step in steps if isinstance(step, list | tuple) for part in step)
+        yield value
+        if isinstance(value, list | tuple):
+            yield from (part for step in value if isinstance(step, list | tuple) for part in step)
 
 
-def _wrong_with(cv: Any, X: pd.DataFrame, y: pd.Series) -> str:
+def _wrong_with(cv: object, X: pd.DataFrame, y: pd.Series) -> str:
     """Describe what is wrong with the folds of these rows; empty where nothing is."""
     if isinstance(cv, Iterator):
         return "can be read only once: pass a list"
     when = sorted_periods(X.index.get_level_values(1))[0]
     try:
-        shared = any(np.isin(when[test], when[train]).any() for train, test in list(check_cv(cv).split(X, y)))
+        if any(np.isin(when[test], when[train]).any() for train, test in list(check_cv(cv).split(X, y))):
+            return "holds out rows of periods that it learns from"
     except ValueError as error:
         return f"cannot split the rows that it is fitted on ({error})"
     except Exception:  # a splitter of somebody else's that wants other rows: left to the fit to report
-        return ""
-    return "holds out rows of periods that it learns from" if shared else ""
+        pass
+    return ""

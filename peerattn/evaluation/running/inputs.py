@@ -22,41 +22,59 @@ from peerattn.types import OutcomesLike, PanelLike, ReferenceLike
 LABELS = ("firm", "period")
 
 
-def comparison_panel(
-    X: PanelLike, y: OutcomesLike, *, outcome: str | None, industry: str | None, reference: ReferenceLike = None, **options: Any
-) -> Panel:
-    """Return the panel that ``compare`` was given, its rows sorted by period and firm.
+def comparison_panel(X: PanelLike, y: OutcomesLike, cv: object, reference: ReferenceLike, **options: Any) -> Panel:
+    """Return the panel that ``compare`` was given, its rows sorted by period and firm, with the splitter's dates of knowledge.
 
     ``X`` may be a panel, characteristics beside ``y``, or a whole frame (or file) of which ``outcome`` names a column. See
     :func:`peerattn.evaluation.compare` for the parameters and errors.
     """
-    options |= {"outcome": outcome, "industry": industry}
     firm = options["firm"]
     period = options["period"]
+    industry = options["industry"]
     if is_stored(X) and not (isinstance(X, str | Path) and Path(X).is_file()):
         panel = _of_files(X, y, **options)
-    elif outcome is not None and y is None and not isinstance(X, Panel):
+    elif options["outcome"] is not None and y is None and not isinstance(X, Panel):
         panel = read_panel(X, **options)
     else:
-        twice = isinstance(X, Panel) and X.outcomes is not None and y is not None
-        if twice:
+        if isinstance(X, Panel) and X.outcomes is not None and y is not None:
             raise InputError("X is a Panel, which holds its outcome; leave out y, or pass X.X and your y.")
         if isinstance(y, str):
             raise InputError(f"y is the text {y!r}; name a column of X with outcome={y!r}.")
-        missing = y is None and not isinstance(X, Panel)
-        if missing:
+        if y is None and not isinstance(X, Panel):
             raise InputError("y is missing: pass y beside X, or name the outcome's column of X with outcome=.")
         if industry is not None and hasattr(X, "columns"):
             check_names("industry", "column", [industry], X.columns)
-        dated = X.dated if isinstance(X, Panel) else panel_labels(as_pandas(X), firm, period) is not None
-        got = f"got {type(X).__name__}. Name yours with firm= and period=."
-        named = f"X must be a panel with firm and period, as index levels or columns named {firm!r} and {period!r}"
-        if not dated:
-            raise InputError(f"{named}; {got}")
+        if not (isinstance(X, Panel) and X.dated or panel_labels(as_pandas(X), firm, period) is not None):
+            named = f"X must be a panel with firm and period, as index levels or columns named {firm!r} and {period!r}"
+            raise InputError(f"{named}; got {type(X).__name__}. Name yours with firm= and period=.")
         panel = as_panel(X, y, **options)
     panel = panel.with_outcomes(panel.y)  # some must be known
-    universe = None if reference is None else Reference.of(reference).X
-    return examine(panel, list(panel.codes), list(panel.codes), universe, (firm, period)).sorted()
+    codes = list(panel.codes)
+    return _dated(examine(panel, codes, codes, Reference.of(reference).X, (firm, period)).sorted(), cv)
+
+
+def _dated(panel: Panel, cv: object) -> Panel:
+    """Return the panel with the dates of knowledge that a splitter has, so that whatever uses its outcomes respects them.
+
+    Raises
+    ------
+    InputError
+        Where they are not labelled by firm and period, or are not those of the panel.
+    """
+    walk: Any = getattr(cv, "walk", cv)
+    known_at = getattr(walk, "known_at", None)
+    if known_at is None:
+        return panel
+    if not isinstance(known_at, pd.Series) or known_at.index.nlevels != 2:
+        raise InputError(
+            f"cv: in a comparison known_at must be a Series indexed by {walk.firm!r} and {walk.period!r}. To name a "
+            "column, read the panel with read_panel(..., known_at=column), and leave known_at out here."
+        )
+    dates = known_at.rename_axis(index={walk.firm: panel.names[0], walk.period: panel.names[1]})
+    dated = as_panel(panel, known_at=dates)
+    if panel.known_at is not None and not panel.known_at.equals(dated.known_at):
+        raise InputError("cv: the panel has other dates (known_at) than the splitter: leave known_at out of the splitter.")
+    return dated
 
 
 def _of_files(X: PanelLike, y: OutcomesLike, *, outcome: str | None, **options: Any) -> Panel:
@@ -101,6 +119,7 @@ class FoldRows:
     def __init__(self, panel: Panel, train: np.ndarray, test: np.ndarray) -> None:
         when = panel.X.index.get_level_values(1)
         call = np.flatnonzero(when.isin(when[test].unique()))
+        # a Panel keeps its rows in order; an audit shuffles them
         if (train[1:] > train[:-1]).all():
             plain = replace(panel, weights={})
             self.train = plain.take(train)
@@ -116,8 +135,9 @@ class FoldRows:
         """Travel to another process, or be copied, without what can be made again there."""
         return self.__dict__ | {"_encoder": None, "_encoded": {}}
 
-    def asking(self, X: pd.DataFrame, y: pd.Series) -> Self:
+    def with_call(self, X: pd.DataFrame, y: pd.Series) -> Self:
         """Return the same training rows with other rows to predict."""
+        # the encoding stays that of the training rows
         other = copy(self)
         other.call = Frames(X, y)
         other.scored = np.arange(len(X))

@@ -1,46 +1,44 @@
-"""The stack whose predictions after each group of information decompose held-out R²."""
+"""The stack whose predictions after each group of information decompose held-out R², and a placebo of its peers."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from peerattn.evaluation.model_note import ModelNote
+from peerattn.evaluation.compared import ModelNote
 from peerattn.evaluation.running.entries import STACK_WITHOUT, Entry, Task, purged
-from peerattn.evaluation.running.fitting import STACK, Failure, FoldResult
+from peerattn.evaluation.running.fitting import STACK, FoldResult, Folds, How, fit_all, squared_errors
 from peerattn.evaluation.running.information import COMMON, information_of
 from peerattn.exceptions import InputError
 from peerattn.models import CommonShocksRegressor, OwnHistoryRegressor
 from peerattn.models.forecasters import make_model
 from peerattn.models.stacked import StackedPeerRegressor
 from peerattn.models.stacking.evidence import STEPS
+from peerattn.panel import Panel
 
 
-def default_stack(entries: Sequence[Entry]) -> Entry | None:
-    """Return the user's stack of the comparison's task whose options are the defaults."""
+def stack_among(entries: list[Entry], task: Task, horizon: int) -> Entry:
+    """Return the stack that decomposes held-out R²: the user's where its options are the defaults, else one that is added."""
+    # options that do not make it another model
     free = {"random_state", "purge", "firm", "period"}
+    usual = StackedPeerRegressor(task=task).get_params()
     for entry in entries:
         if isinstance(entry.model, StackedPeerRegressor):
-            usual = StackedPeerRegressor(task=entry.task).get_params()
             given = entry.model.get_params()
             if all(given[key] == value for key, value in usual.items() if key not in free):
                 return entry
-    return None
-
-
-def stack_entry(task: Task, horizon: int, selected: Sequence[str]) -> Entry:
-    """Return the stack that decomposes held-out R²."""
-    if STACK in selected:
+    if STACK in [entry.name for entry in entries]:
         raise InputError(
             f"models: the name {STACK!r} is that of the stack which compare adds, and yours has other options. Give yours "
             "another name, or pass decomposition=False."
         )
-    return Entry(STACK, purged(make_model("stack", task=task), horizon), task, control=True)
+    entries.append(Entry(STACK, purged(make_model("stack", task=task), horizon), task, control=True))
+    return entries[-1]
 
 
 def decomposition_of(
-    stack: Entry | None, fits: dict[str, list[FoldResult]], notes: list[ModelNote], failures: Sequence[Failure]
+    stack: Entry | None, fits: dict[str, list[FoldResult]], notes: list[ModelNote], errors: Mapping[str, str]
 ) -> dict[str, Any]:
     """Return what nested models predict, or why there are none; the stack without peers is one more model of the comparison."""
     steps = {name: np.concatenate([f.steps for f in of]) for name, of in fits.items() if of[0].steps is not None}
@@ -48,11 +46,49 @@ def decomposition_of(
     if stack is None:
         return nested | {"undecomposed": "the comparison was not decomposed (decomposition=False)"}
     if stack.name not in fits:
-        reason = next(failure.error for failure in failures if failure.model == stack.name)
-        return nested | {"undecomposed": f"the stack failed: {reason}"}
+        return nested | {"undecomposed": f"the stack failed: {errors[stack.name]}"}
     fits[STACK_WITHOUT] = [FoldResult(STACK_WITHOUT, f.fold, f.steps[:, -2]) for f in fits[stack.name] if f.steps is not None]
-    without = CommonShocksRegressor() if stack.task == "nowcast" else OwnHistoryRegressor()
+    # its information is that of the last model below peers
+    without = {"forecast": OwnHistoryRegressor(), "nowcast": CommonShocksRegressor()}[stack.task]
     at = [note.name for note in notes].index(stack.name)
     reads = information_of(without, stack.task)[1]
     notes.insert(at + 1, ModelNote(STACK_WITHOUT, COMMON, reads, "the stack without its last group", control=True))
     return nested | {"stack": stack.name, "steps": pd.DataFrame(steps[stack.name], columns=STEPS)}
+
+
+def exchanged(panel: Panel, rng: np.random.Generator) -> Panel:
+    r"""Return the panel with the unexplained part of its outcomes exchanged between the firms of a period.
+
+    .. math:: y^*_{it} = o_{it} + (y_{\pi_t(i) t} - o_{\pi_t(i) t})
+
+    o what the firm's own characteristics and past explain (:class:`~peerattn.models.OwnHistoryRegressor`), :math:`\pi_t` a random
+    permutation of the firms of known outcome; with an industry, of those of one industry, so that its shocks stay.
+    """
+    panel = panel.sorted()
+    own = np.asarray(OwnHistoryRegressor().fit(panel).predict(panel.with_outcomes(None)))
+    left = panel.y.to_numpy() - own
+    groups = [panel.period]
+    if panel.industry is not None:
+        groups.append(panel.codes[panel.industry])
+    drawn = left.copy()
+    # shocks of a period and of an industry stay where they are
+    cells = pd.Series(left).groupby([pd.factorize(group)[0] for group in groups])
+    for rows in cells.indices.values():
+        known = rows[np.isfinite(left[rows])]
+        drawn[known] = left[rng.permutation(known)]
+    return panel.with_outcomes(pd.Series(own + drawn, index=panel.X.index, name=panel.outcome))
+
+
+def placebo_gains(stack: Entry, panel: Panel, folds: Folds, n: int, how: How) -> np.ndarray:
+    """Return the gains in held-out R² of a stack's peers, refitted on n panels of exchanged outcomes.
+
+    A draw in which it fails is left out.
+    """
+    rng = np.random.default_rng(0)
+    gains = []
+    for _ in range(n):
+        results = fit_all([stack], exchanged(panel, rng), folds, how)
+        if not any(result.error for result in results.values()):
+            ours, base, without = squared_errors(stack.name, results)
+            gains.append(float((without - ours) / max(base, 1e-300)))
+    return np.array(gains)

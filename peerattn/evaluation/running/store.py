@@ -2,8 +2,7 @@
 
 import hashlib
 import os
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -35,18 +34,22 @@ class FoldStore:
 
     Parameters
     ----------
-    folder : path-like
-        Made where it is missing.
+    folder : path-like, optional
+        Made where it is missing. None: nothing is kept, and every key is empty.
     digest : str
         Of the panel; see :func:`panel_digest`.
     """
 
-    def __init__(self, folder: str | os.PathLike[str], digest: str) -> None:
-        self.folder = check_writable(folder, argument="store")
-        self._of = "|".join([str(_VERSION), digest, code_version()])
+    def __init__(self, folder: str | os.PathLike[str] | None = None, digest: str = "") -> None:
+        self.folder = None
+        if folder is not None:
+            self.folder = check_writable(folder, argument="store")
+            self._of = "|".join([str(_VERSION), digest, code_version()])
 
     def key(self, entry: Entry, train: np.ndarray, test: np.ndarray, with_network: bool) -> str:
         """Return the name under which a result is kept."""
+        if self.folder is None:
+            return ""
         try:
             made_from = hash_of((entry.model, entry.reference))
         except Exception as error:  # what cannot be hashed fails in as many ways as there are objects
@@ -54,6 +57,7 @@ class FoldStore:
                 f"store: model {entry.name!r} cannot be stored ({type(error).__name__}: {error}). Define its class at the "
                 "top of a module, or compare without store=."
             ) from error
+        # a change of any of these makes the fit again
         digest = hashlib.sha256(f"{self._of}|{entry.name}|{made_from}|{entry.task, with_network}".encode())
         for rows in (train, test):
             digest.update(np.ascontiguousarray(rows, dtype=np.int64).tobytes() + b"|")
@@ -61,8 +65,7 @@ class FoldStore:
 
     def load(self, key: str, kind: type[Kept]) -> Kept | None:
         """Return what is kept under a key; None where there is nothing, or, with a warning, where its file is damaged."""
-        path = self._path(key)
-        if not path.exists():
+        if self.folder is None or not (path := self.folder / f"{key}.fit").exists():
             return None
         try:
             arrays, spec = read_state(path, _KIND, place=key)
@@ -75,11 +78,9 @@ class FoldStore:
             return None
         return found
 
-    def save(self, key: str, result: Any) -> None:
+    def save(self, key: str, result: object) -> None:
         """Keep a result, its network within, whole or not at all."""
-        arrays: dict[str, np.ndarray] = {}
-        tree = encoded(result, arrays, type(result).__name__)
-        write_state(self._path(key), arrays, {"result": tree}, _KIND, place=key)
-
-    def _path(self, key: str) -> Path:
-        return self.folder / f"{key}.fit"
+        if self.folder is not None:
+            arrays: dict[str, np.ndarray] = {}
+            tree = encoded(result, arrays, type(result).__name__)
+            write_state(self.folder / f"{key}.fit", arrays, {"result": tree}, _KIND, place=key)

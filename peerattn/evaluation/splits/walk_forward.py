@@ -155,32 +155,31 @@ class WalkForward(BaseCrossValidator):
         """
         names = ("test_periods", "train_periods", "refit_every", "horizon")
         check_at_least(1, **{name: n for name in names if (n := getattr(self, name)) is not None})
-        wording = "WalkForward: window='rolling' needs train_periods= (its length in periods), and only it takes one; got"
-        unlike = (self.window == "rolling") != (self.train_periods is not None)
-        if unlike:
+        if (self.window == "rolling") != (self.train_periods is not None):
+            wording = "WalkForward: window='rolling' needs train_periods= (its length in periods), and only it takes one; got"
             raise InputError(f"{wording} window={self.window!r}, train_periods={self.train_periods!r}.")
         panel = labelled(self, X, y, self.known_at)
         knowledge = Knowledge.of(panel, self.horizon)
-        rows = np.ones(len(panel), dtype=bool) if panel.outcomes is None else ~np.isnan(panel.outcomes)
-        tested = self._tested(np.unique(knowledge.row[rows]), knowledge.periods)
+        rows = knowledge.row if panel.outcomes is None else knowledge.row[~np.isnan(panel.outcomes)]
+        tested = self._tested(np.unique(rows), knowledge.periods)
         every = self.refit_every
+        # one fit serves refit_every periods
         blocks = (tested[start : start + every] for start in range(0, len(tested), every))
         return [self._fold(knowledge, block) for block in blocks]
 
     def _tested(self, known: np.ndarray, periods: pd.Index) -> np.ndarray:
         """Return the tested periods as positions into ``periods``."""
-        one = f"X holds one period only ({', '.join(map(str, periods[:1]))}); a walk-forward split needs at least two."
         if len(periods) == 1:
+            one = f"X holds one period only ({periods[0]}); a walk-forward split needs at least two."
             raise InputError(f"WalkForward: {one} Pass more periods.")
-        # the first origin that has anything to learn from
-        first = known[0] + self.horizon if len(known) else len(periods)
-        possible = known[known >= first]
-        few = f"no period can be tested: {len(known)} of {len(periods)} periods have a known outcome"
-        need = f"and horizon={self.horizon} needs one at least {self.horizon} period(s) before a tested one"
+        # those from the first origin on that has anything to learn from
+        possible = known[known >= known.min(initial=len(periods)) + self.horizon]
         if not len(possible):
+            few = f"no period can be tested: {len(known)} of {len(periods)} periods have a known outcome"
+            need = f"and horizon={self.horizon} needs one at least {self.horizon} period(s) before a tested one"
             raise InputError(f"WalkForward: {few}, {need}. Pass more periods, or y with more known outcomes.")
         third = min(max(1, len(known) // 3), len(possible))
-        requested = third if self.test_periods is None else self.test_periods
+        requested = self.test_periods or third
         if requested <= len(possible):
             return possible[-requested:]
         short = (
@@ -193,15 +192,16 @@ class WalkForward(BaseCrossValidator):
     def _fold(self, knowledge: Knowledge, tested: np.ndarray) -> Fold:
         periods = knowledge.periods
         last = tested[0] - self.horizon
-        first = 0 if self.train_periods is None else max(0, last - self.train_periods + 1)
+        first = max(0, last - (self.train_periods or len(periods)) + 1)
+        # nothing that is known only after the first tested period
         train = np.flatnonzero((knowledge.row >= first) & knowledge.by(periods[tested[0]]))
         test = np.flatnonzero(np.isin(knowledge.row, tested))
         return Fold(train, test, periods[first : last + 1], periods[tested])
 
 
-def labelled(splitter: Any, X: PanelLike, y: OutcomesLike = None, known_at: Any = None) -> Panel:
+def labelled(splitter: WalkForward, X: PanelLike, y: OutcomesLike = None, known_at: Any = None) -> Panel:
     """Return X's labels, and what belongs to them, as a panel; or raise naming the splitter."""
-    names = {"firm": splitter.firm, "period": splitter.period}
+    names: dict[str, Any] = {"firm": splitter.firm, "period": splitter.period}
     if isinstance(known_at, pd.Series):
         known_at = known_at.rename_axis(index={name: ours for ours, name in names.items()})
     panel = as_panel(X, y, known_at=known_at, characteristics=(), **names)
@@ -283,6 +283,7 @@ class NewFirms(BaseCrossValidator):
         if len(distinct) < self.n_splits:
             raise InputError(f"NewFirms: {many}; use fewer groups.")
         check_seed(self.random_state)
+        # firms in the order of their labels, so that the order of rows plays no part
         dealt = check_random_state(self.random_state).permutation(len(distinct)) % self.n_splits
         group = dealt[distinct.get_indexer(firms)]
         for fold in self._walk.folds(X, y):

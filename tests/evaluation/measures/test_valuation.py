@@ -6,8 +6,8 @@ import pytest
 
 from peerattn import WalkForward, compare
 from peerattn.evaluation import median_ape, percentage_errors, pricing_errors, share_near
+from peerattn.evaluation.compared import ModelNote
 from peerattn.evaluation.comparison import Comparison
-from peerattn.evaluation.model_note import ModelNote
 from peerattn.exceptions import InputError
 from peerattn.models import IndustryPeerRegressor
 

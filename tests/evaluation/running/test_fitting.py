@@ -18,8 +18,10 @@ from peerattn.evaluation.running.entries import (
     OWN_CHARACTERISTICS,
     OWN_HISTORY,
     PREVAILING_MEAN,
+    Entry,
 )
-from peerattn.evaluation.running.store import DamagedPieceWarning
+from peerattn.evaluation.running.fitting import FoldResult
+from peerattn.evaluation.running.store import DamagedPieceWarning, FoldStore
 from peerattn.exceptions import InputError
 from peerattn.models import CovariancePeerRegressor, IndustryPeerRegressor, PeerAttentionRegressor
 from peerattn.models.learners.heads.training import TrainingOptions
@@ -340,3 +342,10 @@ def test_an_explanation_reads_no_past_that_is_known_later():
     )
     now = [explained(each.drop(columns="known")).loc[later] for each in (frame, moved)]
     assert ((now[0] - now[1]).abs().max() > 0).all()
+
+
+def test_without_a_folder_nothing_is_kept():
+    kept = FoldStore()
+    key = kept.key(Entry("Ridge", Ridge()), np.arange(3), np.arange(3, 5), False)
+    kept.save(key, FoldResult("Ridge", 0, np.zeros(2)))
+    assert kept.load(key, FoldResult) is None

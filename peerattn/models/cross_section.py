@@ -59,28 +59,37 @@ class Rows:
     @property
     def loss_weights(self) -> np.ndarray:
         """Return the weight of every row in the loss."""
-        return np.ones(len(self)) if self.loss_weight is None else self.loss_weight
-
-    def take(self, at: np.ndarray | slice) -> Rows:
-        """Return the rows at these positions."""
-        kept: dict[str, Any] = {n: None if values is None else values[at] for n, values in vars(self).items()}
-        return Rows(**kept)
+        return _or_ones(self.loss_weight, len(self))
 
     @property
     def counts(self) -> np.ndarray:
         """How often each row counts as a peer; once where there are no weights."""
-        return np.ones(len(self)) if self.weight is None else self.weight
+        return _or_ones(self.weight, len(self))
+
+    def take(self, at: np.ndarray | slice) -> Rows:
+        """Return the rows at these positions."""
+        return replace(self, **{name: values[at] for name, values in vars(self).items() if values is not None})
+
+    def where(self, mask: np.ndarray) -> Rows:
+        """Return the rows for which this is True; the same rows, not copies, where all are."""
+        if mask.all():
+            return self
+        return self.take(mask)
 
     def known(self) -> Rows:
         """Return the rows whose outcome is known."""
         assert self.y is not None
-        known = np.isfinite(self.y)
-        return self if known.all() else self.take(known)
+        return self.where(np.isfinite(self.y))
 
     def counted(self) -> Rows:
-        """Return the rows that count in the loss; the same rows, not copies, where all do."""
-        counts = self.loss_weights > 0
-        return self if counts.all() else self.take(counts)
+        """Return the rows that count in the loss."""
+        return self.where(self.loss_weights > 0)
+
+    def late(self, place: int) -> np.ndarray:
+        """Return whose outcome is not known yet by the period of this place, (n,)."""
+        if self.known_from is None:
+            return np.zeros(len(self), dtype=bool)
+        return self.known_from > place
 
     @classmethod
     def stacked(cls, parts: Sequence[Rows]) -> Rows:
@@ -90,8 +99,9 @@ class Rows:
             values = [getattr(part, name) for part in parts]
             if any(value is None for value in values):
                 return None
-            first = values[0]
-            return first.append(values[1:]) if isinstance(first, pd.Index) else np.concatenate(values)
+            if isinstance(values[0], pd.Index):
+                return values[0].append(values[1:])
+            return np.concatenate(values)
 
         return cls(**{each.name: together(each.name) for each in fields(cls)})
 
@@ -144,19 +154,26 @@ class CrossSection:
     own: tuple[np.ndarray, np.ndarray] | None = None
     place: int = 0
 
+    @property
+    def answers(self) -> np.ndarray:
+        """Which peers may be attended to, (n_peers,), where nothing bars them all."""
+        if self.answering is None:
+            return np.ones(len(self.peers), dtype=bool)
+        return self.answering
+
     def admissible(self, rows: slice = slice(None)) -> np.ndarray:
         """Return which rows may be attended to, (n_focal, n_peers); True = may."""
         mine = self.focal.identity[rows, None]
-        may = (mine == NOBODY) | (mine != self.peers.identity[None, :])
-        return may if self.answering is None else may & self.answering[None, :]
+        return ((mine == NOBODY) | (mine != self.peers.identity)) & self.answers
 
     def take(self, focal: np.ndarray | slice, peers: np.ndarray | slice) -> CrossSection:
         """Return some focal rows of the cross-section, and some of its peers."""
-        answering = None if self.answering is None else self.answering[peers]
-        own = None if self.own is None else (self.own[0][focal], self.own[1][peers])
-        rows = self.focal.take(focal)
-        pool = self.peers.take(peers)
-        return replace(self, focal=rows, peers=pool, answering=answering, own=own)
+        found = replace(self, focal=self.focal.take(focal), peers=self.peers.take(peers))
+        if self.answering is not None:
+            found = replace(found, answering=self.answering[peers])
+        if self.own is not None:
+            found = replace(found, own=(self.own[0][focal], self.own[1][peers]))
+        return found
 
     @property
     def same_rows(self) -> bool:
@@ -166,8 +183,7 @@ class CrossSection:
     def known_peers(self) -> np.ndarray:
         """Return the positions of the peers that answer with a known outcome."""
         assert self.peers.y is not None
-        known = np.isfinite(self.peers.y)
-        return np.flatnonzero(known if self.answering is None else known & self.answering)
+        return np.flatnonzero(np.isfinite(self.peers.y) & self.answers)
 
     def unknown(self) -> CrossSection:
         """Return the cross-section without the outcomes of its focal rows."""
@@ -175,24 +191,22 @@ class CrossSection:
 
     def known_by(self, place: int) -> CrossSection:
         """Return the cross-section without the outcomes that are not known yet by the period of this place."""
-        dates = (self.focal.known_from, self.peers.known_from)
-        if all(each is None or (each <= place).all() for each in dates):
-            return self
-        focal = self.focal if dates[0] is None else self.focal.take(dates[0] <= place)
-        peers = self.peers
-        answering = self.answering
-        if peers.y is not None and dates[1] is not None:
-            late = dates[1] > place
-            y = peers.y.copy()
-            y[late] = np.nan
-            peers = replace(peers, y=y)
-            answering = None if answering is None else answering & ~late
-        return replace(self, focal=focal, peers=peers, answering=answering)
+        found = replace(self, focal=self.focal.where(~self.focal.late(place)))
+        late = self.peers.late(place)
+        # where no outcome is used, firms whose outcome comes late are peers all the same
+        if self.peers.y is None or not late.any():
+            return found
+        found = replace(found, peers=replace(self.peers, y=np.where(late, np.nan, self.peers.y)))
+        if self.answering is None:
+            return found
+        return replace(found, answering=self.answering & ~late)
 
     def pool(self) -> CrossSection:
         """Return the peers as focal rows of their own pool."""
         copies = self.period is None and self.peers.weight is not None
-        querying = self.peers.anonymous() if copies else self.peers
+        querying = self.peers
+        if copies:
+            querying = querying.anonymous()
         return replace(self, at=slice(0, len(querying)), focal=querying, own_copies=copies)
 
     def chunks(self, cells: int = 20_000_000) -> Iterator[slice]:
@@ -202,22 +216,33 @@ class CrossSection:
             yield slice(start, min(start + step, len(self.focal)))
 
 
+def _or_ones(values: np.ndarray | None, n: int) -> np.ndarray:
+    if values is None:
+        return np.ones(n)
+    return values
+
+
 def stacked(blocks: Iterable[Any], n_rows: int, top_k: int | None = None) -> Any:
     """Return blocks of rows of weights as one matrix, read-only; with ``top_k`` each row's strongest only.
 
     Of dense blocks one at a time is held beside the whole.
     """
     whole: np.ndarray | None = None
-    parts, start = [], 0
+    parts = []
+    start = 0
     for block in blocks:
-        if top_k is not None or sparse.issparse(block):
-            parts.append(block if top_k is None else strongest(block, top_k))
+        if top_k is not None:
+            block = strongest(block, top_k)
+        if sparse.issparse(block):
+            parts.append(block)
             continue
         if whole is None:
             whole = np.empty((n_rows, block.shape[1]), dtype=block.dtype)
         whole[start : start + len(block)] = block
         start += len(block)
-    return frozen(sparse.vstack(parts) if whole is None else whole)
+    if parts:
+        return frozen(sparse.vstack(parts))
+    return frozen(whole)
 
 
 def adding_up(group: np.ndarray, n_groups: int) -> sparse.csr_array:
@@ -315,11 +340,11 @@ def means_of_others(
         return np.zeros(len(focal_group)), np.zeros(len(focal_group), dtype=int)
     group = peer_group[member].astype(np.int64)
     identity = peer_identity[member]
+    w = _or_ones(weight, len(y))[member]
     y = y[member]
-    w = np.ones(len(y)) if weight is None else weight[member]
     span = int(max(focal_identity.max(initial=0), identity.max())) + 1 + len(identity)
-    unnamed = identity == NOBODY
-    identity = np.where(unnamed, span - 1 - np.arange(len(identity)), identity)  # each equals no other
+    # rows without identity get numbers of their own, as each equals no other
+    identity = np.where(identity == NOBODY, span - 1 - np.arange(len(identity)), identity)
     keys, pair = np.unique(group * span + identity, return_inverse=True)
     of_pair = np.stack([np.bincount(pair, w * y), np.bincount(pair, w), np.ones(len(keys))], axis=1)
     groups, first, of_group = np.unique(keys // span, return_index=True, return_inverse=True)

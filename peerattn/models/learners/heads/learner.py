@@ -84,7 +84,7 @@ class HeadsLearner:
     ) -> None:
         self.spec, self.terms, self.loss, self.seed = spec, terms, loss, seed
         self.dtype, self.device, self.shrinks = dtype, device, shrinks
-        self.options = DEFAULT if options is None else options
+        self.options = options or DEFAULT
 
     def fit(self, sections: Sequence[CrossSection]) -> Self:
         """Train heads on cross-sections.

@@ -57,6 +57,12 @@ class Rows:
         return len(self.identity)
 
     @property
+    def outcomes(self) -> np.ndarray:
+        """The outcomes of rows that have some, (n,); NaN = unknown."""
+        assert self.y is not None
+        return self.y
+
+    @property
     def loss_weights(self) -> np.ndarray:
         """Return the weight of every row in the loss."""
         return _or_ones(self.loss_weight, len(self))
@@ -78,8 +84,7 @@ class Rows:
 
     def known(self) -> Rows:
         """Return the rows whose outcome is known."""
-        assert self.y is not None
-        return self.where(np.isfinite(self.y))
+        return self.where(np.isfinite(self.outcomes))
 
     def counted(self) -> Rows:
         """Return the rows that count in the loss."""
@@ -155,6 +160,12 @@ class CrossSection:
     place: int = 0
 
     @property
+    def own_term(self) -> np.ndarray:
+        """What own models predict for the focal rows, (n_focal, K)."""
+        assert self.own is not None
+        return self.own[0]
+
+    @property
     def answers(self) -> np.ndarray:
         """Which peers may be attended to, (n_peers,), where nothing bars them all."""
         if self.answering is None:
@@ -182,8 +193,7 @@ class CrossSection:
 
     def known_peers(self) -> np.ndarray:
         """Return the positions of the peers that answer with a known outcome."""
-        assert self.peers.y is not None
-        return np.flatnonzero(np.isfinite(self.peers.y) & self.answers)
+        return np.flatnonzero(np.isfinite(self.peers.outcomes) & self.answers)
 
     def unknown(self) -> CrossSection:
         """Return the cross-section without the outcomes of its focal rows."""
@@ -207,7 +217,8 @@ class CrossSection:
         querying = self.peers
         if copies:
             querying = querying.anonymous()
-        return replace(self, at=slice(0, len(querying)), focal=querying, own_copies=copies)
+        own = self.own and (self.own[1], self.own[1])
+        return replace(self, at=slice(0, len(querying)), focal=querying, own_copies=copies, own=own)
 
     def chunks(self, cells: int = 20_000_000) -> Iterator[slice]:
         """Yield slices of focal rows, so that a chunk of rows times all peers has at most ``cells`` entries."""
@@ -281,6 +292,11 @@ def _codes(values: list[Any]) -> np.ndarray:
     return pd.factorize(pd.Index(values, dtype=object, tupleize_cols=False))[0]
 
 
+def section_numbers(sections: Sequence[CrossSection]) -> np.ndarray:
+    """Return for each focal row of the sections, one after another, the number of its section."""
+    return np.repeat(np.arange(len(sections)), [len(section.focal) for section in sections])
+
+
 def group_sums(rows: np.ndarray, group: np.ndarray) -> np.ndarray:
     """Return the sums of rows (n, m) by group, numbered from 0, (n_groups, m)."""
     return np.stack([np.bincount(group, column) for column in rows.T], axis=1)
@@ -335,29 +351,22 @@ def means_of_others(
     >>> mean.tolist(), count.tolist()
     ([4.0, 3.5], [2, 2])
     """
+    n = len(focal_group)
     member = peer_group >= 0
-    if not member.any():
-        return np.zeros(len(focal_group)), np.zeros(len(focal_group), dtype=int)
-    group = peer_group[member].astype(np.int64)
-    identity = peer_identity[member]
-    w = _or_ones(weight, len(y))[member]
-    y = y[member]
-    span = int(max(focal_identity.max(initial=0), identity.max())) + 1 + len(identity)
+    # focal rows are members, too, of weight zero, so that each has a pair of group and identity to leave out
+    group = np.concatenate([focal_group, peer_group[member]]).astype(np.int64)
+    identity = np.concatenate([focal_identity, peer_identity[member]])
+    w = np.concatenate([np.zeros(n), _or_ones(weight, len(y))[member]])
+    y = np.concatenate([np.zeros(n), y[member]])
     # rows without identity get numbers of their own, as each equals no other
-    identity = np.where(identity == NOBODY, span - 1 - np.arange(len(identity)), identity)
+    free = identity.max(initial=0) + 1
+    identity = np.where(identity == NOBODY, free + np.arange(len(identity)), identity)
+    span = free + len(identity)
     keys, pair = np.unique(group * span + identity, return_inverse=True)
-    of_pair = np.stack([np.bincount(pair, w * y), np.bincount(pair, w), np.ones(len(keys))], axis=1)
-    groups, first, of_group = np.unique(keys // span, return_index=True, return_inverse=True)
-    others = sums_of_others(of_pair, of_group)
-    everybody = others[first] + of_pair[first]
-    wanted = focal_group.astype(np.int64) * span + focal_identity
-    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    own = (keys[at] == wanted) & (focal_identity != NOBODY)
-    here = np.minimum(np.searchsorted(groups, focal_group), len(groups) - 1)
-    found = np.where(own[:, None], others[at], everybody[here])
-    found[groups[here] != focal_group] = 0.0
-    total, total_weight, count = found.T
-    return np.divide(total, total_weight, out=np.zeros(len(total)), where=total_weight > 0), count.astype(int)
+    peers = np.bincount(pair[n:], minlength=len(keys)) > 0
+    of_pair = np.stack([np.bincount(pair, w * y), np.bincount(pair, w), peers], axis=1)
+    total, total_weight, count = sums_of_others(of_pair, keys // span)[pair[:n]].T
+    return np.divide(total, total_weight, out=np.zeros(n), where=total_weight > 0), count.astype(int)
 
 
 def check_same_kind(*labels: pd.Index) -> None:

@@ -76,9 +76,14 @@ class Stage:
         return replace(self, weights=more)
 
 
+UNTESTED = Stage({}, float("nan"), 0.0)
+
+
 def kind(column: Column) -> str:
     """Return whose sum a weight belongs to: what a part adds shares one with its prediction."""
-    return WHOLE if column[1] == ADDED else column[1]
+    if column[1] == ADDED:
+        return WHOLE
+    return column[1]
 
 
 def weigh(

@@ -71,10 +71,17 @@ class Covariance:
         """Return the cross-section with its covariance inverted, for several calls; of its past only what is earlier is read."""
         parameters = {name: torch.as_tensor(value, dtype=dtype) for name, value in self.parameters.items()}
         focal, peers = (replace(rows, x=self.bounds.clip(rows.x)) for rows in (section.focal, section.peers))
-        past = section.past if self.reads_past else None
-        return Solved.of(
-            parameters, replace(section, focal=focal, peers=peers), past, linear=self.of_outcomes
-        )
+        bounded = replace(section, focal=focal, peers=peers)
+        known = section.known_peers()
+        history = None
+        if self.reads_past:
+            history = section.past
+        firms = features(peers.take(known), bounded, history, dtype)
+        if self.of_outcomes:
+            inverted = _Inverse.linear(parameters, firms)
+        else:
+            inverted = _Inverse.of(parameters, firms)
+        return Solved(parameters, bounded, features(focal, bounded, history, dtype), known, firms, inverted)
 
     def predict(self, sections: Sequence[CrossSection], dtype: torch.dtype = torch.float64) -> list[np.ndarray]:
         """Return the prediction of every focal firm, (n_focal, 1) a cross-section: its linear own part and what others add."""
@@ -89,17 +96,20 @@ class Covariance:
 
     def _of_one_inverse(self, matching: Sequence[CrossSection], dtype: torch.dtype) -> list[np.ndarray]:
         """Return the predictions of cross-sections that differ in the observed outcomes alone."""
-        dtype = torch.float64 if self.of_outcomes else dtype  # a flat level is too large beside the noise
+        if self.of_outcomes:
+            dtype = torch.float64  # a flat level is too large beside the noise
         solved = self.solved(matching[0], dtype)
         observed = map(self.observed, matching)
-        found = [solved.predict(section.peers.y)[:, None] for section in observed]
+        found = [solved.predict(section.peers.outcomes)[:, None] for section in observed]
         if self.of_outcomes:
             return found
-        return [section.own[0] + added for section, added in zip(matching, found, strict=True) if section.own]
+        return [section.own_term + added for section, added in zip(matching, found, strict=True)]
 
     def observed(self, section: CrossSection) -> CrossSection:
         """Return what the covariance reads: outcomes, or what own models leave of them."""
-        return with_outcomes(section) if self.of_outcomes else section
+        if self.of_outcomes:
+            return with_outcomes(section)
+        return section
 
     def derivative(self, section: CrossSection) -> Callable[[slice], np.ndarray]:
         """Return what gives the derivative of predictions by the peers' outcomes: the weights, of one inverse for all rows."""
@@ -178,7 +188,9 @@ class _Inverse:
 
     def times(self, u: Tensor) -> Tensor:
         """Return ``u P``."""
-        return u @ self.P if self.P is not None else u * self.precision - (u @ self.E) @ self.E.mT
+        if self.P is not None:
+            return u @ self.P
+        return u * self.precision - (u @ self.E) @ self.E.mT
 
 
 @dataclass(frozen=True)
@@ -192,21 +204,9 @@ class Solved:
     firms: Features  # those peers
     inverse: _Inverse
 
-    @classmethod
-    def of(
-        cls, parameters: Parameters, section: CrossSection, history: History | None, linear: bool = False
-    ) -> Solved:
-        """Invert the covariance of the peers of known outcome; ``linear``: of a level, characteristics and codes alone."""
-        dtype = parameters["noise"].dtype
-        known = section.known_peers()
-        focal = features(section.focal, section, history, dtype)
-        firms = features(section.peers.take(known), section, history, dtype)
-        invert = _Inverse.linear if linear else _Inverse.of
-        return cls(parameters, section, focal, known, firms, invert(parameters, firms))
-
-    def predict(self, observed: np.ndarray | None) -> np.ndarray:
+    def predict(self, observed: np.ndarray) -> np.ndarray:
         """Return the prediction of every focal firm, (n_focal,), from outcomes of the peers, (n_peers,)."""
-        y = torch.as_tensor(observed[self.known], dtype=self.focal.x.dtype)  # type: ignore[index]
+        y = torch.as_tensor(observed[self.known], dtype=self.focal.x.dtype)
         if self._is_pool():
             return self.inverse.leave_one_out(y).double().numpy()
         found = [(self._among_known(rows) @ y).double() for rows in self.section.chunks()]
@@ -224,8 +224,8 @@ class Solved:
 
         u is the unit vector of its row where that row is in the pool, and ``P k`` otherwise, k the covariances with the pool.
         """
-        mine = self.section.focal.identity[rows]
-        own = (mine[:, None] == self.section.peers.identity[self.known][None, :]) & (mine[:, None] != NOBODY)
+        mine = self.section.focal.identity[rows, None]
+        own = (mine == self.section.peers.identity[self.known]) & (mine != NOBODY)
         u = self.focal.x.new_zeros(own.shape)
         if not own.size:  # nobody's outcome is known
             return u
@@ -272,14 +272,10 @@ class Solved:
 def with_outcomes(section: CrossSection) -> CrossSection:
     """Return the cross-section with outcomes where it has what own models leave of them."""
     assert section.own is not None
-    own, pool = (terms[:, 0] for terms in section.own)
-    focal = section.focal
-    peers = section.peers
-    return replace(
-        section,
-        focal=focal if focal.y is None else replace(focal, y=focal.y + own),
-        peers=peers if peers.y is None else replace(peers, y=peers.y + pool),
-    )
+    found = replace(section, peers=replace(section.peers, y=section.peers.outcomes + section.own[1][:, 0]))
+    if section.focal.y is None:
+        return found
+    return replace(found, focal=replace(section.focal, y=section.focal.y + section.own_term[:, 0]))
 
 
 def features(rows: Rows, section: CrossSection, history: History | None, dtype: torch.dtype) -> Features:

@@ -94,7 +94,7 @@ class Heads:
     def predict(self, sections: Sequence[CrossSection], dtype: torch.dtype = torch.float64) -> list[np.ndarray]:
         """Return the linear own part plus the heads for every focal row, (n_focal, K) a cross-section, in training units."""
         modules = [module.to(dtype) for module in self.modules()]
-        return [section.own[0] + self._added(section, modules, dtype) for section in sections]  # type: ignore[index]
+        return [section.own_term + self._added(section, modules, dtype) for section in sections]
 
     def _added(self, section: CrossSection, modules: Sequence[PeerModule], dtype: torch.dtype) -> np.ndarray:
         blocks = [np.zeros((0, self.members[0].spec.n_outputs if self.members else 1))]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -16,15 +16,11 @@ from peerattn.models.learners.heads.peer_module import PeerModule, PeerSpec
 from peerattn.models.learners.heads.priors import NO_TERMS, PairTerms
 from peerattn.models.learners.heads.sampling import FEWEST, PAIRS, Sample
 from peerattn.models.learners.heads.selection import Predict, Selected, selected
-from peerattn.models.learners.heads.training import (
-    DEFAULT,
-    TrainingOptions,
-    objective_of,
-    trained,
-)
+from peerattn.models.learners.heads.training import DEFAULT, TrainingOptions, objective_of, trained
 from peerattn.models.learners.losses import Loss, squared_error
 
 
+@dataclass
 class HeadsLearner:
     r"""Attention heads beside an own part, trained by AdamW.
 
@@ -68,23 +64,14 @@ class HeadsLearner:
     (6, 6)
     """
 
-    information = "peers"
-
-    def __init__(
-        self,
-        spec: PeerSpec,
-        terms: PairTerms = NO_TERMS,
-        *,
-        loss: Loss = squared_error,
-        seed: int = 0,
-        dtype: torch.dtype = torch.float32,
-        device: str | torch.device = "cpu",
-        options: TrainingOptions | None = None,
-        shrinks: bool = True,
-    ) -> None:
-        self.spec, self.terms, self.loss, self.seed = spec, terms, loss, seed
-        self.dtype, self.device, self.shrinks = dtype, device, shrinks
-        self.options = options or DEFAULT
+    spec: PeerSpec
+    terms: PairTerms = NO_TERMS
+    loss: Loss = squared_error
+    seed: int = 0
+    dtype: torch.dtype = torch.float32
+    device: str | torch.device = "cpu"
+    options: TrainingOptions | None = None
+    shrinks: bool = True
 
     def fit(self, sections: Sequence[CrossSection]) -> Self:
         """Train heads on cross-sections.
@@ -105,7 +92,7 @@ class HeadsLearner:
                 raise InputError(
                     "sections: expected outcomes and an own part, got a cross-section without. Set both."
                 )
-        options = _of_size(self.options, self.spec, sections)
+        options = _of_size(self.options or DEFAULT, self.spec, sections)
         chosen = Selected(options.weight_decays[0], 1.0)
         if self.shrinks:
             chosen = selected(self._predictor, sections, options, self.loss)

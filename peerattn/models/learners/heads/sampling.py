@@ -39,7 +39,7 @@ class Sample:
         self.focal = RowTensors.of(stacked_rows(sections), None, dtype, device)
         self.peers = RowTensors.of(Rows.stacked([section.peers for section in sections]), answers, dtype, device)
         self.weight = self._on_device(np.concatenate([section.focal.loss_weights for section in sections]))
-        self.own = self._on_device(np.concatenate([_own(section) for section in sections]))
+        self.own = self._on_device(np.concatenate([section.own_term for section in sections]))
         self.n_focal = np.array([len(section.focal) for section in sections])
         self.n_peers = np.array([len(section.peers) for section in sections])
 
@@ -129,17 +129,8 @@ def _order(n: int, generator: torch.Generator) -> np.ndarray:
 
 def residuals(sections: Sequence[CrossSection]) -> list[CrossSection]:
     """Return cross-sections whose targets are what the own part leaves."""
-    found = []
-    for section in sections:
-        assert section.focal.y is not None
-        rest = section.focal.y - _own(section)[:, 0]
-        found.append(replace(section, focal=replace(section.focal, y=rest)))
-    return found
-
-
-def _own(section: CrossSection) -> np.ndarray:
-    assert section.own is not None
-    return section.own[0]
+    left = [replace(s.focal, y=s.focal.outcomes - s.own_term[:, 0]) for s in sections]
+    return [replace(section, focal=rows) for section, rows in zip(sections, left, strict=True)]
 
 
 def _places(

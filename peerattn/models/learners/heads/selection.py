@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from peerattn.models.cross_section import CrossSection, group_sums
+from peerattn.models.cross_section import CrossSection, section_numbers
 from peerattn.models.learners.heads.sampling import residuals
 from peerattn.models.learners.heads.training import TrainingOptions
+from peerattn.models.learners.linear import stacked_rows
 from peerattn.models.learners.losses import Loss, loss_of, squared_error
 from peerattn.models.learners.training import FEW_ROWS
-from peerattn.models.learners.variance_components import common_variance
+from peerattn.models.learners.variance_components import common_variance, net_of_common
 
 LEARNED = 2 / 3  # share of the rows that come before the periods that are held out
 FEW_PERIODS = 3  # held-out periods from which errors are clustered by period
@@ -40,13 +41,9 @@ class HeldOut:
     @classmethod
     def of(cls, sections: Sequence[CrossSection]) -> HeldOut:
         """Return the focal rows of cross-sections, one after another."""
-        rows = [section.focal for section in sections]
-        return cls(
-            np.concatenate([each.y for each in rows if each.y is not None]),
-            np.concatenate([section.own[0] for section in sections if section.own is not None]),
-            np.concatenate([each.loss_weights for each in rows]),
-            np.repeat(np.arange(len(rows)), [len(each) for each in rows]),
-        )
+        rows = stacked_rows(sections)
+        own = np.concatenate([section.own_term for section in sections])
+        return cls(rows.outcomes, own, rows.loss_weights, section_numbers(sections))
 
 
 def selected(
@@ -77,7 +74,9 @@ def selected(
     held = HeldOut.of(later)
     # the seeds are shared out among the weight decays
     n_seeds = max(options.n_averaged, options.n_seeds // len(options.weight_decays))
-    common = common_variance(residuals(learned)) if loss is squared_error else 0.0
+    common = 0.0
+    if loss is squared_error:
+        common = common_variance(residuals(learned))
     found = []
     for decay in options.weight_decays:
         predict = fit(learned, replace(options, weight_decays=(decay,), n_seeds=n_seeds))
@@ -114,16 +113,15 @@ def factor(added: np.ndarray, held: HeldOut, loss: Loss, common: float) -> float
         )
         return float(best.x)
     error = held.y - held.own[:, 0]
-    columns = np.column_stack([added[:, 0], error])
+    D, e = net_of_common(np.column_stack([added[:, 0], error]), held.weight, held.period, common).T
     total = np.bincount(held.period, held.weight)
-    mean = group_sums(columns * held.weight[:, None], held.period) / np.maximum(total, 1e-12)[:, None]
-    theta = 1 - 1 / np.sqrt(1 + common * total)
-    D, e = (columns - theta[held.period, None] * mean[held.period]).T
     squares = np.bincount(held.period, held.weight * e**2) / np.maximum(total, 1e-12)
     weight = held.weight / np.maximum(squares, squares.mean() / 100 + 1e-12)[held.period]
-    product, length = weight * D * e, float(weight @ D**2)
-    # few periods are no clusters
-    terms = np.bincount(held.period, product) if len(total) >= FEW_PERIODS else product
+    product = weight * D * e
+    length = float(weight @ D**2)
+    terms = product
+    if len(total) >= FEW_PERIODS:  # fewer are no clusters
+        terms = np.bincount(held.period, product)
     variance = float(((terms - terms.mean()) ** 2).sum() * len(terms) / max(len(terms) - 1, 1))
     score = float(product.sum())
     if score <= 0 or length <= 0:

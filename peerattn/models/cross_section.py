@@ -282,6 +282,7 @@ def identities(*labels: pd.Index) -> list[np.ndarray]:
     node = np.where(group < 0, firm, len(firm) + group)
     if len(labels) == 1:
         return [pd.factorize(node)[0]]
+    # a firm joins the groups that it has in several indexes, and whoever is in them
     links = sparse.coo_array((np.ones(len(node)), (firm, node)), shape=(2 * len(firm),) * 2)
     component = sparse.csgraph.connected_components(links, directed=False)[1]
     return np.split(component[node], splits)

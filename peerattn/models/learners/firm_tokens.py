@@ -123,6 +123,7 @@ def hidden_folds(section: CrossSection, n_folds: int) -> tuple[np.ndarray, np.nd
     place = np.searchsorted(identity, section.peers.identity)
     least = np.full(len(identity), np.iinfo(np.int64).max)
     np.minimum.at(least, place, section.peers.checksums())
+    # dealt out in turn, so that folds are of nearly equal size
     fold = np.empty(len(identity), dtype=int)
     fold[np.lexsort((first, least))] = np.arange(len(identity)) % n_folds
     of_firm = dict(zip(identity.tolist(), fold.tolist(), strict=True)) | {NOBODY: -1}

@@ -75,6 +75,7 @@ def fit_history(training: Training, *, lag: bool, trees: bool = False) -> OwnHis
     if trees:
         return OwnHistory(shrink, slope=np.zeros(2), trees=fit_trees(training, columns))
     y = np.concatenate([section.focal.y for section in training.residuals])[known]
+    # few extreme outcomes would else determine the slope
     low, high = np.quantile(columns[known, 1], [0.01, 0.99])
     last = columns[known, 1].clip(low, high)
     slope = last @ y / max(float(last @ last), 1e-300)

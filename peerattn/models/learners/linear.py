@@ -92,6 +92,7 @@ def _convex(z: np.ndarray, y: np.ndarray, weight: np.ndarray, loss: Loss, n_outp
     """Return the coefficients of least loss, (p, K), with a ridge of 1e-6 a row; y is in standard deviations, or classes."""
     shape = (z.shape[1], n_outputs)
     total = float(weight.sum())
+    # light enough to move nothing, and a least loss exists where classes are separable; the constant goes without
     light = np.full(shape, 1e-6)
     light[0] = 0
 

@@ -63,6 +63,7 @@ def fit_curves(training: Training) -> Curves | None:
     weight = rows.loss_weights
     if not p:
         return None
+    # columns grow with the square of p
     products = p * (p - 1) // 2 + p * KNOTS <= MOST_COLUMNS
     quantiles = np.linspace(0, 1, KNOTS) * 0.98 + 0.01
     knots = [np.unique(np.quantile(column, quantiles)) for column in rows.x.T]
@@ -90,6 +91,7 @@ def _spread(Z: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
 def ridge(Z: np.ndarray, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """Return ridge coefficients (q,) at the penalty of least generalised cross-validation; columns have unit variance."""
     n = float(weight.sum())
+    # in the eigenvectors every penalty costs one division
     values, vectors = np.linalg.eigh((Z * weight[:, None]).T @ Z)
     moment = vectors.T @ ((Z * weight[:, None]).T @ y)
     values = values.clip(0)
@@ -223,5 +225,6 @@ def _places(code: np.ndarray, target: np.ndarray, n: int) -> np.ndarray:
     count = np.bincount(code, minlength=n + 1)
     total = np.bincount(code, target - target.mean(), minlength=n + 1)
     place = (total / np.maximum(count, 1)).argsort().argsort().astype(float)
+    # unknown: a split sends it to the side that fits better
     place[0] = np.nan
     return place

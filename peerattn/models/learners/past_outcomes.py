@@ -45,12 +45,6 @@ class History:
         table = _table(listed, "y")
         return cls(table, purge, _dates_of(listed, table))
 
-    def undated(self) -> History:
-        """Return what is known once all dates have passed."""
-        if self.dates is None:
-            return self
-        return replace(self, dates=None)
-
     def informed(self, prepared: Sequence[CrossSection]) -> list[CrossSection]:
         """Return cross-sections with what is known of the firms' past: this history, and the outcomes that they show.
 
@@ -156,6 +150,7 @@ class History:
         """
         n = min(window, self.table.shape[1])
         everyone = _of_length_one(self.before(period, self.table.index, n))
+        # of all firms, so that the components of a call do not depend on who is in it
         moments, axes = np.linalg.eigh(everyone.T @ everyone)
         strength = np.log((moments / max(moments.sum() / window, 1e-12)).clip(1e-3))
         return _of_length_one(self.before(period, firms, n)) @ axes, strength
@@ -192,6 +187,7 @@ def _dates_of(sections: Sequence[CrossSection], table: pd.DataFrame) -> pd.DataF
 
 def _standardised(table: pd.DataFrame) -> np.ndarray:
     """Return the outcomes of each period as standard deviations from their mean, zero where unknown, (F, T)."""
+    # in single precision: of many firms and periods it is the largest array of a fit
     scaled = np.zeros(table.shape, dtype=np.float32)
     some = table.notna().any().to_numpy()
     raw = table.to_numpy(float)[:, some]
@@ -204,6 +200,7 @@ def _standardised(table: pd.DataFrame) -> np.ndarray:
 
 def _running(table: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the last known outcome, sum and number of known ones before each period, (T + 1, F) each."""
+    # nothing is known before the first period
     padded = pd.DataFrame(np.pad(table.to_numpy(float).T, ((1, 0), (0, 0)), constant_values=np.nan))
     totals = padded.fillna(0.0).to_numpy().cumsum(axis=0)
     return padded.ffill().fillna(0.0).to_numpy(), totals, padded.notna().to_numpy().cumsum(axis=0)

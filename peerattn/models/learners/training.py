@@ -104,5 +104,5 @@ class Training:
 
     @property
     def view(self) -> View:
-        """What a fitted model keeps."""
-        return View(self.lines, self.limit, self.history.undated())
+        """What a fitted model keeps: of the past what is known once all dates have passed."""
+        return View(self.lines, self.limit, replace(self.history, dates=None))

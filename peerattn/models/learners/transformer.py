@@ -88,6 +88,7 @@ class TransformerLearner:
 
     def fit(self, sections: Sequence[CrossSection], start: TransformerLearner | None = None) -> Self:
         """Fit to cross-sections whose outcomes are what own models leave; ``start`` was fitted to earlier periods."""
+        # the number of columns is known only here
         self.spec = replace(self.spec, n_characteristics=sections[0].peers.x.shape[1])
         generator = torch.Generator().manual_seed(self.training.seed)
         if start is None:
@@ -105,7 +106,7 @@ class TransformerLearner:
         y = stacked_rows(earlier).outcomes
         self.scale = float(y.std()) or 1.0
         steps = min(self.training.max_steps, max(FEWEST_STEPS, len(y) // ROWS_PER_STEP))
-        if start is not None:
+        if start is not None:  # it stands near its end already
             steps = max(1, round(WARM * steps))
         train(
             modules,
@@ -224,7 +225,7 @@ class TransformerLearner:
         found = np.zeros((len(part.focal), len(section.peers)))
         if not self.spec.attends:
             return found
-        modules = list(self.modules())
+        modules = [module for module in self.modules() if isinstance(module, FirmTransformer)]
         of_heads = slice(None)
         if head is not None:
             modules = [modules[head[0]]]

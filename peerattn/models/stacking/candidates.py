@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.dummy import DummyRegressor
 
 from peerattn.exceptions import InputError, check_one_of
+from peerattn.models.learners import nonlinear
 from peerattn.models.learners.common import fit_common
 from peerattn.models.learners.covariance.covariance import Covariance
 from peerattn.models.learners.covariance.fit import fit_covariance
@@ -20,14 +21,6 @@ from peerattn.models.learners.heads.learner import HeadsLearner
 from peerattn.models.learners.heads.peer_module import PeerSpec
 from peerattn.models.learners.history import fit_history
 from peerattn.models.learners.losses import squared_error
-from peerattn.models.learners.nonlinear import (
-    Estimated,
-    fit_curves,
-    fit_estimator,
-    fit_forest,
-    fit_line_and_forest,
-    fit_trees,
-)
 from peerattn.models.learners.protocol import Added, Learner, fit_added
 from peerattn.models.learners.training import Problem, Training
 from peerattn.models.learners.within_period import LINES, fit_within_lines
@@ -83,10 +76,10 @@ def user_candidates(learners: Sequence[tuple[str, Any, str]]) -> list[Candidate]
     return found
 
 
-def _fit_users(training: Training, _: Any, *, name: str, learner: Any, group: str) -> Added | Estimated:
+def _fit_users(training: Training, _: Any, *, name: str, learner: Any, group: str) -> Added | nonlinear.Estimated:
     if isinstance(learner, Learner):
         return fit_added(training, name, learner, peers=group == PEERS, common=group == COMMON)
-    return fit_estimator(training, learner)
+    return nonlinear.fit_estimator(training, learner)
 
 
 def in_order(candidates: Sequence[Candidate]) -> list[Candidate]:
@@ -100,14 +93,14 @@ def own_candidates(problem: Problem, seed: int, own: Any = "flexible") -> list[C
     found = list[Candidate]()
     flexible = isinstance(own, str) and own == "flexible" and squared
     if not isinstance(own, str):
-        found.append(Candidate("estimator", SHAPE, lambda t, _: fit_estimator(t, own)))
+        found.append(Candidate("estimator", SHAPE, lambda t, _: nonlinear.fit_estimator(t, own)))
     elif flexible:
         found += [
-            Candidate("mean", SHAPE, lambda t, _: fit_estimator(t, DummyRegressor(), by_place=True)),
-            Candidate("curves", SHAPE, lambda t, _: fit_curves(t)),
-            Candidate("trees", SHAPE, lambda t, _: fit_trees(t)),
-            Candidate("forest", SHAPE, lambda t, _: fit_forest(t, seed)),
-            Candidate("line and forest", SHAPE, lambda t, _: fit_line_and_forest(t, seed)),
+            Candidate("mean", SHAPE, lambda t, _: nonlinear.fit_estimator(t, DummyRegressor(), by_place=True)),
+            Candidate("curves", SHAPE, lambda t, _: nonlinear.fit_curves(t)),
+            Candidate("trees", SHAPE, lambda t, _: nonlinear.fit_trees(t)),
+            Candidate("forest", SHAPE, lambda t, _: nonlinear.fit_forest(t, seed)),
+            Candidate("line and forest", SHAPE, lambda t, _: nonlinear.fit_line_and_forest(t, seed)),
         ]
     if squared and problem.dated and problem.own:
         found.append(Candidate("firm effect", HISTORY, lambda t, _: fit_history(t, lag=False)))

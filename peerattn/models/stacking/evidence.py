@@ -224,6 +224,7 @@ class Evidence:
             for of in self._kinds(group, *column):
                 D = [difference(p, b, group, of) for p, b in zip(predicted, base, strict=True)]
                 columns[column[0], of] = np.concatenate(D)
+        # two columns that are equal would share one weight arbitrarily
         same = {c for c in columns if c[1] == ADDED and np.array_equal(columns[c], columns[c[0], WHOLE])}
         return {c: D for c, D in columns.items() if D.any() and c not in same}
 

@@ -159,7 +159,7 @@ class Stack:
         """Return the linear part and the stack after each group, (n_focal, 1 + groups, K)."""
         steps = [base]
         for group, stage in stages.items():  # a part that could not be fitted to all periods adds nothing
-            if group == COMMON:
+            if group == COMMON:  # steps[1] is the stack before firm history, steps[2] the one with it
                 back = reversal_within(steps[1], steps[2], np.zeros(len(base), dtype=int))
                 found = {**found, (HISTORY, WHOLE): back}
             w = {c: stage.weights[c] for c in stage.selected() if source(c) in found}
@@ -187,6 +187,7 @@ def fit_stack(
         origins = forward_origins(sections, problem.purge, problem.dated)
     evidence = partial(Evidence, problem=problem, kappa=kappa or 0.0, split=split)
     held_out, latest = _tried(origins, candidates, evidence, problem)
+    # what is selected is fitted again, to all periods
     training = Training.of(sections, problem)
     if kappa is None:
         stages = dict.fromkeys(GROUPS, UNTESTED)
@@ -226,6 +227,7 @@ def _tried(
     for each in candidates:
         if evidence(held_out).untested(each.group):
             continue
+        # common shocks are those of what own characteristics and history leave, so that these are weighed first
         if each.group == COMMON and problem.outcomes and held_out and not held_out[0].left:
             weights = evidence(held_out).weights()[:2]
             stacks = [Stack(t.view, j.parts, *weights) for t, j in zip(trainings, held_out, strict=True)]

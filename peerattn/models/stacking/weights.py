@@ -117,6 +117,7 @@ def weigh(
     if not columns or not len(held.y):
         return Stage(dict.fromkeys(columns, 0.0), float("nan"), 0.0)
     D = np.stack(list(columns.values()), axis=-1)  # (n, K, M)
+    # turbulent periods would otherwise decide alone
     held = replace(held, weight=held.weight / _period_losses(held, loss))
     slope = -gradient(loss, held.base, held.y) / 2  # (n, K): y − ŷ of squared errors
     rows = np.einsum("nkm,nk->nm", D, slope) * held.weight[:, None]
@@ -124,6 +125,7 @@ def weigh(
     error = _errors(rows, held, mutual)
     t = np.divide(score, error, out=np.zeros_like(score), where=error > 0)
     bar = _bar(kappa, held, mutual)
+    # what is not clearly of use takes no part in the problem: many such columns would fit the held-out rows
     open_ = t > bar
     w = np.zeros(len(t))
     if open_.any():
@@ -132,7 +134,9 @@ def weigh(
         w[open_] = _minimum(D[..., open_], held, loss, members) * (factor @ members)
     added = held.base + D @ w
     before, after = (float(loss_of(loss, p, held.y) @ held.weight) for p in (held.base, added))
-    together = rows @ w if w.any() else rows[:, [int(np.argmax(t))]].sum(1)
+    together = rows[:, np.argmax(t)]  # where nothing is selected, t is that of the clearest candidate
+    if w.any():
+        together = rows @ w
     se = _errors(together[:, None], held, mutual)[0]
     return Stage(
         dict(zip(columns, w.tolist(), strict=True)),
@@ -162,6 +166,7 @@ def _minimum(D: np.ndarray, held: HeldOut, loss: Loss, members: np.ndarray) -> n
     options = {"ftol": 1e-14, "maxiter": 500}
     bounds = [(0.0, 1.0)] * len(start)
     w = minimize(value, start, jac=True, method="SLSQP", bounds=bounds, constraints=sums, options=options).x
+    # where a bound binds the solver stops a little short of it
     return np.where(w > 1e-9, w, 0.0)
 
 
@@ -172,8 +177,11 @@ def _period_losses(held: HeldOut, loss: Loss) -> np.ndarray:
     there = size > 0
     usual = float(np.median(total[there] / size[there]))
     row = float(held.weight.mean())
-    means: np.ndarray = ((total + row * usual) / (size + row))[held.period]
-    return means / usual if usual > 0 else np.ones(len(losses))
+    if usual <= 0:
+        return np.ones(len(losses))
+    # one row of the usual loss keeps a tiny period of small errors from having all the weight
+    means: np.ndarray = (total + row * usual) / (size + row)
+    return means[held.period] / usual
 
 
 def _errors(rows: np.ndarray, held: HeldOut, mutual: bool) -> np.ndarray:

@@ -137,6 +137,7 @@ class _Inverse:
             return cls(P, own, own[:, None])
         chosen = own.argsort(stable=True)[torch.linspace(0, len(own) - 1, INDUCING).long()]
         K = shared(parameters, firms, firms.take(chosen))[0]
+        # of Nyström: K_nm K_mm⁻¹ K_mn by the root of K_mm, to which a little is added as its rows are nearly dependent
         core = torch.linalg.cholesky(K[chosen] + SPARE * torch.eye(INDUCING, dtype=K.dtype))
         U = torch.linalg.solve_triangular(core, K.mT, upper=False).mT
         standalone = firms.standalone()
@@ -207,7 +208,7 @@ class Solved:
     def predict(self, observed: np.ndarray) -> np.ndarray:
         """Return the prediction of every focal firm, (n_focal,), from outcomes of the peers, (n_peers,)."""
         y = torch.as_tensor(observed[self.known], dtype=self.focal.x.dtype)
-        if self._is_pool():
+        if self._is_pool():  # the usual case: one product for all
             return self.inverse.leave_one_out(y).double().numpy()
         found = [(self._among_known(rows) @ y).double() for rows in self.section.chunks()]
         return np.concatenate([np.zeros(0), *found])
@@ -229,6 +230,7 @@ class Solved:
         u = self.focal.x.new_zeros(own.shape)
         if not own.size:  # nobody's outcome is known
             return u
+        # a focal firm whose row differs from its peer's (other characteristics) is new to the pool
         at = self._own_row(rows, own)
         own_rows = torch.as_tensor(own)
         n_own = own.sum(1)
@@ -239,6 +241,7 @@ class Solved:
             K = shared(self.parameters, self.focal.take(rows).take(new), self.firms)[0]
             u[new] = self.inverse.times(K.masked_fill(own_rows[new], 0.0))
         u[inside, at[inside]] = 1.0
+        # nearly all firms have one row of their own: these at once, the others one by one
         B = own[one].argmax(1)
         P = self.inverse.rows(B)
         u[one] -= P * (u[one, B] / P[np.arange(len(one)), B])[:, None]

@@ -111,6 +111,7 @@ def fit_covariance(
     if past is not None and past.table.shape[1] < 2:
         past = None
     periods = [_Period.of(section, past, dtype) for section in sections]
+    # a firm by itself has nobody to be predicted from
     periods = [period for period in periods if len(period.y) > 1 and period.weight.sum() > 0]
     p = sections[0].peers.x.shape[1]
     c = sections[0].peers.codes.shape[1]
@@ -130,7 +131,7 @@ def fit_covariance(
 
     def loss(pairs: list[tuple[_Period, Tensor]]) -> Tensor:
         mine = [(q.firms, q.y, q.weight, at) for q, at in pairs[share()]]
-        if not mine:
+        if not mine:  # of several processes one may have nothing to do: its gradient is zero
             return torch.stack([value.sum() for value in parameters.values()]).sum() * 0.0
         firms, y, weight, present = _padded(mine, device)
         return n_processes() * _losses(parameters, firms, y / spread, weight, present).sum() / len(pairs)
@@ -191,5 +192,6 @@ def _losses(parameters: Parameters, firms: Features, y: Tensor, weight: Tensor, 
     K = shared(parameters, firms, firms)
     diagonal = torch.where(present, noise(parameters, firms), NOTHING)  # padding predicts nothing
     error, variance = _LeaveOneOut.apply(K + diagonal.diag_embed(), y)
+    # without a gradient, since else large variances would excuse errors
     precise = (weight * present) * variance.detach() ** -POWER
     return (precise * error**2).sum(-1) / (precise * y**2).sum(-1).clamp(min=1e-12)

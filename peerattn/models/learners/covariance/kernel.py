@@ -123,6 +123,7 @@ def noise(parameters: Parameters, a: Features) -> Tensor:
 
 def inverse(K: Tensor) -> Tensor:
     """Return the inverse of a covariance; where rounding made it indefinite, in float64 with as much noise as it needs."""
+    # most often no jitter is needed, and the check costs nothing
     L, failed = torch.linalg.cholesky_ex(K)
     if not failed.any():
         return torch.cholesky_inverse(L)

@@ -173,6 +173,7 @@ def _padded(blocks: Sequence[np.ndarray | None], dtype: torch.dtype, device: Any
     known = [torch.as_tensor(block, dtype=dtype, device=device) for block in blocks if block is not None]
     if len(known) < len(blocks):
         return None
+    # pad_sequence pads the first dimension alone, so that peers are padded before
     wide = max(block.shape[1] for block in known)
     of_width = [F.pad(b.movedim(1, -1), (0, wide - b.shape[1])).movedim(-1, 1) for b in known]
     return pad_sequence(of_width, batch_first=True)

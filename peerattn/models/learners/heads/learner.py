@@ -98,7 +98,7 @@ class HeadsLearner:
             chosen = selected(self._predictor, sections, options, self.loss)
         modules = self._trained(sections, replace(options, weight_decays=(chosen.weight_decay,)))
         for module in modules:
-            module.shrink(chosen.size)
+            module.rescale(chosen.size)
         self.heads_ = self._heads(modules, sections)
         return self
 
@@ -116,6 +116,7 @@ class HeadsLearner:
         objective = objective_of(sample, self.loss, self.spec)
         seeds, loss = trained(self.spec, sample, objective, options, generator)
         best = loss.argsort()[: options.n_averaged].tolist()
+        # what is fitted predicts in float64, wherever and in whatever precision it was trained
         modules = [seeds.module(seed, objective.unit).double().cpu() for seed in best]
         for module in modules:
             average_unseen_codes(module, sections)
@@ -133,6 +134,7 @@ class HeadsLearner:
 def _of_size(options: TrainingOptions, spec: PeerSpec, sections: Sequence[CrossSection]) -> TrainingOptions:
     """Return the options with as many seeds as a step can hold where pools are large."""
     widest = max(len(section.peers) for section in sections)
+    # seeds are one batch dimension: a step holds the pairs of all of them
     affordable = 2 * PAIRS // (FEWEST * widest * max(1, spec.n_heads))
     fewest = min(options.n_seeds, 2 * options.n_averaged)
     return replace(options, n_seeds=max(fewest, min(options.n_seeds, affordable)))

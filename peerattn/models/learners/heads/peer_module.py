@@ -208,7 +208,7 @@ class PeerModule(Layer):
         return made
 
     @torch.no_grad()
-    def shrink(self, factor: float) -> None:
+    def rescale(self, factor: float) -> None:
         """Multiply what the module predicts by a factor, in place; weights stay as they are."""
         for name, parameter in self.named_parameters(recurse=False):
             if name in ("value", "own_slope", "intercept"):

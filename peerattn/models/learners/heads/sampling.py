@@ -66,6 +66,7 @@ class Sample:
             mine = [z for z in zip(group, rows, strict=True) if z[0] % n_processes() == process()]
             group = [k for k, _ in mine] or [group[0]]
             rows = [at for _, at in mine] or [rows[0][:0]]
+        # pools are whole: weights are a softmax over all candidate peers
         pools = [np.arange(self.n_peers[k]) for k in group]
         sections = [self.sections[k] for k in group]
         at = _places(self.n_focal, group, rows, self.device)

@@ -101,12 +101,11 @@ class Seeds(torch.nn.Module):
         """Return one seed as a module by itself, with ``unit`` as the unit of its predictions."""
         first = seed * self.spec.n_heads
         module = self.heads.take(range(first, first + self.spec.n_heads))
-        module.spec = replace(self.spec)
-        linear = {"value": module.value.detach() * unit}
+        module.spec = self.spec
         if self.spec.own == "linear":
-            linear |= {"own_slope": self.slope[seed] * unit, "intercept": self.intercept[seed] * unit}
-        for name, value in linear.items():
-            setattr(module, name, Parameter(value.detach().clone()))
+            module.own_slope = Parameter(self.slope[seed].detach().clone())
+            module.intercept = Parameter(self.intercept[seed].detach().clone())
+        module.rescale(unit)
         return module
 
 
@@ -131,6 +130,7 @@ class Objective:
             y = batch.focal.outcomes[..., 0][:, None].expand(predicted.shape[:-1])
             return ((self.loss(predicted, y) * weight).sum(2) * times).sum(0)
         error = (batch.focal.outcomes[:, None] - own) / self.unit - added  # (B, seeds, n, K)
+        # what a period's firms have in common is taken out in part, as by generalised least squares
         total = weight.sum(-1, keepdim=True)[..., None]
         theta = 1 - (1 + self.common * total).rsqrt()
         mean = (error * weight[..., None]).sum(2, keepdim=True) / total.clamp(min=1e-12)

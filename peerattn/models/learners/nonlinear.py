@@ -190,7 +190,9 @@ def fit_line_and_forest(training: Training, seed: int) -> Estimated | None:
     Leaves are constant: where an outcome follows its own last value one for one, a line predicts better than many of them.
     """
     line = fit_best_line(training.sections)
-    return line and fit_forest(training, seed, line)
+    if line is None:
+        return None
+    return fit_forest(training, seed, line)
 
 
 def fit_estimator(

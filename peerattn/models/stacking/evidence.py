@@ -240,39 +240,30 @@ class Evidence:
         self, tried: Iterable[str], stages: dict[str, Stage], bases: list[np.ndarray]
     ) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Return the evidence on every group of which candidates were tried, and held-out R² step by step."""
-        table = evidence_of(stages)
+        untested = dict.fromkeys(GROUPS, "not tried") | {group: self.untested(group) for group in tried}
         held = self._held_out()
-        for group in GROUPS:
-            stage = stages[group]
-            reason = "not tried"
-            if group in tried:
-                reason = self.untested(group)
-            table.loc[group, "tested"] = not reason
-            if not reason and not stage.selected() and stage.bar > 0:
-                reason = f"none selected: t must exceed {stage.bar:.2f}"
-            table.loc[group, "reason"] = reason
         if held is None:
-            return table, pd.DataFrame(columns=["r2", "gain"])
-        table["periods"] = round(held.n_periods, 1)
+            return evidence_of(stages, untested), pd.DataFrame(columns=["r2", "gain"])
+        table = evidence_of(stages, untested, round(held.n_periods, 1))
         losses = [loss_of(self.problem.loss, b, held.y) @ held.weight for b in (0 * bases[0], *bases)]
         r2 = [1 - float(each / (losses[0] or np.nan)) for each in losses[1:]]
         steps = pd.DataFrame({"r2": r2, "gain": np.diff(r2, prepend=0.0)}, index=["own characteristics", *GROUPS])
         return table, steps.rename_axis("step")
 
 
-def evidence_of(stages: dict[str, Stage]) -> pd.DataFrame:
-    """Return the evidence of the stages on every group, as if untested."""
+def evidence_of(stages: dict[str, Stage], untested: Mapping[str, str], periods: float = 0.0) -> pd.DataFrame:
+    """Return the evidence of the stages on every group, and why it is ``untested``, if it is."""
     rows = {}
     for group, stage in stages.items():
-        reason = "not tested"
-        if stage.weights:
-            reason = "used in full"
+        reason = untested[group]
+        if not reason and not stage.selected() and stage.bar > 0:
+            reason = f"none selected: t must exceed {stage.bar:.2f}"
         rows[group] = {
             "factor": max(stage.sums(without=MEAN).values(), default=0.0),
             "t": stage.t,
             "loss_reduction": stage.loss_reduction,
-            "periods": 0.0,
-            "tested": False,
+            "periods": periods,
+            "tested": not untested[group],
             "reason": reason,
             "selected": ", ".join(f"{name}{of} {stage.weights[name, of]:.2f}" for name, of in stage.selected()),
         }

@@ -191,10 +191,12 @@ def fit_stack(
     training = Training.of(sections, problem)
     if kappa is None:
         stages = dict.fromkeys(GROUPS, UNTESTED)
+        untested = dict.fromkeys(GROUPS, "not tested")
         if candidates:
             stages[PEERS] = replace(UNTESTED, weights={(in_full, WHOLE): 1.0})
+            untested[PEERS] = "used in full"
         without_history = stages
-        table = evidence_of(stages)
+        table = evidence_of(stages, untested)
         steps = pd.DataFrame()
     else:
         of_all = evidence(held_out)

@@ -107,7 +107,7 @@ class PairTensors:
 
     def terms(self, strength: Tensor | None) -> Tensor | None:
         """Return what is added to the scores, (B, 1 or H, n_focal, n_peers), with this strength of the priors (H, K)."""
-        if self.prior is None:
+        if self.prior is None or strength is None:
             return self.bias
         learned = torch.einsum("bijk,hk->bhij", self.prior, strength)
         if self.bias is None:

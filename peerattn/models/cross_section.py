@@ -78,9 +78,7 @@ class Rows:
 
     def where(self, mask: np.ndarray) -> Rows:
         """Return the rows for which this is True; the same rows, not copies, where all are."""
-        if mask.all():
-            return self
-        return self.take(mask)
+        return self if mask.all() else self.take(mask)
 
     def known(self) -> Rows:
         """Return the rows whose outcome is known."""
@@ -168,9 +166,7 @@ class CrossSection:
     @property
     def answers(self) -> np.ndarray:
         """Which peers may be attended to, (n_peers,), where nothing bars them all."""
-        if self.answering is None:
-            return np.ones(len(self.peers), dtype=bool)
-        return self.answering
+        return np.ones(len(self.peers), dtype=bool) if self.answering is None else self.answering
 
     def admissible(self, rows: slice = slice(None)) -> np.ndarray:
         """Return which rows may be attended to, (n_focal, n_peers); True = may."""
@@ -228,9 +224,7 @@ class CrossSection:
 
 
 def _or_ones(values: np.ndarray | None, n: int) -> np.ndarray:
-    if values is None:
-        return np.ones(n)
-    return values
+    return np.ones(n) if values is None else values
 
 
 def stacked(blocks: Iterable[Any], n_rows: int, top_k: int | None = None) -> Any:

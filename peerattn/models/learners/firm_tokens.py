@@ -102,15 +102,9 @@ class Batch:
 
     def take(self, sections: Picked = ALL, rows: Picked = ALL) -> Batch:
         """Return these focal rows of these cross-sections, with all peers."""
-        found = replace(
-            self,
-            focal=self.focal.take(sections, rows),
-            peers=self.peers.take(sections, ALL),
-            weight=self.weight[sections][:, rows],
-        )
-        if self.y is None:
-            return found
-        return replace(found, y=self.y[sections][:, rows])
+        y = None if self.y is None else self.y[sections][:, rows]
+        weight = self.weight[sections][:, rows]
+        return Batch(self.focal.take(sections, rows), self.peers.take(sections, ALL), y, weight)
 
 
 def hidden_folds(section: CrossSection, n_folds: int) -> tuple[np.ndarray, np.ndarray]:
@@ -133,9 +127,7 @@ def hidden_folds(section: CrossSection, n_folds: int) -> tuple[np.ndarray, np.nd
 
 def _own_identity(section: CrossSection) -> np.ndarray:
     """Return the identity of focal rows, though on arrays with frequency weights they are anonymous: copies are peers."""
-    if section.own_copies:
-        return section.peers.identity
-    return section.focal.identity
+    return section.peers.identity if section.own_copies else section.focal.identity
 
 
 def _log_weights(section: CrossSection) -> tuple[np.ndarray, np.ndarray]:

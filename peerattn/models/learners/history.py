@@ -64,9 +64,7 @@ def fit_history(training: Training, *, lag: bool, trees: bool = False) -> OwnHis
     shrink = 0.0
     if not few:
         within, between = variance_components(training.history.table.to_numpy(float))
-        shrink = np.inf
-        if between > 0:
-            shrink = within / between
+        shrink = within / between if between > 0 else np.inf
     if not (lag or trees) and np.isfinite(shrink):
         return OwnHistory(shrink, slope=np.array([1.0, 0.0]))
     if few or not (lag or trees):

@@ -76,9 +76,7 @@ class History:
     @property
     def known(self) -> pd.DataFrame:
         """The table, without what is not known by the period that reads."""
-        if self.dates is None:
-            return self.table
-        return self.table.mask(self.dates > self.place)
+        return self.table if self.dates is None else self.table.mask(self.dates > self.place)
 
     def last_before(self, period: Any) -> Any:
         """Return the last period before this one of which an outcome is known; None without one."""
@@ -129,10 +127,7 @@ class History:
         at = self.table.index.get_indexer(labels[0].append(labels[1:]))
         if self.table.empty:
             return np.zeros(len(at)), np.zeros(len(at)), np.zeros(len(at))
-        if self.dates is None:
-            last, total, count = self._running
-        else:
-            last, total, count = _running(self.known)
+        last, total, count = self._running if self.dates is None else _running(self.known)
         n, sum_ = (np.where(at >= 0, table[end, at] - table[start, at], 0.0) for table in (count, total))
         return np.where(n > 0, last[end, at], 0.0), sum_ / np.maximum(n, 1), n
 

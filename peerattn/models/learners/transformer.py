@@ -91,10 +91,7 @@ class TransformerLearner:
         # the number of columns is known only here
         self.spec = replace(self.spec, n_characteristics=sections[0].peers.x.shape[1])
         generator = torch.Generator().manual_seed(self.training.seed)
-        if start is None:
-            modules = self._new(generator)
-        else:
-            modules = start.modules()
+        modules = self._new(generator) if start is None else start.modules()
         modules.to(device=self.training.device, dtype=self.training.kind).requires_grad_(True)
         # of one cross-section there are no later periods to stop by
         n_earlier = len(sections) - round(LATER * len(sections))

@@ -87,9 +87,7 @@ def _folds(section: CrossSection, dated: bool) -> list[Origin]:
         at = np.flatnonzero(fold == f)
         if not (len(rest) and len(at)):
             return []
-        pool: np.ndarray | slice = slice(None)
-        if section.same_rows and not dated:
-            pool = rest
+        pool = rest if section.same_rows and not dated else slice(None)
         learned = section.take(rest, pool)
         held_out = replace(section.take(at, pool), own_copies=False)
         found.append(Origin([learned], [held_out], forward=False))

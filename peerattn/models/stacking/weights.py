@@ -81,9 +81,7 @@ UNTESTED = Stage({}, float("nan"), 0.0)
 
 def kind(column: Column) -> str:
     """Return whose sum a weight belongs to: what a part adds shares one with its prediction."""
-    if column[1] == ADDED:
-        return WHOLE
-    return column[1]
+    return WHOLE if column[1] == ADDED else column[1]
 
 
 def weigh(

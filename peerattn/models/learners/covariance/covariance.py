@@ -73,15 +73,11 @@ class Covariance:
         focal, peers = (replace(rows, x=self.bounds.clip(rows.x)) for rows in (section.focal, section.peers))
         bounded = replace(section, focal=focal, peers=peers)
         known = section.known_peers()
-        history = None
-        if self.reads_past:
-            history = section.past
+        history = section.past if self.reads_past else None
         firms = features(peers.take(known), bounded, history, dtype)
-        if self.of_outcomes:
-            inverted = _Inverse.linear(parameters, firms)
-        else:
-            inverted = _Inverse.of(parameters, firms)
-        return Solved(parameters, bounded, features(focal, bounded, history, dtype), known, firms, inverted)
+        invert = _Inverse.linear if self.of_outcomes else _Inverse.of
+        mine = features(focal, bounded, history, dtype)
+        return Solved(parameters, bounded, mine, known, firms, invert(parameters, firms))
 
     def predict(self, sections: Sequence[CrossSection], dtype: torch.dtype = torch.float64) -> list[np.ndarray]:
         """Return the prediction of every focal firm, (n_focal, 1) a cross-section: its linear own part and what others add."""
@@ -107,9 +103,7 @@ class Covariance:
 
     def observed(self, section: CrossSection) -> CrossSection:
         """Return what the covariance reads: outcomes, or what own models leave of them."""
-        if self.of_outcomes:
-            return with_outcomes(section)
-        return section
+        return with_outcomes(section) if self.of_outcomes else section
 
     def derivative(self, section: CrossSection) -> Callable[[slice], np.ndarray]:
         """Return what gives the derivative of predictions by the peers' outcomes: the weights, of one inverse for all rows."""

@@ -44,15 +44,10 @@ class RowTensors:
             return torch.as_tensor(values, dtype=kind, device=device)[None]
 
         x = one(rows.x.clip(-CLIP, CLIP), dtype)
-        everyone = one(np.ones(len(rows)), torch.bool)
-        found = cls(
-            x, one(rows.codes, torch.int64), None, one(rows.identity, torch.int64), everyone, everyone
-        )
-        if rows.y is not None:
-            found = replace(found, y=one(np.nan_to_num(rows.y), dtype))
-        if answering is not None:
-            found = replace(found, answers=one(answering, torch.bool))
-        return found
+        y = None if rows.y is None else one(np.nan_to_num(rows.y), dtype)
+        present = one(np.ones(len(rows)), torch.bool)
+        answers = present if answering is None else one(answering, torch.bool)
+        return cls(x, one(rows.codes, torch.int64), y, one(rows.identity, torch.int64), present, answers)
 
     @property
     def outcomes(self) -> Tensor:

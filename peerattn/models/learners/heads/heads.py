@@ -57,9 +57,7 @@ class Member:
     @property
     def slopes(self) -> np.ndarray:
         """By how much each head's weighted mean of outcomes counts; of characteristics its share in the network."""
-        if self.spec.values == "outcomes":
-            return self.state["value"][:, 0]
-        return self.share
+        return self.state["value"][:, 0] if self.spec.values == "outcomes" else self.share
 
     def module(self) -> PeerModule:
         """Rebuild the module, in float64."""

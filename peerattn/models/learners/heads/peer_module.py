@@ -102,9 +102,7 @@ class Layer(torch.nn.Module):
     @property
     def key_projection(self) -> Tensor:
         """The projection of keys, which is that of queries in a symmetric similarity."""
-        if self.spec.symmetric:
-            return self.query
-        return self.key
+        return self.query if self.spec.symmetric else self.key
 
     def scores(
         self, query_features: Tensor, key_features: Tensor, pairs: PairTensors, nobody: bool = True

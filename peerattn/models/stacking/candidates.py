@@ -112,11 +112,13 @@ def own_candidates(problem: Problem, seed: int, own: Any = "flexible") -> list[C
 
 def common_candidates(problem: Problem, codes: Mapping[str, int]) -> list[Candidate]:
     """Return slopes within periods; and of observed outcomes what all have in common, and those of each code (by position)."""
+
+    def of(name: str, code: int | None) -> Candidate:
+        return Candidate(name, COMMON, lambda t, _: fit_common(t, code))
+
     found = [Candidate(LINES, COMMON, lambda t, _: fit_within_lines(t))]
     if problem.outcomes:
-        places = {"period": None} | {f"{name} x period": c for name, c in codes.items()}
-        # each of its own code: a plain closure would have the last one's
-        found += [Candidate(name, COMMON, lambda t, _, code=code: fit_common(t, code)) for name, code in places.items()]
+        found += [of("period", None), *(of(f"{name} x period", c) for name, c in codes.items())]
     return found
 
 
@@ -140,11 +142,13 @@ def heads_candidates(model: BaseEstimator, settings: Settings, seed: int) -> lis
     """Return attention heads, where there are any; those that nothing else gives a weight are shrunk by themselves."""
     if not model.n_heads:
         return []
-    options = {"seed": seed, "dtype": settings.dtype, "device": settings.device, "shrinks": model.kappa is None}
     spec = _spec(model)
+    in_full = model.kappa is None
 
     def fit(training: Training, _: Any) -> Heads:
-        learner = HeadsLearner(spec, settings.terms, training.problem.loss, **options)
+        learner = HeadsLearner(
+            spec, settings.terms, training.problem.loss, seed, settings.dtype, settings.device, shrinks=in_full
+        )
         return learner.fit(training.with_outcomes).heads_
 
     return [Candidate(HEADS, PEERS, fit)]

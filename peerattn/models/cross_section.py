@@ -320,7 +320,7 @@ def sums_of_others(values: np.ndarray, group: np.ndarray) -> np.ndarray:
 
 
 def others_mean(values: np.ndarray, group: np.ndarray, standalone: np.ndarray) -> np.ndarray:
-    """Return the mean over the other rows of each row's group, (n, k), and ``alone`` where there is none; −1 = in no group.
+    """Return the mean over the other rows of each row's group, (n, k), and ``standalone`` where there is none; −1 = in no group.
 
     >>> others_mean(np.array([[1.0], [3.0], [5.0]]), np.array([0, 0, -1]), np.zeros((3, 1))).ravel().tolist()
     [3.0, 1.0, 0.0]

@@ -17,7 +17,7 @@ from peerattn.models.learners.variance_components import variance_components
 
 @dataclass(frozen=True)
 class OwnHistory:
-    r"""A candidate that reads the firm's own past outcomes, known by then; a firm without a past is not spoken for.
+    r"""A candidate that reads the firm's own past outcomes, known by then; a firm without a past has no prediction.
 
     ``ols_i + \bar r_i n_i / (n_i + λ)``: an empirical-Bayes firm effect of the past residuals of the linear own part (n of them,
     :math:`\lambda = \sigma^2_{within} / \sigma^2_{between}`; Efron and Morris 1975); or ``ols_i + b r_{i,last}``, an

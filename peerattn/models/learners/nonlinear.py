@@ -131,7 +131,8 @@ class Estimated:
 
     It reads codes as one column a level; or, with ``places``, as numbers: for each code the place of every level in the order of
     its mean outcome in training (Fisher 1958), in which a tree finds the best split of a code's levels; NaN where it is unknown.
-    ``beside``: a line that it adds to, as it was fitted to what that leaves. ``unit``: what its predictions are multiplied by.
+    ``accompanying``: a line that it adds to, as it was fitted to what that leaves. ``unit``: by what its predictions are
+    multiplied.
     """
 
     estimator: Any

@@ -82,9 +82,9 @@ def predictions(
     """
     found = dict[Column, list[np.ndarray]]()
     for name, part in parts.items():
-        beside: list[np.ndarray] = []
+        of_left: list[np.ndarray] = []
         if isinstance(part, Covariance) and left and left[0] is not prepared[0]:
-            found[name, WHOLE], beside = part.predict_both(prepared, left, dtype)
+            found[name, WHOLE], of_left = part.predict_both(prepared, left, dtype)
         elif reads_peers(part):
             found[name, WHOLE] = part.predict(prepared, dtype)
         elif isinstance(part, Common):
@@ -92,9 +92,9 @@ def predictions(
         else:
             found[name, WHOLE] = part.predict(prepared)
         if isinstance(part, OwnHistory):
-            beside = found[name, WHOLE]
-        if beside:
-            found[name, ADDED] = [p - s.own_term for p, s in zip(beside, prepared, strict=True)]
+            of_left = found[name, WHOLE]
+        if of_left:
+            found[name, ADDED] = [p - s.own_term for p, s in zip(of_left, prepared, strict=True)]
     return found
 
 
@@ -256,8 +256,8 @@ def evidence_of(stages: dict[str, Stage], untested: Mapping[str, str], periods: 
     rows = {}
     for group, stage in stages.items():
         reason = untested[group]
-        if not reason and not stage.selected() and stage.bar > 0:
-            reason = f"none selected: t must exceed {stage.bar:.2f}"
+        if not reason and not stage.selected() and stage.threshold > 0:
+            reason = f"none selected: t must exceed {stage.threshold:.2f}"
         rows[group] = {
             "factor": max(stage.sums(without=MEAN).values(), default=0.0),
             "t": stage.t,

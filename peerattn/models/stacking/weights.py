@@ -48,13 +48,13 @@ class Stage:
     """What one group of candidates adds to the groups before it.
 
     ``weights`` by column of the problem; ``t`` of their sum's score, ``loss_reduction`` the relative fall of the held-out loss;
-    ``bar`` what the t of a column must exceed.
+    ``threshold`` what the t of a column must exceed.
     """
 
     weights: dict[Any, float]
     t: float
     loss_reduction: float
-    bar: float = float("nan")
+    threshold: float = float("nan")
 
     def selected(self) -> list[Any]:
         """Return the columns of positive weight."""
@@ -122,9 +122,9 @@ def weigh(
     score = rows.sum(0)
     error = _errors(rows, held, mutual)
     t = np.divide(score, error, out=np.zeros_like(score), where=error > 0)
-    bar = _bar(kappa, held, mutual)
+    threshold = _threshold(kappa, held, mutual)
     # what is not clearly of use takes no part in the problem: many such columns would fit the held-out rows
-    open_ = t > bar
+    open_ = t > threshold
     w = np.zeros(len(t))
     if open_.any():
         members = _members(kinds, len(t))[:, open_]
@@ -140,7 +140,7 @@ def weigh(
         dict(zip(columns, w.tolist(), strict=True)),
         float(together.sum() / se) if se > 0 else float("nan"),
         1 - after / before if before > 0 else 0.0,
-        float(bar.min()),
+        float(threshold.min()),
     )
 
 
@@ -200,7 +200,7 @@ def _variance(terms: np.ndarray) -> np.ndarray:
     return np.asarray(((terms - terms.mean(0)) ** 2).sum(0) * n / max(n - 1, 1))
 
 
-def _bar(kappa: float | np.ndarray, held: HeldOut, mutual: bool) -> np.ndarray:
+def _threshold(kappa: float | np.ndarray, held: HeldOut, mutual: bool) -> np.ndarray:
     """Return the quantile of Student's t that has the probability of κ under the normal distribution."""
     firms = len(np.unique(held.firm))
     df = max(firms if mutual or too_few(held.n_periods) else min(firms, held.n_periods), 2) - 1

@@ -63,15 +63,16 @@ def shared(parameters: Parameters, a: Features, b: Features) -> Tensor:
     theirs = torch.cat([b.x, b.z, b.x @ v["low_rank"]], dim=-1)
     ours = torch.cat([a.x * v["linear"], a.z * v["slope"], a.x @ v["low_rank"]], dim=-1)
     near = _gaussian(a.x * v["inverse_length"], b.x * v["inverse_length"])
-    alike = [near]
+    # how near firms are, and how alike their pasts, where these are read
+    kernels = [near]
     if "past" in v:
-        alike.append((a.past * (v["emphasis"] * a.strength).exp()) @ b.past.mT)
-    K = ours @ theirs.mT + _matching(v, 0, *alike)
-    for together in alike[1:]:
+        kernels.append((a.past * (v["emphasis"] * a.strength).exp()) @ b.past.mT)
+    K = ours @ theirs.mT + _matching(v, 0, *kernels)
+    for together in kernels[1:]:
         K = torch.addcmul(K, v["past_near"] * near + v["past_squared"] * together, together)
     code, at = _same_code(a, b)
     if len(at):
-        same = [pairs.flatten().index_select(0, at) for pairs in alike]
+        same = [pairs.flatten().index_select(0, at) for pairs in kernels]
         K = K.flatten().index_add(0, at, _matching(v, 1 + code, *same)).view(K.shape)
     # by how much each firm moves with the others, (B, n)
     of_a, of_b = (_bounded(each.x @ v["scale"]) for each in (a, b))

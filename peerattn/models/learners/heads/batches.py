@@ -58,8 +58,8 @@ class RowTensors:
     def at(self, places: Tensor) -> RowTensors:
         """Return the rows (of the one cross-section that this is) at these places, (B, n); −1 is padding."""
         there = places >= 0
-        taken = {name: v[0][places.clamp(min=0)] for name, v in vars(self).items() if v is not None}
-        rows = replace(self, **taken)
+        gathered = {name: v[0][places.clamp(min=0)] for name, v in vars(self).items() if v is not None}
+        rows = replace(self, **gathered)
         return replace(
             rows, identity=rows.identity.masked_fill(~there, NOBODY), present=there, answers=rows.answers & there
         )

@@ -57,30 +57,42 @@ class Rows:
         return len(self.identity)
 
     @property
+    def outcomes(self) -> np.ndarray:
+        """The outcomes of rows that have some, (n,); NaN = unknown."""
+        assert self.y is not None
+        return self.y
+
+    @property
     def loss_weights(self) -> np.ndarray:
         """Return the weight of every row in the loss."""
-        return np.ones(len(self)) if self.loss_weight is None else self.loss_weight
-
-    def take(self, at: np.ndarray | slice) -> Rows:
-        """Return the rows at these positions."""
-        kept: dict[str, Any] = {n: None if values is None else values[at] for n, values in vars(self).items()}
-        return Rows(**kept)
+        return _or_ones(self.loss_weight, len(self))
 
     @property
     def counts(self) -> np.ndarray:
         """How often each row counts as a peer; once where there are no weights."""
-        return np.ones(len(self)) if self.weight is None else self.weight
+        return _or_ones(self.weight, len(self))
+
+    def take(self, at: np.ndarray | slice) -> Rows:
+        """Return the rows at these positions."""
+        return replace(self, **{name: values[at] for name, values in vars(self).items() if values is not None})
+
+    def where(self, mask: np.ndarray) -> Rows:
+        """Return the rows for which this is True; the same rows, not copies, where all are."""
+        return self if mask.all() else self.take(mask)
 
     def known(self) -> Rows:
         """Return the rows whose outcome is known."""
-        assert self.y is not None
-        known = np.isfinite(self.y)
-        return self if known.all() else self.take(known)
+        return self.where(np.isfinite(self.outcomes))
 
     def counted(self) -> Rows:
-        """Return the rows that count in the loss; the same rows, not copies, where all do."""
-        counts = self.loss_weights > 0
-        return self if counts.all() else self.take(counts)
+        """Return the rows that count in the loss."""
+        return self.where(self.loss_weights > 0)
+
+    def late(self, place: int) -> np.ndarray:
+        """Return whose outcome is not known yet by the period of this place, (n,)."""
+        if self.known_from is None:
+            return np.zeros(len(self), dtype=bool)
+        return self.known_from > place
 
     @classmethod
     def stacked(cls, parts: Sequence[Rows]) -> Rows:
@@ -90,8 +102,9 @@ class Rows:
             values = [getattr(part, name) for part in parts]
             if any(value is None for value in values):
                 return None
-            first = values[0]
-            return first.append(values[1:]) if isinstance(first, pd.Index) else np.concatenate(values)
+            if isinstance(values[0], pd.Index):
+                return values[0].append(values[1:])
+            return np.concatenate(values)
 
         return cls(**{each.name: together(each.name) for each in fields(cls)})
 
@@ -144,19 +157,30 @@ class CrossSection:
     own: tuple[np.ndarray, np.ndarray] | None = None
     place: int = 0
 
+    @property
+    def own_term(self) -> np.ndarray:
+        """What own models predict for the focal rows, (n_focal, K)."""
+        assert self.own is not None
+        return self.own[0]
+
+    @property
+    def answers(self) -> np.ndarray:
+        """Which peers may be attended to, (n_peers,), where nothing bars them all."""
+        return np.ones(len(self.peers), dtype=bool) if self.answering is None else self.answering
+
     def admissible(self, rows: slice = slice(None)) -> np.ndarray:
         """Return which rows may be attended to, (n_focal, n_peers); True = may."""
         mine = self.focal.identity[rows, None]
-        may = (mine == NOBODY) | (mine != self.peers.identity[None, :])
-        return may if self.answering is None else may & self.answering[None, :]
+        return ((mine == NOBODY) | (mine != self.peers.identity)) & self.answers
 
     def take(self, focal: np.ndarray | slice, peers: np.ndarray | slice) -> CrossSection:
         """Return some focal rows of the cross-section, and some of its peers."""
-        answering = None if self.answering is None else self.answering[peers]
-        own = None if self.own is None else (self.own[0][focal], self.own[1][peers])
-        rows = self.focal.take(focal)
-        pool = self.peers.take(peers)
-        return replace(self, focal=rows, peers=pool, answering=answering, own=own)
+        found = replace(self, focal=self.focal.take(focal), peers=self.peers.take(peers))
+        if self.answering is not None:
+            found = replace(found, answering=self.answering[peers])
+        if self.own is not None:
+            found = replace(found, own=(self.own[0][focal], self.own[1][peers]))
+        return found
 
     @property
     def same_rows(self) -> bool:
@@ -165,9 +189,7 @@ class CrossSection:
 
     def known_peers(self) -> np.ndarray:
         """Return the positions of the peers that answer with a known outcome."""
-        assert self.peers.y is not None
-        known = np.isfinite(self.peers.y)
-        return np.flatnonzero(known if self.answering is None else known & self.answering)
+        return np.flatnonzero(np.isfinite(self.peers.outcomes) & self.answers)
 
     def unknown(self) -> CrossSection:
         """Return the cross-section without the outcomes of its focal rows."""
@@ -175,25 +197,24 @@ class CrossSection:
 
     def known_by(self, place: int) -> CrossSection:
         """Return the cross-section without the outcomes that are not known yet by the period of this place."""
-        dates = (self.focal.known_from, self.peers.known_from)
-        if all(each is None or (each <= place).all() for each in dates):
-            return self
-        focal = self.focal if dates[0] is None else self.focal.take(dates[0] <= place)
-        peers = self.peers
-        answering = self.answering
-        if peers.y is not None and dates[1] is not None:
-            late = dates[1] > place
-            y = peers.y.copy()
-            y[late] = np.nan
-            peers = replace(peers, y=y)
-            answering = None if answering is None else answering & ~late
-        return replace(self, focal=focal, peers=peers, answering=answering)
+        found = replace(self, focal=self.focal.where(~self.focal.late(place)))
+        late = self.peers.late(place)
+        # where no outcome is used, firms whose outcome comes late are peers all the same
+        if self.peers.y is None or not late.any():
+            return found
+        found = replace(found, peers=replace(self.peers, y=np.where(late, np.nan, self.peers.y)))
+        if self.answering is None:
+            return found
+        return replace(found, answering=self.answering & ~late)
 
     def pool(self) -> CrossSection:
         """Return the peers as focal rows of their own pool."""
         copies = self.period is None and self.peers.weight is not None
-        querying = self.peers.anonymous() if copies else self.peers
-        return replace(self, at=slice(0, len(querying)), focal=querying, own_copies=copies)
+        querying = self.peers
+        if copies:
+            querying = querying.anonymous()
+        own = self.own and (self.own[1], self.own[1])
+        return replace(self, at=slice(0, len(querying)), focal=querying, own_copies=copies, own=own)
 
     def chunks(self, cells: int = 20_000_000) -> Iterator[slice]:
         """Yield slices of focal rows, so that a chunk of rows times all peers has at most ``cells`` entries."""
@@ -202,22 +223,31 @@ class CrossSection:
             yield slice(start, min(start + step, len(self.focal)))
 
 
+def _or_ones(values: np.ndarray | None, n: int) -> np.ndarray:
+    return np.ones(n) if values is None else values
+
+
 def stacked(blocks: Iterable[Any], n_rows: int, top_k: int | None = None) -> Any:
     """Return blocks of rows of weights as one matrix, read-only; with ``top_k`` each row's strongest only.
 
     Of dense blocks one at a time is held beside the whole.
     """
     whole: np.ndarray | None = None
-    parts, start = [], 0
+    parts = []
+    start = 0
     for block in blocks:
-        if top_k is not None or sparse.issparse(block):
-            parts.append(block if top_k is None else strongest(block, top_k))
+        if top_k is not None:
+            block = strongest(block, top_k)
+        if sparse.issparse(block):
+            parts.append(block)
             continue
         if whole is None:
             whole = np.empty((n_rows, block.shape[1]), dtype=block.dtype)
         whole[start : start + len(block)] = block
         start += len(block)
-    return frozen(sparse.vstack(parts) if whole is None else whole)
+    if parts:
+        return frozen(sparse.vstack(parts))
+    return frozen(whole)
 
 
 def adding_up(group: np.ndarray, n_groups: int) -> sparse.csr_array:
@@ -246,6 +276,7 @@ def identities(*labels: pd.Index) -> list[np.ndarray]:
     node = np.where(group < 0, firm, len(firm) + group)
     if len(labels) == 1:
         return [pd.factorize(node)[0]]
+    # a firm joins the groups that it has in several indexes, and whoever is in them
     links = sparse.coo_array((np.ones(len(node)), (firm, node)), shape=(2 * len(firm),) * 2)
     component = sparse.csgraph.connected_components(links, directed=False)[1]
     return np.split(component[node], splits)
@@ -254,6 +285,11 @@ def identities(*labels: pd.Index) -> list[np.ndarray]:
 def _codes(values: list[Any]) -> np.ndarray:
     """Return an integer for each value, −1 where it is unknown."""
     return pd.factorize(pd.Index(values, dtype=object, tupleize_cols=False))[0]
+
+
+def section_numbers(sections: Sequence[CrossSection]) -> np.ndarray:
+    """Return for each focal row of the sections, one after another, the number of its section."""
+    return np.repeat(np.arange(len(sections)), [len(section.focal) for section in sections])
 
 
 def group_sums(rows: np.ndarray, group: np.ndarray) -> np.ndarray:
@@ -284,7 +320,7 @@ def sums_of_others(values: np.ndarray, group: np.ndarray) -> np.ndarray:
 
 
 def others_mean(values: np.ndarray, group: np.ndarray, standalone: np.ndarray) -> np.ndarray:
-    """Return the mean over the other rows of each row's group, (n, k), and ``alone`` where there is none; −1 = in no group.
+    """Return the mean over the other rows of each row's group, (n, k), and ``standalone`` where there is none; −1 = in no group.
 
     >>> others_mean(np.array([[1.0], [3.0], [5.0]]), np.array([0, 0, -1]), np.zeros((3, 1))).ravel().tolist()
     [3.0, 1.0, 0.0]
@@ -310,29 +346,22 @@ def means_of_others(
     >>> mean.tolist(), count.tolist()
     ([4.0, 3.5], [2, 2])
     """
+    n = len(focal_group)
     member = peer_group >= 0
-    if not member.any():
-        return np.zeros(len(focal_group)), np.zeros(len(focal_group), dtype=int)
-    group = peer_group[member].astype(np.int64)
-    identity = peer_identity[member]
-    y = y[member]
-    w = np.ones(len(y)) if weight is None else weight[member]
-    span = int(max(focal_identity.max(initial=0), identity.max())) + 1 + len(identity)
-    unnamed = identity == NOBODY
-    identity = np.where(unnamed, span - 1 - np.arange(len(identity)), identity)  # each equals no other
+    # focal rows are members, too, of weight zero, so that each has a pair of group and identity to leave out
+    group = np.concatenate([focal_group, peer_group[member]]).astype(np.int64)
+    identity = np.concatenate([focal_identity, peer_identity[member]])
+    w = np.concatenate([np.zeros(n), _or_ones(weight, len(y))[member]])
+    y = np.concatenate([np.zeros(n), y[member]])
+    # rows without identity get numbers of their own, as each equals no other
+    free = identity.max(initial=0) + 1
+    identity = np.where(identity == NOBODY, free + np.arange(len(identity)), identity)
+    span = free + len(identity)
     keys, pair = np.unique(group * span + identity, return_inverse=True)
-    of_pair = np.stack([np.bincount(pair, w * y), np.bincount(pair, w), np.ones(len(keys))], axis=1)
-    groups, first, of_group = np.unique(keys // span, return_index=True, return_inverse=True)
-    others = sums_of_others(of_pair, of_group)
-    everybody = others[first] + of_pair[first]
-    wanted = focal_group.astype(np.int64) * span + focal_identity
-    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    own = (keys[at] == wanted) & (focal_identity != NOBODY)
-    here = np.minimum(np.searchsorted(groups, focal_group), len(groups) - 1)
-    found = np.where(own[:, None], others[at], everybody[here])
-    found[groups[here] != focal_group] = 0.0
-    total, total_weight, count = found.T
-    return np.divide(total, total_weight, out=np.zeros(len(total)), where=total_weight > 0), count.astype(int)
+    peers = np.bincount(pair[n:], minlength=len(keys)) > 0
+    of_pair = np.stack([np.bincount(pair, w * y), np.bincount(pair, w), peers], axis=1)
+    total, total_weight, count = sums_of_others(of_pair, keys // span)[pair[:n]].T
+    return np.divide(total, total_weight, out=np.zeros(n), where=total_weight > 0), count.astype(int)
 
 
 def check_same_kind(*labels: pd.Index) -> None:

@@ -28,13 +28,11 @@ class Common:
         return [self._section(section)[:, None] for section in sections]
 
     def _section(self, section: CrossSection) -> np.ndarray:
-        at = section.known_peers()
-        assert section.peers.y is not None
-        peers = section.peers.take(at)
-        y = section.peers.y[at]
+        peers = section.peers.take(section.known_peers())
 
         def of_others(mine: np.ndarray, theirs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            return means_of_others(mine, section.focal.identity, theirs, peers.identity, y, peers.weight)
+            identity = section.focal.identity
+            return means_of_others(mine, identity, theirs, peers.identity, peers.outcomes, peers.weight)
 
         period, _ = of_others(np.zeros(len(section.focal), dtype=int), np.zeros(len(peers), dtype=int))
         if self.code is None:
@@ -67,4 +65,6 @@ def fit_common(training: Training, code: int | None) -> Common | None:
     mean_squared, free, inside, between_share, within_share = np.concatenate(cells).sum(axis=0).tolist()
     within_cells = inside / max(free, 1)
     between_cells = (mean_squared - within_cells * within_share) / max(between_share, 1e-12)
-    return Common(code, within_cells / between_cells) if between_cells > 0 else None
+    if between_cells <= 0:
+        return None
+    return Common(code, within_cells / between_cells)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from peerattn.models.cross_section import NOBODY, CrossSection, Rows
 from peerattn.models.learners.bounds import CLIP
@@ -75,31 +76,29 @@ class Batch:
     ) -> Batch:
         """Return cross-sections as tensors; with ``outcomes`` those of the peers are inputs."""
 
-        def padded(values: Sequence[np.ndarray], fill: float = 0.0) -> Tensor:
-            found = _padded(values, fill)
-            return found.to(device=device, dtype=dtype if found.is_floating_point() else torch.int64)
+        def padded(values: Iterable[np.ndarray], fill: float = 0.0, kind: torch.dtype = dtype) -> Tensor:
+            rows = [torch.tensor(each, dtype=kind) for each in values]
+            return pad_sequence(rows, batch_first=True, padding_value=fill).to(device)
 
         def targets(rows: Sequence[Rows]) -> Tensor | None:
-            known = [_columns(np.nan_to_num(each.y)) for each in rows if each.y is not None]
-            return padded(known) if len(known) == len(rows) else None
+            if any(each.y is None for each in rows):
+                return None
+            return padded(np.column_stack([np.nan_to_num(each.outcomes)]) for each in rows)
 
-        def tokens(rows: Sequence[Rows], named: Sequence[Rows], y: Tensor | None, bias: Sequence[Tensor]) -> Tokens:
-            numbers = padded([_inputs(each) for each in rows])
-            codes = padded([each.codes.astype(np.int64) for each in rows])
-            return Tokens(numbers, codes, y, padded([each.identity for each in named], NOBODY), *bias)
+        def tokens(rows: Sequence[Rows], identity: Iterable[np.ndarray], bias: Sequence[Tensor]) -> Tokens:
+            numbers = padded(map(_inputs, rows))
+            codes = padded((each.codes for each in rows), kind=torch.int64)
+            return Tokens(numbers, codes, None, padded(identity, NOBODY, torch.int64), *bias)
 
-        focal = [section.focal for section in sections]
         pool = [section.peers for section in sections]
-        # on arrays with frequency weights focal rows are anonymous, since further copies of a row are its peers
-        named = [section.peers if section.own_copies else section.focal for section in sections]
         keys = [padded(of_kind, NO_KEY) for of_kind in zip(*map(_log_weights, sections), strict=True)]
-        weight = padded([rows.loss_weights for rows in focal])
-        return cls(
-            tokens(focal, named, None, [torch.zeros_like(weight)] * 2),
-            tokens(pool, pool, targets(pool) if outcomes else None, keys),
-            targets(focal),
-            weight,
-        )
+        peers = tokens(pool, (rows.identity for rows in pool), keys)
+        if outcomes:
+            peers = replace(peers, y=targets(pool))
+        rows = [section.focal for section in sections]
+        weight = padded(each.loss_weights for each in rows)
+        focal = tokens(rows, map(_own_identity, sections), [torch.zeros_like(weight)] * 2)
+        return cls(focal, peers, targets(rows), weight)
 
     def take(self, sections: Picked = ALL, rows: Picked = ALL) -> Batch:
         """Return these focal rows of these cross-sections, with all peers."""
@@ -118,38 +117,30 @@ def hidden_folds(section: CrossSection, n_folds: int) -> tuple[np.ndarray, np.nd
     place = np.searchsorted(identity, section.peers.identity)
     least = np.full(len(identity), np.iinfo(np.int64).max)
     np.minimum.at(least, place, section.peers.checksums())
+    # dealt out in turn, so that folds are of nearly equal size
     fold = np.empty(len(identity), dtype=int)
     fold[np.lexsort((first, least))] = np.arange(len(identity)) % n_folds
-    own = section.peers.identity if section.own_copies else section.focal.identity
     of_firm = dict(zip(identity.tolist(), fold.tolist(), strict=True)) | {NOBODY: -1}
-    return np.array([of_firm.get(each, -1) for each in own.tolist()], dtype=int), fold[place]
+    own = _own_identity(section).tolist()
+    return np.array([of_firm.get(each, -1) for each in own], dtype=int), fold[place]
+
+
+def _own_identity(section: CrossSection) -> np.ndarray:
+    """Return the identity of focal rows, though on arrays with frequency weights they are anonymous: copies are peers."""
+    return section.peers.identity if section.own_copies else section.focal.identity
 
 
 def _log_weights(section: CrossSection) -> tuple[np.ndarray, np.ndarray]:
     """Return the log weights of peers as keys, and as keys of a query of their own identity, (n_peers,) each."""
     counts = section.peers.counts
+    # a row counted w times has w − 1 copies of itself for peers
+    copies = np.maximum(counts - 1, 0) * section.own_copies
     with np.errstate(divide="ignore"):
-        log_weight = np.log(counts)
-        # a row counted w times has w − 1 copies of itself for peers
-        own = np.log(np.maximum(counts - 1, 0)) if section.own_copies else np.full(len(counts), NO_KEY)
-    if section.answering is not None:
-        log_weight = np.where(section.answering, log_weight, NO_KEY)
-    return log_weight, own
+        return np.log(counts * section.answers), np.log(copies)
 
 
 def _inputs(rows: Rows) -> np.ndarray:
     """Return bounded characteristics, so that no outlier carries a prediction; a column of zeros where there are none."""
-    return rows.x.clip(-CLIP, CLIP) if rows.x.shape[1] else np.zeros((len(rows), 1))
-
-
-def _columns(values: np.ndarray) -> np.ndarray:
-    return values if values.ndim == 2 else values[:, None]
-
-
-def _padded(blocks: Sequence[np.ndarray], fill: float) -> Tensor:
-    """Return blocks (n, ...) as one tensor (B, n_max, ...)."""
-    longest = max(len(block) for block in blocks)
-    found = np.full((len(blocks), longest, *blocks[0].shape[1:]), fill, dtype=blocks[0].dtype)
-    for row, block in zip(found, blocks, strict=True):
-        row[: len(block)] = block
-    return torch.from_numpy(found)
+    if not rows.x.shape[1]:
+        return np.zeros((len(rows), 1))
+    return rows.x.clip(-CLIP, CLIP)

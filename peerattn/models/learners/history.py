@@ -17,7 +17,7 @@ from peerattn.models.learners.variance_components import variance_components
 
 @dataclass(frozen=True)
 class OwnHistory:
-    r"""A candidate that reads the firm's own past outcomes, known by then; a firm without a past is not spoken for.
+    r"""A candidate that reads the firm's own past outcomes, known by then; a firm without a past has no prediction.
 
     ``ols_i + \bar r_i n_i / (n_i + λ)``: an empirical-Bayes firm effect of the past residuals of the linear own part (n of them,
     :math:`\lambda = \sigma^2_{within} / \sigma^2_{between}`; Efron and Morris 1975); or ``ols_i + b r_{i,last}``, an
@@ -36,10 +36,8 @@ class OwnHistory:
         if self.trees is not None:
             found = self.trees.of(stacked_rows(sections), columns)
         else:
-            effect = columns[:, 0]
-            last = columns[:, 1].clip(*self.bounds)
-            own = self.slope[0] * effect + self.slope[1] * last
-            found = np.concatenate([s.own[0] for s in sections if s.own is not None]) + own[:, None]
+            own = self.slope[0] * columns[:, 0] + self.slope[1] * columns[:, 1].clip(*self.bounds)
+            found = np.concatenate([section.own_term for section in sections]) + own[:, None]
         return by_section(np.where(known[:, None], found, np.nan), sections)
 
 
@@ -49,7 +47,7 @@ def past_columns(sections: Sequence[CrossSection], shrink: float) -> tuple[np.nd
     of_tables = (list(group) for _, group in groupby(sections, key=lambda section: id(section.past)))
     found = [group[0].past.own_past(group) for group in of_tables]
     last, mean, n = (np.concatenate(column) for column in zip(*found, strict=True))
-    effect = mean * n / np.maximum(n + shrink, 1e-12) if np.isfinite(shrink) else np.zeros(len(n))
+    effect = mean * n / np.maximum(n + shrink, 1e-12)  # zero where λ is infinite
     return np.column_stack([effect, last, n]), n > 0
 
 
@@ -59,21 +57,23 @@ def fit_history(training: Training, *, lag: bool, trees: bool = False) -> OwnHis
     With fewer than 50 training rows that have a past a firm effect is the mean of the past as it is (λ = 0), which the
     candidates' problem shrinks; nothing else can be fitted then.
     """
-    past = training.history
     if not (training.problem.dated and training.problem.reads_past):
         return None
     _, known = past_columns(training.residuals, 0.0)
     few = known.sum() < FEW_ROWS
-    within, between = (0.0, 1.0) if few else variance_components(past.table.to_numpy(float))
-    shrink = within / between if between > 0 else np.inf
-    if not (lag or trees):
-        return OwnHistory(shrink, slope=np.array([1.0, 0.0])) if between > 0 else None
-    if few:
+    shrink = 0.0
+    if not few:
+        within, between = variance_components(training.history.table.to_numpy(float))
+        shrink = within / between if between > 0 else np.inf
+    if not (lag or trees) and np.isfinite(shrink):
+        return OwnHistory(shrink, slope=np.array([1.0, 0.0]))
+    if few or not (lag or trees):
         return None
     columns, _ = past_columns(training.residuals, shrink)
     if trees:
         return OwnHistory(shrink, slope=np.zeros(2), trees=fit_trees(training, columns))
     y = np.concatenate([section.focal.y for section in training.residuals])[known]
+    # few extreme outcomes would else determine the slope
     low, high = np.quantile(columns[known, 1], [0.01, 0.99])
     last = columns[known, 1].clip(low, high)
     slope = last @ y / max(float(last @ last), 1e-300)

@@ -61,11 +61,10 @@ def fit_lines(sections: Sequence[CrossSection], loss: Loss, n_outputs: int, *, n
     if none:
         return Lines(bounds, center, spread, np.zeros((p, n_outputs)), np.zeros(n_outputs))
     z = np.column_stack([np.ones(len(rows)), (rows.x - center) / spread])
-    assert rows.y is not None
     if loss is squared_error:
-        found = least_squares(z, rows.y, weight)[:, None]
+        found = least_squares(z, rows.outcomes, weight)[:, None]
     else:
-        found = _convex(z, rows.y, weight, loss, n_outputs)
+        found = _convex(z, rows.outcomes, weight, loss, n_outputs)
     return Lines(bounds, center, spread, found[1:], found[0])
 
 
@@ -79,13 +78,12 @@ def fit_best_line(sections: Sequence[CrossSection]) -> Lines | None:
     """Return the line on the one characteristic that predicts the focal rows' outcome best; None without characteristics."""
     rows = stacked_rows(sections)
     none = fit_lines(sections, squared_error, 1, none=True)
-    assert rows.y is not None
     if not rows.x.shape[1]:
         return None
     weight = rows.loss_weights / rows.loss_weights.sum()
-    level = float(weight @ rows.y)
+    level = float(weight @ rows.outcomes)
     z = (rows.x - none.center) / none.spread  # of unit variance, so that the steepest line predicts most
-    slope = z.T @ (weight * (rows.y - level))
+    slope = z.T @ (weight * (rows.outcomes - level))
     slope[np.arange(len(slope)) != np.abs(slope).argmax()] = 0
     return replace(none, slope=slope[:, None], intercept=np.array([level]))
 
@@ -94,6 +92,7 @@ def _convex(z: np.ndarray, y: np.ndarray, weight: np.ndarray, loss: Loss, n_outp
     """Return the coefficients of least loss, (p, K), with a ridge of 1e-6 a row; y is in standard deviations, or classes."""
     shape = (z.shape[1], n_outputs)
     total = float(weight.sum())
+    # light enough to move nothing, and a least loss exists where classes are separable; the constant goes without
     light = np.full(shape, 1e-6)
     light[0] = 0
 

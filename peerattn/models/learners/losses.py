@@ -26,21 +26,14 @@ def huber(predicted: Tensor, y: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Pinball:
-    """``max(q (y − ŷ), (q − 1)(y − ŷ))``, whose minimum is the q-quantile (Koenker and Bassett 1978).
-
-    ``smooth`` h > 0: quadratic for errors of at most h, and above the loss by at most h/4 (Fernandes, Guerre and Horta 2021).
-    """
+    """``max(q (y − ŷ), (q − 1)(y − ŷ))``, whose minimum is the q-quantile (Koenker and Bassett 1978)."""
 
     quantile: float
-    smooth: float = 0.0
 
     def __call__(self, predicted: Tensor, y: Tensor) -> Tensor:
         """Return the loss of each row."""
         error = y - predicted[..., 0]
-        size = error.abs()
-        if self.smooth:
-            size = torch.where(size < self.smooth, (size**2 / self.smooth + self.smooth) / 2, size)
-        return (self.quantile - 0.5) * error + size / 2
+        return (self.quantile - 0.5) * error + error.abs() / 2
 
 
 def cross_entropy(predicted: Tensor, y: Tensor) -> Tensor:
@@ -53,7 +46,9 @@ def cross_entropy(predicted: Tensor, y: Tensor) -> Tensor:
 def regression_loss(name: str | float) -> Loss:
     """Return the loss of this name; a number is the quantile of a pinball loss."""
     losses: dict[str, Loss] = {"auto": squared_error, "squared_error": squared_error, "huber": huber}
-    return losses[name] if isinstance(name, str) else Pinball(float(name))
+    if isinstance(name, str):
+        return losses[name]
+    return Pinball(float(name))
 
 
 def gradient(loss: Loss, predicted: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -72,12 +67,16 @@ def working_residual(loss: Loss, offset: np.ndarray, y: np.ndarray) -> np.ndarra
     found = np.full(offset.shape, np.nan)
     if known.any():
         found[known] = -gradient(loss, offset[known], y[known]) / 2
-    return found.squeeze(axis=1) if offset.shape[1] == 1 else found
+    if offset.shape[1] == 1:
+        return found[:, 0]
+    return found
 
 
 def observed(loss: Loss, offset: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Return what a peer's outcome shows beyond its own model: ``y − ŷ``, or ``1[y = c] − P(c)`` of classes."""
-    return 2 * working_residual(loss, offset, y) if loss is cross_entropy else y - offset[:, 0]
+    if loss is cross_entropy:
+        return 2 * working_residual(loss, offset, y)
+    return y - offset[:, 0]
 
 
 def loss_of(loss: Loss, predicted: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -61,9 +61,9 @@ def fit_curves(training: Training) -> Curves | None:
     rows = stacked_rows(training.sections)
     p = rows.x.shape[1]
     weight = rows.loss_weights
-    assert rows.y is not None
     if not p:
         return None
+    # columns grow with the square of p
     products = p * (p - 1) // 2 + p * KNOTS <= MOST_COLUMNS
     quantiles = np.linspace(0, 1, KNOTS) * 0.98 + 0.01
     knots = [np.unique(np.quantile(column, quantiles)) for column in rows.x.T]
@@ -72,15 +72,13 @@ def fit_curves(training: Training) -> Curves | None:
     Z = shape.columns(rows.x)
     center = np.average(Z, axis=0, weights=weight)
     size = _spread(Z, weight)
-    level = float(np.average(rows.y, weights=weight))
-    slope = ridge((Z - center) / size, rows.y - level, weight) / size
+    level = float(np.average(rows.outcomes, weights=weight))
+    slope = ridge((Z - center) / size, rows.outcomes - level, weight) / size
     return replace(shape, slope=slope, intercept=level - float(center @ slope))
 
 
 def _bounded(x: np.ndarray, knots: Sequence[np.ndarray]) -> np.ndarray:
-    return np.column_stack(
-        [np.clip(column, at[0], at[-1]) for column, at in zip(x.T, knots, strict=True)] or [x]
-    )
+    return x.clip([at[0] for at in knots], [at[-1] for at in knots])
 
 
 def _spread(Z: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
@@ -93,6 +91,7 @@ def _spread(Z: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
 def ridge(Z: np.ndarray, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """Return ridge coefficients (q,) at the penalty of least generalised cross-validation; columns have unit variance."""
     n = float(weight.sum())
+    # in the eigenvectors every penalty costs one division
     values, vectors = np.linalg.eigh((Z * weight[:, None]).T @ Z)
     moment = vectors.T @ ((Z * weight[:, None]).T @ y)
     values = values.clip(0)
@@ -102,13 +101,6 @@ def ridge(Z: np.ndarray, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
     freedom = 1 + (values[:, None] / (values[:, None] + penalties)).sum(0)
     best = int(np.argmin(errors / (1 - freedom / n).clip(1e-3) ** 2))
     return np.asarray(vectors @ shrunk[:, best])
-
-
-def trees() -> HistGradientBoostingRegressor:
-    """Return gradient boosting without early stopping, which would hold out random rows of a panel."""
-    return HistGradientBoostingRegressor(
-        learning_rate=0.05, max_iter=TREES, max_leaf_nodes=15, early_stopping=False, random_state=0
-    )
 
 
 def forest(n_rows: int, n_periods: int, seed: int) -> ExtraTreesRegressor:
@@ -139,7 +131,8 @@ class Estimated:
 
     It reads codes as one column a level; or, with ``places``, as numbers: for each code the place of every level in the order of
     its mean outcome in training (Fisher 1958), in which a tree finds the best split of a code's levels; NaN where it is unknown.
-    ``beside``: a line that it adds to, as it was fitted to what that leaves. ``unit``: what its predictions are multiplied by.
+    ``accompanying``: a line that it adds to, as it was fitted to what that leaves. ``unit``: by what its predictions are
+    multiplied.
     """
 
     estimator: Any
@@ -149,35 +142,41 @@ class Estimated:
     accompanying: Lines | None = None
     unit: float = 1.0
 
-    def inputs(self, rows: Rows, more: np.ndarray | None = None) -> np.ndarray:
+    def inputs(self, rows: Rows, *more: np.ndarray) -> np.ndarray:
         """Return the columns that the estimator reads of these rows, and further ones."""
         if self.places is None:
             return with_levels(rows, self.levels)
         codes = [place[rows.codes[:, c]][:, None] for c, place in enumerate(self.places)]
-        return np.concatenate([rows.x, *codes, *([] if more is None else [more])], axis=1)
+        return np.concatenate([rows.x, *codes, *more], axis=1)
 
     def predict(self, sections: Sequence[CrossSection]) -> list[np.ndarray]:
         """Return the prediction of every focal row of each cross-section, (n_focal, K)."""
         return by_section(self.of(stacked_rows(sections)), sections)
 
-    def of(self, rows: Rows, more: np.ndarray | None = None) -> np.ndarray:
+    def of(self, rows: Rows, *more: np.ndarray) -> np.ndarray:
         """Return the prediction of every row, given further columns, (n, K): numbers, or log odds of a classifier."""
-        inputs = self.inputs(rows, more)
+        inputs = self.inputs(rows, *more)
         if not len(inputs):
             return np.zeros((0, self.n_outputs))
         if not is_classifier(self.estimator):
-            line = 0.0 if self.accompanying is None else self.accompanying.predict(rows)
-            found = np.asarray(self.estimator.predict(inputs), dtype=float).reshape(len(inputs), -1)
-            return line + self.unit * found
+            found = self.unit * np.asarray(self.estimator.predict(inputs), dtype=float).reshape(len(inputs), -1)
+            if self.accompanying is not None:
+                found += self.accompanying.predict(rows)
+            return found
         probability = np.zeros((len(inputs), max(self.n_outputs, 2)))  # a fold may lack a class
         probability[:, self.estimator.classes_.astype(int)] = self.estimator.predict_proba(inputs)
         log = np.log(np.clip(probability, 1e-6, None))
-        return log[:, 1:] - log[:, :1] if self.n_outputs == 1 else log
+        if self.n_outputs == 1:
+            return log[:, 1:] - log[:, :1]
+        return log
 
 
-def fit_trees(training: Training, more: np.ndarray | None = None) -> Estimated:
-    """Fit gradient boosting to the focal rows (and further columns of them)."""
-    return fit_estimator(training, trees(), more, by_place=True)
+def fit_trees(training: Training, *more: np.ndarray) -> Estimated:
+    """Fit gradient boosting, without early stopping, which would hold out random rows of a panel."""
+    boosting = HistGradientBoostingRegressor(
+        learning_rate=0.05, max_iter=TREES, max_leaf_nodes=15, early_stopping=False, random_state=0
+    )
+    return fit_estimator(training, boosting, *more, by_place=True)
 
 
 def fit_forest(training: Training, seed: int, accompanying: Lines | None = None) -> Estimated:
@@ -192,37 +191,35 @@ def fit_line_and_forest(training: Training, seed: int) -> Estimated | None:
     Leaves are constant: where an outcome follows its own last value one for one, a line predicts better than many of them.
     """
     line = fit_best_line(training.sections)
-    return None if line is None else fit_forest(training, seed, line)
+    if line is None:
+        return None
+    return fit_forest(training, seed, line)
 
 
 def fit_estimator(
-    training: Training,
-    given: Any,
-    more: np.ndarray | None = None,
-    *,
-    by_place: bool = False,
-    accompanying: Lines | None = None,
+    training: Training, given: Any, *more: np.ndarray, by_place: bool = False, accompanying: Lines | None = None
 ) -> Estimated:
     """Fit an estimator to the focal rows (and further columns of them); it reads codes as one column a level, or ``by_place``."""
     rows = stacked_rows(training.sections)
     levels = training.problem.code_levels
-    assert rows.y is not None
-    estimator = clone(given)
-    y = rows.y if accompanying is None else rows.y - accompanying.predict(rows)[:, 0]
-    places = tuple(_places(rows.codes[:, c], y, n) for c, n in enumerate(levels) if by_place)
-    unit = 1.0
-    if by_place and not is_classifier(estimator):
+    found = Estimated(clone(given), levels, training.problem.n_outputs, accompanying=accompanying)
+    y = rows.outcomes
+    if accompanying is not None:
+        y = y - accompanying.predict(rows)[:, 0]
+    if by_place:
+        found = replace(found, places=tuple(_places(rows.codes[:, c], y, n) for c, n in enumerate(levels)))
+    if by_place and not is_classifier(given):
         # trees stop where the variance of a node is below a constant, and sum in single precision
-        unit = float(y.std()) or 1.0
-        y = y / unit
-    found = Estimated(estimator, levels, training.problem.n_outputs, places if by_place else None, accompanying, unit)
-    weighted = rows.loss_weight is not None
-    if weighted and not has_fit_parameter(estimator, "sample_weight"):
-        raise InputError(
-            f"own: {type(estimator).__name__} takes no sample_weight, but weights were given: use one that does."
-        )
-    weight = {"sample_weight": rows.loss_weight} if weighted else {}
-    estimator.fit(found.inputs(rows, more), y, **weight)
+        found = replace(found, unit=float(y.std()) or 1.0)
+        y = y / found.unit
+    weight = {}
+    if rows.loss_weight is not None:
+        if not has_fit_parameter(given, "sample_weight"):
+            raise InputError(
+                f"own: {type(given).__name__} takes no sample_weight, but weights were given: use one that does."
+            )
+        weight["sample_weight"] = rows.loss_weight
+    found.estimator.fit(found.inputs(rows, *more), y, **weight)
     return found
 
 
@@ -231,5 +228,6 @@ def _places(code: np.ndarray, target: np.ndarray, n: int) -> np.ndarray:
     count = np.bincount(code, minlength=n + 1)
     total = np.bincount(code, target - target.mean(), minlength=n + 1)
     place = (total / np.maximum(count, 1)).argsort().argsort().astype(float)
+    # unknown: a split sends it to the side that fits better
     place[0] = np.nan
     return place

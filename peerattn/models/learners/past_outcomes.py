@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.models.cross_section import CrossSection, Rows, check_same_kind
+from peerattn.models.cross_section import CrossSection, check_same_kind, section_numbers
 from peerattn.models.learners.bounds import CLIP
 from peerattn.panel.time_order import check_comparable
 from peerattn.scaling import ROUNDING
@@ -42,12 +42,8 @@ class History:
     def of(cls, sections: Iterable[CrossSection], purge: int = 0) -> History:
         """Return the known outcomes of dated cross-sections: of the peers, and of focal firms that are not among them."""
         listed = list(sections)
-        table = _table(listed, lambda rows: rows.y)
+        table = _table(listed, "y")
         return cls(table, purge, _dates_of(listed, table))
-
-    def undated(self) -> History:
-        """Return what is known once all dates have passed."""
-        return self if self.dates is None else replace(self, dates=None)
 
     def informed(self, prepared: Sequence[CrossSection]) -> list[CrossSection]:
         """Return cross-sections with what is known of the firms' past: this history, and the outcomes that they show.
@@ -56,14 +52,17 @@ class History:
         """
         self._check_label_kinds(prepared)
         observed = [section.unknown() for section in prepared]
-        later = _table(observed, lambda rows: rows.y)
+        later = _table(observed, "y")
         new = later.loc[:, ~later.columns.isin(self.table.columns)]
         past = self
         if not new.empty:
-            table = _in_order(self.table, new)
+            table = new
+            if not self.table.empty:
+                table = pd.concat([self.table, new], axis=1).sort_index(axis=1)
+            past = replace(self, table=table)
             given = [each for each in (self.dates, _dates_of(observed, new)) if each is not None]
-            dates = pd.concat(given, axis=1).reindex_like(table) if given else None
-            past = replace(self, table=table, dates=dates)
+            if given:
+                past = replace(past, dates=pd.concat(given, axis=1).reindex_like(table))
         if past.dates is None:
             return [replace(section, past=past) for section in prepared]
         return [replace(section, past=replace(past, place=section.place)) for section in prepared]
@@ -82,8 +81,7 @@ class History:
     def last_before(self, period: Any) -> Any:
         """Return the last period before this one of which an outcome is known; None without one."""
         known = self.table.columns[self.known.notna().any()]
-        earlier = known[: known.searchsorted(period)]
-        return earlier[-1] if len(earlier) else None
+        return max(known[: known.searchsorted(period)], default=None)
 
     def since(self, period: Any) -> History:
         """Return what periods after this one may still read: it, and those of the window before it."""
@@ -97,13 +95,20 @@ class History:
     @property
     def standardised(self) -> np.ndarray:
         """``(y_is − ȳ_s) / sd_s``, clipped to ±``CLIP``; zero where unknown."""
-        # with dates each period reads another table, which is not kept
-        return self._standardised if self.dates is None else _standardised(self.known)
+        if self.dates is not None:  # each period reads another table, which is not kept
+            return _standardised(self.known)
+        return self._standardised
+
+    def _n_before(self, period: Any) -> int:
+        """Return the number of periods of the table whose outcomes are known by a period, by their purge."""
+        if period is None:
+            return 0
+        return max(0, int(self.table.columns.searchsorted(period)) - self.purge)
 
     def before(self, period: Any, firms: pd.Index, window: int = WINDOW) -> np.ndarray:
         """Return the last ``window`` standardised outcomes known before a period, (n, window), the latest last."""
         past = np.zeros((len(firms), window))
-        end = 0 if period is None else int(self.table.columns.searchsorted(period)) - self.purge
+        end = self._n_before(period)
         start = max(0, end - window)
         if end > start:
             at = self.table.index.get_indexer(firms)
@@ -116,14 +121,11 @@ class History:
         Zero where there is none.
         """
         self._check_label_kinds(sections)
-        firms = self.table.index
-        periods = self.table.columns
-        ends = [0 if s.period is None else int(periods.searchsorted(s.period)) - self.purge for s in sections]
-        end = np.repeat(np.maximum(ends, 0), [len(section.focal) for section in sections])
-        labels = [section.focal.label for section in sections]
-        at = firms.get_indexer(labels[0].append(labels[1:]))
+        end = np.array([self._n_before(section.period) for section in sections])[section_numbers(sections)]
         start = np.maximum(end - WINDOW, 0)
-        if not len(firms):
+        labels = [section.focal.label for section in sections]
+        at = self.table.index.get_indexer(labels[0].append(labels[1:]))
+        if self.table.empty:
             return np.zeros(len(at)), np.zeros(len(at)), np.zeros(len(at))
         last, total, count = self._running if self.dates is None else _running(self.known)
         n, sum_ = (np.where(at >= 0, table[end, at] - table[start, at], 0.0) for table in (count, total))
@@ -143,17 +145,18 @@ class History:
         """
         n = min(window, self.table.shape[1])
         everyone = _of_length_one(self.before(period, self.table.index, n))
+        # of all firms, so that the components of a call do not depend on who is in it
         moments, axes = np.linalg.eigh(everyone.T @ everyone)
         strength = np.log((moments / max(moments.sum() / window, 1e-12)).clip(1e-3))
         return _of_length_one(self.before(period, firms, n)) @ axes, strength
 
 
-def _table(sections: Iterable[CrossSection], values: Callable[[Rows], np.ndarray | None]) -> pd.DataFrame:
+def _table(sections: Iterable[CrossSection], name: str) -> pd.DataFrame:
     """Return finite numbers of the rows of dated cross-sections by firm and period: of peers, and of firms not among them."""
     found = []
     for section in sections:
         for rows in (section.focal, section.peers):
-            numbers = values(rows)
+            numbers = getattr(rows, name)
             # of several classes there is no one number to remember
             if section.period is None or numbers is None or numbers.ndim != 1:
                 continue
@@ -171,12 +174,15 @@ def _table(sections: Iterable[CrossSection], values: Callable[[Rows], np.ndarray
 
 def _dates_of(sections: Sequence[CrossSection], table: pd.DataFrame) -> pd.DataFrame | None:
     """Return the places of the periods from which the outcomes of a table are known; None where they have no dates."""
-    dates = _table(sections, lambda rows: rows.known_from)
-    return None if dates.empty else dates.reindex_like(table)
+    dates = _table(sections, "known_from")
+    if dates.empty:
+        return None
+    return dates.reindex_like(table)
 
 
 def _standardised(table: pd.DataFrame) -> np.ndarray:
     """Return the outcomes of each period as standard deviations from their mean, zero where unknown, (F, T)."""
+    # in single precision: of many firms and periods it is the largest array of a fit
     scaled = np.zeros(table.shape, dtype=np.float32)
     some = table.notna().any().to_numpy()
     raw = table.to_numpy(float)[:, some]
@@ -189,14 +195,10 @@ def _standardised(table: pd.DataFrame) -> np.ndarray:
 
 def _running(table: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the last known outcome, sum and number of known ones before each period, (T + 1, F) each."""
+    # nothing is known before the first period
     padded = pd.DataFrame(np.pad(table.to_numpy(float).T, ((1, 0), (0, 0)), constant_values=np.nan))
     totals = padded.fillna(0.0).to_numpy().cumsum(axis=0)
     return padded.ffill().fillna(0.0).to_numpy(), totals, padded.notna().to_numpy().cumsum(axis=0)
-
-
-def _in_order(earlier: pd.DataFrame, later: pd.DataFrame) -> pd.DataFrame:
-    """Return two tables beside each other, periods in order."""
-    return later if earlier.empty else pd.concat([earlier, later], axis=1).sort_index(axis=1)
 
 
 def _of_length_one(past: np.ndarray) -> np.ndarray:

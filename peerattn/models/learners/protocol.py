@@ -83,9 +83,10 @@ class Added:
                     f"learners: {self.name!r} must predict a finite number for each focal row, expected shape ({n},), got "
                     f"{added.shape}."
                 )
-            assert section.own is not None
-            base = np.zeros((n, 1)) if self.only_term else section.own[0]
-            predicted.append(base + added[:, None])
+            if self.only_term:
+                predicted.append(added[:, None])
+            else:
+                predicted.append(section.own_term + added[:, None])
         return predicted
 
 
@@ -114,7 +115,9 @@ def fit_added(training: Training, name: str, learner: Learner, *, peers: bool, c
         When a firm's own outcome is used in its own prediction.
     """
     fitted = clone(learner, safe=False).fit(training.residuals)
-    part = AddedByPeers(name, fitted) if peers else Added(name, fitted, only_term=common)
+    part = Added(name, fitted, only_term=common)
+    if peers:
+        part = AddedByPeers(name, fitted)
     _check_own_outcome(part, training.residuals[-1])
     return part
 

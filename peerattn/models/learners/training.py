@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from peerattn.models.cross_section import CrossSection
-from peerattn.models.learners.linear import Lines, fit_lines
+from peerattn.models.learners.linear import Lines, fit_lines, stacked_rows
 from peerattn.models.learners.losses import Loss, observed, squared_error, working_residual
 from peerattn.models.learners.past_outcomes import History
 
@@ -54,7 +54,9 @@ class View:
             focal = replace(focal, y=working_residual(loss, own, focal.y))
         if outcomes and section.peers.y is not None:
             left = observed(loss, pool, section.peers.y)
-            peers = replace(peers, y=np.clip(left, -self.limit, self.limit) if left.ndim == 1 else left)
+            if left.ndim == 1:  # not of classes, which are bounded by themselves
+                left = np.clip(left, -self.limit, self.limit)
+            peers = replace(peers, y=left)
         return replace(section, focal=focal, peers=peers, own=(own, pool))
 
 
@@ -71,9 +73,9 @@ class Training:
     def of(cls, sections: Sequence[CrossSection], problem: Problem) -> Training:
         """Fit the linear own part to cross-sections."""
         lines = fit_lines(sections, problem.loss, problem.n_outputs, none=not problem.own)
-        known = [section.focal for section in sections if section.focal.y is not None]
-        left = [np.abs(observed(problem.loss, lines.predict(r), r.y)).max(initial=0.0) for r in known]  # type: ignore[arg-type]
-        return cls(sections, problem, lines, float(max(left, default=0.0)))
+        rows = stacked_rows(sections)
+        left = observed(problem.loss, lines.predict(rows), rows.outcomes)
+        return cls(sections, problem, lines, float(np.abs(left).max(initial=0.0)))
 
     def prepared(self, sections: Sequence[CrossSection]) -> list[CrossSection]:
         """Return cross-sections as candidates see them."""
@@ -102,5 +104,5 @@ class Training:
 
     @property
     def view(self) -> View:
-        """What a fitted model keeps."""
-        return View(self.lines, self.limit, self.history.undated())
+        """What a fitted model keeps: of the past what is known once all dates have passed."""
+        return View(self.lines, self.limit, replace(self.history, dates=None))

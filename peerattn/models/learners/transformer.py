@@ -17,6 +17,7 @@ from peerattn import nn
 from peerattn.models.cross_section import NOBODY, CrossSection
 from peerattn.models.learners.firm_tokens import ALL, Batch, hidden_folds
 from peerattn.models.learners.firm_transformer import FirmTransformer, TransformerSpec
+from peerattn.models.learners.linear import stacked_rows
 from peerattn.models.learners.transformer_losses import (
     SectionLoss,
     rank_correlation,
@@ -55,7 +56,7 @@ class TransformerTraining:
     @property
     def kind(self) -> torch.dtype:
         """The type of parameters in training."""
-        return torch.float64 if self.dtype == "float64" else torch.float32
+        return getattr(torch, self.dtype)
 
 
 @dataclass(eq=False)
@@ -79,36 +80,40 @@ class TransformerLearner:
     scale: float = 1.0
 
     @property
-    def folds(self) -> int:
-        """The number of hidden folds: with one layer a firm's own outcome is left out by the mask alone."""
-        return FOLDS if self.spec.outcomes and self.spec.n_layers > 1 else 1
+    def hides(self) -> bool:
+        """Whether folds of the outcomes are hidden: with one layer a firm's own one is left out by the mask alone."""
+        return self.spec.outcomes and self.spec.n_layers > 1
 
     # ------------------------------------------------------------------ learning
 
     def fit(self, sections: Sequence[CrossSection], start: TransformerLearner | None = None) -> Self:
         """Fit to cross-sections whose outcomes are what own models leave; ``start`` was fitted to earlier periods."""
+        # the number of columns is known only here
         self.spec = replace(self.spec, n_characteristics=sections[0].peers.x.shape[1])
         generator = torch.Generator().manual_seed(self.training.seed)
         modules = self._new(generator) if start is None else start.modules()
         modules.to(device=self.training.device, dtype=self.training.kind).requires_grad_(True)
         # of one cross-section there are no later periods to stop by
         n_earlier = len(sections) - round(LATER * len(sections))
-        earlier, later = (self._batched(part) for part in (sections[:n_earlier], sections[n_earlier:]))
-        self.scale = float(np.concatenate([s.focal.y for s in sections[:n_earlier]]).std()) or 1.0
-        loss = self._loss_of(sections[:n_earlier])
-        n_rows = sum(len(section.focal) for section in sections[:n_earlier])
-        steps = min(self.training.max_steps, max(FEWEST_STEPS, n_rows // ROWS_PER_STEP))
-        if start is not None:
+        earlier = sections[:n_earlier]
+        loss = self._loss_of(earlier)
+        validate = None
+        if len(sections) > n_earlier:
+            validate = partial(self._validation_loss, modules, loss, self._batched(sections[n_earlier:]))
+        y = stacked_rows(earlier).outcomes
+        self.scale = float(y.std()) or 1.0
+        steps = min(self.training.max_steps, max(FEWEST_STEPS, len(y) // ROWS_PER_STEP))
+        if start is not None:  # it stands near its end already
             steps = max(1, round(WARM * steps))
         train(
             modules,
             lambda batch: self._losses(outputs_of(modules, batch), batch, loss).sum(),
-            self._steps(earlier, generator),
+            self._steps(self._batched(earlier), generator),
             max_steps=steps,
             learning_rate=RATE,
             weight_decay=DECAY,
             clip=math.sqrt(len(modules)),
-            validate=partial(self._validation_loss, modules, loss, later) if later else None,
+            validate=validate,
             validate_every=max(1, steps // CHECKS),
             progress=self.training.progress,
             precision=self.training.precision,
@@ -124,9 +129,9 @@ class TransformerLearner:
             return rank_correlation
         if self.training.loss == "sharpe":
             return sharpe_ratio
-        # in a nowcast what is common to a period is learned from the peers
-        common = 0.0 if self.spec.outcomes else common_variance(sections)
-        return partial(squared_error, common=common)
+        if self.spec.outcomes:  # what is common to a period is learned from the peers
+            return squared_error
+        return partial(squared_error, common=common_variance(sections))
 
     def _losses(self, outputs: Tensor, batch: Batch, loss: SectionLoss) -> Tensor:
         """Return the loss of outputs (E, B, n, K), (E,)."""
@@ -165,7 +170,7 @@ class TransformerLearner:
 
     def _hidden(self, batch: Batch, generator: torch.Generator) -> Batch:
         """Return a batch in which the outcomes of some firms are hidden, and only these are predicted."""
-        if self.folds == 1:
+        if not self.hides:
             return batch
         n = 2 + int(max(batch.focal.identity.max(), batch.peers.identity.max()))
         drawn = torch.rand(len(batch.weight), n, generator=generator).to(batch.weight.device) < HIDDEN
@@ -177,8 +182,10 @@ class TransformerLearner:
         same_each_time = torch.Generator().manual_seed(self.training.seed)
         hidden = [self._hidden(batch, same_each_time) for batch in later]
         counted = [batch for batch in hidden if batch.weight.any()]
+        if not counted:
+            return 0.0
         found = [float(self._losses(outputs_of(modules, b).mean(0)[None], b, loss)) for b in counted]
-        return float(np.average(found, weights=[float(b.weight.sum()) for b in counted])) if counted else 0.0
+        return float(np.average(found, weights=[float(b.weight.sum()) for b in counted]))
 
     # ------------------------------------------------------------------ prediction
 
@@ -204,7 +211,7 @@ class TransformerLearner:
     def predict(self, sections: Sequence[CrossSection], dtype: torch.dtype = torch.float64) -> list[np.ndarray]:
         """Return the own part and what the network adds to every focal row, (n_focal, K) a cross-section."""
         modules = self.modules().to(dtype)
-        return [s.own[0] + self.outputs(modules, s, dtype).numpy() for s in sections if s.own is not None]
+        return [s.own_term + self.outputs(modules, s, dtype).numpy() for s in sections]
 
     @torch.no_grad()
     def weights(
@@ -215,17 +222,19 @@ class TransformerLearner:
         found = np.zeros((len(part.focal), len(section.peers)))
         if not self.spec.attends:
             return found
-        n_heads = np.zeros((len(found), 1))
-        for seed, module in enumerate(self.modules()):
-            if head is not None and seed != head[0]:
-                continue
-            assert isinstance(module, FirmTransformer)
-            of_layer = slice(None) if head is None else slice(head[1], head[1] + 1)
-            for at, batch in self._passes(part, torch.float64):
-                weights = module.weights(batch, layer)[0, of_layer].numpy()
+        modules = [module for module in self.modules() if isinstance(module, FirmTransformer)]
+        of_heads = slice(None)
+        if head is not None:
+            modules = [modules[head[0]]]
+            of_heads = slice(head[1], head[1] + 1)
+        for at, batch in self._passes(part, torch.float64):
+            n_heads = 0  # seeds that were pruned differ in it
+            for module in modules:
+                weights = module.weights(batch, layer)[0, of_heads].numpy()
                 found[at] += weights.sum(0)
-                n_heads[at] += len(weights)
-        return found / n_heads.clip(1)
+                n_heads += len(weights)
+            found[at] /= max(1, n_heads)
+        return found
 
     def derivative(self, section: CrossSection) -> partial[np.ndarray]:
         """Return what gives the weights of focal rows of a cross-section."""
@@ -234,10 +243,10 @@ class TransformerLearner:
     def _passes(self, section: CrossSection, dtype: torch.dtype) -> Iterator[tuple[np.ndarray, Batch]]:
         """Yield focal rows and the cross-section with the outcomes of their fold hidden."""
         batch = self._tensors([section], dtype)
-        if self.folds == 1:
+        if not self.hides:
             yield np.arange(len(section.focal)), batch
             return
-        of_focal, of_peers = hidden_folds(section, self.folds)
+        of_focal, of_peers = hidden_folds(section, FOLDS)
         for fold in np.unique(of_focal):
             at = np.flatnonzero(of_focal == fold)
             hidden = batch.peers.hide(torch.from_numpy(of_peers == fold)[None])

@@ -52,6 +52,7 @@ def rank_correlation(predicted: Tensor, y: Tensor, weight: Tensor) -> Tensor:
         .clamp(min=1e-12)
         .sqrt()
     )
+    # ranks of predictions need a gradient, those of outcomes do not
     soft, exact = (_ranks(z, there, width) for z, width in ((f / spread, SOFTNESS), (y[..., 0], 0.0)))
     a, b = _centred(soft, there), _centred(exact, there)
     # a period of one firm, or of equal outcomes, has no correlation

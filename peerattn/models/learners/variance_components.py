@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from peerattn.models.cross_section import CrossSection
+from peerattn.models.cross_section import CrossSection, group_sums
 
 
 def variance_components(table: np.ndarray) -> tuple[float, float]:
@@ -27,4 +27,16 @@ def common_variance(sections: Sequence[CrossSection]) -> float:
     for row, each in zip(table, of_periods, strict=True):
         row[: len(each)] = each
     within, between = variance_components(table)
-    return between / within if within > 0 else 0.0
+    if within <= 0:
+        return 0.0
+    return between / within
+
+
+def net_of_common(columns: np.ndarray, weight: np.ndarray, period: np.ndarray, tau: float) -> np.ndarray:
+    r"""Return columns (n, m) net of a share of their period's mean: generalised least squares with random effects of periods.
+
+    The share is :math:`\theta_t = 1 - (1 + n_t \tau)^{-1/2}`; periods are numbered from 0.
+    """
+    total = np.bincount(period, weight)
+    share = (1 - 1 / np.sqrt(1 + tau * total)) / np.maximum(total, 1e-12)  # θ over n
+    return np.asarray(columns - (share[:, None] * group_sums(columns * weight[:, None], period))[period])

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from peerattn.models.cross_section import CrossSection, group_sums
+from peerattn.models.cross_section import CrossSection, group_sums, section_numbers
 from peerattn.models.learners.linear import Lines, least_squares, stacked_rows
 from peerattn.models.learners.training import Training
-from peerattn.models.learners.variance_components import common_variance
+from peerattn.models.learners.variance_components import common_variance, net_of_common
 
 LINES = "lines"  # what tables call them
 BACK = ", subtracted within periods"
@@ -39,20 +39,13 @@ def fit_within_lines(training: Training) -> WithinLines | None:
     periods over that of a row.
     """
     lines = training.lines
-    residuals = training.residuals
-    rows = stacked_rows(residuals)
-    tau = common_variance(residuals)
+    rows = stacked_rows(training.residuals)
+    tau = common_variance(training.residuals)
     if tau == 0 or not rows.x.shape[1]:
         return None
-    assert rows.y is not None
-    weight = rows.loss_weights
-    columns = np.column_stack([np.ones(len(rows)), (rows.x - lines.center) / lines.spread, rows.y])
-    period = np.repeat(np.arange(len(residuals)), [len(section.focal) for section in residuals])
-    total = np.bincount(period, weight)
-    sums = group_sums(columns * weight[:, None], period)
-    share = (1 - 1 / np.sqrt(1 + tau * total)) / np.maximum(total, 1e-12)  # θ over n
-    net = columns - share[period, None] * sums[period]
-    slope = least_squares(net[:, :-1], net[:, -1], weight)[1:, None]
+    columns = np.column_stack([np.ones(len(rows)), (rows.x - lines.center) / lines.spread, rows.outcomes])
+    net = net_of_common(columns, rows.loss_weights, section_numbers(training.residuals), tau)
+    slope = least_squares(net[:, :-1], net[:, -1], rows.loss_weights)[1:, None]
     return WithinLines(replace(lines, slope=slope, intercept=np.zeros(1)))
 
 

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.dummy import DummyRegressor
 
 from peerattn.exceptions import InputError, check_one_of
+from peerattn.models.learners import nonlinear
 from peerattn.models.learners.common import fit_common
 from peerattn.models.learners.covariance.covariance import Covariance
 from peerattn.models.learners.covariance.fit import fit_covariance
@@ -20,26 +21,10 @@ from peerattn.models.learners.heads.learner import HeadsLearner
 from peerattn.models.learners.heads.peer_module import PeerSpec
 from peerattn.models.learners.history import fit_history
 from peerattn.models.learners.losses import squared_error
-from peerattn.models.learners.nonlinear import (
-    Estimated,
-    fit_curves,
-    fit_estimator,
-    fit_forest,
-    fit_line_and_forest,
-    fit_trees,
-)
 from peerattn.models.learners.protocol import Added, Learner, fit_added
 from peerattn.models.learners.training import Problem, Training
 from peerattn.models.learners.within_period import LINES, fit_within_lines
-from peerattn.models.stacking.evidence import (
-    COMMON,
-    GROUPS,
-    HISTORY,
-    PEERS,
-    SHAPE,
-    Candidate,
-    candidate,
-)
+from peerattn.models.stacking.evidence import COMMON, GROUPS, HISTORY, PEERS, SHAPE, Candidate
 
 D_CODE = 4  # width of a code's embedding
 COVARIANCE = "covariance"
@@ -49,10 +34,10 @@ HEADS = "heads"
 
 def heads_and_own(model: BaseEstimator, problem: Problem, settings: Settings, draws: np.ndarray) -> list[Candidate]:
     """Return the candidates of an attention model: its heads, and its own part where that is an estimator."""
-    found = [] if isinstance(model.own, str) else own_candidates(problem, int(draws[2]), model.own)[:1]
-    if model.n_heads:
-        found.append(heads_candidate(_spec(model), settings, int(draws[1]), in_full=model.kappa is None))
-    return found
+    heads = heads_candidates(model, settings, int(draws[1]))
+    if isinstance(model.own, str):
+        return heads
+    return own_candidates(problem, int(draws[2]), model.own)[:1] + heads
 
 
 def all_candidates(model: BaseEstimator, problem: Problem, settings: Settings, draws: np.ndarray) -> list[Candidate]:
@@ -66,9 +51,7 @@ def all_candidates(model: BaseEstimator, problem: Problem, settings: Settings, d
     restricted = settings.terms.priors or model.similarity != "scaled_dot_product" or model.n_layers > 1
     if problem.outcomes and squared and not restricted and not problem.weighed and model.n_heads:
         found += covariance_candidates(settings, int(draws[0]))
-    if model.n_heads:
-        found.append(heads_candidate(_spec(model), settings, int(draws[1]), in_full=model.kappa is None))
-    return found
+    return found + heads_candidates(model, settings, int(draws[1]))
 
 
 #: What a user calls the information that a learner uses, and its group.
@@ -88,15 +71,15 @@ def user_candidates(learners: Sequence[tuple[str, Any, str]]) -> list[Candidate]
                 f"learners: {name!r} must have fit(sections), predict(sections) and weights(section, rows) "
                 f"(peerattn.models.Learner), got {type(learner).__name__}."
             )
-        made = partial(_fit_users, name=name, learner=learner, information=information)
-        found.append(candidate(name, INFORMATION[information], made))
+        made = partial(_fit_users, name=name, learner=learner, group=INFORMATION[information])
+        found.append(Candidate(name, INFORMATION[information], made))
     return found
 
 
-def _fit_users(training: Training, _: Any, *, name: str, learner: Any, information: str) -> Added | Estimated:
+def _fit_users(training: Training, _: Any, *, name: str, learner: Any, group: str) -> Added | nonlinear.Estimated:
     if isinstance(learner, Learner):
-        return fit_added(training, name, learner, peers=information == "peers", common=information == "common")
-    return fit_estimator(training, learner)
+        return fit_added(training, name, learner, peers=group == PEERS, common=group == COMMON)
+    return nonlinear.fit_estimator(training, learner)
 
 
 def in_order(candidates: Sequence[Candidate]) -> list[Candidate]:
@@ -110,20 +93,20 @@ def own_candidates(problem: Problem, seed: int, own: Any = "flexible") -> list[C
     found = list[Candidate]()
     flexible = isinstance(own, str) and own == "flexible" and squared
     if not isinstance(own, str):
-        found.append(candidate("estimator", SHAPE, lambda t, _: fit_estimator(t, own)))
+        found.append(Candidate("estimator", SHAPE, lambda t, _: nonlinear.fit_estimator(t, own)))
     elif flexible:
         found += [
-            candidate("mean", SHAPE, lambda t, _: fit_estimator(t, DummyRegressor(), by_place=True)),
-            candidate("curves", SHAPE, lambda t, _: fit_curves(t)),
-            candidate("trees", SHAPE, lambda t, _: fit_trees(t)),
-            candidate("forest", SHAPE, lambda t, _: fit_forest(t, seed)),
-            candidate("line and forest", SHAPE, lambda t, _: fit_line_and_forest(t, seed)),
+            Candidate("mean", SHAPE, lambda t, _: nonlinear.fit_estimator(t, DummyRegressor(), by_place=True)),
+            Candidate("curves", SHAPE, lambda t, _: nonlinear.fit_curves(t)),
+            Candidate("trees", SHAPE, lambda t, _: nonlinear.fit_trees(t)),
+            Candidate("forest", SHAPE, lambda t, _: nonlinear.fit_forest(t, seed)),
+            Candidate("line and forest", SHAPE, lambda t, _: nonlinear.fit_line_and_forest(t, seed)),
         ]
     if squared and problem.dated and problem.own:
-        found.append(candidate("firm effect", HISTORY, lambda t, _: fit_history(t, lag=False)))
-        found.append(candidate("autoregression", HISTORY, lambda t, _: fit_history(t, lag=True)))
+        found.append(Candidate("firm effect", HISTORY, lambda t, _: fit_history(t, lag=False)))
+        found.append(Candidate("autoregression", HISTORY, lambda t, _: fit_history(t, lag=True)))
         if flexible:
-            found.append(candidate("trees with past", HISTORY, lambda t, _: fit_history(t, lag=True, trees=True)))
+            found.append(Candidate("trees with past", HISTORY, lambda t, _: fit_history(t, lag=True, trees=True)))
     return found
 
 
@@ -131,10 +114,12 @@ def common_candidates(problem: Problem, codes: Mapping[str, int]) -> list[Candid
     """Return slopes within periods; and of observed outcomes what all have in common, and those of each code (by position)."""
 
     def of(name: str, code: int | None) -> Candidate:
-        return candidate(name, COMMON, lambda t, _: fit_common(t, code))
+        return Candidate(name, COMMON, lambda t, _: fit_common(t, code))
 
-    means = [of("period", None), *(of(f"{name} x period", c) for name, c in codes.items())]
-    return [candidate(LINES, COMMON, lambda t, _: fit_within_lines(t)), *(means if problem.outcomes else [])]
+    found = [Candidate(LINES, COMMON, lambda t, _: fit_within_lines(t))]
+    if problem.outcomes:
+        found += [of("period", None), *(of(f"{name} x period", c) for name, c in codes.items())]
+    return found
 
 
 def covariance_candidates(settings: Settings, seed: int, *, past: bool = True) -> list[Candidate]:
@@ -142,37 +127,43 @@ def covariance_candidates(settings: Settings, seed: int, *, past: bool = True) -
     options: dict[str, Any] = {"seed": seed, "dtype": settings.dtype, "device": settings.device}
 
     def covariance(training: Training, start: Covariance | None) -> Covariance:
-        reads = past and training.problem.dated and training.problem.reads_past
-        history = training.history if reads else None
+        history = None
+        if past and training.problem.dated and training.problem.reads_past:
+            history = training.history
         return fit_covariance(training.residuals, past=history, start=start, **options)
 
     def ridge(training: Training, _: Any) -> Covariance:
         return fit_ridge_covariance(training.residuals, training.problem.code_levels)
 
-    return [candidate(COVARIANCE, PEERS, covariance), candidate(RIDGE, PEERS, ridge)]
+    return [Candidate(COVARIANCE, PEERS, covariance), Candidate(RIDGE, PEERS, ridge)]
 
 
-def heads_candidate(spec: PeerSpec, settings: Settings, seed: int, *, in_full: bool) -> Candidate:
-    """Return attention heads; ``in_full``: nothing else gives them a weight, so that they are shrunk by themselves."""
+def heads_candidates(model: BaseEstimator, settings: Settings, seed: int) -> list[Candidate]:
+    """Return attention heads, where there are any; those that nothing else gives a weight are shrunk by themselves."""
+    if not model.n_heads:
+        return []
+    spec = _spec(model)
+    in_full = model.kappa is None
 
     def fit(training: Training, _: Any) -> Heads:
         learner = HeadsLearner(
-            spec,
-            settings.terms,
-            loss=training.problem.loss,
-            seed=seed,
-            dtype=settings.dtype,
-            device=settings.device,
-            shrinks=in_full,
+            spec, settings.terms, training.problem.loss, seed, settings.dtype, settings.device, shrinks=in_full
         )
         return learner.fit(training.with_outcomes).heads_
 
-    return candidate(HEADS, PEERS, fit)
+    return [Candidate(HEADS, PEERS, fit)]
+
+
+#: What values heads have in each task.
+VALUES = {"forecast": "characteristics", "nowcast": "outcomes"}
 
 
 def _spec(model: BaseEstimator) -> PeerSpec:
     symmetric = model.similarity == "symmetric"
     numbers = len(model.design_.number_names)
+    own = "linear"
+    if not isinstance(model.own, str) or model.own == "none":
+        own = "none"
     return PeerSpec(
         n_characteristics=numbers,
         code_levels=tuple(len(levels) for levels in model.design_.levels.values()),
@@ -180,9 +171,9 @@ def _spec(model: BaseEstimator) -> PeerSpec:
         n_heads=model.n_heads,
         d_head=min(model.d_head, max(numbers, D_CODE)),  # no more than characteristics
         n_layers=model.n_layers,
-        values="outcomes" if model.task == "nowcast" else "characteristics",
-        own="linear" if isinstance(model.own, str) and model.own != "none" else "none",
-        similarity="scaled_dot_product" if symmetric else model.similarity,
+        values=VALUES[model.task],
+        own=own,
+        similarity={"symmetric": "scaled_dot_product"}.get(model.similarity, model.similarity),
         symmetric=symmetric,
         n_priors=len(model.pair_terms_.soft),
         n_outputs=model._n_outputs(),

@@ -10,18 +10,20 @@ import numpy as np
 import pandas as pd
 import torch
 
-from peerattn.models.cross_section import CrossSection, effective_number
+from peerattn.models.cross_section import CrossSection, effective_number, section_numbers
 from peerattn.models.learners.common import Common
 from peerattn.models.learners.covariance.covariance import Covariance
 from peerattn.models.learners.history import OwnHistory
+from peerattn.models.learners.linear import by_section, stacked_rows
 from peerattn.models.learners.losses import loss_of
 from peerattn.models.learners.training import Problem, Training
 from peerattn.models.learners.within_period import BACK, LINES, reversal_within
-from peerattn.models.stacking.origins import Origin, outcomes_of
+from peerattn.models.stacking.origins import Origin
 from peerattn.models.stacking.weights import (
     ADDED,
     FEW_PERIODS,
     MEAN,
+    UNTESTED,
     WHOLE,
     WITHIN,
     Column,
@@ -37,35 +39,32 @@ SHAPE, HISTORY, COMMON, PEERS = GROUPS = ("shape", "history", "common", "peers")
 STEPS = ("own characteristics (linear)", "nonlinear own-firm models", "firm history", "common shocks", "peers")
 #: κ counts twice for peers, so that about 5 % of panels without any select some; and not for means of observed outcomes, which
 #: variance components shrink.
-TIMES = {PEERS: 2}
+TIMES: dict[Any, int] = {PEERS: 2, (COMMON, WHOLE): 0}
 
-#: Fitted parts of a candidate by name. ``part.predict(sections)`` is the prediction of every focal row of each cross-section as
-#: candidates see it (its ``past`` set), (n_focal, K), NaN without one; a part that reads peers has a ``derivative`` by their
-#: outcomes, too, and its ``predict`` takes the ``dtype`` to compute in.
+#: Fitted parts by the name of their candidate. ``part.predict(sections)`` is the prediction of every focal row of each
+#: cross-section as candidates see it (its ``past`` set), (n_focal, K), NaN without one; a part that reads peers has a
+#: ``derivative`` by their outcomes, too, and its ``predict`` takes the ``dtype`` to compute in.
 Parts = Mapping[str, Any]
 Predicted = Mapping[Column, np.ndarray]  # predictions for the focal rows of one cross-section
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """One way to predict: its group, and how it is fitted.
+    """One way to predict: its name, its group, and how it is fitted.
 
-    ``fit(training, earlier)`` gives fitted parts by name, each with a prediction of its own. ``earlier`` are the parts of the
-    origin before.
+    ``make(training, earlier)`` gives the fitted part, or None: not on these data. ``earlier`` is the one of the origin before.
     """
 
+    name: str
     group: str
-    fit: Callable[[Training, Parts], Parts]
+    make: Callable[[Training, Any], Any]
 
-
-def candidate(name: str, group: str, make: Callable[[Training, Any], Any]) -> Candidate:
-    """Return a candidate of one part, which ``make`` fits from its state at the origin before; None: not on these data."""
-
-    def fit(training: Training, earlier: Parts) -> Parts:
-        part = make(training, earlier.get(name))
-        return {} if part is None else {name: part}
-
-    return Candidate(group, fit)
+    def fit(self, training: Training, earlier: Parts) -> Parts:
+        """Return the fitted part by its name; nothing where there is none."""
+        part = self.make(training, earlier.get(self.name))
+        if part is None:
+            return {}
+        return {self.name: part}
 
 
 def reads_peers(part: Any) -> bool:
@@ -83,22 +82,27 @@ def predictions(
     """
     found = dict[Column, list[np.ndarray]]()
     for name, part in parts.items():
-        added = None
-        if not reads_peers(part):
-            found[name, WHOLE] = part.predict(left or prepared if isinstance(part, Common) else prepared)
-            added = found[name, WHOLE] if isinstance(part, OwnHistory) else None
-        elif isinstance(part, Covariance) and left and left[0] is not prepared[0]:
-            found[name, WHOLE], added = part.predict_both(prepared, left, dtype)
-        else:
+        of_left: list[np.ndarray] = []
+        if isinstance(part, Covariance) and left and left[0] is not prepared[0]:
+            found[name, WHOLE], of_left = part.predict_both(prepared, left, dtype)
+        elif reads_peers(part):
             found[name, WHOLE] = part.predict(prepared, dtype)
-        if added is not None:
-            found[name, ADDED] = [p - s.own[0] for p, s in zip(added, prepared, strict=True) if s.own]
+        elif isinstance(part, Common):
+            found[name, WHOLE] = part.predict(left or prepared)
+        else:
+            found[name, WHOLE] = part.predict(prepared)
+        if isinstance(part, OwnHistory):
+            of_left = found[name, WHOLE]
+        if of_left:
+            found[name, ADDED] = [p - s.own_term for p, s in zip(of_left, prepared, strict=True)]
     return found
 
 
 def source(column: Column) -> Column:
     """Return which of the ``predictions`` a column is made of."""
-    return column[0], ADDED if column[1] == ADDED else WHOLE
+    if column[1] == ADDED:
+        return column
+    return column[0], WHOLE
 
 
 def difference(predicted: np.ndarray, base: np.ndarray, group: str, of: str) -> np.ndarray:
@@ -112,7 +116,9 @@ def difference(predicted: np.ndarray, base: np.ndarray, group: str, of: str) -> 
     if of == WHOLE or not len(D):
         return D
     mean = np.broadcast_to(D.mean(axis=0), D.shape)
-    return mean if of == MEAN else D - mean
+    if of == MEAN:
+        return mean
+    return D - mean
 
 
 @dataclass(frozen=True)
@@ -134,7 +140,11 @@ class OriginResult:
         prepared = training.history.informed(training.prepared(origin.held_out))
         return cls(origin, prepared, {g: {} for g in GROUPS}, {})
 
-    def report_line(self, group: str, parts: Parts, dtype: torch.dtype) -> None:
+    def nothing(self) -> list[np.ndarray]:
+        """Return the prediction for each cross-section of a part that could not be fitted here: NaN."""
+        return [np.full_like(section.own_term, np.nan) for section in self.prepared]
+
+    def add(self, group: str, parts: Parts, dtype: torch.dtype) -> None:
         """Add fitted parts and what they predict."""
         self.parts.update(parts)
         self.found[group].update(predictions(parts, self.prepared, self.left, dtype))
@@ -156,17 +166,18 @@ class Evidence:
         """Return the weights of each group given those before it, one group left out, and the stack before and after each."""
         held = self._held_out()
         if held is None:
-            return {group: Stage({}, float("nan"), 0.0) for group in GROUPS}, []
+            return dict.fromkeys(GROUPS, UNTESTED), []
         stages = {}
         bases = [held.base]
         for group in GROUPS:
             held = replace(held, base=bases[-1])
-            columns = {} if group == without or self.untested(group) else self._columns(group, held)
+            columns: dict[Column, np.ndarray] = {}
+            if group != without and not self.untested(group):
+                columns = self._columns(group, held)
             if group == COMMON and columns and (bases[1] != bases[2]).any():
                 columns[HISTORY, BACK] = reversal_within(bases[1], bases[2], held.period)
             observed = group in (COMMON, PEERS) and self.problem.dated and self.problem.outcomes
-            times = [0 if group == COMMON and of == WHOLE else TIMES.get(group, 1) for _, of in columns]
-            kappa = self.kappa * np.array(times)
+            kappa = self.kappa * np.array([TIMES.get((group, of), TIMES.get(group, 1)) for _, of in columns])
             kinds = list(map(kind, columns))
             stages[group] = weigh(held, columns, self.problem.loss, kappa, mutual=observed, kinds=kinds)
             bases.append(held.base + sum(w * columns[c] for c, w in stages[group].weights.items() if w > 0))
@@ -175,11 +186,13 @@ class Evidence:
     def weights(self) -> tuple[dict[str, Stage], dict[str, Stage], list[np.ndarray]]:
         """Return the weights of each group, those of firms without a past, and the stack before and after each group."""
         stages, bases = self.stages()
-        return stages, self.stages(without=HISTORY)[0] if stages[HISTORY].selected() else stages, bases
+        if not stages[HISTORY].selected():
+            return stages, stages, bases
+        return stages, self.stages(without=HISTORY)[0], bases
 
     def untested(self, group: str) -> str:
         """Return why a group cannot be tested on the held-out cross-sections, or nothing."""
-        held_out = [section for each in self.held_out for section in each.origin.held_out]
+        held_out = self._sections()
         if not held_out:
             return "fewer than 50 known outcomes, or one period (but for those that are purged)"
         n = effective_number([len(section.focal) for section in held_out])
@@ -187,64 +200,71 @@ class Evidence:
             return f"{n:.1f} periods to test on, where a forecast needs {FEW_PERIODS}: train on more periods"
         return ""
 
+    def _sections(self) -> list[CrossSection]:
+        return [section for each in self.held_out for section in each.origin.held_out]
+
     def _held_out(self) -> HeldOut | None:
-        sections = [section for each in self.held_out for section in each.origin.held_out]
+        sections = self._sections()
         if not sections:
             return None
-        rows = [section.focal for section in sections]
-        base = np.concatenate([s.own[0] for each in self.held_out for s in each.prepared if s.own is not None])
-        firm = [r.owner.to_numpy(dtype=object) if self.problem.dated else r.checksums() for r in rows]
-        period = np.repeat(np.arange(len(rows)), [len(r) for r in rows])
-        return HeldOut(base, *outcomes_of(sections), pd.factorize(np.concatenate(firm))[0], period)
+        rows = stacked_rows(sections)
+        base = np.concatenate([section.own_term for each in self.held_out for section in each.prepared])
+        firm = rows.checksums()
+        if self.problem.dated:
+            firm = np.concatenate([section.focal.owner.to_numpy(dtype=object) for section in sections])
+        period = section_numbers(sections)
+        return HeldOut(base, rows.outcomes, rows.loss_weights, pd.factorize(firm)[0], period)
 
     def _columns(self, group: str, held: HeldOut) -> dict[Column, np.ndarray]:
         """Return the problem's columns, (n, K); zero at an origin where a part was not fitted."""
-        base = np.split(held.base, np.flatnonzero(np.diff(held.period)) + 1)
+        base = by_section(held.base, self._sections())
         columns = {}
-        for name, what in dict.fromkeys(c for each in self.held_out for c in each.found.get(group, {})):
-            of_each = ((each.found.get(group, {}).get((name, what)), len(each.prepared)) for each in self.held_out)
-            wording: list[Any] = [p for found, n in of_each for p in found or np.full(n, None)]
-            split = (WITHIN, MEAN) if self.split and group == PEERS else (what,)
-            for of in (WITHIN,) if name == LINES else split:
-                pairs = zip(wording, base, strict=True)
-                D = [np.zeros_like(b) if p is None else difference(p, b, group, of) for p, b in pairs]
-                columns[name, of] = np.concatenate(D)
+        for column in dict.fromkeys(c for each in self.held_out for c in each.found[group]):
+            predicted = [p for each in self.held_out for p in each.found[group].get(column) or each.nothing()]
+            for of in self._kinds(group, *column):
+                D = [difference(p, b, group, of) for p, b in zip(predicted, base, strict=True)]
+                columns[column[0], of] = np.concatenate(D)
+        # two columns that are equal would share one weight arbitrarily
         same = {c for c in columns if c[1] == ADDED and np.array_equal(columns[c], columns[c[0], WHOLE])}
         return {c: D for c, D in columns.items() if D.any() and c not in same}
+
+    def _kinds(self, group: str, name: str, of: str) -> tuple[str, ...]:
+        """Return by which kinds of column a prediction enters the problem."""
+        if name == LINES:
+            return (WITHIN,)
+        if self.split and group == PEERS:
+            return WITHIN, MEAN
+        return (of,)
 
     def tables(
         self, tried: Iterable[str], stages: dict[str, Stage], bases: list[np.ndarray]
     ) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Return the evidence on every group of which candidates were tried, and held-out R² step by step."""
-        table = evidence_of(stages)
+        untested = dict.fromkeys(GROUPS, "not tried") | {group: self.untested(group) for group in tried}
         held = self._held_out()
-        for group in GROUPS:
-            reason = self.untested(group) if group in tried else "not tried"
-            stage = stages[group]
-            below = "" if stage.selected() or not stage.bar > 0 else f"none selected: t must exceed {stage.bar:.2f}"
-            table.loc[group, "tested"] = not reason
-            table.loc[group, "reason"] = reason or below
         if held is None:
-            return table, pd.DataFrame(columns=["r2", "gain"])
-        table["periods"] = round(held.n_periods, 1)
+            return evidence_of(stages, untested), pd.DataFrame(columns=["r2", "gain"])
+        table = evidence_of(stages, untested, round(held.n_periods, 1))
         losses = [loss_of(self.problem.loss, b, held.y) @ held.weight for b in (0 * bases[0], *bases)]
         r2 = [1 - float(each / (losses[0] or np.nan)) for each in losses[1:]]
         steps = pd.DataFrame({"r2": r2, "gain": np.diff(r2, prepend=0.0)}, index=["own characteristics", *GROUPS])
         return table, steps.rename_axis("step")
 
 
-def evidence_of(stages: dict[str, Stage]) -> pd.DataFrame:
-    """Return the evidence of the stages on every group, as if untested."""
-    rows = {
-        group: {
+def evidence_of(stages: dict[str, Stage], untested: Mapping[str, str], periods: float = 0.0) -> pd.DataFrame:
+    """Return the evidence of the stages on every group, and why it is ``untested``, if it is."""
+    rows = {}
+    for group, stage in stages.items():
+        reason = untested[group]
+        if not reason and not stage.selected() and stage.threshold > 0:
+            reason = f"none selected: t must exceed {stage.threshold:.2f}"
+        rows[group] = {
             "factor": max(stage.sums(without=MEAN).values(), default=0.0),
             "t": stage.t,
             "loss_reduction": stage.loss_reduction,
-            "periods": 0.0,
-            "tested": False,
-            "reason": "used in full" if stage.weights else "not tested",
+            "periods": periods,
+            "tested": not untested[group],
+            "reason": reason,
             "selected": ", ".join(f"{name}{of} {stage.weights[name, of]:.2f}" for name, of in stage.selected()),
         }
-        for group, stage in stages.items()
-    }
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("group")

@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 
 from peerattn.models.cross_section import CrossSection
 from peerattn.models.learners.common import Common
-from peerattn.models.learners.heads.heads import Heads
+from peerattn.models.learners.heads.heads import Heads, shares
 from peerattn.models.learners.heads.priors import NO_TERMS
 from peerattn.models.learners.losses import loss_of, squared_error
 from peerattn.models.learners.training import Problem, Training, View
@@ -27,6 +27,7 @@ from peerattn.models.stacking.evidence import (
     Candidate,
     Evidence,
     OriginResult,
+    Parts,
     Predicted,
     difference,
     evidence_of,
@@ -35,7 +36,7 @@ from peerattn.models.stacking.evidence import (
     source,
 )
 from peerattn.models.stacking.origins import Origin, forward_origins, outcomes_of, share_learned
-from peerattn.models.stacking.weights import ADDED, MEAN, WHOLE, Column, Stage
+from peerattn.models.stacking.weights import ADDED, MEAN, UNTESTED, WHOLE, Column, Stage
 
 
 @dataclass(frozen=True)
@@ -78,11 +79,10 @@ class Stack:
 
     def heads(self) -> Heads:
         """Return the heads of all parts, mixed by their weights in the network (evenly where all are zero)."""
-        parts = self._parts_of_heads()
-        share = self.weights_of_heads()
-        mix = share / share.sum() if share.sum() > 0 else np.full(len(share), 1 / max(1, len(share)))
-        members = tuple(member for p in parts.values() for member in p.members)
-        return Heads(members, next((p.terms for p in parts.values()), NO_TERMS), tuple(mix.tolist()))
+        parts = self._parts_of_heads().values()
+        members = tuple(member for part in parts for member in part.members)
+        terms = next((part.terms for part in parts), NO_TERMS)
+        return Heads(members, terms, tuple(shares(self.weights_of_heads()).tolist()))
 
     def weights_of_heads(self) -> np.ndarray:
         """Return the weight of each start of heads in the prediction (of differences within a period)."""
@@ -102,21 +102,22 @@ class Stack:
             return prepared
         share = accompanying / self.weight(part)
         left = self.left([prepared])[0].peers
-        assert prepared.peers.y is not None and left.y is not None
-        return replace(prepared, peers=replace(left, y=(1 - share) * prepared.peers.y + share * left.y))
+        y = (1 - share) * prepared.peers.outcomes + share * left.outcomes
+        return replace(prepared, peers=replace(left, y=y))
 
     def summed(self, prepared: CrossSection, of: Any, part: str | None = None) -> Callable[[slice], np.ndarray]:
         """Return the sum over parts that read peers of what ``of(name, seen)`` gives for focal rows, (n_rows, n_peers).
 
         Each counts by its weight; one part alone, where it is named, as it is.
         """
-        each = [
-            (1.0 if part else self.weight(name), of(name, prepared)) for name in self.peers() if part in (None, name)
-        ]
+        weights = {name: self.weight(name) for name in self.peers() if part in (None, name)}
+        if part is not None:
+            weights = dict.fromkeys(weights, 1.0)
+        each = [(weight, of(name, prepared)) for name, weight in weights.items()]
 
         def total(rows: slice) -> np.ndarray:
             none = np.zeros((rows.stop - rows.start, len(prepared.peers)))
-            return np.asarray(sum((share * of_part(rows) for share, of_part in each), none))
+            return np.asarray(sum((weight * of_part(rows) for weight, of_part in each), none))
 
         return total
 
@@ -127,8 +128,10 @@ class Stack:
     def predict_steps(self, prepared: Sequence[CrossSection]) -> list[np.ndarray]:
         """Return the predictions of the linear part and after each group, (n_focal, 1 + groups, K) each."""
         selected = _selected_columns(self.stages, self.without_history)
-        of_left = [isinstance(p, Common) or (reads_peers(p) and (n, ADDED) in selected) for n, p in self.fitted.items()]
-        found = predictions(self.fitted, prepared, self.left(prepared) if any(of_left) else ())
+        left: Sequence[CrossSection] = ()
+        if any(isinstance(p, Common) or (reads_peers(p) and (n, ADDED) in selected) for n, p in self.fitted.items()):
+            left = self.left(prepared)
+        found = predictions(self.fitted, prepared, left)
         return [
             self._section(section, {column: p[k] for column, p in found.items()}) + self.level
             for k, section in enumerate(prepared)
@@ -140,24 +143,23 @@ class Stack:
         own = {name: self.fitted[name] for name, _ in _selected_columns(known, new) if name in self.fitted}
         if not own:
             return list(prepared)
-        pools = [replace(s.pool(), own=s.own and (s.own[1], s.own[1])) for s in prepared]
+        pools = [section.pool() for section in prepared]
         found = replace(self, fitted=own, stages=known, without_history=new).predict(pools)
-        y = [s.peers.y + (s.own[1] - p)[:, 0] for s, p in zip(prepared, found, strict=True) if s.own]
+        y = [s.peers.outcomes + (pool.own_term - p)[:, 0] for s, pool, p in zip(prepared, pools, found, strict=True)]
         return [replace(s, peers=replace(s.peers, y=left)) for s, left in zip(prepared, y, strict=True)]
 
     def _section(self, section: CrossSection, found: Predicted) -> np.ndarray:
-        assert section.own is not None
-        base = self._weighed(section.own[0], found, self.stages)
+        base = self._weighed(section.own_term, found, self.stages)
         history = [found[source(c)] for c in self.stages[HISTORY].selected() if source(c) in found]
         if not history or (covered := np.isfinite(history[0][:, :1])).all():
             return base
-        return np.where(covered[:, None], base, self._weighed(section.own[0], found, self.without_history))
+        return np.where(covered[:, None], base, self._weighed(section.own_term, found, self.without_history))
 
     def _weighed(self, base: np.ndarray, found: Predicted, stages: dict[str, Stage]) -> np.ndarray:
         """Return the linear part and the stack after each group, (n_focal, 1 + groups, K)."""
         steps = [base]
         for group, stage in stages.items():  # a part that could not be fitted to all periods adds nothing
-            if group == COMMON:
+            if group == COMMON:  # steps[1] is the stack before firm history, steps[2] the one with it
                 back = reversal_within(steps[1], steps[2], np.zeros(len(base), dtype=int))
                 found = {**found, (HISTORY, WHOLE): back}
             w = {c: stage.weights[c] for c in stage.selected() if source(c) in found}
@@ -180,60 +182,66 @@ def fit_stack(
     ``split`` as in :class:`~peerattn.models.stacking.evidence.Evidence`. With ``kappa=None`` the part ``in_full`` has weight 1,
     untested.
     """
-    judges = kappa is not None and bool(candidates)
-    origins = forward_origins(sections, problem.purge, problem.dated) if judges else []
+    origins: list[Origin] = []
+    if candidates and kappa is not None:
+        origins = forward_origins(sections, problem.purge, problem.dated)
     evidence = partial(Evidence, problem=problem, kappa=kappa or 0.0, split=split)
-    held_out, tried = _tried(origins, candidates, evidence, problem)
+    held_out, latest = _tried(origins, candidates, evidence, problem)
+    # what is selected is fitted again, to all periods
     training = Training.of(sections, problem)
     if kappa is None:
-        weights = {PEERS: {(in_full, WHOLE): 1.0}} if candidates else {}
-        stages = {group: Stage(weights.get(group, {}), float("nan"), 0.0) for group in GROUPS}
+        stages = dict.fromkeys(GROUPS, UNTESTED)
+        untested = dict.fromkeys(GROUPS, "not tested")
+        if candidates:
+            stages[PEERS] = replace(UNTESTED, weights={(in_full, WHOLE): 1.0})
+            untested[PEERS] = "used in full"
         without_history = stages
-        table = evidence_of(stages)
+        table = evidence_of(stages, untested)
         steps = pd.DataFrame()
     else:
         of_all = evidence(held_out)
-        stages, without_history, bases = of_all.weights()
-        share = share_learned(origins, sections) if origins else 1.0
-        stages, without_history = (
-            {g: s if g == COMMON else s.of_all_rows(share) for g, s in z.items()} for z in (stages, without_history)
-        )
+        *tested, bases = of_all.weights()
+        stages, without_history = (_of_all_rows(each, share_learned(origins, sections)) for each in tested)
         table, steps = of_all.tables({each.group for each in candidates}, stages, bases)
     selected = {name for name, _ in _selected_columns(stages, without_history)}
     fitted = dict[str, Any]()
-    for each, latest in zip(candidates, tried, strict=True):
-        wanted = {name: part for name, part in latest.items() if name in selected}
-        if wanted or kappa is None:
-            parts = each.fit(training, wanted)
-            fitted |= {name: part for name, part in parts.items() if name in selected}
+    for each in candidates:
+        if each.name in selected:
+            fitted |= each.fit(training, latest)
     stack = Stack(training.view, fitted, stages, without_history, table, steps, np.zeros(problem.n_outputs), held_out)
-    keeps_level = problem.loss is squared_error or not fitted
-    return stack if keeps_level else replace(stack, level=_level(stack, training))
+    if problem.loss is squared_error or not fitted:
+        return stack
+    return replace(stack, level=_level(stack, training))
+
+
+def _of_all_rows(stages: dict[str, Stage], share: float) -> dict[str, Stage]:
+    """Return the weights of candidates learned from all rows; what is common to a period is learned from it alone."""
+    return {group: stage.of_all_rows(share) for group, stage in stages.items()} | {COMMON: stages[COMMON]}
 
 
 def _tried(
-    origins: Sequence[Origin],
-    candidates: Sequence[Candidate],
-    evidence: Any,
-    problem: Problem,
-) -> tuple[list[OriginResult], list[dict[str, Any]]]:
-    """Fit every candidate that can be tested at each origin; return what they predict, and each one's latest parts by name."""
-    tried = [dict[str, Any]() for _ in candidates]
+    origins: Sequence[Origin], candidates: Sequence[Candidate], evidence: Any, problem: Problem
+) -> tuple[list[OriginResult], dict[str, Any]]:
+    """Fit every candidate that can be tested at each origin; return what they predict, and the latest part of each."""
+    latest = dict[str, Any]()
     trainings = [Training.of(origin.training, problem) for origin in origins]
     held_out = [OriginResult.of(*each) for each in zip(origins, trainings, strict=True)]
-    for each, latest in zip(candidates, tried, strict=True):
+    for each in candidates:
         if evidence(held_out).untested(each.group):
             continue
+        # common shocks are those of what own characteristics and history leave, so that these are weighed first
         if each.group == COMMON and problem.outcomes and held_out and not held_out[0].left:
             weights = evidence(held_out).weights()[:2]
             stacks = [Stack(t.view, j.parts, *weights) for t, j in zip(trainings, held_out, strict=True)]
             held_out = [replace(j, left=s.left(j.prepared)) for j, s in zip(held_out, stacks, strict=True)]
         for now, training in zip(held_out, trainings, strict=True):
-            earlier = dict(latest) if now.origin.forward else {}
+            earlier: Parts = {}
+            if now.origin.forward:  # the parts of another fold know what this one is tested on
+                earlier = latest
             parts = each.fit(training, earlier)
-            now.report_line(each.group, parts, problem.dtype)
+            now.add(each.group, parts, problem.dtype)
             latest |= parts
-    return held_out, tried
+    return held_out, latest
 
 
 def _selected_columns(*weights: dict[str, Stage]) -> set[Column]:

@@ -31,12 +31,15 @@ def outcomes_of(sections: Sequence[CrossSection]) -> tuple[np.ndarray, np.ndarra
 
 def count_rows(sections: Sequence[CrossSection]) -> float:
     """Return the number of focal rows; a frequency weight on arrays counts as so many."""
-    copies = sections[0].period is None
-    return float(sum(s.focal.loss_weights.sum() if copies else len(s.focal) for s in sections))
+    if sections[0].period is None:
+        return float(sum(section.focal.loss_weights.sum() for section in sections))
+    return float(sum(len(section.focal) for section in sections))
 
 
 def share_learned(origins: Sequence[Origin], sections: Sequence[CrossSection]) -> float:
-    """Return the share of all rows that origins learn from, the average over what they test."""
+    """Return the share of all rows that origins learn from, the average over what they test; 1 without any."""
+    if not origins:
+        return 1.0
     n = [(count_rows(origin.training), count_rows(origin.held_out)) for origin in origins]
     return sum(learned * held_out for learned, held_out in n) / sum(m for _, m in n) / count_rows(sections)
 
@@ -69,9 +72,11 @@ def forward_origins(sections: Sequence[CrossSection], purge: int, dated: bool) -
             found.append(Origin(training, list(sections[start:stop])))
     if sum(count_rows(origin.held_out) for origin in found) >= FEW_ROWS / 4:  # a third of them, whole periods
         return found
-    k = int(np.argmax([len(section.focal) for section in sections]))
-    most = count_rows([sections[k]]) > count_rows(sections) / 2  # all but a few stray rows are of one period
-    return _folds(sections[k], dated) if most else []
+    # all but a few stray rows may be of one period
+    largest = max(sections, key=lambda section: len(section.focal))
+    if count_rows([largest]) > count_rows(sections) / 2:
+        return _folds(largest, dated)
+    return []
 
 
 def _folds(section: CrossSection, dated: bool) -> list[Origin]:
@@ -82,7 +87,7 @@ def _folds(section: CrossSection, dated: bool) -> list[Origin]:
         at = np.flatnonzero(fold == f)
         if not (len(rest) and len(at)):
             return []
-        pool = rest if not dated and section.same_rows else slice(None)
+        pool = rest if section.same_rows and not dated else slice(None)
         learned = section.take(rest, pool)
         held_out = replace(section.take(at, pool), own_copies=False)
         found.append(Origin([learned], [held_out], forward=False))

@@ -10,7 +10,7 @@ from scipy.optimize import minimize_scalar
 from peerattn.models.learners.losses import loss_of, squared_error
 from peerattn.models.learners.training import Training
 from peerattn.models.learners.transformer import TransformerLearner
-from peerattn.models.stacking.evidence import Candidate, candidate
+from peerattn.models.stacking.evidence import Candidate
 from peerattn.models.stacking.origins import outcomes_of
 
 
@@ -28,12 +28,12 @@ def transformer_candidate(name: str, group: str, learner: TransformerLearner) ->
             fitted.scale /= float(gross) or 1.0
         return fitted
 
-    return candidate(name, group, make)
+    return Candidate(name, group, make)
 
 
 def _scale_to_loss(learner: TransformerLearner, training: Training) -> None:
     """Multiply what a learner adds by the number of least loss (Friedman 2001), in place."""
-    base = np.concatenate([section.own[0] for section in training.residuals if section.own])
+    base = np.concatenate([section.own_term for section in training.residuals])
     added = np.concatenate(learner.predict(training.residuals)) - base
     y, weight = outcomes_of(training.sections)
     loss = lambda factor: float(loss_of(training.problem.loss, base + factor * added, y) @ weight)  # noqa: E731

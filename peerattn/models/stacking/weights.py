@@ -48,13 +48,13 @@ class Stage:
     """What one group of candidates adds to the groups before it.
 
     ``weights`` by column of the problem; ``t`` of their sum's score, ``loss_reduction`` the relative fall of the held-out loss;
-    ``bar`` what the t of a column must exceed.
+    ``threshold`` what the t of a column must exceed.
     """
 
     weights: dict[Any, float]
     t: float
     loss_reduction: float
-    bar: float = float("nan")
+    threshold: float = float("nan")
 
     def selected(self) -> list[Any]:
         """Return the columns of positive weight."""
@@ -74,6 +74,9 @@ class Stage:
         S = self.sums()
         more = {c: w / (S[kind(c)] + share * (1 - S[kind(c)])) for c, w in self.weights.items()}
         return replace(self, weights=more)
+
+
+UNTESTED = Stage({}, float("nan"), 0.0)
 
 
 def kind(column: Column) -> str:
@@ -112,14 +115,16 @@ def weigh(
     if not columns or not len(held.y):
         return Stage(dict.fromkeys(columns, 0.0), float("nan"), 0.0)
     D = np.stack(list(columns.values()), axis=-1)  # (n, K, M)
+    # turbulent periods would otherwise decide alone
     held = replace(held, weight=held.weight / _period_losses(held, loss))
     slope = -gradient(loss, held.base, held.y) / 2  # (n, K): y − ŷ of squared errors
     rows = np.einsum("nkm,nk->nm", D, slope) * held.weight[:, None]
     score = rows.sum(0)
     error = _errors(rows, held, mutual)
     t = np.divide(score, error, out=np.zeros_like(score), where=error > 0)
-    bar = _bar(kappa, held, mutual)
-    open_ = t > bar
+    threshold = _threshold(kappa, held, mutual)
+    # what is not clearly of use takes no part in the problem: many such columns would fit the held-out rows
+    open_ = t > threshold
     w = np.zeros(len(t))
     if open_.any():
         members = _members(kinds, len(t))[:, open_]
@@ -127,13 +132,15 @@ def weigh(
         w[open_] = _minimum(D[..., open_], held, loss, members) * (factor @ members)
     added = held.base + D @ w
     before, after = (float(loss_of(loss, p, held.y) @ held.weight) for p in (held.base, added))
-    together = rows @ w if w.any() else rows[:, [int(np.argmax(t))]].sum(1)
+    together = rows[:, np.argmax(t)]  # where nothing is selected, t is that of the clearest candidate
+    if w.any():
+        together = rows @ w
     se = _errors(together[:, None], held, mutual)[0]
     return Stage(
         dict(zip(columns, w.tolist(), strict=True)),
         float(together.sum() / se) if se > 0 else float("nan"),
         1 - after / before if before > 0 else 0.0,
-        float(bar.min()),
+        float(threshold.min()),
     )
 
 
@@ -157,6 +164,7 @@ def _minimum(D: np.ndarray, held: HeldOut, loss: Loss, members: np.ndarray) -> n
     options = {"ftol": 1e-14, "maxiter": 500}
     bounds = [(0.0, 1.0)] * len(start)
     w = minimize(value, start, jac=True, method="SLSQP", bounds=bounds, constraints=sums, options=options).x
+    # where a bound binds the solver stops a little short of it
     return np.where(w > 1e-9, w, 0.0)
 
 
@@ -167,8 +175,11 @@ def _period_losses(held: HeldOut, loss: Loss) -> np.ndarray:
     there = size > 0
     usual = float(np.median(total[there] / size[there]))
     row = float(held.weight.mean())
-    means: np.ndarray = ((total + row * usual) / (size + row))[held.period]
-    return means / usual if usual > 0 else np.ones(len(losses))
+    if usual <= 0:
+        return np.ones(len(losses))
+    # one row of the usual loss keeps a tiny period of small errors from having all the weight
+    means: np.ndarray = (total + row * usual) / (size + row)
+    return means[held.period] / usual
 
 
 def _errors(rows: np.ndarray, held: HeldOut, mutual: bool) -> np.ndarray:
@@ -189,7 +200,7 @@ def _variance(terms: np.ndarray) -> np.ndarray:
     return np.asarray(((terms - terms.mean(0)) ** 2).sum(0) * n / max(n - 1, 1))
 
 
-def _bar(kappa: float | np.ndarray, held: HeldOut, mutual: bool) -> np.ndarray:
+def _threshold(kappa: float | np.ndarray, held: HeldOut, mutual: bool) -> np.ndarray:
     """Return the quantile of Student's t that has the probability of κ under the normal distribution."""
     firms = len(np.unique(held.firm))
     df = max(firms if mutual or too_few(held.n_periods) else min(firms, held.n_periods), 2) - 1

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from peerattn.models.cross_section import NOBODY, CrossSection, Rows
-from peerattn.models.learners import firm_transformer, transformer
+from peerattn.models.learners import firm_transformer
 from peerattn.models.learners.firm_tokens import hidden_folds
 from peerattn.models.learners.firm_transformer import FirmTransformer, TransformerSpec
 from peerattn.models.learners.transformer import (
@@ -99,7 +99,7 @@ def test_several_periods_in_a_call_are_each_period():
 
 
 def test_the_probe_finds_a_leak_without_folds(monkeypatch):
-    monkeypatch.setattr(transformer, "FOLDS", 1)
+    monkeypatch.setattr(TransformerLearner, "hides", False)
     assert max(probe[0] for probe in probes(learner(2), section(0))) > 0
     assert max(probe[0] for probe in probes(learner(1), section(0))) == 0
 

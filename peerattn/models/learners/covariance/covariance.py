@@ -71,10 +71,13 @@ class Covariance:
         """Return the cross-section with its covariance inverted, for several calls; of its past only what is earlier is read."""
         parameters = {name: torch.as_tensor(value, dtype=dtype) for name, value in self.parameters.items()}
         focal, peers = (replace(rows, x=self.bounds.clip(rows.x)) for rows in (section.focal, section.peers))
-        past = section.past if self.reads_past else None
-        return Solved.of(
-            parameters, replace(section, focal=focal, peers=peers), past, linear=self.of_outcomes
-        )
+        bounded = replace(section, focal=focal, peers=peers)
+        known = section.known_peers()
+        history = section.past if self.reads_past else None
+        firms = features(peers.take(known), bounded, history, dtype)
+        invert = _Inverse.linear if self.of_outcomes else _Inverse.of
+        mine = features(focal, bounded, history, dtype)
+        return Solved(parameters, bounded, mine, known, firms, invert(parameters, firms))
 
     def predict(self, sections: Sequence[CrossSection], dtype: torch.dtype = torch.float64) -> list[np.ndarray]:
         """Return the prediction of every focal firm, (n_focal, 1) a cross-section: its linear own part and what others add."""
@@ -89,13 +92,14 @@ class Covariance:
 
     def _of_one_inverse(self, matching: Sequence[CrossSection], dtype: torch.dtype) -> list[np.ndarray]:
         """Return the predictions of cross-sections that differ in the observed outcomes alone."""
-        dtype = torch.float64 if self.of_outcomes else dtype  # a flat level is too large beside the noise
+        if self.of_outcomes:
+            dtype = torch.float64  # a flat level is too large beside the noise
         solved = self.solved(matching[0], dtype)
         observed = map(self.observed, matching)
-        found = [solved.predict(section.peers.y)[:, None] for section in observed]
+        found = [solved.predict(section.peers.outcomes)[:, None] for section in observed]
         if self.of_outcomes:
             return found
-        return [section.own[0] + added for section, added in zip(matching, found, strict=True) if section.own]
+        return [section.own_term + added for section, added in zip(matching, found, strict=True)]
 
     def observed(self, section: CrossSection) -> CrossSection:
         """Return what the covariance reads: outcomes, or what own models leave of them."""
@@ -127,6 +131,7 @@ class _Inverse:
             return cls(P, own, own[:, None])
         chosen = own.argsort(stable=True)[torch.linspace(0, len(own) - 1, INDUCING).long()]
         K = shared(parameters, firms, firms.take(chosen))[0]
+        # of Nyström: K_nm K_mm⁻¹ K_mn by the root of K_mm, to which a little is added as its rows are nearly dependent
         core = torch.linalg.cholesky(K[chosen] + SPARE * torch.eye(INDUCING, dtype=K.dtype))
         U = torch.linalg.solve_triangular(core, K.mT, upper=False).mT
         standalone = firms.standalone()
@@ -178,7 +183,9 @@ class _Inverse:
 
     def times(self, u: Tensor) -> Tensor:
         """Return ``u P``."""
-        return u @ self.P if self.P is not None else u * self.precision - (u @ self.E) @ self.E.mT
+        if self.P is not None:
+            return u @ self.P
+        return u * self.precision - (u @ self.E) @ self.E.mT
 
 
 @dataclass(frozen=True)
@@ -192,22 +199,10 @@ class Solved:
     firms: Features  # those peers
     inverse: _Inverse
 
-    @classmethod
-    def of(
-        cls, parameters: Parameters, section: CrossSection, history: History | None, linear: bool = False
-    ) -> Solved:
-        """Invert the covariance of the peers of known outcome; ``linear``: of a level, characteristics and codes alone."""
-        dtype = parameters["noise"].dtype
-        known = section.known_peers()
-        focal = features(section.focal, section, history, dtype)
-        firms = features(section.peers.take(known), section, history, dtype)
-        invert = _Inverse.linear if linear else _Inverse.of
-        return cls(parameters, section, focal, known, firms, invert(parameters, firms))
-
-    def predict(self, observed: np.ndarray | None) -> np.ndarray:
+    def predict(self, observed: np.ndarray) -> np.ndarray:
         """Return the prediction of every focal firm, (n_focal,), from outcomes of the peers, (n_peers,)."""
-        y = torch.as_tensor(observed[self.known], dtype=self.focal.x.dtype)  # type: ignore[index]
-        if self._is_pool():
+        y = torch.as_tensor(observed[self.known], dtype=self.focal.x.dtype)
+        if self._is_pool():  # the usual case: one product for all
             return self.inverse.leave_one_out(y).double().numpy()
         found = [(self._among_known(rows) @ y).double() for rows in self.section.chunks()]
         return np.concatenate([np.zeros(0), *found])
@@ -224,11 +219,12 @@ class Solved:
 
         u is the unit vector of its row where that row is in the pool, and ``P k`` otherwise, k the covariances with the pool.
         """
-        mine = self.section.focal.identity[rows]
-        own = (mine[:, None] == self.section.peers.identity[self.known][None, :]) & (mine[:, None] != NOBODY)
+        mine = self.section.focal.identity[rows, None]
+        own = (mine == self.section.peers.identity[self.known]) & (mine != NOBODY)
         u = self.focal.x.new_zeros(own.shape)
         if not own.size:  # nobody's outcome is known
             return u
+        # a focal firm whose row differs from its peer's (other characteristics) is new to the pool
         at = self._own_row(rows, own)
         own_rows = torch.as_tensor(own)
         n_own = own.sum(1)
@@ -239,6 +235,7 @@ class Solved:
             K = shared(self.parameters, self.focal.take(rows).take(new), self.firms)[0]
             u[new] = self.inverse.times(K.masked_fill(own_rows[new], 0.0))
         u[inside, at[inside]] = 1.0
+        # nearly all firms have one row of their own: these at once, the others one by one
         B = own[one].argmax(1)
         P = self.inverse.rows(B)
         u[one] -= P * (u[one, B] / P[np.arange(len(one)), B])[:, None]
@@ -272,14 +269,10 @@ class Solved:
 def with_outcomes(section: CrossSection) -> CrossSection:
     """Return the cross-section with outcomes where it has what own models leave of them."""
     assert section.own is not None
-    own, pool = (terms[:, 0] for terms in section.own)
-    focal = section.focal
-    peers = section.peers
-    return replace(
-        section,
-        focal=focal if focal.y is None else replace(focal, y=focal.y + own),
-        peers=peers if peers.y is None else replace(peers, y=peers.y + pool),
-    )
+    found = replace(section, peers=replace(section.peers, y=section.peers.outcomes + section.own[1][:, 0]))
+    if section.focal.y is None:
+        return found
+    return replace(found, focal=replace(section.focal, y=section.focal.y + section.own_term[:, 0]))
 
 
 def features(rows: Rows, section: CrossSection, history: History | None, dtype: torch.dtype) -> Features:

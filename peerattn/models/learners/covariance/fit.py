@@ -24,9 +24,8 @@ FIRMS_TOGETHER = 500  # at most: larger periods are split at random, anew in eve
 ROWS_OF_STEP = 4000  # firms of all periods drawn in a step
 FEWEST_STEPS = 30
 MOST_STEPS = 60
-LEARNING_RATE = (
-    0.06  # at the top of the cycle, in logarithms of variances: few slow steps stay near the start
-)
+LEARNING_RATE = 0.06  # at the top of the cycle, in logarithms of variances: few slow steps stay near the start
+EASIER = 3  # times fewer and smaller steps from a fit to earlier periods
 NOTHING = 1e12  # variance of what predicts nothing
 POWER = 0.5  # errors count by their predicted variance to minus this power
 
@@ -66,8 +65,9 @@ class _Period:
         rows = section.peers.take(section.known_peers()).joined(section.focal.take(new).known())
         by_label = dict(zip(section.focal.label, section.focal.loss_weights, strict=True))
         weight = np.array([by_label.get(label, 0.0) for label in rows.label])
-        past = None if history is None else section.past or history
-        found = features(rows, section, past, dtype)
+        if history is not None:
+            history = section.past or history
+        found = features(rows, section, history, dtype)
         standalone = np.where(rows.identity == NOBODY, -1 - np.arange(len(rows)), rows.identity)
         return cls(found, torch.as_tensor(rows.y, dtype=dtype), torch.as_tensor(weight, dtype=dtype), standalone)
 
@@ -108,33 +108,35 @@ def fit_covariance(
     -------
     Covariance
     """
-    past = None if past is None or past.table.shape[1] < 2 else past
+    if past is not None and past.table.shape[1] < 2:
+        past = None
     periods = [_Period.of(section, past, dtype) for section in sections]
+    # a firm by itself has nobody to be predicted from
     periods = [period for period in periods if len(period.y) > 1 and period.weight.sum() > 0]
     p = sections[0].peers.x.shape[1]
     c = sections[0].peers.codes.shape[1]
     bounds = Bounds.of(section.peers.x for section in sections)
     generator = torch.Generator().manual_seed(seed)
     parameters = start_parameters(p, c, past is not None)
-    warm = start is not None and start.parameters.keys() == parameters.keys()
-    if start is not None and warm:
+    steps = min(MOST_STEPS, FEWEST_STEPS + 2 * sum(len(q.y) for q in periods) // ROWS_OF_STEP)
+    rate = LEARNING_RATE
+    if start is not None and start.parameters.keys() == parameters.keys():
         parameters = {name: torch.as_tensor(value) for name, value in start.parameters.items()}
+        steps //= EASIER
+        rate /= EASIER
     if not periods:
         return Covariance({n: value.numpy() for n, value in parameters.items()}, bounds, past is not None)
-    n_rows = sum(len(q.y) for q in periods)
-    steps = min(MOST_STEPS, FEWEST_STEPS + 2 * n_rows // ROWS_OF_STEP) // (3 if warm else 1)
     spread = math.sqrt(float(torch.cat([q.y**2 for q in periods]).mean())) or 1.0
     parameters = {name: value.to(dtype).to(device).requires_grad_() for name, value in parameters.items()}
 
     def loss(pairs: list[tuple[_Period, Tensor]]) -> Tensor:
         mine = [(q.firms, q.y, q.weight, at) for q, at in pairs[share()]]
-        if not mine:
+        if not mine:  # of several processes one may have nothing to do: its gradient is zero
             return torch.stack([value.sum() for value in parameters.values()]).sum() * 0.0
         firms, y, weight, present = _padded(mine, device)
         return n_processes() * _losses(parameters, firms, y / spread, weight, present).sum() / len(pairs)
 
     draws = iter(lambda: _drawn(periods, generator), None)
-    rate = LEARNING_RATE / (3 if warm else 1)
     train(parameters.values(), loss, draws, max_steps=steps, learning_rate=rate, clip=None)
     learned = {name: value.detach().double().cpu().numpy() for name, value in parameters.items()}
     return Covariance(learned, bounds, past is not None)
@@ -190,5 +192,6 @@ def _losses(parameters: Parameters, firms: Features, y: Tensor, weight: Tensor, 
     K = shared(parameters, firms, firms)
     diagonal = torch.where(present, noise(parameters, firms), NOTHING)  # padding predicts nothing
     error, variance = _LeaveOneOut.apply(K + diagonal.diag_embed(), y)
+    # without a gradient, since else large variances would excuse errors
     precise = (weight * present) * variance.detach() ** -POWER
     return (precise * error**2).sum(-1) / (precise * y**2).sum(-1).clamp(min=1e-12)

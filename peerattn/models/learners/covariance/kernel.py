@@ -59,25 +59,32 @@ def ranked(x: np.ndarray, pool: np.ndarray) -> np.ndarray:
 
 def shared(parameters: Parameters, a: Features, b: Features) -> Tensor:
     """Return the covariance of firms a and b without noise, (B, n_a, n_b)."""
-    v = {name: value if name in SLOPES else value.exp() for name, value in parameters.items()}
+    v = parameters | {name: value.exp() for name, value in parameters.items() if name not in SLOPES}
     theirs = torch.cat([b.x, b.z, b.x @ v["low_rank"]], dim=-1)
     ours = torch.cat([a.x * v["linear"], a.z * v["slope"], a.x @ v["low_rank"]], dim=-1)
     near = _gaussian(a.x * v["inverse_length"], b.x * v["inverse_length"])
-    together = (a.past * (v["emphasis"] * a.strength).exp()) @ b.past.mT if "past" in v else None
-    K = ours @ theirs.mT + _matching(v, 0, near, together)
-    if together is not None:
+    # how near firms are, and how alike their pasts, where these are read
+    kernels = [near]
+    if "past" in v:
+        kernels.append((a.past * (v["emphasis"] * a.strength).exp()) @ b.past.mT)
+    K = ours @ theirs.mT + _matching(v, 0, *kernels)
+    for together in kernels[1:]:
         K = torch.addcmul(K, v["past_near"] * near + v["past_squared"] * together, together)
     code, at = _same_code(a, b)
     if len(at):
-        same = [pairs.flatten().index_select(0, at) for pairs in (near, together) if pairs is not None]
+        same = [pairs.flatten().index_select(0, at) for pairs in kernels]
         K = K.flatten().index_add(0, at, _matching(v, 1 + code, *same)).view(K.shape)
-    return _volatility(v, a)[..., :, None] * K * _volatility(v, b)[..., None, :]
+    # by how much each firm moves with the others, (B, n)
+    of_a, of_b = (_bounded(each.x @ v["scale"]) for each in (a, b))
+    return of_a[..., :, None] * K * of_b[..., None, :]
 
 
 def _matching(v: Parameters, code: int | Tensor, near: Tensor, together: Tensor | None = None) -> Tensor:
     """Return what firms of one level of a code share by it, by how near they are, and by their past."""
     found = torch.addcmul(v["level"][code], v["near"][code], near)
-    return found if together is None else torch.addcmul(found, v["past"][code], together)
+    if together is None:
+        return found
+    return torch.addcmul(found, v["past"][code], together)
 
 
 def _same_code(a: Features, b: Features) -> tuple[Tensor, Tensor]:
@@ -88,7 +95,7 @@ def _same_code(a: Features, b: Features) -> tuple[Tensor, Tensor]:
     ours, theirs = (codes.mT for codes in (a.codes, b.codes))  # (B, c, n)
     (B, c, n) = ours.shape
     m = theirs.shape[-1]
-    levels = 1 + max(int(codes.max()) if codes.numel() else 0 for codes in (ours, theirs))
+    levels = 1 + max((int(codes.max()) for codes in (ours, theirs) if codes.numel()), default=0)
     key = levels * torch.arange(B * c, device=ours.device).view(B, c, 1)
     sorted_ids, order = (key + theirs).flatten().sort(stable=True)
     mine = (key + ours).masked_fill(ours == 0, -1).flatten()
@@ -101,19 +108,13 @@ def _same_code(a: Features, b: Features) -> tuple[Tensor, Tensor]:
 def _gaussian(a: Tensor, b: Tensor) -> Tensor:
     """Return ``exp(−½ |a_i − b_j|²)``, the exponent by one product."""
     ours, theirs = (-0.5 * (z**2).sum(-1, keepdim=True) for z in (a, b))
-    one = torch.ones_like(ours)
-    other = torch.ones_like(theirs)
-    exponent = torch.cat([a, ours, one], dim=-1) @ torch.cat([b, other, theirs], dim=-1).mT
-    return exponent.exp()
+    left = torch.cat([a, ours, torch.ones_like(ours)], dim=-1)
+    right = torch.cat([b, torch.ones_like(theirs), theirs], dim=-1)
+    return (left @ right.mT).exp()
 
 
 def _bounded(log_variance: Tensor) -> Tensor:
     return (BOUND * torch.tanh(log_variance / BOUND)).exp()
-
-
-def _volatility(parameters: Parameters, a: Features) -> Tensor:
-    """Return by how much each firm moves with the others, (B, n)."""
-    return _bounded(a.x @ parameters["scale"])
 
 
 def noise(parameters: Parameters, a: Features) -> Tensor:
@@ -123,6 +124,7 @@ def noise(parameters: Parameters, a: Features) -> Tensor:
 
 def inverse(K: Tensor) -> Tensor:
     """Return the inverse of a covariance; where rounding made it indefinite, in float64 with as much noise as it needs."""
+    # most often no jitter is needed, and the check costs nothing
     L, failed = torch.linalg.cholesky_ex(K)
     if not failed.any():
         return torch.cholesky_inverse(L)

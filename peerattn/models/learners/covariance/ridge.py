@@ -47,8 +47,10 @@ def fit_ridge_covariance(sections: Sequence[CrossSection], code_levels: Sequence
     p = sections[0].peers.x.shape[1]
     c = len(code_levels)
     start = start_parameters(p, c, past=False)
-    parameters = {name: np.full(v.shape, 0.0 if name in SLOPES else NONE) for name, v in start.items()}
+    parameters = {name: np.full(value.shape, NONE) for name, value in start.items()}
+    parameters |= {name: np.zeros(parameters[name].shape) for name in parameters if name in SLOPES}
     parameters |= {name: np.full_like(parameters[name], -np.log(alpha)) for name in ("slope", "level")}
+    # all other kernels are absent
     parameters["level"][0] = FLAT
     bounds = Bounds.of(section.peers.x for section in sections)
     return Covariance(parameters, bounds, of_outcomes=True)

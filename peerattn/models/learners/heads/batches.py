@@ -39,40 +39,37 @@ class RowTensors:
         cls, rows: Rows, answering: np.ndarray | None, dtype: torch.dtype, device: str | torch.device
     ) -> RowTensors:
         """Return rows as one cross-section; characteristics count for at most ``CLIP``, so that no outlier carries a head."""
-        present = np.ones(len(rows), dtype=bool)
 
         def one(values: np.ndarray, kind: torch.dtype) -> Tensor:
             return torch.as_tensor(values, dtype=kind, device=device)[None]
 
-        return cls(
-            one(rows.x.clip(-CLIP, CLIP), dtype),
-            one(rows.codes, torch.int64),
-            None if rows.y is None else one(np.nan_to_num(rows.y), dtype),
-            one(rows.identity, torch.int64),
-            one(present, torch.bool),
-            one(present if answering is None else answering, torch.bool),
-        )
+        x = one(rows.x.clip(-CLIP, CLIP), dtype)
+        y = None if rows.y is None else one(np.nan_to_num(rows.y), dtype)
+        present = one(np.ones(len(rows)), torch.bool)
+        answers = present if answering is None else one(answering, torch.bool)
+        return cls(x, one(rows.codes, torch.int64), y, one(rows.identity, torch.int64), present, answers)
 
     @property
     def outcomes(self) -> Tensor:
         """Outcomes, (B, n, K)."""
         assert self.y is not None
-        return self.y if self.y.dim() == 3 else self.y[..., None]
+        return torch.atleast_3d(self.y)
 
     def at(self, places: Tensor) -> RowTensors:
         """Return the rows (of the one cross-section that this is) at these places, (B, n); −1 is padding."""
         there = places >= 0
-        at = places.clamp(min=0)
-        x, codes, y, identity, _, answers = (None if v is None else v[0][at] for v in vars(self).values())
-        assert x is not None and codes is not None and identity is not None and answers is not None
-        return RowTensors(x, codes, y, identity.masked_fill(~there, NOBODY), there, answers & there)
+        gathered = {name: v[0][places.clamp(min=0)] for name, v in vars(self).items() if v is not None}
+        rows = replace(self, **gathered)
+        return replace(
+            rows, identity=rows.identity.masked_fill(~there, NOBODY), present=there, answers=rows.answers & there
+        )
 
 
 @dataclass(frozen=True)
 class PairTensors:
     """What is known of pairs of focal row and peer beforehand.
 
-    ``bias`` (B, n_focal, n_peers) is added to the scores (log weights; −∞ forbids); ``prior`` (B, n_focal, n_peers, K) enters
+    ``bias`` (B, 1, n_focal, n_peers) is added to the scores (log weights; −∞ forbids); ``prior`` (B, n_focal, n_peers, K) enters
     with a learned strength per head. ``among``: the same of pairs of peers, for the layers that encode them. ``copies``: a
     row's other copies are its peers.
     """
@@ -94,6 +91,8 @@ class PairTensors:
         """Return the pair terms of these focal rows of each cross-section."""
         pairs = list(zip(sections, rows, strict=True))
         bias = _padded([terms.bias(section, at) for section, at in pairs], dtype, device)
+        if bias is not None:
+            bias = bias[:, None]
         prior = _padded([terms.prior(section, at) for section, at in pairs], dtype, device)
         if not terms.stacked:
             return cls(bias, prior)
@@ -103,11 +102,12 @@ class PairTensors:
 
     def terms(self, strength: Tensor | None) -> Tensor | None:
         """Return what is added to the scores, (B, 1 or H, n_focal, n_peers), with this strength of the priors (H, K)."""
-        bias = None if self.bias is None else self.bias[:, None]
         if self.prior is None or strength is None:
-            return bias
+            return self.bias
         learned = torch.einsum("bijk,hk->bhij", self.prior, strength)
-        return learned if bias is None else bias + learned
+        if self.bias is None:
+            return learned
+        return self.bias + learned
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class Batch:
     peers: RowTensors
     weight: Tensor  # (B, n_focal)
     pairs: PairTensors = PairTensors()
-    own: Tensor | float = 0.0  # (B, n_focal, K): what the own part predicts, where targets are the outcomes
+    own: Tensor = torch.zeros(1, 1, 1)  # (B, n_focal, K): what the own part predicts, where targets are the outcomes
 
     @classmethod
     def of(
@@ -135,11 +135,6 @@ class Batch:
         weight = torch.as_tensor(section.focal.take(rows).loss_weights, dtype=dtype, device=device)[None]
         return cls(focal, peers, weight, PairTensors.of([section], [rows], terms, dtype, device))
 
-    @property
-    def y(self) -> Tensor:
-        """Targets, (B, n_focal, K)."""
-        return self.focal.outcomes
-
     @cached_property
     def bars(self) -> Tensor:
         """Which rows may not attend to which, by :func:`barred`: made once for all modules, dearer than a head's attention."""
@@ -148,15 +143,18 @@ class Batch:
 
 def others(focal: RowTensors, peers: RowTensors) -> Tensor:
     """Return who is another firm, (B, n_focal, n_peers): of another identity, and not padding."""
-    mine = focal.identity.masked_fill(
-        focal.identity == NOBODY, NOBODY - 1
-    )  # equals no other, not even NOBODY
-    return _where(mine[:, :, None] != peers.identity[:, None, :], peers.present)
+    return _of_another_identity(focal, peers) & peers.present[:, None, :]
 
 
 def admissible(focal: RowTensors, peers: RowTensors) -> Tensor:
-    """Return which rows may attend to which, (B, n_focal, n_peers): another firm that answers."""
-    return _where(others(focal, peers), peers.answers)
+    """Return which rows may attend to which, (B, n_focal, n_peers): another firm that answers, as no padding does."""
+    return _of_another_identity(focal, peers) & peers.answers[:, None, :]
+
+
+def _of_another_identity(focal: RowTensors, peers: RowTensors) -> Tensor:
+    # NOBODY equals no other, not even NOBODY
+    mine = focal.identity.masked_fill(focal.identity == NOBODY, NOBODY - 1)
+    return mine[:, :, None] != peers.identity[:, None, :]
 
 
 def barred(may: Tensor, dtype: torch.dtype) -> Tensor:
@@ -165,16 +163,12 @@ def barred(may: Tensor, dtype: torch.dtype) -> Tensor:
     return torch.where(F.pad(may, (0, 1), value=True), zero, -math.inf)
 
 
-def _where(pairs: Tensor, peers: Tensor) -> Tensor:
-    """Return the pairs (B, n_focal, n_peers) whose peer is one of these (B, n_peers)."""
-    return pairs if peers.all() else pairs & peers[:, None, :]
-
-
 def _padded(blocks: Sequence[np.ndarray | None], dtype: torch.dtype, device: Any) -> Tensor | None:
     """Stack (n_focal, n_peers, ...) blocks, padded with zeros; None where there are none."""
     known = [torch.as_tensor(block, dtype=dtype, device=device) for block in blocks if block is not None]
     if len(known) < len(blocks):
         return None
+    # pad_sequence pads the first dimension alone, so that peers are padded before
     wide = max(block.shape[1] for block in known)
     of_width = [F.pad(b.movedim(1, -1), (0, wide - b.shape[1])).movedim(-1, 1) for b in known]
     return pad_sequence(of_width, batch_first=True)

@@ -13,7 +13,7 @@ import torch
 
 from peerattn.models.cross_section import CrossSection
 from peerattn.models.learners.heads.batches import Batch
-from peerattn.models.learners.heads.peer_module import PeerModule, PeerSpec, projected
+from peerattn.models.learners.heads.peer_module import PeerModule, PeerSpec
 from peerattn.models.learners.heads.priors import PairTerms, Prior
 
 SPREAD_SECTIONS = 24  # cross-sections over which contributions are measured
@@ -52,9 +52,12 @@ class Member:
     def of(cls, module: PeerModule, importance: np.ndarray) -> Member:
         """Return the arrays of a trained module."""
         state = {name: value.detach().double().cpu().numpy() for name, value in module.state_dict().items()}
-        total = importance.sum()
-        share = importance / total if total > 0 else np.full(len(importance), 1 / max(1, len(importance)))
-        return cls(module.spec, state, importance, share)
+        return cls(module.spec, state, importance, shares(importance))
+
+    @property
+    def slopes(self) -> np.ndarray:
+        """By how much each head's weighted mean of outcomes counts; of characteristics its share in the network."""
+        return self.state["value"][:, 0] if self.spec.values == "outcomes" else self.share
 
     def module(self) -> PeerModule:
         """Rebuild the module, in float64."""
@@ -80,7 +83,7 @@ class Heads:
     def of(cls, modules: Sequence[PeerModule], sections: Sequence[CrossSection], settings: Settings) -> Heads:
         """Return the mean of modules, whose contributions are measured on training cross-sections."""
         members = tuple(map(Member.of, modules, contribution_spreads(modules, sections, settings)))
-        return cls(members, settings.terms, tuple(np.full(len(members), 1 / max(1, len(members))).tolist()))
+        return cls(members, settings.terms, tuple(shares(np.ones(len(members))).tolist()))
 
     def modules(self) -> list[PeerModule]:
         """Return the modules of all starts, in float64."""
@@ -89,7 +92,7 @@ class Heads:
     def predict(self, sections: Sequence[CrossSection], dtype: torch.dtype = torch.float64) -> list[np.ndarray]:
         """Return the linear own part plus the heads for every focal row, (n_focal, K) a cross-section, in training units."""
         modules = [module.to(dtype) for module in self.modules()]
-        return [section.own[0] + self._added(section, modules, dtype) for section in sections]  # type: ignore[index]
+        return [section.own_term + self._added(section, modules, dtype) for section in sections]
 
     def _added(self, section: CrossSection, modules: Sequence[PeerModule], dtype: torch.dtype) -> np.ndarray:
         blocks = [np.zeros((0, self.members[0].spec.n_outputs if self.members else 1))]
@@ -100,11 +103,8 @@ class Heads:
 
     def derivative(self, section: CrossSection) -> Callable[[slice], np.ndarray]:
         """Return what gives the derivative of predictions by the peers' outcomes: heads added up by their slopes."""
-        sloped = [
-            replace(m, share=m.state["value"][:, 0]) if m.spec.values == "outcomes" else m
-            for m in self.members
-        ]
-        return partial(replace(self, members=tuple(sloped)).weights, section)
+        sloped = tuple(replace(member, share=member.slopes) for member in self.members)
+        return partial(replace(self, members=sloped).weights, section)
 
     def network(self, section: CrossSection, rows: slice, layer: int | None = None) -> np.ndarray:
         """Return weights whose rows sum to one: what a firm gives to the null peer is divided among the others."""
@@ -125,7 +125,6 @@ class Heads:
                 W += share * np.tensordot(member.share, weights, axes=1)
         return W
 
-
     @torch.no_grad()
     def vectors(self, section: CrossSection, which: str) -> np.ndarray:
         """Return queries of the focal rows, or keys or values of the peers, of the last layer: (n_rows, heads, width)."""
@@ -134,13 +133,20 @@ class Heads:
         for module in self.modules():
             of_focal, of_peers = module.features(batch)
             if which == "queries":
-                each = projected(of_focal, module.query) + module.offset
+                each = module.queries(of_focal)
             elif which == "keys":
-                each = projected(of_peers, module.query if module.spec.symmetric else module.key)
+                each = module.keys(of_peers)
             else:
                 each = module.information(of_peers, batch.peers)
             found.append(each[0].transpose(0, 1).numpy())
         return np.concatenate(found, axis=1)
+
+
+def shares(sizes: np.ndarray) -> np.ndarray:
+    """Return sizes over their sum, (n,); equal shares where all are zero."""
+    if not sizes.sum() > 0:
+        sizes = np.ones(len(sizes))
+    return sizes / sizes.sum()
 
 
 @torch.no_grad()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -16,15 +16,11 @@ from peerattn.models.learners.heads.peer_module import PeerModule, PeerSpec
 from peerattn.models.learners.heads.priors import NO_TERMS, PairTerms
 from peerattn.models.learners.heads.sampling import FEWEST, PAIRS, Sample
 from peerattn.models.learners.heads.selection import Predict, Selected, selected
-from peerattn.models.learners.heads.training import (
-    DEFAULT,
-    TrainingOptions,
-    objective_of,
-    trained,
-)
+from peerattn.models.learners.heads.training import DEFAULT, TrainingOptions, objective_of, trained
 from peerattn.models.learners.losses import Loss, squared_error
 
 
+@dataclass
 class HeadsLearner:
     r"""Attention heads beside an own part, trained by AdamW.
 
@@ -68,23 +64,14 @@ class HeadsLearner:
     (6, 6)
     """
 
-    information = "peers"
-
-    def __init__(
-        self,
-        spec: PeerSpec,
-        terms: PairTerms = NO_TERMS,
-        *,
-        loss: Loss = squared_error,
-        seed: int = 0,
-        dtype: torch.dtype = torch.float32,
-        device: str | torch.device = "cpu",
-        options: TrainingOptions | None = None,
-        shrinks: bool = True,
-    ) -> None:
-        self.spec, self.terms, self.loss, self.seed = spec, terms, loss, seed
-        self.dtype, self.device, self.shrinks = dtype, device, shrinks
-        self.options = DEFAULT if options is None else options
+    spec: PeerSpec
+    terms: PairTerms = NO_TERMS
+    loss: Loss = squared_error
+    seed: int = 0
+    dtype: torch.dtype = torch.float32
+    device: str | torch.device = "cpu"
+    options: TrainingOptions | None = None
+    shrinks: bool = True
 
     def fit(self, sections: Sequence[CrossSection]) -> Self:
         """Train heads on cross-sections.
@@ -105,13 +92,13 @@ class HeadsLearner:
                 raise InputError(
                     "sections: expected outcomes and an own part, got a cross-section without. Set both."
                 )
-        options = _of_size(self.options, self.spec, sections)
+        options = _of_size(self.options or DEFAULT, self.spec, sections)
         chosen = Selected(options.weight_decays[0], 1.0)
         if self.shrinks:
             chosen = selected(self._predictor, sections, options, self.loss)
         modules = self._trained(sections, replace(options, weight_decays=(chosen.weight_decay,)))
         for module in modules:
-            module.shrink(chosen.size)
+            module.rescale(chosen.size)
         self.heads_ = self._heads(modules, sections)
         return self
 
@@ -129,6 +116,7 @@ class HeadsLearner:
         objective = objective_of(sample, self.loss, self.spec)
         seeds, loss = trained(self.spec, sample, objective, options, generator)
         best = loss.argsort()[: options.n_averaged].tolist()
+        # what is fitted predicts in float64, wherever and in whatever precision it was trained
         modules = [seeds.module(seed, objective.unit).double().cpu() for seed in best]
         for module in modules:
             average_unseen_codes(module, sections)
@@ -146,6 +134,7 @@ class HeadsLearner:
 def _of_size(options: TrainingOptions, spec: PeerSpec, sections: Sequence[CrossSection]) -> TrainingOptions:
     """Return the options with as many seeds as a step can hold where pools are large."""
     widest = max(len(section.peers) for section in sections)
+    # seeds are one batch dimension: a step holds the pairs of all of them
     affordable = 2 * PAIRS // (FEWEST * widest * max(1, spec.n_heads))
     fewest = min(options.n_seeds, 2 * options.n_averaged)
     return replace(options, n_seeds=max(fewest, min(options.n_seeds, affordable)))

@@ -66,12 +66,13 @@ class Layer(torch.nn.Module):
         d = spec.d_head
         self.query = self._start(width, d, generator, dtype, SHARP)
         self.offset = Parameter(torch.zeros(H, 1, d, dtype=dtype))
+        self.combine: Parameter | None = None
+        self.prior_strength: Parameter | None = None
         if not spec.symmetric:
             self.key = self._start(width, d, generator, dtype, SHARP)
+            # firms first attend to those of their own codes
             of_codes = slice(spec.n_characteristics, spec.n_inputs)
-            self.key.data[:, of_codes] = self.query.data[
-                :, of_codes
-            ]  # firms first attend to those of their own codes
+            self.key.data[:, of_codes] = self.query.data[:, of_codes]
         if spec.similarity == "additive":
             self.combine = Parameter(uniform(generator, H, d, width=spec.n_inputs).to(dtype))
         if spec.nobody:  # the profile of the null peer, whose information is zero
@@ -80,7 +81,7 @@ class Layer(torch.nn.Module):
             self.prior_strength = Parameter(torch.ones(H, spec.n_priors, dtype=dtype))
 
     def _start(
-        self, width: int, columns: int, generator: torch.Generator, dtype: torch.dtype, size: float = 1.0
+        self, width: int, columns: int, generator: torch.Generator, dtype: torch.dtype, size: float
     ) -> Parameter:
         """Return a projection of ``width`` features for every head, zero but for the inputs."""
         H = self.spec.n_heads
@@ -90,31 +91,47 @@ class Layer(torch.nn.Module):
         weight[:, :p] = size / math.sqrt(max(p, 1)) * draws
         return Parameter(weight)
 
+    def queries(self, features: Tensor) -> Tensor:
+        """Return what rows of these features look for, (B, H, n, d)."""
+        return projected(features, self.query) + self.offset
+
+    def keys(self, features: Tensor) -> Tensor:
+        """Return by what rows of these features are found, (B, H, n, d)."""
+        return projected(features, self.key_projection)
+
+    @property
+    def key_projection(self) -> Tensor:
+        """The projection of keys, which is that of queries in a symmetric similarity."""
+        return self.query if self.spec.symmetric else self.key
+
     def scores(
         self, query_features: Tensor, key_features: Tensor, pairs: PairTensors, nobody: bool = True
     ) -> dict[str, Any]:
         """Return query, key, scale and bias whose scores are the similarity of the specification; the null peer comes last."""
-        query = projected(query_features, self.query) + self.offset
-        key = projected(key_features, self.query if self.spec.symmetric else self.key)
-        bias = pairs.terms(self.prior_strength if self.spec.n_priors else None)
-        combine = self.combine if self.spec.similarity == "additive" else None
+        query = self.queries(query_features)
+        key = self.keys(key_features)
+        bias = pairs.terms(self.prior_strength)
         if self.spec.nobody and nobody:
             key = torch.cat([key, self.nobody.expand(len(key), -1, -1, -1)], dim=2)
-            bias = None if bias is None else F.pad(bias, (0, 1))
-        return nn.score_terms(query, key, self.spec.similarity, combine=combine, bias=bias)
+            if bias is not None:
+                bias = F.pad(bias, (0, 1))
+        return nn.score_terms(query, key, self.spec.similarity, combine=self.combine, bias=bias)
 
     def mean(
         self, query_features: Tensor, key_features: Tensor, bars: Tensor, pairs: PairTensors, value: Tensor | None = None
     ) -> Tensor:
         """Return every head's weighted mean (B, H, n_focal, ...) of values, by default of what the peers show."""
-        value = key_features if value is None else value
-        value = value if value.dim() == 4 else value[:, None]  # the same of all heads
+        if value is None:
+            value = key_features
+        if value.dim() == 3:  # the same of all heads
+            value = value[:, None]
         scores = self.scores(query_features, key_features, pairs)
-        if self.spec.nobody:  # its information is zero
-            value = F.pad(value, (0, 0, 0, 1))
-        else:
-            bars = bars[..., :-1]
-        bias = bars[:, None] if scores["bias"] is None else bars[:, None] + scores["bias"]
+        n_keys = scores["key"].shape[2]
+        # the information of the null peer, where there is one, is zero
+        value = F.pad(value, (0, 0, 0, n_keys - value.shape[2]))
+        bias = bars[:, None, :, :n_keys]
+        if scores["bias"] is not None:
+            bias = bias + scores["bias"]
         return nn.attention(value=value, **scores | {"bias": bias})
 
 
@@ -148,7 +165,7 @@ class PeerModule(Layer):
     def __init__(
         self, spec: PeerSpec, generator: torch.Generator | None = None, dtype: torch.dtype = torch.float64
     ):
-        generator = torch.Generator("cpu") if generator is None else generator
+        generator = generator or torch.Generator("cpu")
         draws = [
             torch.randn(n + 1, spec.d_code, generator=generator, dtype=torch.float64)
             for n in spec.code_levels
@@ -177,23 +194,19 @@ class PeerModule(Layer):
         common = ("embeddings.", "own_slope", "intercept")
         return {name: parameter for name, parameter in self.named_parameters() if not name.startswith(common)}
 
-    def with_parameters(self, parameters: dict[str, Tensor]) -> PeerModule:
-        """Return a copy with other heads: their parameters by name."""
-        made = copy.deepcopy(self)
-        for layer in made.layers():
-            layer.spec = replace(self.spec, n_heads=len(parameters["query"]))
-        for name, value in parameters.items():
-            owner, _, last = name.rpartition(".")
-            setattr(made.get_submodule(owner), last, Parameter(value.detach().clone()))
-        return made
-
-    def take(self, heads: Sequence[int] | Tensor) -> PeerModule:
+    def take(self, heads: Sequence[int]) -> PeerModule:
         """Return a copy with only these heads."""
         at = torch.as_tensor(heads, dtype=torch.int64, device=self.query.device)
-        return self.with_parameters({name: each[at] for name, each in self.per_head().items()})
+        made = copy.deepcopy(self)
+        for layer in made.layers():
+            layer.spec = replace(self.spec, n_heads=len(at))
+        for name, value in self.per_head().items():
+            owner, _, last = name.rpartition(".")
+            setattr(made.get_submodule(owner), last, Parameter(value.detach()[at]))
+        return made
 
     @torch.no_grad()
-    def shrink(self, factor: float) -> None:
+    def rescale(self, factor: float) -> None:
         """Multiply what the module predicts by a factor, in place; weights stay as they are."""
         for name, parameter in self.named_parameters(recurse=False):
             if name in ("value", "own_slope", "intercept"):
@@ -218,18 +231,23 @@ class PeerModule(Layer):
         layers = self.layers()[:-1][:n_layers]
         if not layers:
             return own, pool
-        among = PairTensors() if batch.pairs.among is None else batch.pairs.among
-        anonymous = replace(peers, identity=torch.full_like(peers.identity, NOBODY)) if among.copies else peers
+        among = batch.pairs.among or PairTensors()
+        querying = peers
+        if among.copies:
+            querying = replace(peers, identity=torch.full_like(peers.identity, NOBODY))
         own, pool = (rows[:, None].expand(-1, len(self.query), -1, -1) for rows in (own, pool))
+        of_pool = barred(others(querying, peers), pool.dtype)
+        of_focal = barred(others(focal, peers), pool.dtype)
         matching = ((focal.identity, peers.identity), (focal.x, peers.x), (focal.codes, peers.codes))
         same = not among.copies and all(torch.equal(mine, theirs) for mine, theirs in matching)
-        of_pool = barred(others(anonymous, peers), pool.dtype)
-        of_focal = of_pool if same else barred(others(focal, peers), pool.dtype)
         for layer in layers:
-            prepared = layer.mean(h_pool, h_pool, of_pool, among)
-            h_own = prepared if same else layer.mean(h_focal, h_pool, of_focal, batch.pairs)
-            h_focal = torch.cat([own, h_own], dim=-1)
-            h_pool = h_focal if same else torch.cat([pool, prepared], dim=-1)
+            pool_before = h_pool
+            h_pool = torch.cat([pool, layer.mean(pool_before, pool_before, of_pool, among)], dim=-1)
+            if same:  # as in most training: the rows need not be encoded twice
+                h_focal = h_pool
+            else:
+                h_own = layer.mean(h_focal, pool_before, of_focal, batch.pairs)
+                h_focal = torch.cat([own, h_own], dim=-1)
         return h_focal, h_pool
 
     def information(self, key_features: Tensor, peers: RowTensors) -> Tensor:
@@ -237,14 +255,6 @@ class PeerModule(Layer):
         if self.spec.values == "characteristics":
             return projected(key_features, self.value)
         return peers.outcomes[:, None] * self.value[:, None]
-
-    def columns(self, batch: Batch) -> Tensor:
-        """Return the columns in which each head's contribution is linear, (B, n_focal, H, width)."""
-        if not len(self.query):
-            return batch.y.new_zeros(*batch.y.shape[:2], 0, self.value.shape[1])
-        query_features, key_features = self.features(batch)
-        value = batch.peers.outcomes if self.spec.values == "outcomes" else None
-        return self.mean(query_features, key_features, batch.bars, batch.pairs, value).transpose(1, 2)
 
     # ------------------------------------------------------------------ prediction and weights
 
@@ -262,11 +272,13 @@ class PeerModule(Layer):
 
     def weights(self, batch: Batch, n_layers: int | None = None) -> Tensor:
         """Return the weights of every head, (B, H, n_focal, n_peers): in the last layer, or in the one after so many layers."""
+        if n_layers is None:
+            n_layers = len(self.before)
         query_features, key_features = self.features(batch, n_layers)
-        last = n_layers is None or n_layers == len(self.before)
-        layer = self if last else self.layers()[n_layers or 0]
-        may = F.pad((admissible if last else others)(batch.focal, batch.peers), (0, 1), value=True)
-        scores = layer.scores(query_features, key_features, batch.pairs)
-        if not self.spec.nobody:
-            return nn.attention_weights(mask=may[:, None, :, :-1], **scores)
-        return nn.attention_weights(mask=may[:, None], **scores)[..., :-1]
+        may = admissible(batch.focal, batch.peers)
+        if n_layers < len(self.before):  # no outcome is used there, so that all may be attended to
+            may = others(batch.focal, batch.peers)
+        scores = self.layers()[n_layers].scores(query_features, key_features, batch.pairs)
+        n_null = scores["key"].shape[2] - may.shape[-1]
+        weights = nn.attention_weights(mask=F.pad(may, (0, n_null), value=True)[:, None], **scores)
+        return weights[..., : may.shape[-1]]

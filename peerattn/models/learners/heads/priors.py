@@ -44,7 +44,9 @@ class Prior:
     @property
     def name(self) -> str:
         """How reports call it."""
-        return self.source if isinstance(self.source, str) else self.source.name or "network"
+        if isinstance(self.source, str):
+            return self.source
+        return self.source.name or "network"
 
 
 @dataclass(frozen=True)
@@ -71,23 +73,27 @@ class PairTerms:
 
     def bias(self, section: CrossSection, rows: Any = slice(None)) -> np.ndarray | None:
         """Return what is added to the scores, (n_rows, n_peers): log weights, −∞ for the unrelated; None = nothing."""
-        bias = frequency_bias(section, rows)
-        for prior in self.priors:
-            if prior.only:
-                related = self.relation(prior, section, rows) > 0
-                bias = np.where(related, 0.0 if bias is None else bias, -np.inf)
-        return bias
+        related = [self.relation(prior, section, rows) > 0 for prior in self.priors if prior.only]
+        terms = [np.where(pairs, 0.0, -np.inf) for pairs in related]
+        if section.peers.weight is not None:
+            terms.append(log_frequencies(section)[rows])
+        if not terms:
+            return None
+        return np.asarray(sum(terms))
 
     def prior(self, section: CrossSection, rows: Any = slice(None)) -> np.ndarray | None:
         """Return the relations of learned strength, (n_rows, n_peers, K); None = there are none."""
-        relations = [self.relation(prior, section, rows) for prior in self.soft]
-        return np.stack(relations, axis=-1) if relations else None
+        if not self.soft:
+            return None
+        return np.stack([self.relation(prior, section, rows) for prior in self.soft], axis=-1)
 
     def isolated(self, section: CrossSection, rows: Any = slice(None)) -> np.ndarray:
         """Return which focal rows have no admissible peer."""
         may = section.admissible(rows)
         bias = self.bias(section, rows)
-        return np.asarray(~(may if bias is None else may & np.isfinite(bias)).any(axis=1))
+        if bias is not None:
+            may &= np.isfinite(bias)
+        return np.asarray(~may.any(axis=1))
 
     def relation(self, prior: Prior, section: CrossSection, rows: Any = slice(None)) -> np.ndarray:
         """Return ``g_ij`` of one prior, (n_rows, n_peers)."""
@@ -105,31 +111,38 @@ def network_relation(network: PeerNetwork, section: CrossSection, rows: Any = sl
     firms = section.focal.label[rows]
     peers = section.peers.label
     try:
-        largest = network.edges(network_period(network, section.period))["weight"].abs().max()
+        edges = network.edges(network_period(network, section.period))
     except NetworkStartsLater:
         return np.zeros((len(firms), len(peers)))
     weights = network_weights(network, section.period, firms, peers).toarray()
-    return weights / largest if weights.any() else weights
+    return weights / (np.abs(edges["weight"].to_numpy()).max(initial=0.0) or 1.0)
 
 
-def frequency_bias(section: CrossSection, rows: Any = slice(None)) -> np.ndarray | None:
-    """Return log frequency weights of the peers, (n_rows, n_peers); None where all are one."""
-    weight = section.peers.weight
-    if weight is None:
-        return None
+def log_frequencies(section: CrossSection) -> np.ndarray:
+    """Return log frequency weights of the peers, (n_focal, n_peers)."""
+    counts = section.peers.counts
     with np.errstate(divide="ignore"):
-        bias = np.repeat(np.log(weight)[None, :], len(section.focal), axis=0)
+        found = np.tile(np.log(counts), (len(section.focal), 1))
         if section.own_copies:  # a row counted w times has w − 1 copies of itself for peers
-            np.fill_diagonal(bias, np.log(np.maximum(weight - 1, 0)))
-    return bias[rows]
+            np.fill_diagonal(found, np.log(np.maximum(counts - 1, 0)))
+    return found
+
+
+def _listed(prior: Any) -> list[Any]:
+    """Return the option ``prior`` as a list: it may be one item, or None."""
+    if prior is None:
+        return []
+    if isinstance(prior, str | Prior | PeerNetwork):
+        return [prior]
+    wanted = "a column, a Prior, a PeerNetwork or a list of them"
+    expect(isinstance(prior, list | tuple), "prior", wanted, repr(prior))
+    return list(prior)
 
 
 def excluded_group(prior: Any) -> str | None:
     """Return the column whose groups are never peers, if one is named."""
-    listed = prior if isinstance(prior, list | tuple) else [prior]
-    return next(
-        (p.source for p in listed if isinstance(p, Prior) and p.exclude and isinstance(p.source, str)), None
-    )
+    excluded = [p.source for p in _listed(prior) if isinstance(p, Prior) and p.exclude]
+    return next((source for source in excluded if isinstance(source, str)), None)
 
 
 def read_priors(prior: Any, code_names: Sequence[str]) -> tuple[Prior, ...]:
@@ -140,19 +153,14 @@ def read_priors(prior: Any, code_names: Sequence[str]) -> tuple[Prior, ...]:
     InputError
         When a column is no code of ``X``, or ``"only"`` does not name the code.
     """
-    if prior is None:
-        return ()
-    if isinstance(prior, str | Prior | PeerNetwork):
-        prior = [prior]
-    wanted = "a column, a Prior, a PeerNetwork or a list of them"
-    expect(isinstance(prior, list | tuple), "prior", wanted, repr(prior))
     priors = []
-    for item in prior:
+    for item in _listed(prior):
         if isinstance(item, str) and item == "only":
             remedy = "Name it, Prior(column, only=True)."
             expect(len(code_names) == 1, "prior", 'one code in X for "only"', list(code_names), remedy)
             item = Prior(code_names[0], only=True)
-        item = item if isinstance(item, Prior) else Prior(item)
+        if not isinstance(item, Prior):
+            item = Prior(item)
         named = isinstance(item.source, str)
         kind = type(item.source).__name__
         expect(named or isinstance(item.source, PeerNetwork), "prior", "a code column or a PeerNetwork", kind)

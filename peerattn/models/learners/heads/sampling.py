@@ -14,6 +14,7 @@ from torch.nn.utils.rnn import pad_sequence
 from peerattn.models.cross_section import CrossSection, Rows
 from peerattn.models.learners.heads.batches import Batch, PairTensors, RowTensors
 from peerattn.models.learners.heads.priors import PairTerms
+from peerattn.models.learners.linear import stacked_rows
 from peerattn.models.learners.variance_components import common_variance
 from peerattn.processes import n_processes, process
 
@@ -35,20 +36,16 @@ class Sample:
         self, sections: Sequence[CrossSection], terms: PairTerms, dtype: torch.dtype, device: str | torch.device
     ) -> None:
         self.sections, self.terms, self.dtype, self.device = sections, terms, dtype, device
-        self.focal = self._tensors([section.focal for section in sections])
-        self.peers = self._tensors([section.peers for section in sections], sections)
+        answers = np.concatenate([section.answers for section in sections])
+        self.focal = RowTensors.of(stacked_rows(sections), None, dtype, device)
+        self.peers = RowTensors.of(Rows.stacked([section.peers for section in sections]), answers, dtype, device)
         self.weight = self._on_device(np.concatenate([section.focal.loss_weights for section in sections]))
-        self.own = self._on_device(np.concatenate([_own(section) for section in sections]))
+        self.own = self._on_device(np.concatenate([section.own_term for section in sections]))
         self.n_focal = np.array([len(section.focal) for section in sections])
         self.n_peers = np.array([len(section.peers) for section in sections])
 
     def _on_device(self, values: np.ndarray) -> Tensor:
         return torch.as_tensor(values, dtype=self.dtype, device=self.device)
-
-    def _tensors(self, rows: Sequence[Rows], pools: Sequence[CrossSection] = ()) -> RowTensors:
-        answering = [np.ones(len(s.peers), bool) if s.answering is None else s.answering for s in pools]
-        known = np.concatenate(answering) if answering else None
-        return RowTensors.of(Rows.stacked(rows), known, self.dtype, self.device)
 
     @property
     def n_rows(self) -> int:
@@ -65,11 +62,12 @@ class Sample:
 
         Of several processes each has its share of them; where it has none, a cross-section without a focal row.
         """
-        rows = [np.arange(self.n_focal[k]) for k in group] if focal is None else list(focal)
+        rows = list(focal or map(np.arange, self.n_focal[list(group)]))
         if n_processes() > 1:
             mine = [z for z in zip(group, rows, strict=True) if z[0] % n_processes() == process()]
             group = [k for k, _ in mine] or [group[0]]
             rows = [at for _, at in mine] or [rows[0][:0]]
+        # pools are whole: weights are a softmax over all candidate peers
         pools = [np.arange(self.n_peers[k]) for k in group]
         sections = [self.sections[k] for k in group]
         at = _places(self.n_focal, group, rows, self.device)
@@ -84,12 +82,14 @@ class Sample:
         """Yield all cross-sections in batches; where they have more than ``most`` rows, with every k-th row only."""
         every = max(1, -(-self.n_rows // most))
         limit = max(1, PAIRS // max(1, n_heads)) * every
-        group, widest = list[int](), 0
+        group = list[int]()
+        widest = 0
         for k, cells in enumerate(self.n_focal * self.n_peers):
             widest = max(widest, int(cells))
             if group and (len(group) + 1) * widest > limit:
                 yield self._thinned(group, every)
-                group, widest = [], int(cells)
+                group = []
+                widest = int(cells)
             group.append(k)
         yield self._thinned(group, every)
 
@@ -132,17 +132,8 @@ def _order(n: int, generator: torch.Generator) -> np.ndarray:
 
 def residuals(sections: Sequence[CrossSection]) -> list[CrossSection]:
     """Return cross-sections whose targets are what the own part leaves."""
-    found = []
-    for section in sections:
-        assert section.focal.y is not None
-        rest = section.focal.y - _own(section)[:, 0]
-        found.append(replace(section, focal=replace(section.focal, y=rest)))
-    return found
-
-
-def _own(section: CrossSection) -> np.ndarray:
-    assert section.own is not None
-    return section.own[0]
+    left = [replace(s.focal, y=s.focal.outcomes - s.own_term[:, 0]) for s in sections]
+    return [replace(section, focal=rows) for section, rows in zip(sections, left, strict=True)]
 
 
 def _places(

@@ -68,9 +68,9 @@ class SearchProfile:
         shares = []
         for k, (member, mix) in enumerate(zip(fitted.members, fitted.mix, strict=True)):
             module = member.module()
-            scaled = member.spec.similarity == "scaled_dot_product"
-            keys = (module.query if member.spec.symmetric else module.key).mT
-            keys = keys / np.sqrt(member.spec.d_head) if scaled else keys
+            keys = module.key_projection.mT
+            if member.spec.similarity == "scaled_dot_product":
+                keys = keys / np.sqrt(member.spec.d_head)
             for head in range(member.spec.n_heads):
                 M = module.query[head] @ keys[head]
                 popularity = module.offset[head, 0] @ keys[head]

@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from peerattn.models.cross_section import CrossSection, group_sums
+from peerattn.models.cross_section import CrossSection, section_numbers
 from peerattn.models.learners.heads.sampling import residuals
 from peerattn.models.learners.heads.training import TrainingOptions
+from peerattn.models.learners.linear import stacked_rows
 from peerattn.models.learners.losses import Loss, loss_of, squared_error
 from peerattn.models.learners.training import FEW_ROWS
-from peerattn.models.learners.variance_components import common_variance
+from peerattn.models.learners.variance_components import common_variance, net_of_common
 
 LEARNED = 2 / 3  # share of the rows that come before the periods that are held out
 FEW_PERIODS = 3  # held-out periods from which errors are clustered by period
@@ -26,27 +27,6 @@ class Selected:
 
     weight_decay: float
     size: float
-
-
-@dataclass(frozen=True)
-class HeldOut:
-    """Rows that heads did not learn from: outcome, own part (n, K), weight in the loss, and period."""
-
-    y: np.ndarray
-    own: np.ndarray
-    weight: np.ndarray
-    period: np.ndarray
-
-    @classmethod
-    def of(cls, sections: Sequence[CrossSection]) -> HeldOut:
-        """Return the focal rows of cross-sections, one after another."""
-        rows = [section.focal for section in sections]
-        return cls(
-            np.concatenate([each.y for each in rows if each.y is not None]),
-            np.concatenate([section.own[0] for section in sections if section.own is not None]),
-            np.concatenate([each.loss_weights for each in rows]),
-            np.repeat(np.arange(len(rows)), [len(each) for each in rows]),
-        )
 
 
 def selected(
@@ -74,17 +54,18 @@ def selected(
     learned, later = split(sections)
     if not learned:
         return Selected(options.weight_decays[0], 1.0)
-    held = HeldOut.of(later)
+    own = np.concatenate([section.own_term for section in later])
     # the seeds are shared out among the weight decays
     n_seeds = max(options.n_averaged, options.n_seeds // len(options.weight_decays))
-    common = common_variance(residuals(learned)) if loss is squared_error else 0.0
+    common = 0.0
+    if loss is squared_error:
+        common = common_variance(residuals(learned))
     found = []
     for decay in options.weight_decays:
         predict = fit(learned, replace(options, weight_decays=(decay,), n_seeds=n_seeds))
-        added = np.concatenate(predict(later)) - held.own
-        size = factor(added, held, loss, common)
-        value = float(loss_of(loss, held.own + size * added, held.y) @ held.weight)
-        found.append((value, Selected(decay, size)))
+        added = np.concatenate(predict(later)) - own
+        size = factor(added, own, later, loss, common)
+        found.append((_held_out_loss(loss, own + size * added, later), Selected(decay, size)))
     return min(found, key=lambda each: each[0])[1]
 
 
@@ -104,26 +85,31 @@ def split(sections: Sequence[CrossSection]) -> tuple[list[CrossSection], list[Cr
     return list(sections[:end]), list(sections[end:])
 
 
-def factor(added: np.ndarray, held: HeldOut, loss: Loss, common: float) -> float:
-    """Return the factor of what heads add, between 0 and 1."""
+def _held_out_loss(loss: Loss, predicted: np.ndarray, later: Sequence[CrossSection]) -> float:
+    rows = stacked_rows(later)
+    return float(loss_of(loss, predicted, rows.outcomes) @ rows.loss_weights)
+
+
+def factor(
+    added: np.ndarray, own: np.ndarray, later: Sequence[CrossSection], loss: Loss, common: float
+) -> float:
+    """Return the factor of what heads add to the own part of later cross-sections, between 0 and 1."""
     if loss is not squared_error:
-        best = minimize_scalar(
-            lambda c: float(loss_of(loss, held.own + c * added, held.y) @ held.weight),
-            bounds=(0.0, 1.0),
-            method="bounded",
-        )
-        return float(best.x)
-    error = held.y - held.own[:, 0]
-    columns = np.column_stack([added[:, 0], error])
-    total = np.bincount(held.period, held.weight)
-    mean = group_sums(columns * held.weight[:, None], held.period) / np.maximum(total, 1e-12)[:, None]
-    theta = 1 - 1 / np.sqrt(1 + common * total)
-    D, e = (columns - theta[held.period, None] * mean[held.period]).T
-    squares = np.bincount(held.period, held.weight * e**2) / np.maximum(total, 1e-12)
-    weight = held.weight / np.maximum(squares, squares.mean() / 100 + 1e-12)[held.period]
-    product, length = weight * D * e, float(weight @ D**2)
-    # few periods are no clusters
-    terms = np.bincount(held.period, product) if len(total) >= FEW_PERIODS else product
+        value = lambda size: _held_out_loss(loss, own + size * added, later)  # noqa: E731
+        return float(minimize_scalar(value, bounds=(0.0, 1.0), method="bounded").x)
+    rows = stacked_rows(later)
+    period = section_numbers(later)
+    columns = np.column_stack([added[:, 0], rows.outcomes - own[:, 0]])
+    D, e = net_of_common(columns, rows.loss_weights, period, common).T
+    total = np.bincount(period, rows.loss_weights)
+    squares = np.bincount(period, rows.loss_weights * e**2) / np.maximum(total, 1e-12)
+    # a period counts by the inverse of its variance, a nearly exact one by at most a hundred times the usual
+    weight = rows.loss_weights / np.maximum(squares, squares.mean() / 100 + 1e-12)[period]
+    product = weight * D * e
+    length = float(weight @ D**2)
+    terms = product
+    if len(total) >= FEW_PERIODS:  # fewer are no clusters
+        terms = np.bincount(period, product)
     variance = float(((terms - terms.mean()) ** 2).sum() * len(terms) / max(len(terms) - 1, 1))
     score = float(product.sum())
     if score <= 0 or length <= 0:

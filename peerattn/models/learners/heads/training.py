@@ -101,12 +101,11 @@ class Seeds(torch.nn.Module):
         """Return one seed as a module by itself, with ``unit`` as the unit of its predictions."""
         first = seed * self.spec.n_heads
         module = self.heads.take(range(first, first + self.spec.n_heads))
-        module.spec = replace(self.spec)
-        linear = {"value": module.value.detach() * unit}
+        module.spec = self.spec
         if self.spec.own == "linear":
-            linear |= {"own_slope": self.slope[seed] * unit, "intercept": self.intercept[seed] * unit}
-        for name, value in linear.items():
-            setattr(module, name, Parameter(value.detach().clone()))
+            module.own_slope = Parameter(self.slope[seed].detach().clone())
+            module.intercept = Parameter(self.intercept[seed].detach().clone())
+        module.rescale(unit)
         return module
 
 
@@ -122,16 +121,16 @@ class Objective:
     common: float
     unit: float
 
-    def __call__(self, added: Tensor, batch: Batch, counts: Tensor | None = None) -> Tensor:
-        """Return the summed loss of each seed, (seeds,); ``counts`` (B, seeds): how often each seed has a cross-section."""
+    def __call__(self, added: Tensor, batch: Batch, times: Tensor | float = 1.0) -> Tensor:
+        """Return the summed loss of each seed, (seeds,); ``times`` (B, seeds): how often each seed has a cross-section."""
         weight = batch.weight[:, None]
-        own = batch.own[:, None] if isinstance(batch.own, Tensor) else batch.own
-        times = torch.ones_like(weight[..., 0]) if counts is None else counts
+        own = batch.own[:, None]
         if self.loss is not squared_error:
             predicted = own + added
             y = batch.focal.outcomes[..., 0][:, None].expand(predicted.shape[:-1])
             return ((self.loss(predicted, y) * weight).sum(2) * times).sum(0)
         error = (batch.focal.outcomes[:, None] - own) / self.unit - added  # (B, seeds, n, K)
+        # what a period's firms have in common is taken out in part, as by generalised least squares
         total = weight.sum(-1, keepdim=True)[..., None]
         theta = 1 - (1 + self.common * total).rsqrt()
         mean = (error * weight[..., None]).sum(2, keepdim=True) / total.clamp(min=1e-12)
@@ -144,13 +143,15 @@ def objective_of(sample: Sample, loss: Loss, spec: PeerSpec) -> Objective:
     Common shocks are taken into account where values are characteristics. Of outcomes the mean of all others is the period's
     mean less the own outcome, so that only a constant may be taken out.
     """
-    whitened = spec.values == "characteristics" and spec.own == "linear"
     if loss is not squared_error:
         return Objective(loss, 0.0, 1.0)
+    common = 0.0
+    if spec.values == "characteristics" and spec.own == "linear":
+        common = sample.common
     error = (sample.focal.outcomes[0] - sample.own).double()
     squares = (error.square().sum(-1) * sample.weight.double()).sum()
     unit = float((squares / sample.weight.double().sum()).sqrt()) or 1.0
-    return Objective(loss, sample.common if whitened else 0.0, unit)
+    return Objective(loss, common, unit)
 
 
 def trained(
@@ -180,7 +181,8 @@ def trained(
 @torch.no_grad()
 def losses(seeds: Seeds, sample: Sample, objective: Objective, most: int = 20_000) -> Tensor:
     """Return the mean loss of each seed over a sample, (seeds,); of large samples over about ``most`` rows."""
-    total, weight = torch.zeros(seeds.n_seeds, dtype=torch.float64, device="cpu"), 0.0
+    total = torch.zeros(seeds.n_seeds, dtype=torch.float64, device="cpu")
+    weight = 0.0
     for batch in sample.whole(seeds.heads.spec.n_heads, most):
         total += objective(seeds(batch), batch).double().cpu()
         weight += float(batch.weight.sum())
@@ -189,9 +191,8 @@ def losses(seeds: Seeds, sample: Sample, objective: Objective, most: int = 20_00
 
 REFIT = 60  # steps of a round of refits
 REFIT_RATE = 0.01
-REFIT_RIDGE = (
-    10.0  # inverse variance of the parameters' normal prior, which keeps refits where the data are not informative
-)
+# inverse variance of the parameters' normal prior, which keeps refits where the data are not informative
+REFIT_RIDGE = 10.0
 
 
 def refitted(

@@ -89,6 +89,10 @@ class PanelEstimator(BaseEstimator):
         """Return the weights that these focal rows put on all peers, (n_rows, n_peers)."""
         raise NotImplementedError
 
+    def _encode_outcomes(self, outcomes: OutcomesLike) -> OutcomesLike:
+        """Return outcomes as numbers."""
+        return outcomes
+
     @property
     def _classes(self) -> tuple[Any, ...]:
         """Classes, of which ``_predicted`` gives a column each; empty for one column of predictions."""
@@ -352,7 +356,10 @@ class PanelEstimator(BaseEstimator):
         :meth:`~peerattn.network.PeerNetwork.from_parquet` reads.
         """
         network = self._network_maker(**options)
-        write = lambda panel, call, path: network(call).to_parquet(path)  # noqa: E731
+
+        def write(_: Panel, call: Iterator[CrossSection], path: Path) -> None:
+            network(call).to_parquet(path)
+
         return by_period.written(out, self._by_period(X, outcomes=outcomes), write)
 
     def _network_maker(self) -> NetworkMaker:

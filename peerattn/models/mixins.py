@@ -33,13 +33,17 @@ def _scored(
     """Return known outcomes, their predictions and weights."""
     if y is None and isinstance(X, Panel):
         y = X.y
-    observed = {"outcomes": y} if model.needs_outcomes and model.dated_ else {}
+    observed = {}
+    if model.needs_outcomes and model.dated_:
+        observed["outcomes"] = y
     predicted = model.predict(X, **observed)
-    panel = model._check(X, y, fitting=False)
+    panel = model._check(X, model._encode_outcomes(y), fitting=False)
     if panel.outcomes is None:
         raise InputError("y: a score needs the outcomes, got None.")
     known = np.isfinite(panel.outcomes)
-    weight = None if sample_weight is None else panel.align(sample_weight, "sample_weight")[known]
+    weight = sample_weight
+    if weight is not None:
+        weight = panel.align(weight, "sample_weight")[known]
     return panel.outcomes[known], predicted[panel.order][known], weight
 
 
@@ -64,5 +68,5 @@ class PanelClassifierMixin(ClassifierMixin):
 
     def score(self: _Predicts, X: PanelLike, y: OutcomesLike, sample_weight: OutcomesLike = None) -> float:
         """Return the accuracy of ``predict(X)`` over the rows whose class is known."""
-        known, predicted, weight = _scored(self, X, self._encode_outcomes(y), sample_weight)
+        known, predicted, weight = _scored(self, X, y, sample_weight)
         return float(accuracy_score(self.classes_[known.astype(int)], predicted, sample_weight=weight))

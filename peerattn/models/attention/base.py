@@ -98,10 +98,6 @@ class PanelStack(HeadNetworks, PanelEstimator):
         """Return float64 for arrays, whose predictions agree to 1e-7 however rows come."""
         return torch.float32 if dated else torch.float64
 
-    def _encode_outcomes(self, outcomes: OutcomesLike) -> OutcomesLike:
-        """Return outcomes as numbers."""
-        return outcomes
-
     # ------------------------------------------------------------------ rows
 
     @property

@@ -262,7 +262,7 @@ class NadarayaWatsonRegressor(PanelRegressorMixin, PanelEstimator):
         ):
             if self.degree:
                 effects[rows] = slopes[:, :, 0].numpy() / self.scale_
-            else:
+            elif fitted.requires_grad:  # not of the uniform kernel, which is flat wherever it has a slope
                 effects[rows] = torch.autograd.grad(fitted[:, 0].sum(), points.x)[0].numpy()
         return effects
 

@@ -230,6 +230,12 @@ def test_local_line_effects_are_kernel_regs_slopes():
     )
 
 
+def test_marginal_effects_of_the_uniform_kernel_are_zero():
+    X, y = simulated_panel()
+    model = NadarayaWatsonRegressor(kernel="uniform").fit(X, y)
+    assert not model.marginal_effects(X).to_numpy().any()
+
+
 def test_marginal_effects_of_a_panel_keep_its_index():
     X, y = simulated_panel()
     effects = NadarayaWatsonRegressor().fit(X, y).marginal_effects(X, outcomes=y)

@@ -77,7 +77,7 @@ def wild_cluster_p(
     root = np.ones(len(y)) if weight is None else np.sqrt(weight)
     R = np.column_stack([X, Z]) * root[:, None]
     label, cluster = np.unique(cluster, return_inverse=True)
-    outside = np.linalg.qr(X * root[:, None])[0] if X.shape[1] else np.zeros((len(y), 0))
+    outside = np.linalg.qr(X * root[:, None])[0]
     rest = root * y - outside @ (outside.T @ (root * y))
     A = np.linalg.pinv(R)  # rows: coefficients as combinations of y
     tested = slice(X.shape[1], R.shape[1])
@@ -114,10 +114,9 @@ def _wald(
     scores = np.stack([np.add.reduceat((a[:, None] * residual)[order], starts) for a in A[tested]])
     V = np.einsum("qgb,rgb->bqr", scores, scores)
     out = np.full(draws, np.nan)
-    sound = np.linalg.matrix_rank(V) == q if draws else np.zeros(0, dtype=bool)
-    out[sound] = np.einsum(
-        "bq,bq->b", delta.T[sound], np.linalg.solve(V[sound], delta.T[sound][:, :, None])[:, :, 0]
-    )
+    sound = np.linalg.matrix_rank(V) == q
+    solved = np.linalg.solve(V[sound], delta.T[sound][:, :, None])[:, :, 0]
+    out[sound] = np.einsum("bq,bq->b", delta.T[sound], solved)
     return out
 
 
@@ -199,5 +198,8 @@ class WildMeans:
             outside *= 2
         for _ in range(30):
             middle = (inside + outside) / 2
-            inside, outside = (middle, outside) if self._p(k, middle) >= size else (inside, middle)
+            if self._p(k, middle) >= size:
+                inside = middle
+            else:
+                outside = middle
         return float(self._means[k] + inside)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import numpy as np
@@ -25,23 +25,11 @@ from peerattn.processes import gathered
 from peerattn.render import atomic_path, check_writable, show_label, unfinished
 from peerattn.types import OutcomesLike, PanelLike
 
-
-class ReadsFiles(Protocol):
-    """A panel estimator, as far as reading files needs it."""
-
-    firm: str
-    period: str
-    column_names_: tuple[Any, ...]
-    code_columns_: tuple[Any, ...]
-
-    def _code_columns(self) -> tuple[Any, ...]: ...
-    def _by_period(
-        self, X: PanelLike, outcomes: OutcomesLike = None, **options: Any
-    ) -> Iterator[tuple[Panel, Any]]: ...
-    def _predicted(self, panel: Panel, call: Any) -> np.ndarray: ...
+if TYPE_CHECKING:
+    from peerattn.models.base import PanelEstimator
 
 
-def training_panel(model: ReadsFiles, X: PanelLike, y: OutcomesLike) -> Panel:
+def training_panel(model: PanelEstimator, X: PanelLike, y: OutcomesLike) -> Panel:
     """Return what ``fit`` reads of a panel in files; ``y`` names the outcome's column, unless :func:`scan_panel` named it."""
     stored = stored_panel(model, X, "y", y, codes=model._code_columns())
     if stored.outcome is None:
@@ -49,14 +37,16 @@ def training_panel(model: ReadsFiles, X: PanelLike, y: OutcomesLike) -> Panel:
     return stored.sample()
 
 
-def of_all_processes(model: ReadsFiles, X: PanelLike, y: OutcomesLike, *weights: Any) -> list[Any]:
+def of_all_processes(model: PanelEstimator, X: PanelLike, y: OutcomesLike, *weights: Any) -> list[Any]:
     """Return rows, outcomes and weights of all processes, one process after another."""
     if is_stored(X):
         X = training_panel(model, X, y)
         y = None
     if isinstance(X, Panel):
-        X, y = X.X, X.y if y is None else y
-    parts = gathered([None if value is None else as_pandas(value) for value in (X, y, *weights)])
+        if y is None:
+            y = X.y
+        X = X.X
+    parts = gathered([as_pandas(value) for value in (X, y, *weights)])
     return [_one_after_another(each) for each in zip(*parts, strict=True)]
 
 
@@ -68,7 +58,7 @@ def _one_after_another(values: Sequence[Any]) -> Any:
     return pd.concat(values, ignore_index=not isinstance(values[0].index, pd.MultiIndex))
 
 
-def stored_panel(model: ReadsFiles, X: PanelLike, name: str, column: OutcomesLike, **columns: Any) -> StoredPanel:
+def stored_panel(model: PanelEstimator, X: PanelLike, name: str, column: OutcomesLike, **columns: Any) -> StoredPanel:
     """Return the panel in files; ``column`` is the argument that names its outcome."""
     if not isinstance(column, str | None):
         raise InputError(
@@ -88,7 +78,7 @@ def check_not_with_files(X: PanelLike, **given: Any) -> None:
             raise InputError(f"{name}: not used with a panel read from files; pass a frame or a Panel.")
 
 
-def stored_call(model: ReadsFiles, X: PanelLike, outcomes: OutcomesLike) -> StoredPanel:
+def stored_call(model: PanelEstimator, X: PanelLike, outcomes: OutcomesLike) -> StoredPanel:
     """Return the panel in files that a fitted model is called with; ``outcomes`` names their column."""
     check_is_fitted(model)
     names = model.column_names_
@@ -99,13 +89,16 @@ def stored_call(model: ReadsFiles, X: PanelLike, outcomes: OutcomesLike) -> Stor
     return stored_panel(model, X, "outcomes", outcomes, characteristics=wanted, codes=codes)
 
 
-def periods_of(model: ReadsFiles, X: PanelLike, outcomes: OutcomesLike) -> Iterator[tuple[Panel, Panel | None]]:
+def periods_of(model: PanelEstimator, X: PanelLike, outcomes: OutcomesLike) -> Iterator[tuple[Panel, Panel | None]]:
     """Yield each period's panel, and again as the observed outcomes where ``outcomes`` names their column."""
     names = model.column_names_
     for panel in stored_call(model, X, outcomes):
         if set(names) == set(panel.columns):
             panel = replace(panel, columns=names)  # in the order of fit
-        yield panel, panel if outcomes is not None else None
+        observed = None
+        if outcomes is not None:
+            observed = panel
+        yield panel, observed
 
 
 @contextmanager
@@ -117,12 +110,14 @@ def warn_once() -> Iterator[None]:
     counts = Counter(entry.category for entry in caught)
     for category, count in counts.items():
         first = next(entry for entry in caught if entry.category is category)
-        more = f" ({count} such warnings in all, of one period each.)" if count > 1 else ""
-        warn_user(category(f"{first.message}{more}"))
+        wording = str(first.message)
+        if count > 1:
+            wording += f" ({count} such warnings in all, of one period each.)"
+        warn_user(category(wording))
 
 
 @warn_once()
-def predicted_periods(model: ReadsFiles, X: PanelLike, outcomes: OutcomesLike, options: Mapping[str, Any]) -> np.ndarray:
+def predicted_periods(model: PanelEstimator, X: PanelLike, outcomes: OutcomesLike, options: Mapping[str, Any]) -> np.ndarray:
     """Return the predictions of all periods of a panel in files, in the order of the files' rows."""
     stored = stored_call(model, X, outcomes)
     calls = model._by_period(stored, outcomes=outcomes, **options)
@@ -184,5 +179,8 @@ def _file_name(label: str) -> str:
     ('2001-01.parquet', '%5Fpre.parquet')
     """
     name = quote(label, safe=" ")
-    name = f"%{ord(name[0]):02X}{name[1:]}" if name[0] in "_." else name
-    return f"{name if len(name) < 150 else name[:100] + hashlib.sha256(label.encode()).hexdigest()}.parquet"
+    if name[0] in "_.":
+        name = f"%{ord(name[0]):02X}{name[1:]}"
+    if len(name) >= 150:
+        name = name[:100] + hashlib.sha256(label.encode()).hexdigest()
+    return f"{name}.parquet"

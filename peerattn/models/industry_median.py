@@ -55,8 +55,9 @@ class IndustryMedianRegressor(IndustryPeerRegressor):
     def peer_network(self, X: PanelLike, *, outcomes: OutcomesLike = None) -> PeerNetwork:
         """Return the peers to which each row of ``X`` attends; with ``outcomes`` it was learned from those of every period."""
         network = super().peer_network(X, outcomes=outcomes)
-        here = outcomes is not None and network.is_dated
-        return network.replaced(learned_until=network.periods.max()) if here else network
+        if outcomes is None or not network.is_dated:
+            return network
+        return network.replaced(learned_until=network.periods.max())
 
     def _check_parameters(self, panel: Panel) -> None:
         for name, plain in (("shrinkage", 0.0), ("value_weight", None)):

@@ -116,12 +116,11 @@ def warn_of_isolates(panel: Panel, isolated: np.ndarray, term: str) -> None:
 
 def bounds_of(y: np.ndarray | None) -> tuple[float, float]:
     """Return the bounds of observed outcomes: the training outcomes' range and three times its length around it."""
-    known = np.array([]) if y is None else y[np.isfinite(y)]
-    if len(known) < FEW:
+    if y is None or np.isfinite(y).sum() < FEW:
         return -np.inf, np.inf
-    low = float(known.min())
-    high = float(known.max())
-    return low - REACH * (high - low), high + REACH * (high - low)
+    known = y[np.isfinite(y)]
+    reach = REACH * float(np.ptp(known))
+    return float(known.min()) - reach, float(known.max()) + reach
 
 
 def bounded(peers: Rows, bounds: tuple[float, float] | None, unit: tuple[float, float] = (0.0, 1.0)) -> Rows:
@@ -129,7 +128,9 @@ def bounded(peers: Rows, bounds: tuple[float, float] | None, unit: tuple[float, 
 
     ``unit`` are the centre and the scale that were taken out of the peers' outcomes, not out of the bounds.
     """
-    return peers if peers.y is None or bounds is None else replace(peers, y=clipped(peers.y, bounds, unit))
+    if peers.y is None or bounds is None:
+        return peers
+    return replace(peers, y=clipped(peers.y, bounds, unit))
 
 
 def clipped(

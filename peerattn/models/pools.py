@@ -3,10 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
+
+import pandas as pd
 
 from peerattn.models.cross_section import CrossSection, Rows, check_same_kind
 from peerattn.models.learned import bounded
 from peerattn.panel.panel import Panel
+
+
+def row_labels(panel: Panel) -> pd.Index:
+    """Return the firm of each row, or its number where rows have no labels."""
+    return pd.RangeIndex(len(panel)) if panel.firm is None else panel.firm
+
+
+def places_of(panel: Panel) -> Iterator[tuple[int, Any, slice]]:
+    """Yield the place in time, the period (None where undated) and the rows of each cross-section."""
+    for place, (period, at) in enumerate(panel.cross_sections()):
+        yield place, period if panel.dated else None, at
 
 
 def within_periods(
@@ -23,11 +37,11 @@ def within_periods(
     bounds, unit
         What the outcomes of peers are bounded by, see :func:`~peerattn.models.learned.bounded`.
     """
-    for place, (period, at) in enumerate(panel.cross_sections()):
-        focal = call.take(at)
-        observed = focal.known() if known else focal
-        peers = bounded(observed, bounds, unit)
-        yield CrossSection(period if panel.dated else None, at, focal, peers, within=True, place=place)
+    for place, period, at in places_of(panel):
+        focal = peers = call.take(at)
+        if known:
+            peers = focal.known()
+        yield CrossSection(period, at, focal, bounded(peers, bounds, unit), within=True, place=place)
 
 
 def against_training(panel: Panel, call: Rows, training: Rows | None, labelled: bool) -> Iterator[CrossSection]:
@@ -36,5 +50,5 @@ def against_training(panel: Panel, call: Rows, training: Rows | None, labelled: 
     if panel.firm is not None and labelled:
         check_same_kind(call.owner, training.owner)
     call = call.anonymous()
-    for place, (period, at) in enumerate(panel.cross_sections()):
-        yield CrossSection(period if panel.dated else None, at, call.take(at), training, place=place)
+    for place, period, at in places_of(panel):
+        yield CrossSection(period, at, call.take(at), training, place=place)

@@ -125,12 +125,18 @@ class CrossSectionalRidge(PanelRegressorMixin, PanelEstimator):
             self.within_alpha_ = self.alpha_ = float(self.alpha)
             return
         several = [rows for rows in sections if rows.counts.sum() > 1]
-        found = [leave_one_out_errors(self._design(r)[:, 1:], r.y, r.weight) for r in several]
-        within = sum(total for total, _ in found) / sum(n for _, n in found) if found else None
-        pooled = self._leave_firm_out(known) if self.firm_label_ else within
-        path = pd.DataFrame({"within": pooled if within is None else within, "pooled": pooled}, index=ALPHAS)
-        self.alpha_path_ = path.rename_axis("alpha")
-        self.within_alpha_, self.alpha_ = (float(ALPHAS[path[name].argmin()]) for name in path)
+        found = [leave_one_out_errors(self._design(r)[:, 1:], r.y, r.counts) for r in several]
+        columns = {}
+        if found:
+            columns["within"] = sum(total for total, _ in found) / sum(n for _, n in found)
+        if self.firm_label_:
+            columns["pooled"] = self._leave_firm_out(known)
+        # where one of them cannot be computed, the other takes its place
+        self.alpha_path_ = pd.DataFrame(
+            {name: columns.get(name, next(iter(columns.values()))) for name in ("within", "pooled")},
+            pd.Index(ALPHAS, name="alpha"),
+        )
+        self.within_alpha_, self.alpha_ = (float(each) for each in self.alpha_path_.idxmin())
 
     def _leave_firm_out(self, rows: Rows) -> np.ndarray:
         """Return the mean squared leave-firm-out error of the pooled regression for each penalty."""

@@ -47,7 +47,9 @@ def panel_head_importance(
     if not found:
         raise InputError(unknown)
     rows = dict(zip(without, np.mean(found, axis=0), strict=True))
-    index = pd.MultiIndex.from_tuples(rows, names=["seed", "head"]) if rows else model.heads_.index
+    index = model.heads_.index  # of no heads
+    if rows:
+        index = pd.MultiIndex.from_tuples(rows, names=["seed", "head"])
     return pd.Series(list(rows.values()), index=index, name="importance", dtype=float)
 
 

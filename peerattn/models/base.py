@@ -74,7 +74,7 @@ class PanelEstimator(BaseEstimator):
     y_scale_: float = 1.0
     training_rows_: Rows | None  # None where training rows are nobody's peers
     dated_: bool
-    column_names_: tuple[Any, ...]  # None where it was fitted on an array
+    column_names_: tuple[Any, ...]
     code_columns_: tuple[Any, ...]
 
     # ------------------------------------------------------------------ what a subclass provides
@@ -245,7 +245,7 @@ class PanelEstimator(BaseEstimator):
                 raise InputError(
                     f"{type(self).__name__}: several processes fit attention models only. Fit it outside data_parallel()."
                 )
-            if is_stored(X):
+            if is_stored(X):  # what is read of the files is a panel in memory, with its outcomes
                 X = by_period.training_panel(self, X, y)
                 y = None
         names: dict[str, Any] = {"firm": self.firm, "period": self.period}
@@ -270,6 +270,7 @@ class PanelEstimator(BaseEstimator):
         if weight is not None:  # a row of weight 0 is not there
             panel = panel.take(weight > 0)
             weight = weight[weight > 0]
+        # a frame without an index may be a panel whose labels got lost; arrays are meant to have none
         if isinstance(X, pd.DataFrame) and isinstance(X.index, pd.RangeIndex):
             learned.warn_of_one_cross_section(panel, self.firm, self.period)
         self.firm_label_ = panel.firm is not None

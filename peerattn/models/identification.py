@@ -89,6 +89,7 @@ def identification(
     root = np.sqrt(weight / weight.mean())[:, None]
     k = X.shape[1]
     outside = np.linalg.qr(X * root)[0]
+    # instruments net of the exogenous columns, twice: the first time leaves rounding errors
     net = Z * root - outside @ (outside.T @ (Z * root))
     Q = np.linalg.qr(net - outside @ (outside.T @ net))[0] / root
     iv = extra("linearmodels.iv", "regressions", "A test of identification")

@@ -157,6 +157,7 @@ class IndustryPeerRegressor(PanelRegressorMixin, PanelEstimator):
         if self.shrinkage != LEAVE_ONE_OUT:
             self.shrinkage_ = float(self.shrinkage)
             return
+        # each firm is predicted from the others of its period, so that no outcome chooses its own shrinkage
         errors = np.zeros(len(SHRINKAGES))
         for section in self._within(panel, training, warn=False):
             groups = self._groups(section)

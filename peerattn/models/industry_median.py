@@ -8,7 +8,7 @@ import numpy as np
 
 from peerattn.exceptions import InputError
 from peerattn.models.cross_section import CrossSection, Rows
-from peerattn.models.industry import UNKNOWN, IndustryPeerRegressor
+from peerattn.models.industry import UNKNOWN, Groups, IndustryPeerRegressor
 from peerattn.network import PeerNetwork
 from peerattn.panel.design import weighted_median
 from peerattn.panel.panel import Panel
@@ -74,20 +74,21 @@ class IndustryMedianRegressor(IndustryPeerRegressor):
     def _attend(self, section: CrossSection) -> tuple[np.ndarray, np.ndarray]:
         peers = section.peers.y
         assert peers is not None
+        groups = self._groups(section)
         predicted = np.empty(len(section.focal))
         for rows in section.chunks():
-            weights = self._middle(section, rows)
+            weights = self._middle(section, rows, groups)
             predicted[rows] = np.where(weights.any(axis=1), weights @ peers, self.mean_)
-        return predicted, self._groups(section).level == UNKNOWN
+        return predicted, groups.level == UNKNOWN
 
     def _weights(self, section: CrossSection, rows: slice) -> np.ndarray:
-        weights = self._middle(section, rows)
-        weights[self._groups(section).level[rows] == UNKNOWN] = 0.0
+        groups = self._groups(section)
+        weights = self._middle(section, rows, groups)
+        weights[groups.level[rows] == UNKNOWN] = 0.0
         return weights
 
-    def _middle(self, section: CrossSection, rows: slice) -> np.ndarray:
+    def _middle(self, section: CrossSection, rows: slice, groups: Groups) -> np.ndarray:
         """Return weights on the middle peers of each row's finest group, (n_rows, n_peers)."""
-        groups = self._groups(section)
         peers = section.peers.y
         assert peers is not None
         finest = np.argmax(groups.counts[:, rows] > 0, axis=0)

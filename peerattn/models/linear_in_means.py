@@ -199,6 +199,7 @@ class LinearInMeansRegressor(PanelRegressorMixin, PanelEstimator):
             observed = section.peers
             W = self._between(period, rows, rows)
             peers_x = W @ rows.x
+            # characteristics of all firms count, outcomes only where they are known
             peers_y = self._between(period, rows, observed) @ observed.y
             parts.append((peers_x, W @ peers_x, peers_y, sparse.csgraph.connected_components(W)[1]))
             gram += _gram(W)
@@ -208,6 +209,7 @@ class LinearInMeansRegressor(PanelRegressorMixin, PanelEstimator):
         weight = training.counts[known]
         labels = self._labels(training, panel.period)[known]
         groups = self._groups(training, panel.period, part)[known]
+        # an effect of the only period would be the constant once more
         if not panel.dated or labels["period"].nunique() == 1:
             groups = groups.drop(columns="period", errors="ignore")
         regressors = exogenous = self._regressors(training.x, peers_x)[known]
@@ -292,6 +294,7 @@ class LinearInMeansRegressor(PanelRegressorMixin, PanelEstimator):
             W = self._between(section.period, rows, section.peers)
             own = own + beta * (W @ section.peers.y)
         elif beta:
+            # nobody's outcome is known: they are solved for together, ŷ = (I − βW)⁻¹ own
             own = np.atleast_1d(spsolve(sparse.csc_array(sparse.eye_array(len(rows)) - beta * W), own))
         standalone = np.asarray(abs(W).sum(axis=1)).reshape(-1) == 0
         return own, standalone & (self.network_ is not None)

@@ -51,8 +51,8 @@ class PanelRegressorMixin(RegressorMixin, Mixed):
         return tags
 
 
-class OwnFirmMixin(PanelRegressorMixin):
-    """Makes a regressor that reads no peers: it learns from the rows of known outcome."""
+class OwnFirmMixin(Mixed):
+    """Makes a panel estimator read no peers: it learns from the rows of known outcome."""
 
     _has_peers = False
 

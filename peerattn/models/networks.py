@@ -77,7 +77,8 @@ def network_of_sections(
 def peer_columns(section: CrossSection) -> tuple[pd.Index, sparse.csr_array]:
     """Return the network's columns, and the matrix that adds peer rows up into them."""
     labels = section.focal.label.unique()
+    # without labels the rows of the call are numbered, and so are those of training: no. 0 of both are two firms
     rows_of_others = isinstance(labels, pd.RangeIndex) and (section.focal.identity == NOBODY).all()
-    if rows_of_others or not section.peers.label.isin(labels).all():  # row numbers name other rows here
+    if rows_of_others or not section.peers.label.isin(labels).all():
         labels = section.peers.label.unique()
     return labels, adding_up(labels.get_indexer(section.peers.label), len(labels))

@@ -24,7 +24,7 @@ from peerattn.models.learned import (
 from peerattn.models.learners.losses import squared_error
 from peerattn.models.learners.past_outcomes import History
 from peerattn.models.learners.training import Problem, Training
-from peerattn.models.mixins import OwnFirmMixin
+from peerattn.models.mixins import OwnFirmMixin, PanelRegressorMixin
 from peerattn.models.pools import places_of, row_labels
 from peerattn.models.stacking.candidates import own_candidates
 from peerattn.models.stacking.evidence import HISTORY, Candidate
@@ -43,7 +43,7 @@ class Past(NamedTuple):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class OwnHistoryRegressor(OwnFirmMixin, PanelEstimator):
+class OwnHistoryRegressor(OwnFirmMixin, PanelRegressorMixin, PanelEstimator):
     r"""A firm from its own characteristics and its own past; no other firm is read.
 
     .. math:: \hat y_{it} = l(x_{it}) + \sum_m w_m \big( f_m(x_{it}, h_{it}) - l(x_{it}) \big), \qquad w \ge 0,\ \sum_m w_m \le 1
@@ -173,6 +173,7 @@ class OwnHistoryRegressor(OwnFirmMixin, PanelEstimator):
             levels = tuple(len(each) for each in self.design_.levels.values())
         gaps = sorted(set(self.gaps))
         problem = Problem(squared_error, 1, levels, True, panel.dated, purge=gaps[0] - 1)
+        # nobody reads peers, so that rows of unknown outcome teach nothing
         learning = panel.take(known)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         sections = list(self._sections(learning))

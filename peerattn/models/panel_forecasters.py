@@ -17,7 +17,7 @@ from peerattn.exceptions import InputError
 from peerattn.models.base import PanelEstimator
 from peerattn.models.cross_section import check_same_kind, others_mean
 from peerattn.models.learned import warn_of_shared_periods
-from peerattn.models.mixins import OwnFirmMixin
+from peerattn.models.mixins import OwnFirmMixin, PanelRegressorMixin
 from peerattn.models.two_stage import independent_columns
 from peerattn.panel.design import Design
 from peerattn.panel.panel import Panel
@@ -28,7 +28,7 @@ ALPHAS = np.logspace(-2, 5, 15)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class PanelForecaster(OwnFirmMixin, PanelEstimator):
+class PanelForecaster(OwnFirmMixin, PanelRegressorMixin, PanelEstimator):
     """Base class of forecasters: a panel in, learned from the rows of known outcome, a prediction for each row out."""
 
     firm: str = "firm"
@@ -126,6 +126,7 @@ class LastValueRegressor(PanelForecaster):
         if panel.firm is None or not len(self.history_):
             return np.full(len(panel), self.mean_)
         check_same_kind(pd.Index(self.history_["firm"]), panel.firm)
+        # the last outcome before each row's period; one of the period itself is not known yet
         now, then = period_ranks(panel.period, pd.Index(self.history_["period"]))
         requested = pd.DataFrame({"firm": panel.firm, "when": now})
         history = self.history_[["firm", "outcome"]].assign(when=then)
@@ -246,6 +247,7 @@ class IndustryMeansRegressor(PanelForecaster):
         peers = others_mean(own, period, own)
         if self.industry is not None:
             code = pd.factorize(panel.codes[self.industry])[0]  # -1 = unknown
+            # of an unknown industry a firm is in no group, and keeps the mean of all
             group = np.where(code < 0, -1, period * (code.max() + 1) + code)
             peers = others_mean(own, group, peers)
         return np.hstack([own, peers])

@@ -196,6 +196,7 @@ class PeerFeatures(FrameTransformer):
             )
         fitted: dict[Any, Any] = {}
         for block in blocks:
+            # a row's peers are not chosen by its own outcome
             rest = panel.take(~panel.period.isin(block))
             fitted |= dict.fromkeys(block, clone(self.network).fit(rest))
         return fitted
@@ -284,6 +285,7 @@ def _statistics(x: np.ndarray, peers: np.ndarray, wanted: Sequence[str], own: np
 
 def _by_weights(x: np.ndarray, W: np.ndarray, own: np.ndarray) -> tuple[np.ndarray, ...]:
     """Return the statistics of peers with these weights, in the order of ``STATISTICS``."""
+    # weights of unknown values go to the known ones
     known = np.isfinite(x)
     value = np.where(known, x, 0.0)
     total = (W @ known)[:, None]

@@ -93,6 +93,7 @@ class PrecomputedPeerRegressor(PanelRegressorMixin, PanelEstimator):
         """Return the weights on firms, own firm left out, and what each peer row is of its firm's mean, (n_firms, n_peers)."""
         group, firms = pd.factorize(section.peers.label)
         counts = section.peers.counts
+        # a firm with several rows counts by their mean, however many they are
         share = counts / np.bincount(group, counts)[group]
         of_firms = sparse.csr_array((share, (group, np.arange(len(group)))))
         assert self.network_ is not None

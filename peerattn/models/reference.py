@@ -79,6 +79,7 @@ def with_reference(sections: Iterator[CrossSection], universe: Panel, rows: Rows
     for section in sections:
         more = pools(section.period)
         if more is not None:
+            # a firm of both is in the pool once, as the call has it
             more = more.take(~more.label.isin(section.peers.label))
             mine, theirs, added = identities(section.focal.owner, section.peers.owner, more.owner)
             peers = replace(section.peers, identity=theirs).joined(replace(more, identity=added))

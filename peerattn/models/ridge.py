@@ -126,22 +126,20 @@ class CrossSectionalRidge(PanelRegressorMixin, PanelEstimator):
             return
         several = [rows for rows in sections if rows.counts.sum() > 1]
         found = [leave_one_out_errors(self._design(r)[:, 1:], r.y, r.counts) for r in several]
-        columns = {}
+        path = pd.DataFrame(np.nan, pd.Index(ALPHAS, name="alpha"), ["within", "pooled"])
         if found:
-            columns["within"] = sum(total for total, _ in found) / sum(n for _, n in found)
+            path["within"] = sum(total for total, _ in found) / sum(n for _, n in found)
         if self.firm_label_:
-            columns["pooled"] = self._leave_firm_out(known)
+            path["pooled"] = self._leave_firm_out(known)
         # where one of them cannot be computed, the other takes its place
-        self.alpha_path_ = pd.DataFrame(
-            {name: columns.get(name, next(iter(columns.values()))) for name in ("within", "pooled")},
-            pd.Index(ALPHAS, name="alpha"),
-        )
+        self.alpha_path_ = path.bfill(axis=1).ffill(axis=1)
         self.within_alpha_, self.alpha_ = (float(each) for each in self.alpha_path_.idxmin())
 
     def _leave_firm_out(self, rows: Rows) -> np.ndarray:
         """Return the mean squared leave-firm-out error of the pooled regression for each penalty."""
         assert rows.y is not None
         groups = [*pd.Series(rows.identity).groupby(rows.identity).indices.values()]
+        # of many firms every k-th: the penalty hardly depends on which
         groups = groups[:: -(-len(groups) // FIRMS_TRIED)]
         if len(groups) < 2:
             return np.zeros(len(ALPHAS))
@@ -149,8 +147,7 @@ class CrossSectionalRidge(PanelRegressorMixin, PanelEstimator):
         tried = rows.take(np.concatenate(groups))
         F = self._design(tried)
         outcomes = rows.y[np.concatenate(groups)] - self.mean_
-        stops = np.cumsum([len(group) for group in groups]).tolist()
-        firms = [slice(start, stop) for start, stop in zip([0, *stops], stops)]
+        firms = np.split(np.arange(len(tried)), np.cumsum([len(group) for group in groups])[:-1])
         losses = []
         for alpha in ALPHAS:
             factor = self._factor(gram, alpha)
@@ -182,10 +179,10 @@ class CrossSectionalRidge(PanelRegressorMixin, PanelEstimator):
 
     @one_thread()
     def _attend(self, section: CrossSection) -> tuple[np.ndarray, np.ndarray]:
+        if not section.within:  # one regression over the training rows predicts every row
+            return self.mean_ + self._design(section.focal) @ self.coef_, np.zeros(len(section.focal), dtype=bool)
         predicted = np.empty(len(section.focal))
-        isolated = np.zeros(len(section.focal), dtype=bool)
-        if not section.within:
-            return self.mean_ + self._design(section.focal) @ self.coef_, isolated
+        isolated = np.empty(len(section.focal), dtype=bool)
         assert section.peers.y is not None
         directions = self._directions(section)
         y = section.peers.y - self.mean_  # solved once for all rows

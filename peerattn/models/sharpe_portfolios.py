@@ -60,6 +60,7 @@ def linear_portfolio(sections: Sequence[CrossSection]) -> np.ndarray:
     factors = by_section(_with_constant(stacked_rows(sections)), sections)
     pairs = zip(factors, sections, strict=True)
     F = np.stack([z.T @ s.focal.y / len(z) for z, s in pairs if s.focal.y is not None])
+    # penalties in units of the factors' variance
     alphas = 1e-3 * np.array(ALPHAS) * np.square(F).sum() / F.shape[1]
     return np.asarray(RidgeCV(alphas, fit_intercept=False).fit(F, np.ones(len(F))).coef_)
 

@@ -104,6 +104,7 @@ def _linear(model: BaseEstimator, X: Any) -> Smoother:
 
 
 def _kernel_ridge(model: BaseEstimator, X: Any) -> Smoother:
+    # ŷ = k(x)'(K + αI)⁻¹y
     gram = model._get_kernel(model.X_fit_)
     gram[np.diag_indices_from(gram)] += model.alpha
     factor = linalg.cho_factor(gram, overwrite_a=True)
@@ -140,6 +141,7 @@ def _forest(model: BaseEstimator, X: Any) -> Smoother:
     means = []  # of each tree: (n_leaves, n), rows of training weights
     for tree, drawn in zip(trees, draws):
         leaf = tree(X)
+        # a row drawn twice counts twice in its leaf's mean
         often = np.bincount(drawn, minlength=len(whole)).astype(float)
         counted = sparse.csr_array(adding_up(leaf, leaf.max() + 1).multiply(often[:, None]).T)
         counted.eliminate_zeros()

@@ -256,6 +256,7 @@ class PeerTransformerRegressor(PanelRegressorMixin, PrunableHeads, PanelStack):
         found = [transformer_candidate(TRANSFORMER, PEERS, self._learner(problem, settings, int(draws[1]), attends))]
         if self._kappa is None:
             return found
+        # a network without attention shows what is gained by its shape, not by peers
         own = [each for each in own_candidates(problem, int(draws[2]), self.own) if each.group == SHAPE]
         if attends:
             control = self._learner(problem, settings, int(draws[1]), attends=False)

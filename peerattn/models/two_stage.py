@@ -181,6 +181,7 @@ def two_stage(
         config["extra_df"] = absorbed
     fit = IV2SLS(target, X, W, Z, weights=ours).fit(**config)
     cov = np.asarray(fit.cov)
+    # with few clusters the sandwich is too small
     if len(counts) == 1 and min(counts.values()) < FEW_CLUSTERS:
         scaled = table * root
         cov = _jackknife(scaled[:, used], scaled[:, np.r_[x_at, z_at]], scaled[:, -1], groups[:, 0])
@@ -228,6 +229,7 @@ def _jackknife(R: np.ndarray, Q: np.ndarray, y: np.ndarray, cluster: np.ndarray)
     members = [cluster == label for label in np.unique(cluster)]
     sums = np.stack([Q[at].T @ np.column_stack([Q[at], R[at], y[at]]) for at in members])
 
+    # the estimate depends on the rows by sums of products alone, which clusters add up to
     def estimate(moments: np.ndarray) -> np.ndarray:
         gram, cross, target = np.split(moments, [Q.shape[1], Q.shape[1] + R.shape[1]], axis=1)
         first = np.linalg.lstsq(gram, cross, rcond=None)[0]

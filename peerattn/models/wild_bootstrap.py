@@ -78,6 +78,7 @@ def wild_cluster_p(
     R = np.column_stack([X, Z]) * root[:, None]
     label, cluster = np.unique(cluster, return_inverse=True)
     outside = np.linalg.qr(X * root[:, None])[0]
+    # residuals of the regression without Z: draws of them obey the null
     rest = root * y - outside @ (outside.T @ (root * y))
     A = np.linalg.pinv(R)  # rows: coefficients as combinations of y
     tested = slice(X.shape[1], R.shape[1])

@@ -196,6 +196,7 @@ class PanelStack(HeadNetworks, PanelEstimator):
                 raise InputError(
                     "own: an estimator is fitted by each process, which may differ. Fit in one process, outside data_parallel()."
                 )
+            # every process learns from the rows of all, so that all end with the same model
             X, y, sample_weight, loss_weight, peer_weight = by_period.of_all_processes(
                 self, X, y, sample_weight, loss_weight, peer_weight
             )
@@ -203,7 +204,7 @@ class PanelStack(HeadNetworks, PanelEstimator):
         check_device(device)
         if self.attention == "cross" and reference is None:
             raise InputError('attention="cross" needs reference=: the firms that answer, a frame or (X_ref, y_ref).')
-        # a code's levels are read in the reference, too
+        # levels of a code are counted over the reference, too
         panel, training = self._gate_training(X, y, sample_weight, universe=Reference.of(reference).X)
         self.weighs_peers_ = peer_weight is not None
         training = weighted(panel, training, sample_weight, loss_weight, peer_weight)
@@ -225,6 +226,7 @@ class PanelStack(HeadNetworks, PanelEstimator):
         if not panel.dated and self.attention != "cross":
             self.training_rows_ = sections[0].peers
         problem = self._problem(panel.dated, training.weight is not None)
+        # seeds of candidates, drawn by the first process for all
         draws = from_first(check_random_state(self.random_state).randint(2**31 - 1, size=3))
         stack = fit_stack(
             sections,
@@ -238,6 +240,7 @@ class PanelStack(HeadNetworks, PanelEstimator):
         self.evidence_ = stack.evidence
         self.gain_ = stack.steps
         self.stability_ = stability(stack, [self._as_seen(s) for s in sections[-SECTIONS:]])
+        # parts fitted at the origins were needed for the stability alone
         self.stack_ = replace(stack, held_out=())
         self._set_heads()
         embedded = [f"{name}[{k}]" for name in self.design_.levels for k in range(D_CODE)]
@@ -261,6 +264,7 @@ class PanelStack(HeadNetworks, PanelEstimator):
         self.prior_strength_ = prior_strengths(self.members_, self.pair_terms_.soft)
 
     def _problem(self, dated: bool, weighed: bool) -> Problem:
+        # outcomes of an undated reference may be later than the period they are read in
         dates = self.reference_ is None or self.reference_[0].dated or self.task == "forecast"
         return Problem(
             self._loss(),
@@ -277,13 +281,12 @@ class PanelStack(HeadNetworks, PanelEstimator):
 
     def _training_sections(self, training: Rows, panel: Panel) -> list[CrossSection]:
         """Return cross-sections whose focal rows are those of known outcome that count in the loss."""
-        everyone: Iterator[CrossSection]
+        everyone = self._cross_sections(panel, training, self.reference_)
         if training.weight is not None and not panel.dated and self.attention != "cross":
             training = training.take(training.weight > 0)
+            # the other copies of a row are its peers, so that it may attend to itself
             rows = training.anonymous()
             everyone = iter([CrossSection(None, slice(0, len(training)), rows, training, True, True)])
-        else:
-            everyone = self._cross_sections(panel, training, self.reference_)
         counted = (replace(s, focal=s.focal.known().counted()) for s in everyone)
         return [section for section in counted if len(section.focal)]
 
@@ -375,6 +378,7 @@ class PanelStack(HeadNetworks, PanelEstimator):
         past = earlier or self.stack_.view.history
         if self.task == "forecast" or not self.dated_:
             return (replace(section, past=past) for section in sections)
+        # in a nowcast the outcomes of a period are the past of the later ones in the same call
         listed = list(sections)
         informed = past.informed([self._as_seen(section) for section in listed])
         return (replace(section, past=one.past) for section, one in zip(listed, informed, strict=True))

@@ -46,7 +46,7 @@ class KernelCodes:
         medians = []
         codes = panel.codes
         orders = dict.fromkeys(ordered, ()) | dict(panel.level_orders)
-        for name in codes:
+        for name in codes.columns:
             known = sorted(set(codes[name].dropna()))
             place: tuple[float, ...] | None = None
             if name in orders:
@@ -81,7 +81,7 @@ class KernelCodes:
         return out
 
 
-def _places(codes: pd.Series, levels: Sequence[str]) -> np.ndarray:
+def _places(codes: pd.Series, levels: Sequence[Any]) -> np.ndarray:
     """Return the position of each code among the levels, −1 where it is none of them."""
     return pd.Index(levels, dtype=object).get_indexer(pd.Index(codes.astype(object)))
 

@@ -203,6 +203,7 @@ class NadarayaWatsonRegressor(PanelRegressorMixin, PanelEstimator):
         for rows in (rows for rows in sections if len(rows)):
             assert rows.y is not None
             at = torch.arange(0, len(rows), step)
+            # all rows stay in the pool: thinning it out would change the best bandwidths
             identity = torch.from_numpy(rows.identity)
             problems.append(Problem(self._points(rows), torch.from_numpy(rows.y - self.mean_), identity, at))
         criterion = str(self.bandwidth)

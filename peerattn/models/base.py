@@ -26,6 +26,7 @@ from peerattn.models.pools import against_training, row_labels, within_periods
 from peerattn.models.row_weights import frequencies
 from peerattn.models.summary import summary_of
 from peerattn.network import PeerNetwork
+from peerattn.panel.design import Design
 from peerattn.panel.gate import check_panel, warn_of_lost_labels
 from peerattn.panel.panel import Panel
 from peerattn.panel.reading import refusing
@@ -57,6 +58,7 @@ class PanelEstimator(BaseEstimator):
 
     firm: str
     period: str
+    scale: str | None
     #: As of scikit-learn's own estimators: by option what it may be. A subclass adds its own.
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "firm": [*COLUMN],
@@ -70,8 +72,6 @@ class PanelEstimator(BaseEstimator):
     _has_peers: ClassVar[bool] = True  # False: it reads no candidate peers, and has no network
     _learns_network: ClassVar[bool] = True  # its weights depend on training outcomes
     _isolates_get: ClassVar[str] = "zero"
-    y_center_: float = 0.0  # what was taken out of the outcomes of pools
-    y_scale_: float = 1.0
     training_rows_: Rows | None  # None where training rows are nobody's peers
     dated_: bool
     column_names_: tuple[Any, ...]
@@ -81,7 +81,9 @@ class PanelEstimator(BaseEstimator):
 
     def _encode(self, panel: Panel, weight: np.ndarray | None, *, fitting: bool) -> Encoded:
         """Return characteristics (n, p) and codes (n, c) of the panel's rows."""
-        raise NotImplementedError
+        if fitting:
+            self.design_ = Design.fit(panel, scale=self.scale, weight=weight, without=self._groupings())
+        return self.design_.numbers(panel), self.design_.integers(panel)
 
     def _learn(self, training: Rows, panel: Panel) -> None:
         """Learn from the training rows (in the panel's order)."""
@@ -130,6 +132,9 @@ class PanelEstimator(BaseEstimator):
     def _owners(self, panel: Panel) -> pd.Index:
         """Return the labels whose sameness keeps two rows from being peers."""
         return row_labels(panel)
+
+    def _outcome_unit(self) -> tuple[float, float]:
+        return 0.0, 1.0  # centre and scale that were taken out of the outcomes of pools
 
     # ------------------------------------------------------------------ the public calls
 
@@ -386,8 +391,7 @@ class PanelEstimator(BaseEstimator):
         """
         if warn and self.dated_ and panel.dated:
             learned.warn_of_small_sections(panel, self.median_cross_section_)
-        bounds = getattr(self, "outcome_bounds_", None)
-        return within_periods(panel, call, known, bounds, (self.y_center_, self.y_scale_))
+        return within_periods(panel, call, known, self.outcome_bounds_, self._outcome_unit())
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -75,6 +75,7 @@ class CommonShocksRegressor(OwnHistoryRegressor):
         return found
 
     def _informed(self, panel: Panel, past: Past | None) -> tuple[list[CrossSection], pd.Index]:
-        if panel.outcomes is None:  # unknown ones
+        # outcomes that were not passed are unknown, and the shocks with them
+        if panel.outcomes is None:
             panel = replace(panel, outcomes=np.full(len(panel), np.nan))
         return super()._informed(panel, past)

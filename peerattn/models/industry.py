@@ -8,7 +8,6 @@ from numbers import Integral, Real
 import numpy as np
 import pandas as pd
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import CodeWarning, InputError, check_names, warn_user
 from peerattn.models.base import Encoded, PanelEstimator
@@ -106,7 +105,6 @@ class IndustryPeerRegressor(PanelRegressorMixin, PanelEstimator):
 
     def peer_levels(self, X: PanelLike, *, outcomes: OutcomesLike = None) -> np.ndarray:
         """Return how many digits of the code each row's finest group shares (0 = all firms, −1 = unknown code), (n,)."""
-        check_is_fitted(self)
         panel, sections = self._gate_call(X, outcomes)
         return panel.restore(np.concatenate([self._groups(section).level for section in sections]))
 

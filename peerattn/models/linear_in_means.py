@@ -21,7 +21,7 @@ from peerattn.models.given_network import check_not_learned, given_network, othe
 from peerattn.models.learned import check_effect_labels
 from peerattn.models.mixins import PanelRegressorMixin
 from peerattn.models.option_kinds import COLUMNS
-from peerattn.models.two_stage import PEERS_OUTCOME, TwoStage, describe, two_stage
+from peerattn.models.two_stage import PEERS_OUTCOME, TwoStage, two_stage
 from peerattn.network import PeerNetwork
 from peerattn.panel.design import Design
 from peerattn.panel.effects import effect_codes, effect_labels, effect_parts, estimated_effects, known_effects
@@ -221,7 +221,7 @@ class LinearInMeansRegressor(PanelRegressorMixin, PanelEstimator):
         instrumented: dict[str, Any] = {}
         if self.network_ is not None and self.peer_outcome:
             self._check_identified(gram)
-            second = pd.DataFrame(second_x[known], columns=describe(self.feature_names_, "peers of peers'"))
+            second = pd.DataFrame(second_x[known], columns=[f"peers of peers' {name}" for name in self.feature_names_])
             instrumented = {"endogenous": peers_y[known], "instruments": second}
         self.results_: TwoStage = two_stage(
             y,
@@ -251,7 +251,8 @@ class LinearInMeansRegressor(PanelRegressorMixin, PanelEstimator):
         columns = ["intercept", *self.feature_names_]
         if self.network_ is None:
             return own[columns]
-        return own[columns].join(pd.DataFrame(peers_x, columns=describe(self.feature_names_, "peers'")))
+        names = [f"peers' {name}" for name in self.feature_names_]
+        return own[columns].join(pd.DataFrame(peers_x, columns=names))
 
     @staticmethod
     def _labels(rows: Rows, period: pd.Index) -> pd.DataFrame:
@@ -264,6 +265,7 @@ class LinearInMeansRegressor(PanelRegressorMixin, PanelEstimator):
 
     @staticmethod
     def _check_identified(gram: np.ndarray) -> None:
+        # an eigenvalue of zero of the correlations of I, W and W² is a dependence among them
         size = np.sqrt(np.diag(gram))
         if (size == 0).any() or np.linalg.eigvalsh(gram / np.outer(size, size))[0] < SINGULAR:
             raise InputError(

@@ -29,6 +29,7 @@ def _scored(
         y = X.y
     observed = {"outcomes": y} if model.needs_outcomes and model.dated_ else {}
     predicted = model.predict(X, **observed)
+    # the panel has its rows sorted: predictions are brought into the same order
     panel = model._check(X, model._encode_outcomes(y), fitting=False)
     if panel.outcomes is None:
         raise InputError("y: a score needs the outcomes, got None.")
@@ -47,7 +48,7 @@ class PanelRegressorMixin(RegressorMixin, Mixed):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.regressor_tags.poor_score = not getattr(self, "_reads_characteristics", True)
+        tags.regressor_tags.poor_score = not self._reads_characteristics
         return tags
 
 

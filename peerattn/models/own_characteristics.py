@@ -162,6 +162,7 @@ class ElasticNetRegressor(PanelForecaster):
         if len(y) < 5:
             raise InputError(f"y: the penalty is chosen on five folds, and {len(y)} outcomes are known.")
         self.design_ = Design.fit(panel, without=list(panel.codes))
+        # on arrays there is no order of time to keep
         folds: Any = 5
         if panel.dated:
             folds = forward_folds(panel.period[known]) or folds

@@ -166,7 +166,7 @@ class OwnHistoryRegressor(OwnFirmMixin, PanelRegressorMixin, PanelEstimator):
             raise InputError(f"gaps: expected a sequence of whole numbers from 1, got {self.gaps!r}.")
         check_at_least(1, **{f"gaps[{k}]": gap for k, gap in enumerate(self.gaps)})
         self.outcome_bounds_ = bounds_of(y)
-        self.design_ = None
+        self.design_ = None  # type: ignore[assignment]
         levels: tuple[int, ...] = ()
         if panel.X.notna().any(axis=None):
             self.design_ = Design.fit(panel, scale="standard")

@@ -121,6 +121,7 @@ def peer_weights(
     step = max(1, _CELLS // len(y))
 
     def block_of(rows: np.ndarray) -> Any:
+        # checked block by block, so that no weights of another fit are returned
         weights = smoother(_safe_indexing(X, rows))
         _check_fit(weights @ y, predicted[rows], y, model)
         return weights @ group

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
 from peerattn.models.cross_section import CrossSection, Rows, check_same_kind
-from peerattn.models.learned import bounded
+from peerattn.models.learned import clipped
 from peerattn.panel.panel import Panel
 
 
@@ -24,7 +25,7 @@ def places_of(panel: Panel) -> Iterator[tuple[int, Any, slice]]:
 
 
 def within_periods(
-    panel: Panel, call: Rows, known: bool, bounds: tuple[float, float] | None, unit: tuple[float, float]
+    panel: Panel, call: Rows, known: bool, bounds: tuple[float, float], unit: tuple[float, float]
 ) -> Iterator[CrossSection]:
     """Yield the rows of each period, which are each other's candidate peers.
 
@@ -35,13 +36,15 @@ def within_periods(
     known : bool
         Whether peers are rows of known outcome only.
     bounds, unit
-        What the outcomes of peers are bounded by, see :func:`~peerattn.models.learned.bounded`.
+        What the outcomes of peers are bounded by, see :func:`~peerattn.models.learned.clipped`.
     """
     for place, period, at in places_of(panel):
         focal = peers = call.take(at)
         if known:
             peers = focal.known()
-        yield CrossSection(period, at, focal, bounded(peers, bounds, unit), within=True, place=place)
+        if peers.y is not None:  # one outcome must not move a period at will
+            peers = replace(peers, y=clipped(peers.y, bounds, unit))
+        yield CrossSection(period, at, focal, peers, within=True, place=place)
 
 
 def against_training(panel: Panel, call: Rows, training: Rows | None, labelled: bool) -> Iterator[CrossSection]:

@@ -14,11 +14,11 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError
-from peerattn.models.base import Encoded, PanelEstimator
+from peerattn.models.base import PanelEstimator
 from peerattn.models.cross_section import CrossSection, Rows
 from peerattn.models.learners.heads.search_profile import SearchProfile
 from peerattn.models.mixins import PanelRegressorMixin
-from peerattn.panel.design import Design, one_hot
+from peerattn.panel.design import one_hot
 from peerattn.panel.panel import Panel
 from peerattn.training import one_thread
 from peerattn.types import PanelLike
@@ -98,11 +98,6 @@ class CrossSectionalRidge(PanelRegressorMixin, PanelEstimator):
     }
     _isolates_get = "the training mean"
     _signed = True
-
-    def _encode(self, panel: Panel, weight: np.ndarray | None, *, fitting: bool) -> Encoded:
-        if fitting:
-            self.design_ = Design.fit(panel, scale=self.scale, weight=weight)
-        return self.design_.numbers(panel), self.design_.integers(panel)
 
     @one_thread()
     def _learn(self, training: Rows, panel: Panel) -> None:

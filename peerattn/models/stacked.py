@@ -91,7 +91,6 @@ class StackedPeerRegressor(AttentionRegressorMixin, AttentionOptions, PanelStack
 
     own: Any = "flexible"
     learners: Sequence[tuple[str, Any, str]] = ()
-    kappa: float | None = 1.0
     _parameter_constraints = AttentionOptions._parameter_constraints | {
         "own": [StrOptions({"flexible", "linear", "none"}), HasMethods(["fit", "predict"])],
         "learners": [list, tuple],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -238,8 +237,3 @@ def _jackknife(R: np.ndarray, Q: np.ndarray, y: np.ndarray, cluster: np.ndarray)
     whole = sums.sum(axis=0)
     shift = np.stack([estimate(whole - part) for part in sums]) - estimate(whole)
     return np.asarray((1 - 1 / len(sums)) * (shift.T @ shift))
-
-
-def describe(names: Sequence[str], prefix: str) -> list[str]:
-    """Return names with a prefix, such as ``peers' size``."""
-    return [f"{prefix} {name}" for name in names]

@@ -18,7 +18,7 @@ from peerattn.exceptions import InputError, expect
 from peerattn.models import by_period
 from peerattn.models.attention.networks import HeadNetworks
 from peerattn.models.attention.rows import OF_ARRAYS, check_reference, peers_of_known_outcome, weighted
-from peerattn.models.base import Encoded, PanelEstimator
+from peerattn.models.base import PanelEstimator
 from peerattn.models.cross_section import CrossSection, Rows
 from peerattn.models.learners.heads.heads import Settings, heads_table, prior_strengths
 from peerattn.models.learners.heads.priors import NO_TERMS, PairTerms
@@ -30,9 +30,8 @@ from peerattn.models.reference import Reference, among_reference, check_same_per
 from peerattn.models.row_weights import row_weights
 from peerattn.models.stacking.candidates import D_CODE, HEADS
 from peerattn.models.stacking.evidence import Candidate
-from peerattn.models.stacking.fit import Stack, fit_stack
+from peerattn.models.stacking.fit import fit_stack
 from peerattn.models.stacking.stability import SECTIONS, stability
-from peerattn.panel.design import Design
 from peerattn.panel.panel import Panel
 from peerattn.processes import from_first, joined
 from peerattn.training import one_thread
@@ -50,12 +49,10 @@ class PanelStack(HeadNetworks, PanelEstimator):
     own: Any
     kappa: float | None
     purge: int
-    scale: str | None
     codes: Sequence[str]
     random_state: Any
     reference_: tuple[Panel, Rows] | None
     weighs_peers_: bool
-    stack_: Stack
     _in_full: ClassVar[str] = HEADS  # the part that is used in full where nothing is tested
     _parameter_constraints = PanelEstimator._parameter_constraints | {
         "task": [StrOptions({"forecast", "nowcast"})],
@@ -107,10 +104,8 @@ class PanelStack(HeadNetworks, PanelEstimator):
         """Whether ``predict`` on a panel must be given ``outcomes=``."""
         return self.reads_outcomes
 
-    def _encode(self, panel: Panel, weight: np.ndarray | None, *, fitting: bool) -> Encoded:
-        if fitting:
-            self.design_ = Design.fit(panel, scale=self.scale, weight=weight, without=self._groupings())
-        return self.design_.numbers(panel), self.design_.integers(panel)
+    def _outcome_unit(self) -> tuple[float, float]:
+        return self.y_center_, self.y_scale_
 
     def _in_units(self, rows: Rows) -> Rows:
         return rows if rows.y is None else replace(rows, y=(rows.y - self.y_center_) / self.y_scale_)

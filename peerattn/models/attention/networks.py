@@ -54,6 +54,7 @@ class HeadNetworks(Mixed):
     gain_: pd.DataFrame
     feature_names_: list[str]
     design_: Design
+    y_scale_: float
 
     @abstractmethod
     def _as_seen(self, section: CrossSection) -> CrossSection:

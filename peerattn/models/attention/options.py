@@ -12,7 +12,6 @@ import pandas as pd
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from peerattn.models.attention.base import MOST, PanelStack
-from peerattn.models.attention.rows import owners
 from peerattn.models.learners.heads.heads import Settings
 from peerattn.models.learners.heads.priors import PairTerms, excluded_group, read_priors
 from peerattn.models.learners.training import Problem
@@ -70,7 +69,12 @@ class AttentionOptions(MixedStack):
         return () if self.own_group is None else (self.own_group,)
 
     def _owners(self, panel: Panel) -> pd.Index:
-        return owners(panel, self.own_group)
+        if self.own_group is None or panel.firm is None:
+            return super()._owners(panel)
+        # neither a firm nor another one of its group is a peer
+        codes = panel.codes[self.own_group].astype(object)
+        pairs = zip(panel.firm.tolist(), codes.where(codes.notna(), None), strict=True)
+        return pd.Index(list(pairs), tupleize_cols=False)
 
     def _pair_terms(self) -> PairTerms:
         names = list(self.design_.levels)

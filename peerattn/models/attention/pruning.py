@@ -29,6 +29,7 @@ def panel_head_importance(
     if truth is None:
         raise InputError(unknown)
     target = (truth - model.y_center_) / model.y_scale_
+    # to first order a head is worth the gradient of the loss times what it adds
     without = {
         (seed, head): panel_with_heads(model, {seed: [k for k in range(member.spec.n_heads) if k != head]})
         for seed, member in enumerate(model.members_)

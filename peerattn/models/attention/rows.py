@@ -7,26 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from peerattn.exceptions import expect
 from peerattn.models.cross_section import CrossSection, Rows
-from peerattn.models.pools import row_labels
 from peerattn.models.reference import Reference
 from peerattn.models.row_weights import row_weights
 from peerattn.panel.panel import Panel
 from peerattn.types import OutcomesLike
 
 OF_ARRAYS = 'on arrays self-attention attends to the training rows; use attention="cross".'
-
-
-def owners(panel: Panel, group: str | None) -> pd.Index:
-    """Return whose rows are never peers: of a firm, or of a firm's group in this column."""
-    if group is None or panel.firm is None:
-        return row_labels(panel)
-    codes = panel.codes[group].astype(object)
-    pairs = zip(panel.firm.tolist(), codes.where(codes.notna(), None), strict=True)
-    return pd.Index(list(pairs), tupleize_cols=False)
 
 
 def check_reference(given: Reference, task: str, scale: str | None) -> None:

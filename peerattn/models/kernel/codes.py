@@ -75,6 +75,7 @@ class KernelCodes:
             if self.places[column] is not None:
                 at = np.where(at < 0, self.median[column], at)
             else:
+                # firms of one unseen level are alike
                 new = (at < 0) & codes[name].notna().to_numpy()
                 at[new] = len(self.levels[column]) + pd.factorize(codes[name][new])[0]
             out[:, column] = at

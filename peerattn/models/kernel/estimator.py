@@ -200,16 +200,14 @@ class NadarayaWatsonRegressor(PanelRegressorMixin, PanelEstimator):
         """Choose by a criterion: each row from the rows of other identity in its section."""
         step = max(1, -(-sum(len(rows) ** 2 for rows in sections) // PAIRS))
         problems = []
-        for rows in (rows for rows in sections if len(rows)):
+        for rows in filter(len, sections):
             assert rows.y is not None
             at = torch.arange(0, len(rows), step)
             # all rows stay in the pool: thinning it out would change the best bandwidths
             identity = torch.from_numpy(rows.identity)
             problems.append(Problem(self._points(rows), torch.from_numpy(rows.y - self.mean_), identity, at))
-        criterion = str(self.bandwidth)
-        return choose_bandwidths(
-            self.regression_, problems, start, criterion=criterion, n_starts=self.n_starts
-        )
+        options: dict[str, Any] = {"criterion": self.bandwidth, "n_starts": self.n_starts}
+        return choose_bandwidths(self.regression_, problems, start, **options)
 
     @property
     def _names(self) -> list[str]:

@@ -213,6 +213,7 @@ class LocalRegression:
         if mask is not None:
             squared = squared.masked_fill(~mask, math.inf)
         nearest = _kth(squared, self.neighbors, peers.log_weight)
+        # peers at the same point are no distance: the nearest that differs counts
         floor = 1e-10 * (1 + (z**2).sum(1, keepdim=True))  # rounding of the difference of squares
         positive = squared.masked_fill(squared <= floor, math.inf).amin(1, keepdim=True)
         nearest = torch.where(nearest > floor, nearest, positive)

@@ -100,7 +100,7 @@ def split_sample(
         until = periods[(len(periods) - 1) // 2]
     early = within_or_before(whole.period, until)
     if early.all() or not early.any():
-        side = {True: "later", False: "earlier"}[bool(early.all())]
+        side = "later" if early.all() else "earlier"
         raise InputError(
             f"until={until!r} leaves no {side} period: X has {show_label(periods[0])} to {show_label(periods[-1])}."
         )

@@ -380,7 +380,7 @@ class PeerTransformerRegressor(PanelRegressorMixin, PrunableHeads, PanelStack):
     ) -> NetworkMaker:
         check_is_fitted(self, "stack_")
         which = chosen_layer(self.heads_, self.n_layers, layer, head, top_k)
-        return self._stable(lambda section: partial(self._weights, section, **which), top_k=top_k, signed=False)
+        return self._with_stability(lambda section: partial(self._weights, section, **which), top_k=top_k, signed=False)
 
     def _weights(self, section: CrossSection, rows: slice, **which: Any) -> np.ndarray:
         if self._transformer is None:

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from peerattn.exceptions import InputError
+from peerattn.models.cross_section import adding_up
 from peerattn.panel.effects import net_of
 from peerattn.seeds import check_seed
 
@@ -110,9 +111,8 @@ def _wald(
     residual = y - R @ params
     delta = params[tested]
     q, draws = delta.shape
-    order = np.argsort(cluster, kind="stable")
-    starts = np.searchsorted(cluster[order], np.arange(n_clusters))
-    scores = np.stack([np.add.reduceat((a[:, None] * residual)[order], starts) for a in A[tested]])
+    sums = adding_up(cluster, n_clusters).T
+    scores = np.stack([sums @ (a[:, None] * residual) for a in A[tested]])
     V = np.einsum("qgb,rgb->bqr", scores, scores)
     out = np.full(draws, np.nan)
     sound = np.linalg.matrix_rank(V) == q

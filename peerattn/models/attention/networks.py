@@ -133,9 +133,9 @@ class HeadNetworks(Mixed):
         options: dict[str, Any] = {"top_k": top_k, "signed": not of_heads}
         if of_heads and layer is None and top_k is not None:  # found without an array of all pairs
             options["sparse_weights"] = partial(strongest_peers, heads=heads, top_k=top_k)
-        return self._stable(of_section, **options)
+        return self._with_stability(of_section, **options)
 
-    def _stable(self, weights: SectionWeights, **options: Any) -> NetworkMaker:
+    def _with_stability(self, weights: SectionWeights, **options: Any) -> NetworkMaker:
         """Return what makes the network of these weights, with the stability that the model's weights have."""
 
         def network(sections: Iterator[CrossSection]) -> PeerNetwork:

@@ -20,12 +20,13 @@ from sklearn.utils.validation import check_is_fitted
 from peerattn.exceptions import InputError
 from peerattn.models import by_period, learned
 from peerattn.models.cross_section import CrossSection, Rows, identities
-from peerattn.models.networks import RowWeights, network_of_sections
+from peerattn.models.networks import SectionWeights, network_of_sections
 from peerattn.models.option_kinds import COLUMN, COLUMNS, hint
-from peerattn.models.pools import against_training, within_periods
+from peerattn.models.pools import against_training, row_labels, within_periods
 from peerattn.models.row_weights import frequencies
 from peerattn.models.summary import summary_of
 from peerattn.network import PeerNetwork
+from peerattn.panel.design import Design
 from peerattn.panel.gate import check_panel, warn_of_lost_labels
 from peerattn.panel.panel import Panel
 from peerattn.panel.reading import refusing
@@ -37,6 +38,8 @@ from peerattn.types import OutcomesLike, PanelLike
 
 Encoded = tuple[np.ndarray, np.ndarray]  # characteristics (n, p) and codes (n, c)
 NetworkMaker = Callable[[Iterator[CrossSection]], PeerNetwork]
+#: Values of the focal rows of a cross-section, and which of these rows had no admissible peer.
+SectionFunction = Callable[[CrossSection], tuple[np.ndarray, np.ndarray]]
 
 
 def has_peers(model: object) -> bool:
@@ -55,6 +58,7 @@ class PanelEstimator(BaseEstimator):
 
     firm: str
     period: str
+    scale: str | None
     #: As of scikit-learn's own estimators: by option what it may be. A subclass adds its own.
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "firm": [*COLUMN],
@@ -70,12 +74,16 @@ class PanelEstimator(BaseEstimator):
     _isolates_get: ClassVar[str] = "zero"
     training_rows_: Rows | None  # None where training rows are nobody's peers
     dated_: bool
+    column_names_: tuple[Any, ...]
+    code_columns_: tuple[Any, ...]
 
     # ------------------------------------------------------------------ what a subclass provides
 
     def _encode(self, panel: Panel, weight: np.ndarray | None, *, fitting: bool) -> Encoded:
         """Return characteristics (n, p) and codes (n, c) of the panel's rows."""
-        raise NotImplementedError
+        if fitting:
+            self.design_ = Design.fit(panel, scale=self.scale, weight=weight, without=self._groupings())
+        return self.design_.numbers(panel), self.design_.integers(panel)
 
     def _learn(self, training: Rows, panel: Panel) -> None:
         """Learn from the training rows (in the panel's order)."""
@@ -88,6 +96,10 @@ class PanelEstimator(BaseEstimator):
     def _weights(self, section: CrossSection, rows: slice) -> np.ndarray | sparse.sparray:
         """Return the weights that these focal rows put on all peers, (n_rows, n_peers)."""
         raise NotImplementedError
+
+    def _encode_outcomes(self, outcomes: OutcomesLike) -> OutcomesLike:
+        """Return outcomes as numbers."""
+        return outcomes
 
     @property
     def _classes(self) -> tuple[Any, ...]:
@@ -110,8 +122,7 @@ class PanelEstimator(BaseEstimator):
 
     def _code_columns(self) -> tuple[Any, ...]:
         """Columns declared to be codes."""
-        codes = tuple(getattr(self, "codes", ()))
-        return codes + tuple(name for name in self._groupings() if name not in codes)
+        return tuple(dict.fromkeys([*getattr(self, "codes", ()), *self._groupings()]))
 
     def _groupings(self) -> tuple[Any, ...]:
         """Code columns that group firms without being learned: they may name nearly every firm."""
@@ -120,8 +131,7 @@ class PanelEstimator(BaseEstimator):
 
     def _owners(self, panel: Panel) -> pd.Index:
         """Return the labels whose sameness keeps two rows from being peers."""
-        assert panel.firm is not None
-        return panel.firm
+        return row_labels(panel)
 
     def _outcome_unit(self) -> tuple[float, float]:
         return 0.0, 1.0  # centre and scale that were taken out of the outcomes of pools
@@ -240,7 +250,7 @@ class PanelEstimator(BaseEstimator):
                 raise InputError(
                     f"{type(self).__name__}: several processes fit attention models only. Fit it outside data_parallel()."
                 )
-            if is_stored(X):
+            if is_stored(X):  # what is read of the files is a panel in memory, with its outcomes
                 X = by_period.training_panel(self, X, y)
                 y = None
         names: dict[str, Any] = {"firm": self.firm, "period": self.period}
@@ -260,17 +270,18 @@ class PanelEstimator(BaseEstimator):
         by_period.check_not_with_files(X, sample_weight=sample_weight)
         panel = self._check(X, y, fitting=True, universe=universe)
         weight = panel.weights.get("sample_weight")
-        weight = weight if sample_weight is None else frequencies(panel, sample_weight)
+        if sample_weight is not None:
+            weight = frequencies(panel, sample_weight)
         if weight is not None:  # a row of weight 0 is not there
             panel = panel.take(weight > 0)
             weight = weight[weight > 0]
+        # a frame without an index may be a panel whose labels got lost; arrays are meant to have none
         if isinstance(X, pd.DataFrame) and isinstance(X.index, pd.RangeIndex):
             learned.warn_of_one_cross_section(panel, self.firm, self.period)
         self.firm_label_ = panel.firm is not None
         self.learned_until_ = learned.last_known(panel)
         self.outcome_bounds_ = learned.bounds_of(panel.outcomes)
-        _, sizes = np.unique(panel.period, return_counts=True)
-        self.median_cross_section_ = float(np.median(sizes))
+        self.median_cross_section_ = float(np.median(np.unique(panel.period, return_counts=True)[1]))
         x, codes = self._encode(panel, weight, fitting=True)
         return panel, self._rows(panel, x, codes, weight)
 
@@ -282,12 +293,11 @@ class PanelEstimator(BaseEstimator):
         return rows
 
     def _rows(self, panel: Panel, x: np.ndarray, codes: np.ndarray, weight: np.ndarray | None = None) -> Rows:
-        label = pd.RangeIndex(len(panel)) if panel.firm is None else panel.firm
-        owner = label if panel.firm is None else self._owners(panel)
+        owner = self._owners(panel)
         with refusing():
             identity = identities(owner)[0]
             known = learned.known_from(panel)
-            return Rows(x, codes, panel.outcomes, weight, identity, label, owner, weight, known)
+            return Rows(x, codes, panel.outcomes, weight, identity, row_labels(panel), owner, weight, known)
 
     def _gate_rows(self, X: PanelLike, outcomes: OutcomesLike = None, *, undated: bool = False) -> tuple[Panel, Rows]:
         check_is_fitted(self)
@@ -332,14 +342,15 @@ class PanelEstimator(BaseEstimator):
 
     def _predicted(self, panel: Panel, call: Any) -> np.ndarray:
         """Return what is predicted of the rows of a call, in the order they came in."""
-        columns = [len(self._classes)] if self._classes else []
-        predicted = np.empty((len(panel), *columns))
-        isolated = np.zeros(len(panel), dtype=bool)
-        for section in call:
-            predicted[section.at], isolated[section.at] = self._attend(section)
+        return self._of_sections(panel, call, self._attend)
+
+    def _of_sections(self, panel: Panel, sections: Iterator[CrossSection], of: SectionFunction) -> np.ndarray:
+        """Return what ``of`` gives for the focal rows of all sections, in the order the rows came in."""
+        parts = [of(section) for section in sections]
+        found, isolated = (np.concatenate(column) for column in zip(*parts, strict=True))
         learned.warn_of_isolates(panel, isolated, self._isolates_get)
         learned.warn_of_shared_periods(panel, self.learned_rows_)
-        return panel.restore(predicted)
+        return panel.restore(found)
 
     @available_if(has_peers)
     def write_networks(
@@ -352,35 +363,24 @@ class PanelEstimator(BaseEstimator):
         :meth:`~peerattn.network.PeerNetwork.from_parquet` reads.
         """
         network = self._network_maker(**options)
-        write = lambda panel, call, path: network(call).to_parquet(path)  # noqa: E731
+
+        def write(_: Panel, call: Iterator[CrossSection], path: Path) -> None:
+            network(call).to_parquet(path)
+
         return by_period.written(out, self._by_period(X, outcomes=outcomes), write)
 
     def _network_maker(self) -> NetworkMaker:
         """Return what makes the network of cross-sections."""
         return self._network
 
-    def _network(
-        self,
-        sections: Iterator[CrossSection],
-        weights: Callable[[CrossSection], RowWeights] | None = None,
-        top_k: int | None = None,
-        fast: Callable[[CrossSection], sparse.csr_array | None] | None = None,
-        signed: bool | None = None,
-    ) -> PeerNetwork:
-        found = network_of_sections(
-            sections,
-            weights or (lambda section: partial(self._weights, section)),
-            name=type(self).__name__,
-            signed=self._signed if signed is None else signed,
-            top_k=top_k,
-            sparse_weights=fast,
-            learned_until=self.learned_until_,
-            reads_past=self._weights_read_past,
-        )
-        if self._learns_network:
-            return found
-        given = getattr(self, "network_", None)  # its weights are those of a network that was passed, where there is one
-        return found.replaced(learned_until=getattr(given, "learned_until", None))
+    def _network(self, sections: Iterator[CrossSection], weights: SectionWeights | None = None, **options: Any) -> PeerNetwork:
+        """Return the network of cross-sections; ``options`` as :func:`network_of_sections` has them."""
+        learned_until = self.learned_until_
+        if not self._learns_network:  # its weights are those of a network that was passed, where there is one
+            learned_until = getattr(getattr(self, "network_", None), "learned_until", None)
+        usual = {"signed": self._signed, "learned_until": learned_until, "reads_past": self._weights_read_past}
+        weights = weights or (lambda section: partial(self._weights, section))
+        return network_of_sections(sections, weights, name=type(self).__name__, **(usual | options))
 
     # ------------------------------------------------------------------ pools
 
@@ -391,8 +391,7 @@ class PanelEstimator(BaseEstimator):
         """
         if warn and self.dated_ and panel.dated:
             learned.warn_of_small_sections(panel, self.median_cross_section_)
-        bounds = getattr(self, "outcome_bounds_", None)
-        return within_periods(panel, call, known, bounds, self._outcome_unit())
+        return within_periods(panel, call, known, self.outcome_bounds_, self._outcome_unit())
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

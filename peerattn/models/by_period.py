@@ -55,8 +55,10 @@ def of_all_processes(model: ReadsFiles, X: PanelLike, y: OutcomesLike, *weights:
         X = training_panel(model, X, y)
         y = None
     if isinstance(X, Panel):
-        X, y = X.X, X.y if y is None else y
-    parts = gathered([None if value is None else as_pandas(value) for value in (X, y, *weights)])
+        if y is None:
+            y = X.y
+        X = X.X
+    parts = gathered([as_pandas(value) for value in (X, y, *weights)])
     return [_one_after_another(each) for each in zip(*parts, strict=True)]
 
 
@@ -103,9 +105,13 @@ def periods_of(model: ReadsFiles, X: PanelLike, outcomes: OutcomesLike) -> Itera
     """Yield each period's panel, and again as the observed outcomes where ``outcomes`` names their column."""
     names = model.column_names_
     for panel in stored_call(model, X, outcomes):
+        # files may hold the columns in another order, period by period
         if set(names) == set(panel.columns):
             panel = replace(panel, columns=names)  # in the order of fit
-        yield panel, panel if outcomes is not None else None
+        observed = None
+        if outcomes is not None:
+            observed = panel
+        yield panel, observed
 
 
 @contextmanager
@@ -117,8 +123,10 @@ def warn_once() -> Iterator[None]:
     counts = Counter(entry.category for entry in caught)
     for category, count in counts.items():
         first = next(entry for entry in caught if entry.category is category)
-        more = f" ({count} such warnings in all, of one period each.)" if count > 1 else ""
-        warn_user(category(f"{first.message}{more}"))
+        wording = str(first.message)
+        if count > 1:
+            wording += f" ({count} such warnings in all, of one period each.)"
+        warn_user(category(wording))
 
 
 @warn_once()
@@ -184,5 +192,8 @@ def _file_name(label: str) -> str:
     ('2001-01.parquet', '%5Fpre.parquet')
     """
     name = quote(label, safe=" ")
-    name = f"%{ord(name[0]):02X}{name[1:]}" if name[0] in "_." else name
-    return f"{name if len(name) < 150 else name[:100] + hashlib.sha256(label.encode()).hexdigest()}.parquet"
+    if name[0] in "_.":
+        name = f"%{ord(name[0]):02X}{name[1:]}"
+    if len(name) >= 150:
+        name = name[:100] + hashlib.sha256(label.encode()).hexdigest()
+    return f"{name}.parquet"

@@ -66,12 +66,16 @@ class CommonShocksRegressor(OwnHistoryRegressor):
     industry: str | None = None
 
     def _candidates(self, problem: Problem, seed: int) -> list[Candidate]:
-        names = () if self.design_ is None else self.design_.levels
-        industry = {name: c for c, name in enumerate(names) if name == self.industry}
-        common = common_candidates(problem, industry) if problem.dated else []
-        return super()._candidates(problem, seed) + common
+        found = super()._candidates(problem, seed)
+        industry = {}
+        if self.design_ is not None:
+            industry = {name: c for c, name in enumerate(self.design_.levels) if name == self.industry}
+        if problem.dated:
+            found += common_candidates(problem, industry)
+        return found
 
     def _informed(self, panel: Panel, past: Past | None) -> tuple[list[CrossSection], pd.Index]:
-        if panel.outcomes is None:  # unknown ones
+        # outcomes that were not passed are unknown, and the shocks with them
+        if panel.outcomes is None:
             panel = replace(panel, outcomes=np.full(len(panel), np.nan))
         return super()._informed(panel, past)

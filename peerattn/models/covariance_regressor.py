@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from peerattn.models.attention.base import PanelStack
-from peerattn.models.cross_section import Rows
 from peerattn.models.learners.covariance.covariance import Covariance
 from peerattn.models.learners.heads.heads import Settings
 from peerattn.models.learners.heads.search_profile import SearchProfile
@@ -19,8 +18,7 @@ from peerattn.models.learners.training import Problem
 from peerattn.models.mixins import PanelRegressorMixin
 from peerattn.models.stacking.candidates import COVARIANCE, covariance_candidates
 from peerattn.models.stacking.evidence import Candidate
-from peerattn.panel.panel import Panel
-from peerattn.types import PanelLike
+from peerattn.types import OutcomesLike, PanelLike
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -76,14 +74,23 @@ class CovariancePeerRegressor(PanelRegressorMixin, PanelStack):
     firm: str = "firm"
     period: str = "period"
     random_state: Any = None
+    # options of other estimators that a covariance does not leave open
+    attention = "self"
     task = "nowcast"
+    own = "linear"
+    n_layers = 1
+    kappa = None
+    purge = 0
     _parameter_constraints = PanelStack._parameter_constraints | {"history": ["boolean"]}
     _in_full = COVARIANCE
 
-    def _learn(self, training: Rows, panel: Panel, *_: Any) -> None:
-        self.reference_ = None
-        self.weighs_peers_ = False
-        super()._learn(self._standardise_outcomes(training), panel)
+    def fit(self, X: PanelLike, y: OutcomesLike = None, sample_weight: OutcomesLike = None) -> Self:  # type: ignore[override]
+        """Fit on training rows; parameters as in :meth:`PeerAttentionRegressor.fit`."""
+        return super().fit(X, y, sample_weight)
+
+    def predict(self, X: PanelLike, *, outcomes: OutcomesLike = None) -> np.ndarray:  # type: ignore[override]
+        """Predict the outcome of each row from the ``outcomes`` of the others; as in :meth:`PeerAttentionRegressor.predict`."""
+        return super().predict(X, outcomes=outcomes)
 
     def _loss(self) -> Loss:
         return squared_error

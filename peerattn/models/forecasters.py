@@ -90,9 +90,10 @@ def model_title(name: str, industry: str | None = None) -> str:
     >>> model_title("industry_median", "sub_industry")
     'Sub-industry median'
     """
-    observed = str(industry or "industry")
-    observed = observed.upper() if re.match("(sic|naics|gics|ff)\\d*$", observed.lower()) else observed.replace("_", "-")
-    title = _recipe(name)[0].format(industry=observed)
+    column = str(industry or "industry").replace("_", "-")
+    if re.match("(sic|naics|gics|ff)\\d*$", column.lower()):  # an abbreviation
+        column = column.upper()
+    title = _recipe(name)[0].format(industry=column)
     return title[0].upper() + title[1:]
 
 

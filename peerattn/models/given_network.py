@@ -52,9 +52,11 @@ def check_not_learned(until: Any, periods: pd.Index | None) -> None:
         return
     undated = periods is None or (isinstance(until, float) and np.isnan(until))
     if undated or periods is None or within_or_before(periods, until).any():
+        wording = ", and is used without periods"
+        if not undated and periods is not None:
+            wording = f" until {until}, and is used in {periods.min()}"
         raise InputError(
-            f"network was learned from outcomes{'' if undated else f' until {until}'}, and is used "
-            f"{'without periods' if undated or periods is None else f'in {periods.min()}'}: it was chosen to fit them. "
+            f"network was learned from outcomes{wording}: it was chosen to fit them. "
             "Learn it on earlier periods, and use it in later ones."
         )
 

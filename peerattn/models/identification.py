@@ -45,7 +45,9 @@ class Identification:
     def figures(self) -> dict[str, object]:
         """Return the figures below the coefficients in a paper's table."""
         found: dict[str, object] = {"Effective F": self.effective_f, "Anderson–Rubin p": self.ar_p}
-        return found if self.j_p is None else found | {"Hansen J p": self.j_p}
+        if self.j_p is not None:
+            found["Hansen J p"] = self.j_p
+        return found
 
     def wording(self) -> str:
         """Return the tests in words.
@@ -53,17 +55,20 @@ class Identification:
         >>> Identification(4.0, 0.03, ((-np.inf, 0.1), (0.5, np.inf)), None, None).wording()
         'effective first-stage F 4.0 (weak: below 10), Anderson–Rubin p 0.030, 95 % set (−∞, 0.1] ∪ [0.5, ∞).'
         """
-        weak = " (weak: below 10)" if self.effective_f < 10 else ""
-        words = f"effective first-stage F {self.effective_f:.1f}{weak}, Anderson–Rubin p {self.ar_p:.3f}, 95 % set "
+        words = f"effective first-stage F {self.effective_f:.1f}"
+        if self.effective_f < 10:
+            words += " (weak: below 10)"
+        words += f", Anderson–Rubin p {self.ar_p:.3f}, 95 % set "
         words += " ∪ ".join(map(_interval, self.ar_set)) or "empty"
-        return f"{words}." if self.j is None else f"{words}; Hansen J {self.j:.2f}, p {self.j_p:.3f}."
+        if self.j is not None:
+            words += f"; Hansen J {self.j:.2f}, p {self.j_p:.3f}"
+        return f"{words}."
 
 
 def _interval(ends: tuple[float, float]) -> str:
     low, high = ends
-    left = "(−∞" if np.isinf(low) else f"[{low:.3g}".replace("-", "−")
-    right = "∞)" if np.isinf(high) else f"{high:.3g}]".replace("-", "−")
-    return f"{left}, {right}"
+    closed = f"[{low:.3g}, {high:.3g}]".replace("-", "−")
+    return closed.replace("[−inf", "(−∞").replace("inf]", "∞)")
 
 
 def identification(
@@ -84,6 +89,7 @@ def identification(
     root = np.sqrt(weight / weight.mean())[:, None]
     k = X.shape[1]
     outside = np.linalg.qr(X * root)[0]
+    # instruments net of the exogenous columns, twice: the first time leaves rounding errors
     net = Z * root - outside @ (outside.T @ (Z * root))
     Q = np.linalg.qr(net - outside @ (outside.T @ net))[0] / root
     iv = extra("linearmodels.iv", "regressions", "A test of identification")
@@ -97,9 +103,11 @@ def identification(
     f = float(first @ first / np.trace(V)) if np.trace(V) > 0 else np.inf
     second, A = reduced(y)
     (_, plus), (_, minus) = (reduced(y - b * endogenous) for b in (1, -1))
-    groups = None if "clusters" not in config else np.asarray(config["clusters"]).reshape(len(y), -1)
-    n_groups = len(y) if groups is None else min(len(np.unique(column)) for column in groups.T)
-    freedom = max(len(y) - k - len(first) if groups is None else n_groups - 1, 1)
+    clustered = "clusters" in config
+    # without clusters each row is one of its own
+    groups = np.asarray(config.get("clusters", np.arange(len(y)))).reshape(len(y), -1)
+    n_groups = min(len(np.unique(column)) for column in groups.T)
+    freedom = max(n_groups - 1 if clustered else len(y) - k - len(first), 1)
 
     def p(b: Any) -> np.ndarray:
         """Of coefficients b: their covariances are quadratic in b, known from three values."""
@@ -112,13 +120,12 @@ def identification(
         return np.where(sound, stats.f.sf(squares / len(first), len(first), freedom), np.nan)
 
     j = j_p = None
-    one_way = groups is None or groups.shape[1] == 1
-    if len(first) > 1 and one_way and max(n_groups - (groups is not None), 1) > k + len(first):
+    if len(first) > 1 and groups.shape[1] == 1 and n_groups - clustered > k + len(first):
         moments: dict[str, Any] = {"weight_type": "robust"}
-        if groups is not None:
+        if clustered:
             moments = {"weight_type": "clustered", "clusters": groups[:, 0]}
         with suppress(ValueError):  # moments of few effective clusters have no weight matrix
-            test = iv.IVGMM(y, X if k else None, endogenous, Q, weights=weight, **moments).fit().j_stat
+            test = iv.IVGMM(y, X, endogenous, Q, weights=weight, **moments).fit().j_stat
             j = float(test.stat)
             j_p = float(test.pval)
     return Identification(f, float(p(0.0)), _confidence_set(p, scale), j, j_p)
@@ -129,5 +136,5 @@ def _confidence_set(p: Any, scale: float) -> tuple[tuple[float, float], ...]:
     grid = np.unique(np.concatenate([GRID, -GRID]))
     kept = p(grid / scale) >= 1 - LEVEL
     edges = np.flatnonzero(np.diff(np.r_[False, kept, False].astype(int)))
-    grid[[0, -1]] = -np.inf, np.inf
+    grid[[0, -1]] = (-np.inf, np.inf)
     return tuple((float(grid[start]), float(grid[stop - 1])) for start, stop in edges.reshape(-1, 2))

@@ -8,7 +8,6 @@ from numbers import Integral, Real
 import numpy as np
 import pandas as pd
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import CodeWarning, InputError, check_names, warn_user
 from peerattn.models.base import Encoded, PanelEstimator
@@ -106,12 +105,8 @@ class IndustryPeerRegressor(PanelRegressorMixin, PanelEstimator):
 
     def peer_levels(self, X: PanelLike, *, outcomes: OutcomesLike = None) -> np.ndarray:
         """Return how many digits of the code each row's finest group shares (0 = all firms, −1 = unknown code), (n,)."""
-        check_is_fitted(self)
         panel, sections = self._gate_call(X, outcomes)
-        levels = np.empty(len(panel))
-        for section in sections:
-            levels[section.at] = self._groups(section).level
-        return panel.restore(levels.astype(int))
+        return panel.restore(np.concatenate([self._groups(section).level for section in sections]))
 
     def _encode(self, panel: Panel, weight: np.ndarray | None, *, fitting: bool) -> Encoded:
         if fitting:
@@ -134,7 +129,8 @@ class IndustryPeerRegressor(PanelRegressorMixin, PanelEstimator):
 
     def _rows(self, panel: Panel, x: np.ndarray, codes: np.ndarray, weight: np.ndarray | None = None) -> Rows:
         if self.value_weight is not None:
-            weight = x[:, 0] if weight is None else weight * x[:, 0]
+            value = x[:, 0]
+            weight = value if weight is None else weight * value
         return super()._rows(panel, x, codes, weight)
 
     def _check_parameters(self, panel: Panel) -> None:
@@ -146,22 +142,26 @@ class IndustryPeerRegressor(PanelRegressorMixin, PanelEstimator):
                     f'industry={codes[0]!r}, or scheme="plain" where the mean of all firms is meant.'
                 )
             )
-        scheme = code_scheme(self.industry) if self.scheme == "auto" else self.scheme
+        scheme = self.scheme
+        if scheme == "auto":
+            scheme = code_scheme(self.industry)
         self.nested_ = scheme in _LEVELS
-        self.levels_ = (0,) if self.industry is None else (*_LEVELS.get(scheme, (1,)), 0)
+        self.levels_: tuple[int, ...] = (0,)
+        if self.industry is not None:
+            self.levels_ = (*_LEVELS.get(scheme, (1,)), 0)
 
     def _learn(self, training: Rows, panel: Panel) -> None:
         self._keep_known(training)
-        chosen = self.shrinkage == LEAVE_ONE_OUT
-        self.shrinkage_ = self._best_shrinkage(training, panel) if chosen else float(self.shrinkage)
-
-    def _best_shrinkage(self, training: Rows, panel: Panel) -> float:
+        if self.shrinkage != LEAVE_ONE_OUT:
+            self.shrinkage_ = float(self.shrinkage)
+            return
+        # each firm is predicted from the others of its period, so that no outcome chooses its own shrinkage
         errors = np.zeros(len(SHRINKAGES))
         for section in self._within(panel, training, warn=False):
             groups = self._groups(section)
             y = section.focal.y
             errors += [np.nansum((groups.mean(k)[0] - y) ** 2) for k in SHRINKAGES]
-        return float(SHRINKAGES[int(np.argmin(errors))])
+        self.shrinkage_ = float(SHRINKAGES[int(np.argmin(errors))])
 
     @property
     def _reads_characteristics(self) -> bool:
@@ -178,15 +178,19 @@ class IndustryPeerRegressor(PanelRegressorMixin, PanelEstimator):
         counts = []
         column = pd.Series(np.concatenate([focal.codes, peers.codes])[:, 0], dtype=object)
         for digits in self.levels_:
-            keys = column.str[:digits] if self.nested_ else column
-            group = pd.factorize(keys)[0] if digits else np.zeros(len(column), dtype=int)  # −1 = unknown
-            mine = group[: len(focal)]
-            theirs = group[len(focal) :]
-            both = (mine, focal.identity), (theirs, peers.identity)
-            mean, count = means_of_others(*both[0], *both[1], peers.y, peers.weight)
+            keys = column
+            fewest = self.min_peers
+            if not digits:  # all firms are one group, however few
+                keys = pd.Series("", column.index)
+                fewest = 1
+            elif self.nested_:
+                keys = column.str[:digits]
+            group = pd.factorize(keys)[0]  # −1 = unknown
+            mine, theirs = np.split(group, [len(focal)])
+            mean, count = means_of_others(mine, focal.identity, theirs, peers.identity, peers.y, peers.weight)
             groups.append((mine, theirs))
             means.append(mean)
-            counts.append(np.where(count >= (self.min_peers if digits else 1), count, 0))
+            counts.append(np.where(count >= fewest, count, 0))
         unknown = pd.isna(focal.codes[:, 0])
         return Groups(self.levels_, tuple(groups), np.array(means), np.array(counts), unknown, self.mean_)
 

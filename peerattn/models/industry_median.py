@@ -8,7 +8,7 @@ import numpy as np
 
 from peerattn.exceptions import InputError
 from peerattn.models.cross_section import CrossSection, Rows
-from peerattn.models.industry import UNKNOWN, IndustryPeerRegressor
+from peerattn.models.industry import UNKNOWN, Groups, IndustryPeerRegressor
 from peerattn.network import PeerNetwork
 from peerattn.panel.design import weighted_median
 from peerattn.panel.panel import Panel
@@ -55,8 +55,9 @@ class IndustryMedianRegressor(IndustryPeerRegressor):
     def peer_network(self, X: PanelLike, *, outcomes: OutcomesLike = None) -> PeerNetwork:
         """Return the peers to which each row of ``X`` attends; with ``outcomes`` it was learned from those of every period."""
         network = super().peer_network(X, outcomes=outcomes)
-        here = outcomes is not None and network.is_dated
-        return network.replaced(learned_until=network.periods.max()) if here else network
+        if outcomes is None or not network.is_dated:
+            return network
+        return network.replaced(learned_until=network.periods.max())
 
     def _check_parameters(self, panel: Panel) -> None:
         for name, plain in (("shrinkage", 0.0), ("value_weight", None)):
@@ -73,20 +74,21 @@ class IndustryMedianRegressor(IndustryPeerRegressor):
     def _attend(self, section: CrossSection) -> tuple[np.ndarray, np.ndarray]:
         peers = section.peers.y
         assert peers is not None
+        groups = self._groups(section)
         predicted = np.empty(len(section.focal))
         for rows in section.chunks():
-            weights = self._middle(section, rows)
+            weights = self._middle(section, rows, groups)
             predicted[rows] = np.where(weights.any(axis=1), weights @ peers, self.mean_)
-        return predicted, self._groups(section).level == UNKNOWN
+        return predicted, groups.level == UNKNOWN
 
     def _weights(self, section: CrossSection, rows: slice) -> np.ndarray:
-        weights = self._middle(section, rows)
-        weights[self._groups(section).level[rows] == UNKNOWN] = 0.0
+        groups = self._groups(section)
+        weights = self._middle(section, rows, groups)
+        weights[groups.level[rows] == UNKNOWN] = 0.0
         return weights
 
-    def _middle(self, section: CrossSection, rows: slice) -> np.ndarray:
+    def _middle(self, section: CrossSection, rows: slice, groups: Groups) -> np.ndarray:
         """Return weights on the middle peers of each row's finest group, (n_rows, n_peers)."""
-        groups = self._groups(section)
         peers = section.peers.y
         assert peers is not None
         finest = np.argmax(groups.counts[:, rows] > 0, axis=0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from peerattn.exceptions import (
     SmallCrossSectionWarning,
     warn_user,
 )
-from peerattn.models.cross_section import Rows, check_same_kind
+from peerattn.models.cross_section import check_same_kind
 from peerattn.panel.gate import warn_of_lost_labels
 from peerattn.panel.knowledge import Knowledge
 from peerattn.panel.panel import Panel
@@ -48,6 +47,7 @@ def _hashes(panel: Panel, level: str) -> np.ndarray:
 
 def _joint(firms: np.ndarray, periods: np.ndarray) -> np.ndarray:
     """Return a number for each row's firm and period."""
+    # an odd factor loses no firm, and keeps firm 1 of period 2 apart from firm 2 of period 1
     return firms * np.uint64(3) + periods
 
 
@@ -116,26 +116,20 @@ def warn_of_isolates(panel: Panel, isolated: np.ndarray, term: str) -> None:
 
 def bounds_of(y: np.ndarray | None) -> tuple[float, float]:
     """Return the bounds of observed outcomes: the training outcomes' range and three times its length around it."""
-    known = np.array([]) if y is None else y[np.isfinite(y)]
-    if len(known) < FEW:
+    if y is None or np.isfinite(y).sum() < FEW:
         return -np.inf, np.inf
-    low = float(known.min())
-    high = float(known.max())
-    return low - REACH * (high - low), high + REACH * (high - low)
-
-
-def bounded(peers: Rows, bounds: tuple[float, float] | None, unit: tuple[float, float] = (0.0, 1.0)) -> Rows:
-    """Return peers whose outcomes lie within bounds, so that one of them cannot move a period at will.
-
-    ``unit`` are the centre and the scale that were taken out of the peers' outcomes, not out of the bounds.
-    """
-    return peers if peers.y is None or bounds is None else replace(peers, y=clipped(peers.y, bounds, unit))
+    known = y[np.isfinite(y)]
+    reach = REACH * float(np.ptp(known))
+    return float(known.min()) - reach, float(known.max()) + reach
 
 
 def clipped(
     observed: np.ndarray, bounds: tuple[float, float], unit: tuple[float, float] = (0.0, 1.0)
 ) -> np.ndarray:
-    """Return observed outcomes within bounds, with a warning where some were beyond; ``unit`` as in :func:`bounded`."""
+    """Return observed outcomes within bounds, with a warning where some were beyond.
+
+    ``unit`` are the centre and the scale that were taken out of the outcomes, not out of the bounds.
+    """
     least, most = ((bound - unit[0]) / unit[1] for bound in bounds)
     beyond = int(((observed < least) | (observed > most)).sum())
     if beyond:

@@ -21,7 +21,7 @@ from peerattn.models.given_network import check_not_learned, given_network, othe
 from peerattn.models.learned import check_effect_labels
 from peerattn.models.mixins import PanelRegressorMixin
 from peerattn.models.option_kinds import COLUMNS
-from peerattn.models.two_stage import PEERS_OUTCOME, TwoStage, describe, two_stage
+from peerattn.models.two_stage import PEERS_OUTCOME, TwoStage, two_stage
 from peerattn.network import PeerNetwork
 from peerattn.panel.design import Design
 from peerattn.panel.effects import effect_codes, effect_labels, effect_parts, estimated_effects, known_effects
@@ -164,9 +164,13 @@ class LinearInMeansRegressor(PanelRegressorMixin, PanelEstimator):
         self.network_ = given_network(self.network, signed=True)
         if panel.firm is None:
             raise InputError(f"network: X carries no {self.firm!r}; index X by firm and period.")
-        until = self.network_.learned_until if self.learned_until is None else self.learned_until
-        explained = panel.period if panel.outcomes is None else panel.period[np.isfinite(panel.outcomes)]
-        check_not_learned(until, explained.unique() if panel.dated else None)
+        until = self.learned_until
+        if until is None:
+            until = self.network_.learned_until
+        explained = None
+        if panel.dated:
+            explained = panel.period[np.isfinite(panel.y)].unique()
+        check_not_learned(until, explained)
         if until is not None:
             warn_user(
                 GeneratedRegressorWarning(
@@ -193,33 +197,39 @@ class LinearInMeansRegressor(PanelRegressorMixin, PanelEstimator):
             period = section.period
             rows = section.focal
             observed = section.peers
-            W = self._square(period, rows)
+            W = self._between(period, rows, rows)
             peers_x = W @ rows.x
+            # characteristics of all firms count, outcomes only where they are known
             peers_y = self._between(period, rows, observed) @ observed.y
             parts.append((peers_x, W @ peers_x, peers_y, sparse.csgraph.connected_components(W)[1]))
             gram += _gram(W)
         peers_x, second_x, peers_y, part = (np.concatenate(column) for column in zip(*parts))
-        known = np.isfinite(training.y) & (True if training.weight is None else training.weight > 0)
+        known = np.isfinite(training.y) & (training.counts > 0)
         y = training.y[known]
+        weight = training.counts[known]
         labels = self._labels(training, panel.period)[known]
-        weight = None if training.weight is None else training.weight[known]
         groups = self._groups(training, panel.period, part)[known]
+        # an effect of the only period would be the constant once more
         if not panel.dated or labels["period"].nunique() == 1:
             groups = groups.drop(columns="period", errors="ignore")
-        regressors = self._regressors(training.x, peers_x)[known]
-        second = pd.DataFrame(second_x[known], columns=describe(self.feature_names_, "peers of peers'"))
-        instrumented = self.network_ is not None and self.peer_outcome
-        if instrumented:
+        regressors = exogenous = self._regressors(training.x, peers_x)[known]
+        if len(groups.columns):  # their mean is the intercept
+            exogenous = regressors.drop(columns="intercept")
+        clusters = None
+        if self.cluster and panel.firm is not None:
+            clusters = labels[list(effect_parts(self.cluster))]
+        instrumented: dict[str, Any] = {}
+        if self.network_ is not None and self.peer_outcome:
             self._check_identified(gram)
-        clustered = list(effect_parts(self.cluster)) if panel.firm is not None else []
+            second = pd.DataFrame(second_x[known], columns=[f"peers of peers' {name}" for name in self.feature_names_])
+            instrumented = {"endogenous": peers_y[known], "instruments": second}
         self.results_: TwoStage = two_stage(
             y,
-            regressors.drop(columns="intercept") if len(groups.columns) else regressors,
-            peers_y[known] if instrumented else None,
-            second if instrumented else None,
+            exogenous,
+            **instrumented,
             weight=weight,
-            effects=groups if len(groups.columns) else None,
-            clusters=labels[clustered] if clustered else None,
+            effects=groups,
+            clusters=clusters,
             n_bootstrap=self.n_bootstrap,
             random_state=self.random_state,
         )
@@ -241,7 +251,8 @@ class LinearInMeansRegressor(PanelRegressorMixin, PanelEstimator):
         columns = ["intercept", *self.feature_names_]
         if self.network_ is None:
             return own[columns]
-        return own[columns].join(pd.DataFrame(peers_x, columns=describe(self.feature_names_, "peers'")))
+        names = [f"peers' {name}" for name in self.feature_names_]
+        return own[columns].join(pd.DataFrame(peers_x, columns=names))
 
     @staticmethod
     def _labels(rows: Rows, period: pd.Index) -> pd.DataFrame:
@@ -254,6 +265,7 @@ class LinearInMeansRegressor(PanelRegressorMixin, PanelEstimator):
 
     @staticmethod
     def _check_identified(gram: np.ndarray) -> None:
+        # an eigenvalue of zero of the correlations of I, W and W² is a dependence among them
         size = np.sqrt(np.diag(gram))
         if (size == 0).any() or np.linalg.eigvalsh(gram / np.outer(size, size))[0] < SINGULAR:
             raise InputError(
@@ -261,11 +273,8 @@ class LinearInMeansRegressor(PanelRegressorMixin, PanelEstimator):
                 "all), so the effect of peers' outcomes is not identified. Use peer_outcome=False, or another network."
             )
 
-    def _square(self, period: LabelsLike, rows: Rows) -> sparse.csr_array:
-        """Return the network among these rows, row-normalised, own firm left out."""
-        return self._between(period, rows, rows)
-
     def _between(self, period: LabelsLike, rows: Rows, peers: Rows) -> sparse.csr_array:
+        """Return the network's weights of these rows on these peers, row-normalised, own firm left out."""
         if self.network_ is None or not len(peers):  # no outcome of the period is known
             return sparse.csr_array((len(rows), len(peers)))
         return others_weights(self.network_, period, rows.label, peers.label)
@@ -274,7 +283,7 @@ class LinearInMeansRegressor(PanelRegressorMixin, PanelEstimator):
 
     def _attend(self, section: CrossSection) -> tuple[np.ndarray, np.ndarray]:
         rows = section.focal
-        W = self._square(section.period, rows)
+        W = self._between(section.period, rows, rows)
         slopes = self.coef_.drop(PEERS_OUTCOME, errors="ignore")
         own = self.intercept_ + (self._regressors(rows.x, W @ rows.x)[slopes.index] @ slopes).to_numpy()
         if self.effects_:
@@ -287,6 +296,7 @@ class LinearInMeansRegressor(PanelRegressorMixin, PanelEstimator):
             W = self._between(section.period, rows, section.peers)
             own = own + beta * (W @ section.peers.y)
         elif beta:
+            # nobody's outcome is known: they are solved for together, ŷ = (I − βW)⁻¹ own
             own = np.atleast_1d(spsolve(sparse.csc_array(sparse.eye_array(len(rows)) - beta * W), own))
         standalone = np.asarray(abs(W).sum(axis=1)).reshape(-1) == 0
         return own, standalone & (self.network_ is not None)

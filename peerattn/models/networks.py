@@ -17,16 +17,17 @@ _CELLS = 3_000_000  # of a chunk of a network's weights, and the arrays of that 
 _ARRAYS = 12
 #: What gives the weights of some focal rows on all peers, (n_rows, n_peers).
 RowWeights = Callable[[slice], np.ndarray | sparse.sparray]
+SectionWeights = Callable[[CrossSection], RowWeights]
 
 
 def network_of_sections(
     sections: Iterator[CrossSection],
-    weights: Callable[[CrossSection], RowWeights],
+    weights: SectionWeights,
     *,
     name: str,
     signed: bool,
     top_k: int | None = None,
-    sparse_weights: Callable[[CrossSection], sparse.csr_array | None] | None = None,
+    sparse_weights: Callable[[CrossSection], sparse.csr_array | None] = lambda section: None,
     learned_until: object = None,
     reads_past: bool = False,
 ) -> PeerNetwork:
@@ -43,7 +44,7 @@ def network_of_sections(
     top_k : int, optional
         Keep the largest weights of each firm only.
     sparse_weights : callable, optional
-        Gives the weights of a whole cross-section where they are sparse, else None.
+        Gives the weights of a whole cross-section where they are sparse, else None; by default they are not.
     learned_until : label
         Last period whose outcomes the weights were learned from.
     reads_past : bool
@@ -61,22 +62,23 @@ def network_of_sections(
             # the weights, what checks them (a bit for each), and what it takes to compute a chunk of rows
             needed = 10.0 * len(section.focal) * len(labels) + 8.0 * _ARRAYS * _CELLS
             check_memory(needed, what, remedy)
-        found = None if sparse_weights is None else sparse_weights(section)
+        found = sparse_weights(section)
         if found is None:
             of_rows = weights(section)
             blocks = (of_rows(rows) @ group for rows in section.chunks(_CELLS))
-            found = stacked(blocks, len(section.focal), top_k)
+            made = stacked(blocks, len(section.focal), top_k)
         else:
-            found = found @ group
-        matrices[section.period] = (section.focal.label, labels, found)
+            made = found @ group
+        matrices[section.period] = (section.focal.label, labels, made)
     network = PeerNetwork.from_matrices(matrices, name=name, signed=signed, row_normalized=top_k is None)
     return network.replaced(top_k=top_k, learned_until=last_learned(learned))
 
 
 def peer_columns(section: CrossSection) -> tuple[pd.Index, sparse.csr_array]:
     """Return the network's columns, and the matrix that adds peer rows up into them."""
-    labels = section.focal.label if section.focal.label.is_unique else section.focal.label.unique()
+    labels = section.focal.label.unique()
+    # without labels the rows of the call are numbered, and so are those of training: no. 0 of both are two firms
     rows_of_others = isinstance(labels, pd.RangeIndex) and (section.focal.identity == NOBODY).all()
-    if rows_of_others or not section.peers.label.isin(labels).all():  # row numbers name other rows here
+    if rows_of_others or not section.peers.label.isin(labels).all():
         labels = section.peers.label.unique()
     return labels, adding_up(labels.get_indexer(section.peers.label), len(labels))

@@ -81,8 +81,10 @@ class OwnCharacteristicsRegressor(PanelForecaster):
                 raise InputError("effects are absorbed by least squares: leave estimator out, or effects.")
             self._absorb(X, y, self._groups(panel)[known])
             return
+        estimator = LinearRegression()
+        if self.estimator is not None:
+            estimator = clone(self.estimator)
         with refusing():
-            estimator = LinearRegression() if self.estimator is None else clone(self.estimator)
             self.model_ = make_pipeline(StandardScaler(), estimator).fit(X, y)
 
     def _absorb(self, X: np.ndarray, y: np.ndarray, groups: pd.DataFrame) -> None:
@@ -116,6 +118,7 @@ class OwnCharacteristicsRegressor(PanelForecaster):
         return own + known_effects(self.effects_, groups)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class ElasticNetRegressor(PanelForecaster):
     """Elastic net on the firm's own characteristics, standardised, its penalty chosen on later periods than those learned from.
 
@@ -147,14 +150,8 @@ class ElasticNetRegressor(PanelForecaster):
     True
     """
 
+    random_state: int | None = None
     _needs_labels = False
-
-    def __init__(
-        self, *, random_state: int | None = None, firm: str = "firm", period: str = "period"
-    ) -> None:
-        self.random_state = random_state
-        self.firm = firm
-        self.period = period
 
     @property
     def slopes_(self) -> pd.Series:
@@ -165,8 +162,11 @@ class ElasticNetRegressor(PanelForecaster):
         if len(y) < 5:
             raise InputError(f"y: the penalty is chosen on five folds, and {len(y)} outcomes are known.")
         self.design_ = Design.fit(panel, without=list(panel.codes))
-        folds = forward_folds(panel.period[known]) if panel.dated else []
-        net = ElasticNetCV(l1_ratio=[0.1, 0.5, 0.9], cv=folds or 5, random_state=self.random_state)
+        # on arrays there is no order of time to keep
+        folds: Any = 5
+        if panel.dated:
+            folds = forward_folds(panel.period[known]) or folds
+        net = ElasticNetCV(l1_ratio=[0.1, 0.5, 0.9], cv=folds, random_state=self.random_state)
         # absolute and squared slopes weigh one against the other the same in every unit of the outcome
         unit = float(y.std()) or 1.0
         with refusing():
@@ -181,12 +181,14 @@ class ElasticNetRegressor(PanelForecaster):
 
 def slopes_of(model: Pipeline, design: Design) -> pd.Series:
     """Return the slopes of a scaler and a linear estimator for one unit of each column; empty for other estimators."""
-    scaler = model[0]
     slopes = np.ravel(getattr(model[-1], "coef_", ()))
-    scale = 1.0 if scaler.scale_ is None else scaler.scale_
     names = [column.name for column in design.columns]
-    same = len(slopes) == len(names)
-    return pd.Series(slopes / scale, names, name="slope") if same else pd.Series(dtype=float)
+    if len(slopes) != len(names):
+        return pd.Series(dtype=float)
+    scale = model[0].scale_
+    if scale is not None:
+        slopes = slopes / scale
+    return pd.Series(slopes, names, name="slope")
 
 
 def forward_folds(period: pd.Index, n_blocks: int = 6) -> list[tuple[np.ndarray, np.ndarray]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -19,20 +19,19 @@ from peerattn.models.learned import (
     bounds_of,
     clipped,
     known_from,
-    warn_of_missing_labels,
     warn_of_shared_periods,
 )
 from peerattn.models.learners.losses import squared_error
 from peerattn.models.learners.past_outcomes import History
 from peerattn.models.learners.training import Problem, Training
-from peerattn.models.mixins import PanelRegressorMixin
+from peerattn.models.mixins import OwnFirmMixin, PanelRegressorMixin
+from peerattn.models.pools import places_of, row_labels
 from peerattn.models.stacking.candidates import own_candidates
 from peerattn.models.stacking.evidence import HISTORY, Candidate
 from peerattn.models.stacking.fit import Stack, fit_stack
 from peerattn.panel.design import Design
 from peerattn.panel.panel import Panel
 from peerattn.panel.time_order import check_comparable
-from peerattn.training import one_thread
 from peerattn.types import OutcomesLike, PanelLike
 
 
@@ -44,7 +43,7 @@ class Past(NamedTuple):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class OwnHistoryRegressor(PanelRegressorMixin, PanelEstimator):
+class OwnHistoryRegressor(OwnFirmMixin, PanelRegressorMixin, PanelEstimator):
     r"""A firm from its own characteristics and its own past; no other firm is read.
 
     .. math:: \hat y_{it} = l(x_{it}) + \sum_m w_m \big( f_m(x_{it}, h_{it}) - l(x_{it}) \big), \qquad w \ge 0,\ \sum_m w_m \le 1
@@ -102,28 +101,7 @@ class OwnHistoryRegressor(PanelRegressorMixin, PanelEstimator):
     random_state: int | np.random.RandomState | None = 0
     firm: str = "firm"
     period: str = "period"
-    _has_peers = False
     _parameter_constraints = PanelEstimator._parameter_constraints | {"gaps": [list, tuple]}
-
-    @property
-    def reads_outcomes(self) -> bool:
-        """Whether ``predict`` must be called with the peers' outcomes where there are any."""
-        return False
-
-    @one_thread()
-    def fit(self, X: PanelLike, y: OutcomesLike = None) -> Self:  # type: ignore[override]
-        """Fit on training rows.
-
-        Parameters
-        ----------
-        X : Panel, DataFrame (n, p) indexed by (firm, period), or array-like; or StoredPanel, path, Dataset, iterator of frames
-        y : Series or array-like (n,), or str (the column, of files)
-            Outcome; a Panel holds its own. In a panel NaN means unknown: the row is not learned from.
-        """
-        panel = self._check(X, y, fitting=True)
-        warn_of_missing_labels(type(self).__name__, panel, y, self.firm, self.period)
-        self._learn_stacks(panel)
-        return self
 
     def predict(self, X: PanelLike, *, outcomes: OutcomesLike = None) -> np.ndarray:
         """Predict each row.
@@ -171,28 +149,31 @@ class OwnHistoryRegressor(PanelRegressorMixin, PanelEstimator):
     def _sections(self, panel: Panel) -> Iterator[CrossSection]:
         """Yield the firms of each period; a firm's own row is all that its prediction reads of them."""
         n = len(panel)
-        design = self.design_
-        x = np.zeros((n, 1)) if design is None else design.numbers(panel)
-        codes = np.zeros((n, 0), dtype=int) if design is None else design.integers(panel)
-        label = pd.RangeIndex(n) if panel.firm is None else panel.firm
+        x = np.zeros((n, 1))
+        codes = np.zeros((n, 0), dtype=int)
+        if self.design_ is not None:
+            x = self.design_.numbers(panel)
+            codes = self.design_.integers(panel)
+        label = row_labels(panel)
         everyone = Rows(x, codes, panel.outcomes, None, np.arange(n), label, label, known_from=known_from(panel))
-        for place, (period, at) in enumerate(panel.cross_sections()):
+        for place, period, at in places_of(panel):
             rows = everyone.take(at)
-            yield CrossSection(period if panel.dated else None, at, rows, rows, place=place)
+            yield CrossSection(period, at, rows, rows, place=place)
 
-    def _learn_stacks(self, panel: Panel) -> None:
+    def _learn_from(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
         """Learn the stack of the smallest gap, and again for the others what reads the past."""
         if not self.gaps:
             raise InputError(f"gaps: expected a sequence of whole numbers from 1, got {self.gaps!r}.")
         check_at_least(1, **{f"gaps[{k}]": gap for k, gap in enumerate(self.gaps)})
-        assert panel.outcomes is not None
-        known = np.isfinite(panel.outcomes)
-        self.outcome_bounds_ = bounds_of(panel.outcomes[known])
-        usable = pd.concat([panel.characteristics, panel.codes], axis=1).notna().any(axis=None)
-        self.design_ = Design.fit(panel, scale="standard") if usable else None
-        levels = () if self.design_ is None else tuple(len(each) for each in self.design_.levels.values())
+        self.outcome_bounds_ = bounds_of(y)
+        self.design_ = None  # type: ignore[assignment]
+        levels: tuple[int, ...] = ()
+        if panel.X.notna().any(axis=None):
+            self.design_ = Design.fit(panel, scale="standard")
+            levels = tuple(len(each) for each in self.design_.levels.values())
         gaps = sorted(set(self.gaps))
         problem = Problem(squared_error, 1, levels, True, panel.dated, purge=gaps[0] - 1)
+        # nobody reads peers, so that rows of unknown outcome teach nothing
         learning = panel.take(known)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         sections = list(self._sections(learning))
@@ -225,7 +206,8 @@ class OwnHistoryRegressor(PanelRegressorMixin, PanelEstimator):
         since = 1
         if section.period is not None:
             last = section.past.last_before(section.period)
-            place = -1 if last is None else int(periods.searchsorted(last))
-            since = int(periods.searchsorted(section.period)) - place
+            since = int(periods.searchsorted(section.period)) + 1
+            if last is not None:
+                since -= int(periods.searchsorted(last)) + 1
         gaps = np.array(sorted(set(self.gaps)))
         return self.stacks_[int(np.abs(since - gaps).argmin())]

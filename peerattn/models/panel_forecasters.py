@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,52 +16,27 @@ from sklearn.utils.validation import check_is_fitted
 from peerattn.exceptions import InputError
 from peerattn.models.base import PanelEstimator
 from peerattn.models.cross_section import check_same_kind, others_mean
-from peerattn.models.learned import warn_of_missing_labels, warn_of_shared_periods
-from peerattn.models.mixins import PanelRegressorMixin
+from peerattn.models.learned import warn_of_shared_periods
+from peerattn.models.mixins import OwnFirmMixin, PanelRegressorMixin
 from peerattn.models.two_stage import independent_columns
 from peerattn.panel.design import Design
 from peerattn.panel.panel import Panel
 from peerattn.panel.time_order import check_comparable
-from peerattn.training import one_thread
 from peerattn.types import OutcomesLike, PanelLike
 
 ALPHAS = np.logspace(-2, 5, 15)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class PanelForecaster(PanelRegressorMixin, PanelEstimator):
+class PanelForecaster(OwnFirmMixin, PanelRegressorMixin, PanelEstimator):
     """Base class of forecasters: a panel in, learned from the rows of known outcome, a prediction for each row out."""
 
     firm: str = "firm"
     period: str = "period"
-    _has_peers = False
-
-    @one_thread()
-    def fit(self, X: PanelLike, y: OutcomesLike = None) -> Self:  # type: ignore[override]
-        """Fit on training rows.
-
-        Parameters
-        ----------
-        X : Panel, DataFrame (n, p) indexed by (firm, period), or array-like; or StoredPanel, path, Dataset, iterator of frames
-        y : Series or array-like (n,), or str (the column, of files)
-            Outcome; a Panel holds its own. In a panel NaN means unknown: the row is not learned from.
-        """
-        panel = self._check(X, y, fitting=True)
-        assert panel.outcomes is not None
-        if self._needs_labels:
-            warn_of_missing_labels(type(self).__name__, panel, y, self.firm, self.period)
-        known = np.isfinite(panel.outcomes)
-        self._learn_from(panel, known, panel.outcomes[known])
-        return self
 
     def predict(self, X: PanelLike) -> np.ndarray:  # type: ignore[override]
         """Predict the outcome of each row: an ndarray (n,), in the order of ``X``'s rows."""
         return self._predictions(X)
-
-    @property
-    def reads_outcomes(self) -> bool:
-        """Whether ``predict`` can take ``outcomes=``."""
-        return False
 
     def _gate_call(self, X: PanelLike, outcomes: OutcomesLike) -> tuple[Panel, Any]:
         if outcomes is not None:
@@ -73,15 +48,6 @@ class PanelForecaster(PanelRegressorMixin, PanelEstimator):
         predicted = self._predict(panel)
         warn_of_shared_periods(panel, self.learned_rows_)
         return panel.restore(predicted)
-
-    @property
-    def _needs_labels(self) -> bool:
-        """Whether rows without labels make it another model: a mean of all, or a regression on own characteristics."""
-        return True
-
-    @abstractmethod
-    def _learn_from(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
-        """Learn from the panel, whose rows ``known`` have the outcomes ``y``."""
 
     @abstractmethod
     def _predict(self, panel: Panel) -> np.ndarray:
@@ -114,8 +80,9 @@ class FirmMeanRegressor(PanelForecaster):
 
     def _learn_from(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
         self.mean_ = float(y.mean())
-        firm = pd.Index([]) if panel.firm is None else panel.firm[known]
-        self.by_firm_ = pd.Series(y[: len(firm)]).groupby(firm).mean()
+        self.by_firm_ = pd.Series(dtype=float)
+        if panel.firm is not None:
+            self.by_firm_ = pd.Series(y).groupby(panel.firm[known]).mean()
 
     def _predict(self, panel: Panel) -> np.ndarray:
         if panel.firm is None or not len(self.by_firm_):
@@ -152,14 +119,14 @@ class LastValueRegressor(PanelForecaster):
 
     def _learn_from(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
         self.mean_ = float(y.mean())
-        learned = {"firm": panel.firm, "period": panel.period, "outcome": panel.outcomes}
-        history = pd.DataFrame(columns=list(learned)) if panel.firm is None else pd.DataFrame(learned)
-        self.history_ = history.dropna(subset=["outcome"])
+        learned = pd.DataFrame({"firm": panel.firm, "period": panel.period, "outcome": panel.outcomes})
+        self.history_ = learned.dropna(subset=["firm", "outcome"])  # nothing, of rows without labels
 
     def _predict(self, panel: Panel) -> np.ndarray:
         if panel.firm is None or not len(self.history_):
             return np.full(len(panel), self.mean_)
         check_same_kind(pd.Index(self.history_["firm"]), panel.firm)
+        # the last outcome before each row's period; one of the period itself is not known yet
         now, then = period_ranks(panel.period, pd.Index(self.history_["period"]))
         requested = pd.DataFrame({"firm": panel.firm, "when": now})
         history = self.history_[["firm", "outcome"]].assign(when=then)
@@ -219,8 +186,9 @@ class FamaMacBethRegressor(PanelForecaster):
         size = np.abs(with_one).max(axis=0)  # whatever the units
         slopes = [np.linalg.lstsq(with_one[at] / size, y[at])[0] / size for at in groups.values()]
         names = ["intercept", *(self.design_.characteristics[k] for k in used)]
-        table = pd.DataFrame(slopes, pd.Index(list(groups), name="period"), names)
-        self.slopes_ = table if several else None
+        self.slopes_ = None
+        if several:
+            self.slopes_ = pd.DataFrame(slopes, pd.Index(list(groups), name="period"), names)
         self.coef_ = np.zeros(X.shape[1])
         mean = np.mean(slopes, axis=0)
         self.intercept_ = float(mean[0])
@@ -271,12 +239,15 @@ class IndustryMeansRegressor(PanelForecaster):
         own = self.design_.filled(panel)
         if not own.shape[1]:  # nothing but the code itself
             own = self.design_.transform(panel)
-        if not self.with_peers_ or not panel.dated:
-            return np.hstack([own, own]) if self.with_peers_ else own
+        if not self.with_peers_:
+            return own
+        if not panel.dated:  # a firm without its period stands for its peers
+            return np.hstack([own, own])
         period = pd.factorize(panel.period)[0]
         peers = others_mean(own, period, own)
         if self.industry is not None:
             code = pd.factorize(panel.codes[self.industry])[0]  # -1 = unknown
+            # of an unknown industry a firm is in no group, and keeps the mean of all
             group = np.where(code < 0, -1, period * (code.max() + 1) + code)
             peers = others_mean(own, group, peers)
         return np.hstack([own, peers])

@@ -138,20 +138,20 @@ class PeerFeatures(FrameTransformer):
         check_names("statistics", "statistic", self.statistics, STATISTICS)
         check_names("columns", "characteristic", self.columns or (), panel.characteristics)
         network = self.network
-        given = self.network if isinstance(self.network, PeerNetwork) else None
         if self.over and network is not None:
             raise InputError("over, network: give one of them; use two transformers in a ColumnTransformer.")
         fits = isinstance(network, PeerNetwork | None) or has_peers(network)
         expect(fits, "network", "a PeerNetwork or a peer model", type(network).__name__)
         if network is not None and panel.firm is None:
             raise InputError("network: its firms are matched by label, and X carries none.")
-        if given is not None and panel.firm is not None and not given.labels.isin(panel.firm).any():
-            near = f"none of its firms, such as {given.labels[0]!r}, is in X"
-            raise InputError(f"network: {near}: labels must be spelled alike.")
+        if isinstance(network, PeerNetwork) and panel.firm is not None:
+            if not network.labels.isin(panel.firm).any():
+                near = f"none of its firms, such as {network.labels[0]!r}, is in X"
+                raise InputError(f"network: {near}: labels must be spelled alike.")
+            if network.signed and set(self.statistics) != {"mean"}:
+                raise InputError("statistics: of a signed network only 'mean' is defined.")
         if getattr(network, "needs_outcomes", False):
             raise InputError("network: the model reads outcomes of its own period; use task='forecast'.")
-        if given is not None and given.signed and set(self.statistics) != {"mean"}:
-            raise InputError("statistics: of a signed network only 'mean' is defined.")
         check_one_of(of=(self.of, ("characteristics", "outcomes")))
         if self.of == "outcomes" and (panel.firm is None or panel.outcomes is None):
             raise InputError("of='outcomes' needs firm and period in the index of X, and y.")
@@ -162,19 +162,28 @@ class PeerFeatures(FrameTransformer):
         """Learn from the training rows, and return their peer columns; ``cross``: those of a model are cross-fitted."""
         panel = self._gate(X, y, fitting=True)
         self.dated_ = panel.firm is not None
-        self.kept_ = list(panel.characteristics) if self.keep else []
+        self.kept_ = [name for name in panel.characteristics if self.keep]
         self.averaged_ = list(self.columns or panel.characteristics)
-        names = [panel.outcome] if self.of == "outcomes" else self.averaged_
-        groups = [*self.over] or ["peers" if self.network is None else "network"]
-        self.names_ = [f"{name}_{s}_{group}" for group in groups for name in names for s in self.statistics]
-        self.training_ = panel if not self.dated_ else None
+        names = self.averaged_
         self.known_ = None
         if self.of == "outcomes":
+            names = [panel.outcome]
             known = pd.Series(panel.outcomes, panel.labels).unstack("period")
             self.known_ = known[sorted(known.columns)].ffill(axis=1)
-        learned = has_peers(self.network)
-        self.network_ = clone(self.network).fit(panel) if learned else self.network
-        values = self._features(panel, self._cross_fitted(panel) if cross and learned else {})
+        groups = [*self.over] or ["peers"]
+        if self.network is not None:
+            groups = ["network"]
+        self.names_ = [f"{name}_{s}_{group}" for group in groups for name in names for s in self.statistics]
+        self.training_ = None
+        if not self.dated_:  # the pool of rows without labels
+            self.training_ = panel
+        self.network_ = self.network
+        models: dict[Any, Any] = {}
+        if has_peers(self.network):
+            self.network_ = clone(self.network).fit(panel)
+            if cross:
+                models = self._cross_fitted(panel)
+        values = self._features(panel, models)
         self.medians_ = _medians(values)
         return panel, values
 
@@ -187,6 +196,7 @@ class PeerFeatures(FrameTransformer):
             )
         fitted: dict[Any, Any] = {}
         for block in blocks:
+            # a row's peers are not chosen by its own outcome
             rest = panel.take(~panel.period.isin(block))
             fitted |= dict.fromkeys(block, clone(self.network).fit(rest))
         return fitted
@@ -222,7 +232,7 @@ class PeerFeatures(FrameTransformer):
         for period, at in panel.cross_sections():
             x = self._averaged(panel, period, at)
             sets = self._peers(panel, period, at, models.get(period, self.network_))
-            out[at] = np.concatenate([_statistics(x, peers, self.statistics) for peers in sets], axis=1)
+            out[at] = np.concatenate([_statistics(x, peers, self.statistics, x) for peers in sets], axis=1)
             if self.known_ is not None:  # no median over periods: it would know later outcomes
                 out[at] = np.where(np.isnan(out[at]), _medians(out[at]), out[at])
         return out
@@ -233,8 +243,9 @@ class PeerFeatures(FrameTransformer):
             return panel.characteristics[self.averaged_].iloc[at].to_numpy()
         assert panel.firm is not None
         before = [known for known in self.known_.columns if known < period]
-        enough = len(before) >= self.horizon
-        last = self.known_[before[-self.horizon]] if enough else pd.Series(dtype=float)
+        last = pd.Series(dtype=float)
+        if len(before) >= self.horizon:
+            last = self.known_[before[-self.horizon]]
         return last.reindex(panel.firm[at]).to_numpy(dtype=float)[:, None]
 
     def _of_arrays(self, panel: Panel, pool: Panel) -> np.ndarray:
@@ -259,23 +270,22 @@ def _medians(values: np.ndarray) -> np.ndarray:
     return pd.DataFrame(values).median().fillna(0.0).to_numpy()
 
 
-def _statistics(
-    x: np.ndarray, peers: np.ndarray, wanted: Sequence[str], own: np.ndarray | None = None
-) -> np.ndarray:
+def _statistics(x: np.ndarray, peers: np.ndarray, wanted: Sequence[str], own: np.ndarray) -> np.ndarray:
     """Return the statistics of each column, (n, p × statistics).
 
-    ``peers`` are weights, (n, m), or groups among the same rows, (n,); ``own`` are the rows' own values where x are other rows'.
+    ``x`` are the values of the peers, and ``own`` those of the rows, which are others only where ``peers`` are weights, (n, m);
+    groups, (n,), are among the same rows.
     """
-    own = x if own is None else own
-    made = np.empty((len(peers), 0))
-    for k in range(x.shape[1]):
-        columns = _by_groups(x[:, k], peers) if peers.ndim == 1 else _by_weights(x[:, k], peers, own[:, k])
-        made = np.column_stack([made, *(columns[STATISTICS.index(name)] for name in wanted)])
-    return made
+    made = [np.empty((len(peers), 0))]
+    for theirs, mine in zip(x.T, own.T, strict=True):
+        columns = _by_weights(theirs, peers, mine) if peers.ndim == 2 else _by_groups(theirs, peers)
+        made += [columns[STATISTICS.index(name)] for name in wanted]
+    return np.column_stack(made)
 
 
 def _by_weights(x: np.ndarray, W: np.ndarray, own: np.ndarray) -> tuple[np.ndarray, ...]:
     """Return the statistics of peers with these weights, in the order of ``STATISTICS``."""
+    # weights of unknown values go to the known ones
     known = np.isfinite(x)
     value = np.where(known, x, 0.0)
     total = (W @ known)[:, None]
@@ -288,9 +298,9 @@ def _by_weights(x: np.ndarray, W: np.ndarray, own: np.ndarray) -> tuple[np.ndarr
 
 def _by_groups(x: np.ndarray, group: np.ndarray) -> tuple[np.ndarray, ...]:
     """Return the statistics over the other members of each row's group, by sums; −1 = unknown, the group of nobody."""
-    shift = np.nanmean(x) if np.isfinite(x).any() else 0.0  # sums of deviations lose no digits
     known = np.isfinite(x)
-    value = np.where(np.isfinite(x), x - shift, 0.0)
+    shift = x[known].sum() / max(known.sum(), 1)  # sums of deviations lose no digits
+    value = np.where(known, x - shift, 0.0)
     count, total, squares = sums_of_others(np.column_stack([known, value, value**2]), group).T
     others = np.where((count > 0) & (group >= 0), count, np.nan)
     mean = total / others

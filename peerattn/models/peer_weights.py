@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 from scipy import sparse
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError, checked
@@ -118,22 +119,25 @@ def peer_weights(
     smoother = smoother_of(model, X_train)
     predicted = np.asarray(model.predict(X), dtype=float).reshape(-1)
     step = max(1, _CELLS // len(y))
-    matrices = {}
 
     def block_of(rows: np.ndarray) -> Any:
-        weights = smoother(X.iloc[rows] if isinstance(X, pd.DataFrame) else X[rows])
+        # checked block by block, so that no weights of another fit are returned
+        weights = smoother(_safe_indexing(X, rows))
         _check_fit(weights @ y, predicted[rows], y, model)
         return weights @ group
 
-    for when in pd.unique(periods) if periods is not None else [None]:
-        at = np.arange(len(X)) if periods is None else np.flatnonzero(periods == when)
+    places: dict[Any, np.ndarray] = {None: np.arange(len(X))}
+    if periods is not None:
+        places = {when: np.flatnonzero(periods == when) for when in periods.unique()}
+    matrices: dict[Any, Any] = {}
+    for when, at in places.items():
         blocks = (block_of(at[start : start + step]) for start in range(0, len(at), step))
         matrices[when] = (firms[at], peers, stacked(blocks, len(at), top_k))
     signed = any(W.min() < -1e-15 for _, _, W in matrices.values())
     whole = top_k is None and not signed
     name = type(_last(model)).__name__
     network = PeerNetwork.from_matrices(matrices, name=name, signed=signed, row_normalized=whole)
-    return network if top_k is None else network.replaced(top_k=top_k)
+    return network.replaced(top_k=top_k)
 
 
 def _frame(rows: Any) -> Any:
@@ -142,11 +146,11 @@ def _frame(rows: Any) -> Any:
 
 
 def _labels(rows: Any, firm: str, period: str) -> tuple[pd.Index, pd.Index | None]:
-    """Return the firm and the period of each row; row numbers where there is no index of both."""
-    found = panel_labels(rows, firm, period) if isinstance(rows, pd.DataFrame) else None
-    if found is None:
-        return rows.index if isinstance(rows, pd.DataFrame) else pd.RangeIndex(len(rows)), None
-    return pd.Index(found.firm), pd.Index(found.period)
+    """Return the firm and the period of each row; the index, or row numbers, where there are not both."""
+    found = panel_labels(rows, firm, period)
+    if found is not None:
+        return pd.Index(found.firm), pd.Index(found.period)
+    return getattr(rows, "index", pd.RangeIndex(len(rows))), None
 
 
 def _peers(firms: pd.Index, periods: pd.Index | None, by: str) -> tuple[pd.Index, sparse.csr_array]:
@@ -167,5 +171,6 @@ def _check_fit(made: np.ndarray, predicted: np.ndarray, y: np.ndarray, model: An
 
 
 def _last(model: Any) -> Any:
+    """Return the model itself, of a pipeline or a search of one."""
     model = getattr(model, "best_estimator_", model)
     return model[-1] if hasattr(model, "steps") else model

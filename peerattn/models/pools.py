@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
 
 from peerattn.models.cross_section import CrossSection, Rows, check_same_kind
-from peerattn.models.learned import bounded
+from peerattn.models.learned import clipped
 from peerattn.panel.panel import Panel
 
 
+def row_labels(panel: Panel) -> pd.Index:
+    """Return the firm of each row, or its number where rows have no labels."""
+    return pd.RangeIndex(len(panel)) if panel.firm is None else panel.firm
+
+
+def places_of(panel: Panel) -> Iterator[tuple[int, Any, slice]]:
+    """Yield the place in time, the period (None where undated) and the rows of each cross-section."""
+    for place, (period, at) in enumerate(panel.cross_sections()):
+        yield place, period if panel.dated else None, at
+
+
 def within_periods(
-    panel: Panel, call: Rows, known: bool, bounds: tuple[float, float] | None, unit: tuple[float, float]
+    panel: Panel, call: Rows, known: bool, bounds: tuple[float, float], unit: tuple[float, float]
 ) -> Iterator[CrossSection]:
     """Yield the rows of each period, which are each other's candidate peers.
 
@@ -21,13 +36,15 @@ def within_periods(
     known : bool
         Whether peers are rows of known outcome only.
     bounds, unit
-        What the outcomes of peers are bounded by, see :func:`~peerattn.models.learned.bounded`.
+        What the outcomes of peers are bounded by, see :func:`~peerattn.models.learned.clipped`.
     """
-    for place, (period, at) in enumerate(panel.cross_sections()):
-        focal = call.take(at)
-        observed = focal.known() if known else focal
-        peers = bounded(observed, bounds, unit)
-        yield CrossSection(period if panel.dated else None, at, focal, peers, within=True, place=place)
+    for place, period, at in places_of(panel):
+        focal = peers = call.take(at)
+        if known:
+            peers = focal.known()
+        if peers.y is not None:  # one outcome must not move a period at will
+            peers = replace(peers, y=clipped(peers.y, bounds, unit))
+        yield CrossSection(period, at, focal, peers, within=True, place=place)
 
 
 def against_training(panel: Panel, call: Rows, training: Rows | None, labelled: bool) -> Iterator[CrossSection]:
@@ -36,5 +53,5 @@ def against_training(panel: Panel, call: Rows, training: Rows | None, labelled: 
     if panel.firm is not None and labelled:
         check_same_kind(call.owner, training.owner)
     call = call.anonymous()
-    for place, (period, at) in enumerate(panel.cross_sections()):
-        yield CrossSection(period if panel.dated else None, at, call.take(at), training, place=place)
+    for place, period, at in places_of(panel):
+        yield CrossSection(period, at, call.take(at), training, place=place)

@@ -65,7 +65,9 @@ class PrecomputedPeerRegressor(PanelRegressorMixin, PanelEstimator):
 
     def _encode(self, panel: Panel, weight: np.ndarray | None, *, fitting: bool) -> Encoded:
         if fitting:
-            self.network_: PeerNetwork | None = None if self.network is None else given_network(self.network)
+            self.network_: PeerNetwork | None = None
+            if self.network is not None:
+                self.network_ = given_network(self.network)
         return np.empty((len(panel), 0)), np.empty((len(panel), 0))
 
     def _learn(self, training: Rows, panel: Panel) -> None:
@@ -77,10 +79,9 @@ class PrecomputedPeerRegressor(PanelRegressorMixin, PanelEstimator):
         if not len(peers):
             return np.full(len(focal), self.mean_), np.ones(len(focal), dtype=bool)
         assert peers.y is not None
-        same = np.zeros(len(focal), dtype=int), np.zeros(len(peers), dtype=int)  # all firms are one group
-        mean, others = means_of_others(
-            same[0], focal.identity, same[1], peers.identity, peers.y, peers.weight
-        )
+        # all firms are one group
+        mine, theirs = (np.zeros(len(rows), dtype=int) for rows in (focal, peers))
+        mean, others = means_of_others(mine, focal.identity, theirs, peers.identity, peers.y, peers.weight)
         everybody = np.where(others > 0, mean, self.mean_)
         if self.network_ is None:
             return everybody, others == 0
@@ -92,6 +93,7 @@ class PrecomputedPeerRegressor(PanelRegressorMixin, PanelEstimator):
         """Return the weights on firms, own firm left out, and what each peer row is of its firm's mean, (n_firms, n_peers)."""
         group, firms = pd.factorize(section.peers.label)
         counts = section.peers.counts
+        # a firm with several rows counts by their mean, however many they are
         share = counts / np.bincount(group, counts)[group]
         of_firms = sparse.csr_array((share, (group, np.arange(len(group)))))
         assert self.network_ is not None
@@ -111,4 +113,4 @@ class PrecomputedPeerRegressor(PanelRegressorMixin, PanelEstimator):
         return W @ of_firms
 
     def _network_maker(self) -> NetworkMaker:
-        return partial(self._network, fast=self._given_weights)
+        return partial(self._network, sparse_weights=self._given_weights)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 from peerattn.exceptions import expect
 from peerattn.models.cross_section import CrossSection, Rows, identities
+from peerattn.models.pools import places_of
 from peerattn.panel.panel import Panel
 from peerattn.render import show_label
 from peerattn.types import ReferenceLike
@@ -67,17 +68,18 @@ def among_reference(panel: Panel, call: Rows, universe: Panel, rows: Rows) -> It
         call = replace(call, identity=mine)
         rows = replace(rows, identity=theirs)
     pools = rows_by_period(universe, rows)
-    for place, (period, at) in enumerate(panel.cross_sections()):
-        peers = pools.get(period, rows.take(slice(0, 0))) if universe.dated else rows
-        yield CrossSection(period if panel.dated else None, at, call.take(at), peers, within=True, place=place)
+    nobody = rows.take(slice(0, 0))
+    for place, period, at in places_of(panel):
+        yield CrossSection(period, at, call.take(at), pools(period, nobody), within=True, place=place)
 
 
 def with_reference(sections: Iterator[CrossSection], universe: Panel, rows: Rows) -> Iterator[CrossSection]:
     """Yield the sections with the reference rows of the same period added to each pool; a firm is in it once."""
     pools = rows_by_period(universe, rows)
     for section in sections:
-        more = pools.get(section.period) if universe.dated else rows
+        more = pools(section.period)
         if more is not None:
+            # a firm of both is in the pool once, as the call has it
             more = more.take(~more.label.isin(section.peers.label))
             mine, theirs, added = identities(section.focal.owner, section.peers.owner, more.owner)
             peers = replace(section.peers, identity=theirs).joined(replace(more, identity=added))
@@ -85,9 +87,11 @@ def with_reference(sections: Iterator[CrossSection], universe: Panel, rows: Rows
         yield section
 
 
-def rows_by_period(universe: Panel, rows: Rows) -> dict[Any, Rows]:
-    """Return the reference rows of each period."""
-    return {period: rows.take(at) for period, at in universe.cross_sections()}
+def rows_by_period(universe: Panel, rows: Rows) -> Callable[..., Any]:
+    """Return what gives the reference rows of a period, or a default; an undated reference answers in all periods."""
+    if not universe.dated:
+        return lambda period, default=None: rows
+    return {period: rows.take(at) for period, at in universe.cross_sections()}.get
 
 
 def check_same_periods(panel: Panel, universe: Panel, *, of_fit: bool = False) -> None:
@@ -97,9 +101,10 @@ def check_same_periods(panel: Panel, universe: Panel, *, of_fit: bool = False) -
     remedy = "Drop its period level, or date X."
     expect(panel.dated, "reference", "no periods, since X carries none", "one that is dated", remedy)
     theirs, mine = (f"{show_label(p.period[0])} to {show_label(p.period[-1])}" for p in (universe, panel))
-    got = f"{'that of fit, which holds ' if of_fit else ''}{theirs}"
-    remedy = (
-        f"Pass {'predict(..., reference=) with ' if of_fit else ''}the firms of X's periods, labelled alike."
-    )
+    passing = "Pass"
+    if of_fit:
+        theirs = f"that of fit, which holds {theirs}"
+        passing = "Pass predict(..., reference=) with"
     shared = bool(panel.period.isin(universe.period).any())
-    expect(shared, "reference", f"periods of X, {mine}", got, remedy)
+    remedy = f"{passing} the firms of X's periods, labelled alike."
+    expect(shared, "reference", f"periods of X, {mine}", theirs, remedy)

@@ -14,11 +14,11 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError
-from peerattn.models.base import Encoded, PanelEstimator
+from peerattn.models.base import PanelEstimator
 from peerattn.models.cross_section import CrossSection, Rows
 from peerattn.models.learners.heads.search_profile import SearchProfile
 from peerattn.models.mixins import PanelRegressorMixin
-from peerattn.panel.design import Design, one_hot
+from peerattn.panel.design import one_hot
 from peerattn.panel.panel import Panel
 from peerattn.training import one_thread
 from peerattn.types import PanelLike
@@ -99,11 +99,6 @@ class CrossSectionalRidge(PanelRegressorMixin, PanelEstimator):
     _isolates_get = "the training mean"
     _signed = True
 
-    def _encode(self, panel: Panel, weight: np.ndarray | None, *, fitting: bool) -> Encoded:
-        if fitting:
-            self.design_ = Design.fit(panel, scale=self.scale, weight=weight)
-        return self.design_.numbers(panel), self.design_.integers(panel)
-
     @one_thread()
     def _learn(self, training: Rows, panel: Panel) -> None:
         rows = self._keep_known(training)
@@ -125,17 +120,21 @@ class CrossSectionalRidge(PanelRegressorMixin, PanelEstimator):
             self.within_alpha_ = self.alpha_ = float(self.alpha)
             return
         several = [rows for rows in sections if rows.counts.sum() > 1]
-        found = [leave_one_out_errors(self._design(r)[:, 1:], r.y, r.weight) for r in several]
-        within = sum(total for total, _ in found) / sum(n for _, n in found) if found else None
-        pooled = self._leave_firm_out(known) if self.firm_label_ else within
-        path = pd.DataFrame({"within": pooled if within is None else within, "pooled": pooled}, index=ALPHAS)
-        self.alpha_path_ = path.rename_axis("alpha")
-        self.within_alpha_, self.alpha_ = (float(ALPHAS[path[name].argmin()]) for name in path)
+        found = [leave_one_out_errors(self._design(r)[:, 1:], r.y, r.counts) for r in several]
+        path = pd.DataFrame(np.nan, pd.Index(ALPHAS, name="alpha"), ["within", "pooled"])
+        if found:
+            path["within"] = sum(total for total, _ in found) / sum(n for _, n in found)
+        if self.firm_label_:
+            path["pooled"] = self._leave_firm_out(known)
+        # where one of them cannot be computed, the other takes its place
+        self.alpha_path_ = path.bfill(axis=1).ffill(axis=1)
+        self.within_alpha_, self.alpha_ = (float(each) for each in self.alpha_path_.idxmin())
 
     def _leave_firm_out(self, rows: Rows) -> np.ndarray:
         """Return the mean squared leave-firm-out error of the pooled regression for each penalty."""
         assert rows.y is not None
         groups = [*pd.Series(rows.identity).groupby(rows.identity).indices.values()]
+        # of many firms every k-th: the penalty hardly depends on which
         groups = groups[:: -(-len(groups) // FIRMS_TRIED)]
         if len(groups) < 2:
             return np.zeros(len(ALPHAS))
@@ -143,8 +142,7 @@ class CrossSectionalRidge(PanelRegressorMixin, PanelEstimator):
         tried = rows.take(np.concatenate(groups))
         F = self._design(tried)
         outcomes = rows.y[np.concatenate(groups)] - self.mean_
-        stops = np.cumsum([len(group) for group in groups]).tolist()
-        firms = [slice(start, stop) for start, stop in zip([0, *stops], stops)]
+        firms = np.split(np.arange(len(tried)), np.cumsum([len(group) for group in groups])[:-1])
         losses = []
         for alpha in ALPHAS:
             factor = self._factor(gram, alpha)
@@ -176,10 +174,10 @@ class CrossSectionalRidge(PanelRegressorMixin, PanelEstimator):
 
     @one_thread()
     def _attend(self, section: CrossSection) -> tuple[np.ndarray, np.ndarray]:
+        if not section.within:  # one regression over the training rows predicts every row
+            return self.mean_ + self._design(section.focal) @ self.coef_, np.zeros(len(section.focal), dtype=bool)
         predicted = np.empty(len(section.focal))
-        isolated = np.zeros(len(section.focal), dtype=bool)
-        if not section.within:
-            return self.mean_ + self._design(section.focal) @ self.coef_, isolated
+        isolated = np.empty(len(section.focal), dtype=bool)
         assert section.peers.y is not None
         directions = self._directions(section)
         y = section.peers.y - self.mean_  # solved once for all rows

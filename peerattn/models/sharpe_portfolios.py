@@ -36,19 +36,18 @@ def portfolio_table(
     for origin in forward_origins(sections, problem.purge, problem.dated):
         training = Training.of(origin.training, problem)
         later = training.prepared(origin.held_out)
-        for name, learner in learners.items():
-            found = replace(learner).fit(training.residuals).predict(later)
-            returns[name] += [
-                _return(weights[:, 0], section.focal) for weights, section in zip(found, later, strict=True)
-            ]
         slopes = linear_portfolio(training.residuals)
-        returns[LINEAR] += [
-            _return(_with_constant(section.focal) @ slopes, section.focal) for section in later
-        ]
+        found = {LINEAR: [_with_constant(section.focal) @ slopes[:, None] for section in later]}
+        for name, learner in learners.items():
+            found[name] = replace(learner).fit(training.residuals).predict(later)
+        for name, weights in found.items():
+            returns[name] += [_return(each[:, 0], section.focal) for each, section in zip(weights, later, strict=True)]
     rows = {}
     for name, earned in returns.items():
         series = np.array(earned)
-        sharpe = float(series.mean() / series.std(ddof=1)) if len(series) > 1 and series.std() > 0 else np.nan
+        sharpe = np.nan
+        if len(series) > 1 and series.std() > 0:
+            sharpe = float(series.mean() / series.std(ddof=1))
         rows[name] = {"sharpe": sharpe, "t": sharpe * np.sqrt(len(series)), "periods": len(series)}
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("portfolio")
 
@@ -61,6 +60,7 @@ def linear_portfolio(sections: Sequence[CrossSection]) -> np.ndarray:
     factors = by_section(_with_constant(stacked_rows(sections)), sections)
     pairs = zip(factors, sections, strict=True)
     F = np.stack([z.T @ s.focal.y / len(z) for z, s in pairs if s.focal.y is not None])
+    # penalties in units of the factors' variance
     alphas = 1e-3 * np.array(ALPHAS) * np.square(F).sum() / F.shape[1]
     return np.asarray(RidgeCV(alphas, fit_intercept=False).fit(F, np.ones(len(F))).coef_)
 

@@ -54,8 +54,11 @@ def smoother_of(model: BaseEstimator, X: Any) -> Smoother:
     if isinstance(model, BaseSearchCV):
         return smoother_of(model.best_estimator_, X)
     if isinstance(model, Pipeline):
-        inner = smoother_of(model[-1], model[:-1].transform(X) if len(model) > 1 else X)
-        return inner if len(model) == 1 else lambda Z: inner(model[:-1].transform(Z))
+        if len(model) == 1:
+            return smoother_of(model[-1], X)
+        before = model[:-1]
+        inner = smoother_of(model[-1], before.transform(X))
+        return lambda Z: inner(before.transform(Z))
     for kinds, make in _KINDS.items():
         if isinstance(model, kinds):
             _check_options(model)
@@ -86,18 +89,22 @@ def _refused(model: BaseEstimator, option: str, why: str) -> InputError:
 def _linear(model: BaseEstimator, X: Any) -> Smoother:
     x = np.asarray(X, dtype=float)
     alpha = getattr(model, "alpha_", getattr(model, "alpha", 0.0))
-    center = x.mean(axis=0) if model.fit_intercept else np.zeros(x.shape[1])
+    center = np.zeros(x.shape[1])
+    level = 0.0
+    if model.fit_intercept:
+        center = x.mean(axis=0)
+        level = 1 / len(x)
     u, s, vt = np.linalg.svd(x - center, full_matrices=False)
     kept = s > s.max(initial=0.0) * max(x.shape) * np.finfo(float).eps
     u = u[:, kept]
     s = s[kept]
     v = vt[kept].T
     back = (v * (s / (s**2 + alpha))) @ u.T  # (p, n): coefficients of outcomes
-    level = 1 / len(x) if model.fit_intercept else 0.0
     return lambda Z: (np.asarray(Z, dtype=float) - center) @ back + level
 
 
 def _kernel_ridge(model: BaseEstimator, X: Any) -> Smoother:
+    # ŷ = k(x)'(K + αI)⁻¹y
     gram = model._get_kernel(model.X_fit_)
     gram[np.diag_indices_from(gram)] += model.alpha
     factor = linalg.cho_factor(gram, overwrite_a=True)
@@ -112,9 +119,10 @@ def _neighbors(model: BaseEstimator, X: Any) -> Smoother:
     def weights(Z: Any) -> sparse.csr_array:
         distance, at = model.kneighbors(Z)
         w = _get_weights(distance, model.weights)
-        w = np.ones(at.size) if w is None else w.ravel()
+        if w is None:
+            w = np.ones(at.shape)
         starts = np.arange(len(at) + 1) * at.shape[1]
-        return normalize(sparse.csr_array((w, at.ravel(), starts), shape=(len(at), n)), norm="l1")
+        return normalize(sparse.csr_array((w.ravel(), at.ravel(), starts), shape=(len(at), n)), norm="l1")
 
     return weights
 
@@ -125,13 +133,15 @@ def _leaves(tree: Any) -> Callable[[Any], np.ndarray]:
 
 
 def _forest(model: BaseEstimator, X: Any) -> Smoother:
-    single = isinstance(model, DecisionTreeRegressor)
-    trees = [_leaves(tree) for tree in ([model] if single else model.estimators_)]
+    trees = [_leaves(tree) for tree in getattr(model, "estimators_", [model])]
     whole = np.arange(len(X))
-    draws = [whole] * len(trees) if single or not model.bootstrap else model.estimators_samples_
+    draws = [whole] * len(trees)
+    if getattr(model, "bootstrap", False):
+        draws = model.estimators_samples_
     means = []  # of each tree: (n_leaves, n), rows of training weights
     for tree, drawn in zip(trees, draws):
         leaf = tree(X)
+        # a row drawn twice counts twice in its leaf's mean
         often = np.bincount(drawn, minlength=len(whole)).astype(float)
         counted = sparse.csr_array(adding_up(leaf, leaf.max() + 1).multiply(often[:, None]).T)
         counted.eliminate_zeros()
@@ -182,7 +192,9 @@ def _boosted(
             sums = -(member.T @ g)  # (n_leaves, b)
             sums[mine, np.arange(len(mine))] += 1.0
             g += (sums * scale)[leaf]
-        return np.asarray((g - g.mean(axis=0) + 1 / len(g) if mean else g).T)
+        if mean:
+            g += 1 / len(g) - g.mean(axis=0)
+        return np.asarray(g.T)
 
     return weights
 

@@ -96,7 +96,8 @@ def split_sample(
     if not whole.dated or whole.outcomes is None:
         raise InputError("split_sample takes a panel with firm and period, and outcomes.")
     periods = whole.period.unique()
-    until = periods[(len(periods) - 1) // 2] if until is None else until
+    if until is None:
+        until = periods[(len(periods) - 1) // 2]
     early = within_or_before(whole.period, until)
     if early.all() or not early.any():
         side = "later" if early.all() else "earlier"
@@ -118,9 +119,10 @@ def split_sample(
             return LinearInMeansRegressor(network=fixed, learned_until=until, **options).fit(second)
         backward = _learned(learner, second, second.period.min())
         before = within_or_before(periods, until)
-        text = isinstance(periods[0], str)  # which has no order of time: a network for each
-        starts = range(len(periods)) if text else [0, int(np.argmin(before))]
-        of_each = {periods[k]: backward if before[k] else forward for k in starts}
+        starts = np.array([True, *(before[1:] != before[:-1])])
+        if isinstance(periods[0], str):  # text has no order of time: a network for each
+            starts[:] = True
+        of_each = dict.fromkeys(periods[starts & before], backward) | dict.fromkeys(periods[starts & ~before], forward)
         network = given_network(of_each, signed=True).replaced(learned_until=None)  # each from the other half
         return LinearInMeansRegressor(network=network, **options).fit(whole)
 

@@ -91,7 +91,6 @@ class StackedPeerRegressor(AttentionRegressorMixin, AttentionOptions, PanelStack
 
     own: Any = "flexible"
     learners: Sequence[tuple[str, Any, str]] = ()
-    kappa: float | None = 1.0
     _parameter_constraints = AttentionOptions._parameter_constraints | {
         "own": [StrOptions({"flexible", "linear", "none"}), HasMethods(["fit", "predict"])],
         "learners": [list, tuple],
@@ -103,14 +102,11 @@ class StackedPeerRegressor(AttentionRegressorMixin, AttentionOptions, PanelStack
                 "kappa: a stack is weighed on held-out periods, expected standard errors of at least 0, got None. "
                 "PeerAttentionRegressor(kappa=None) has its heads in full."
             )
-        defaults = all_candidates(self, problem, settings, draws)
-        given = [user_candidates([entry]) for entry in self.learners if not _is_transformer(entry)]
-        transformers = [
-            entry[1].as_learner(entry[0], problem, settings, int(draws[1]))
-            for entry in self.learners
-            if _is_transformer(entry)
-        ]
-        return in_order([*defaults, *(each for found in given for each in found), *transformers])
+        found = all_candidates(self, problem, settings, draws)
+        found += user_candidates([entry for entry in self.learners if not _is_transformer(entry)])
+        for entry in filter(_is_transformer, self.learners):
+            found.append(entry[1].as_learner(entry[0], problem, settings, int(draws[1])))
+        return in_order(found)
 
 
 def _is_transformer(entry: Any) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral
@@ -19,7 +19,6 @@ from torch import Tensor
 from peerattn.exceptions import InputError
 from peerattn.models.attention.base import MOST, PanelStack
 from peerattn.models.base import NetworkMaker
-from peerattn.models.by_period import check_not_with_files
 from peerattn.models.cross_section import CrossSection, Rows
 from peerattn.models.learners.firm_transformer import TransformerSpec
 from peerattn.models.learners.heads.heads import Settings
@@ -34,8 +33,7 @@ from peerattn.models.stacking.transformer_candidate import transformer_candidate
 from peerattn.models.transformer_networks import chosen_layer, squared_error_of, table_of_heads
 from peerattn.network import PeerNetwork, rollout
 from peerattn.panel.panel import Panel
-from peerattn.training import one_thread
-from peerattn.training.device import check_device, find_device
+from peerattn.training.device import find_device
 from peerattn.training.prunable import PrunableHeads
 from peerattn.types import OutcomesLike, PanelLike, ReferenceLike
 
@@ -164,7 +162,6 @@ class PeerTransformerRegressor(PanelRegressorMixin, PrunableHeads, PanelStack):
 
     # ------------------------------------------------------------------ learning
 
-    @one_thread()
     def fit(
         self,
         X: PanelLike,
@@ -195,33 +192,38 @@ class PeerTransformerRegressor(PanelRegressorMixin, PrunableHeads, PanelStack):
         InputError
             For bad options (the message names both of a bad pair), input that cannot be used, or a missing reference.
         """
-        self._validate_params()
+        if device == "auto":
+            device = find_device(device)
+        weights = {"loss_weight": loss_weight, "peer_weight": peer_weight}
+        return super().fit(X, y, sample_weight, reference=reference, device=device, **weights)
+
+    def _validate_params(self) -> None:
+        super()._validate_params()
         if self.d_model % self.n_heads:
             raise InputError(
                 f"n_heads: expected a divisor of d_model={self.d_model}, got {self.n_heads}. Change one of them."
             )
         if self.loss == "sharpe" and self.task != "forecast":
             raise InputError('loss="sharpe" needs task="forecast": a portfolio is formed before returns are observed.')
-        check_not_with_files(X, loss_weight=loss_weight, peer_weight=peer_weight)
-        if device == "auto":
-            device = find_device(device)
-        check_device(device)
-        panel, training = self._gate_fit(X, y, sample_weight, reference, loss_weight, peer_weight)
-        if self.loss in ("rank", "sharpe") and not panel.dated:
-            raise InputError(f"loss={self.loss!r} needs periods, and X carries none: set firm and period as its index.")
-        self._learn(training, panel, device if panel.dated else "cpu")
+
+    def _learn(self, training: Rows, panel: Panel, device: str = "cpu") -> None:
+        if not panel.dated:
+            if self.loss in ("rank", "sharpe"):
+                raise InputError(f"loss={self.loss!r} needs periods, and X carries none: set firm and period as its index.")
+            device = "cpu"  # arrays are learned in float64
+        super()._learn(training, panel, device)
         if self.loss == "sharpe":
             self.portfolio_ = self._portfolios(training, panel, device)
-        return self
 
     def _portfolios(self, training: Rows, panel: Panel, device: str) -> pd.DataFrame:
         """Compare the portfolio with that of the same network without attention, and a linear one."""
         problem = self._problem(panel.dated, weighed=False)
         settings = Settings(self.pair_terms_, problem.dtype, device)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        learners = {CONTROL: self._learner(problem, settings, seed, attends=False)}
+        learners = {}
         if self.attention is not False:
-            learners = {TRANSFORMER: self._learner(problem, settings, seed, attends=True)} | learners
+            learners[TRANSFORMER] = self._learner(problem, settings, seed, attends=True)
+        learners[CONTROL] = self._learner(problem, settings, seed, attends=False)
         return portfolio_table(self._training_sections(training, panel), problem, learners)
 
     @property
@@ -231,7 +233,7 @@ class PeerTransformerRegressor(PanelRegressorMixin, PrunableHeads, PanelStack):
 
     def _problem(self, dated: bool, weighed: bool) -> Problem:
         problem = super()._problem(dated, weighed)
-        return replace(problem, own=False) if self.loss == "sharpe" else problem
+        return replace(problem, own=problem.own and self.loss != "sharpe")
 
     def _standardise_outcomes(self, training: Rows) -> Rows:
         if self.loss != "sharpe":
@@ -254,6 +256,7 @@ class PeerTransformerRegressor(PanelRegressorMixin, PrunableHeads, PanelStack):
         found = [transformer_candidate(TRANSFORMER, PEERS, self._learner(problem, settings, int(draws[1]), attends))]
         if self._kappa is None:
             return found
+        # a network without attention shows what is gained by its shape, not by peers
         own = [each for each in own_candidates(problem, int(draws[2]), self.own) if each.group == SHAPE]
         if attends:
             control = self._learner(problem, settings, int(draws[1]), attends=False)
@@ -281,15 +284,8 @@ class PeerTransformerRegressor(PanelRegressorMixin, PrunableHeads, PanelStack):
         how = TransformerTraining(self.loss, self.n_seeds, self.max_steps, seed, dtype, settings.device, self.precision, progress)
         return TransformerLearner(spec, how)
 
-    @one_thread()
-    def predict(
-        self, X: PanelLike, *, outcomes: OutcomesLike = None, reference: ReferenceLike = None, peer_weight: OutcomesLike = None
-    ) -> np.ndarray:
-        """Predict the outcome of each row; parameters as in :meth:`PeerAttentionRegressor.predict`."""
-        return self._predictions(X, outcomes=outcomes, reference=reference, peer_weight=peer_weight)
-
     def _loss(self) -> Loss:
-        return huber if self.loss == "huber" else squared_error
+        return {"huber": huber}.get(self.loss, squared_error)
 
     # ------------------------------------------------------------------ heads
 
@@ -304,7 +300,9 @@ class PeerTransformerRegressor(PanelRegressorMixin, PrunableHeads, PanelStack):
     def _module(self) -> torch.nn.ModuleList:
         check_is_fitted(self, "stack_")
         learner = self._transformer
-        return learner.modules() if learner is not None and learner.spec.attends else torch.nn.ModuleList()
+        if learner is None or not learner.spec.attends:
+            return torch.nn.ModuleList()
+        return learner.modules()
 
     def _keep(self, module: torch.nn.Module) -> None:
         if self._transformer is not None:
@@ -382,15 +380,7 @@ class PeerTransformerRegressor(PanelRegressorMixin, PrunableHeads, PanelStack):
     ) -> NetworkMaker:
         check_is_fitted(self, "stack_")
         which = chosen_layer(self.heads_, self.n_layers, layer, head, top_k)
-
-        def weights(section: CrossSection) -> Callable[[slice], np.ndarray]:
-            return partial(self._weights, section, **which)
-
-        def network(sections: Iterator[CrossSection]) -> PeerNetwork:
-            found = self._network(sections, weights, top_k, signed=False)
-            return found.replaced(stability=self.stability_) if len(self.stability_) else found
-
-        return network
+        return self._with_stability(lambda section: partial(self._weights, section, **which), top_k=top_k, signed=False)
 
     def _weights(self, section: CrossSection, rows: slice, **which: Any) -> np.ndarray:
         if self._transformer is None:

@@ -36,7 +36,9 @@ def chosen_layer(
     if top_k is not None:
         check_at_least(1, top_k=top_k)
     if head is None:
-        return {"layer": n_layers - 1 if layer is None else layer}
+        if layer is None:
+            layer = n_layers - 1
+        return {"layer": layer}
     seed, of_layer, number = (int(table[name][head]) for name in ("seed", "layer", "head"))
     expect(layer in (None, of_layer), "head", f"one of layer {layer} in heads_", f"{head}, of layer {of_layer}")
     return {"layer": of_layer, "head": (seed, number)}

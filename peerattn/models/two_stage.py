@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -74,11 +73,15 @@ class TwoStage(Regression):
     def _figures(self) -> dict[str, object]:
         figures: dict[str, object] = {f"{name} effects": "yes" for name in self.effects}
         figures |= {f"Clusters: {name}": count for name, count in self.clusters.items()}
-        return figures if self.identification is None else figures | self.identification.figures()
+        if self.identification is not None:
+            figures |= self.identification.figures()
+        return figures
 
     def _footnotes(self) -> list[str]:
-        counted = " and ".join(f"{name} ({count:,} clusters)" for name, count in self.clusters.items())
-        kind = f"clustered by {counted}" if counted else "robust"
+        kind = "robust"
+        if self.clusters:
+            counted = (f"{name} ({count:,} clusters)" for name, count in self.clusters.items())
+            kind = f"clustered by {' and '.join(counted)}"
         found = self.identification
         by = f"{len(self.instruments)} columns ({', '.join(self.instruments)}): {found and found.wording()}"
         notes = [
@@ -128,12 +131,20 @@ def two_stage(
             "n_bootstrap: the wild cluster bootstrap takes clusters of one kind; name one in cluster=."
         )
     IV2SLS = extra("linearmodels.iv", "regressions", "Two-stage least squares").IV2SLS
-
     ours = np.ones(len(y)) if weight is None else np.asarray(weight, dtype=float)
-    excluded = exogenous.iloc[:, :0] if instruments is None or endogenous is None else instruments
-    names = [str(name) for name in (*exogenous, *excluded)]
+    title = "Least squares"
+    instrumented = None
+    if endogenous is not None:
+        title = "Linear-in-means model, two-stage least squares"
+        instrumented = PEERS_OUTCOME
+    if endogenous is None or instruments is None:  # the outcome stands in for a column that is not used
+        endogenous = y
+        instruments = exogenous.iloc[:, :0]
+    if effects is None:
+        effects = pd.DataFrame(index=exogenous.index)
+    names = [str(name) for name in (*exogenous, *instruments)]
     n_x = exogenous.shape[1]
-    raw = np.column_stack([exogenous, excluded, y if endogenous is None else endogenous, y]).astype(float)
+    raw = np.column_stack([exogenous, instruments, endogenous, y]).astype(float)
     table, absorbed = net_of(effects, raw, ours, clusters)
     unit = np.linalg.norm(table, axis=0)
     root = np.sqrt(ours)[:, None]
@@ -143,34 +154,37 @@ def two_stage(
     kept = independent_columns(table[:, :-2] * root)
     x_at = np.flatnonzero(kept[:n_x])
     z_at = n_x + np.flatnonzero(kept[n_x:])
-    used = np.r_[x_at, [len(names)] * bool(len(z_at))].astype(int)
+    w_at = np.array([len(names)] * bool(len(z_at)), dtype=int)  # the instrumented column, where there are instruments
+    used = np.r_[x_at, w_at]
     if not len(used):
         raise InputError("X: no characteristic varies beyond the effects that are absorbed.")
     X = table[:, x_at]
     Z = table[:, z_at]
-    W = table[:, [-2]]
+    W = table[:, w_at]
     target = table[:, -1]
-    degrees = len(y) - len(used) - absorbed
     if len(y) < 2:
         raise InputError(f"y: estimates need at least two known outcomes, got {len(y)}.")
-    groups = np.zeros((len(y), 0), dtype=int) if clusters is None else integers(clusters).to_numpy()
-    for name, one in zip([] if clusters is None else clusters, groups.T, strict=True):
-        if not one.any():
+    if clusters is None:
+        clusters = pd.DataFrame(index=exogenous.index)
+    groups = integers(clusters).to_numpy()
+    counts = {str(name): int(n) for name, n in clusters.nunique(dropna=False).items()}
+    for name, count in counts.items():
+        if count == 1:
             raise InputError(f"cluster: all rows are of one {name}; standard errors need several clusters. Pass cluster=None.")
-    counts = {} if clusters is None else dict(zip(map(str, clusters), (groups.max(axis=0) + 1).tolist()))
+    degrees = freedom = len(y) - len(used) - absorbed
     config: dict[str, Any] = {"cov_type": "robust", "debiased": degrees > 0}
     if counts:
         config |= {"cov_type": "clustered", "clusters": groups}
+        freedom = min(counts.values()) - 1
     if absorbed and degrees > 0:
         config["extra_df"] = absorbed
-    both = (W, Z) if len(z_at) else (None, None)
-    fit = IV2SLS(target, X if len(x_at) else None, *both, weights=ours).fit(**config)
+    fit = IV2SLS(target, X, W, Z, weights=ours).fit(**config)
     cov = np.asarray(fit.cov)
+    # with few clusters the sandwich is too small
     if len(counts) == 1 and min(counts.values()) < FEW_CLUSTERS:
         scaled = table * root
         cov = _jackknife(scaled[:, used], scaled[:, np.r_[x_at, z_at]], scaled[:, -1], groups[:, 0])
-    total = float(ours @ (target - np.average(target, weights=ours)) ** 2)
-    freedom = max(min(counts.values()) - 1 if counts else degrees, 1)
+    freedom = max(freedom, 1)
     params = np.asarray(fit.params)
     errors = np.sqrt(np.diag(cov))
     p = 2 * stats.t.sf(np.abs(params / errors), freedom)
@@ -179,28 +193,33 @@ def two_stage(
             wild_cluster_p, target, cluster=groups[:, 0], weight=ours, effects=effects, n_draws=n_bootstrap,
             random_state=random_state,
         )  # fmt: skip
-        # of W by the Anderson–Rubin regression; of exogenous columns beside it there is no test that holds
-        tests = [(np.delete(X, k, axis=1), X[:, [k]]) for k in range(len(x_at))]
-        p = np.array([np.nan] * len(x_at) + [p_of(X, Z)] if len(z_at) else [p_of(*test) for test in tests])
+        p = np.full(len(used), np.nan)
+        if len(z_at):  # the Anderson–Rubin regression; of exogenous columns beside W there is no test that holds
+            p[-1] = p_of(X, Z)
+        else:
+            p[:] = [p_of(np.delete(X, k, axis=1), X[:, [k]]) for k in range(len(x_at))]
     scale = unit[-1] / unit[used]
     columns = pd.Index([*names, PEERS_OUTCOME])[used]
-    found = identification(target, W[:, 0], X, Z, ours, config, float(scale[-1])) if len(z_at) else None
+    found = None
+    if len(z_at):
+        found = identification(target, W[:, 0], X, Z, ours, config, float(scale[-1]))
+    total = float(ours @ (target - np.average(target, weights=ours)) ** 2)
     return TwoStage(
         params=pd.Series(params * scale, index=columns),
         std_errors=pd.Series(errors * scale, index=columns),
         cov=pd.DataFrame(cov * np.outer(scale, scale), columns, columns),
         pvalues=pd.Series(p, index=columns),
         freedom=freedom,
-        nobs=len(y) if weight is None else int(ours.sum()),
+        nobs=int(ours.sum()),
         clusters=counts,
-        effects=() if effects is None else tuple(effects.columns),
+        effects=tuple(effects.columns),
         rsquared=1 - float(ours @ np.asarray(fit.resids) ** 2) / total if total > 0 else 0.0,
-        instrumented=None if endogenous is None else PEERS_OUTCOME,
+        instrumented=instrumented,
         identification=found,
         instruments=tuple(names[k] for k in z_at),
         dropped=tuple(name for name, keep in zip(names, kept) if not keep),
         n_bootstrap=n_bootstrap,
-        title="Linear-in-means model, two-stage least squares" if endogenous is not None else "Least squares",
+        title=title,
     )
 
 
@@ -209,6 +228,7 @@ def _jackknife(R: np.ndarray, Q: np.ndarray, y: np.ndarray, cluster: np.ndarray)
     members = [cluster == label for label in np.unique(cluster)]
     sums = np.stack([Q[at].T @ np.column_stack([Q[at], R[at], y[at]]) for at in members])
 
+    # the estimate depends on the rows by sums of products alone, which clusters add up to
     def estimate(moments: np.ndarray) -> np.ndarray:
         gram, cross, target = np.split(moments, [Q.shape[1], Q.shape[1] + R.shape[1]], axis=1)
         first = np.linalg.lstsq(gram, cross, rcond=None)[0]
@@ -217,8 +237,3 @@ def _jackknife(R: np.ndarray, Q: np.ndarray, y: np.ndarray, cluster: np.ndarray)
     whole = sums.sum(axis=0)
     shift = np.stack([estimate(whole - part) for part in sums]) - estimate(whole)
     return np.asarray((1 - 1 / len(sums)) * (shift.T @ shift))
-
-
-def describe(names: Sequence[str], prefix: str) -> list[str]:
-    """Return names with a prefix, such as ``peers' size``."""
-    return [f"{prefix} {name}" for name in names]

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from peerattn.exceptions import InputError
+from peerattn.models.cross_section import adding_up
 from peerattn.panel.effects import net_of
 from peerattn.seeds import check_seed
 
@@ -77,7 +78,8 @@ def wild_cluster_p(
     root = np.ones(len(y)) if weight is None else np.sqrt(weight)
     R = np.column_stack([X, Z]) * root[:, None]
     label, cluster = np.unique(cluster, return_inverse=True)
-    outside = np.linalg.qr(X * root[:, None])[0] if X.shape[1] else np.zeros((len(y), 0))
+    outside = np.linalg.qr(X * root[:, None])[0]
+    # residuals of the regression without Z: draws of them obey the null
     rest = root * y - outside @ (outside.T @ (root * y))
     A = np.linalg.pinv(R)  # rows: coefficients as combinations of y
     tested = slice(X.shape[1], R.shape[1])
@@ -109,15 +111,13 @@ def _wald(
     residual = y - R @ params
     delta = params[tested]
     q, draws = delta.shape
-    order = np.argsort(cluster, kind="stable")
-    starts = np.searchsorted(cluster[order], np.arange(n_clusters))
-    scores = np.stack([np.add.reduceat((a[:, None] * residual)[order], starts) for a in A[tested]])
+    sums = adding_up(cluster, n_clusters).T
+    scores = np.stack([sums @ (a[:, None] * residual) for a in A[tested]])
     V = np.einsum("qgb,rgb->bqr", scores, scores)
     out = np.full(draws, np.nan)
-    sound = np.linalg.matrix_rank(V) == q if draws else np.zeros(0, dtype=bool)
-    out[sound] = np.einsum(
-        "bq,bq->b", delta.T[sound], np.linalg.solve(V[sound], delta.T[sound][:, :, None])[:, :, 0]
-    )
+    sound = np.linalg.matrix_rank(V) == q
+    solved = np.linalg.solve(V[sound], delta.T[sound][:, :, None])[:, :, 0]
+    out[sound] = np.einsum("bq,bq->b", delta.T[sound], solved)
     return out
 
 
@@ -199,5 +199,8 @@ class WildMeans:
             outside *= 2
         for _ in range(30):
             middle = (inside + outside) / 2
-            inside, outside = (middle, outside) if self._p(k, middle) >= size else (inside, middle)
+            if self._p(k, middle) >= size:
+                inside = middle
+            else:
+                outside = middle
         return float(self._means[k] + inside)

@@ -6,10 +6,9 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
-import pandas as pd
 import torch
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -17,19 +16,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError, expect
 from peerattn.models import by_period
-from peerattn.models.attention.networks import HeadNetworks, derivative, is_signed
-from peerattn.models.attention.rows import (
-    OF_ARRAYS,
-    check_reference,
-    owners,
-    peers_of_known_outcome,
-    weighted,
-)
-from peerattn.models.base import Encoded, PanelEstimator
+from peerattn.models.attention.networks import HeadNetworks
+from peerattn.models.attention.rows import OF_ARRAYS, check_reference, peers_of_known_outcome, weighted
+from peerattn.models.base import PanelEstimator
 from peerattn.models.cross_section import CrossSection, Rows
-from peerattn.models.learned import warn_of_isolates, warn_of_shared_periods
 from peerattn.models.learners.heads.heads import Settings, heads_table, prior_strengths
-from peerattn.models.learners.heads.priors import PairTerms, excluded_group, read_priors
+from peerattn.models.learners.heads.priors import NO_TERMS, PairTerms
 from peerattn.models.learners.losses import Loss
 from peerattn.models.learners.past_outcomes import History
 from peerattn.models.learners.training import Problem
@@ -37,14 +29,13 @@ from peerattn.models.pools import against_training
 from peerattn.models.reference import Reference, among_reference, check_same_periods, with_reference
 from peerattn.models.row_weights import row_weights
 from peerattn.models.stacking.candidates import D_CODE, HEADS
-from peerattn.models.stacking.evidence import STEPS, Candidate
-from peerattn.models.stacking.fit import Stack, fit_stack
+from peerattn.models.stacking.evidence import Candidate
+from peerattn.models.stacking.fit import fit_stack
 from peerattn.models.stacking.stability import SECTIONS, stability
-from peerattn.panel.design import Design
 from peerattn.panel.panel import Panel
-from peerattn.panel.stored import is_stored
-from peerattn.processes import from_first
+from peerattn.processes import from_first, joined
 from peerattn.training import one_thread
+from peerattn.training.device import check_device
 from peerattn.types import OutcomesLike, PanelLike, ReferenceLike
 
 MOST = 10_000  # of layers, heads and the like: more are a slip
@@ -53,21 +44,15 @@ MOST = 10_000  # of layers, heads and the like: more are a slip
 class PanelStack(HeadNetworks, PanelEstimator):
     """An estimator that is a linear own part and a stack of candidates; a subclass names the candidates."""
 
-    attention: str | bool = "self"
-    task: str = "forecast"
-    prior: Any = None
-    similarity: str = "scaled_dot_product"
-    n_layers: int = 1
-    d_head: int = 8
-    own: Any = "linear"
-    kappa: float | None = None
-    purge: int = 0
-    scale: str | None
+    attention: str | bool
+    task: str
+    own: Any
+    kappa: float | None
+    purge: int
     codes: Sequence[str]
     random_state: Any
     reference_: tuple[Panel, Rows] | None
     weighs_peers_: bool
-    stack_: Stack
     _in_full: ClassVar[str] = HEADS  # the part that is used in full where nothing is tested
     _parameter_constraints = PanelEstimator._parameter_constraints | {
         "task": [StrOptions({"forecast", "nowcast"})],
@@ -95,19 +80,19 @@ class PanelStack(HeadNetworks, PanelEstimator):
         return self.kappa
 
     def _dtype(self, dated: bool) -> torch.dtype:
-        """Return float64 for arrays, whose predictions agree to 1e-7 however rows come."""
+        # predictions of arrays agree to 1e-7 however rows come
         return torch.float32 if dated else torch.float64
-
-    def _encode_outcomes(self, outcomes: OutcomesLike) -> OutcomesLike:
-        """Return outcomes as numbers."""
-        return outcomes
 
     # ------------------------------------------------------------------ rows
 
     @property
     def own_group(self) -> str | None:
-        """Column whose groups are never peers: ``Prior(column, exclude=True)``."""
-        return excluded_group(self.prior)
+        """Column whose groups are never peers: ``Prior(column, exclude=True)``; None where there is none."""
+        return None
+
+    def _pair_terms(self) -> PairTerms:
+        """Return what is known of pairs of firms beforehand."""
+        return NO_TERMS
 
     @property
     def reads_outcomes(self) -> bool:
@@ -119,17 +104,6 @@ class PanelStack(HeadNetworks, PanelEstimator):
         """Whether ``predict`` on a panel must be given ``outcomes=``."""
         return self.reads_outcomes
 
-    def _groupings(self) -> tuple[str, ...]:
-        return () if self.own_group is None else (self.own_group,)
-
-    def _encode(self, panel: Panel, weight: np.ndarray | None, *, fitting: bool) -> Encoded:
-        if fitting:
-            self.design_ = Design.fit(panel, scale=self.scale, weight=weight, without=self._groupings())
-        return self.design_.numbers(panel), self.design_.integers(panel)
-
-    def _owners(self, panel: Panel) -> pd.Index:
-        return owners(panel, self.own_group)
-
     def _outcome_unit(self) -> tuple[float, float]:
         return self.y_center_, self.y_scale_
 
@@ -137,7 +111,6 @@ class PanelStack(HeadNetworks, PanelEstimator):
         return rows if rows.y is None else replace(rows, y=(rows.y - self.y_center_) / self.y_scale_)
 
     def _as_seen(self, section: CrossSection) -> CrossSection:
-        """Return a cross-section as candidates see it: peers have their residuals from the linear own part."""
         return self.stack_.view.prepared(section, self._loss(), self.task == "nowcast")
 
     def _reference_rows(self, reference: ReferenceLike) -> tuple[Panel, Rows]:
@@ -170,38 +143,85 @@ class PanelStack(HeadNetworks, PanelEstimator):
 
     # ------------------------------------------------------------------ learning
 
-    def _gate_fit(
+    @one_thread()
+    def fit(
         self,
         X: PanelLike,
-        y: OutcomesLike,
-        sample_weight: OutcomesLike,
-        reference: ReferenceLike,
-        loss_weight: OutcomesLike,
-        peer_weight: OutcomesLike,
-    ) -> tuple[Panel, Rows]:
-        """Return the panel of ``fit`` and its training rows, weighted and in units of training; keep the reference."""
+        y: OutcomesLike = None,
+        sample_weight: OutcomesLike = None,
+        *,
+        reference: ReferenceLike = None,
+        loss_weight: OutcomesLike = None,
+        peer_weight: OutcomesLike = None,
+        device: str = "cpu",
+    ) -> Self:
+        """Fit on training rows.
+
+        Parameters
+        ----------
+        X : DataFrame (n, p) indexed by (firm, period), or array-like; or StoredPanel, path, Dataset, iterator of frames
+            Characteristics and codes; without firm and period ``X`` is one cross-section. Of a panel in files what
+            :func:`~peerattn.panel.stored.scan_panel` selects is read (``training_rows``).
+        y : Series or array-like (n,), or str (the column, of files)
+            Outcome. In a panel a missing outcome is unknown: the row stays a peer and carries no loss.
+        sample_weight : array-like (n,), optional
+            Frequency weights: a weight of 2 equals the row twice; it never brings the own firm back into its pool.
+        reference : Reference, frame, or pair (X_ref, y_ref), optional
+            Raw, in the columns of ``X``. The firms that answer, for ``attention="cross"``; with ``"self"``, on a panel,
+            firms that join the pool of their period.
+        loss_weight : Series or array-like (n,), optional
+            Weighs each row's loss (panels only).
+        peer_weight : Series or array-like (n,), optional
+            Positive numbers such as market values: log w_j is added to the scores of peer j (panels only).
+        device : str, default "cpu"
+            Where torch learns. Predictions are always computed on the CPU, in float64.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InputError
+            For bad options (the message names both of a bad pair), input that cannot be used, or a missing reference.
+        """
+        self._validate_params()
+        if joined() and self._shares_periods:
+            if not isinstance(self.own, str):
+                raise InputError(
+                    "own: an estimator is fitted by each process, which may differ. Fit in one process, outside data_parallel()."
+                )
+            # every process learns from the rows of all, so that all end with the same model
+            X, y, sample_weight, loss_weight, peer_weight = by_period.of_all_processes(
+                self, X, y, sample_weight, loss_weight, peer_weight
+            )
+        by_period.check_not_with_files(X, loss_weight=loss_weight, peer_weight=peer_weight)
+        check_device(device)
         if self.attention == "cross" and reference is None:
             raise InputError('attention="cross" needs reference=: the firms that answer, a frame or (X_ref, y_ref).')
-        universe = None if reference is None else Reference.of(reference).X
-        panel, training = self._gate_training(X, y, sample_weight, universe)
+        # levels of a code are counted over the reference, too
+        panel, training = self._gate_training(X, y, sample_weight, universe=Reference.of(reference).X)
         self.weighs_peers_ = peer_weight is not None
         training = weighted(panel, training, sample_weight, loss_weight, peer_weight)
         if reference is not None and not panel.dated and self.attention != "cross":
             raise InputError(f"reference: {OF_ARRAYS}")
         training = self._standardise_outcomes(training)
-        self.reference_ = None if reference is None else self._reference_rows(reference)
-        if self.reference_ is not None:
+        self.reference_ = None
+        if reference is not None:
+            self.reference_ = self._reference_rows(reference)
             check_same_periods(panel, self.reference_[0])
-        return panel, training
+        self._learn(training, panel, device)
+        return self
 
     @one_thread()
     def _learn(self, training: Rows, panel: Panel, device: str = "cpu") -> None:
-        names = list(self.design_.levels)
-        columns = {name: c for c, name in enumerate(names)}
-        self.pair_terms_ = PairTerms(read_priors(self.prior, names), columns, self.n_layers > 1)
+        self.pair_terms_ = self._pair_terms()
         sections = self._training_sections(training, panel)
-        self.training_rows_ = None if panel.dated or self.attention == "cross" else sections[0].peers
+        self.training_rows_ = None
+        if not panel.dated and self.attention != "cross":
+            self.training_rows_ = sections[0].peers
         problem = self._problem(panel.dated, training.weight is not None)
+        # seeds of candidates, drawn by the first process for all
         draws = from_first(check_random_state(self.random_state).randint(2**31 - 1, size=3))
         stack = fit_stack(
             sections,
@@ -215,9 +235,10 @@ class PanelStack(HeadNetworks, PanelEstimator):
         self.evidence_ = stack.evidence
         self.gain_ = stack.steps
         self.stability_ = stability(stack, [self._as_seen(s) for s in sections[-SECTIONS:]])
+        # parts fitted at the origins were needed for the stability alone
         self.stack_ = replace(stack, held_out=())
         self._set_heads()
-        embedded = [f"{name}[{k}]" for name in names for k in range(D_CODE)]
+        embedded = [f"{name}[{k}]" for name in self.design_.levels for k in range(D_CODE)]
         self.feature_names_ = [*self.design_.number_names, *embedded]
 
     def _standardise_outcomes(self, training: Rows) -> Rows:
@@ -238,6 +259,7 @@ class PanelStack(HeadNetworks, PanelEstimator):
         self.prior_strength_ = prior_strengths(self.members_, self.pair_terms_.soft)
 
     def _problem(self, dated: bool, weighed: bool) -> Problem:
+        # outcomes of an undated reference may be later than the period they are read in
         dates = self.reference_ is None or self.reference_[0].dated or self.task == "forecast"
         return Problem(
             self._loss(),
@@ -246,7 +268,7 @@ class PanelStack(HeadNetworks, PanelEstimator):
             self.task == "nowcast",
             dated,
             self.purge,
-            own=not (isinstance(self.own, str) and self.own == "none"),
+            own=self.own != "none",
             dtype=self._dtype(dated),
             reads_past=dates and self.attention != "cross",
             weighed=weighed,
@@ -254,17 +276,47 @@ class PanelStack(HeadNetworks, PanelEstimator):
 
     def _training_sections(self, training: Rows, panel: Panel) -> list[CrossSection]:
         """Return cross-sections whose focal rows are those of known outcome that count in the loss."""
-        everyone: Iterator[CrossSection]
+        everyone = self._cross_sections(panel, training, self.reference_)
         if training.weight is not None and not panel.dated and self.attention != "cross":
             training = training.take(training.weight > 0)
+            # the other copies of a row are its peers, so that it may attend to itself
             rows = training.anonymous()
             everyone = iter([CrossSection(None, slice(0, len(training)), rows, training, True, True)])
-        else:
-            everyone = self._cross_sections(panel, training, self.reference_)
         counted = (replace(s, focal=s.focal.known().counted()) for s in everyone)
         return [section for section in counted if len(section.focal)]
 
     # ------------------------------------------------------------------ prediction
+
+    @one_thread()
+    def predict(
+        self,
+        X: PanelLike,
+        *,
+        outcomes: OutcomesLike = None,
+        reference: ReferenceLike = None,
+        peer_weight: OutcomesLike = None,
+    ) -> np.ndarray:
+        """Predict the outcome of each row.
+
+        Parameters
+        ----------
+        X : DataFrame or array-like (n, p); or StoredPanel, path, Dataset, iterator of frames
+            A panel's rows attend to the other rows of their period *in this call*; arrays attend to the training rows. Files are
+            read one period at a time.
+        outcomes : Series or array-like (n,), or str (the column, of files), optional
+            Outcomes of the rows of ``X``, for ``task="nowcast"``: each firm is predicted from those of the others of its
+            period, never its own of that period or a later one; those of earlier periods are its past, so that a call of
+            several periods knows more of it than calls of one each. NaN = unknown.
+        reference : Reference, frame, or pair (X_ref, y_ref), optional
+            Cross-attention: the universe to search instead of fit's. Self-attention on a panel: further firms to search.
+        peer_weight : Series or array-like (n,), optional
+            Of the rows of ``X``, where the model was fitted with one.
+
+        Returns
+        -------
+        ndarray (n,), in the order of ``X``'s rows; never NaN.
+        """
+        return self._predictions(X, outcomes=outcomes, reference=reference, peer_weight=peer_weight)
 
     def _gate_call(
         self,
@@ -275,14 +327,16 @@ class PanelStack(HeadNetworks, PanelEstimator):
         past: History | None = None,
     ) -> tuple[Panel, Iterator[CrossSection]]:
         check_is_fitted(self, "stack_")
-        why = 'attention="cross" reads the reference\'s: pass reference=(X_ref, y_ref)'
-        why = 'task="forecast" reads no outcomes: use task="nowcast"' if self.task == "forecast" else why
         if outcomes is not None and not self.reads_outcomes:
+            why = 'attention="cross" reads the reference\'s: pass reference=(X_ref, y_ref)'
+            if self.task == "forecast":
+                why = 'task="forecast" reads no outcomes: use task="nowcast"'
             raise InputError(f"outcomes= was given, but {why}.")
         panel, call = self._gate_rows(X, self._encode_outcomes(outcomes))
-        matching = self.attention == "cross" or (peer_weight is not None) == self.weighs_peers_
-        wanted, got = ("weights", "none")[:: 1 if self.weighs_peers_ else -1]
-        expect(matching, "peer_weight", f"{wanted}, as in fit", got)
+        if self.attention != "cross":
+            given = peer_weight is not None
+            words = {True: "weights", False: "none"}
+            expect(given == self.weighs_peers_, "peer_weight", f"{words[self.weighs_peers_]}, as in fit", words[given])
         if peer_weight is not None:
             call = replace(call, weight=row_weights(panel, peer_weight, "peer_weight"))
         sections = self._pools(panel, self._in_units(call), outcomes is not None, reference)
@@ -319,6 +373,7 @@ class PanelStack(HeadNetworks, PanelEstimator):
         past = earlier or self.stack_.view.history
         if self.task == "forecast" or not self.dated_:
             return (replace(section, past=past) for section in sections)
+        # in a nowcast the outcomes of a period are the past of the later ones in the same call
         listed = list(sections)
         informed = past.informed([self._as_seen(section) for section in listed])
         return (replace(section, past=one.past) for section, one in zip(listed, informed, strict=True))
@@ -326,8 +381,9 @@ class PanelStack(HeadNetworks, PanelEstimator):
     def _steps(self, section: CrossSection) -> tuple[np.ndarray, np.ndarray]:
         """Return outputs after each group (n_focal, steps, K) in units of training, and which rows had no admissible peer."""
         (steps,) = self.stack_.predict_steps([self._as_seen(section.unknown())])
+        nobody = np.zeros(0, dtype=bool)  # where there are no focal rows
         isolated = [self.pair_terms_.isolated(section, rows) for rows in section.chunks()]
-        return steps, np.concatenate(isolated) if isolated else np.zeros(0, dtype=bool)
+        return steps, np.concatenate([nobody, *isolated])
 
     def _outputs(self, section: CrossSection) -> tuple[np.ndarray, np.ndarray]:
         """Return outputs (n_focal, K) in units of training, and which focal rows had no admissible peer."""
@@ -337,46 +393,3 @@ class PanelStack(HeadNetworks, PanelEstimator):
     def _attend(self, section: CrossSection) -> tuple[np.ndarray, np.ndarray]:
         outputs, isolated = self._outputs(section)
         return outputs[:, 0] * self.y_scale_ + self.y_center_, isolated
-
-    def _predicted_steps(self, X: PanelLike, **given: Any) -> pd.DataFrame:
-        """Return the prediction of each row after each group of information."""
-        if is_stored(X):
-            raise InputError("X: expected rows in memory, got a panel in files; predict_steps one period at a time.")
-        panel, sections = self._gate_call(X, **given)
-        steps = np.empty((len(panel), len(STEPS)))
-        isolated = np.zeros(len(panel), dtype=bool)
-        for section in sections:
-            outputs, isolated[section.at] = self._steps(section)
-            steps[section.at] = outputs[:, :, 0] * self.y_scale_ + self.y_center_
-        warn_of_isolates(panel, isolated, self._isolates_get)
-        warn_of_shared_periods(panel, self.learned_rows_)
-        index = X.index if isinstance(X, pd.DataFrame) else None
-        return pd.DataFrame(panel.restore(steps), index, STEPS)
-
-    def explain_gain(self) -> pd.DataFrame:
-        """Return held-out R² step by step: own characteristics, shape, history, what is common to the period, peers.
-
-        Each step reads what the steps before it read and something more; held out are the later periods of each forward
-        origin in training. ``r2`` is of the stack so far, ``gain`` what the step adds.
-
-        Returns
-        -------
-        DataFrame
-            Index ``step``; columns ``r2``, ``gain``; empty where nothing could be tested (``evidence_["reason"]``).
-        """
-        check_is_fitted(self, "stack_")
-        return self.gain_
-
-    @property
-    def _signed(self) -> bool:
-        return is_signed(self.stack_)
-
-    @property
-    def _weights_read_past(self) -> bool:
-        return any(getattr(part, "reads_past", False) for part in self.stack_.fitted.values())
-
-    def _weights(self, section: CrossSection, rows: slice) -> np.ndarray:
-        prepared = self._as_seen(section)
-        if self._signed:
-            return derivative(self.stack_, prepared)(rows)
-        return self.stack_.heads().network(prepared, rows)

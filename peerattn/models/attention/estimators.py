@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,15 +14,12 @@ from sklearn.utils.validation import column_or_1d
 
 from peerattn.exceptions import InputError, check_names
 from peerattn.models.attention.base import PanelStack
-from peerattn.models.attention.options import AttentionOptions
+from peerattn.models.attention.options import AttentionOptions, MixedStack
 from peerattn.models.by_period import training_panel
 from peerattn.models.cross_section import CrossSection, Rows
-from peerattn.models.learners.heads.heads import Settings
 from peerattn.models.learners.losses import Loss, cross_entropy, regression_loss
-from peerattn.models.learners.training import Problem
 from peerattn.models.mixins import PanelClassifierMixin, PanelRegressorMixin
-from peerattn.models.stacking.candidates import heads_and_own
-from peerattn.models.stacking.evidence import Candidate
+from peerattn.models.stacking.evidence import STEPS
 from peerattn.panel.frames import as_pandas
 from peerattn.panel.panel import Panel
 from peerattn.panel.stored import is_stored
@@ -31,52 +28,14 @@ from peerattn.training import one_thread
 from peerattn.types import OutcomesLike, PanelLike, ReferenceLike
 
 
-class _Predicts(Protocol):
-    """A stack estimator, as far as the calls of a regressor need it."""
+class AttentionRegressorMixin(PanelRegressorMixin, MixedStack):
+    """Makes a regressor of an estimator with attention heads: ``predict_steps`` and the loss."""
 
     loss: float | str
 
-    def _predictions(self, X: PanelLike, **given: Any) -> np.ndarray: ...
-    def _predicted_steps(self, X: PanelLike, **given: Any) -> pd.DataFrame: ...
-
-
-class AttentionRegressorMixin(PanelRegressorMixin):
-    """Makes a regressor of an estimator with attention heads: its ``predict`` and its loss."""
-
-    @one_thread()
-    def predict(
-        self: _Predicts,
-        X: PanelLike,
-        *,
-        outcomes: OutcomesLike = None,
-        reference: ReferenceLike = None,
-        peer_weight: OutcomesLike = None,
-    ) -> np.ndarray:
-        """Predict the outcome of each row.
-
-        Parameters
-        ----------
-        X : DataFrame or array-like (n, p); or StoredPanel, path, Dataset, iterator of frames
-            A panel's rows attend to the other rows of their period *in this call*; arrays attend to the training rows. Files are
-            read one period at a time.
-        outcomes : Series or array-like (n,), or str (the column, of files), optional
-            Outcomes of the rows of ``X``, for ``task="nowcast"``: each firm is predicted from those of the others of its
-            period, never its own of that period or a later one; those of earlier periods are its past, so that a call of
-            several periods knows more of it than calls of one each. NaN = unknown.
-        reference : Reference, frame, or pair (X_ref, y_ref), optional
-            Cross-attention: the universe to search instead of fit's. Self-attention on a panel: further firms to search.
-        peer_weight : Series or array-like (n,), optional
-            Of the rows of ``X``, where the model was fitted with one.
-
-        Returns
-        -------
-        ndarray (n,), in the order of ``X``'s rows; never NaN.
-        """
-        return self._predictions(X, outcomes=outcomes, reference=reference, peer_weight=peer_weight)
-
     @one_thread()
     def predict_steps(
-        self: _Predicts,
+        self,
         X: PanelLike,
         *,
         outcomes: OutcomesLike = None,
@@ -110,9 +69,20 @@ class AttentionRegressorMixin(PanelRegressorMixin):
         >>> bool((steps["peers"] == model.predict(panel.X)).all())
         True
         """
-        return self._predicted_steps(X, outcomes=outcomes, reference=reference, peer_weight=peer_weight)
+        if is_stored(X):
+            raise InputError("X: expected rows in memory, got a panel in files; predict_steps one period at a time.")
+        panel, sections = self._gate_call(X, outcomes, reference, peer_weight)
 
-    def _loss(self: _Predicts) -> Loss:
+        def in_units(section: CrossSection) -> tuple[np.ndarray, np.ndarray]:
+            steps, isolated = self._steps(section)
+            return steps[:, :, 0] * self.y_scale_ + self.y_center_, isolated
+
+        table = pd.DataFrame(self._of_sections(panel, sections, in_units), columns=STEPS)
+        if isinstance(X, pd.DataFrame):
+            table.index = X.index
+        return table
+
+    def _loss(self) -> Loss:
         return regression_loss(self.loss)
 
 
@@ -217,9 +187,6 @@ class PeerAttentionRegressor(AttentionRegressorMixin, AttentionOptions, PanelSta
     (200,)
     """
 
-    def _candidates(self, problem: Problem, settings: Settings, draws: np.ndarray) -> list[Candidate]:
-        return heads_and_own(self, problem, settings, draws)
-
 
 class PeerAttentionClassifier(PanelClassifierMixin, AttentionOptions, PanelStack):
     r"""Attention over a cross-section of firms, for a class: up or down, default, a rating.
@@ -252,9 +219,6 @@ class PeerAttentionClassifier(PanelClassifierMixin, AttentionOptions, PanelStack
         "loss": [StrOptions({"auto", "cross_entropy"})],
     }
 
-    def _candidates(self, problem: Problem, settings: Settings, draws: np.ndarray) -> list[Candidate]:
-        return heads_and_own(self, problem, settings, draws)
-
     def fit(
         self, X: PanelLike, y: OutcomesLike = None, sample_weight: OutcomesLike = None, **options: Any
     ) -> PeerAttentionClassifier:
@@ -262,15 +226,15 @@ class PeerAttentionClassifier(PanelClassifierMixin, AttentionOptions, PanelStack
         if is_stored(X):
             X = training_panel(self, X, y)
             y = None
-        y = X.y if y is None and isinstance(X, Panel) else y
+        if y is None and isinstance(X, Panel):
+            y = X.y
         if y is None:
             raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         y = as_pandas(y)
         labels = _one_column(y)
-        known = ~pd.isna(labels)
-        check_classification_targets(np.asarray(labels[known].tolist()))
-        classes = np.unique(np.asarray(labels[known].tolist()))
-        self.classes_ = np.unique(np.concatenate(gathered(classes)))
+        known = np.asarray(labels[~pd.isna(labels)].tolist())  # numbers, where all are
+        check_classification_targets(known)
+        self.classes_ = np.unique(np.concatenate(gathered(np.unique(known))))
         held = f"y holds {self.classes_.tolist()}"
         if len(self.classes_) < 2:
             raise InputError(f"Classifier can't train when only one class is present: {held}.")
@@ -314,8 +278,9 @@ class PeerAttentionClassifier(PanelClassifierMixin, AttentionOptions, PanelStack
         at = pd.Index(self.classes_).get_indexer(pd.Index(labels[known].tolist()))
         check_names("y", "class", labels[known][at < 0], self.classes_.tolist())
         numbers[known] = at
-        framed = isinstance(given, pd.Series | pd.DataFrame)
-        return pd.Series(numbers, index=given.index) if framed else numbers
+        if isinstance(given, pd.Series | pd.DataFrame):
+            return pd.Series(numbers, index=given.index)
+        return numbers
 
     def _standardise_outcomes(self, training: Rows) -> Rows:
         self.y_center_ = 0.0
@@ -326,7 +291,9 @@ class PeerAttentionClassifier(PanelClassifierMixin, AttentionOptions, PanelStack
         return cross_entropy
 
     def _n_outputs(self) -> int:
-        return 1 if len(self.classes_) == 2 else len(self.classes_)
+        if len(self.classes_) == 2:  # one logit
+            return 1
+        return len(self.classes_)
 
 
 def _one_column(y: OutcomesLike) -> np.ndarray:

@@ -2,95 +2,30 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError, check_at_least, check_one_of, expect
 from peerattn.models.base import NetworkMaker
-from peerattn.models.cross_section import CrossSection, Rows
+from peerattn.models.cross_section import CrossSection
 from peerattn.models.learners.heads.heads import Heads
 from peerattn.models.learners.heads.search_profile import SearchProfile
 from peerattn.models.learners.heads.strongest_peers import strongest_peers
+from peerattn.models.mixins import Mixed
+from peerattn.models.networks import SectionWeights
 from peerattn.models.stacking.candidates import COVARIANCE, RIDGE
 from peerattn.models.stacking.fit import Stack
 from peerattn.network import PeerNetwork
 from peerattn.panel.design import Design
-from peerattn.panel.panel import Panel
 from peerattn.training import one_thread
 from peerattn.types import OutcomesLike, PanelLike, ReferenceLike
-
-
-@dataclass(frozen=True)
-class Chosen:
-    """The part of a fitted stack that a network shows: heads of a layer, or parts with signed weights.
-
-    Attributes
-    ----------
-    heads : Heads
-    layer : int or None
-        An earlier layer; None is the last one.
-    part : str or None
-        A covariance or a ridge alone; None is the whole prediction.
-    of_heads : bool
-        Whether weights are those of the heads.
-    top_k : int or None
-        Of heads of the last layer the strongest peers are found without an array of all pairs.
-    """
-
-    heads: Heads
-    layer: int | None
-    part: str | None
-    of_heads: bool
-    top_k: int | None
-
-    def weights(self, stack: Stack, prepared: CrossSection) -> Callable[[slice], np.ndarray]:
-        """Return what gives the weights of focal rows on all peers."""
-        if self.of_heads:
-            return partial(self.heads.network, prepared, layer=self.layer)
-        return derivative(stack, prepared, self.part)
-
-    @property
-    def strongest(self) -> Callable[[CrossSection], sparse.csr_array | None] | None:
-        """What gives the strongest peers of a whole cross-section; None where weights are computed by rows."""
-        if self.top_k is None or self.layer is not None or not self.of_heads:
-            return None
-        return partial(strongest_peers, heads=self.heads, top_k=self.top_k)
-
-
-def choose(
-    stack: Stack,
-    table: pd.DataFrame,
-    n_layers: int,
-    part: str | None,
-    layer: int | None,
-    head: int | None,
-    top_k: int | None,
-) -> Chosen:
-    """Return what the options of ``peer_network`` choose, after they are checked; ``table`` is ``heads_``."""
-    check_one_of(part=(part, (None, "heads", COVARIANCE, RIDGE)))
-    one_of_heads = (head, layer) != (None, None)
-    fits = not one_of_heads or part not in (COVARIANCE, RIDGE)
-    expect(fits, "part", '"heads", to which head= and layer= belong', repr(part))
-    layers = [None, *range(n_layers)]
-    check_one_of(layer=(layer, layers))
-    if top_k is not None:
-        check_at_least(1, top_k=top_k)
-    heads = selected_heads(stack.heads(), table, head)
-    earlier = None if layer == layers[-1] else layer
-    of_heads = part == "heads" or one_of_heads or (part is None and not is_signed(stack))
-    return Chosen(heads, earlier, part, of_heads, top_k)
-
-
-def is_signed(stack: Stack) -> bool:
-    """Return whether a part of the stack has signed weights."""
-    return bool({COVARIANCE, RIDGE} & stack.fitted.keys())
 
 
 def derivative(stack: Stack, prepared: CrossSection, part: str | None = None) -> Callable[[slice], np.ndarray]:
@@ -108,47 +43,26 @@ def selected_heads(heads: Heads, table: pd.DataFrame, head: int | None) -> Heads
     return Heads((replace(member, share=share),), heads.terms, (1.0,))
 
 
-def check_bilinear(n_layers: int, similarity: str) -> None:
-    """Raise where scores are no product of characteristics, ``x_i M x_j'``."""
-    if n_layers > 1 or similarity == "additive":
-        option = f"n_layers={n_layers}" if n_layers > 1 else f'similarity="{similarity}"'
-        raise InputError(f"search_profile() needs scores x_i M x_j', which {option} does not have.")
+class HeadNetworks(Mixed):
+    """Mixin of a fitted stack: the networks of its parts, and what its heads look for."""
 
-
-class _Shows(Protocol):
-    """A stack estimator, as far as its networks need it."""
-
-    firm: str
-    period: str
     n_layers: int
     similarity: str
     stack_: Stack
     heads_: pd.DataFrame
     stability_: pd.DataFrame
+    gain_: pd.DataFrame
     feature_names_: list[str]
     design_: Design
     y_scale_: float
 
-    @property
-    def _signed(self) -> bool: ...
-    def _as_seen(self, section: CrossSection) -> CrossSection: ...
-    def _gate_call(
-        self, X: PanelLike, outcomes: OutcomesLike, reference: ReferenceLike, /
-    ) -> tuple[Panel, Iterator[CrossSection]]: ...
-    def _gate_rows(self, X: PanelLike) -> tuple[Panel, Rows]: ...
-    def _network(self, sections: Iterator[CrossSection], *how: Any, signed: bool) -> PeerNetwork: ...
-    def _network_maker(
-        self, part: str | None, layer: int | None, head: int | None, top_k: int | None, /
-    ) -> NetworkMaker: ...
-    def _network_of(self, network: NetworkMaker, X: PanelLike, **options: Any) -> PeerNetwork: ...
-
-
-class HeadNetworks:
-    """Mixin of a fitted stack: the networks of its parts, and what its heads look for."""
+    @abstractmethod
+    def _as_seen(self, section: CrossSection) -> CrossSection:
+        """Return a cross-section as candidates see it: peers have their residuals from the linear own part."""
 
     @one_thread()
     def peer_network(
-        self: _Shows,
+        self,
         X: PanelLike,
         *,
         outcomes: OutcomesLike = None,
@@ -191,25 +105,76 @@ class HeadNetworks:
         return self._network_of(network, X, outcomes=outcomes, reference=reference, peer_weight=peer_weight)
 
     def _network_maker(
-        self: _Shows,
+        self,
         part: str | None = None,
         layer: int | None = None,
         head: int | None = None,
         top_k: int | None = None,
     ) -> NetworkMaker:
         check_is_fitted(self, "stack_")
-        chosen = choose(self.stack_, self.heads_, self.n_layers, part, layer, head, top_k)
+        check_one_of(part=(part, (None, "heads", COVARIANCE, RIDGE)))
+        one_of_heads = (head, layer) != (None, None)
+        fits = not one_of_heads or part not in (COVARIANCE, RIDGE)
+        expect(fits, "part", '"heads", to which head= and layer= belong', repr(part))
+        check_one_of(layer=(layer, [None, *range(self.n_layers)]))
+        if top_k is not None:
+            check_at_least(1, top_k=top_k)
+        heads = selected_heads(self.stack_.heads(), self.heads_, head)
+        if layer == self.n_layers - 1:
+            layer = None  # the last one, as by default
+        of_heads = part == "heads" or one_of_heads or (part is None and not self._signed)
 
         def of_section(section: CrossSection) -> Callable[[slice], np.ndarray]:
-            return chosen.weights(self.stack_, self._as_seen(section))
+            prepared = self._as_seen(section)
+            if of_heads:
+                return partial(heads.network, prepared, layer=layer)
+            return derivative(self.stack_, prepared, part)
+
+        options: dict[str, Any] = {"top_k": top_k, "signed": not of_heads}
+        if of_heads and layer is None and top_k is not None:  # found without an array of all pairs
+            options["sparse_weights"] = partial(strongest_peers, heads=heads, top_k=top_k)
+        return self._with_stability(of_section, **options)
+
+    def _with_stability(self, weights: SectionWeights, **options: Any) -> NetworkMaker:
+        """Return what makes the network of these weights, with the stability that the model's weights have."""
 
         def network(sections: Iterator[CrossSection]) -> PeerNetwork:
-            found = self._network(sections, of_section, top_k, chosen.strongest, signed=not chosen.of_heads)
-            return found.replaced(stability=self.stability_) if len(self.stability_) else found
+            found = self._network(sections, weights, **options)
+            if not len(self.stability_):
+                return found
+            return found.replaced(stability=self.stability_)
 
         return network
 
-    def queries(self: _Shows, X: PanelLike, *, outcomes: OutcomesLike = None, reference: ReferenceLike = None) -> pd.DataFrame:
+    @property
+    def _signed(self) -> bool:
+        return bool({COVARIANCE, RIDGE} & self.stack_.fitted.keys())
+
+    @property
+    def _weights_read_past(self) -> bool:
+        return any(getattr(part, "reads_past", False) for part in self.stack_.fitted.values())
+
+    def _weights(self, section: CrossSection, rows: slice) -> np.ndarray:
+        prepared = self._as_seen(section)
+        if self._signed:
+            return derivative(self.stack_, prepared)(rows)
+        return self.stack_.heads().network(prepared, rows)
+
+    def explain_gain(self) -> pd.DataFrame:
+        """Return held-out R² step by step: own characteristics, shape, history, what is common to the period, peers.
+
+        Each step reads what the steps before it read and something more; held out are the later periods of each forward
+        origin in training. ``r2`` is of the stack so far, ``gain`` what the step adds.
+
+        Returns
+        -------
+        DataFrame
+            Index ``step``; columns ``r2``, ``gain``; empty where nothing could be tested (``evidence_["reason"]``).
+        """
+        check_is_fitted(self, "stack_")
+        return self.gain_
+
+    def queries(self, X: PanelLike, *, outcomes: OutcomesLike = None, reference: ReferenceLike = None) -> pd.DataFrame:
         r"""Return the query of each firm: its search criterion :math:`q_i = W_Q' x_i + b`, head by head.
 
         Parameters
@@ -232,45 +197,48 @@ class HeadNetworks:
         >>> model.queries(panel.X).index.names
         FrozenList(['firm', 'period'])
         """
-        return _vectors(self, "queries", X, outcomes, reference)
+        return _vectors(self, "queries", X, outcomes=outcomes, reference=reference)
 
-    def keys(self: _Shows, X: PanelLike, *, outcomes: OutcomesLike = None, reference: ReferenceLike = None) -> pd.DataFrame:
+    def keys(self, X: PanelLike, *, outcomes: OutcomesLike = None, reference: ReferenceLike = None) -> pd.DataFrame:
         """Return the key of each candidate peer: its profile :math:`k_j = W_K' x_j`. Parameters and result as in ``queries``."""
-        return _vectors(self, "keys", X, outcomes, reference)
+        return _vectors(self, "keys", X, outcomes=outcomes, reference=reference)
 
-    def values(self: _Shows, X: PanelLike, *, outcomes: OutcomesLike = None, reference: ReferenceLike = None) -> pd.DataFrame:
+    def values(self, X: PanelLike, *, outcomes: OutcomesLike = None, reference: ReferenceLike = None) -> pd.DataFrame:
         """Return the value of each candidate peer: its information v_j, in units of the outcome, head by head.
 
         Parameters and result as in ``queries``. In a nowcast it is what the peer's own part leaves of its outcome, times the
         slope of the head. One column a head, for a classifier one a class.
         """
-        return _vectors(self, "values", X, outcomes, reference)
+        return _vectors(self, "values", X, outcomes=outcomes, reference=reference)
 
-    def search_profile(self: _Shows, X: PanelLike = None) -> SearchProfile:
+    def search_profile(self, X: PanelLike = None) -> SearchProfile:
         """Return which characteristic of i looks for which characteristic of j, for every kept head.
 
         With ``X`` its firms can be looked up by name (:meth:`SearchProfile.looks_for`).
         """
         check_is_fitted(self, "stack_")
-        check_bilinear(self.n_layers, self.similarity)
+        products = "search_profile() needs scores x_i M x_j', which"
+        if self.n_layers > 1:
+            raise InputError(f"{products} n_layers={self.n_layers} does not have.")
+        if self.similarity == "additive":
+            raise InputError(f'{products} similarity="additive" does not have.')
         names = list(map(str, self.design_.characteristics))
         profile = SearchProfile.of(self.stack_.heads(), self.feature_names_, names, unit=self.y_scale_)
         profile = replace(profile, single=not self._signed)
         return profile if X is None else profile.with_firms(self._gate_rows(X)[1], self.design_.number_names)
 
 
-def _vectors(
-    model: _Shows, which: str, X: PanelLike, outcomes: OutcomesLike, reference: ReferenceLike
-) -> pd.DataFrame:
+def _vectors(model: HeadNetworks, which: str, X: PanelLike, **given: Any) -> pd.DataFrame:
     """Return the queries, keys or values of all firms, head by head."""
     check_is_fitted(model, "stack_")
     heads = model.stack_.heads()
-    unit = model.y_scale_ if which == "values" else 1.0
+    unit = {"values": model.y_scale_}.get(which, 1.0)
     blocks = []
-    for section in model._gate_call(X, outcomes, reference)[1]:
+    for section in model._gate_call(X, **given)[1]:
         rows = section.focal if which == "queries" else section.peers
-        prepared = model._as_seen(section)
-        table = heads.vectors(prepared, which) if heads.members else np.zeros((len(rows), 0, 1))
+        table = np.zeros((len(rows), 0, 1))
+        if heads.members:
+            table = heads.vectors(model._as_seen(section), which)
         columns = pd.MultiIndex.from_product([range(table.shape[1]), range(table.shape[2])], names=["head", "dimension"])
         index = pd.MultiIndex.from_product([rows.label, [section.period]], names=[model.firm, model.period])
         blocks.append(pd.DataFrame(table.reshape(len(rows), -1) * unit, index, columns))

@@ -1,49 +1,33 @@
-"""The options of attention, and ``fit`` of the estimators that have them."""
+"""The options of attention."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+import pandas as pd
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
-from peerattn.exceptions import InputError
 from peerattn.models.attention.base import MOST, PanelStack
-from peerattn.models.by_period import ReadsFiles, check_not_with_files, of_all_processes
-from peerattn.models.cross_section import Rows
+from peerattn.models.learners.heads.heads import Settings
+from peerattn.models.learners.heads.priors import PairTerms, excluded_group, read_priors
+from peerattn.models.learners.training import Problem
+from peerattn.models.stacking.candidates import heads_and_own
+from peerattn.models.stacking.evidence import Candidate
 from peerattn.panel.panel import Panel
-from peerattn.processes import joined
-from peerattn.training import one_thread
-from peerattn.training.device import check_device
-from peerattn.types import OutcomesLike, PanelLike, ReferenceLike
 
-
-class _Fits(ReadsFiles, Protocol):
-    """A stack estimator, as far as ``fit`` needs it."""
-
-    own: Any
-
-    def _validate_params(self) -> None: ...
-    def _gate_fit(
-        self,
-        X: PanelLike,
-        y: OutcomesLike,
-        sample_weight: OutcomesLike,
-        reference: ReferenceLike,
-        loss_weight: OutcomesLike,
-        peer_weight: OutcomesLike,
-    ) -> tuple[Panel, Rows]: ...
-    def _learn(self, training: Rows, panel: Panel, device: str = "cpu") -> None: ...
-
-
-Fits = TypeVar("Fits", bound=_Fits)
+if TYPE_CHECKING:  # a mixin is typed as what it is mixed into
+    MixedStack = PanelStack
+else:
+    MixedStack = object
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class AttentionOptions:
-    """Options and ``fit`` of the estimators with attention heads: regressor, classifier and stack."""
+class AttentionOptions(MixedStack):
+    """Options of the estimators with attention heads: regressor, classifier and stack."""
 
     attention: str | bool = "self"
     task: str = "forecast"
@@ -73,59 +57,26 @@ class AttentionOptions:
         "loss": [StrOptions({"auto", "squared_error", "huber"}), Interval(Real, 0, 1, closed="neither")],
     }
 
-    @one_thread()
-    def fit(
-        self: Fits,
-        X: PanelLike,
-        y: OutcomesLike = None,
-        sample_weight: OutcomesLike = None,
-        *,
-        reference: ReferenceLike = None,
-        loss_weight: OutcomesLike = None,
-        peer_weight: OutcomesLike = None,
-        device: str = "cpu",
-    ) -> Fits:
-        """Fit on training rows.
+    @property
+    def own_group(self) -> str | None:
+        """Column whose groups are never peers: ``Prior(column, exclude=True)``; None where there is none."""
+        return excluded_group(self.prior)
 
-        Parameters
-        ----------
-        X : DataFrame (n, p) indexed by (firm, period), or array-like; or StoredPanel, path, Dataset, iterator of frames
-            Characteristics and codes; without firm and period ``X`` is one cross-section. Of a panel in files what
-            :func:`~peerattn.panel.stored.scan_panel` selects is read (``training_rows``).
-        y : Series or array-like (n,), or str (the column, of files)
-            Outcome. In a panel a missing outcome is unknown: the row stays a peer and carries no loss.
-        sample_weight : array-like (n,), optional
-            Frequency weights: a weight of 2 equals the row twice; it never brings the own firm back into its pool.
-        reference : Reference, frame, or pair (X_ref, y_ref), optional
-            Raw, in the columns of ``X``. The firms that answer, for ``attention="cross"``; with ``"self"``, on a panel,
-            firms that join the pool of their period.
-        loss_weight : Series or array-like (n,), optional
-            Weighs each row's loss (panels only).
-        peer_weight : Series or array-like (n,), optional
-            Positive numbers such as market values: log w_j is added to the scores of peer j (panels only).
-        device : str, default "cpu"
-            Where torch learns. Predictions are always computed on the CPU, in float64.
+    def _candidates(self, problem: Problem, settings: Settings, draws: np.ndarray) -> list[Candidate]:
+        return heads_and_own(self, problem, settings, draws)
 
-        Returns
-        -------
-        self
+    def _groupings(self) -> tuple[str, ...]:
+        return () if self.own_group is None else (self.own_group,)
 
-        Raises
-        ------
-        InputError
-            For bad options (the message names both of a bad pair), input that cannot be used, or a missing reference.
-        """
-        self._validate_params()
-        if joined():
-            if not isinstance(self.own, str):
-                raise InputError(
-                    "own: an estimator is fitted by each process, which may differ. Fit in one process, outside data_parallel()."
-                )
-            X, y, sample_weight, loss_weight, peer_weight = of_all_processes(
-                self, X, y, sample_weight, loss_weight, peer_weight
-            )
-        check_not_with_files(X, loss_weight=loss_weight, peer_weight=peer_weight)
-        check_device(device)
-        panel, training = self._gate_fit(X, y, sample_weight, reference, loss_weight, peer_weight)
-        self._learn(training, panel, device)
-        return self
+    def _owners(self, panel: Panel) -> pd.Index:
+        if self.own_group is None or panel.firm is None:
+            return super()._owners(panel)
+        # neither a firm nor another one of its group is a peer
+        codes = panel.codes[self.own_group].astype(object)
+        pairs = zip(panel.firm.tolist(), codes.where(codes.notna(), None), strict=True)
+        return pd.Index(list(pairs), tupleize_cols=False)
+
+    def _pair_terms(self) -> PairTerms:
+        names = list(self.design_.levels)
+        columns = {name: c for c, name in enumerate(names)}
+        return PairTerms(read_priors(self.prior, names), columns, self.n_layers > 1)

@@ -29,6 +29,7 @@ def panel_head_importance(
     if truth is None:
         raise InputError(unknown)
     target = (truth - model.y_center_) / model.y_scale_
+    # to first order a head is worth the gradient of the loss times what it adds
     without = {
         (seed, head): panel_with_heads(model, {seed: [k for k in range(member.spec.n_heads) if k != head]})
         for seed, member in enumerate(model.members_)
@@ -47,7 +48,9 @@ def panel_head_importance(
     if not found:
         raise InputError(unknown)
     rows = dict(zip(without, np.mean(found, axis=0), strict=True))
-    index = pd.MultiIndex.from_tuples(rows, names=["seed", "head"]) if rows else model.heads_.index
+    index = model.heads_.index  # of no heads
+    if rows:
+        index = pd.MultiIndex.from_tuples(rows, names=["seed", "head"])
     return pd.Series(list(rows.values()), index=index, name="importance", dtype=float)
 
 

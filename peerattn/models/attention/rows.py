@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from peerattn.exceptions import expect
 from peerattn.models.cross_section import CrossSection, Rows
@@ -18,24 +18,12 @@ from peerattn.types import OutcomesLike
 OF_ARRAYS = 'on arrays self-attention attends to the training rows; use attention="cross".'
 
 
-def owners(panel: Panel, group: str | None) -> pd.Index:
-    """Return whose rows are never peers: of a firm, or of a firm's group in this column."""
-    assert panel.firm is not None
-    if group is None:
-        return panel.firm
-    codes = panel.codes[group].astype(object)
-    pairs = zip(panel.firm.tolist(), codes.where(codes.notna(), None), strict=True)
-    return pd.Index(list(pairs), tupleize_cols=False)
-
-
 def check_reference(given: Reference, task: str, scale: str | None) -> None:
     """Raise where a reference has no outcomes and the task needs them, or the other way round."""
-    wanted = "X_ref alone"
-    got = "outcomes"
     if task == "nowcast":
-        wanted = "(X_ref, y_ref)"
-        got = "no outcomes"
-    expect((given.y is None) == (task == "forecast"), "reference", wanted, f'{got} with task="{task}"')
+        expect(given.y is not None, "reference", "(X_ref, y_ref)", 'no outcomes with task="nowcast"')
+    else:
+        expect(given.y is None, "reference", "X_ref alone", 'outcomes with task="forecast"')
     remedy = "Ranks are taken among the rows of one call, which a reference splits in two."
     expect(scale != "rank", "scale", '"standard" beside reference=', '"rank"', remedy)
 
@@ -45,16 +33,15 @@ def weighted(
 ) -> Rows:
     """Return training rows with the loss and peer weights of a panel."""
     given = {"loss_weight": loss_weight, "peer_weight": peer_weight}
+    fields = {"loss_weight": "loss_weight", "peer_weight": "weight"}  # of Rows
     for name, weight in given.items():
         if weight is None:
             continue
         expect(panel.dated, name, "a panel", "arrays", "They take sample_weight=.")
         remedy = "A frequency weight is both: pass one of them."
         expect(sample_weight is None, name, "no sample_weight= beside it", "both", remedy)
-    if loss_weight is not None:
-        training = replace(training, loss_weight=row_weights(panel, loss_weight, "loss_weight"))
-    if peer_weight is not None:
-        training = replace(training, weight=row_weights(panel, peer_weight, "peer_weight"))
+        found: Any = {fields[name]: row_weights(panel, weight, name)}
+        training = replace(training, **found)
     return training
 
 

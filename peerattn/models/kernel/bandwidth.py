@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,143 +73,116 @@ def choose_bandwidths(
     Hurvich, C. M., Simonoff, J. S. and Tsai, C.-L. (1998), Smoothing parameter selection in nonparametric regression using an
     improved Akaike information criterion, Journal of the Royal Statistical Society B 60(2).
     """
-    scale = _Scale.around(regression, start)
-    sample = _Sample(regression, problems, criterion)
-
-    def evaluate(theta: np.ndarray) -> tuple[float, np.ndarray]:
-        return sample.value(scale.bandwidths(torch.from_numpy(theta))), theta
-
-    def descend(theta: np.ndarray, steps: int) -> tuple[float, np.ndarray]:
-        free = np.isfinite(theta)
-        least = evaluate(theta)[0]
-        if not free.any():
-            return least, theta
-        unit = min(abs(least), 1e10) or 1.0  # L-BFGS stops by absolute falls
-
-        def objective(part: np.ndarray) -> tuple[float, np.ndarray]:
-            value, gradient = sample.value_and_gradient(scale, _filled(theta, part))
-            return value / unit, gradient / unit
-
-        options = {"maxiter": steps, "ftol": 1e-10, "gtol": 1e-8}
-        common = {"jac": True, "method": "L-BFGS-B", "bounds": scale.bounds[free]}
-        found = minimize(objective, theta[free], options=options, **common)
-        return float(found.fun) * unit, _filled(theta, found.x)
-
-    starts = [scale.start]
-    free = np.isfinite(scale.start)
+    search = _Search.around(start, regression, problems, criterion)
+    theta = np.r_[np.where(torch.isfinite(start.h), 0.0, np.inf), np.zeros(len(start.mixing))]
+    starts = [theta]
+    free = np.isfinite(theta)
     if n_starts > 1 and free.any():
         points = qmc.scale(qmc.Sobol(int(free.sum()), scramble=False).random(POINTS_TRIED), -1.5, 2.5)
-        tried = (evaluate(_filled(scale.start, point)) for point in points)
-        starts += [theta for _, theta in sorted(tried, key=lambda found: found[0])[: n_starts - 1]]
-    best = min((descend(theta, FIRST_STEPS) for theta in starts), key=lambda found: found[0])
+        starts += sorted((_changed(theta, free, point) for point in points), key=search.value)[: n_starts - 1]
+    best = min((search.descend(each, FIRST_STEPS) for each in starts), key=lambda found: found[0])
     moved = None
     while moved is not best:
-        best = descend((moved or best)[1], MOST_STEPS)
-        moved = _at_limits(best, scale, evaluate, descend)
-    return scale.bandwidths(torch.from_numpy(best[1])), best[0]
+        best = search.descend((moved or best)[1], MOST_STEPS)
+        moved = search.at_limits(best)
+    return search.bandwidths(torch.from_numpy(best[1])), best[0]
 
 
-def _filled(theta: np.ndarray, part: np.ndarray) -> np.ndarray:
-    """Return theta with these values of its finite entries."""
+def _changed(theta: np.ndarray, at: np.ndarray | int, values: np.ndarray | float) -> np.ndarray:
+    """Return theta with these values at these places."""
     full = theta.copy()
-    full[np.isfinite(theta)] = part
+    full[at] = values
     return full
 
 
-def _at_limits(
-    best: tuple[float, np.ndarray],
-    scale: _Scale,
-    evaluate: Callable[[np.ndarray], tuple[float, np.ndarray]],
-    descend: Callable[[np.ndarray, int], tuple[float, np.ndarray]],
-) -> tuple[float, np.ndarray]:
-    """Move parameters to their limits, the least costly first, where the criterion is no worse; return ``best`` if none is."""
-
-    def moved(theta: np.ndarray, at: int, limit: float) -> np.ndarray:
-        there = theta.copy()
-        there[at] = limit
-        return there
-
-    limits = [(k, limit) for k, limit in scale.limits if np.isfinite(best[1][k])]
-    for at, limit in sorted(limits, key=lambda one: evaluate(moved(best[1], *one))[0]):
-        if not np.isfinite(best[1][at]):
-            continue  # its other limit was taken
-        no_worse = best[0] + FLAT_ENOUGH * abs(best[0])
-        found = evaluate(moved(best[1], at, limit))
-        if found[0] > no_worse:
-            found = descend(found[1], FIRST_STEPS)
-        if found[0] <= no_worse:
-            best = found
-    return best
-
-
 @dataclass(frozen=True)
-class _Scale:
-    """Bandwidths as points theta: log-ratios to the start's h, and logits of λ over its range, minus the start's.
+class _Search:
+    """A criterion as a function of points theta: log-ratios to the start's h, and logits of λ over its range, minus the start's.
 
-    Infinite entries are the limits: a flat h, the smallest and the largest λ.
+    Infinite entries are the limits: a flat h, the smallest and the largest λ. Rows are predicted a chunk at a time.
     """
 
+    regression: LocalRegression
+    problems: Sequence[Problem]
+    criterion: str
     h: Tensor
     most: Tensor
     shift: Tensor
 
     @classmethod
-    def around(cls, regression: LocalRegression, start: Bandwidths) -> _Scale:
+    def around(
+        cls, start: Bandwidths, regression: LocalRegression, problems: Sequence[Problem], criterion: str
+    ) -> _Search:
         most = start.mixing.new_tensor([kernel.most for kernel in regression.code_kernels])
-        return cls(start.h, most, torch.logit(start.mixing / most, eps=1e-3))
-
-    @property
-    def start(self) -> np.ndarray:
-        return np.r_[np.where(torch.isfinite(self.h), 0.0, np.inf), np.zeros(len(self.most))]
-
-    @property
-    def bounds(self) -> np.ndarray:
-        return np.array([(-5.0, 8.0)] * len(self.h) + [(-12.0, 12.0)] * len(self.most))
-
-    @property
-    def limits(self) -> list[tuple[int, float]]:
-        p = len(self.h)
-        codes = range(p, p + len(self.most))
-        return [(k, np.inf) for k in (*range(p), *codes)] + [(k, -np.inf) for k in codes]
+        return cls(regression, problems, criterion, start.h, most, torch.logit(start.mixing / most, eps=1e-3))
 
     def bandwidths(self, theta: Tensor) -> Bandwidths:
         p = len(self.h)
         return Bandwidths(self.h * theta[:p].exp(), self.most * torch.sigmoid(self.shift + theta[p:]))
 
+    # ------------------------------------------------------------------ steps
 
-# ---------------------------------------------------------------------- criteria
+    def descend(self, theta: np.ndarray, steps: int) -> tuple[float, np.ndarray]:
+        """Return the least criterion found from a point, and where."""
+        free = np.isfinite(theta)
+        least = self.value(theta)
+        if not free.any():
+            return least, theta
+        unit = min(abs(least), 1e10) or 1.0  # L-BFGS stops by absolute falls
 
+        def objective(part: np.ndarray) -> tuple[float, np.ndarray]:
+            value, gradient = self.value_and_gradient(_changed(theta, free, part))
+            return value / unit, gradient / unit
 
-class _Sample:
-    """The rows whose prediction the criterion judges, a chunk at a time."""
+        bounds = np.array([(-5.0, 8.0)] * len(self.h) + [(-12.0, 12.0)] * len(self.most))[free]
+        options = {"maxiter": steps, "ftol": 1e-10, "gtol": 1e-8}
+        found = minimize(objective, theta[free], jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+        return float(found.fun) * unit, _changed(theta, free, found.x)
 
-    def __init__(self, regression: LocalRegression, problems: Sequence[Problem], criterion: str) -> None:
-        self.regression = regression
-        self.problems = problems
-        self.criterion = criterion
-        self.n = sum(len(problem.at) for problem in problems)
+    def at_limits(self, best: tuple[float, np.ndarray]) -> tuple[float, np.ndarray]:
+        """Move parameters to limits, the least costly first, where the criterion is no worse; return ``best`` if none is."""
+        theta = best[1]
+        flat = [(k, np.inf) for k in range(len(theta))]
+        smallest = [(k, -np.inf) for k in range(len(self.h), len(theta))]  # of λ; an h of 0 has no peers
+        limits = [(k, limit) for k, limit in flat + smallest if np.isfinite(theta[k])]
+        for at, limit in sorted(limits, key=lambda one: self.value(_changed(theta, *one))):
+            if not np.isfinite(best[1][at]):
+                continue  # its other limit was taken
+            no_worse = best[0] + FLAT_ENOUGH * abs(best[0])
+            there = _changed(best[1], at, limit)
+            found = (self.value(there), there)
+            if found[0] > no_worse:
+                found = self.descend(there, FIRST_STEPS)
+            if found[0] <= no_worse:
+                best = found
+        return best
 
-    def value(self, bandwidths: Bandwidths) -> float:
+    # ------------------------------------------------------------------ the criterion
+
+    def value(self, theta: np.ndarray) -> float:
         with torch.no_grad():
-            return float(_combined(self._total(bandwidths), self.n, self.criterion))
+            return float(self._combined(self._total(self.bandwidths(torch.from_numpy(theta)))))
 
-    def value_and_gradient(self, scale: _Scale, theta: np.ndarray) -> tuple[float, np.ndarray]:
+    def value_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Return criterion and gradient in the finite entries of theta: memory of one chunk."""
         full = torch.from_numpy(theta)
         leaf = full[full.isfinite()].requires_grad_()
-        there = scale.bandwidths(full)
-        at = torch.ones(1) if self.criterion == "cv_ls" else self._total(there)  # cv_ls is linear in its sum
+        at = torch.ones(1)  # cv_ls is linear in its sum
+        if self.criterion != "cv_ls":
+            at = self._total(self.bandwidths(full))
         at = at.detach().double().requires_grad_()
-        (outer,) = torch.autograd.grad(_combined(at, self.n, self.criterion), at)
+        (outer,) = torch.autograd.grad(self._combined(at), at)
         total = torch.zeros_like(at)
         gradient = torch.zeros_like(leaf)
         for chunk in self._chunks():
-            sums = self._sums(*chunk, scale.bandwidths(full.masked_scatter(full.isfinite(), leaf)))
-            (slope,) = torch.autograd.grad(sums @ outer, leaf, allow_unused=True)
+            sums = self._sums(*chunk, self.bandwidths(full.masked_scatter(full.isfinite(), leaf)))
+            (slope,) = torch.autograd.grad(sums @ outer, leaf, allow_unused=True, materialize_grads=True)
             total = total + sums.detach()
-            gradient = gradient if slope is None else gradient + slope
-        value = float(_combined(total.detach(), self.n, self.criterion))
-        return (value, gradient.numpy()) if np.isfinite(value) else (1e10, np.zeros(len(leaf)))
+            gradient = gradient + slope
+        value = float(self._combined(total.detach()))
+        if not np.isfinite(value):
+            return 1e10, np.zeros(len(leaf))
+        return value, gradient.numpy()
 
     def _total(self, bandwidths: Bandwidths) -> Tensor:
         with torch.no_grad():
@@ -233,13 +206,13 @@ class _Sample:
         W = self.regression.weights(focal, pool, bandwidths)
         return torch.stack([((y[at] - W @ y) ** 2).sum(), W[torch.arange(len(at)), at].sum()])
 
-
-def _combined(sums: Tensor, n: int, criterion: str) -> Tensor:
-    if criterion == "cv_ls":
-        return sums[0] / n
-    error, trace = sums / n
-    freedom = 1 - trace - 2 / n
-    return torch.where(freedom > 0, error.log() + (1 + trace) / freedom, torch.inf)
+    def _combined(self, sums: Tensor) -> Tensor:
+        n = sum(len(problem.at) for problem in self.problems)
+        if self.criterion == "cv_ls":
+            return sums[0] / n
+        error, trace = sums / n
+        freedom = 1 - trace - 2 / n
+        return torch.where(freedom > 0, error.log() + (1 + trace) / freedom, torch.inf)
 
 
 # ---------------------------------------------------------------------- the rule of thumb
@@ -266,12 +239,11 @@ def normal_reference_bandwidth(
     if np.any(counts != np.round(counts)):
         counts = (counts > 0).astype(float)
     total = counts.sum()
-    n = total if n is None else n
     squares = counts @ (x - np.average(x, axis=0, weights=counts)) ** 2
-    sd = np.sqrt(squares / (total - 1)) if total > 1 else np.zeros(x.shape[1])
+    sd = np.sqrt(squares / max(total - 1, 1))
     iqr = np.array([np.subtract(*_quantiles(column, counts)) for column in x.T]).reshape(-1) / 1.349
     spread = np.where(iqr > 0, np.minimum(sd, iqr), sd)
-    h = 1.06 * spread * n ** (-1 / (4 + x.shape[1]))
+    h = 1.06 * spread * (n or total) ** (-1 / (4 + x.shape[1]))
     return np.where(h > 0, h, np.inf)
 
 
@@ -283,7 +255,7 @@ def reference_bandwidths(
     The rate is the one of the optimal λ (Li and Racine 2007, section 4.3); the constant is one.
     """
     p = x.shape[1]
-    h = normal_reference_bandwidth(x, n, weight) if p else np.zeros(0)
+    h = normal_reference_bandwidth(x, n, weight)
     mixing = np.array([min(n ** (-2 / (4 + p)), kernel.most / 2) for kernel in code_kernels])
     return Bandwidths(torch.tensor(h), torch.tensor(mixing, dtype=torch.float64))
 
@@ -298,23 +270,21 @@ def given_bandwidths(given: Any, names: Sequence[str], reference: Bandwidths) ->
     both = torch.cat([reference.h, reference.mixing]).numpy()
     if isinstance(given, str):
         check_one_of(bandwidth=(given, [NORMAL_REFERENCE, *CRITERIA]))
+    elif isinstance(given, Mapping):
+        values = _numbers(given, list(given.values()))
+        named = [str(name) for name in given]
+        check_names("bandwidth", "column of the regression", named, names)
+        both[[list(names).index(name) for name in named]] = values
     else:
-        named = {str(name): value for name, value in given.items()} if isinstance(given, Mapping) else None
-        try:
-            values = np.asarray(given if named is None else list(named.values()), dtype=float)
-        except (TypeError, ValueError) as error:
-            expected = "must be a number, an array or a dict of numbers"
-            raise InputError(f"bandwidth {expected}, got {given!r}.") from error
-        if named is not None:
-            check_names("bandwidth", "column of the regression", named, names)
-            both[[list(names).index(name) for name in named]] = values
-        elif values.ndim > 1 or (values.ndim == 1 and values.size not in (n_h, len(both))):
+        values = _numbers(given, given)
+        if not values.ndim:  # one number for all characteristics
+            values = np.full(n_h, values)
+        if values.shape not in ((n_h,), (len(both),)):
             raise InputError(
                 f"bandwidth has shape {values.shape}, but there are {n_h} characteristics and {len(both) - n_h} codes: give "
                 "one number, one for each characteristic, or one for each and then for each code."
             )
-        else:
-            both[: values.size if values.ndim else n_h] = values
+        both[: values.size] = values
     h = both[:n_h]
     mixing = both[n_h:]
     if not (h >= 1 / LARGEST).all():
@@ -323,6 +293,14 @@ def given_bandwidths(given: Any, names: Sequence[str], reference: Bandwidths) ->
     if not ((mixing >= 0) & (mixing <= 1)).all():
         raise InputError(f"bandwidth of a code (λ) must be from 0 to 1, got {mixing.tolist()}.")
     return Bandwidths(torch.tensor(h), torch.tensor(mixing))
+
+
+def _numbers(given: Any, values: Any) -> np.ndarray:
+    """Return the values of a bandwidth that was given as numbers."""
+    try:
+        return np.asarray(values, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"bandwidth must be a number, an array or a dict of numbers, got {given!r}.") from error
 
 
 def _quantiles(x: np.ndarray, counts: np.ndarray) -> np.ndarray:

@@ -51,11 +51,13 @@ class KernelCodes:
             place: tuple[float, ...] | None = None
             if name in orders:
                 known, place = _ordered(name, known, orders[name])
-            at = pd.Index(known, dtype=object).get_indexer(pd.Index(codes[name].astype(object))).astype(float)
-            middle = weighted_median(np.where(at < 0, np.nan, at), weight) if place else 0.0
+            middle = 0.0
+            if place:
+                at = _places(codes[name], known).astype(float)
+                middle = np.nan_to_num(weighted_median(np.where(at < 0, np.nan, at), weight))
             levels.append(tuple(known))
             places.append(place)
-            medians.append(int(np.nan_to_num(middle)))
+            medians.append(int(middle))
         return cls(tuple(codes.columns), tuple(levels), tuple(places), tuple(medians))
 
     @property
@@ -69,15 +71,20 @@ class KernelCodes:
         """Return the level of each code, (n, c): −1 = unknown; unseen levels of unordered codes follow the training ones."""
         out = np.empty((len(codes), len(self.names)), dtype=np.int64)
         for column, name in enumerate(self.names):
-            values = codes[name].astype(object)
-            at = pd.Index(self.levels[column], dtype=object).get_indexer(pd.Index(values))
+            at = _places(codes[name], self.levels[column])
             if self.places[column] is not None:
                 at = np.where(at < 0, self.median[column], at)
             else:
-                new = (at < 0) & values.notna().to_numpy()
-                at[new] = len(self.levels[column]) + pd.factorize(values[new])[0]
+                # firms of one unseen level are alike
+                new = (at < 0) & codes[name].notna().to_numpy()
+                at[new] = len(self.levels[column]) + pd.factorize(codes[name][new])[0]
             out[:, column] = at
         return out
+
+
+def _places(codes: pd.Series, levels: Sequence[Any]) -> np.ndarray:
+    """Return the position of each code among the levels, −1 where it is none of them."""
+    return pd.Index(levels, dtype=object).get_indexer(pd.Index(codes.astype(object)))
 
 
 def _ordered(name: str, levels: list[str], order: tuple[str, ...]) -> tuple[list[str], tuple[float, ...]]:

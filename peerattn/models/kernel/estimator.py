@@ -140,10 +140,7 @@ class NadarayaWatsonRegressor(PanelRegressorMixin, PanelEstimator):
         DataFrame (n, p) where ``X`` is a frame, else ndarray; units of the outcome per unit of the characteristic.
         """
         panel, sections = self._gate_call(X, outcomes)
-        effects = np.zeros((len(panel), len(self.design_.characteristics)))
-        for section in sections:
-            effects[section.at] = self._effects(section)
-        effects = effects[np.argsort(panel.order)]
+        effects = panel.restore(np.concatenate([self._effects(section) for section in sections]))
         if not isinstance(X, pd.DataFrame | Panel):
             return effects
         return pd.DataFrame(effects, index=panel.index, columns=list(self.design_.characteristics))
@@ -176,20 +173,24 @@ class NadarayaWatsonRegressor(PanelRegressorMixin, PanelEstimator):
         n = float(rows.counts.sum())
         self.center_, self.scale_ = centre_and_spread(rows.x, weight=rows.counts)
         self.regression_ = LocalRegression(self.kernel, self.degree, self.codes_.kernels, self.neighbors)
-        sizes = (n, self.median_cross_section_ if self.dated_ else n)
+        sizes = [n, n]  # of the two pools
+        if self.dated_:
+            sizes[1] = self.median_cross_section_
         start = [reference_bandwidths(self.codes_.kernels, rows.x, size, rows.weight) for size in sizes]
         if isinstance(self.bandwidth, str) and self.bandwidth in CRITERIA:
             if rows.weight is not None:
                 raise InputError(
                     "sample_weight: a criterion chooses bandwidths of rows that count alike; repeat rows, or give bandwidth=."
                 )
-            pooled = self._choose([rows], start[0])
-            sections = (training.take(at).known() for _, at in panel.cross_sections())
-            within = self._choose(list(sections), start[1]) if panel.dated else pooled
+            chosen, self.criterion_ = self._choose([rows], start[0])
+            chosen_within = chosen
+            self.within_criterion_ = self.criterion_
+            if panel.dated:
+                sections = [training.take(at).known() for _, at in panel.cross_sections()]
+                chosen_within, self.within_criterion_ = self._choose(sections, start[1])
         else:
-            pooled, within = ((given_bandwidths(self.bandwidth, self._names, each), None) for each in start)
-        (chosen, self.criterion_) = pooled
-        (chosen_within, self.within_criterion_) = within
+            chosen, chosen_within = (given_bandwidths(self.bandwidth, self._names, each) for each in start)
+            self.criterion_ = self.within_criterion_ = None
         self.bandwidth_ = chosen.h.numpy()
         self.mixing_ = chosen.mixing.numpy()
         self.within_bandwidth_ = chosen_within.h.numpy()
@@ -199,15 +200,14 @@ class NadarayaWatsonRegressor(PanelRegressorMixin, PanelEstimator):
         """Choose by a criterion: each row from the rows of other identity in its section."""
         step = max(1, -(-sum(len(rows) ** 2 for rows in sections) // PAIRS))
         problems = []
-        for rows in (rows for rows in sections if len(rows)):
+        for rows in filter(len, sections):
             assert rows.y is not None
             at = torch.arange(0, len(rows), step)
+            # all rows stay in the pool: thinning it out would change the best bandwidths
             identity = torch.from_numpy(rows.identity)
             problems.append(Problem(self._points(rows), torch.from_numpy(rows.y - self.mean_), identity, at))
-        criterion = str(self.bandwidth)
-        return choose_bandwidths(
-            self.regression_, problems, start, criterion=criterion, n_starts=self.n_starts
-        )
+        options: dict[str, Any] = {"criterion": self.bandwidth, "n_starts": self.n_starts}
+        return choose_bandwidths(self.regression_, problems, start, **options)
 
     @property
     def _names(self) -> list[str]:
@@ -218,9 +218,10 @@ class NadarayaWatsonRegressor(PanelRegressorMixin, PanelEstimator):
     def bandwidths_(self) -> pd.DataFrame:
         """Kernel, bandwidths and role of each column."""
         codes = self.codes_.kernels
-        flat = "linear" if self.degree else "irrelevant"
-        named = ["Aitchison-Aitken" if kernel.places is None else "Wang-van Ryzin" for kernel in codes]
-        most = np.array([kernel.most if kernel.places is None else np.inf for kernel in codes])
+        flat = {0: "irrelevant", 1: "linear"}[self.degree]
+        unordered = np.array([kernel.places is None for kernel in codes], dtype=bool)
+        named = np.where(unordered, "Aitchison-Aitken", "Wang-van Ryzin").tolist()
+        most = np.where(unordered, [kernel.most for kernel in codes], np.inf)
         columns: dict[str, Any] = {"kernel": [self.kernel] * len(self.bandwidth_) + named}
         for prefix in ("", "within_"):
             h = getattr(self, f"{prefix}bandwidth_")
@@ -234,12 +235,9 @@ class NadarayaWatsonRegressor(PanelRegressorMixin, PanelEstimator):
 
     def _ready(self, section: CrossSection) -> tuple[Points, Points, Bandwidths]:
         """Return focal rows, peers and bandwidths of a cross-section."""
-        h = self.bandwidth_
-        mixing = self.mixing_
-        if section.within:
-            h = self.within_bandwidth_
-            mixing = self.within_mixing_
-        chosen = Bandwidths(torch.tensor(h), torch.tensor(mixing))
+        prefix = "within_" if section.within else ""
+        h, mixing = (torch.tensor(getattr(self, f"{prefix}{name}_")) for name in ("bandwidth", "mixing"))
+        chosen = Bandwidths(h, mixing)
         return self._points(section.focal), self._points(section.peers), chosen
 
     def _attend(self, section: CrossSection) -> tuple[np.ndarray, np.ndarray]:
@@ -257,12 +255,12 @@ class NadarayaWatsonRegressor(PanelRegressorMixin, PanelEstimator):
 
     def _effects(self, section: CrossSection) -> np.ndarray:
         effects = np.zeros((len(section.focal), len(self.design_.characteristics)))
-        for rows, points, fitted, slopes in (
-            self._fits(section, moving=self.degree == 0) if effects.shape[1] else ()
-        ):
+        if not effects.shape[1]:
+            return effects
+        for rows, points, fitted, slopes in self._fits(section, moving=self.degree == 0):
             if self.degree:
                 effects[rows] = slopes[:, :, 0].numpy() / self.scale_
-            else:
+            elif fitted.requires_grad:  # not of the uniform kernel, which is flat wherever it has a slope
                 effects[rows] = torch.autograd.grad(fitted[:, 0].sum(), points.x)[0].numpy()
         return effects
 

@@ -73,7 +73,9 @@ class CodeKernel:
     @property
     def most(self) -> float:
         """The λ at which an unordered code counts for nothing, ``(c − 1) / c``; 1 for an ordered one."""
-        return 1.0 if self.places is not None else max(self.n_levels - 1, 1) / max(self.n_levels, 2)
+        if self.places is not None:
+            return 1.0
+        return max(self.n_levels - 1, 1) / max(self.n_levels, 2)
 
     def log_kernel(self, mixing: Tensor, focal: Tensor, peers: Tensor) -> Tensor:
         """Return the log kernel, up to a constant a row, (m, n)."""
@@ -124,8 +126,7 @@ class LocalRegression:
             payload = torch.cat([values, _moment_columns(peers.line, values)], dim=1)
         if self.kernel == "gaussian":
             q, k, bias = self._columns(focal, peers, bandwidths, mask)
-            heads = (q[None, None], k[None, None], payload[None, None])
-            mean = nn.attention(*heads, mask=_as_4d(mask), bias=_as_4d(bias), scale=1.0)[0, 0]
+            mean = nn.attention(q, k, payload, mask=mask, bias=bias, scale=1.0)
         else:
             mean = self._means_weights(focal, peers, bandwidths, mask) @ payload
         if self.degree == 0:
@@ -160,11 +161,12 @@ class LocalRegression:
         kernel = torch.ones(len(focal), len(peers), dtype=focal.x.dtype)
         for column, h in enumerate(bandwidths.h):
             u = (focal.x[:, column, None] - peers.x[:, column]) / h
-            kernel = kernel * _compact(self.kernel, u if scale is None else u / scale)
-        log_kernel = self._of_codes(focal, peers, bandwidths.mixing)
-        if peers.log_weight is not None:
-            log_kernel = peers.log_weight if log_kernel is None else log_kernel + peers.log_weight
-        if log_kernel is not None:
+            kernel = kernel * _compact(self.kernel, u / scale)
+        logs = [self._of_codes(focal, peers, bandwidths.mixing), peers.log_weight]
+        known = [each for each in logs if each is not None]
+        if known:
+            log_kernel = sum(known[1:], known[0])
+            # the largest of a row becomes one, lest all of them underflow
             kernel = kernel * (log_kernel - log_kernel.detach().amax(-1, keepdim=True)).exp()
         if mask is not None:
             kernel = kernel * mask
@@ -181,9 +183,8 @@ class LocalRegression:
         z = focal.x / bandwidths.h
         z_peers = peers.x / bandwidths.h
         scale = self._local_scale(focal, peers, bandwidths, mask)
-        shrink = 1.0 if scale is None else scale**-2
         one = torch.ones(len(focal), 1, dtype=z.dtype)
-        q = [z * shrink, one * shrink]
+        q = [z * scale**-2, one * scale**-2]
         k = [z_peers, -0.5 * (z_peers**2).sum(1, keepdim=True)]
         if peers.log_weight is not None:
             q.append(one)
@@ -195,14 +196,16 @@ class LocalRegression:
         """Return the log of the product of the codes' kernels, up to a constant a row, (m, n); None without codes."""
         parts = zip(self.code_kernels, mixing, focal.codes.T, peers.codes.T)
         logs = [kernel.log_kernel(each, mine, theirs) for kernel, each, mine, theirs in parts]
-        return sum(logs[1:], logs[0]) if logs else None
+        if not logs:
+            return None
+        return sum(logs[1:], logs[0])
 
     def _local_scale(
         self, focal: Points, peers: Points, bandwidths: Bandwidths, mask: Tensor | None
-    ) -> Tensor | None:
-        """Return the distance to the k-th nearest peer (the nearest at all where fewer differ), (m, 1)."""
+    ) -> Tensor:
+        """Return the distance to the k-th nearest peer (the nearest at all where fewer differ), (m, 1), or ones."""
         if self.neighbors is None:
-            return None
+            return focal.x.new_ones(len(focal), 1)
         z = focal.x / bandwidths.h
         z_peers = peers.x / bandwidths.h
         squared = (z**2).sum(1, keepdim=True) + (z_peers**2).sum(1) - 2 * z @ z_peers.T
@@ -210,6 +213,7 @@ class LocalRegression:
         if mask is not None:
             squared = squared.masked_fill(~mask, math.inf)
         nearest = _kth(squared, self.neighbors, peers.log_weight)
+        # peers at the same point are no distance: the nearest that differs counts
         floor = 1e-10 * (1 + (z**2).sum(1, keepdim=True))  # rounding of the difference of squares
         positive = squared.masked_fill(squared <= floor, math.inf).amin(1, keepdim=True)
         nearest = torch.where(nearest > floor, nearest, positive)
@@ -231,12 +235,8 @@ def _compact(kernel: str, u: Tensor) -> Tensor:
         return (u.abs() <= 1).to(u.dtype)
     if kernel == "triangular":
         return (1 - u.abs()).clamp(min=0.0)
-    epanechnikov = (1 - u**2).clamp(min=0.0)
-    return epanechnikov**2 if kernel == "biweight" else epanechnikov
-
-
-def _as_4d(square: Tensor | None) -> Tensor | None:
-    return None if square is None else square[None, None]
+    power = {"epanechnikov": 1, "biweight": 2}[kernel]
+    return (1 - u**2).clamp(min=0.0) ** power
 
 
 # ---------------------------------------------------------------------- the local line
@@ -257,7 +257,7 @@ def _spread(moments: Tensor, k: int) -> tuple[Tensor, Tensor]:
     center = moments[:, :k]
     second = moments[:, k:].unflatten(1, (k, -1))[:, :, :k]
     covariance = second - center[:, :, None] * center[:, None, :]
-    coarse = 1e6 if moments.dtype == torch.float32 else 1.0
+    coarse = {torch.float32: 1e6}.get(moments.dtype, 1.0)
     size = 1e-3 + second.detach().diagonal(dim1=1, dim2=2).sum(1)
     one = torch.eye(k, dtype=moments.dtype)
     tau = (FLAT * coarse * size)[:, None, None] * one

@@ -38,6 +38,15 @@ def test_three_classes_with_unknown_ones(panel, task):
     assert probability.shape == (len(y), 3) and np.isfinite(probability).all()
 
 
+def test_a_nowcast_of_classes_in_words_has_a_score(panel):
+    y = pd.Series(np.where(panel.y > 0, "up", "down"), index=panel.y.index)
+    y.iloc[:5] = None
+    model = PeerAttentionClassifier(task="nowcast", n_heads=1, kappa=None, random_state=0).fit(panel.X, y)
+    known = y.notna()
+    expected = (model.predict(panel.X, outcomes=y) == y)[known].mean()
+    assert model.score(panel.X, y) == pytest.approx(expected)
+
+
 def test_own_class_does_not_count(panel):
     y = pd.Series(np.where(panel.y > 0, 1, 0), index=panel.y.index)
     model = PeerAttentionClassifier(task="nowcast", n_heads=2, kappa=None, random_state=0).fit(panel.X, y)

@@ -179,17 +179,16 @@ def test_gradient_of_the_criterion(kernel, degree):
     start = Bandwidths(
         torch.tensor([2.0, 2.5], dtype=torch.float64), torch.tensor([0.3], dtype=torch.float64)
     )
-    scale = module._Scale.around(regression, start)
     for criterion in ("cv_ls", "aic"):
-        sample = module._Sample(regression, [problem], criterion)
+        search = module._Search.around(start, regression, [problem], criterion)
         theta = np.array([0.1, -0.2, 0.3])
-        value, gradient = sample.value_and_gradient(scale, theta)
-        assert value == pytest.approx(sample.value(scale.bandwidths(torch.tensor(theta))), rel=1e-12)
-        at_limit = sample.value_and_gradient(scale, np.array([np.inf, -0.2, np.inf]))
+        value, gradient = search.value_and_gradient(theta)
+        assert value == pytest.approx(search.value(theta), rel=1e-12)
+        at_limit = search.value_and_gradient(np.array([np.inf, -0.2, np.inf]))
         assert at_limit[1].shape == (1,) and np.isfinite(at_limit[1]).all()
         for k in range(3):
             step = np.eye(3)[k] * 1e-5
-            up, down = (sample.value_and_gradient(scale, theta + sign * step)[0] for sign in (1, -1))
+            up, down = (search.value_and_gradient(theta + sign * step)[0] for sign in (1, -1))
             assert gradient[k] == pytest.approx((up - down) / 2e-5, rel=1e-4, abs=1e-7)
 
 
@@ -228,6 +227,12 @@ def test_local_line_effects_are_kernel_regs_slopes():
     np.testing.assert_allclose(
         model.marginal_effects(x), KernelReg(y, x, "cc", "ll", bw=[0.4, 0.4], rng=0).fit()[1], atol=1e-9
     )
+
+
+def test_marginal_effects_of_the_uniform_kernel_are_zero():
+    X, y = simulated_panel()
+    model = NadarayaWatsonRegressor(kernel="uniform").fit(X, y)
+    assert not model.marginal_effects(X).to_numpy().any()
 
 
 def test_marginal_effects_of_a_panel_keep_its_index():

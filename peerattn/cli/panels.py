@@ -12,7 +12,7 @@ import pandas as pd
 from peerattn import datasets
 from peerattn.cli.commands import Audit, Fit
 from peerattn.cli.frames import flat_frame
-from peerattn.cli.options import CompareOptions, Dataset, PanelOptions, SplitOptions, naming
+from peerattn.cli.options import CompareOptions, Dataset, PanelOptions, naming
 from peerattn.datasets.presets import PRESETS, read_preset
 from peerattn.evaluation import NewFirms, WalkForward
 from peerattn.exceptions import InputError, check_names, expect
@@ -212,7 +212,7 @@ def read_settings(texts: list[str] | None) -> dict[str, dict[str, Any]]:
     return settings
 
 
-def take_split(panel: Panel, options: SplitOptions) -> WalkForward | NewFirms:
+def take_split(panel: Panel, options: Audit | CompareOptions) -> WalkForward | NewFirms:
     """Return the split; by default a third of the periods is tested with at most three fits."""
     window = options.window or "expanding"
     if (window == "rolling") != (options.train_periods is not None):

@@ -17,9 +17,16 @@ from torch import Generator, Tensor
 from peerattn import nn
 from peerattn.exceptions import InputError, check_at_least, expect
 from peerattn.sequence.attention_map import AttentionMap
-from peerattn.sequence.base import seeded
+from peerattn.sequence.base import SequenceEstimator, StackArguments, seeded
 from peerattn.sequence.generation import beam_search, sample
-from peerattn.sequence.text_encoder import TextEstimator, mask_of_past
+from peerattn.sequence.text_encoder import (
+    as_published,
+    block_options,
+    fitted_tokenizer,
+    mask_of_past,
+    own_output,
+    published_of,
+)
 from peerattn.sequence.tokenizers import Tokenizer, check_texts
 
 #: A text, texts, or numbers of symbols.
@@ -78,7 +85,7 @@ class CausalReader:
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class LanguageModel(TextEstimator[LanguageModule]):
+class LanguageModel(StackArguments, SequenceEstimator[LanguageModule]):
     r"""Predict each symbol of a text from those before it, by a stack of transformer blocks.
 
     .. math:: p(s_{t+1} \mid s_{\le t}) = \operatorname{softmax}(E\, x_t), \qquad
@@ -166,10 +173,10 @@ class LanguageModel(TextEstimator[LanguageModule]):
         self.tokenizer_ = None
         self.ends_ = False
         if isinstance(X, str):
-            self.tokenizer_ = self._fit_tokenizer(check_texts([X]))
+            self.tokenizer_ = fitted_tokenizer(self.tokenizer, check_texts([X]))
             self.n_symbols_ = len(self.tokenizer_.symbols_)
         elif not len(X) or isinstance(X[0], str):
-            self.tokenizer_ = self._fit_tokenizer(check_texts(X))
+            self.tokenizer_ = fitted_tokenizer(self.tokenizer, check_texts(X))
             self.ends_ = True
             self.n_symbols_ = len(self.tokenizer_.symbols_)
         else:
@@ -202,6 +209,10 @@ class LanguageModel(TextEstimator[LanguageModule]):
             The text is read in blocks of ``block_size`` side by side.
         """
         return self._mean_loss(X)
+
+    def score(self, X: object, y: object = None) -> float:
+        """Return minus the loss: larger is better."""
+        return -self.loss(X)
 
     def _loss_sums(self, module: LanguageModule, X: object, y: object) -> Iterator[tuple[Tensor, int]]:
         for windows, n_counted in _windows(self._read(X, at_least=2), self.block_size):
@@ -322,8 +333,9 @@ class LanguageModel(TextEstimator[LanguageModule]):
         sizes = (self.n_symbols_, self.d_model, self.block_size)
         options: dict[str, Any] = {"positions": self.positions, "std": 0.02, "dropout": self.dropout}
         embedding = nn.InputEmbedding(*sizes, **options, generator=generator)
-        stack = self._stack(generator, rotary=self.positions == "rotary", **self._block_options())
-        return self._as_published(LanguageModule(embedding, stack, self._own_output(self.n_symbols_)))
+        stack = self._stack(generator, rotary=self.positions == "rotary", **block_options(self))
+        module = LanguageModule(embedding, stack, own_output(self, self.n_symbols_))
+        return as_published(module, published_of(self))
 
     def _read(self, X: object, name: str = "X", at_least: int = 1) -> Tensor:
         """Return text, texts or numbers as numbers."""

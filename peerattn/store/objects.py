@@ -9,13 +9,12 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from inspect import signature
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import sparse
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError, PeerAttnWarning, checked
 from peerattn.store.sealed import read_state, write_state, written_by_us
@@ -47,48 +46,6 @@ def load_estimator(path: str | os.PathLike[str], cls: type = object) -> tuple[An
         name = type(estimator).__name__
         raise InputError(f"path: expected a saved {cls.__name__}, got a saved {name}. Use peerattn.load.")
     return estimator, spec.get("about")
-
-
-class Saved:
-    """A fitted estimator that goes into a file and comes back."""
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to one file, atomically: safetensors and JSON, no pickle.
-
-        Parameters
-        ----------
-        path : path-like
-
-        Raises
-        ------
-        InputError
-            When it holds an estimator that cannot be stored without pickle (``own=SVR()``, for example), or the file
-            cannot be written.
-        """
-        check_is_fitted(self)
-        save_estimator(self, path)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a model that :meth:`save` wrote; no code of the file is run.
-
-        Raises
-        ------
-        InputError
-            When the file is of another origin or class, damaged, or written by a newer version.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> from peerattn import NadarayaWatsonRegressor
-        >>> model = NadarayaWatsonRegressor(bandwidth=1.0).fit([[1.0], [2.0]], [1.0, 2.0])
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     model.save(f"{folder}/kernel.model")
-        ...     again = NadarayaWatsonRegressor.load(f"{folder}/kernel.model")
-        >>> bool((again.predict([[1.2]]) == model.predict([[1.2]])).all())
-        True
-        """
-        return load_estimator(path, cls)[0]
 
 
 @checked

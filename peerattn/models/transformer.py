@@ -34,8 +34,7 @@ from peerattn.models.stacking.transformer_candidate import transformer_candidate
 from peerattn.models.transformer_networks import chosen_layer, squared_error_of, table_of_heads
 from peerattn.network import PeerNetwork, rollout
 from peerattn.panel.panel import Panel
-from peerattn.training import one_thread
-from peerattn.training.device import check_device, find_device
+from peerattn.training import find_device, one_thread
 from peerattn.training.prunable import PrunableHeads
 from peerattn.types import OutcomesLike, PanelLike, ReferenceLike
 
@@ -203,9 +202,7 @@ class PeerTransformerRegressor(PanelRegressorMixin, PrunableHeads, PanelStack):
         if self.loss == "sharpe" and self.task != "forecast":
             raise InputError('loss="sharpe" needs task="forecast": a portfolio is formed before returns are observed.')
         check_not_with_files(X, loss_weight=loss_weight, peer_weight=peer_weight)
-        if device == "auto":
-            device = find_device(device)
-        check_device(device)
+        device = find_device(device)
         panel, training = self._gate_fit(X, y, sample_weight, reference, loss_weight, peer_weight)
         if self.loss in ("rank", "sharpe") and not panel.dated:
             raise InputError(f"loss={self.loss!r} needs periods, and X carries none: set firm and period as its index.")

@@ -15,8 +15,7 @@ from peerattn.models.by_period import ReadsFiles, check_not_with_files, of_all_p
 from peerattn.models.cross_section import Rows
 from peerattn.panel.panel import Panel
 from peerattn.processes import joined
-from peerattn.training import one_thread
-from peerattn.training.device import check_device
+from peerattn.training import find_device, one_thread
 from peerattn.types import OutcomesLike, PanelLike, ReferenceLike
 
 
@@ -125,7 +124,7 @@ class AttentionOptions:
                 self, X, y, sample_weight, loss_weight, peer_weight
             )
         check_not_with_files(X, loss_weight=loss_weight, peer_weight=peer_weight)
-        check_device(device)
+        device = find_device(device)
         panel, training = self._gate_fit(X, y, sample_weight, reference, loss_weight, peer_weight)
         self._learn(training, panel, device)
         return self

@@ -150,9 +150,7 @@ def edge_attention(
         scores = scores + bias
     weights = edge_softmax(scores, edges[0], query.shape[-2])
     output = edge_mean(weights, value, edges, query.shape[-2])
-    if return_weights:
-        return (output, weights)
-    return output
+    return (output, weights) if return_weights else output
 
 
 class GraphAttention(nn.Module):
@@ -213,8 +211,7 @@ class GraphAttention(nn.Module):
         generator: Generator | None = None,
     ):
         super().__init__()
-        if generator is None:
-            generator = Generator()
+        generator = generator or Generator()
         self.n_heads = n_heads
         self.d_head = d_head
         self.slope = slope
@@ -255,9 +252,7 @@ class GraphAttention(nn.Module):
         found = edge_mean(self.drop_weights(weights), self.drop_value(value), edges, len(x))  # (H, n, d)
         joined = found.mean(0) if self.heads == "mean" else found.transpose(0, 1).flatten(1)
         output = joined + self.bias
-        if return_weights:
-            return (output, weights)
-        return output
+        return (output, weights) if return_weights else output
 
 
 def check_edges(edges: Tensor, n_queries: int, n_keys: int) -> None:

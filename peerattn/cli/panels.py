@@ -35,8 +35,8 @@ def take_panel(options: PanelOptions, training_rows: int | None = None) -> Panel
     ``training_rows``: whole periods of at most this number of rows, read from a file that may be larger than memory. Of several
     processes each has its share of the periods.
     """
-    requested: dict[str, Any] = {name: getattr(options, name, None) for name in _COLUMNS}
-    columns = {name: value for name, value in requested.items() if value is not None}
+    given = ((name, getattr(options, name, None)) for name in _COLUMNS)
+    columns: dict[str, Any] = {name: value for name, value in given if value is not None}
     path = options.panel
     dataset = options.dataset
     preset = options.preset

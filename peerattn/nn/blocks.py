@@ -195,10 +195,8 @@ class TransformerBlock(nn.Module):
             When there is a context but no cross-attention, or the other way round.
         """
         crosses = hasattr(self, "cross_attention")
-        wanted = "None in a block without"
-        if crosses:
-            wanted = "a tensor in a block with"
         if crosses != (context is not None):
+            wanted = {True: "a tensor in a block with", False: "None in a block without"}[crosses]
             raise InputError(f"context: expected {wanted} cross-attention.")
         # two caches: rows already written, and the context, which never changes
         own_cache, context_cache = cache or (None, None)

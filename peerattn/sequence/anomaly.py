@@ -9,7 +9,6 @@ from typing import Literal, Self
 import numpy as np
 import torch
 from sklearn.base import OutlierMixin
-from sklearn.utils.validation import check_is_fitted
 from torch import Generator, Tensor
 
 from peerattn import nn
@@ -23,6 +22,7 @@ from peerattn.sequence.series import (
     column_number,
     drawn_windows,
     patch_names,
+    standardised,
     tensor_windows,
     windows_of,
 )
@@ -235,9 +235,7 @@ class AttentionAnomalyDetector(OutlierMixin, StackArguments, SequenceEstimator[H
 
     def _scaled(self, X: object) -> np.ndarray:
         """Return the rows of a series, at least a window, standardised as in fit."""
-        check_is_fitted(self)
-        values = check_series(self, X, reset=False, shortest=self.window, why="window")
-        return (values - self.mean_) / self.scale_
+        return standardised(self, X, shortest=self.window, why="window")
 
     def _loss_sums(self, module: HiddenPatches, X: object, y: object) -> Iterator[tuple[Tensor, int]]:
         """The last block of windows side by side is hidden."""

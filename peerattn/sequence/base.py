@@ -149,7 +149,9 @@ class SequenceEstimator(PrunableHeads, SavedEstimator, Generic[Module]):
         own = {name: getattr(self, name) for name in _OPTIONS if hasattr(self, name)}
         if hasattr(self, "n_epochs"):
             own["max_steps"] = self.n_epochs * math.ceil(len(examples[0]) / self.batch_size)
-        options = own | {"progress": type(self).__name__ if self.verbose else None} | options
+        if self.verbose:
+            own["progress"] = type(self).__name__
+        options = own | options
         if "average" in options:
             options["average"] = min(options["average"], options["max_steps"])
         if self.compile:
@@ -160,9 +162,10 @@ class SequenceEstimator(PrunableHeads, SavedEstimator, Generic[Module]):
 
     def __sklearn_clone__(self) -> Self:
         """Return an unfitted copy that keeps ``pretrained`` fitted, as cross-validation needs it."""
-        # clone would forget the weights to start from
-        options = self.get_params(deep=False)
-        return type(self)(**{k: v if k == "pretrained" else clone(v, safe=False) for k, v in options.items()})
+        given = self.get_params(deep=False)
+        copies = {name: clone(value, safe=False) for name, value in given.items() if name != "pretrained"}
+        # a clone would forget the weights to start from
+        return type(self)(**given | copies)
 
     def _build(self, generator: Generator) -> Module:
         """Return the module at its random start."""

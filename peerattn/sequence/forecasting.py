@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pandas as pd
 import torch
-from sklearn.utils.validation import check_is_fitted
 from torch import Generator, Tensor
 
 from peerattn import nn
@@ -23,6 +22,7 @@ from peerattn.sequence.series import (
     column_number,
     drawn_windows,
     patch_names,
+    standardised,
     tensor_windows,
     windows_of,
 )
@@ -350,10 +350,8 @@ class AttentionForecaster(BesideLine, StackArguments, SequenceEstimator[PatchFor
 
     def _scaled(self, X: object, ahead: int = 0) -> np.ndarray:
         """Return the rows of a series, at least a window and those ahead, standardised as in fit."""
-        check_is_fitted(self)
         why = "lookback" + " + horizon" * (ahead > 0)
-        values = check_series(self, X, reset=False, shortest=self.lookback + ahead, why=why)
-        return (values - self.mean_) / self.scale_
+        return standardised(self, X, shortest=self.lookback + ahead, why=why)
 
     def _forecast(self, scaled: np.ndarray) -> np.ndarray:
         """Return forecasts (n, H, columns) of all windows of standardised rows, in the units of the series."""

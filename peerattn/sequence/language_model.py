@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,17 +17,11 @@ from torch import Generator, Tensor
 
 from peerattn import nn
 from peerattn.exceptions import InputError, check_at_least, expect
+from peerattn.sequence import text_encoder
 from peerattn.sequence.attention_map import AttentionMap
 from peerattn.sequence.base import SequenceEstimator, StackArguments, seeded
 from peerattn.sequence.generation import beam_search, sample
-from peerattn.sequence.text_encoder import (
-    as_published,
-    block_options,
-    fitted_tokenizer,
-    mask_of_past,
-    own_output,
-    published_of,
-)
+from peerattn.sequence.text_encoder import mask_of_past
 from peerattn.sequence.tokenizers import Tokenizer, check_texts
 
 #: A text, texts, or numbers of symbols.
@@ -46,14 +41,10 @@ class LanguageModule(torch.nn.Module):
 
     def forward(self, symbols: Tensor, cache: nn.StackCache | None = None) -> Tensor:
         """Return the logits (B, n, n_symbols) of the symbols after each of (B, n)."""
-        start = 0
-        if cache is not None:
-            start = cache.length
+        start = 0 if cache is None else cache.length
         mask = mask_of_past(symbols.shape[-1], start, symbols.device)
         rows = self.stack(self.embedding(symbols, start=start), mask=mask, cache=cache)
-        if self.head is None:
-            return self.embedding.tokens.logits(rows)
-        return self.head.logits(rows)
+        return (self.head or self.embedding.tokens).logits(rows)
 
 
 class CausalReader:
@@ -173,10 +164,10 @@ class LanguageModel(StackArguments, SequenceEstimator[LanguageModule]):
         self.tokenizer_ = None
         self.ends_ = False
         if isinstance(X, str):
-            self.tokenizer_ = fitted_tokenizer(self.tokenizer, check_texts([X]))
+            self.tokenizer_ = text_encoder.fitted_tokenizer(self.tokenizer, check_texts([X]))
             self.n_symbols_ = len(self.tokenizer_.symbols_)
         elif not len(X) or isinstance(X[0], str):
-            self.tokenizer_ = fitted_tokenizer(self.tokenizer, check_texts(X))
+            self.tokenizer_ = text_encoder.fitted_tokenizer(self.tokenizer, check_texts(X))
             self.ends_ = True
             self.n_symbols_ = len(self.tokenizer_.symbols_)
         else:
@@ -333,20 +324,20 @@ class LanguageModel(StackArguments, SequenceEstimator[LanguageModule]):
         sizes = (self.n_symbols_, self.d_model, self.block_size)
         options: dict[str, Any] = {"positions": self.positions, "std": 0.02, "dropout": self.dropout}
         embedding = nn.InputEmbedding(*sizes, **options, generator=generator)
-        stack = self._stack(generator, rotary=self.positions == "rotary", **block_options(self))
-        module = LanguageModule(embedding, stack, own_output(self, self.n_symbols_))
-        return as_published(module, published_of(self))
+        stack = self._stack(generator, rotary=self.positions == "rotary", **text_encoder.block_options(self))
+        module = LanguageModule(embedding, stack, text_encoder.own_output(self, self.n_symbols_))
+        return text_encoder.as_published(module, text_encoder.published_of(self))
 
     def _read(self, X: object, name: str = "X", at_least: int = 1) -> Tensor:
         """Return text, texts or numbers as numbers."""
         check_is_fitted(self, "n_symbols_")
         if self.tokenizer_ is None:
             numbers = _check_numbers(X, name, self.n_symbols_)
+        elif isinstance(X, str):
+            numbers = torch.tensor(self.tokenizer_.encode(X), dtype=torch.int64)
         else:
-            encode = self.tokenizer_.encode
-            end = self.tokenizer_.end
-            texts = [encode(X)] if isinstance(X, str) else [[*encode(t), end] for t in check_texts(X, name)]
-            numbers = torch.tensor([k for text in texts for k in text], dtype=torch.int64)
+            texts = ([*self.tokenizer_.encode(text), self.tokenizer_.end] for text in check_texts(X, name))
+            numbers = torch.tensor(list(chain.from_iterable(texts)), dtype=torch.int64)
         expect(len(numbers) >= at_least, name, f"at least {at_least} symbol(s)", len(numbers))
         return numbers
 

@@ -16,22 +16,10 @@ from torch import Generator, Tensor
 from peerattn import nn
 from peerattn.exceptions import expect
 from peerattn.nn.blocks import ACTIVATIONS, Activation
+from peerattn.sequence import text_encoder
 from peerattn.sequence.attention_map import AttentionMap
 from peerattn.sequence.base import SequenceEstimator
-from peerattn.sequence.text_encoder import (
-    EncodedTexts,
-    EncodingModule,
-    TextEncoder,
-    Texts,
-    as_published,
-    batches_by_length,
-    by_length,
-    fitted_tokenizer,
-    of_each,
-    own_output,
-    pad,
-    published_of,
-)
+from peerattn.sequence.text_encoder import EncodedTexts, TextEncoder, Texts, pad
 from peerattn.sequence.tokenizers import MASK, SPECIAL, Tokenizer, check_texts
 
 MASKED_SHARE = 0.15
@@ -39,7 +27,7 @@ NEAR = 5  # symbols on either side that count as together
 _SMOOTHING = 0.75  # power of the frequencies of the context, so that rare symbols do not count too much
 
 
-class MaskedLanguageModule(EncodingModule):
+class MaskedLanguageModule(torch.nn.Module):
     """A text encoder, and symbols as its output: by the vectors of the input, or by vectors of the output's own."""
 
     def __init__(
@@ -62,9 +50,7 @@ class MaskedLanguageModule(EncodingModule):
         """Return the logits (n_places, n_symbols) at the places (B, n) that are True."""
         rows = self.encoder(symbols, lengths)[places]
         rows = self.norm(ACTIVATIONS[self.activation](self.transform(rows)))
-        if self.head is None:
-            return self.encoder.embedding.tokens.logits(rows) + self.popularity
-        return self.head.logits(rows) + self.popularity
+        return (self.head or self.encoder.embedding.tokens).logits(rows) + self.popularity
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -132,7 +118,7 @@ class MaskedLanguageModel(EncodedTexts, SequenceEstimator[MaskedLanguageModule])
         y : None
         """
         texts = check_texts(X)
-        self.tokenizer_ = fitted_tokenizer(self.tokenizer, texts)
+        self.tokenizer_ = text_encoder.fitted_tokenizer(self.tokenizer, texts)
         return self._fit((self._read(texts),))
 
     def _start(self, module: MaskedLanguageModule, examples: tuple[Texts]) -> None:
@@ -156,7 +142,7 @@ class MaskedLanguageModel(EncodedTexts, SequenceEstimator[MaskedLanguageModule])
     def _loss_sums(self, module: MaskedLanguageModule, X: object, y: object) -> Iterator[tuple[Tensor, int]]:
         sequences = self._read(check_texts(X))
         chosen = masked_places(sequences)
-        for at, symbols, lengths in by_length(sequences, self._on):
+        for at, symbols, lengths in text_encoder.by_length(sequences, self._on):
             places = pad([chosen[k] for k in at], self._on)[0].bool()
             logits = module(symbols.masked_fill(places, MASK), lengths, places)
             yield F.cross_entropy(logits, symbols[places], reduction="sum"), int(places.sum())
@@ -182,12 +168,12 @@ class MaskedLanguageModel(EncodedTexts, SequenceEstimator[MaskedLanguageModule])
             symbols[places] = logits.argmax(-1)
             return [self.tokenizer_.decode(row) for row in symbols.tolist()]
 
-        return of_each(filled, sequences, self._on)
+        return text_encoder.of_each(filled, sequences, self._on)
 
     def transform(self, X: object) -> np.ndarray:
         """Return a vector for every text, the mean of its rows: (n_texts, d_model)."""
         sequences = self._read(check_texts(X))
-        return torch.stack(of_each(self._module().encoder.mean, sequences, self._on)).cpu().numpy()
+        return torch.stack(text_encoder.of_each(self._module().encoder.mean, sequences, self._on)).cpu().numpy()
 
     def attention(self, X: str) -> AttentionMap:
         """Return the attention weights in one text."""
@@ -196,13 +182,13 @@ class MaskedLanguageModel(EncodedTexts, SequenceEstimator[MaskedLanguageModule])
         return self._map(lambda module: module.encoder(*pad([numbers], self._on)), names)
 
     def _build(self, generator: Generator) -> MaskedLanguageModule:
-        published = published_of(self)
-        head = own_output(self, len(self.tokenizer_.symbols_))
+        published = text_encoder.published_of(self)
+        head = text_encoder.own_output(self, len(self.tokenizer_.symbols_))
         module = MaskedLanguageModule(self._encoder(generator), generator, published["activation"], head)
-        return as_published(module, published)
+        return text_encoder.as_published(module, published)
 
     def _batches(self, examples: tuple[Texts], generator: Generator) -> Iterator[list[Tensor]]:
-        for (sequences,) in batches_by_length(examples, self.batch_size, generator):
+        for (sequences,) in text_encoder.batches_by_length(examples, self.batch_size, generator):
             yield [part.to(self._on, non_blocking=True) for part in self._corrupted(sequences, generator)]
 
     def _corrupted(self, sequences: Texts, generator: Generator) -> tuple[Tensor, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 from safetensors.torch import load_file
@@ -20,10 +20,7 @@ from peerattn.sequence.published_tokenizers import (
     END_OF_TEXT,
     ByteLevelTokenizer,
     WordPieceTokenizer,
-    byte_symbols,
 )
-
-__all__ = ["byte_symbols", "load_bert", "load_gpt2"]
 
 Model = TypeVar("Model", LanguageModel, MaskedLanguageModel)
 #: Our parts of a block, and BERT's and GPT-2's.
@@ -149,7 +146,8 @@ def load_gpt2(folder: str | os.PathLike[str]) -> LanguageModel:
     """
     root = Path(folder)
     state = _state(root, prefix="transformer.")
-    numbers = _json(root / "vocab.json")
+    _check_there(root / "vocab.json")
+    numbers = read_json(root / "vocab.json")
     symbols = sorted(numbers, key=numbers.__getitem__)
     if [numbers[symbol] for symbol in symbols] != list(range(len(symbols))):
         raise InputError("folder: expected vocab.json to number its symbols 0, 1, 2, ..., got gaps or repeated numbers.")
@@ -252,11 +250,6 @@ def _lines(path: Path) -> list[str]:
     _check_there(path)
     with path.open(encoding="utf-8") as file:
         return [line.removesuffix("\n") for line in file]
-
-
-def _json(path: Path) -> dict[str, Any]:
-    _check_there(path)
-    return read_json(path)
 
 
 def _check_there(path: Path) -> None:

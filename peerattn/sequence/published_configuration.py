@@ -88,11 +88,12 @@ class Configuration:
         self.file = path.name
         self.family = family
         self.there = path.exists()
-        fields = read_json(path) if self.there else {}
-        # newer files use one spelling for all families
-        names = {} if family is None else family.other_names
-        self.fields = {names.get(name, name): value for name, value in fields.items()}
+        self.fields: dict[str, Any] = {}
+        if self.there:
+            self.fields = read_json(path)
         if family is not None:
+            # newer files use one spelling for all families
+            self.fields = {family.other_names.get(name, name): value for name, value in self.fields.items()}
             self.check_one("model_type", family.name)
             self.check_one("position_embedding_type", "absolute")
             self.check_absent(*family.absent)
@@ -108,8 +109,8 @@ class Configuration:
             return default
         kind = kind or type(default)
         # JSON writes 1.0 as 1; and True is an int
-        fits = isinstance(value, (int, float) if kind is float else kind)
-        if not fits or isinstance(value, bool) != (kind is bool):
+        fits = {float: (float, int), int: (int,), bool: (bool,), str: (str,)}[kind]
+        if type(value) not in fits:
             raise self.error(name, f"a value of type {kind.__name__}")
         return value
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import torch
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Generator, Tensor
 
 from peerattn import nn
@@ -127,9 +127,7 @@ def check_series(estimator: BaseEstimator, X: object, *, reset: bool, shortest: 
     values: np.ndarray = validate_data(estimator, frame, reset=reset, **options)
     bad = np.argwhere(~np.isfinite(values))
     if len(bad):
-        kind = "inf"
-        if np.isnan(values[tuple(bad[0])]):
-            kind = "NaN"
+        kind = "NaN" if np.isnan(values[tuple(bad[0])]) else "inf"
         axes = getattr(frame, "axes", map(range, values.shape))
         row, name = (labels[k] for labels, k in zip(axes, bad[0]))
         where = f"{kind} in column {name!r} at row {row} ({len(bad)} in all)"
@@ -137,6 +135,13 @@ def check_series(estimator: BaseEstimator, X: object, *, reset: bool, shortest: 
         raise InputError(f"X: expected numbers without gaps, got {where}. {remedy}")
     expect(len(values) >= shortest, "X", f"at least {shortest} rows ({why})", f"n_samples={len(values)}")
     return values
+
+
+def standardised(estimator: Any, X: object, *, shortest: int, why: str) -> np.ndarray:
+    """Return the rows of a series in the units in which a model was fitted; arguments as in `check_series`."""
+    check_is_fitted(estimator)
+    values = check_series(estimator, X, reset=False, shortest=shortest, why=why)
+    return (values - estimator.mean_) / estimator.scale_
 
 
 def column_number(estimator: BaseEstimator, column: int | str) -> int:
@@ -151,7 +156,7 @@ def column_number(estimator: BaseEstimator, column: int | str) -> int:
     n = estimator.n_features_in_
     if column in names:
         column = names.index(column)
-    known = f"a number from 0 to {n - 1}{f' or one of {names}' if names else ''}"
+    known = f"a number from 0 to {n - 1}" + f" or one of {names}" * bool(names)
     expect(isinstance(column, int | np.integer) and 0 <= column < n, "column", known, repr(column))
     return int(column)
 

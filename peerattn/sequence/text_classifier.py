@@ -17,6 +17,7 @@ from torch import Generator, Tensor
 
 from peerattn import nn
 from peerattn.exceptions import expect
+from peerattn.sequence import text_encoder
 from peerattn.sequence.attention_map import AttentionMap
 from peerattn.sequence.base import (
     BesideLine,
@@ -27,19 +28,7 @@ from peerattn.sequence.base import (
     loss_reduction_in_blocks,
 )
 from peerattn.sequence.masked_language_model import MaskedLanguageModel
-from peerattn.sequence.text_encoder import (
-    EncodedTexts,
-    EncodingModule,
-    TextEncoder,
-    Texts,
-    as_published,
-    batches_by_length,
-    by_length,
-    fitted_tokenizer,
-    of_each,
-    pad,
-    published_of,
-)
+from peerattn.sequence.text_encoder import EncodedTexts, TextEncoder, Texts, pad
 from peerattn.sequence.tokenizers import PAD, START, UNKNOWN, Tokenizer, check_texts
 
 #: Numbers and pairs of neighbours as terms.
@@ -48,7 +37,7 @@ Examples: TypeAlias = tuple[Texts, np.ndarray, list[str]]  # texts as numbers, t
 N_FOLDS = 10  # one of them decides on attention
 
 
-class ClassifierModule(EncodingModule):
+class ClassifierModule(torch.nn.Module):
     """A text encoder, and classes as the output of the mean of a text's rows."""
 
     def __init__(self, encoder: TextEncoder, n_classes: int, dropout: float, generator: Generator):
@@ -106,9 +95,10 @@ class SymbolRegression(SavedEstimator):
         self.intercept_[prepared] = 0.0
         if len(prepared) > 1:
             found = LogisticRegression(C=self.C, max_iter=1000).fit(x, numbers)
-            binary = np.array([[-0.5], [0.5]]) if len(prepared) == 2 else np.eye(len(prepared))
-            self.coef_[prepared] = binary @ found.coef_
-            self.intercept_[prepared] = binary @ found.intercept_
+            # one line for both of two classes
+            signs = np.array([[-0.5], [0.5]]) if len(prepared) == 2 else np.eye(len(prepared))
+            self.coef_[prepared] = signs @ found.coef_
+            self.intercept_[prepared] = signs @ found.intercept_
         return self
 
     def log_probabilities(self, sequences: Sequence[Sequence[int]]) -> np.ndarray:
@@ -225,7 +215,7 @@ class TextClassifier(Classifies, BesideLine, EncodedTexts, SequenceEstimator[Cla
         texts = check_texts(X)
         self.classes_, numbers = np.unique(self._check_classes(y, len(texts), "text"), return_inverse=True)
         expect(len(self.classes_) > 1, "y", "at least two classes", self.classes_.tolist())
-        self.tokenizer_ = fitted_tokenizer(self.tokenizer, texts, self.pretrained)
+        self.tokenizer_ = text_encoder.fitted_tokenizer(self.tokenizer, texts, self.pretrained)
         return self._fit((self._read(texts), numbers, texts))
 
     def _start(self, module: ClassifierModule, examples: Examples) -> None:
@@ -260,7 +250,7 @@ class TextClassifier(Classifies, BesideLine, EncodedTexts, SequenceEstimator[Cla
 
     def _attended(self, module: ClassifierModule, sequences: Sequence[list[int]]) -> np.ndarray:
         """Return what attention adds to the logits, (n_texts, n_classes)."""
-        return torch.stack(of_each(module, sequences, self._on)).double().cpu().numpy()
+        return torch.stack(text_encoder.of_each(module, sequences, self._on)).double().cpu().numpy()
 
     def _offsets(self, texts: list[str]) -> np.ndarray:
         """Return the log probabilities of the line, (n_texts, n_classes)."""
@@ -272,7 +262,7 @@ class TextClassifier(Classifies, BesideLine, EncodedTexts, SequenceEstimator[Cla
         texts = check_texts(X)
         truth = self._class_numbers(y)
         offsets = torch.tensor(self._offsets(texts), dtype=torch.float32)
-        for at, symbols, lengths in by_length(self._read(texts), self._on):
+        for at, symbols, lengths in text_encoder.by_length(self._read(texts), self._on):
             logits = offsets[at].to(self._on) + self.factor_ * module(symbols, lengths)
             yield F.cross_entropy(logits, truth[at].to(self._on), reduction="sum"), len(at)
 
@@ -291,11 +281,11 @@ class TextClassifier(Classifies, BesideLine, EncodedTexts, SequenceEstimator[Cla
     def _build(self, generator: Generator) -> ClassifierModule:
         sizes = (len(self.classes_), self.dropout)
         module = ClassifierModule(self._encoder(generator), *sizes, generator)
-        return as_published(module, published_of(self._sizes()))
+        return text_encoder.as_published(module, text_encoder.published_of(self._sizes()))
 
     def _batches(self, examples: tuple[Texts, np.ndarray], generator: Generator) -> Iterator[list[Tensor]]:
         """Yield symbols, some of them unknown, lengths and classes."""
-        for sequences, classes in batches_by_length(examples, self.batch_size, generator):
+        for sequences, classes in text_encoder.batches_by_length(examples, self.batch_size, generator):
             symbols, lengths = pad(sequences)
             dropped = torch.rand(symbols.shape, generator=generator) < self.symbol_dropout
             symbols = symbols.masked_fill(dropped & (symbols != START) & (symbols != PAD), UNKNOWN)

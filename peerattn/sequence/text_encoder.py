@@ -51,12 +51,6 @@ class TextEncoder(torch.nn.Module):
         return (self(symbols, lengths) * there).sum(1) / lengths[:, None]
 
 
-class EncodingModule(torch.nn.Module):
-    """A module that reads whole texts by its ``encoder``."""
-
-    encoder: TextEncoder
-
-
 class EncodedTexts(StackArguments):
     """Arguments and reading of the models with a :class:`TextEncoder`.
 

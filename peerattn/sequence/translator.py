@@ -14,17 +14,11 @@ from torch import Generator, Tensor
 
 from peerattn import nn
 from peerattn.exceptions import InputError, check_at_least, expect
+from peerattn.sequence import text_encoder
 from peerattn.sequence.attention_map import AttentionMap, stacked
 from peerattn.sequence.base import SequenceEstimator, StackArguments
 from peerattn.sequence.generation import beam_search
-from peerattn.sequence.text_encoder import (
-    Texts,
-    batches_by_length,
-    fitted_tokenizer,
-    mask_of_past,
-    of_each,
-    pad,
-)
+from peerattn.sequence.text_encoder import Texts, mask_of_past, pad
 from peerattn.sequence.tokenizers import END, PAD, START, UNKNOWN, Tokenizer, check_texts
 
 _TRANSLATED_AT_ONCE = 64  # texts
@@ -65,9 +59,7 @@ class TranslatorModule(torch.nn.Module):
 
     def write(self, target: Tensor, source: Source, *, start: int = 0, cache: nn.StackCache | None = None) -> Any:
         """Return the decoder's rows (B, m, d) for target symbols (B, m)."""
-        read = 0
-        if cache is not None:
-            read = cache.length
+        read = 0 if cache is None else cache.length
         mask = mask_of_past(target.shape[1], read, target.device)
         rows = self.embedding(self._known(target), start=start + read)
         return self.stacks.decoder(rows, context=source.rows, context_mask=source.mask, cache=cache, mask=mask)
@@ -210,7 +202,7 @@ class Translator(StackArguments, SequenceEstimator[TranslatorModule]):
         """
         sources, targets = _check_pairs(X, y)
         check_at_least(0, position_shift=self.position_shift)
-        self.tokenizer_ = fitted_tokenizer(self.tokenizer, [*sources, *targets], self.pretrained)
+        self.tokenizer_ = text_encoder.fitted_tokenizer(self.tokenizer, [*sources, *targets], self.pretrained)
         return self._fit(tuple(zip(*(self._numbers(s, t)[:2] for s, t in zip(sources, targets)))))
 
     def _start(self, module: TranslatorModule, examples: tuple[Texts, Texts]) -> None:
@@ -222,7 +214,7 @@ class Translator(StackArguments, SequenceEstimator[TranslatorModule]):
 
     def _batches(self, examples: tuple[Texts, Texts], generator: Generator) -> Iterator[tuple[Texts, Texts, int]]:
         """Yield sources, targets and the position at which both start."""
-        for sources, targets in batches_by_length(examples, self.batch_size, generator):
+        for sources, targets in text_encoder.batches_by_length(examples, self.batch_size, generator):
             yield sources, targets, int(torch.randint(self.position_shift + 1, (), generator=generator))
 
     def _loss(self, module: TranslatorModule, batch: tuple[Texts, Texts, int]) -> Tensor:
@@ -232,7 +224,7 @@ class Translator(StackArguments, SequenceEstimator[TranslatorModule]):
         """Return the translations, found by beam search."""
         numbers = [self._numbers(text, "") for text in check_texts(X)]
         translate = partial(self._translate, self._module())
-        found = of_each(translate, [source for source, _, _ in numbers], self._on, _TRANSLATED_AT_ONCE)
+        found = text_encoder.of_each(translate, [source for source, _, _ in numbers], self._on, _TRANSLATED_AT_ONCE)
         return [self._text(written, extra) for written, (_, _, extra) in zip(found, numbers)]
 
     def loss(self, X: object, y: object) -> float:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from functools import cache
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import torch
 
@@ -33,9 +33,7 @@ def find_device(name: str) -> str:
     'cpu'
     """
     if name == "auto":
-        if _has_cuda():
-            return "cuda"
-        return "cpu"
+        return "cuda" if _has_cuda() else "cpu"
     try:
         torch.empty(0, device=name)
     except (RuntimeError, AssertionError, TypeError) as error:
@@ -62,9 +60,7 @@ def precision_of(precision: str, device: torch.device) -> str:
     if precision not in get_args(Precision):
         raise InputError(f"precision: expected one of {list(get_args(Precision))}, got {precision!r}.")
     if precision == "auto":
-        if _is_recent(device):
-            return "bfloat16"
-        return "float32"
+        return "bfloat16" if _is_recent(device) else "float32"
     lacks = precision == "tf32" or (precision == "bfloat16" and device.type == "cuda")
     if lacks and not _is_recent(device):
         raise InputError(
@@ -89,9 +85,7 @@ def multiplied_in(precision: str, device: torch.device) -> Iterator[None]:
     before = torch.get_float32_matmul_precision()
     if precision != "float32" and device.type == "cuda":
         torch.set_float32_matmul_precision("high")  # TF32
-    narrow: AbstractContextManager[Any] = nullcontext()
-    if precision == "bfloat16":
-        narrow = torch.autocast(device.type, torch.bfloat16)
+    narrow = torch.autocast(device.type, torch.bfloat16) if precision == "bfloat16" else nullcontext()
     try:
         with narrow:
             yield

@@ -159,8 +159,6 @@ def train(
         parameters = parameters.parameters()
     trained = [tensor for tensor in parameters if tensor.requires_grad]
     expect(bool(trained), "parameters", "at least one tensor with requires_grad=True", "none")
-    if clip is None:
-        clip = math.inf
     device = trained[0].device
     precision = precision_of(precision, device)
     if read_every is None:
@@ -171,9 +169,7 @@ def train(
     scheduler = make_scheduler(schedule, optimizer, max_steps)
     log = _Log(device)
     kept = _Kept(trained)
-    if process():  # the first one shows it
-        progress = None
-    with progress_bar(progress, max_steps) as advance:
+    with progress_bar(None if process() else progress, max_steps) as advance:
         for done, batch in zip(range(1, max_steps + 1), batches):
             optimizer.zero_grad()
             with multiplied_in(precision, device):
@@ -184,7 +180,7 @@ def train(
             if done % read_every == 0 or done == max_steps:
                 log.read()
             optimizer.step()
-            advance(log.latest())
+            advance(f"loss {log.losses[-1]:.4g}" if log.losses else "")
             rate = optimizer.param_groups[0]["lr"]
             if done < max_steps:
                 scheduler.step()
@@ -203,7 +199,7 @@ def train(
     return TrainingRecord(tuple(log.losses), tuple(kept.history), kept.step or len(log.losses))
 
 
-def _gradient(value: Tensor, trained: list[Tensor], clip: float) -> Tensor:
+def _gradient(value: Tensor, trained: list[Tensor], clip: float | None) -> Tensor:
     """Set the gradients of a loss, the mean over processes, at most of norm ``clip``; return their norm."""
     value.backward()
     if n_processes() > 1:
@@ -211,7 +207,7 @@ def _gradient(value: Tensor, trained: list[Tensor], clip: float) -> Tensor:
         own = [torch.zeros_like(each) if each.grad is None else each.grad for each in trained]
         for each, mean in zip(trained, averaged(own), strict=True):
             each.grad = mean
-    return nn.utils.clip_grad_norm_(trained, clip)
+    return nn.utils.clip_grad_norm_(trained, math.inf if clip is None else clip)
 
 
 class _Log:
@@ -228,10 +224,6 @@ class _Log:
         finite = (loss.isfinite() & norm.isfinite()).to(self.broken)
         self.broken = torch.maximum(self.broken, 1 - finite)
         return self.broken
-
-    def latest(self) -> str:
-        """Return the last loss that was read as a note of the progress bar; nothing before the first reading."""
-        return "".join(f"loss {loss:.4g}" for loss in self.losses[-1:])
 
     def read(self) -> None:
         """Read what is waiting, one wait for all; raise an InputError for the first step that is not finite."""

@@ -89,7 +89,8 @@ def warn_user(message: Warning | str) -> None:
         inside = ours
         frame = frame.f_back
         level = level + 1
-        caller = level if ours else caller
+        if ours:
+            caller = level
     warnings.warn(message, stacklevel=caller)
 
 

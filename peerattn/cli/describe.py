@@ -48,7 +48,7 @@ def _facts(frame: pd.DataFrame, labels: dict[str, str | None]) -> dict[str, Any]
     codes = [name for name in others if looks_like_code(name)]
     facts: dict[str, Any] = {"rows": len(frame), "columns": len(frame.columns), **labels}
     facts["outcomes"] = [name for name in others if looks_like_outcome(name) and name not in texts]
-    facts["codes"] = [name for name in dict.fromkeys(codes + texts) if frame[name].nunique() > 1]  # a constant tells nothing
+    facts["codes"] = [name for name in dict.fromkeys(codes + texts) if frame[name].nunique() > 1]  # a constant is no code
     try:
         chosen = choose_columns(frame, labels=named)
         facts |= {"characteristics": list(chosen.characteristics), "left": dict(chosen.left)}

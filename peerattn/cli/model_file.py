@@ -102,12 +102,12 @@ class SavedModel:
         return stored
 
     def predict(self, panel: Panel) -> pd.Series:
-        """Return a prediction for each row; to explain, the outcomes of the panel's peers are shown."""
+        """Return a prediction for each row; a nowcast uses the observed outcomes of the panel's peers."""
         observed = self.observed(panel.y)
         return pd.Series(self.model.predict(panel.X, **observed), index=panel.X.index, name="prediction")
 
     def observed(self, outcomes: OutcomesLike) -> dict[str, Any]:
-        """Return the outcomes of peers (or the name of their column) as an argument, where the model is shown them."""
+        """Return the outcomes of peers (or the name of their column) as an argument, where the model uses them."""
         task: Any = self.task
         if not Entry(self.name, self.model, task).observed_outcomes:
             return {}

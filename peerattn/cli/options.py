@@ -225,7 +225,7 @@ class ModelOptions(Settings):
 
 @dataclass(kw_only=True)
 class SavedModelOptions:
-    """A saved model, and the panel that it is shown.
+    """A saved model, and the panel that it reads.
 
     Attributes
     ----------

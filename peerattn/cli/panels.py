@@ -93,7 +93,7 @@ def simulated(seed: int) -> datasets.SimulatedPanel:
 
 
 def take_reference(options: CompareOptions, panel: Panel, task: str) -> Reference | None:
-    """Return the firms that --reference names: the panel's columns, and its outcome where it is to be explained."""
+    """Return the firms that --reference names: the panel's columns, and its outcome in a nowcast."""
     if options.reference is None:
         return None
     labels = {options.firm or "firm": "firm", options.period or "period": "period"}

@@ -144,8 +144,8 @@ def edge_attention(
     if scale is None:
         scale = 1 / math.sqrt(query.shape[-1])
     querying = query.index_select(-2, edges[0])
-    looked_to = key.index_select(-2, edges[1])  # (..., E, d)
-    scores = scale * (querying * looked_to).sum(-1)
+    attended = key.index_select(-2, edges[1])  # (..., E, d)
+    scores = scale * (querying * attended).sum(-1)
     if bias is not None:
         scores = scores + bias
     weights = edge_softmax(scores, edges[0], query.shape[-2])
@@ -246,8 +246,8 @@ class GraphAttention(nn.Module):
         # a'[Wh_i, Wh_j] = a_1'Wh_i + a_2'Wh_j: one number a node instead of one vector an edge
         a, b = self.combine.chunk(2, dim=-1)  # (H, d) each
         querying = (value * a[:, None]).sum(-1)
-        looked_to = (value * b[:, None]).sum(-1)  # (H, n)
-        scores = F.leaky_relu(querying[:, edges[0]] + looked_to[:, edges[1]], self.slope)
+        attended = (value * b[:, None]).sum(-1)  # (H, n)
+        scores = F.leaky_relu(querying[:, edges[0]] + attended[:, edges[1]], self.slope)
         weights = edge_softmax(scores, edges[0], len(x))  # (H, E)
         found = edge_mean(self.drop_weights(weights), self.drop_value(value), edges, len(x))  # (H, n, d)
         joined = found.mean(0) if self.heads == "mean" else found.transpose(0, 1).flatten(1)

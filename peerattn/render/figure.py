@@ -133,5 +133,7 @@ def svg(figure: MatplotlibFigure, *, description: str = "") -> str:
     # the size is the page's, at most the drawn width, so that a phone shows the whole figure
     width = re.search(r'width="([\d.]+)pt"', head)
     head = re.sub(r'\s(?:width|height)="[\d.]+pt"', "", head)
-    limit = f"max-width:{float(width.group(1)) * 4 / 3:.0f}px;" if width else ""
+    limit = ""
+    if width:
+        limit = f"max-width:{float(width.group(1)) * 4 / 3:.0f}px;"
     return f'{head} style="{limit}width:100%;height:auto">{rest}'

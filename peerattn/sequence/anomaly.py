@@ -29,7 +29,7 @@ from peerattn.sequence.series import (
 
 
 class HiddenPatches(torch.nn.Module):
-    """Predict hidden patches from those that are shown: a learned vector takes the place of the hidden."""
+    """Predict hidden patches from the others: a learned vector takes the place of the hidden."""
 
     def __init__(self, encoder: PatchEncoder, generator: Generator):
         super().__init__()
@@ -41,7 +41,7 @@ class HiddenPatches(torch.nn.Module):
     def forward(self, windows: Tensor, hidden: Tensor) -> Tensor:
         """Return all patches as expected, (batch, columns, n_patches, patch).
 
-        ``windows`` (batch, columns, window); ``hidden`` (batch, n_patches), True where a patch is not shown.
+        ``windows`` (batch, columns, window); ``hidden`` (batch, n_patches), True where a patch is.
         """
         return self.head(self.encoder(windows, hidden, self.hidden))
 

@@ -162,13 +162,11 @@ class LanguageModel(StackArguments, SequenceEstimator[LanguageModule]):
         if not isinstance(X, str | np.ndarray | Tensor):
             X = list(X)  # an iterator is read twice below
         self.tokenizer_ = None
-        self.ends_ = False
-        if isinstance(X, str):
-            self.tokenizer_ = text_encoder.fitted_tokenizer(self.tokenizer, check_texts([X]))
-            self.n_symbols_ = len(self.tokenizer_.symbols_)
-        elif not len(X) or isinstance(X[0], str):
-            self.tokenizer_ = text_encoder.fitted_tokenizer(self.tokenizer, check_texts(X))
-            self.ends_ = True
+        # of several texts each has an end, which one long text has not
+        self.ends_ = not isinstance(X, str) and (not len(X) or isinstance(X[0], str))
+        if self.ends_ or isinstance(X, str):
+            texts = X if self.ends_ else [X]
+            self.tokenizer_ = text_encoder.fitted_tokenizer(self.tokenizer, check_texts(texts))
             self.n_symbols_ = len(self.tokenizer_.symbols_)
         else:
             self.n_symbols_ = int(_check_numbers(X, "X").max()) + 1

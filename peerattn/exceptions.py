@@ -81,12 +81,11 @@ def warn_user(message: Warning | str) -> None:
     frame = sys._getframe(1)
     level = 2
     caller = 2
-    inside = True
+    ours = True
     while frame.f_back:
         name = frame.f_globals.get("__name__", "")
         # contextlib's decorators come between the caller and the decorated function
-        ours = name.split(".")[0] == __package__ or (inside and name == "contextlib")
-        inside = ours
+        ours = name.split(".")[0] == __package__ or (ours and name == "contextlib")
         frame = frame.f_back
         level = level + 1
         if ours:

@@ -324,7 +324,7 @@ class LanguageModel(StackArguments, SequenceEstimator[LanguageModule]):
         embedding = nn.InputEmbedding(*sizes, **options, generator=generator)
         stack = self._stack(generator, rotary=self.positions == "rotary", **text_encoder.block_options(self))
         module = LanguageModule(embedding, stack, text_encoder.own_output(self, self.n_symbols_))
-        return text_encoder.as_published(module, text_encoder.published_of(self))
+        return text_encoder.as_published(module, self)
 
     def _read(self, X: object, name: str = "X", at_least: int = 1) -> Tensor:
         """Return text, texts or numbers as numbers."""

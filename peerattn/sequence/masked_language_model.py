@@ -182,10 +182,10 @@ class MaskedLanguageModel(EncodedTexts, SequenceEstimator[MaskedLanguageModule])
         return self._map(lambda module: module.encoder(*pad([numbers], self._on)), names)
 
     def _build(self, generator: Generator) -> MaskedLanguageModule:
-        published = text_encoder.published_of(self)
+        activation = text_encoder.published_of(self)["activation"]
         head = text_encoder.own_output(self, len(self.tokenizer_.symbols_))
-        module = MaskedLanguageModule(self._encoder(generator), generator, published["activation"], head)
-        return text_encoder.as_published(module, published)
+        module = MaskedLanguageModule(self._encoder(generator), generator, activation, head)
+        return text_encoder.as_published(module, self)
 
     def _batches(self, examples: tuple[Texts], generator: Generator) -> Iterator[list[Tensor]]:
         for (sequences,) in text_encoder.batches_by_length(examples, self.batch_size, generator):

@@ -14,7 +14,7 @@ from torch import Tensor
 from peerattn.exceptions import InputError
 from peerattn.sequence.language_model import LanguageModel
 from peerattn.sequence.masked_language_model import MaskedLanguageModel
-from peerattn.sequence.published_configuration import BERT, GPT2, Configuration, read_json
+from peerattn.sequence.published_configuration import BERT, GPT2, Configuration, Fields, read_json
 from peerattn.sequence.published_tokenizers import (
     BERT_SPECIAL,
     END_OF_TEXT,
@@ -92,7 +92,7 @@ def load_bert(folder: str | os.PathLike[str]) -> MaskedLanguageModel:
         max_position_embeddings=len(positions),
         type_vocab_size=len(segments),
     )
-    tokenizer = _word_pieces(Configuration(root / "tokenizer_config.json", None), symbols)
+    tokenizer = _word_pieces(Fields(root / "tokenizer_config.json"), symbols)
     # the special symbols first, as our tokenizer numbers them
     rows = sorted(range(len(symbols)), key=lambda k: (*BERT_SPECIAL, symbols[k]).index(symbols[k]))
     bias = state["cls.predictions.bias"]
@@ -184,7 +184,7 @@ def load_gpt2(folder: str | os.PathLike[str]) -> LanguageModel:
     published = config.published(wide)
     if not published["tied"]:
         ours["head.weight"] = state["lm_head.weight"]
-    tokenizer = _byte_pairs(Configuration(root / "tokenizer_config.json", None), symbols, merges)
+    tokenizer = _byte_pairs(Fields(root / "tokenizer_config.json"), symbols, merges)
     config.check_one("eos_token_id", tokenizer.end)
     model = LanguageModel(
         tokenizer,
@@ -200,7 +200,7 @@ def load_gpt2(folder: str | os.PathLike[str]) -> LanguageModel:
     return _with_weights(model, ours)
 
 
-def _word_pieces(config: Configuration, symbols: list[str]) -> WordPieceTokenizer:
+def _word_pieces(config: Fields, symbols: list[str]) -> WordPieceTokenizer:
     config.check_one("do_basic_tokenize", True)
     config.check_absent("never_split")
     config.check_special(dict(zip(("pad", "unk", "cls", "sep", "mask"), BERT_SPECIAL, strict=True)))
@@ -213,7 +213,7 @@ def _word_pieces(config: Configuration, symbols: list[str]) -> WordPieceTokenize
     return tokenizer.from_symbols(symbols)
 
 
-def _byte_pairs(config: Configuration, symbols: list[str], merges: list[list[str]]) -> ByteLevelTokenizer:
+def _byte_pairs(config: Fields, symbols: list[str], merges: list[list[str]]) -> ByteLevelTokenizer:
     config.check_absent("add_bos_token")
     config.check_special({"eos": END_OF_TEXT})
     tokenizer = ByteLevelTokenizer(add_prefix_space=config.field("add_prefix_space", False))

@@ -281,7 +281,7 @@ class TextClassifier(Classifies, BesideLine, EncodedTexts, SequenceEstimator[Cla
     def _build(self, generator: Generator) -> ClassifierModule:
         sizes = (len(self.classes_), self.dropout)
         module = ClassifierModule(self._encoder(generator), *sizes, generator)
-        return text_encoder.as_published(module, text_encoder.published_of(self._sizes()))
+        return text_encoder.as_published(module, self._sizes())
 
     def _batches(self, examples: tuple[Texts, np.ndarray], generator: Generator) -> Iterator[list[Tensor]]:
         """Yield symbols, some of them unknown, lengths and classes."""

@@ -96,11 +96,11 @@ def block_options(model: StackArguments) -> dict[str, Any]:
     return {"activation": published["activation"], "d_feedforward": published["d_feedforward"]}
 
 
-def as_published(module: Module, published: Published) -> Module:
-    """Return the module, with the constant of its normalisations that published weights need."""
+def as_published(module: Module, model: StackArguments) -> Module:
+    """Return the model's module, with the constant of its normalisations that published weights need."""
     for part in module.modules():
         if isinstance(part, torch.nn.LayerNorm):
-            part.eps = published["epsilon"]
+            part.eps = published_of(model)["epsilon"]
     return module
 
 

@@ -21,6 +21,7 @@ from peerattn.sequence.published_tokenizers import (
     ByteLevelTokenizer,
     WordPieceTokenizer,
 )
+from peerattn.sequence.tokenizers import Tokenizer
 
 Model = TypeVar("Model", LanguageModel, MaskedLanguageModel)
 #: Our parts of a block, and BERT's and GPT-2's.
@@ -115,7 +116,7 @@ def load_bert(folder: str | os.PathLike[str]) -> MaskedLanguageModel:
         n_positions=len(positions),
     )
     model.published_ = published
-    return _with_weights(model, ours | _renamed(state, _BERT | blocks))
+    return _with_weights(model, tokenizer, ours | _renamed(state, _BERT | blocks))
 
 
 def load_gpt2(folder: str | os.PathLike[str]) -> LanguageModel:
@@ -197,7 +198,7 @@ def load_gpt2(folder: str | os.PathLike[str]) -> LanguageModel:
     model.n_symbols_ = len(symbols)
     model.ends_ = True
     model.published_ = published
-    return _with_weights(model, ours)
+    return _with_weights(model, tokenizer, ours)
 
 
 def _word_pieces(config: Fields, symbols: list[str]) -> WordPieceTokenizer:
@@ -276,9 +277,9 @@ def _renamed(state: _State, names: Mapping[str, str]) -> dict[str, Tensor]:
     return {f"{a}.{kind}": state[f"{b}.{kind}"] for a, b in names.items() for kind in ("weight", "bias")}
 
 
-def _with_weights(model: Model, state: Mapping[str, Tensor]) -> Model:
+def _with_weights(model: Model, tokenizer: Tokenizer, state: Mapping[str, Tensor]) -> Model:
     """Return the model with these parameters, once they fit its module."""
-    model.tokenizer_ = model.tokenizer
+    model.tokenizer_ = tokenizer
     model.state_ = {name: value.contiguous().numpy() for name, value in state.items()}
     try:
         model._module()

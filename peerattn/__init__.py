@@ -43,12 +43,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 
-def _homes(names: dict[str, str]) -> dict[str, str]:
-    """Return the module of each name, from the names of each module."""
-    return {name: home for home, listed in names.items() for name in listed.split()}
-
-
-_HOMES = _homes({
+_NAMES = {
     "peerattn.datasets": "load_grunfeld load_multiples load_russell simulate_panel",
     "peerattn.evaluation": "NewFirms WalkForward audit compare describe_panel nowcast_score",
     "peerattn.exceptions": "InputError",
@@ -61,7 +56,8 @@ _HOMES = _homes({
     "peerattn.panel": "read_panel",
     "peerattn.render": "regression_table",
     "peerattn.store.objects": "load",
-})  # fmt: skip
+}  # fmt: skip
+_HOMES = {name: home for home, listed in _NAMES.items() for name in listed.split()}
 _SUBPACKAGES = ("datasets", "evaluation", "models", "network", "nn", "panel", "sequence")
 _LOADED_ON_USE = (*_SUBPACKAGES, "exceptions", "render", "training")
 

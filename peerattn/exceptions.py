@@ -12,7 +12,7 @@ from inspect import Parameter, signature, unwrap
 from numbers import Integral, Real
 from pathlib import Path
 from types import FunctionType, NoneType, UnionType
-from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin
+from typing import Any, ForwardRef, Literal, TypeVar, Union, cast, get_args, get_origin
 
 from peerattn.foreign_text import VisibleText
 
@@ -81,15 +81,15 @@ def warn_user(message: Warning | str) -> None:
     frame = sys._getframe(1)
     level = 2
     caller = 2
-    inside = True
+    ours = True
     while frame.f_back:
         name = frame.f_globals.get("__name__", "")
         # contextlib's decorators come between the caller and the decorated function
-        ours = name.split(".")[0] == __package__ or (inside and name == "contextlib")
-        inside = ours
+        ours = name.split(".")[0] == __package__ or (ours and name == "contextlib")
         frame = frame.f_back
         level = level + 1
-        caller = level if ours else caller
+        if ours:
+            caller = level
     warnings.warn(message, stacklevel=caller)
 
 
@@ -100,7 +100,7 @@ def unknown_name(argument: str, what: str, name: object, options: Iterable[objec
     InputError("codes: no column is named 'sics'. Near matches: 'sic'. Known: sic, lev.")
     """
     known = [str(option) for option in options]
-    displayed = ", ".join(known[:24]) + (", ..." if len(known) > 24 else "") if known else "none"
+    displayed = (", ".join(known[:24]) or "none") + ", ..." * (len(known) > 24)
     return InputError(f"{argument}: no {what} is named {name!r}.{did_you_mean(name, known)} Known: {displayed}.")
 
 
@@ -242,7 +242,7 @@ def checked(door: Door) -> Door:
         try:
             bound = shape.bind(*args, **options).arguments
         except TypeError as error:
-            near = did_you_mean(unknown[0], defaults) if unknown else ""
+            near = "".join(did_you_mean(name, defaults) for name in unknown[:1])
             raise UnknownArgument(f"{door.__qualname__}: {error}.{near}") from None
         if not kinds:
             kinds.update({n: _kind(_evaluated(shape.parameters[n].annotation, door)) for n in defaults})
@@ -267,12 +267,6 @@ def checked(door: Door) -> Door:
             raise kind(f"{name}: cannot be used, got {_short(given[name])} ({why}).") from error
 
     return cast(Door, call)
-
-
-def check_kinds(door: Callable[..., Any], values: Mapping[str, Any]) -> None:
-    """Raise for the first of these values that is of another kind than ``door`` annotates its argument."""
-    for name, value in values.items():
-        _check(name, value, _kind(_evaluated(signature(door).parameters[name].annotation, door)), 0)
 
 
 def _check(name: str, value: Any, kind: Kind, default: Any) -> None:
@@ -300,8 +294,10 @@ def _check(name: str, value: Any, kind: Kind, default: Any) -> None:
 
 def _evaluated(annotation: Any, door: Any) -> Any:
     """Return what an annotation means; Any where nothing can be checked here (names imported for type checkers alone)."""
+    if annotation is Parameter.empty:
+        return Any
     if not isinstance(annotation, str):
-        return Any if annotation is Parameter.empty else annotation
+        return annotation
     try:
         return eval(annotation, unwrap(door).__globals__)  # our own source
     except Exception:
@@ -318,8 +314,9 @@ def _kind(annotation: Any) -> Kind:
     parts = get_args(annotation)
     if isinstance(annotation, TypeVar):
         bound = annotation.__bound__
-        name = getattr(bound, "__forward_arg__", None)
-        return _kind(getattr(sys.modules[annotation.__module__], name, Any) if name else bound)
+        if isinstance(bound, ForwardRef):
+            bound = getattr(sys.modules[annotation.__module__], bound.__forward_arg__, Any)
+        return _kind(bound)
     if origin in (Union, UnionType):
         fits, wording = zip(*map(_kind, parts))
         return lambda value: any(fit(value) for fit in fits), " or ".join(dict.fromkeys(wording))
@@ -329,14 +326,15 @@ def _kind(annotation: Any) -> Kind:
     if annotation in _PLAIN:
         return _PLAIN[annotation]
     if origin in (Sequence, Iterable, list, tuple):
-        each = _kind(Hashable if parts[0] is str else parts[0])[0]
+        named = parts[0] is str  # columns need not be named by text
+        each = _kind(Hashable if named else parts[0])[0]
         unseen = origin is tuple or parts[0] is Any
 
         def are(value: Any) -> bool:
             listed = hasattr(value, "__iter__") and not isinstance(value, str | bytes)
             return listed and (unseen or isinstance(value, Iterator) or all(map(each, value)))
 
-        return are, f"a list of {'names' if parts[0] is str else 'values'}"
+        return are, "a list of names" if named else "a list of values"
     if origin in (Mapping, dict):
         held = _kind(parts[1])[0]
         return lambda value: isinstance(value, Mapping) and all(map(held, value.values())), "a dictionary"

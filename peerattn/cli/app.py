@@ -61,9 +61,7 @@ def run(arguments: Sequence[str]) -> int:
             print(visible(traceback.format_exc()), file=sys.stderr)
         wording = message or "this is a bug in peerattn; please report it with the lines above."
         print(f"peerattn: {visible(wording)}", file=sys.stderr)
-        if message:
-            return 2
-        return 1
+        return 2 if message else 1
 
 
 def _message(error: Exception) -> str | None:
@@ -127,19 +125,21 @@ def _register(kind: type[Output]) -> None:
     # typer reads a signature: one is made of the dataclass's fields
     parameters = []
     for one in sorted(fields(kind), key=lambda one: one.name in _LAST):
-        plain = [f"--{one.name}"] if hints[one.name] in (bool, bool | None) else []
+        names = one.metadata.get("names")
+        if not names and hints[one.name] in (bool, bool | None):  # without a --no- of its own
+            names = [f"--{one.name}"]
         placeholder, text = described.get(one.name, ("", ""))  # python -OO has no docstrings
         displayed = one.metadata.get("kind", typer.Option)(
-            *(one.metadata.get("names") or plain),
+            *(names or ()),
             metavar=placeholder or None,
             help=" ".join(text.split()),
             **one.metadata.get("more", {}),
         )
-        default = one.default
-        if one.default is MISSING:
-            default = Parameter.empty
         kept: Any = Annotated[hints[one.name], displayed]
-        parameters.append(Parameter(one.name, Parameter.KEYWORD_ONLY, default=default, annotation=kept))
+        parameter = Parameter(one.name, Parameter.KEYWORD_ONLY, annotation=kept)
+        if one.default is not MISSING:
+            parameter = parameter.replace(default=one.default)
+        parameters.append(parameter)
 
     def call(**values: Any) -> None:
         import_module(f"peerattn.cli.{name}").run(kind(**values))

@@ -13,7 +13,7 @@ from peerattn.cli import options as o
 
 
 @dataclass(kw_only=True)
-class Audit(o.ModelOptions, o.SplitOptions, o.Output):
+class Audit(o.ModelOptions, o.SplitOptions, o.PanelOptions, o.Output):
     """Test a model for leaks on this panel and split: a line for each rule, with its evidence."""
 
     example: ClassVar = "audit panel.parquet --outcome roa_next --industry sic --test-periods 4"

@@ -34,9 +34,9 @@ def run(command: Compare) -> None:
     folder = check_writable(command.out, argument="--out")  # found out before the work, not after it
     announce(command, f"{panel}\nmodels: {', '.join(models)}, and the controls\nsplit: {split_words(cv)}")
     # small fits are done before a process has started
-    jobs = 1
-    if len(panel.X) >= _MANY_ROWS:
-        jobs = -1
+    jobs = -1 if len(panel.X) >= _MANY_ROWS else 1
+    if command.jobs is not None:
+        jobs = command.jobs
     result = evaluation.compare(
         models,
         panel,
@@ -47,7 +47,7 @@ def run(command: Compare) -> None:
         limits=(*(options.limit or ()), *panels.limits_of(options.preset)),
         decomposition=options.decomposition is not False,
         audit=bool(options.audit),
-        n_jobs=jobs if command.jobs is None else command.jobs,
+        n_jobs=jobs,
         store=None if command.fresh else folder / "fits",
         verbose=not command.quiet,
         factors=panels.read_factors(options.factors),
@@ -66,16 +66,18 @@ def _configured(command: Compare) -> Configuration:
     settings = panels.read_settings(command.settings)
     if command.config is None:
         return Configuration(CompareOptions(**changes), settings, {})
-    read = read_config(command.config)
-    other = {"panel", "dataset"} if changes.keys() & {"panel", "dataset"} else set()
-    kept = {name: value for name, value in given(read.options).items() if name not in other}
+    options, kept, made = read_config(command.config)
+    if changes.keys() & {"panel", "dataset"}:
+        options = replace(options, panel=None, dataset=None)
     # settings of models that no longer take part fall away
-    chosen = [panels.called(entry) for entry in command.models] if command.models else read.settings
+    if command.models:
+        chosen = [panels.called(entry) for entry in command.models]
+        kept = {name: values for name, values in kept.items() if name in chosen}
     # settings given now win, option by option
-    merged = {name: values for name, values in read.settings.items() if name in chosen}
-    merged |= {name: merged.get(name, {}) | values for name, values in settings.items()}
-    changed = changes.keys() - {"panel"} or settings
-    return Configuration(CompareOptions(**kept | changes), merged, {} if changed else read.made)
+    kept |= {name: kept.get(name, {}) | values for name, values in settings.items()}
+    if changes.keys() - {"panel"} or settings:  # another comparison
+        made = {}
+    return Configuration(replace(options, **changes), kept, made)
 
 
 def _write(result: evaluation.Comparison, folder: Path) -> list[str]:

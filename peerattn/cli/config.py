@@ -53,11 +53,13 @@ def read_config(path: Path) -> Configuration:
     known = "known are [compare], [set.MODEL] and [made]."
     if unknown:
         raise InputError(f"--config: [{unknown}] is no section of a configuration; {known}")
-    settings = sections["set"] if isinstance(sections["set"], dict) else {}
-    for name, table in [*sections.items(), *((f"set.{name}", table) for name, table in settings.items())]:
+    tables = dict(sections)
+    if isinstance(sections["set"], dict):
+        tables |= {f"set.{name}": table for name, table in sections["set"].items()}
+    for name, table in tables.items():
         if not isinstance(table, dict):
             raise InputError(f"--config: [{name}] must be a section, got {name} = {table!r}.")
-    return Configuration(_options(sections["compare"], path), _each(settings, _NULL, None), sections["made"])
+    return Configuration(_options(sections["compare"], path), _each(sections["set"], _NULL, None), sections["made"])
 
 
 def _options(table: dict[str, Any], path: Path) -> CompareOptions:

@@ -33,15 +33,11 @@ def run(options: Describe) -> None:
         frame = flat_frame(options.panel)
     expect(len(frame) > 0, str(options.panel), "rows", "a file without any")
     likely = likely_labels(frame)
-    labels = {what: _label(frame, getattr(options, what), what) or getattr(likely, what) for what in _LABELS}
+    for what in _LABELS:
+        check_known(f"--{what}", [getattr(options, what)], frame.columns)
+    labels = {what: getattr(options, what) or getattr(likely, what) for what in _LABELS}
     facts = _facts(frame, labels)
     report_line(options, _text(str(options.panel), facts), {"file": str(options.panel)} | facts)
-
-
-def _label(frame: pd.DataFrame, given: str | None, what: str) -> str | None:
-    """Return the column that the option names, which must be one."""
-    check_known(f"--{what}", [given], frame.columns)
-    return given
 
 
 def _facts(frame: pd.DataFrame, labels: dict[str, str | None]) -> dict[str, Any]:
@@ -52,7 +48,7 @@ def _facts(frame: pd.DataFrame, labels: dict[str, str | None]) -> dict[str, Any]
     codes = [name for name in others if looks_like_code(name)]
     facts: dict[str, Any] = {"rows": len(frame), "columns": len(frame.columns), **labels}
     facts["outcomes"] = [name for name in others if looks_like_outcome(name) and name not in texts]
-    facts["codes"] = [name for name in dict.fromkeys(codes + texts) if frame[name].nunique() > 1]  # a constant tells nothing
+    facts["codes"] = [name for name in dict.fromkeys(codes + texts) if frame[name].nunique() > 1]  # a constant is no code
     try:
         chosen = choose_columns(frame, labels=named)
         facts |= {"characteristics": list(chosen.characteristics), "left": dict(chosen.left)}
@@ -83,9 +79,7 @@ def _text(name: str, facts: dict[str, Any]) -> str:
         counted = "{least:,.0f} to {most:,.0f}, median {median:g}"
         size, life = (counted.format(**facts[what]) for what in ("firms_per_period", "periods_per_firm"))
         ends = f"{show_label(facts['first'])} to {show_label(facts['last'])}"
-        shape = "ragged"
-        if facts["balanced"]:
-            shape = "balanced"
+        shape = "balanced" if facts["balanced"] else "ragged"
         lines.append(f"{facts['firms']:,} firms in {facts['periods']:,} periods, {ends}, {shape}")
         lines.append(f"firms in a period: {size}; periods of a firm: {life}")
         if facts["repeated"]:

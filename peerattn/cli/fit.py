@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from contextlib import nullcontext
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -25,8 +25,9 @@ from peerattn.processes import all_sum, data_parallel, gathered, joined, process
 
 def run(options: Fit) -> None:
     """Fit, save, print; of several processes only the first prints and saves."""
-    several = os.environ.get("WORLD_SIZE", "1") != "1"
-    with data_parallel() if several else nullcontext(), warnings.catch_warnings():
+    with ExitStack() as together, warnings.catch_warnings():
+        if os.environ.get("WORLD_SIZE", "1") != "1":
+            together.enter_context(data_parallel())
         if later := process() > 0:
             warnings.simplefilter("ignore")
             options.quiet = True
@@ -74,8 +75,7 @@ def _fitted(options: Fit, model: BaseEstimator, panel: Panel) -> Any:
         return model.fit(panel.X, panel.y)
     if joined():
         raise InputError(f"--model: several processes fit attention models only, got {name}; fit it in one process.")
-    known = panel.y.notna().any()
-    if not known:
+    if not panel.y.notna().any():
         raise InputError("--until: no outcome is known by then; name a later period.")
     # as a comparison fits it, with all rows to learn from
     rows = np.arange(len(panel))

@@ -79,10 +79,11 @@ class SavedModel:
         """
         chosen: dict[str, Any] = {name: getattr(self, name) for name in _READ}
         if self.preset is not None:
-            # an outcome that the preset makes is no column of the file
-            made = self.outcome in ("ret_next", PRESETS[self.preset].outcome)
             del chosen["firm"], chosen["period"]
-            return read_preset(source, self.preset, outcome=None if made else self.outcome, **chosen)
+            # an outcome that the preset makes is no column of the file
+            if self.outcome not in ("ret_next", PRESETS[self.preset].outcome):
+                chosen["outcome"] = self.outcome
+            return read_preset(source, self.preset, **chosen)
         frame = flat_frame(source)
         needed = (self.firm, self.period, *self.characteristics, *self.codes)
         check_known(f"{source}: read by the model", needed, frame.columns)
@@ -92,8 +93,7 @@ class SavedModel:
 
     def write_by_period(self, what: str, source: Path, folder: Path, **options: Any) -> StoredPanel:
         """Write ``what``, the predictions or networks of a panel in files, one period at a time; return that panel."""
-        whole = self.preset is not None or not hasattr(self.model, "write_predictions")
-        if whole:
+        if self.preset is not None or not hasattr(self.model, "write_predictions"):
             raise InputError(f"--out: {self.name} is not predicted by period; name a file, not a folder.")
         observed = self.observed(self.outcome)
         columns = {name: getattr(self, name) for name in _READ}
@@ -102,22 +102,21 @@ class SavedModel:
         return stored
 
     def predict(self, panel: Panel) -> pd.Series:
-        """Return a prediction for each row; to explain, the outcomes of the panel's peers are shown."""
+        """Return a prediction for each row; a nowcast uses the observed outcomes of the panel's peers."""
         observed = self.observed(panel.y)
         return pd.Series(self.model.predict(panel.X, **observed), index=panel.X.index, name="prediction")
 
     def observed(self, outcomes: OutcomesLike) -> dict[str, Any]:
-        """Return the outcomes of peers (or the name of their column) as an argument, where the model is shown them."""
+        """Return the outcomes of peers (or the name of their column) as an argument, where the model uses them."""
         task: Any = self.task
         if not Entry(self.name, self.model, task).observed_outcomes:
             return {}
-        none = isinstance(outcomes, pd.Series) and not outcomes.notna().any()
-        if none and is_peer_model(self.model):
+        if not isinstance(outcomes, pd.Series) or outcomes.notna().any():
+            return {"outcomes": outcomes}
+        if is_peer_model(self.model):
             needs = f"PANEL: the model predicts {self.outcome!r} from its peers' values, and"
             raise InputError(f"{needs} the file holds none; add the column.")
-        if none:
-            return {}
-        return {"outcomes": outcomes}
+        return {}
 
 
 def load_model(path: Path) -> SavedModel:

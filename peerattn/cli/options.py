@@ -108,7 +108,7 @@ class PanelOptions:
 
 
 @dataclass(kw_only=True)
-class SplitOptions(PanelOptions):
+class SplitOptions:
     """Which periods of the panel are tested, and which are learned from.
 
     Attributes
@@ -137,7 +137,7 @@ class SplitOptions(PanelOptions):
 
 @checked
 @dataclass(kw_only=True)
-class CompareOptions(SplitOptions):
+class CompareOptions(SplitOptions, PanelOptions):
     """What makes a comparison: the keys of a configuration.
 
     Attributes
@@ -225,7 +225,7 @@ class ModelOptions(Settings):
 
 @dataclass(kw_only=True)
 class SavedModelOptions:
-    """A saved model, and the panel that it is shown.
+    """A saved model, and the panel that it reads.
 
     Attributes
     ----------

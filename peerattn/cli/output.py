@@ -55,12 +55,8 @@ def plain(value: Any) -> Any:
     # numpy's numbers are no numbers of JSON
     if hasattr(value, "item"):
         value = value.item()
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            return None
-        return value
-    if value is None or isinstance(value, bool | str | int):
-        return value
-    if pd.isna(value):
+    if pd.isna(value) or (isinstance(value, float) and math.isinf(value)):
         return None
+    if isinstance(value, bool | str | int | float):
+        return value
     return show_label(value)

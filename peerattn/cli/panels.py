@@ -12,7 +12,7 @@ import pandas as pd
 from peerattn import datasets
 from peerattn.cli.commands import Audit, Fit
 from peerattn.cli.frames import flat_frame
-from peerattn.cli.options import CompareOptions, Dataset, PanelOptions, SplitOptions, naming
+from peerattn.cli.options import CompareOptions, Dataset, PanelOptions, naming
 from peerattn.datasets.presets import PRESETS, read_preset
 from peerattn.evaluation import NewFirms, WalkForward
 from peerattn.exceptions import InputError, check_names, expect
@@ -35,8 +35,8 @@ def take_panel(options: PanelOptions, training_rows: int | None = None) -> Panel
     ``training_rows``: whole periods of at most this number of rows, read from a file that may be larger than memory. Of several
     processes each has its share of the periods.
     """
-    requested: dict[str, Any] = {name: getattr(options, name, None) for name in _COLUMNS}
-    columns = {name: value for name, value in requested.items() if value is not None}
+    given = ((name, getattr(options, name, None)) for name in _COLUMNS)
+    columns: dict[str, Any] = {name: value for name, value in given if value is not None}
     path = options.panel
     dataset = options.dataset
     preset = options.preset
@@ -93,7 +93,7 @@ def simulated(seed: int) -> datasets.SimulatedPanel:
 
 
 def take_reference(options: CompareOptions, panel: Panel, task: str) -> Reference | None:
-    """Return the firms that --reference names: the panel's columns, and its outcome where it is to be explained."""
+    """Return the firms that --reference names: the panel's columns, and its outcome in a nowcast."""
     if options.reference is None:
         return None
     labels = {options.firm or "firm": "firm", options.period or "period": "period"}
@@ -212,7 +212,7 @@ def read_settings(texts: list[str] | None) -> dict[str, dict[str, Any]]:
     return settings
 
 
-def take_split(panel: Panel, options: SplitOptions) -> WalkForward | NewFirms:
+def take_split(panel: Panel, options: Audit | CompareOptions) -> WalkForward | NewFirms:
     """Return the split; by default a third of the periods is tested with at most three fits."""
     window = options.window or "expanding"
     if (window == "rolling") != (options.train_periods is not None):

@@ -25,9 +25,7 @@ def run(options: Simulate) -> None:
         write_frame(made.X.assign(outcome=made.y).reset_index(), options.out)
         if options.network:
             made.network.to_parquet(options.network)
-    code = ""
-    if options.industries:
-        code = " --industry industry"
+    code = " --industry industry" if options.industries else ""
     lines = [repr(made), *(f"{what}: {path}" for what, path in files.items())]
     lines.append(f"next: peerattn compare {options.out} --outcome outcome{code}")
     result = {"rows": len(made.X), "seed": options.seed or 0, "files": list(map(str, files.values()))}

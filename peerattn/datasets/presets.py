@@ -138,9 +138,8 @@ def read_preset(
     if outcome is None:
         frame, outcome, how = _with_outcome(frame, rules)
         steps.append(how)
-    elif outcome not in frame.columns:
-        if outcome.lower() in frame.columns:
-            outcome = outcome.lower()
+    elif outcome not in frame.columns and outcome.lower() in frame.columns:
+        outcome = outcome.lower()
     industry = industry or next((name for name in rules.industry if name in frame.columns), None)
     # identifiers and other outcomes are left, unless they were named
     unused = {*rules.left} - {*codes, industry, outcome, *(characteristics or ())}
@@ -162,13 +161,14 @@ def _lower_case(frame: pd.DataFrame, rules: Preset) -> pd.DataFrame:
     known = {rules.firm, rules.period, rules.outcome, rules.returns, rules.lagged_by}
     known |= {*rules.industry, *rules.keep, *rules.missing, *rules.absolute, *rules.left}
     columns = list(map(str, frame.columns))
-    known -= {*columns}
-    columns = [name.lower() if name.lower() in known else name for name in columns]
+    renamed = {name: name.lower() for name in columns if name.lower() in known - {*columns}}
+    columns = [renamed.get(name, name) for name in columns]
     for argument, name in (("firm", rules.firm), ("period", rules.period)):
         if name not in columns:
+            listed = ", ".join(columns[:20]) + ", ..." * (len(columns) > 20)
             raise InputError(
                 f"preset {rules.name!r}: the file has no {name!r}, its {argument}.{did_you_mean(name, columns)} "
-                f"Columns: {', '.join(columns[:20])}{', ...' if len(columns) > 20 else ''}."
+                f"Columns: {listed}."
             )
     return frame.set_axis(columns, axis=1).copy()
 
@@ -197,7 +197,7 @@ def _kept(frame: pd.DataFrame, rules: Preset) -> tuple[pd.DataFrame, list[str]]:
         frame = frame[kept]
     if not len(frame):
         raise InputError(f"preset {rules.name!r}: no row is left ({'; '.join(steps)}).")
-    countries = sorted(map(str, frame["excntry"].unique())) if "excntry" in frame.columns else []
+    countries = sorted(map(str, frame.get("excntry", pd.Series(dtype=str)).unique()))
     if len(countries) > 1:
         raise InputError(
             f"preset {rules.name!r}: the file holds several countries ({', '.join(countries[:6])}, ...), which do not form "

@@ -196,13 +196,12 @@ def simulate_panel(
         raise InputError(f"truth='industry' takes n_industries of 1 or more and one network; {got}")
     if n_layers > 1 and (truth == "industry" or n_networks > 1):
         raise InputError(f"n_layers: 2 or more need one network that is no industry; {got}")
-    shares = {"own_share": own_share, "persistence": persistence, "missing_share": missing_share}
-    for name, share in {"signal_share": signal_share, **shares}.items():
-        end = "]"
-        if name in shares:
-            end = ")"
-        if not (0 <= share < 1 or (end == "]" and share == 1)):
-            raise InputError(f"{name}: expected a number in [0, 1{end}, got {share}.")
+    shares = {"signal_share": signal_share, "own_share": own_share, "persistence": persistence}
+    for name, share in {**shares, "missing_share": missing_share}.items():
+        if 0 <= share < 1 or (name == "signal_share" and share == 1):
+            continue
+        end = {"signal_share": "]"}.get(name, ")")
+        raise InputError(f"{name}: expected a number in [0, 1{end}, got {share}.")
     rng = check_random_state(random_state)
     x = _characteristics(rng, n_firms, n_periods, n_characteristics, persistence)  # (T, n, p)
     present = rng.uniform(size=x.shape[:2]) >= missing_share
@@ -216,8 +215,9 @@ def simulate_panel(
     if truth == "industry":
         same = [industry[here][:, None] == industry[here] for here in present]
         weights = [[_softmax_weights(np.where(matching, 0.0, -np.inf)) for matching in same]]
-    layers = weights if n_layers > 1 else []
-    if layers:  # the last layer's firms attend to firms that attend to those of the layer before
+    layers: list[list[np.ndarray]] = []
+    if n_layers > 1:  # the last layer's firms attend to firms that attend to those of the layer before
+        layers = weights
         weights = [[np.linalg.multi_dot(w[::-1]) for w in zip(*layers)]]
     information = rng.normal(size=(len(weights), x.shape[2]))
     own = rng.normal(size=x.shape[2])
@@ -231,16 +231,20 @@ def simulate_panel(
     peer_term = pd.Series(np.concatenate(peer), index=index, name="peer_term")
     noise = noise_sd * rng.normal(size=len(index))
     X = pd.DataFrame(np.concatenate(rows), index=index, columns=[f"x{k + 1}" for k in range(x.shape[2])])
+    code = None
     if n_industries:
+        code = "industry"
         codes = np.array([f"I{k + 1:02d}" for k in industry])
-        X["industry"] = pd.Series(np.concatenate([codes[here] for here in present]), index=index, dtype="str")
+        X[code] = pd.Series(np.concatenate([codes[here] for here in present]), index=index, dtype="str")
     y = (own_term + peer_term + noise).rename("outcome")
-    panel = as_panel(X, y, industry="industry" if n_industries else None)
+    panel = as_panel(X, y, industry=code)
+    if signal_share == 0:  # nobody attends to anybody
+        weights = layers = []
     return SimulatedPanel(
         **{part.name: getattr(panel, part.name) for part in fields(Panel) if part.name != "description"},
         description=f"simulated (signal_share={signal_share:g}, own_share={own_share:g}, truth={truth!r})",
-        networks=_networks(index, weights) if signal_share > 0 else (),
-        layers=_networks(index, layers) if signal_share > 0 else (),
+        networks=_networks(index, weights),
+        layers=_networks(index, layers),
         parameters=TrueParameters(own, query, key, information, noise_sd),
         own_term=own_term,
         peer_term=peer_term,

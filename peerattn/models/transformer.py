@@ -33,7 +33,6 @@ from peerattn.models.stacking.transformer_candidate import transformer_candidate
 from peerattn.models.transformer_networks import chosen_layer, squared_error_of, table_of_heads
 from peerattn.network import PeerNetwork, rollout
 from peerattn.panel.panel import Panel
-from peerattn.training.device import find_device
 from peerattn.training.prunable import PrunableHeads
 from peerattn.types import OutcomesLike, PanelLike, ReferenceLike
 
@@ -192,8 +191,6 @@ class PeerTransformerRegressor(PanelRegressorMixin, PrunableHeads, PanelStack):
         InputError
             For bad options (the message names both of a bad pair), input that cannot be used, or a missing reference.
         """
-        if device == "auto":
-            device = find_device(device)
         weights = {"loss_weight": loss_weight, "peer_weight": peer_weight}
         return super().fit(X, y, sample_weight, reference=reference, device=device, **weights)
 

@@ -173,12 +173,12 @@ def _pad(x: Tensor, width: int) -> Tensor:
 
 def _as_4d(x: Tensor, lead: torch.Size) -> Tensor:
     """Give x the leading dimensions ``lead``, brought to exactly two: (B, H, rows, columns)."""
-    x = x.expand(*lead, *x.shape[-2:])
-    x = x.reshape(math.prod(lead[:-1]), lead[-1] if lead else 1, *x.shape[-2:])
+    *batch, n_heads = (1, *lead)
+    x = x.expand(*lead, *x.shape[-2:]).reshape(math.prod(batch), n_heads, *x.shape[-2:])
     # the fast kernel needs contiguous rows
-    if x.stride(-1) == 1:
-        return x
-    return x.contiguous()
+    if x.stride(-1) != 1:
+        x = x.contiguous()
+    return x
 
 
 def _combine(mask: Tensor | None, bias: Tensor | None, dtype: torch.dtype) -> Tensor | None:
@@ -186,11 +186,13 @@ def _combine(mask: Tensor | None, bias: Tensor | None, dtype: torch.dtype) -> Te
 
     Before heads are broadcast: given a bool mask, the fast kernel would make one such array for every head.
     """
+    if bias is not None:
+        bias = bias.to(dtype)
     if mask is None:
-        if bias is None:
-            return None
-        return bias.to(dtype)
-    return torch.where(mask, mask.new_zeros((), dtype=dtype) if bias is None else bias.to(dtype), -math.inf)
+        return bias
+    if bias is None:
+        bias = mask.new_zeros((), dtype=dtype)
+    return torch.where(mask, bias, -math.inf)
 
 
 def _check_shapes(query: Tensor, key: Tensor, mask: Tensor | None, bias: Tensor | None) -> None:

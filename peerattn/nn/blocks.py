@@ -65,8 +65,7 @@ class FeedForward(nn.Module):
         generator: Generator | None = None,
     ):
         super().__init__()
-        if generator is None:
-            generator = Generator()
+        generator = generator or Generator()
         self.activation = activation
         self.hidden = linear(d_model, d_hidden, generator=generator)
         self.output = linear(d_hidden, d_model, generator=generator)
@@ -143,8 +142,7 @@ class TransformerBlock(nn.Module):
         **heads: Any,
     ):
         super().__init__()
-        if generator is None:
-            generator = Generator()
+        generator = generator or Generator()
         if d_feedforward is None:
             d_feedforward = 4 * d_model
         self.norm = norm
@@ -197,19 +195,16 @@ class TransformerBlock(nn.Module):
             When there is a context but no cross-attention, or the other way round.
         """
         crosses = hasattr(self, "cross_attention")
-        wanted = "None in a block without"
-        if crosses:
-            wanted = "a tensor in a block with"
         if crosses != (context is not None):
+            wanted = {True: "a tensor in a block with", False: "None in a block without"}[crosses]
             raise InputError(f"context: expected {wanted} cross-attention.")
         # two caches: rows already written, and the context, which never changes
-        own_cache, context_cache = (None, None) if cache is None else cache
+        own_cache, context_cache = cache or (None, None)
 
         def attend(rows: Tensor) -> Tensor:
             # the pool is normalised as the rows are; in self-attention the rows come in normalised
-            normalised = memory is not None and self.norm in ("pre", "normalised-residual")
             pool = memory
-            if normalised:
+            if memory is not None and self.norm in ("pre", "normalised-residual"):
                 pool = self.norm_attention(memory)
             return self.attention(rows, pool, cache=own_cache, **options)
 
@@ -222,9 +217,9 @@ class TransformerBlock(nn.Module):
             if crosses:
                 x = self._step(x, self.norm_cross, cross)
         x = self._step(x, self.norm_feedforward, self.feedforward)
-        if return_weights:
-            return (x, tuple(prepared) if crosses else prepared[0])
-        return x
+        if not return_weights:
+            return x
+        return x, tuple(prepared) if crosses else prepared[0]
 
     def _step(self, x: Tensor, norm: nn.Module, update: Callable[[Tensor], Tensor]) -> Tensor:
         """Return x with its update, residual and normalisation where ``self.norm`` has them."""

@@ -27,9 +27,7 @@ class KeyValueCache:
     @property
     def length(self) -> int:
         """Number of rows read so far."""
-        if self._rows is None:
-            return 0
-        return self._rows[0].shape[-2]
+        return 0 if self._rows is None else self._rows[0].shape[-2]
 
     def extend(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Add rows (..., H, n, d) and return all rows so far, (..., H, length, d).
@@ -74,9 +72,7 @@ class StackCache:
     @property
     def length(self) -> int:
         """Number of rows read so far."""
-        if not self.blocks:
-            return 0
-        return self.blocks[0][0].length
+        return self.blocks[0][0].length if self.blocks else 0
 
     def reorder(self, sequences: Tensor) -> None:
         """Keep these sequences of the batch, in this order."""

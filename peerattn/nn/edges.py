@@ -144,15 +144,13 @@ def edge_attention(
     if scale is None:
         scale = 1 / math.sqrt(query.shape[-1])
     querying = query.index_select(-2, edges[0])
-    looked_to = key.index_select(-2, edges[1])  # (..., E, d)
-    scores = scale * (querying * looked_to).sum(-1)
+    attended = key.index_select(-2, edges[1])  # (..., E, d)
+    scores = scale * (querying * attended).sum(-1)
     if bias is not None:
         scores = scores + bias
     weights = edge_softmax(scores, edges[0], query.shape[-2])
     output = edge_mean(weights, value, edges, query.shape[-2])
-    if return_weights:
-        return (output, weights)
-    return output
+    return (output, weights) if return_weights else output
 
 
 class GraphAttention(nn.Module):
@@ -213,8 +211,7 @@ class GraphAttention(nn.Module):
         generator: Generator | None = None,
     ):
         super().__init__()
-        if generator is None:
-            generator = Generator()
+        generator = generator or Generator()
         self.n_heads = n_heads
         self.d_head = d_head
         self.slope = slope
@@ -249,15 +246,13 @@ class GraphAttention(nn.Module):
         # a'[Wh_i, Wh_j] = a_1'Wh_i + a_2'Wh_j: one number a node instead of one vector an edge
         a, b = self.combine.chunk(2, dim=-1)  # (H, d) each
         querying = (value * a[:, None]).sum(-1)
-        looked_to = (value * b[:, None]).sum(-1)  # (H, n)
-        scores = F.leaky_relu(querying[:, edges[0]] + looked_to[:, edges[1]], self.slope)
+        attended = (value * b[:, None]).sum(-1)  # (H, n)
+        scores = F.leaky_relu(querying[:, edges[0]] + attended[:, edges[1]], self.slope)
         weights = edge_softmax(scores, edges[0], len(x))  # (H, E)
         found = edge_mean(self.drop_weights(weights), self.drop_value(value), edges, len(x))  # (H, n, d)
         joined = found.mean(0) if self.heads == "mean" else found.transpose(0, 1).flatten(1)
         output = joined + self.bias
-        if return_weights:
-            return (output, weights)
-        return output
+        return (output, weights) if return_weights else output
 
 
 def check_edges(edges: Tensor, n_queries: int, n_keys: int) -> None:

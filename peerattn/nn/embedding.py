@@ -115,8 +115,7 @@ class InputEmbedding(nn.Module):
         generator: Generator | None = None,
     ):
         super().__init__()
-        if generator is None:
-            generator = Generator()
+        generator = generator or Generator()
         self.positions = positions
         self.tokens = TokenEmbedding(n_symbols, d_model, std=std, generator=generator)
         if positions == "learned":

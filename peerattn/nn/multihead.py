@@ -100,11 +100,9 @@ class MultiheadAttention(nn.Module):
         remedy = "Change one of them, or give d_head."
         expect(bool(divides), "n_heads", f"a divisor of d_model={d_model}", n_heads, remedy)
         check_score(score)
-        if generator is None:
-            generator = Generator()
+        generator = generator or Generator()
         d_memory = d_memory or d_model
-        other = symmetric and d_memory != d_model
-        if other:
+        if symmetric and d_memory != d_model:
             raise InputError(f"symmetric: needs d_memory == d_model={d_model}, got {d_memory}.")
         d_head = d_head or d_model // n_heads
         d_value = d_value or d_head
@@ -161,23 +159,18 @@ class MultiheadAttention(nn.Module):
         if self.rotary and memory is not None:
             raise InputError("memory: expected None with rotary positions, which are those of one sequence.")
         if sizes is not None:
-            others = any(other is not None for other in (memory, mask, bias, cache))
-            if others or return_weights or self.rotary:
+            if return_weights or self.rotary or any(x is not None for x in (memory, mask, bias, cache)):
                 raise InputError("sizes: goes without memory, mask, bias, cache, return_weights and rotary positions.")
             n = x.shape[-2]
             total = sum(sizes)
             expect(total == n, "sizes", f"numbers that add up to the {n} rows of x", total)
-        start = 0
-        if cache is not None:
-            start = cache.length
+        start = 0 if cache is None else cache.length
         query = self._turned(self.query(x), start)  # (..., H, Nq, d_head)
         # keys and values of a context never change: computed once, then read
         if cache is not None and memory is not None and cache.length:
             key, value = cache.rows()
         else:
-            rows = x
-            if memory is not None:
-                rows = memory
+            rows = x if memory is None else memory
             if self.key is None:  # symmetric: one matrix for queries and keys, without its intercept
                 keys = F.linear(rows, self.query.weight)
             else:
@@ -191,16 +184,12 @@ class MultiheadAttention(nn.Module):
             each = zip(*(rows.split(list(sizes), -2) for rows in (query, key, value)), strict=True)
             return self._joined(torch.cat([self._attended(*rows) for rows in each], -2))
         found = self._attended(query, key, value, mask=mask, bias=bias, return_weights=return_weights)
-        if return_weights:
-            return (self._joined(found[0]), found[1])
-        return self._joined(found)
+        return (self._joined(found[0]), found[1]) if return_weights else self._joined(found)
 
     def _turned(self, rows: Tensor, start: int) -> Tensor:
         """Return queries or keys of every head, turned by their positions where these are rotary."""
         found = split_heads(rows, self.d_head)
-        if self.rotary:
-            return rotary(found, start=start)
-        return found
+        return rotary(found, start=start) if self.rotary else found
 
     def _attended(
         self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None = None, **options: Any

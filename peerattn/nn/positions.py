@@ -118,8 +118,7 @@ class LearnedPositions2d(nn.Module):
         generator: Generator | None = None,
     ):
         super().__init__()
-        if generator is None:
-            generator = Generator()
+        generator = generator or Generator()
         self.rows = normal(n_rows, d_model, std=std, generator=generator)
         self.columns = normal(n_columns, d_model, std=std, generator=generator)
 
@@ -208,8 +207,9 @@ class PairBias(nn.Module):
 
     def forward(self, pairs: Tensor) -> Tensor:
         """Return the bias, (..., n_heads, n, n), of codes (..., n, n) or vectors (..., n, n, d_pair)."""
-        bias = pairs @ self.weight if pairs.is_floating_point() else F.embedding(pairs, self.weight)
-        return bias.movedim(-1, -3)
+        if pairs.is_floating_point():
+            return (pairs @ self.weight).movedim(-1, -3)
+        return F.embedding(pairs, self.weight).movedim(-1, -3)
 
 
 def relative_distance(n: int, longest: int, *, device: torch.device | None = None) -> Tensor:

@@ -46,10 +46,9 @@ def recorded_weights(module: nn.Module, wanted: bool = True) -> Iterator[list[Te
         return output[0]
 
     # hooks on the attention layers alone; without a wish none is set
-    within = module.modules() if wanted else ()
     with ExitStack() as hooks:  # removed at the end
-        for layer in within:
-            if isinstance(layer, MultiheadAttention | GraphAttention):
+        for layer in module.modules():
+            if wanted and isinstance(layer, MultiheadAttention | GraphAttention):
                 hooks.enter_context(layer.register_forward_pre_hook(request, with_kwargs=True))
                 hooks.enter_context(layer.register_forward_hook(record))
         yield found

@@ -165,9 +165,7 @@ def kernel_weights(scores: Tensor, *, mask: Tensor | None = None, normalise: boo
         weights = scores.masked_fill(~mask, 0.0)
     if not normalise:
         return weights
-    least = 0.0
-    if weights.numel():
-        least = float(weights.min())
+    least = float(weights.min()) if weights.numel() else 0.0
     remedy = "Use normalise=False for signed sums, or attention_weights."
     expect(least >= 0, "scores", "none below 0 where rows are normalised", f"{least:.3g}", remedy)
     # a row without weight stays zero, and its gradient finite

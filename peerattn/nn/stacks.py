@@ -87,11 +87,12 @@ class Encoder(nn.Module):
             for k, block in enumerate(self.blocks):
                 x = block(x, cache=None if cache is None else cache.blocks[k], **options)
         x = self.final_norm(x)
+        if not return_weights:
+            return x
+        if options.get("context") is None:
+            return x, prepared
         # with cross-attention each block has recorded two layers in turn
-        pairs = zip(prepared[::2], prepared[1::2])
-        if return_weights:
-            return (x, prepared if options.get("context") is None else list(pairs))
-        return x
+        return x, list(zip(prepared[::2], prepared[1::2]))
 
     @classmethod
     def from_torch(cls, stack: nn.TransformerEncoder | nn.TransformerDecoder) -> Encoder:

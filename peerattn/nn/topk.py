@@ -72,28 +72,30 @@ def top_k_weights(
     (tensor([1, 2, 1]), tensor([0.5000, 0.8808, 0.8808]))
     """
     _check(query, key, k, exclude, head_share)
-    query, key = (x if x.ndim == 3 else x[None] for x in (query, key))  # (H, N, d)
+    query, key = (x.reshape(-1, *x.shape[-2:]) for x in (query, key))  # (H, N, d)
     if scale is None:
         scale = 1 / math.sqrt(query.shape[2])
     dtype = torch.promote_types(query.dtype, torch.float32)
     n_heads, n_queries, n_keys = *query.shape[:2], key.shape[1]
-    share = query.new_full((n_heads,), 1 / n_heads) if head_share is None else head_share
+    if head_share is None:
+        head_share = query.new_full((n_heads,), 1 / n_heads)
     query = query.to(dtype) * scale
     # whole chunks, so that the largest of each is found by one reduction
     columns = F.pad(key.to(dtype), (0, 0, 0, -n_keys % _CHUNK)).mT.contiguous()  # (H, d, Nk, to whole chunks)
     weights = query.new_zeros(n_queries, min(k, n_keys))
     keys = torch.full(weights.shape, -1, device=query.device)
-    ids, known = (None, None) if exclude is None else (exclude[0], exclude[1].sort())
+    if exclude is None:  # ids of nobody
+        exclude = (query.new_empty(0), query.new_empty(0))
+    known = exclude[1].sort()
     step = max(1, block_size // max(n_keys, 1))
     for start in range(0, n_queries, step):
         block = slice(start, start + step)
-        own = None if ids is None or known is None else equal_ids(ids[block], *known)
-        mean = torch.zeros((), dtype=dtype, device=query.device)
-        for head, part in enumerate(share.tolist()):
+        own = equal_ids(exclude[0][block], *known)
+        mean = query.new_zeros(())
+        for head, part in enumerate(head_share.tolist()):
             scores = query[head, block] @ columns[head]  # (b, Nk, to whole chunks); changed in place
             scores[:, n_keys:] = -math.inf
-            if own is not None:
-                scores[own] = -math.inf
+            scores[own] = -math.inf
             least = torch.finfo(dtype).min  # finite in an empty pool
             # the softmax needs its sum over all keys, though few are kept
             largest = scores.amax(1, keepdim=True).clamp_min(least)

@@ -63,9 +63,7 @@ def is_number(value: object) -> bool:
 
 def side_of(column: Sequence[Cell]) -> str:
     """Return ``"r"`` for a column with a number in it, else ``"l"``."""
-    if any(is_number(cell) for cell in column):
-        return "r"
-    return "l"
+    return "r" if any(is_number(cell) for cell in column) else "l"
 
 
 def formatted(cell: Cell, spec: str) -> str:
@@ -115,6 +113,4 @@ def text_width(text: str) -> int:
 def padded(text: str, width: int, side: str) -> str:
     """Return text filled with blanks up to a width, at its side."""
     space = " " * (width - text_width(text))
-    if side == "r":
-        return space + text
-    return text + space
+    return space + text if side == "r" else text + space

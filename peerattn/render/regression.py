@@ -94,9 +94,7 @@ class Regression(Shown):
     def summary(self) -> Table:
         """Return the estimates as a table in linearmodels' form."""
         rows = list(self.to_frame().rename(index=str).itertuples(name=None))
-        fit = ""
-        if not np.isnan(self.rsquared):
-            fit = f", R² {self.rsquared:.3f}"
+        fit = "" if np.isnan(self.rsquared) else f", R² {self.rsquared:.3f}"
         heads = ("", "Parameter", "Std. Err.", "T-stat", "P-value", "Lower CI", "Upper CI")
         formats = ("", ".4g", ".2g", ".2f", ".3f", ".4g", ".4g")
         notes = [f"{self.nobs:,} observations{fit}.", *self._footnotes()]
@@ -115,9 +113,7 @@ class Regression(Shown):
 
     def __repr__(self) -> str:
         observed = ", ".join(f"{name}={value:.4g}" for name, value in list(self.params.items())[:4])
-        more = ""
-        if len(self.params) > 4:
-            more = ", ..."
+        more = ", ..." * (len(self.params) > 4)
         return f"{type(self).__name__}({observed}{more}, nobs={self.nobs:,})"
 
 
@@ -145,12 +141,13 @@ def as_regression(result: Any) -> Regression:
         return result
     errors = getattr(result, "std_errors", getattr(result, "bse", None))  # linearmodels, statsmodels
     if errors is None or not hasattr(result, "params") or not hasattr(result, "pvalues"):
+        hint = "; pass its results_" if hasattr(result, "results_") else ""
         raise InputError(
             "results: expected a regression of this package, linearmodels or statsmodels, or a mapping of heads to such; got "
-            f"{type(result).__name__}{'; pass its results_' if hasattr(result, 'results_') else ''}."
+            f"{type(result).__name__}{hint}."
         )
     # arrays have no names: statsmodels keeps them in the model
-    named = isinstance(result.params, pd.Series)  # statsmodels on arrays has names in its model
+    named = isinstance(result.params, pd.Series)
     names = result.params.index if named else pd.Index(result.model.exog_names)
     effects = tuple(map(str, getattr(result, "included_effects", ())))
     if effects:  # linearmodels has names of its own for the two levels of the index
@@ -215,8 +212,9 @@ def regression_table(
     <BLANKLINE>
     Standard errors in parentheses. * p < 0.1, ** p < 0.05, *** p < 0.01.
     """
-    given = results if isinstance(results, Mapping) else {"(1)": results}
-    columns = {head: as_regression(result) for head, result in given.items()}
+    if not isinstance(results, Mapping):
+        results = {"(1)": results}
+    columns = {head: as_regression(result) for head, result in results.items()}
     expect(bool(columns), "results", "a regression, or a mapping of heads to regressions", "an empty one")
     levels = sorted(stars, reverse=True)
     expect(all(0 < level < 1 for level in levels), "stars", "levels between 0 and 1", repr(stars))

@@ -9,7 +9,7 @@ import re
 import zipfile
 from collections.abc import Mapping
 from datetime import date
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -95,4 +95,5 @@ def _cell(value: object) -> object:
 def _sheet_name(name: str, used: list[str]) -> str:
     """Return a name that Excel allows: at most 31 characters, none of them special, and no other sheet's."""
     plain = re.sub(r"[\\/*?:\[\]']", " ", printable(name)).strip()[:28] or "Sheet"
-    return next(one for k in count(1) if (one := plain if k == 1 else f"{plain} {k}") not in used)
+    names = chain([plain], (f"{plain} {k}" for k in count(2)))
+    return next(name for name in names if name not in used)

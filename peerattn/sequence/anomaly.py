@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 import torch
@@ -15,11 +15,21 @@ from peerattn import nn
 from peerattn.exceptions import check_share, expect
 from peerattn.scaling import centre_and_spread
 from peerattn.sequence.attention_map import AttentionMap
-from peerattn.sequence.series import PatchEncoder, WindowedEstimator, check_series, windows_of
+from peerattn.sequence.base import SequenceEstimator, StackArguments
+from peerattn.sequence.series import (
+    PatchEncoder,
+    check_series,
+    column_number,
+    drawn_windows,
+    patch_names,
+    standardised,
+    tensor_windows,
+    windows_of,
+)
 
 
 class HiddenPatches(torch.nn.Module):
-    """Predict hidden patches from those that are shown: a learned vector takes the place of the hidden."""
+    """Predict hidden patches from the others: a learned vector takes the place of the hidden."""
 
     def __init__(self, encoder: PatchEncoder, generator: Generator):
         super().__init__()
@@ -31,7 +41,7 @@ class HiddenPatches(torch.nn.Module):
     def forward(self, windows: Tensor, hidden: Tensor) -> Tensor:
         """Return all patches as expected, (batch, columns, n_patches, patch).
 
-        ``windows`` (batch, columns, window); ``hidden`` (batch, n_patches), True where a patch is not shown.
+        ``windows`` (batch, columns, window); ``hidden`` (batch, n_patches), True where a patch is.
         """
         return self.head(self.encoder(windows, hidden, self.hidden))
 
@@ -42,7 +52,7 @@ class HiddenPatches(torch.nn.Module):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator[HiddenPatches]):
+class AttentionAnomalyDetector(OutlierMixin, StackArguments, SequenceEstimator[HiddenPatches]):
     r"""Score every row of a series by how badly the rows around it predict it.
 
     .. math:: \text{score}_t = -\frac1{|B(t)|} \sum_{b \in B(t)} \frac1{|b|} \sum_{s \in b} (x_s - \hat x_s^{(-b)})^2
@@ -105,8 +115,6 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator[HiddenPatches]):
     True
     """
 
-    _past: ClassVar[str] = "window"
-
     window: int = 96
     patch: int = 8
     method: Literal["prediction", "reconstruction"] = "prediction"
@@ -140,7 +148,7 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator[HiddenPatches]):
         check_share(0.5, contamination=self.contamination)
         values = check_series(self, X, reset=True, shortest=self.window, why="window")
         self.mean_, self.scale_ = centre_and_spread(values)
-        self._fit(self._windows((values - self.mean_) / self.scale_, self.window))
+        self._fit(tensor_windows((values - self.mean_) / self.scale_, self.window))
         scores = self.score_samples(X)
         self.offset_ = float(np.quantile(scores, self.contamination))
         return self
@@ -151,9 +159,9 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator[HiddenPatches]):
     def _batches(self, examples: Tensor, generator: Generator) -> Iterator[tuple[Tensor, Tensor]]:
         """Draw windows, and which of their patches are hidden."""
         _, _, starts = self._blocks()
-        for batch in super()._batches(examples, generator):
+        for batch in drawn_windows(examples, self.batch_size, generator):
             first = torch.randint(len(starts), (self.batch_size, 1), generator=generator)
-            yield batch, self._hidden(starts[first])
+            yield batch.to(self._on, non_blocking=True), self._hidden(starts[first])
 
     def _hidden(self, first: int | Tensor) -> Tensor:
         """Return which patches the block hides that starts at a patch, or at one for each of a batch: (batch, n_patches)."""
@@ -165,10 +173,15 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator[HiddenPatches]):
         """Return the number of patches, of those hidden together, and where such a block may start."""
         n = self.window // self.patch
         length = min(max(1, round(self.hidden * n)), n)
-        return n, length, torch.arange(0 if self.method == "reconstruction" else n - length, n - length + 1)
+        starts = torch.arange(n - length + 1)
+        if self.method == "prediction":  # the last block only
+            starts = starts[-1:]
+        return n, length, starts
 
     def _build(self, generator: Generator) -> HiddenPatches:
-        return HiddenPatches(self._encoder(generator), generator)
+        sizes = (self.window, self.patch, self.d_model, self.n_heads, self.n_layers)
+        encoder = PatchEncoder(*sizes, generator=generator, dropout=self.dropout)
+        return HiddenPatches(encoder, generator)
 
     # ------------------------------------------------------------------ scores
 
@@ -214,11 +227,19 @@ class AttentionAnomalyDetector(OutlierMixin, WindowedEstimator[HiddenPatches]):
 
     def attention(self, X: object, column: int | str = 0) -> AttentionMap:
         """Return the attention weights between patches of the last window, its last block hidden, for one column."""
-        return self._map_of_patches(X, column, self._hidden(self._blocks()[-1][-1]))
+        window = self._tensor(self._scaled(X)[None, -self.window :].transpose(0, 2, 1))
+        n, _, starts = self._blocks()
+        hidden = self._hidden(starts[-1])
+        names = patch_names(n, self.patch, hidden[0].tolist())
+        return self._map(lambda module: module.double()(window, hidden), names, (0, column_number(self, column)))
+
+    def _scaled(self, X: object) -> np.ndarray:
+        """Return the rows of a series, at least a window, standardised as in fit."""
+        return standardised(self, X, shortest=self.window, why="window")
 
     def _loss_sums(self, module: HiddenPatches, X: object, y: object) -> Iterator[tuple[Tensor, int]]:
         """The last block of windows side by side is hidden."""
-        windows = self._windows(self._scaled(X), self.window)[:: self.window]
+        windows = tensor_windows(self._scaled(X), self.window)[:: self.window]
         hidden = self._hidden(self._blocks()[-1][-1])
         for part in windows.split(256):
             yield module.errors(part.to(self._on), hidden).sum(), len(part)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Self, TypeVar
@@ -20,7 +21,7 @@ from peerattn.exceptions import InputError, expect
 from peerattn.nn.recording import recorded_weights
 from peerattn.seeds import check_seed
 from peerattn.sequence.attention_map import AttentionMap, stacked
-from peerattn.store.objects import Saved
+from peerattn.store.objects import load_estimator, save_estimator
 from peerattn.training import find_device, train
 from peerattn.training.prunable import PrunableHeads
 
@@ -32,7 +33,7 @@ EXACT = 1e-9  # mean loss below which nothing is left to learn
 _OPTIONS = ("max_steps", "learning_rate", "weight_decay", "schedule", "average", "clip", "validate_every", "precision")
 
 
-class SavedEstimator(Saved, BaseEstimator):
+class SavedEstimator(BaseEstimator):
     """An estimator whose parameters and fitted state go into a safetensors file and come back.
 
     Fitted attributes, whose names end in an underscore, are numpy arrays, dictionaries of them, or what JSON holds. Where a
@@ -48,6 +49,32 @@ class SavedEstimator(Saved, BaseEstimator):
     2
     """
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to one file, atomically: safetensors and JSON, no pickle.
+
+        Parameters
+        ----------
+        path : path-like
+
+        Raises
+        ------
+        InputError
+            When the file cannot be written.
+        """
+        check_is_fitted(self)
+        save_estimator(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a model that :meth:`save` wrote; no code of the file is run.
+
+        Raises
+        ------
+        InputError
+            When the file is of another origin or class, damaged, or written by a newer version.
+        """
+        return load_estimator(path, cls)[0]
+
     def _held(self) -> dict[str, Any]:
         """Return what a file keeps: parameters, and the fitted attributes."""
         fitted = {k: v for k, v in vars(self).items() if k.endswith("_") and k != "record_"}
@@ -58,10 +85,10 @@ class SavedEstimator(Saved, BaseEstimator):
 class SequenceEstimator(PrunableHeads, SavedEstimator, Generic[Module]):
     """A model with a torch module: built from the constructor's arguments, trained, kept as arrays.
 
-    A subclass gives :meth:`_build`, :meth:`_batches` and :meth:`_loss`. Its ``fit`` checks what to learn from, sets what
-    ``_build`` needs and returns :meth:`_fit`; wherever it computes it calls :meth:`_module`. Its attributes ``max_steps`` (or
-    ``n_epochs``), ``learning_rate``, ``weight_decay``, ``schedule``, ``average``, ``clip``, ``validate_every`` and
-    ``precision`` are options of `peerattn.training.train`.
+    A subclass gives :meth:`_build`, :meth:`_batches` and, where it is no cross entropy, :meth:`_loss`. Its ``fit`` checks what to
+    learn from, sets what ``_build`` needs and returns :meth:`_fit`; wherever it computes it calls :meth:`_module`. Its attributes
+    ``max_steps`` (or ``n_epochs``), ``learning_rate``, ``weight_decay``, ``schedule``, ``average``, ``clip``, ``validate_every``
+    and ``precision`` are options of `peerattn.training.train`.
 
     Parameters
     ----------
@@ -122,7 +149,9 @@ class SequenceEstimator(PrunableHeads, SavedEstimator, Generic[Module]):
         own = {name: getattr(self, name) for name in _OPTIONS if hasattr(self, name)}
         if hasattr(self, "n_epochs"):
             own["max_steps"] = self.n_epochs * math.ceil(len(examples[0]) / self.batch_size)
-        options = own | {"progress": type(self).__name__ if self.verbose else None} | options
+        if self.verbose:
+            own["progress"] = type(self).__name__
+        options = own | options
         if "average" in options:
             options["average"] = min(options["average"], options["max_steps"])
         if self.compile:
@@ -133,9 +162,10 @@ class SequenceEstimator(PrunableHeads, SavedEstimator, Generic[Module]):
 
     def __sklearn_clone__(self) -> Self:
         """Return an unfitted copy that keeps ``pretrained`` fitted, as cross-validation needs it."""
-        # clone would forget the weights to start from
-        options = self.get_params(deep=False)
-        return type(self)(**{k: v if k == "pretrained" else clone(v, safe=False) for k, v in options.items()})
+        given = self.get_params(deep=False)
+        copies = {name: clone(value, safe=False) for name, value in given.items() if name != "pretrained"}
+        # a clone would forget the weights to start from
+        return type(self)(**given | copies)
 
     def _build(self, generator: Generator) -> Module:
         """Return the module at its random start."""
@@ -149,8 +179,9 @@ class SequenceEstimator(PrunableHeads, SavedEstimator, Generic[Module]):
         raise NotImplementedError
 
     def _loss(self, module: Module, batch: Any) -> Tensor:
-        """Return the loss that a step reduces."""
-        raise NotImplementedError
+        """Return the loss that a step reduces: the mean cross entropy of predictions for a batch, whose last part is true."""
+        smoothing = getattr(self, "label_smoothing", 0.0)
+        return F.cross_entropy(module(*batch[:-1]), batch[-1], label_smoothing=smoothing)
 
     def _loss_sums(self, module: Module, X: object, y: object) -> Iterator[tuple[Tensor, int]]:
         """Yield sum and number of the losses of one batch after another."""
@@ -197,8 +228,8 @@ class SequenceEstimator(PrunableHeads, SavedEstimator, Generic[Module]):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class StackEstimator(SequenceEstimator[Module]):
-    """A model with a stack of transformer blocks, all but graphs': its sizes, and how it is trained."""
+class StackArguments:
+    """The arguments of all models with a stack of transformer blocks: its sizes, and how it is trained."""
 
     n_layers: int = 4
     n_heads: int = 4
@@ -211,11 +242,6 @@ class StackEstimator(SequenceEstimator[Module]):
         """Return the stack at its random start."""
         options = {"dropout": self.dropout, **options}
         return nn.Encoder(self.n_layers, self.d_model, self.n_heads, generator=generator, **options)
-
-    def _loss(self, module: Module, batch: Any) -> Tensor:
-        """Return the mean cross entropy of the module's predictions for a batch, whose last part is the truth."""
-        smoothing = getattr(self, "label_smoothing", 0.0)
-        return F.cross_entropy(module(*batch[:-1]), batch[-1], label_smoothing=smoothing)
 
 
 class BesideLine:

@@ -15,8 +15,17 @@ from peerattn import nn
 from peerattn.exceptions import check_at_least, check_share, expect
 from peerattn.scaling import centre_and_spread
 from peerattn.sequence.attention_map import AttentionMap
-from peerattn.sequence.base import BesideLine, loss_reduction_in_blocks
-from peerattn.sequence.series import PatchEncoder, WindowedEstimator, check_series, windows_of
+from peerattn.sequence.base import BesideLine, SequenceEstimator, StackArguments, loss_reduction_in_blocks
+from peerattn.sequence.series import (
+    PatchEncoder,
+    check_series,
+    column_number,
+    drawn_windows,
+    patch_names,
+    standardised,
+    tensor_windows,
+    windows_of,
+)
 from peerattn.sequence.time_index import frequency_of, later_labels
 
 SAMPLE = 400  # windows, at most, that stop training: evenly spaced
@@ -114,7 +123,7 @@ class PatchForecast(torch.nn.Module):
 
 
 @dataclass(eq=False, repr=False)
-class AttentionForecaster(BesideLine, WindowedEstimator[PatchForecast]):
+class AttentionForecaster(BesideLine, StackArguments, SequenceEstimator[PatchForecast]):
     r"""Forecast the next values of one or many series by attention over patches of their past.
 
     .. math:: \hat x_{t+h} = x_t + \sum_{l=0}^{L-1} (x_{t-l} - x_t)\, \beta_{lh} + s_t\, a_h(x_{t-L+1..t})
@@ -182,7 +191,6 @@ class AttentionForecaster(BesideLine, WindowedEstimator[PatchForecast]):
     True
     """
 
-    _past: ClassVar[str] = "lookback"
     _answers: ClassVar[str] = "forecasts"
     horizon: int = 24
     lookback: int = 96
@@ -241,7 +249,7 @@ class AttentionForecaster(BesideLine, WindowedEstimator[PatchForecast]):
 
     def _learn(self, module: PatchForecast, examples: Any, generator: Generator, **options: Any) -> None:
         """Train attention; keep the line alone where attention forecasts the held windows no better."""
-        train, validation = (self._windows(rows, self.lookback + self.horizon) for rows in examples)
+        train, validation = (tensor_windows(rows, self.lookback + self.horizon) for rows in examples)
 
         @torch.no_grad()
         def held_losses() -> np.ndarray:
@@ -258,6 +266,10 @@ class AttentionForecaster(BesideLine, WindowedEstimator[PatchForecast]):
         if self._line_alone:
             self.state_ = start
 
+    def _batches(self, examples: Tensor, generator: Generator) -> Iterator[Tensor]:
+        for batch in drawn_windows(examples, self.batch_size, generator):
+            yield batch.to(self._on, non_blocking=True)
+
     def _loss(self, module: PatchForecast, batch: Tensor) -> Tensor:
         return self._losses(module, batch).mean()
 
@@ -267,7 +279,7 @@ class AttentionForecaster(BesideLine, WindowedEstimator[PatchForecast]):
         return (module(past) - future).square().flatten(1).mean(1)
 
     def _loss_sums(self, module: PatchForecast, X: object, y: object) -> Iterator[tuple[Tensor, int]]:
-        windows = self._windows(self._scaled(X, self.horizon), self.lookback + self.horizon)
+        windows = tensor_windows(self._scaled(X, self.horizon), self.lookback + self.horizon)
         yield from ((losses.sum(), len(losses)) for losses in self._held_losses(module, windows))
 
     def _held_losses(self, module: PatchForecast, windows: Tensor) -> Iterator[Tensor]:
@@ -276,7 +288,9 @@ class AttentionForecaster(BesideLine, WindowedEstimator[PatchForecast]):
             yield self._losses(module, part.to(self._on))
 
     def _build(self, generator: Generator) -> PatchForecast:
-        return PatchForecast(self._encoder(generator), self.lookback, self.horizon, generator)
+        sizes = (self.lookback, self.patch, self.d_model, self.n_heads, self.n_layers)
+        encoder = PatchEncoder(*sizes, generator=generator, dropout=self.dropout)
+        return PatchForecast(encoder, self.lookback, self.horizon, generator)
 
     # ------------------------------------------------------------------ forecasts
 
@@ -330,7 +344,14 @@ class AttentionForecaster(BesideLine, WindowedEstimator[PatchForecast]):
         InputError
             When the forecasts are those of the line alone (``loss_reduction_`` within its standard error), without attention.
         """
-        return self._map_of_patches(X, column)
+        window = self._tensor(self._scaled(X)[None, -self.lookback :].transpose(0, 2, 1))
+        names = patch_names(-(-self.lookback // self.patch), self.patch)
+        return self._map(lambda module: module.double()(window), names, (0, column_number(self, column)))
+
+    def _scaled(self, X: object, ahead: int = 0) -> np.ndarray:
+        """Return the rows of a series, at least a window and those ahead, standardised as in fit."""
+        why = "lookback" + " + horizon" * (ahead > 0)
+        return standardised(self, X, shortest=self.lookback + ahead, why=why)
 
     def _forecast(self, scaled: np.ndarray) -> np.ndarray:
         """Return forecasts (n, H, columns) of all windows of standardised rows, in the units of the series."""

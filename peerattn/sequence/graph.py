@@ -208,7 +208,7 @@ class GraphAttentionClassifier(Classifies, SequenceEstimator[GraphNetwork]):
     def _fitted_on(
         self, graph: tuple[Tensor, Tensor], observed: Known, held: Known | None, generator: Generator, **options: Any
     ) -> None:
-        """Fit a network to the classes of the shown nodes, at the step of least error on those held out."""
+        """Fit a network to the classes of the observed nodes, at the step of least error on those held out."""
         module = self._build(generator).to(self._on)
         rows, truth = map(self._tensor, observed)
         if held is not None:

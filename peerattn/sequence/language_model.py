@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,10 +17,11 @@ from torch import Generator, Tensor
 
 from peerattn import nn
 from peerattn.exceptions import InputError, check_at_least, expect
+from peerattn.sequence import text_encoder
 from peerattn.sequence.attention_map import AttentionMap
-from peerattn.sequence.base import seeded
+from peerattn.sequence.base import SequenceEstimator, StackArguments, seeded
 from peerattn.sequence.generation import beam_search, sample
-from peerattn.sequence.text_encoder import TextEstimator, mask_of_past
+from peerattn.sequence.text_encoder import mask_of_past
 from peerattn.sequence.tokenizers import Tokenizer, check_texts
 
 #: A text, texts, or numbers of symbols.
@@ -39,14 +41,10 @@ class LanguageModule(torch.nn.Module):
 
     def forward(self, symbols: Tensor, cache: nn.StackCache | None = None) -> Tensor:
         """Return the logits (B, n, n_symbols) of the symbols after each of (B, n)."""
-        start = 0
-        if cache is not None:
-            start = cache.length
+        start = 0 if cache is None else cache.length
         mask = mask_of_past(symbols.shape[-1], start, symbols.device)
         rows = self.stack(self.embedding(symbols, start=start), mask=mask, cache=cache)
-        if self.head is None:
-            return self.embedding.tokens.logits(rows)
-        return self.head.logits(rows)
+        return (self.head or self.embedding.tokens).logits(rows)
 
 
 class CausalReader:
@@ -78,7 +76,7 @@ class CausalReader:
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class LanguageModel(TextEstimator[LanguageModule]):
+class LanguageModel(StackArguments, SequenceEstimator[LanguageModule]):
     r"""Predict each symbol of a text from those before it, by a stack of transformer blocks.
 
     .. math:: p(s_{t+1} \mid s_{\le t}) = \operatorname{softmax}(E\, x_t), \qquad
@@ -164,13 +162,11 @@ class LanguageModel(TextEstimator[LanguageModule]):
         if not isinstance(X, str | np.ndarray | Tensor):
             X = list(X)  # an iterator is read twice below
         self.tokenizer_ = None
-        self.ends_ = False
-        if isinstance(X, str):
-            self.tokenizer_ = self._fit_tokenizer(check_texts([X]))
-            self.n_symbols_ = len(self.tokenizer_.symbols_)
-        elif not len(X) or isinstance(X[0], str):
-            self.tokenizer_ = self._fit_tokenizer(check_texts(X))
-            self.ends_ = True
+        # of several texts each has an end, which one long text has not
+        self.ends_ = not isinstance(X, str) and (not len(X) or isinstance(X[0], str))
+        if self.ends_ or isinstance(X, str):
+            texts = X if self.ends_ else [X]
+            self.tokenizer_ = text_encoder.fitted_tokenizer(self.tokenizer, check_texts(texts))
             self.n_symbols_ = len(self.tokenizer_.symbols_)
         else:
             self.n_symbols_ = int(_check_numbers(X, "X").max()) + 1
@@ -202,6 +198,10 @@ class LanguageModel(TextEstimator[LanguageModule]):
             The text is read in blocks of ``block_size`` side by side.
         """
         return self._mean_loss(X)
+
+    def score(self, X: object, y: object = None) -> float:
+        """Return minus the loss: larger is better."""
+        return -self.loss(X)
 
     def _loss_sums(self, module: LanguageModule, X: object, y: object) -> Iterator[tuple[Tensor, int]]:
         for windows, n_counted in _windows(self._read(X, at_least=2), self.block_size):
@@ -322,19 +322,20 @@ class LanguageModel(TextEstimator[LanguageModule]):
         sizes = (self.n_symbols_, self.d_model, self.block_size)
         options: dict[str, Any] = {"positions": self.positions, "std": 0.02, "dropout": self.dropout}
         embedding = nn.InputEmbedding(*sizes, **options, generator=generator)
-        stack = self._stack(generator, rotary=self.positions == "rotary", **self._block_options())
-        return self._as_published(LanguageModule(embedding, stack, self._own_output(self.n_symbols_)))
+        stack = self._stack(generator, rotary=self.positions == "rotary", **text_encoder.block_options(self))
+        module = LanguageModule(embedding, stack, text_encoder.own_output(self, self.n_symbols_))
+        return text_encoder.as_published(module, self)
 
     def _read(self, X: object, name: str = "X", at_least: int = 1) -> Tensor:
         """Return text, texts or numbers as numbers."""
         check_is_fitted(self, "n_symbols_")
         if self.tokenizer_ is None:
             numbers = _check_numbers(X, name, self.n_symbols_)
+        elif isinstance(X, str):
+            numbers = torch.tensor(self.tokenizer_.encode(X), dtype=torch.int64)
         else:
-            encode = self.tokenizer_.encode
-            end = self.tokenizer_.end
-            texts = [encode(X)] if isinstance(X, str) else [[*encode(t), end] for t in check_texts(X, name)]
-            numbers = torch.tensor([k for text in texts for k in text], dtype=torch.int64)
+            texts = ([*self.tokenizer_.encode(text), self.tokenizer_.end] for text in check_texts(X, name))
+            numbers = torch.tensor(list(chain.from_iterable(texts)), dtype=torch.int64)
         expect(len(numbers) >= at_least, name, f"at least {at_least} symbol(s)", len(numbers))
         return numbers
 

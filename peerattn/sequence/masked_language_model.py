@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass, field
+from typing import ClassVar, Self
 
 import numpy as np
 import torch
@@ -16,22 +16,25 @@ from torch import Generator, Tensor
 from peerattn import nn
 from peerattn.exceptions import expect
 from peerattn.nn.blocks import ACTIVATIONS, Activation
-from peerattn.sequence.text_encoder import EncodedTexts, EncodingModule, TextEncoder, Texts, pad
-from peerattn.sequence.tokenizers import MASK, SPECIAL, check_texts
+from peerattn.sequence import text_encoder
+from peerattn.sequence.attention_map import AttentionMap
+from peerattn.sequence.base import SequenceEstimator
+from peerattn.sequence.text_encoder import EncodedTexts, TextEncoder, Texts, pad
+from peerattn.sequence.tokenizers import MASK, SPECIAL, Tokenizer, check_texts
 
 MASKED_SHARE = 0.15
 NEAR = 5  # symbols on either side that count as together
 _SMOOTHING = 0.75  # power of the frequencies of the context, so that rare symbols do not count too much
 
 
-class MaskedLanguageModule(EncodingModule):
+class MaskedLanguageModule(torch.nn.Module):
     """A text encoder, and symbols as its output: by the vectors of the input, or by vectors of the output's own."""
 
     def __init__(
         self,
         encoder: TextEncoder,
         generator: Generator,
-        activation: Activation = "gelu",
+        activation: Activation,
         head: nn.TokenEmbedding | None = None,
     ):
         super().__init__()
@@ -47,13 +50,11 @@ class MaskedLanguageModule(EncodingModule):
         """Return the logits (n_places, n_symbols) at the places (B, n) that are True."""
         rows = self.encoder(symbols, lengths)[places]
         rows = self.norm(ACTIVATIONS[self.activation](self.transform(rows)))
-        if self.head is None:
-            return self.encoder.embedding.tokens.logits(rows) + self.popularity
-        return self.head.logits(rows) + self.popularity
+        return (self.head or self.encoder.embedding.tokens).logits(rows) + self.popularity
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class MaskedLanguageModel(EncodedTexts[MaskedLanguageModule]):
+class MaskedLanguageModel(EncodedTexts, SequenceEstimator[MaskedLanguageModule]):
     r"""Learn what texts are like by filling in symbols that were taken out.
 
     .. math:: \max \sum_{t \in M} \log p(s_t \mid s_{\text{corrupted}}), \qquad |M| = 15\,\% \text{ of all}
@@ -103,6 +104,7 @@ class MaskedLanguageModel(EncodedTexts[MaskedLanguageModule]):
 
     schedule: ClassVar[str] = "cosine"
 
+    tokenizer: str | Tokenizer = field(default="words", kw_only=False)
     n_positions: int = 64
     max_steps: int = 3000
     weight_decay: float = 0.01
@@ -116,7 +118,7 @@ class MaskedLanguageModel(EncodedTexts[MaskedLanguageModule]):
         y : None
         """
         texts = check_texts(X)
-        self.tokenizer_ = self._fit_tokenizer(texts)
+        self.tokenizer_ = text_encoder.fitted_tokenizer(self.tokenizer, texts)
         return self._fit((self._read(texts),))
 
     def _start(self, module: MaskedLanguageModule, examples: tuple[Texts]) -> None:
@@ -133,10 +135,14 @@ class MaskedLanguageModel(EncodedTexts[MaskedLanguageModule]):
         """
         return self._mean_loss(X)
 
+    def score(self, X: object, y: object = None) -> float:
+        """Return minus the loss: larger is better."""
+        return -self.loss(X)
+
     def _loss_sums(self, module: MaskedLanguageModule, X: object, y: object) -> Iterator[tuple[Tensor, int]]:
         sequences = self._read(check_texts(X))
         chosen = masked_places(sequences)
-        for at, symbols, lengths in self._by_length(sequences):
+        for at, symbols, lengths in text_encoder.by_length(sequences, self._on):
             places = pad([chosen[k] for k in at], self._on)[0].bool()
             logits = module(symbols.masked_fill(places, MASK), lengths, places)
             yield F.cross_entropy(logits, symbols[places], reduction="sum"), int(places.sum())
@@ -162,21 +168,30 @@ class MaskedLanguageModel(EncodedTexts[MaskedLanguageModule]):
             symbols[places] = logits.argmax(-1)
             return [self.tokenizer_.decode(row) for row in symbols.tolist()]
 
-        return self._each(filled, sequences)
+        return text_encoder.of_each(filled, sequences, self._on)
 
     def transform(self, X: object) -> np.ndarray:
         """Return a vector for every text, the mean of its rows: (n_texts, d_model)."""
         sequences = self._read(check_texts(X))
-        return torch.stack(self._each(self._module().encoder.mean, sequences)).cpu().numpy()
+        return torch.stack(text_encoder.of_each(self._module().encoder.mean, sequences, self._on)).cpu().numpy()
+
+    def attention(self, X: str) -> AttentionMap:
+        """Return the attention weights in one text."""
+        (numbers,) = self._read(check_texts([X]))
+        names = [self.tokenizer_.symbols_[k] for k in numbers]
+        return self._map(lambda module: module.encoder(*pad([numbers], self._on)), names)
 
     def _build(self, generator: Generator) -> MaskedLanguageModule:
-        activation: Activation = "gelu"
-        if self._published is not None:
-            activation = self._published["activation"]
-        head = self._own_output(len(self.tokenizer_.symbols_))
-        return self._as_published(MaskedLanguageModule(self._encoder(generator), generator, activation, head))
+        activation = text_encoder.published_of(self)["activation"]
+        head = text_encoder.own_output(self, len(self.tokenizer_.symbols_))
+        module = MaskedLanguageModule(self._encoder(generator), generator, activation, head)
+        return text_encoder.as_published(module, self)
 
-    def _batch(self, generator: Generator, sequences: Texts) -> Any:
+    def _batches(self, examples: tuple[Texts], generator: Generator) -> Iterator[list[Tensor]]:
+        for (sequences,) in text_encoder.batches_by_length(examples, self.batch_size, generator):
+            yield [part.to(self._on, non_blocking=True) for part in self._corrupted(sequences, generator)]
+
+    def _corrupted(self, sequences: Texts, generator: Generator) -> tuple[Tensor, ...]:
         """Return corrupted symbols, lengths, places to fill in and the true symbols there."""
         symbols, lengths = pad(sequences)
         places = _choose(symbols, lengths, generator)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 from safetensors.torch import load_file
@@ -14,16 +14,14 @@ from torch import Tensor
 from peerattn.exceptions import InputError
 from peerattn.sequence.language_model import LanguageModel
 from peerattn.sequence.masked_language_model import MaskedLanguageModel
-from peerattn.sequence.published_configuration import BERT, GPT2, Configuration, read_json
+from peerattn.sequence.published_configuration import BERT, GPT2, Configuration, Fields, read_json
 from peerattn.sequence.published_tokenizers import (
     BERT_SPECIAL,
     END_OF_TEXT,
     ByteLevelTokenizer,
     WordPieceTokenizer,
-    byte_symbols,
 )
-
-__all__ = ["byte_symbols", "load_bert", "load_gpt2"]
+from peerattn.sequence.tokenizers import Tokenizer
 
 Model = TypeVar("Model", LanguageModel, MaskedLanguageModel)
 #: Our parts of a block, and BERT's and GPT-2's.
@@ -95,7 +93,7 @@ def load_bert(folder: str | os.PathLike[str]) -> MaskedLanguageModel:
         max_position_embeddings=len(positions),
         type_vocab_size=len(segments),
     )
-    tokenizer = _word_pieces(Configuration(root / "tokenizer_config.json", None), symbols)
+    tokenizer = _word_pieces(Fields(root / "tokenizer_config.json"), symbols)
     # the special symbols first, as our tokenizer numbers them
     rows = sorted(range(len(symbols)), key=lambda k: (*BERT_SPECIAL, symbols[k]).index(symbols[k]))
     bias = state["cls.predictions.bias"]
@@ -118,7 +116,7 @@ def load_bert(folder: str | os.PathLike[str]) -> MaskedLanguageModel:
         n_positions=len(positions),
     )
     model.published_ = published
-    return _with_weights(model, ours | _renamed(state, _BERT | blocks))
+    return _with_weights(model, tokenizer, ours | _renamed(state, _BERT | blocks))
 
 
 def load_gpt2(folder: str | os.PathLike[str]) -> LanguageModel:
@@ -149,7 +147,8 @@ def load_gpt2(folder: str | os.PathLike[str]) -> LanguageModel:
     """
     root = Path(folder)
     state = _state(root, prefix="transformer.")
-    numbers = _json(root / "vocab.json")
+    _check_there(root / "vocab.json")
+    numbers = read_json(root / "vocab.json")
     symbols = sorted(numbers, key=numbers.__getitem__)
     if [numbers[symbol] for symbol in symbols] != list(range(len(symbols))):
         raise InputError("folder: expected vocab.json to number its symbols 0, 1, 2, ..., got gaps or repeated numbers.")
@@ -186,7 +185,7 @@ def load_gpt2(folder: str | os.PathLike[str]) -> LanguageModel:
     published = config.published(wide)
     if not published["tied"]:
         ours["head.weight"] = state["lm_head.weight"]
-    tokenizer = _byte_pairs(Configuration(root / "tokenizer_config.json", None), symbols, merges)
+    tokenizer = _byte_pairs(Fields(root / "tokenizer_config.json"), symbols, merges)
     config.check_one("eos_token_id", tokenizer.end)
     model = LanguageModel(
         tokenizer,
@@ -199,10 +198,10 @@ def load_gpt2(folder: str | os.PathLike[str]) -> LanguageModel:
     model.n_symbols_ = len(symbols)
     model.ends_ = True
     model.published_ = published
-    return _with_weights(model, ours)
+    return _with_weights(model, tokenizer, ours)
 
 
-def _word_pieces(config: Configuration, symbols: list[str]) -> WordPieceTokenizer:
+def _word_pieces(config: Fields, symbols: list[str]) -> WordPieceTokenizer:
     config.check_one("do_basic_tokenize", True)
     config.check_absent("never_split")
     config.check_special(dict(zip(("pad", "unk", "cls", "sep", "mask"), BERT_SPECIAL, strict=True)))
@@ -215,7 +214,7 @@ def _word_pieces(config: Configuration, symbols: list[str]) -> WordPieceTokenize
     return tokenizer.from_symbols(symbols)
 
 
-def _byte_pairs(config: Configuration, symbols: list[str], merges: list[list[str]]) -> ByteLevelTokenizer:
+def _byte_pairs(config: Fields, symbols: list[str], merges: list[list[str]]) -> ByteLevelTokenizer:
     config.check_absent("add_bos_token")
     config.check_special({"eos": END_OF_TEXT})
     tokenizer = ByteLevelTokenizer(add_prefix_space=config.field("add_prefix_space", False))
@@ -254,11 +253,6 @@ def _lines(path: Path) -> list[str]:
         return [line.removesuffix("\n") for line in file]
 
 
-def _json(path: Path) -> dict[str, Any]:
-    _check_there(path)
-    return read_json(path)
-
-
 def _check_there(path: Path) -> None:
     if not path.exists():
         raise InputError(f"folder: expected {path.name} in {str(path.parent)!r}, got none.")
@@ -283,9 +277,9 @@ def _renamed(state: _State, names: Mapping[str, str]) -> dict[str, Tensor]:
     return {f"{a}.{kind}": state[f"{b}.{kind}"] for a, b in names.items() for kind in ("weight", "bias")}
 
 
-def _with_weights(model: Model, state: Mapping[str, Tensor]) -> Model:
+def _with_weights(model: Model, tokenizer: Tokenizer, state: Mapping[str, Tensor]) -> Model:
     """Return the model with these parameters, once they fit its module."""
-    model.tokenizer_ = model.tokenizer
+    model.tokenizer_ = tokenizer
     model.state_ = {name: value.contiguous().numpy() for name, value in state.items()}
     try:
         model._module()

@@ -70,32 +70,20 @@ def read_json(path: Path) -> dict[str, Any]:
     return found
 
 
-class Configuration:
+class Fields:
     """The fields of a file of JSON; none where there is no file.
 
     Parameters
     ----------
     path : Path
-    family : Family or None
-        Whose configuration it is: another ``model_type`` and what is not built here raise an error. None: a tokenizer's.
-
-    Raises
-    ------
-    InputError
     """
 
-    def __init__(self, path: Path, family: Family | None) -> None:
+    def __init__(self, path: Path) -> None:
         self.file = path.name
-        self.family = family
         self.there = path.exists()
-        fields = read_json(path) if self.there else {}
-        # newer files use one spelling for all families
-        names = {} if family is None else family.other_names
-        self.fields = {names.get(name, name): value for name, value in fields.items()}
-        if family is not None:
-            self.check_one("model_type", family.name)
-            self.check_one("position_embedding_type", "absolute")
-            self.check_absent(*family.absent)
+        self.fields: dict[str, Any] = {}
+        if self.there:
+            self.fields = read_json(path)
 
     def error(self, name: str, expected: object) -> InputError:
         """Return the error for a field of another value than expected."""
@@ -108,8 +96,8 @@ class Configuration:
             return default
         kind = kind or type(default)
         # JSON writes 1.0 as 1; and True is an int
-        fits = isinstance(value, (int, float) if kind is float else kind)
-        if not fits or isinstance(value, bool) != (kind is bool):
+        fits = {float: (float, int), int: (int,), bool: (bool,), str: (str,)}[kind]
+        if type(value) not in fits:
             raise self.error(name, f"a value of type {kind.__name__}")
         return value
 
@@ -124,12 +112,6 @@ class Configuration:
         for name in names:
             if self.fields.get(name):
                 raise self.error(name, "nothing, since this cannot be used here")
-
-    def check_sizes(self, **sizes: int) -> None:
-        """Raise an error where a size is another one than the state dict has."""
-        for name, size in sizes.items():
-            if self.fields.get(name) not in (None, size):
-                raise self.error(name, f"{size}, as the state dict has")
 
     def check_special(self, names: dict[str, str]) -> None:
         """Raise an error where special symbols have other names than these, or there are others."""
@@ -146,9 +128,33 @@ class Configuration:
                 f"folder: {self.file}: added_tokens_decoder: expected none but {sorted(names.values())}, got {sorted(others)}."
             )
 
+
+class Configuration(Fields):
+    """The fields of a model's ``config.json``, of one family.
+
+    Raises
+    ------
+    InputError
+        When the model is of another family, or the file sets what cannot be used here.
+    """
+
+    def __init__(self, path: Path, family: Family) -> None:
+        super().__init__(path)
+        self.family = family
+        # newer files use one spelling for all families
+        self.fields = {family.other_names.get(name, name): value for name, value in self.fields.items()}
+        self.check_one("model_type", family.name)
+        self.check_one("position_embedding_type", "absolute")
+        self.check_absent(*family.absent)
+
+    def check_sizes(self, **sizes: int) -> None:
+        """Raise an error where a size is another one than the state dict has."""
+        for name, size in sizes.items():
+            if self.fields.get(name) not in (None, size):
+                raise self.error(name, f"{size}, as the state dict has")
+
     def n_heads(self, d_model: int) -> int:
         """Return the number of heads; where no file names it, heads are 64 wide."""
-        assert self.family is not None
         name, default = self.family.heads
         wide = d_model // 64
         if self.there and self.fields.get(name) is None and wide != default:
@@ -157,7 +163,6 @@ class Configuration:
 
     def published(self, d_feedforward: int) -> Published:
         """Return what the module needs beyond its sizes."""
-        assert self.family is not None
         name, default = self.family.activation
         activation = self.field(name, default)
         if activation not in _ACTIVATIONS:

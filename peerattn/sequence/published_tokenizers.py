@@ -20,34 +20,8 @@ BERT_SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 END_OF_TEXT = "<|endoftext|>"
 
 
-class PublishedTokenizer(Tokenizer):
-    """A tokenizer whose numbers the package ``tokenizers`` finds; it is made again from the symbols where it is needed."""
-
-    @cached_property
-    def _found_by(self) -> tokenizers.Tokenizer:
-        check_is_fitted(self, "symbols_")
-        return self._make()
-
-    def _make(self) -> tokenizers.Tokenizer:
-        raise NotImplementedError
-
-    def _take(self, symbols: Sequence[str]) -> None:
-        """Keep the symbols, and forget what was made of those before."""
-        self.symbols_ = list(symbols)
-        for name in ("_found_by", "numbers"):
-            self.__dict__.pop(name, None)
-
-    def tokenize(self, text: str) -> list[str]:
-        """Return the pieces of a text."""
-        return [self.symbols_[k] for k in self.encode(text)]
-
-    def encode(self, text: str) -> list[int]:
-        """Return the numbers of a text's pieces."""
-        return list(self._found_by.encode(text, add_special_tokens=False).ids)
-
-
 @dataclass(eq=False, repr=False, kw_only=True)
-class WordPieceTokenizer(PublishedTokenizer):
+class WordPieceTokenizer(Tokenizer):
     """Words in pieces of BERT's vocabulary, the longest first; ``##`` marks a piece that continues a word.
 
     Needs the extra ``text``. The names of special symbols, such as ``[MASK]``, are special within a text, too; ``<mask>`` is
@@ -91,13 +65,20 @@ class WordPieceTokenizer(PublishedTokenizer):
 
     def encode(self, text: str) -> list[int]:
         """Return the numbers of a text's pieces; a word that has none is 1, ``<unknown>``."""
-        return super().encode(text.replace("<mask>", "[MASK]"))
+        return list(self._found_by.encode(text.replace("<mask>", "[MASK]"), add_special_tokens=False).ids)
+
+    def tokenize(self, text: str) -> list[str]:
+        """Return the pieces of a text."""
+        return [self.symbols_[k] for k in self.encode(text)]
 
     def join(self, symbols: Sequence[str]) -> str:
         """Return words of pieces, with spaces between them."""
         return " ".join(symbols).replace(" ##", "")
 
-    def _make(self) -> tokenizers.Tokenizer:
+    @cached_property
+    def _found_by(self) -> tokenizers.Tokenizer:
+        """The library's tokenizer, made again from the symbols where it is needed."""
+        check_is_fitted(self, "symbols_")
         library = extra("tokenizers", "text", type(self).__name__)
         published = [*BERT_SPECIAL, *self.symbols_[len(BERT_SPECIAL) :]]
         numbers = {symbol: k for k, symbol in enumerate(published)}
@@ -114,7 +95,7 @@ class WordPieceTokenizer(PublishedTokenizer):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class ByteLevelTokenizer(PublishedTokenizer):
+class ByteLevelTokenizer(Tokenizer):
     """GPT-2's byte pairs: every byte has a symbol, so that no text has an unknown one. Needs the extra ``text``.
 
     Parameters
@@ -160,6 +141,14 @@ class ByteLevelTokenizer(PublishedTokenizer):
         self._take(symbols)
         return self
 
+    def encode(self, text: str) -> list[int]:
+        """Return the numbers of a text's pieces."""
+        return list(self._found_by.encode(text, add_special_tokens=False).ids)
+
+    def tokenize(self, text: str) -> list[str]:
+        """Return the pieces of a text."""
+        return [self.symbols_[k] for k in self.encode(text)]
+
     @property
     def end(self) -> int:
         """The number that ends a text."""
@@ -173,7 +162,10 @@ class ByteLevelTokenizer(PublishedTokenizer):
         """Return the text of these numbers, without the end."""
         return self.join([self.symbols_[k] for k in numbers if k != self.end])
 
-    def _make(self) -> tokenizers.Tokenizer:
+    @cached_property
+    def _found_by(self) -> tokenizers.Tokenizer:
+        """The library's tokenizer, made again from symbols and merges where it is needed."""
+        check_is_fitted(self, "symbols_")
         library = extra("tokenizers", "text", type(self).__name__)
         # merges that come out of a file are lists
         found = library.Tokenizer(library.models.BPE(self.numbers, [tuple(pair) for pair in self.merges_]))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, ClassVar
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,8 +15,6 @@ from torch import Generator, Tensor
 
 from peerattn import nn
 from peerattn.exceptions import InputError, expect
-from peerattn.sequence.attention_map import AttentionMap
-from peerattn.sequence.base import Module, StackEstimator
 from peerattn.sequence.time_index import times_of
 
 
@@ -74,53 +73,25 @@ class PatchEncoder(torch.nn.Module):
         return self.blocks(rows + self.positions(self.n_patches))
 
 
-class WindowedEstimator(StackEstimator[Module]):
-    """A model that learns from windows of series, each column by itself."""
+def drawn_windows(windows: Tensor, size: int, generator: Generator) -> Iterator[Tensor]:
+    """Draw windows of one column each, (batch, 1, length), of those of all columns, (n, columns, length), indefinitely."""
+    n, columns = windows.shape[:2]
+    while True:
+        at = torch.randint(n, (size,), generator=generator)
+        of = torch.randint(columns, (size,), generator=generator)
+        yield windows[at, of][:, None]
 
-    _past: ClassVar[str]  # the argument that says how many rows a window has
-    patch: int
-    mean_: np.ndarray
-    scale_: np.ndarray
 
-    def _windows(self, rows: np.ndarray, length: int) -> Tensor:
-        """Return every window of standardised rows in single precision, (n, columns, length), as a view."""
-        return torch.tensor(rows, dtype=torch.float32).unfold(0, length, 1)
+def patch_names(n: int, patch: int, hidden: Sequence[bool] = ()) -> list[str]:
+    """Return the names of the patches of a window: their rows, counted back from the last, which is row 0.
 
-    def _batches(self, examples: Tensor, generator: Generator) -> Iterator[Any]:
-        """Draw windows of one column each, (batch, 1, length)."""
-        n, columns = examples.shape[:2]
-        while True:
-            at = torch.randint(n, (self.batch_size,), generator=generator)
-            of = torch.randint(columns, (self.batch_size,), generator=generator)
-            yield examples[at, of][:, None].to(self._on, non_blocking=True)
-
-    def _encoder(self, generator: Generator) -> PatchEncoder:
-        sizes = (self.d_model, self.n_heads, self.n_layers)
-        return PatchEncoder(self._length, self.patch, *sizes, generator=generator, dropout=self.dropout)
-
-    @property
-    def _length(self) -> int:
-        return int(getattr(self, self._past))
-
-    def _scaled(self, X: object, ahead: int = 0) -> np.ndarray:
-        """Return the rows of a series, at least a window and those ahead, standardised as in fit."""
-        check_is_fitted(self)
-        why = self._past + (" + horizon" if ahead else "")
-        values = check_series(self, X, reset=False, shortest=self._length + ahead, why=why)
-        return (values - self.mean_) / self.scale_
-
-    def _map_of_patches(self, X: object, column: int | str, *hidden: Tensor) -> AttentionMap:
-        """Return the weights between the patches of the last window, for one column, with ``hidden`` for the module.
-
-        A patch is named by its rows, counted from the last one.
-        """
-        window = self._tensor(self._scaled(X)[None, -self._length :].transpose(0, 2, 1))
-        n = -(-self._length // self.patch)
-        marks = hidden[0][0].tolist() if hidden else [False] * n
-        ends = [self.patch * (k - n) for k in range(n)]
-        names = [f"{e + 1}..{e + self.patch}{' hidden' * mark}" for e, mark in zip(ends, marks)]
-        at = (0, column_number(self, column))
-        return self._map(lambda module: module.double()(window, *hidden), names, at)
+    Examples
+    --------
+    >>> patch_names(2, 4, [False, True])
+    ['-7..-4', '-3..0 hidden']
+    """
+    ends = [patch * (k - n) for k in range(n)]
+    return [f"{e + 1}..{e + patch}{' hidden' * mark}" for e, mark in zip_longest(ends, hidden, fillvalue=False)]
 
 
 def check_series(estimator: BaseEstimator, X: object, *, reset: bool, shortest: int = 1, why: str = "") -> np.ndarray:
@@ -152,20 +123,25 @@ def check_series(estimator: BaseEstimator, X: object, *, reset: bool, shortest: 
             if kind.kind == "M" or isinstance(kind, pd.PeriodDtype):
                 remedy = f"Make them the index: X.set_index({name!r})."
                 raise InputError(f"X: expected numbers in each column, got dates in {name!r}. {remedy}")
-    options = {"dtype": np.float64, "ensure_all_finite": False, "ensure_min_samples": 2 if reset else 1}
+    options = {"dtype": np.float64, "ensure_all_finite": False, "ensure_min_samples": 1 + reset}
     values: np.ndarray = validate_data(estimator, frame, reset=reset, **options)
     bad = np.argwhere(~np.isfinite(values))
     if len(bad):
-        kind = "inf"
-        if np.isnan(values[tuple(bad[0])]):
-            kind = "NaN"
-        axes: Any = frame.axes if isinstance(frame, pd.DataFrame) else map(range, values.shape)
+        kind = "NaN" if np.isnan(values[tuple(bad[0])]) else "inf"
+        axes = getattr(frame, "axes", map(range, values.shape))
         row, name = (labels[k] for labels, k in zip(axes, bad[0]))
         where = f"{kind} in column {name!r} at row {row} ({len(bad)} in all)"
         remedy = "Interpolate the gap, or cut the series after it."
         raise InputError(f"X: expected numbers without gaps, got {where}. {remedy}")
     expect(len(values) >= shortest, "X", f"at least {shortest} rows ({why})", f"n_samples={len(values)}")
     return values
+
+
+def standardised(estimator: Any, X: object, *, shortest: int, why: str) -> np.ndarray:
+    """Return the rows of a series in the units in which a model was fitted; arguments as in `check_series`."""
+    check_is_fitted(estimator)
+    values = check_series(estimator, X, reset=False, shortest=shortest, why=why)
+    return (values - estimator.mean_) / estimator.scale_
 
 
 def column_number(estimator: BaseEstimator, column: int | str) -> int:
@@ -180,7 +156,7 @@ def column_number(estimator: BaseEstimator, column: int | str) -> int:
     n = estimator.n_features_in_
     if column in names:
         column = names.index(column)
-    known = f"a number from 0 to {n - 1}{f' or one of {names}' if names else ''}"
+    known = f"a number from 0 to {n - 1}" + f" or one of {names}" * bool(names)
     expect(isinstance(column, int | np.integer) and 0 <= column < n, "column", known, repr(column))
     return int(column)
 
@@ -194,3 +170,8 @@ def windows_of(values: np.ndarray, length: int) -> np.ndarray:
     [[0.0, 1.0, 2.0], [1.0, 2.0, 3.0]]
     """
     return np.lib.stride_tricks.sliding_window_view(values, length, axis=0)
+
+
+def tensor_windows(values: np.ndarray, length: int) -> Tensor:
+    """Return every window of a series, as `windows_of` does, in single precision."""
+    return torch.tensor(values, dtype=torch.float32).unfold(0, length, 1)

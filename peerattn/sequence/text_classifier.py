@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
@@ -17,16 +17,19 @@ from torch import Generator, Tensor
 
 from peerattn import nn
 from peerattn.exceptions import expect
+from peerattn.sequence import text_encoder
+from peerattn.sequence.attention_map import AttentionMap
 from peerattn.sequence.base import (
     BesideLine,
     Classifies,
     SavedEstimator,
+    SequenceEstimator,
     class_folds,
     loss_reduction_in_blocks,
 )
 from peerattn.sequence.masked_language_model import MaskedLanguageModel
-from peerattn.sequence.text_encoder import EncodedTexts, EncodingModule, TextEncoder, Texts, pad
-from peerattn.sequence.tokenizers import PAD, START, UNKNOWN, check_texts
+from peerattn.sequence.text_encoder import EncodedTexts, TextEncoder, Texts, pad
+from peerattn.sequence.tokenizers import PAD, START, UNKNOWN, Tokenizer, check_texts
 
 #: Numbers and pairs of neighbours as terms.
 _TERMS = {"token_pattern": r"\S+", "ngram_range": (1, 2), "sublinear_tf": True}
@@ -34,7 +37,7 @@ Examples: TypeAlias = tuple[Texts, np.ndarray, list[str]]  # texts as numbers, t
 N_FOLDS = 10  # one of them decides on attention
 
 
-class ClassifierModule(EncodingModule):
+class ClassifierModule(torch.nn.Module):
     """A text encoder, and classes as the output of the mean of a text's rows."""
 
     def __init__(self, encoder: TextEncoder, n_classes: int, dropout: float, generator: Generator):
@@ -92,9 +95,10 @@ class SymbolRegression(SavedEstimator):
         self.intercept_[prepared] = 0.0
         if len(prepared) > 1:
             found = LogisticRegression(C=self.C, max_iter=1000).fit(x, numbers)
-            binary = np.array([[-0.5], [0.5]]) if len(prepared) == 2 else np.eye(len(prepared))
-            self.coef_[prepared] = binary @ found.coef_
-            self.intercept_[prepared] = binary @ found.intercept_
+            # one line for both of two classes
+            signs = np.array([[-0.5], [0.5]]) if len(prepared) == 2 else np.eye(len(prepared))
+            self.coef_[prepared] = signs @ found.coef_
+            self.intercept_[prepared] = signs @ found.intercept_
         return self
 
     def log_probabilities(self, sequences: Sequence[Sequence[int]]) -> np.ndarray:
@@ -110,7 +114,7 @@ def _written(sequences: Sequence[Sequence[int]]) -> list[str]:
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class TextClassifier(Classifies, BesideLine, EncodedTexts[ClassifierModule]):
+class TextClassifier(Classifies, BesideLine, EncodedTexts, SequenceEstimator[ClassifierModule]):
     r"""Classify texts by the symbols they have, and by a stack of transformer blocks where that adds.
 
     .. math:: p(y \mid s) = \operatorname{softmax}\big(\ell(s) + \rho\,(W \bar x + b)\big), \qquad
@@ -181,6 +185,7 @@ class TextClassifier(Classifies, BesideLine, EncodedTexts[ClassifierModule]):
 
     _answers: ClassVar[str] = "probabilities"
 
+    tokenizer: str | Tokenizer = field(default="words", kw_only=False)
     line: bool = True
     pretrained: MaskedLanguageModel | None = None
     n_layers: int = 1
@@ -210,7 +215,7 @@ class TextClassifier(Classifies, BesideLine, EncodedTexts[ClassifierModule]):
         texts = check_texts(X)
         self.classes_, numbers = np.unique(self._check_classes(y, len(texts), "text"), return_inverse=True)
         expect(len(self.classes_) > 1, "y", "at least two classes", self.classes_.tolist())
-        self.tokenizer_ = self._fit_tokenizer(texts)
+        self.tokenizer_ = text_encoder.fitted_tokenizer(self.tokenizer, texts, self.pretrained)
         return self._fit((self._read(texts), numbers, texts))
 
     def _start(self, module: ClassifierModule, examples: Examples) -> None:
@@ -245,7 +250,7 @@ class TextClassifier(Classifies, BesideLine, EncodedTexts[ClassifierModule]):
 
     def _attended(self, module: ClassifierModule, sequences: Sequence[list[int]]) -> np.ndarray:
         """Return what attention adds to the logits, (n_texts, n_classes)."""
-        return torch.stack(self._each(module, sequences)).double().cpu().numpy()
+        return torch.stack(text_encoder.of_each(module, sequences, self._on)).double().cpu().numpy()
 
     def _offsets(self, texts: list[str]) -> np.ndarray:
         """Return the log probabilities of the line, (n_texts, n_classes)."""
@@ -257,20 +262,35 @@ class TextClassifier(Classifies, BesideLine, EncodedTexts[ClassifierModule]):
         texts = check_texts(X)
         truth = self._class_numbers(y)
         offsets = torch.tensor(self._offsets(texts), dtype=torch.float32)
-        for at, symbols, lengths in self._by_length(self._read(texts)):
+        for at, symbols, lengths in text_encoder.by_length(self._read(texts), self._on):
             logits = offsets[at].to(self._on) + self.factor_ * module(symbols, lengths)
             yield F.cross_entropy(logits, truth[at].to(self._on), reduction="sum"), len(at)
 
+    def attention(self, X: str) -> AttentionMap:
+        """Return the attention weights in one text.
+
+        Raises
+        ------
+        InputError
+            When the probabilities are those of a line alone.
+        """
+        (numbers,) = self._read(check_texts([X]))
+        names = [self.tokenizer_.symbols_[k] for k in numbers]
+        return self._map(lambda module: module.encoder(*pad([numbers], self._on)), names)
+
     def _build(self, generator: Generator) -> ClassifierModule:
         sizes = (len(self.classes_), self.dropout)
-        return self._as_published(ClassifierModule(self._encoder(generator), *sizes, generator))
+        module = ClassifierModule(self._encoder(generator), *sizes, generator)
+        return text_encoder.as_published(module, self._sizes())
 
-    def _batch(self, generator: Generator, sequences: Texts, classes: Sequence[int]) -> Any:
-        """Return symbols, some of them unknown, lengths and classes."""
-        symbols, lengths = pad(sequences)
-        dropped = torch.rand(symbols.shape, generator=generator) < self.symbol_dropout
-        symbols = symbols.masked_fill(dropped & (symbols != START) & (symbols != PAD), UNKNOWN)
-        return symbols, lengths, torch.as_tensor(np.array(classes))
+    def _batches(self, examples: tuple[Texts, np.ndarray], generator: Generator) -> Iterator[list[Tensor]]:
+        """Yield symbols, some of them unknown, lengths and classes."""
+        for sequences, classes in text_encoder.batches_by_length(examples, self.batch_size, generator):
+            symbols, lengths = pad(sequences)
+            dropped = torch.rand(symbols.shape, generator=generator) < self.symbol_dropout
+            symbols = symbols.masked_fill(dropped & (symbols != START) & (symbols != PAD), UNKNOWN)
+            batch = (symbols, lengths, torch.as_tensor(np.array(classes)))
+            yield [part.to(self._on, non_blocking=True) for part in batch]
 
 
 def held_out(line: np.ndarray, added: np.ndarray, classes: np.ndarray) -> tuple[float, float, float]:

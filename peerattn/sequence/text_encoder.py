@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, TypedDict, TypeVar
+from typing import Any, TypedDict
 
 import numpy as np
 import torch
@@ -14,9 +13,8 @@ from torch import Generator, Tensor
 from peerattn import nn
 from peerattn.exceptions import check_at_least
 from peerattn.nn.blocks import Activation
-from peerattn.sequence.attention_map import AttentionMap
-from peerattn.sequence.base import Module, StackEstimator
-from peerattn.sequence.tokenizers import PAD, START, Tokenizer, check_texts, find_tokenizer
+from peerattn.sequence.base import Module, SequenceEstimator, StackArguments
+from peerattn.sequence.tokenizers import PAD, START, Tokenizer, find_tokenizer
 
 Texts = Sequence[list[int]]  # as numbers of symbols
 
@@ -27,9 +25,12 @@ class Published(TypedDict):
     activation: Activation
     epsilon: float
     """Of the normalisations."""
-    d_feedforward: int
+    d_feedforward: int | None
     tied: bool
     """Whether the symbols' vectors are the output, too."""
+
+
+_TRAINED_HERE: Published = {"activation": "gelu", "epsilon": 1e-5, "d_feedforward": None, "tied": True}
 
 
 class TextEncoder(torch.nn.Module):
@@ -50,126 +51,30 @@ class TextEncoder(torch.nn.Module):
         return (self(symbols, lengths) * there).sum(1) / lengths[:, None]
 
 
-class EncodingModule(torch.nn.Module):
-    """A module that reads whole texts by its ``encoder``."""
-
-    encoder: TextEncoder
-
-
-Encoding = TypeVar("Encoding", bound=EncodingModule)
-
-
-@dataclass(eq=False, repr=False)
-class TextEstimator(StackEstimator[Module]):
-    """What all models of texts share: a tokenizer, batches of texts of similar length, and a score."""
-
-    tokenizer: str | Tokenizer = "words"
-
-    @property
-    def _published(self) -> Published | None:
-        """What published weights need; None where the model was trained here."""
-        return getattr(self, "published_", None)
-
-    def _block_options(self) -> dict[str, Any]:
-        """Return the options of the blocks that published weights need."""
-        if self._published is None:
-            return {}
-        return {name: self._published[name] for name in ("activation", "d_feedforward")}
-
-    def _as_published(self, module: Module) -> Module:
-        """Return the module, with the constant of its normalisations that published weights need."""
-        for part in module.modules():
-            if self._published is not None and isinstance(part, torch.nn.LayerNorm):
-                part.eps = self._published["epsilon"]
-        return module
-
-    def _own_output(self, n_symbols: int) -> nn.TokenEmbedding | None:
-        """Return the vectors of the output, where they are not those of the input."""
-        if self._published is None or self._published["tied"]:
-            return None
-        return nn.TokenEmbedding(n_symbols, self.d_model)
-
-    def score(self, X: object, y: object = None) -> float:
-        """Return minus the loss: larger is better."""
-        return -self._mean_loss(X, y)
-
-    def _fit_tokenizer(self, texts: list[str]) -> Any:
-        """Return the tokenizer of the model to start from, or one of its own, fitted on the texts unless it was before."""
-        if (start := getattr(self, "pretrained", None)) is not None:
-            check_is_fitted(start)
-            return start.tokenizer_
-        found = find_tokenizer(self.tokenizer)
-        if hasattr(found, "symbols_"):
-            return found
-        return found.fit(texts)
-
-    def _batch(self, generator: Generator, *columns: Any) -> Any:
-        """Return what a step learns from, of a batch of each column of the examples."""
-        raise NotImplementedError
-
-    def _batches(self, examples: Any, generator: Generator) -> Iterator[Any]:
-        """Yield batches of texts of similar length, the first column of the examples, indefinitely: every text once a pass.
-
-        A pass is cut into stretches of 50 batches at random, and each stretch is sorted by length before it is cut into
-        batches, so that little is padded and the batches' order stays random.
-        """
-        lengths = np.array([len(text) for text in examples[0]])
-        size = self.batch_size
-        while True:
-            # texts of similar length share a batch, of which stretches of 50 are sorted: little padding, and still random
-            order = torch.randperm(len(lengths), generator=generator).numpy()
-            batches: list[np.ndarray] = []
-            for start in range(0, len(order), 50 * size):
-                part = order[start : start + 50 * size]
-                part = part[np.argsort(lengths[part], kind="stable")]
-                batches += [part[k : k + size] for k in range(0, len(part), size)]
-            for k in torch.randperm(len(batches), generator=generator).tolist():
-                observed = ([column[place] for place in batches[k]] for column in examples)
-                batch = self._batch(generator, *observed)
-                yield [part.to(self._on, non_blocking=True) if isinstance(part, Tensor) else part for part in batch]
-
-    def _by_length(self, texts: Texts, size: int = 256) -> Iterator[tuple[list[int], Tensor, Tensor]]:
-        """Yield positions, symbols and lengths of batches of texts of similar length: every text once."""
-        # texts of similar length waste no padding
-        order = sorted(range(len(texts)), key=lambda k: len(texts[k]))
-        for start in range(0, len(order), size):
-            places = order[start : start + size]
-            yield places, *pad([texts[k] for k in places], self._on)
-
-    def _each(self, compute: Callable[[Tensor, Tensor], Any], texts: Texts, size: int = 256) -> list[Any]:
-        """Return what ``compute`` gives for each text, of the symbols and lengths of a batch, without gradients."""
-        found: list[Any] = [None] * len(texts)
-        with torch.inference_mode():
-            for places, symbols, lengths in self._by_length(texts, size):
-                for k, value in zip(places, compute(symbols, lengths)):
-                    found[k] = value
-        return found
-
-
-class EncodedTexts(TextEstimator[Encoding]):
-    """What the models that read texts with a :class:`TextEncoder` share.
+class EncodedTexts(StackArguments):
+    """Arguments and reading of the models with a :class:`TextEncoder`.
 
     A text is read as ``<start>`` and its first ``n_positions - 1`` symbols.
     """
 
     n_positions: int
+    tokenizer_: Tokenizer
 
-    def _sizes(self) -> Any:
-        """Return the estimator whose arguments set the size of the encoder: the one to start from, where there is one."""
+    def _sizes(self) -> EncodedTexts:
+        """Return the model whose arguments set the size of the encoder: the one to start from, where there is one."""
         return getattr(self, "pretrained", None) or self
 
     def _encoder(self, generator: Generator) -> TextEncoder:
         """Return the encoder at its random start."""
         size = self._sizes()
-        bert = self._published is not None
         options: dict[str, Any] = {"dropout": self.dropout, "generator": generator}
         counts = (len(self.tokenizer_.symbols_), size.d_model, size.n_positions)
+        # BERT normalises after each step, and the embedding, too
+        bert = hasattr(size, "published_")
         embedding = nn.InputEmbedding(*counts, std=0.02, norm=bert, **options)
-        return TextEncoder(embedding, size._stack(**options, **self._block_options(), norm="post" if bert else "pre"))
-
-    @property
-    def _published(self) -> Published | None:
-        return getattr(self._sizes(), "published_", None)
+        if bert:
+            options["norm"] = "post"
+        return TextEncoder(embedding, size._stack(**options, **block_options(size)))
 
     def _read(self, texts: list[str]) -> list[list[int]]:
         """Return the numbers of each text, ``<start>`` first, cut to the positions."""
@@ -179,17 +84,81 @@ class EncodedTexts(TextEstimator[Encoding]):
         end = [self.tokenizer_.end] * self.tokenizer_.closes
         return [[START, *self.tokenizer_.encode(text)[: longest - 1 - len(end)], *end] for text in texts]
 
-    def attention(self, X: str) -> AttentionMap:
-        """Return the attention weights in one text.
 
-        Raises
-        ------
-        InputError
-            When the probabilities are those of a line alone.
-        """
-        (numbers,) = self._read(check_texts([X]))
-        names = [self.tokenizer_.symbols_[k] for k in numbers]
-        return self._map(lambda module: module.encoder(*pad([numbers], self._on)), names)
+def published_of(model: StackArguments) -> Published:
+    """Return what published weights need; of a model that was trained here, what `peerattn.nn` does by itself."""
+    return getattr(model, "published_", _TRAINED_HERE)
+
+
+def block_options(model: StackArguments) -> dict[str, Any]:
+    """Return the options of the blocks that published weights need."""
+    published = published_of(model)
+    return {"activation": published["activation"], "d_feedforward": published["d_feedforward"]}
+
+
+def as_published(module: Module, model: StackArguments) -> Module:
+    """Return the model's module, with the constant of its normalisations that published weights need."""
+    for part in module.modules():
+        if isinstance(part, torch.nn.LayerNorm):
+            part.eps = published_of(model)["epsilon"]
+    return module
+
+
+def own_output(model: StackArguments, n_symbols: int) -> nn.TokenEmbedding | None:
+    """Return the vectors of the output, where they are not those of the input."""
+    if published_of(model)["tied"]:
+        return None
+    return nn.TokenEmbedding(n_symbols, model.d_model)
+
+
+def fitted_tokenizer(
+    tokenizer: str | Tokenizer, texts: list[str], pretrained: SequenceEstimator[Any] | None = None
+) -> Any:
+    """Return the tokenizer of the model to start from, or one of its own, fitted on the texts unless it was before."""
+    if pretrained is not None:
+        check_is_fitted(pretrained)
+        return pretrained.tokenizer_
+    found = find_tokenizer(tokenizer)
+    if hasattr(found, "symbols_"):
+        return found
+    return found.fit(texts)
+
+
+def batches_by_length(columns: Any, size: int, generator: Generator) -> Iterator[list[list[Any]]]:
+    """Yield batches of the columns, whose first is texts, of similar length, indefinitely: every text once a pass.
+
+    A pass is cut into stretches of 50 batches at random, and each stretch is sorted by length before it is cut into batches, so
+    that little is padded and the batches' order stays random.
+    """
+    lengths = np.array([len(text) for text in columns[0]])
+    while True:
+        order = torch.randperm(len(lengths), generator=generator).numpy()
+        batches: list[np.ndarray] = []
+        for start in range(0, len(order), 50 * size):
+            part = order[start : start + 50 * size]
+            part = part[np.argsort(lengths[part], kind="stable")]
+            batches += [part[k : k + size] for k in range(0, len(part), size)]
+        for k in torch.randperm(len(batches), generator=generator).tolist():
+            yield [[column[place] for place in batches[k]] for column in columns]
+
+
+def by_length(texts: Texts, device: str, size: int = 256) -> Iterator[tuple[list[int], Tensor, Tensor]]:
+    """Yield positions, symbols and lengths of batches of texts of similar length: every text once."""
+    # texts of similar length waste no padding
+    order = sorted(range(len(texts)), key=lambda k: len(texts[k]))
+    for start in range(0, len(order), size):
+        places = order[start : start + size]
+        yield places, *pad([texts[k] for k in places], device)
+
+
+def of_each(compute: Callable[[Tensor, Tensor], Any], texts: Texts, device: str, size: int = 256) -> list[Any]:
+    """Return what ``compute`` gives for each text, of the symbols and lengths of a batch, without gradients."""
+    found: list[Any] = [None] * len(texts)
+    with torch.inference_mode():
+        for places, symbols, lengths in by_length(texts, device, size):
+            for k, value in zip(places, compute(symbols, lengths)):
+                found[k] = value
+    return found
 
 
 def mask_of_past(n: int, read: int, device: torch.device) -> Tensor | None:

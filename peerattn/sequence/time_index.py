@@ -62,19 +62,17 @@ def _read(labels: pd.Index) -> Times | None:
         return Times(pd.DatetimeIndex(labels), lambda later: pd.Index(pd.DatetimeIndex(later).date))
     if labels.inferred_type == "string":
         return _periods([str(label) for label in labels], lambda text: text)
-    if pd.api.types.is_integer_dtype(labels.dtype):
+    if labels.dtype.kind not in "iuf":
+        return None
+    if labels.dtype.kind != "f":
         text = labels.astype(str)
         # written as text with hyphens, 200112 is a month and 20011231 a day
-        ends = {6: ("-", ""), 8: ("-", "-")}.get(len(text[0])) if labels.min() >= 180_000 else None
-        if ends is not None and labels.max() < 21_999_999:
-            parts = [label[:4] + ends[0] + label[4:6] + ends[1] + label[6:] for label in text]
+        if len(text[0]) in (6, 8) and labels.min() >= 180_000 and labels.max() < 21_999_999:
+            parts = [f"{label[:4]}-{label[4:6]}-{label[6:]}".removesuffix("-") for label in text]
             days = _periods(parts, lambda later: later.str.replace("-", "").astype(labels.dtype))
             if days is not None and "1800" <= text[0][:4] < "2200":
                 return days
-        return Times(labels, lambda later: later.astype(labels.dtype))
-    if pd.api.types.is_float_dtype(labels.dtype):
-        return Times(labels, lambda later: later.astype(labels.dtype))
-    return None
+    return Times(labels, lambda later: later.astype(labels.dtype))
 
 
 def _periods(text: list[str], written: Callable[[pd.Index], pd.Index]) -> Times | None:
@@ -177,10 +175,16 @@ def _step(times: pd.Index) -> float:
     """Return the even step of numbers, periods or durations."""
     if len(times) < 2:
         return 1
-    values = times.asi8 if isinstance(times, pd.PeriodIndex | pd.TimedeltaIndex) else times.to_numpy()
+    values = times.to_numpy()
+    if isinstance(times, pd.PeriodIndex | pd.TimedeltaIndex):
+        values = times.asi8
     steps = np.diff(values)
-    step = steps[0] if steps.dtype.kind in "iu" else (values[-1] - values[0]) / len(steps)
-    uneven = np.abs(steps - step) > (0 if steps.dtype.kind in "iu" else 1e-6 * step)
+    if steps.dtype.kind in "iu":
+        step = steps[0]
+        uneven = steps != step
+    else:
+        step = (values[-1] - values[0]) / len(steps)
+        uneven = np.abs(steps - step) > 1e-6 * step
     if uneven.any():
         raise _uneven(times, int(uneven.argmax()))
     return step
@@ -190,7 +194,7 @@ def _step_of_dates(dates: pd.DatetimeIndex, frequency: str | None = None) -> pd.
     """Return the even step of dates: their own, that of the fitted series where they are of it, or the one they suggest."""
     if dates.freq is not None:
         return dates.freq
-    known = None if frequency is None else pd.tseries.frequencies.to_offset(frequency)
+    known = pd.tseries.frequencies.to_offset(frequency)
     if known is not None and dates.equals(pd.date_range(dates[0], periods=len(dates), freq=known)):
         return known
     found = pd.infer_freq(dates) if len(dates) > 2 else None
@@ -201,7 +205,8 @@ def _step_of_dates(dates: pd.DatetimeIndex, frequency: str | None = None) -> pd.
     offset = pd.DateOffset(months=int(months[0])) if len(months) and months[0] > 0 else None
     if offset is not None and dates.equals(pd.date_range(dates[0], periods=len(dates), freq=offset)):
         return offset
-    raise _uneven(dates, int(np.argmax(np.diff(dates.asi8) != np.diff(dates.asi8)[:1])) if len(dates) > 1 else 0)
+    steps = np.diff(dates.asi8)
+    raise _uneven(dates, int(np.argmax(np.append(False, steps[1:] != steps[:1]))))
 
 
 def _uneven(times: pd.Index, place: int) -> InputError:

@@ -96,8 +96,13 @@ class Tokenizer(SavedEstimator):
     def _learn(self, counts: Counter[str], most: int | None = None, least: int = 1) -> None:
         """Take the symbols that occur often enough, the most frequent first."""
         kept = [symbol for symbol, n in counts.items() if n >= least and symbol not in SPECIAL]
-        self.symbols_ = [*SPECIAL, *sorted(kept, key=lambda symbol: (-counts[symbol], symbol))[:most]]
-        self.__dict__.pop("numbers", None)  # of the symbols before
+        self._take([*SPECIAL, *sorted(kept, key=lambda symbol: (-counts[symbol], symbol))[:most]])
+
+    def _take(self, symbols: Sequence[str]) -> None:
+        """Keep the symbols, and forget what was made of those before."""
+        self.symbols_ = list(symbols)
+        for name in ("numbers", "_found_by"):
+            self.__dict__.pop(name, None)
 
 
 class CharacterTokenizer(Tokenizer):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple, Self
 
@@ -14,10 +14,12 @@ from torch import Generator, Tensor
 
 from peerattn import nn
 from peerattn.exceptions import InputError, check_at_least, expect
+from peerattn.sequence import text_encoder
 from peerattn.sequence.attention_map import AttentionMap, stacked
+from peerattn.sequence.base import SequenceEstimator, StackArguments
 from peerattn.sequence.generation import beam_search
-from peerattn.sequence.text_encoder import TextEstimator, Texts, mask_of_past, pad
-from peerattn.sequence.tokenizers import END, PAD, START, UNKNOWN, check_texts
+from peerattn.sequence.text_encoder import Texts, mask_of_past, pad
+from peerattn.sequence.tokenizers import END, PAD, START, UNKNOWN, Tokenizer, check_texts
 
 _TRANSLATED_AT_ONCE = 64  # texts
 
@@ -57,9 +59,7 @@ class TranslatorModule(torch.nn.Module):
 
     def write(self, target: Tensor, source: Source, *, start: int = 0, cache: nn.StackCache | None = None) -> Any:
         """Return the decoder's rows (B, m, d) for target symbols (B, m)."""
-        read = 0
-        if cache is not None:
-            read = cache.length
+        read = 0 if cache is None else cache.length
         mask = mask_of_past(target.shape[1], read, target.device)
         rows = self.embedding(self._known(target), start=start + read)
         return self.stacks.decoder(rows, context=source.rows, context_mask=source.mask, cache=cache, mask=mask)
@@ -107,7 +107,7 @@ class TranslatorModule(torch.nn.Module):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class Translator(TextEstimator[TranslatorModule]):
+class Translator(StackArguments, SequenceEstimator[TranslatorModule]):
     r"""Translate texts by an encoder and a decoder, with a pointer that copies words of the source.
 
     .. math:: p(t_{m+1} \mid t_{\le m}, s) = g\, \operatorname{softmax}(E x_m) + (1 - g)\, \text{pointer}(x_m, z),
@@ -176,6 +176,7 @@ class Translator(TextEstimator[TranslatorModule]):
     ['a cat']
     """
 
+    tokenizer: str | Tokenizer = field(default="words", kw_only=False)
     d_feedforward: int | None = None
     pretrained: Translator | None = None
     copy: bool = True
@@ -201,7 +202,7 @@ class Translator(TextEstimator[TranslatorModule]):
         """
         sources, targets = _check_pairs(X, y)
         check_at_least(0, position_shift=self.position_shift)
-        self.tokenizer_ = self._fit_tokenizer([*sources, *targets])
+        self.tokenizer_ = text_encoder.fitted_tokenizer(self.tokenizer, [*sources, *targets], self.pretrained)
         return self._fit(tuple(zip(*(self._numbers(s, t)[:2] for s, t in zip(sources, targets)))))
 
     def _start(self, module: TranslatorModule, examples: tuple[Texts, Texts]) -> None:
@@ -211,8 +212,10 @@ class Translator(TextEstimator[TranslatorModule]):
             except RuntimeError as error:
                 raise InputError(f"pretrained: expected a Translator of this size, but {error}") from error
 
-    def _batch(self, generator: Generator, sources: Texts, targets: Texts) -> Any:
-        return sources, targets, int(torch.randint(self.position_shift + 1, (), generator=generator))
+    def _batches(self, examples: tuple[Texts, Texts], generator: Generator) -> Iterator[tuple[Texts, Texts, int]]:
+        """Yield sources, targets and the position at which both start."""
+        for sources, targets in text_encoder.batches_by_length(examples, self.batch_size, generator):
+            yield sources, targets, int(torch.randint(self.position_shift + 1, (), generator=generator))
 
     def _loss(self, module: TranslatorModule, batch: tuple[Texts, Texts, int]) -> Tensor:
         return self._pair_loss(module, self.label_smoothing, *batch)
@@ -221,12 +224,16 @@ class Translator(TextEstimator[TranslatorModule]):
         """Return the translations, found by beam search."""
         numbers = [self._numbers(text, "") for text in check_texts(X)]
         translate = partial(self._translate, self._module())
-        found = self._each(translate, [source for source, _, _ in numbers], _TRANSLATED_AT_ONCE)
+        found = text_encoder.of_each(translate, [source for source, _, _ in numbers], self._on, _TRANSLATED_AT_ONCE)
         return [self._text(written, extra) for written, (_, _, extra) in zip(found, numbers)]
 
     def loss(self, X: object, y: object) -> float:
         """Return the mean negative log probability of the translations' symbols, ends included, in nats per symbol."""
         return self._mean_loss(X, y)
+
+    def score(self, X: object, y: object = None) -> float:
+        """Return minus the loss: larger is better."""
+        return -self.loss(X, y)
 
     def _loss_sums(self, module: TranslatorModule, X: object, y: object) -> Iterator[tuple[Tensor, int]]:
         pairs = [self._numbers(source, target) for source, target in zip(*_check_pairs(X, y))]

@@ -18,7 +18,7 @@ from peerattn.exceptions import expect
 from peerattn.nn import LearnedPositions2d, linear, normal
 from peerattn.scaling import centre_and_spread
 from peerattn.sequence.attention_map import AttentionMap
-from peerattn.sequence.base import Classifies, StackEstimator
+from peerattn.sequence.base import Classifies, SequenceEstimator, StackArguments
 
 
 class VisionTransformer(nn.Module):
@@ -41,7 +41,7 @@ class VisionTransformer(nn.Module):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class VisionTransformerClassifier(Classifies, StackEstimator[VisionTransformer]):
+class VisionTransformerClassifier(Classifies, StackArguments, SequenceEstimator[VisionTransformer]):
     r"""Classify images by a transformer over their patches.
 
     .. math:: P(y = c) = \operatorname{softmax}_c\big(V\, \text{blocks}([\text{cls}; W x_1 + p_1; \ldots; W x_P + p_P])_0\big)

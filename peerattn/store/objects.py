@@ -9,13 +9,12 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from inspect import signature
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import sparse
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError, PeerAttnWarning, checked
 from peerattn.store.sealed import read_state, write_state, written_by_us
@@ -47,48 +46,6 @@ def load_estimator(path: str | os.PathLike[str], cls: type = object) -> tuple[An
         name = type(estimator).__name__
         raise InputError(f"path: expected a saved {cls.__name__}, got a saved {name}. Use peerattn.load.")
     return estimator, spec.get("about")
-
-
-class Saved:
-    """A fitted estimator that goes into a file and comes back."""
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to one file, atomically: safetensors and JSON, no pickle.
-
-        Parameters
-        ----------
-        path : path-like
-
-        Raises
-        ------
-        InputError
-            When it holds an estimator that cannot be stored without pickle (``own=SVR()``, for example), or the file
-            cannot be written.
-        """
-        check_is_fitted(self)
-        save_estimator(self, path)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a model that :meth:`save` wrote; no code of the file is run.
-
-        Raises
-        ------
-        InputError
-            When the file is of another origin or class, damaged, or written by a newer version.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> from peerattn import NadarayaWatsonRegressor
-        >>> model = NadarayaWatsonRegressor(bandwidth=1.0).fit([[1.0], [2.0]], [1.0, 2.0])
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     model.save(f"{folder}/kernel.model")
-        ...     again = NadarayaWatsonRegressor.load(f"{folder}/kernel.model")
-        >>> bool((again.predict([[1.2]]) == model.predict([[1.2]])).all())
-        True
-        """
-        return load_estimator(path, cls)[0]
 
 
 @checked
@@ -148,16 +105,18 @@ def encoded(value: object, arrays: dict[str, np.ndarray], where: str) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, np.generic):
-        plain = value.item() if value.dtype.kind in "biufU" else pd.Series([value]).iloc[0]
-        return encoded(plain, arrays, where)
+        if value.dtype.kind in "biufU":
+            return value.item()
+        return encoded(pd.Series([value]).iloc[0], arrays, where)
     if isinstance(value, list):
         return [encoded(item, arrays, where) for item in value]
     if isinstance(value, np.ndarray) and value.dtype != object:
         arrays[name := str(len(arrays))] = value
         return {KIND: "array", "name": name}
     if isinstance(value, pd.api.extensions.ExtensionArray):
-        numbers = isinstance(value, pd.arrays.NumpyExtensionArray)
-        return encoded(value.to_numpy() if numbers else pd.Index(value), arrays, where)
+        if isinstance(value, pd.arrays.NumpyExtensionArray):
+            return encoded(value.to_numpy(), arrays, where)
+        return encoded(pd.Index(value), arrays, where)
     if isinstance(value, type) and issubclass(value, Warning):
         return {KIND: "warning", "module": value.__module__, "name": value.__qualname__}
     # in order: a MultiIndex is an Index, too
@@ -170,13 +129,13 @@ def encoded(value: object, arrays: dict[str, np.ndarray], where: str) -> Any:
     inside = f"{where}.{{}}"
     if isinstance(value, BaseEstimator) and _OURS.fullmatch(named):
         # an estimator may hold what can be made again: it says what a file needs
-        kept = value._held() if hasattr(value, "_held") else vars(value)
+        kept = getattr(value, "_held", lambda: vars(value))()
         return {KIND: "estimator", "class": named, "attributes": held(kept, inside)}
     if is_dataclass(value) and _OURS.fullmatch(named):
         # a private field may hold what an argument without the underscore gave
         used = signature(type(value)).parameters
-        kept = [f.name for f in fields(value) if f.name.lstrip("_") in used]
-        return {KIND: named, "fields": held({name: getattr(value, name) for name in kept}, where)}
+        kept = {f.name: getattr(value, f.name) for f in fields(value) if f.name.lstrip("_") in used}
+        return {KIND: named, "fields": held(kept, where)}
     if name in KNOWN and module.startswith("sklearn."):
         return {KIND: "sklearn", "class": name, "attributes": held(state_of(value), inside)}
     raise InputError(
@@ -199,22 +158,22 @@ def _decoded(value: object, arrays: Mapping[str, np.ndarray]) -> Any:
     if kind in _CODECS:
         return _CODECS[kind][2](**{key: _decoded(part, arrays) for key, part in value.items() if key != KIND})
     # parts first: an object is made of finished ones
-    held = value["fields" if "fields" in value else "attributes"]
+    (held,) = (value[name] for name in ("fields", "attributes") if name in value)
     held = {name: _decoded(item, arrays) for name, item in held.items()}
     if kind == "sklearn":
         return from_state(value["class"], held)
     if kind != "estimator":
         return _ours(kind, is_dataclass)(**{name.lstrip("_"): item for name, item in held.items()})
-    estimator = with_attributes(_ours(value["class"], lambda found: issubclass(found, BaseEstimator)), held)
-    getattr(estimator, "_restore", lambda: None)()
-    return estimator
+    return with_attributes(_ours(value["class"], lambda found: issubclass(found, BaseEstimator)), held)
 
 
 def _ours(named: str, is_stored: Callable[[type], bool]) -> Any:
     """Return a class of this package by its name; nothing else can be named."""
     module, _, name = named.partition(":")
+    found = None
     try:
-        found = getattr(importlib.import_module(module), name) if _OURS.fullmatch(named) else None
+        if _OURS.fullmatch(named):
+            found = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise InputError(f"path: the file names {named!r}, which this version does not have.") from error
     if not isinstance(found, type) or found.__module__ != module or not is_stored(found):
@@ -234,7 +193,9 @@ def _warning(module: str, name: str) -> type[Warning]:
 
 def _parts_of_index(index: pd.Index) -> dict[str, Any]:
     """Return the values of an index, dates as numbers of their unit, text and missing labels as JSON holds them."""
-    values = index.asi8 if isinstance(index, pd.DatetimeIndex | pd.TimedeltaIndex) else index.to_numpy()
+    values = index.to_numpy()
+    if isinstance(index, pd.DatetimeIndex | pd.TimedeltaIndex):
+        values = index.asi8
     if values.dtype == object:
         items = index
         if isinstance(index, pd.PeriodIndex):

@@ -25,6 +25,7 @@ KNOWN: dict[str, Any] = {kind.__name__: kind for kind in (*_LINEAR, *_OTHERS, *_
 _OUTSIDE = "path: the trees of the file point outside themselves."
 _TREES = "HistGradientBoostingRegressor"
 _OF_NODES = "left_child right_child feature threshold missing_go_to_left".split()
+_KEPT = ("n_features_in_", "feature_names_in_", "n_outputs_")
 _NEEDED = "n_features_in_ feature_names_in_ n_trees_per_iteration_ _n_features _baseline_prediction".split()
 
 
@@ -124,12 +125,10 @@ def _plant(estimator: Any, sizes: np.ndarray, fields: dict[str, np.ndarray]) -> 
 def _state_of_forest(held: dict[str, Any]) -> dict[str, Any]:
     trees = [tree.tree_ for tree in held["estimators_"]]
     nodes = np.concatenate([tree.__getstate__()["nodes"] for tree in trees])
-    fields = {
-        name: nodes[name].astype(np.int32) if "child" in name else nodes[name].copy() for name in _OF_NODES
-    }
-    kept = {
-        name: held[name] for name in ("n_features_in_", "feature_names_in_", "n_outputs_") if name in held
-    }
+    fields = {name: nodes[name].copy() for name in _OF_NODES}
+    for name in ("left_child", "right_child"):
+        fields[name] = fields[name].astype(np.int32)
+    kept = {name: held[name] for name in _KEPT if name in held}
     values = np.concatenate([tree.value for tree in trees])
     return kept | {
         "trees": {"sizes": np.array([tree.node_count for tree in trees]), "nodes": fields, "values": values}

@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import lru_cache
 
 import torch
 from threadpoolctl import ThreadpoolController
@@ -15,8 +16,6 @@ _lock = threading.Lock()
 _inside: set[int] = set()
 # what ends with the last of them
 _ends = ExitStack()
-# the libraries that were found, by the number of modules that were loaded then
-_found: dict[int, ThreadpoolController] = {}
 
 
 @contextmanager
@@ -38,7 +37,7 @@ def one_thread() -> Iterator[None]:
     if threading.get_ident() in _inside:
         yield
         return
-    libraries = _libraries()
+    libraries = _libraries(len(sys.modules))
     before = torch.get_num_threads()
     # OpenMP counts for each Python thread by itself
     with libraries.select(user_api="openmp").limit(limits=1):
@@ -49,15 +48,10 @@ def one_thread() -> Iterator[None]:
             _leave()
 
 
-def _libraries() -> ThreadpoolController:
-    """Return the libraries that are loaded: looking for them takes milliseconds, and modules bring them."""
-    n_modules = len(sys.modules)
-    controller = _found.get(n_modules)
-    if controller is None:
-        controller = ThreadpoolController()
-        _found.clear()
-        _found[n_modules] = controller
-    return controller
+@lru_cache(maxsize=1)
+def _libraries(n_modules: int) -> ThreadpoolController:
+    """Return the libraries that are loaded: looking for them takes milliseconds, and only new modules bring others."""
+    return ThreadpoolController()
 
 
 def _enter(libraries: ThreadpoolController, before: int) -> None:

@@ -123,7 +123,7 @@ def test_auto_is_the_cpu_where_there_is_no_gpu_and_other_devices_are_named(monke
     options = SMALL | {"block_size": 16, "max_steps": 2}
     auto = LanguageModel(**options, device="auto", precision="auto").fit(TEXT)
     assert auto.loss(TEXT) == LanguageModel(**options).fit(TEXT).loss(TEXT)
-    for wrong, words in (({"device": "cuda"}, "no CUDA GPU"), ({"precision": "tf32"}, "needs a CUDA GPU")):
+    for wrong, words in (({"device": "cuda:99"}, "device='cuda:99' cannot be used"), ({"precision": "tf32"}, "needs a CUDA GPU")):
         with pytest.raises(InputError, match=words):
             LanguageModel(**options, **wrong).fit(TEXT)
 

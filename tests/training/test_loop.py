@@ -284,8 +284,8 @@ def test_precision_is_found_by_the_device(monkeypatch):
 def test_a_device_that_is_not_there_is_named(monkeypatch):
     monkeypatch.setattr(device, "_has_cuda", lambda: False)
     assert find_device("auto") == "cpu"
-    for name in ("cuda", "cuda:1", "gpu"):
-        with pytest.raises(InputError, match=f"device: expected .*{name}"):
+    for name in ("cuda:99", "gpu", "abacus"):
+        with pytest.raises(InputError, match=f"device='{name}' cannot be used .*Use device=\"cpu\""):
             find_device(name)
     monkeypatch.setattr(device, "_has_cuda", lambda: True)
-    assert find_device("auto") == "cuda" and find_device("cuda:1") == "cuda:1"
+    assert find_device("auto") == "cuda"

@@ -35,7 +35,7 @@ from peerattn.models.stacking.stability import SECTIONS, stability
 from peerattn.panel.panel import Panel
 from peerattn.processes import from_first, joined
 from peerattn.training import one_thread
-from peerattn.training.device import check_device
+from peerattn.training.device import find_device
 from peerattn.types import OutcomesLike, PanelLike, ReferenceLike
 
 MOST = 10_000  # of layers, heads and the like: more are a slip
@@ -196,7 +196,7 @@ class PanelStack(HeadNetworks, PanelEstimator):
                 self, X, y, sample_weight, loss_weight, peer_weight
             )
         by_period.check_not_with_files(X, loss_weight=loss_weight, peer_weight=peer_weight)
-        check_device(device)
+        device = find_device(device)
         if self.attention == "cross" and reference is None:
             raise InputError('attention="cross" needs reference=: the firms that answer, a frame or (X_ref, y_ref).')
         # levels of a code are counted over the reference, too

@@ -174,7 +174,7 @@ class PanelStack(HeadNetworks, PanelEstimator):
         peer_weight : Series or array-like (n,), optional
             Positive numbers such as market values: log w_j is added to the scores of peer j (panels only).
         device : str, default "cpu"
-            Where torch learns. Predictions are always computed on the CPU, in float64.
+            Where torch learns; "auto" is a GPU where there is one. Predictions are always computed on the CPU, in float64.
 
         Returns
         -------

@@ -109,8 +109,8 @@ def _sections(compared: WithClaims, finding: list[str]) -> list[Section]:
         "Inputs": _inputs(compared),
         "Reproduction": _reproduction(compared),
     }
-    # a section that has nothing to show is left out
-    return [Section(title, shown) for title, every in blocks.items() if (shown := [block for block in every if block])]
+    filled = {title: [block for block in every if block] for title, every in blocks.items()}
+    return [Section(title, content) for title, content in filled.items() if content]
 
 
 def _made_with(compared: WithClaims) -> str:

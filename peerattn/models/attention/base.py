@@ -143,6 +143,11 @@ class PanelStack(HeadNetworks, PanelEstimator):
 
     # ------------------------------------------------------------------ learning
 
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        if self.kappa is None and not isinstance(self.own, str):
+            raise InputError("own: an estimator is weighed on held-out periods, and kappa=None has none. Set kappa=1.0.")
+
     @one_thread()
     def fit(
         self,

@@ -120,7 +120,7 @@ class PeerAttentionRegressor(AttentionRegressorMixin, AttentionOptions, PanelSta
         firms only. ``Prior(column, exclude=True)``: rows of one group (share classes of one company) are never peers.
     own : {"linear", "none"} or scikit-learn estimator, default "linear"
         The own part. "linear": least squares on the firm's own characteristics; "none": zero. An estimator receives
-        characteristics, missing-indicators and one column for each level of a code.
+        characteristics, missing-indicators and one column for each level of a code; it needs ``kappa``.
     n_layers : int, default 1
         With 2 a head is a chain i ← j ← k of two layers with scores of their own: it adds what peers have and what their peers
         have, :math:`A X v_1 + A B X v_2`. In a nowcast the characteristics of peers' peers are used in the scores.

@@ -338,6 +338,13 @@ def test_codes_are_learned():
     assert only.score(X[["sic"]], y) > 0.6
 
 
+def test_an_own_estimator_in_full_is_an_error():
+    """It would be fitted and left out: without held-out periods nothing weighs it."""
+    panel = simulate_panel(10, 6, 2, random_state=0)
+    with pytest.raises(InputError, match=r"own: .* Set kappa=1\.0"):
+        PeerAttentionRegressor(own=LinearRegression(), kappa=None).fit(panel)
+
+
 # ---------------------------------------------------------------- a known network is found again
 
 

@@ -33,7 +33,7 @@ WITH_CODE = sorted(
     ]
 )
 #: Fits take all their steps: one page prints what is found, and the refits of the other must converge.
-FULL = {"README.md", "networks.md"}
+FULL = {"README.md", "networks.md", "tutorial.md"}
 #: Folders that the site's build writes, and those of the scripts that it runs.
 MADE_FROM = {"learn": "course", "learn_core": "core_course", "gallery": "figures"}
 WRITES_REPORT = [ROOT / "README.md", ROOT / "docs" / "guide" / "compare.md"]

@@ -68,8 +68,8 @@ print(f"neighbours by kernel weight: {nearby[at]:.1f} at x = {grid[at]:.1f}, {ne
 # **Scores may be negative**, too, if they are not divided by their sum, which may then be near zero. The plainest score is the
 # inner product: :math:`\sum_j (x_i' x_j) y_j`. The estimator with these weights is the cross-sectional ridge,
 # :math:`\alpha_{ij} = z_i'(Z'Z + \lambda)^{-1} z_j`: z are standardised, and as its penalty grows only the product is left, in
-# units that are too small by λ. The inverse is what gives such weights the units of a prediction: without it twice as many
-# firms predict twice as much. Its network is signed.
+# units that are too small by λ: :math:`(Z'Z + \lambda)^{-1} \to 1/\lambda` where λ is large. With a small penalty the inverse
+# divides by the number of firms instead, so that the sum over firms becomes a mean. Its network is signed.
 
 X = rng.normal(size=(80, 2))
 z = torch.from_numpy((X - X.mean(0)) / X.std(0))

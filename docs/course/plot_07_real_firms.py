@@ -3,7 +3,7 @@
 ======================================================
 
 The steps of this course on one problem: what is a firm worth, given what the market pays for other firms? The outcome is
-log price to book of large firms of the S&P 500. Every fifth firm is treated as *private*: its price is never observed, in no
+log price to book of the 80 largest firms of the S&P 500 by median market value to 2015. Every fifth firm is treated as *private*: its price is never observed, in no
 quarter, by any model. Each model is fitted on the quarters to 2015 and values the private firms in 2016 and 2017.
 """
 
@@ -24,7 +24,9 @@ from peerattn.network import heat_map
 from peerattn.render import PALETTE, figure_style
 
 panel = load_multiples().before("2018")
-largest = load_market_values().groupby("firm").median().nlargest(80).index.sort_values()
+market_value = load_market_values()
+market_value = market_value[market_value.index.get_level_values("period") < "2016"]  # who is in the sample is known by then
+largest = market_value.groupby("firm").median().nlargest(80).index.sort_values()
 kept = panel.X.index.get_level_values("firm").isin(largest)
 X, y = panel.X[kept].drop(columns="sub_industry"), panel.y[kept]
 firm, period = (X.index.get_level_values(level) for level in ("firm", "period"))
@@ -60,7 +62,8 @@ value(
 )
 
 # %%
-# **Kernel.** The weights fall with the distance in six ratios; the bandwidths are fixed by a rule.
+# **Kernel.** The weights fall with the distance in five ratios and log sales, and are smaller for firms of another sector; the
+# bandwidths are fixed by a rule.
 
 kernel = NadarayaWatsonRegressor().fit(X_past, y_past)
 value("Kernel", kernel, kernel.predict(X_now, outcomes=observed), kernel.peer_network(X_now, outcomes=observed))
@@ -115,9 +118,11 @@ miss = np.abs(np.exp(alone.predict(X_now, outcomes=observed)[priced] - y[~past][
 errors["No attention"] = float(np.median(miss))
 
 # %%
-# **Side by side.** All models use the same six ratios and sectors, the same training rows, and the same observed prices. With
-# sixteen private firms, differences of a few points are noise.
+# **Side by side.** All models are fitted on the same rows and see the same prices. The industry median uses the sector alone.
+# With so few private firms, differences of a few points are noise.
 
+n_private = firm[~past][priced].nunique()
+print(f"{n_private} private firms with a price in 2016 or 2017")
 print(pd.Series(errors, name="median error, private firms").round(3).to_string())
 with figure_style():
     figure, ax = plt.subplots(figsize=(6.4, 2.4))

@@ -53,7 +53,7 @@ print(f"R² on new cross-sections: {explained:.2f}")
 assert explained > 0.9
 
 # %%
-# **Which heads matter?** The slope of the loss in a gate on each head, :math:`|\partial L / \partial g_h|`
+# **Which heads matter?** The derivative of the loss with respect to a gate on each head, :math:`|\partial L / \partial g_h|`
 # (Michel, Levy and Neubig 2019). The heads of least importance are removed, and the loss on new cross-sections is the
 # cost:
 

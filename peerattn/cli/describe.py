@@ -25,6 +25,7 @@ _INDUSTRY = re.compile(
     re.IGNORECASE,
 )
 _LISTED = 40
+_TEST_OVER_TIME = 12  # test periods that a test over time needs
 
 
 def run(options: Describe) -> None:
@@ -106,5 +107,8 @@ def _next_command(name: str, facts: dict[str, Any]) -> list[str]:
     industry = next(filter(_INDUSTRY.fullmatch, facts["codes"]), None)
     options = {what: facts[what] for what in _LABELS if facts[what] != what}
     options |= {"outcome": next(iter(facts["outcomes"]), "COLUMN"), "industry": industry}
-    given = [[f"--{option}", column] for option, column in options.items() if column is not None]
+    if facts["periods"] >= 2 * _TEST_OVER_TIME:
+        n_tested = max(_TEST_OVER_TIME, facts["periods"] // 3)
+        options |= {"test-periods": n_tested, "refit-every": n_tested}
+    given = [[f"--{option}", str(value)] for option, value in options.items() if value is not None]
     return sum(given, ["peerattn", "compare", name])

@@ -30,7 +30,7 @@ def table(names: list[str]) -> str:
     """The table of these outcomes, from the stored results: error over the best control and gain of peers, means over seeds."""
     rows = pd.DataFrame(json.loads((ROOT / "benchmarks/results/no_harm.json").read_text(encoding="utf-8"))["rows"])
     mean = rows.groupby(["panel and outcome", "task"])[["over best control", "gain of peers"]].mean()
-    lines = ["| next period's outcome | forecast | peers, % | nowcast | peers, % |", "|---|---|---|---|---|"]
+    lines = ["| outcome | forecast | peers, % | nowcast | peers, % |", "|---|---|---|---|---|"]
     for name in names:
         cells = []
         for task in ("forecast", "nowcast"):

@@ -3,8 +3,9 @@
 ======================================================
 
 The steps of this course on one problem: what is a firm worth, given what the market pays for other firms? The outcome is
-log price to book of the 80 largest firms of the S&P 500 by median market value to 2015. Every fifth firm is treated as *private*: its price is never observed, in no
-quarter, by any model. Each model is fitted on the quarters to 2015 and values the private firms in 2016 and 2017.
+log price to book of the 80 largest firms of the S&P 500, by median market value to 2015. Every fifth firm is treated as
+*private*: its price is never observed, in no quarter, by any model. Each model is fitted on the quarters to 2015 and values
+the private firms in 2016 and 2017.
 """
 
 import matplotlib.pyplot as plt

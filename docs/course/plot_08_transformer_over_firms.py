@@ -2,9 +2,9 @@
 8. A transformer over firms
 ===========================
 
-A head of attention averages what peers have. A weighted mean is not enough if a firm responds to how unusual its peers are, in
-either direction, or only once they pass a threshold. A *block* adds what is missing: after attention a feed-forward network, residuals and normalisation (:doc:`/learn_core/plot_02_block`). Tokens are the
-firms of a period.
+A head of attention averages what peers have. A weighted mean is not enough if a firm responds to how unusual its peers are,
+in either direction, or only once they pass a threshold. A *block* adds what is missing: after attention a feed-forward
+network, residuals and normalisation (:doc:`/learn_core/plot_02_block`). Tokens are the firms of a period.
 """
 
 import matplotlib.pyplot as plt

@@ -68,8 +68,9 @@ with figure_style():
     ax.legend()
 
 # %%
-# Firm means are useless for new firms: the prediction is the mean of all. The kernel, a rule, predicts new firms nearly as well
-# as those of training. Attention learns a rule of this kind; whether that holds for new firms must be tested: ``compare(..., cv=NewFirms(...))`` tests any model this way, with all rows of the test periods as
-# candidate peers. A gain for firms of training only comes from a table of firms.
+# Firm means are useless for new firms: the prediction is the mean of all. The kernel, a rule, predicts new firms nearly as
+# well as those of training. Attention learns a rule of this kind; whether that holds for new firms must be tested:
+# ``compare(..., cv=NewFirms(...))`` tests any model this way, with all rows of the test periods as candidate peers. A gain
+# for firms of training only comes from a table of firms.
 assert abs(table.loc["mean of each firm", "new firms"]) < 1e-9
 assert table.loc["kernel of characteristics", "new firms"] > 0

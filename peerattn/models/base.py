@@ -122,7 +122,8 @@ class PanelEstimator(BaseEstimator):
 
     def _code_columns(self) -> tuple[Any, ...]:
         """Columns declared to be codes."""
-        return tuple(dict.fromkeys([*getattr(self, "codes", ()), *self._groupings()]))
+        codes = tuple(getattr(self, "codes", ()))
+        return codes + tuple(name for name in self._groupings() if name not in codes)
 
     def _groupings(self) -> tuple[Any, ...]:
         """Code columns that group firms without being learned: they may name nearly every firm."""

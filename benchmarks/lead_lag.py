@@ -93,7 +93,7 @@ def draw(rows: list[dict[str, str | float]], networks: list[np.ndarray]) -> None
             ax.set_xticklabels(ends)
             ax.set_yticklabels(ends if ax is axes[0] else [])
             ax.tick_params(length=0)
-        axes[0].set_ylabel("looks")
+        axes[0].set_ylabel("attends")
         found = history()
         for column, color in zip(found, PALETTE):
             axes[3].plot(found.index, found[column], color=color, label=column)

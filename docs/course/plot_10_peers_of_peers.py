@@ -8,9 +8,6 @@ Here is a panel in which a firm's outcome depends on its peers' peers, and not o
 .. math:: y_i = x_i'\\beta + \\sum_j A_{ij} \\sum_k B_{jk}\\, x_k'\\gamma + e_i
 """
 
-import json
-from pathlib import Path
-
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -59,11 +56,23 @@ print({"own": squares(), "and peers": squares(last), "and their peers": squares(
 # layers. These results are from ``benchmarks/peers_of_peers.py``, on panels of indirect links and of direct ones,
 # where one layer is the truth.
 
-root = next((p for p in Path.cwd().parents if (p / "benchmarks" / "results").is_dir()), Path.cwd())
-stored = json.loads((root / "benchmarks" / "results" / "peers_of_peers.json").read_text())
-results = pd.DataFrame(stored["rows"])
-shown = ["true layers", "signal share", "firms x periods", "seed", "two / one", "p of two better"]
-print(results[[*shown, "two layers, correlation"]].round(3).to_string(index=False))
+columns = ["true layers", "signal share", "seed", "two / one", "two layers, correlation"]
+measured = [
+    (2, 0.9, 30, 0.747, 0.756),
+    (2, 0.9, 31, 0.560, 0.805),
+    (2, 0.9, 32, 1.000, 0.000),
+    (2, 0.5, 30, 0.807, 0.794),
+    (2, 0.5, 31, 0.616, 0.918),
+    (2, 0.5, 32, 0.857, 0.888),
+    (1, 0.9, 30, 1.205, 0.996),
+    (1, 0.9, 31, 1.042, 0.980),
+    (1, 0.9, 32, 1.318, 0.990),
+    (1, 0.5, 30, 1.018, 0.982),
+    (1, 0.5, 31, 1.019, 0.988),
+    (1, 0.5, 32, 1.016, 0.987),
+]
+results = pd.DataFrame(measured, columns=columns)
+print(results.to_string(index=False))
 with figure_style():
     figure, ax = plt.subplots(figsize=(6.0, 2.8))
     for (layers, part), color in zip(results.groupby("true layers"), PALETTE):
@@ -78,5 +87,6 @@ with figure_style():
     ax.legend(title="layers", loc="lower left")
 
 # %%
-# Where links are indirect, two layers are much better than one. Where links are direct, hardly anything is lost.
-# The size of these panels was chosen on other seeds.
+# Where links are indirect, two layers lower the squared error in five of six panels, by 14 to 44 per cent, and the product of
+# the layers resembles the truth (correlations of .76 to .92); in the sixth neither finds anything. Where links are direct, a
+# second layer costs 2 per cent with 60 periods, and 4 to 32 with 30. Chains need long panels.

@@ -118,3 +118,12 @@ def test_formulas_in_the_comments_of_scripts_have_single_backslashes():
         where for where in lines if where[1].startswith("#") and re.search(r":math:`[^`]*\\\\", where[1])
     ]
     assert scripts and not doubled
+
+
+def test_the_course_shows_the_results_of_peers_of_peers():
+    rows = json.loads((ROOT / "benchmarks/results/peers_of_peers.json").read_text(encoding="utf-8"))["rows"]
+    page = (ROOT / "docs/course/plot_10_peers_of_peers.py").read_text(encoding="utf-8")
+    names = ("true layers", "signal share", "seed")
+    for row in rows:
+        cells = [str(row[name]) for name in names] + [f"{row[name]:.3f}" for name in ("two / one", "two layers, correlation")]
+        assert f"({', '.join(cells)})," in page

@@ -22,15 +22,15 @@ class OwnHistory:
 
     ``ols_i + e_i``: an empirical-Bayes firm effect of the past residuals of the linear own part,
     :math:`e_i = \bar r_i n_i / (n_i + λ)` (n of them, :math:`\lambda = \sigma^2_{within} / \sigma^2_{between}`; Efron and
-    Morris 1975); or an autoregression, a ridge on the firm's trend (:func:`trends`), the last residual and every lag that enough
-    rows have; trend and last residual count as their 1st or 99th percentile in training where they lie beyond (as characteristics
-    of curves do); or, with ``trees``, gradient boosting on characteristics, codes, effect and last residual.
+    Morris 1975); the same with the firm's trend (:func:`trends`); an autoregression, a ridge on the last residual, counted
+    at most as its 1st or 99th percentile in training (as characteristics of curves do), and on every lag that enough
+    rows have; or, with ``trees``, gradient boosting on characteristics, codes, effect and last residual.
     """
 
     shrink: float  # λ; infinite where firms do not differ
-    slope: np.ndarray  # of the effect; or of trend, last residual and lags, the latest lag last
-    trend: float = np.inf  # λ of firms' trends; infinite where they do not differ
-    bounds: np.ndarray | None = None  # (2, 2): lowest and highest trend and last residual of an autoregression
+    trend: float = np.inf  # λ of firms' trends; infinite: none
+    slope: np.ndarray | None = None  # of an autoregression: of the last residual and of lags, the latest last
+    bounds: tuple[float, float] = (-np.inf, np.inf)  # of the last residual
     trees: Estimated | None = None
 
     def predict(self, sections: Sequence[CrossSection]) -> list[np.ndarray]:
@@ -39,15 +39,15 @@ class OwnHistory:
         if self.trees is not None:
             found = self.trees.of(stacked_rows(sections), columns)
         else:
-            X = columns[:, :1]
-            if self.bounds is not None:
-                X = lag_columns(sections, columns[:, 1], self.trend, len(self.slope) - FIRST_LAG)
-                X[:, :FIRST_LAG] = X[:, :FIRST_LAG].clip(*self.bounds)
-            found = np.concatenate([section.own_term for section in sections]) + (X @ self.slope)[:, None]
+            added = columns[:, 0]
+            if self.slope is not None:
+                added = lag_columns(sections, columns[:, 1].clip(*self.bounds), len(self.slope) - 1) @ self.slope
+            elif np.isfinite(self.trend):
+                added = added + trends(sections, self.trend)
+            found = np.concatenate([section.own_term for section in sections]) + added[:, None]
         return by_section(np.where(known[:, None], found, np.nan), sections)
 
 
-FIRST_LAG = 2  # columns of an autoregression before its lags: trend and last residual
 BLOCKS = 5  # of periods, over which its penalty is cross-validated
 PENALTIES = np.geomspace(0.02, 100, 20)  # the last residual is nearly the latest lag: some penalty is always needed
 
@@ -76,49 +76,77 @@ def trends(sections: Sequence[CrossSection], shrink: float) -> np.ndarray:
     return np.asarray(slope * time * length / np.maximum(length + shrink, 1e-12))
 
 
-def lag_columns(sections: Sequence[CrossSection], last: np.ndarray, trend: float, n_lags: int) -> np.ndarray:
-    """Return the columns of an autoregression, (n, 2 + lags): trend, last residual, and lags in standard deviations."""
+def lag_columns(sections: Sequence[CrossSection], last: np.ndarray, n_lags: int) -> np.ndarray:
+    """Return the columns of an autoregression, (n, 1 + lags): the last residual, and lags in standard deviations."""
     lags = [section.past.before(section.period, section.focal.label, n_lags) for section in sections]
-    return np.column_stack([trends(sections, trend), last, np.concatenate(lags)])
+    return np.column_stack([last, np.concatenate(lags)])
 
 
-def fit_history(training: Training, *, lag: bool, trees: bool = False) -> OwnHistory | None:
-    """Fit a firm effect, with ``lag`` an autoregression, or trees on effect and last residual; None without periods.
+def fit_effect(training: Training) -> OwnHistory | None:
+    """Fit a firm effect; None without periods, or where firms do not differ.
 
-    With fewer than 50 training rows that have a past a firm effect is the mean of the past as it is (λ = 0), which the
-    candidates' problem shrinks; nothing else can be fitted then.
+    With fewer than 50 training rows that have a past it is the mean of the past as it is (λ = 0), which the candidates' problem
+    shrinks.
     """
-    if not (training.problem.dated and training.problem.reads_past):
+    shrink = _effect_ratio(training)
+    if shrink is None or np.isinf(shrink):
         return None
-    _, known = past_columns(training.residuals, 0.0)
-    few = known.sum() < FEW_ROWS
-    shrink = 0.0
-    table = training.history.table.to_numpy(float)
-    if not few:
-        within, between = variance_components(table)
-        shrink = within / between if between > 0 else np.inf
-    if not (lag or trees) and np.isfinite(shrink):
-        return OwnHistory(shrink, slope=np.ones(1))
-    if few or not (lag or trees):
+    return OwnHistory(shrink)
+
+
+def fit_trend(training: Training) -> OwnHistory | None:
+    """Fit firm effects and trends; None with few rows that have a past, or where trends do not differ between firms."""
+    shrink = _effect_ratio(training)
+    if not shrink:
+        return None
+    trend = trend_ratio(training.history.table.to_numpy(float))
+    if np.isinf(trend):
+        return None
+    return OwnHistory(shrink, trend)
+
+
+def fit_trees_with_past(training: Training) -> OwnHistory | None:
+    """Fit gradient boosting on characteristics, codes, firm effect and last residual; None with few rows that have a past."""
+    shrink = _effect_ratio(training)
+    if not shrink:
         return None
     columns, _ = past_columns(training.residuals, shrink)
-    if trees:
-        return OwnHistory(shrink, slope=np.ones(1), trees=fit_trees(training, columns))
+    return OwnHistory(shrink, trees=fit_trees(training, columns))
+
+
+def fit_autoregression(training: Training) -> OwnHistory | None:
+    """Fit an autoregression; None with few rows that have a past."""
+    shrink = _effect_ratio(training)
+    if not shrink:
+        return None
+    columns, known = past_columns(training.residuals, shrink)
     y = np.concatenate([section.focal.y for section in training.residuals])[known]
-    trend = trend_ratio(table)
-    X = lag_columns(training.residuals, columns[:, 1], trend, min(WINDOW, table.shape[1]))[known]
-    # few extreme outcomes would else determine the slopes
-    bounds = np.quantile(X[:, :FIRST_LAG], [0.01, 0.99], axis=0)
-    X[:, :FIRST_LAG] = X[:, :FIRST_LAG].clip(*bounds)
+    # few extreme outcomes would else determine the slope
+    low, high = np.quantile(columns[known, 1], [0.01, 0.99])
+    bounds = (float(low), float(high))
+    X = lag_columns(training.residuals, columns[:, 1].clip(*bounds), min(WINDOW, training.history.table.shape[1]))[known]
     # lags further back than the last one that enough rows have are noise
-    enough = (X[:, FIRST_LAG:] != 0).sum(axis=0) >= FEW_ROWS
+    enough = (X[:, 1:] != 0).sum(axis=0) >= FEW_ROWS
     oldest = int(enough.argmax()) if enough.any() else len(enough)
-    X = np.delete(X, range(FIRST_LAG, FIRST_LAG + oldest), axis=1)
+    X = np.delete(X, range(1, 1 + oldest), axis=1)
     period = np.unique(section_numbers(training.residuals)[known], return_inverse=True)[1]
     # shocks that a period's firms share would pass for evidence on the slopes
     tau = common_variance(training.residuals)
     net = net_of_common(np.column_stack([X, y]), np.ones(len(y)), period, tau)
-    return OwnHistory(shrink, ridge_slopes(net[:, :-1], net[:, -1], period), trend, bounds)
+    return OwnHistory(shrink, slope=ridge_slopes(net[:, :-1], net[:, -1], period), bounds=bounds)
+
+
+def _effect_ratio(training: Training) -> float | None:
+    """Return λ of firm effects: 0 with fewer than 50 rows that have a past, infinite where firms do not differ, None: no past."""
+    if not (training.problem.dated and training.problem.reads_past):
+        return None
+    _, known = past_columns(training.residuals, 0.0)
+    if known.sum() < FEW_ROWS:
+        return 0.0
+    within, between = variance_components(training.history.table.to_numpy(float))
+    if between <= 0:
+        return np.inf
+    return within / between
 
 
 def trend_ratio(table: np.ndarray) -> float:

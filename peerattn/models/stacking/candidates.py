@@ -19,7 +19,7 @@ from peerattn.models.learners.covariance.ridge import fit_ridge_covariance
 from peerattn.models.learners.heads.heads import Heads, Settings
 from peerattn.models.learners.heads.learner import HeadsLearner
 from peerattn.models.learners.heads.peer_module import PeerSpec
-from peerattn.models.learners.history import fit_history
+from peerattn.models.learners.history import fit_autoregression, fit_effect, fit_trees_with_past, fit_trend
 from peerattn.models.learners.losses import squared_error
 from peerattn.models.learners.protocol import Added, Learner, fit_added
 from peerattn.models.learners.training import Problem, Training
@@ -103,10 +103,11 @@ def own_candidates(problem: Problem, seed: int, own: Any = "flexible") -> list[C
             Candidate("line and forest", SHAPE, lambda t, _: nonlinear.fit_line_and_forest(t, seed)),
         ]
     if squared and problem.dated and problem.own:
-        found.append(Candidate("firm effect", HISTORY, lambda t, _: fit_history(t, lag=False)))
-        found.append(Candidate("autoregression", HISTORY, lambda t, _: fit_history(t, lag=True)))
+        found.append(Candidate("firm effect", HISTORY, lambda t, _: fit_effect(t)))
+        found.append(Candidate("firm trend", HISTORY, lambda t, _: fit_trend(t)))
+        found.append(Candidate("autoregression", HISTORY, lambda t, _: fit_autoregression(t)))
         if flexible:
-            found.append(Candidate("trees with past", HISTORY, lambda t, _: fit_history(t, lag=True, trees=True)))
+            found.append(Candidate("trees with past", HISTORY, lambda t, _: fit_trees_with_past(t)))
     return found
 
 

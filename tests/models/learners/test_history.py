@@ -9,7 +9,14 @@ from sklearn.linear_model import LinearRegression
 
 from peerattn import StackedPeerRegressor
 from peerattn.models.cross_section import CrossSection, Rows
-from peerattn.models.learners.history import PENALTIES, fit_history, past_columns, ridge_slopes
+from peerattn.models.learners.history import (
+    PENALTIES,
+    fit_autoregression,
+    fit_effect,
+    fit_trend,
+    past_columns,
+    ridge_slopes,
+)
 from peerattn.models.learners.losses import squared_error
 from peerattn.models.learners.past_outcomes import History
 from peerattn.models.learners.training import Problem, Training
@@ -107,7 +114,7 @@ def test_no_firm_reads_its_own_present_or_future():
     X, y = panel()
     given = sections(X, y)
     base = Training.of(given, problem())
-    model = fit_history(base, lag=True)
+    model = fit_autoregression(base)
     changed = []
     for s in base.residuals:
         later = 100.0 if s.period >= 5 else 0.0
@@ -140,7 +147,7 @@ def test_the_firm_effect_is_empirical_bayes():
 def test_a_firm_effect_is_the_shrunken_mean_of_the_past():
     X, y = panel(missing=0.0)
     training = Training.of(sections(X, y), problem())
-    model = fit_history(training, lag=False)
+    model = fit_effect(training)
     within, between = variance_components(training.history.table.to_numpy())
     last = training.sections[-1]
     past = training.history.table.to_numpy()[:, :-1]
@@ -153,14 +160,14 @@ def test_a_firm_effect_is_the_shrunken_mean_of_the_past():
 def test_without_differences_between_firms_or_periods_there_is_no_history():
     X, y = panel()
     given = sections(X, y)
-    assert fit_history(Training.of(given[:1], problem()), lag=True) is None
+    assert fit_autoregression(Training.of(given[:1], problem())) is None
     undated = replace(problem(), dated=False)
-    assert fit_history(Training.of(given, undated), lag=True) is None
+    assert fit_autoregression(Training.of(given, undated)) is None
     rng = np.random.default_rng(1)
     opposed = (
         y * 0 + np.where(y.index.get_level_values("period") % 2, 1.0, -1.0) + 0.01 * rng.normal(size=len(y))
     )
-    assert fit_history(Training.of(sections(X, opposed.fillna(0.0)), problem()), lag=False) is None
+    assert fit_effect(Training.of(sections(X, opposed.fillna(0.0)), problem())) is None
 
 
 def lasting_panel():
@@ -176,7 +183,7 @@ def autoregression(X, y):
     """Fit an autoregression before 2015; return it, its predictions of 2015 less own lines, and the last residuals."""
     *given, last = sections(X, y)
     training = Training.of(given, problem())
-    model = fit_history(training, lag=True)
+    model = fit_autoregression(training)
     found = model.predict([told(training, last)])[0] - training.lines.predict(last.focal)
     return model, found[:, 0], past_columns([told(training, last)], 0.0)[0][:, 1]
 
@@ -184,7 +191,7 @@ def autoregression(X, y):
 def test_the_last_residual_of_an_autoregression_is_bounded():
     X, y = lasting_panel()
     model, found, last = autoregression(X, y)
-    low, high = model.bounds[:, 1]
+    low, high = model.bounds
     assert last.max() > 1.2 * high
     extreme = int(last.argmax())
     y.loc[extreme, 2014] += 100.0  # far beyond the bound already: the model and its prediction stay nearly as they are
@@ -234,20 +241,22 @@ def dynamic(process):
     return X, pd.Series(X["size"].to_numpy() + u.ravel(), index)
 
 
-@pytest.mark.parametrize("process", ["two lags", "season", "trends"])
-def test_an_autoregression_knows_more_lags_and_trends(process):
+@pytest.mark.parametrize(
+    ("process", "fit"), [("two lags", fit_autoregression), ("season", fit_autoregression), ("trends", fit_trend)]
+)
+def test_own_dynamics_are_known(process, fit):
     X, y = dynamic(process)
     given = sections(X, y)
     training = Training.of(given[:18], problem())
-    errors = {}
-    for lag in (False, True):
-        model = fit_history(training, lag=lag)
-        errors[lag] = 0.0
+    errors = []
+    for model in (fit_effect(training), fit(training)):
+        of_model = []
         for k in range(18, 24):
             now = Training.of(given[:k], problem())
             found = model.predict([told(now, given[k])])[0][:, 0]
-            errors[lag] += float(((given[k].focal.y - found) ** 2).mean()) / 6
-    assert errors[True] < 0.6 * errors[False]
+            of_model.append(((given[k].focal.y - found) ** 2).mean())
+        errors.append(np.mean(of_model))
+    assert errors[1] < 0.6 * errors[0]
 
 
 def test_the_trend_is_that_of_least_squares_on_each_firms_past():

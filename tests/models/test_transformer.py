@@ -54,6 +54,14 @@ def test_peers_that_enter_as_an_absolute_value_are_selected_and_predict():
     assert len(control.peer_network(X).isolates) == len(X)
 
 
+def test_an_own_estimator_is_weighed_on_held_out_periods(data):
+    X, y = data
+    with pytest.raises(InputError, match="own: an estimator is weighed"):
+        PeerTransformerRegressor(**{**SMALL, "own": Ridge()}).fit(X, y)
+    found = PeerTransformerRegressor(**{**SMALL, "own": Ridge(), "kappa": 1.0}).fit(X, y)
+    assert found.evidence_.loc["shape", "tested"]
+
+
 def test_where_nothing_is_to_be_found_the_prediction_is_least_squares():
     X, _ = panel(10, 20)
     y = X["size"] + np.random.default_rng(1).normal(size=len(X))
@@ -65,7 +73,7 @@ def test_where_nothing_is_to_be_found_the_prediction_is_least_squares():
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"n_layers": 2}, {"attention": False}, {"own": "none"}, {"own": Ridge()}]
+    "options", [{}, {"n_layers": 2}, {"attention": False}, {"own": "none"}]
 )
 @pytest.mark.parametrize("task", ["forecast", "nowcast"])
 def test_nowcasts_never_read_the_own_outcome_and_forecasts_none(data, options, task):

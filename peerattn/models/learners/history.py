@@ -125,6 +125,9 @@ def fit_autoregression(training: Training) -> OwnHistory | None:
     low, high = np.quantile(columns[known, 1], [0.01, 0.99])
     bounds = (float(low), float(high))
     X = lag_columns(training.residuals, columns[:, 1].clip(*bounds), min(WINDOW, training.history.table.shape[1]))[known]
+    # in standard deviations, as lags are: the units of the outcome must not matter to the penalty
+    unit = float(X[:, 0].std()) or 1.0
+    X[:, 0] /= unit
     # lags further back than the last one that enough rows have are noise
     enough = (X[:, 1:] != 0).sum(axis=0) >= FEW_ROWS
     oldest = int(enough.argmax()) if enough.any() else len(enough)
@@ -133,7 +136,9 @@ def fit_autoregression(training: Training) -> OwnHistory | None:
     # shocks that a period's firms share would pass for evidence on the slopes
     tau = common_variance(training.residuals)
     net = net_of_common(np.column_stack([X, y]), np.ones(len(y)), period, tau)
-    return OwnHistory(shrink, slope=ridge_slopes(net[:, :-1], net[:, -1], period), bounds=bounds)
+    slope = ridge_slopes(net[:, :-1], net[:, -1], period)
+    slope[0] /= unit
+    return OwnHistory(shrink, slope=slope, bounds=bounds)
 
 
 def _effect_ratio(training: Training) -> float | None:

@@ -11,7 +11,7 @@ import numpy as np
 from peerattn.models.cross_section import CrossSection, section_numbers
 from peerattn.models.learners.linear import by_section, stacked_rows
 from peerattn.models.learners.nonlinear import Estimated, fit_trees
-from peerattn.models.learners.past_outcomes import WINDOW
+from peerattn.models.learners.past_outcomes import FEWEST_FOR_A_TREND, WINDOW
 from peerattn.models.learners.training import FEW_ROWS, Training
 from peerattn.models.learners.variance_components import common_variance, net_of_common, variance_components
 
@@ -157,7 +157,7 @@ def _effect_ratio(training: Training) -> float | None:
 def trend_ratio(table: np.ndarray) -> float:
     """Return λ of firms' trends: the variance around them over that of their slopes between firms, NaN = unknown (F, T)."""
     known = np.isfinite(table)
-    table = table[known.sum(axis=1) > 2]
+    table = table[known.sum(axis=1) >= FEWEST_FOR_A_TREND]
     known = np.isfinite(table)
     n = known.sum(axis=1)
     time = np.where(known, np.arange(table.shape[1]), np.nan)

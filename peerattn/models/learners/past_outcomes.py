@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from peerattn.models.cross_section import CrossSection, check_same_kind, section_numbers
 from peerattn.models.learners.bounds import CLIP
@@ -122,16 +123,12 @@ class History:
         Zero where there is none.
         """
         self._check_label_kinds(sections)
-        firms = _firms(sections)
+        at, end = self._places(sections)
         if self.table.empty:
-            return np.zeros(len(firms)), np.zeros(len(firms)), np.zeros(len(firms))
-        end = np.array([self._n_before(section.period) for section in sections])[section_numbers(sections)]
-        at = self.table.index.get_indexer(firms)
-        known = self.known.to_numpy(float).T
-        last = _before_each(pd.DataFrame(known).ffill().fillna(0.0).to_numpy())
-        n = self._in_window(np.isfinite(known), end, at)
-        mean = self._in_window(np.nan_to_num(known), end, at) / np.maximum(n, 1)
-        return np.where(n > 0, last[end, at], 0.0), mean, n
+            return np.zeros(len(at)), np.zeros(len(at)), np.zeros(len(at))
+        last, *running = self._running if self.dates is None else _running(self.known)
+        total, n = (_in_window(each, end, at) for each in running)
+        return np.where(n > 0, last[end, at], 0.0), total / np.maximum(n, 1), n
 
     def own_trend(self, sections: Sequence[CrossSection]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the linear trend of each focal firm's known outcomes in the window before its period, (n,) each.
@@ -139,26 +136,28 @@ class History:
         Its slope by period, the squared deviations of the periods it rests on (0 with fewer than three), and the time from their
         mean to the period itself.
         """
-        firms = _firms(sections)
+        at, end = self._places(sections)
         if self.table.empty:
-            return np.zeros(len(firms)), np.zeros(len(firms)), np.zeros(len(firms))
-        number = section_numbers(sections)
-        end = np.array([self._n_before(section.period) for section in sections])[number]
-        now = np.array([self.table.columns.searchsorted(section.period) for section in sections])[number]
-        at = self.table.index.get_indexer(firms)
+            return np.zeros(len(at)), np.zeros(len(at)), np.zeros(len(at))
+        now = np.array([self.table.columns.searchsorted(section.period) for section in sections])[section_numbers(sections)]
         y = self.known.to_numpy(float).T
         time = np.where(np.isfinite(y), np.arange(len(y))[:, None], 0.0)
         moments = (np.isfinite(y), time, time**2, np.nan_to_num(y), time * np.nan_to_num(y))
-        n, sum_t, sum_tt, sum_y, sum_ty = (self._in_window(each, end, at) for each in moments)
+        n, sum_t, sum_tt, sum_y, sum_ty = (_in_window(_before_each(each.cumsum(axis=0)), end, at) for each in moments)
         mean = sum_t / np.maximum(n, 1)
         length = np.where(n >= FEWEST_FOR_A_TREND, sum_tt - n * mean**2, 0.0)
         slope = np.where(length > 0, (sum_ty - mean * sum_y) / np.maximum(length, 1e-12), 0.0)
         return slope, length, now - mean
 
-    def _in_window(self, values: np.ndarray, end: np.ndarray, at: np.ndarray) -> np.ndarray:
-        """Return sums over the window that ends before these periods of values (T, F), for these firms (−1: none)."""
-        running = _before_each(values.cumsum(axis=0))
-        return np.where(at >= 0, running[end, at] - running[np.maximum(end - WINDOW, 0), at], 0.0)
+    def _places(self, sections: Sequence[CrossSection]) -> tuple[np.ndarray, np.ndarray]:
+        """Return of each focal row the firm's row in the table (−1: none), and how many periods are known by its period."""
+        labels = [section.focal.label for section in sections]
+        end = np.array([self._n_before(section.period) for section in sections])
+        return self.table.index.get_indexer(labels[0].append(labels[1:])), end[section_numbers(sections)]
+
+    @cached_property
+    def _running(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return _running(self.table)
 
     def components(self, period: Any, firms: pd.Index, window: int = WINDOW) -> tuple[np.ndarray, np.ndarray]:
         """Return the firms' past in the principal components of all firms' past, and the components' strengths.
@@ -218,15 +217,20 @@ def _standardised(table: pd.DataFrame) -> np.ndarray:
     return scaled
 
 
-def _firms(sections: Sequence[CrossSection]) -> pd.Index:
-    """Return the firms of the focal rows of all cross-sections."""
-    labels = [section.focal.label for section in sections]
-    return labels[0].append(labels[1:])
+def _running(table: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the last known outcome, sum and number of known ones before each period, (T + 1, F) each."""
+    y = table.T
+    return _before_each(y.ffill().fillna(0.0)), _before_each(y.fillna(0.0).cumsum()), _before_each(y.notna().cumsum())
 
 
-def _before_each(values: np.ndarray) -> np.ndarray:
+def _in_window(running: np.ndarray, end: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """Return sums over the window that ends before these periods, of sums (T + 1, F) before each, for these firms (−1: none)."""
+    return np.where(at >= 0, running[end, at] - running[np.maximum(end - WINDOW, 0), at], 0.0)
+
+
+def _before_each(values: ArrayLike) -> np.ndarray:
     """Return values (T, F) as they were before each period, (T + 1, F): nothing is known before the first."""
-    return np.pad(values.astype(float), ((1, 0), (0, 0)))
+    return np.pad(np.asarray(values, dtype=float), ((1, 0), (0, 0)))
 
 
 def _of_length_one(past: np.ndarray) -> np.ndarray:

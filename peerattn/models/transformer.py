@@ -282,7 +282,9 @@ class PeerTransformerRegressor(PanelRegressorMixin, PrunableHeads, PanelStack):
         return TransformerLearner(spec, how)
 
     def _loss(self) -> Loss:
-        return {"huber": huber}.get(self.loss, squared_error)
+        if self.loss == "huber":
+            return huber
+        return squared_error
 
     # ------------------------------------------------------------------ heads
 

@@ -154,7 +154,8 @@ def two_stage(
     kept = independent_columns(table[:, :-2] * root)
     x_at = np.flatnonzero(kept[:n_x])
     z_at = n_x + np.flatnonzero(kept[n_x:])
-    w_at = np.array([len(names)] * bool(len(z_at)), dtype=int)  # the instrumented column, where there are instruments
+    # the instrumented column, where there are instruments
+    w_at = np.array([len(names)] if len(z_at) else [], dtype=int)
     used = np.r_[x_at, w_at]
     if not len(used):
         raise InputError("X: no characteristic varies beyond the effects that are absorbed.")

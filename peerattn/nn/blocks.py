@@ -196,7 +196,7 @@ class TransformerBlock(nn.Module):
         """
         crosses = hasattr(self, "cross_attention")
         if crosses != (context is not None):
-            wanted = {True: "a tensor in a block with", False: "None in a block without"}[crosses]
+            wanted = "a tensor in a block with" if crosses else "None in a block without"
             raise InputError(f"context: expected {wanted} cross-attention.")
         # two caches: rows already written, and the context, which never changes
         own_cache, context_cache = cache or (None, None)

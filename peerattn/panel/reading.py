@@ -108,7 +108,9 @@ def as_panel(
     # the industry is a code, once
     declared = list(dict.fromkeys(name for name in (*codes, industry) if name is not None))
     frame = as_pandas(X)
-    dates = [known_at] * isinstance(known_at, str)
+    dates = []
+    if isinstance(known_at, str):
+        dates = [known_at]
     if isinstance(X, pd.DataFrame):
         X = frame = _with_numbers(X, [outcome, *(characteristics or ())])
 

@@ -46,7 +46,9 @@ class MeanTest:
     @property
     def reason(self) -> str:
         """Why there is no test, as a table shows it."""
-        return f"n/a ({self.cause})" * bool(self.cause)
+        if not self.cause:
+            return ""
+        return f"n/a ({self.cause})"
 
     @property
     def cell(self) -> float | str:

@@ -161,7 +161,12 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
             frame = frame.assign(outcome=call.outcomes, group=self._groups(call).to_numpy())
             # predictions that observe outcomes have smaller errors: margins of their own
             reads, needs = (getattr(model, name, False) for name in ("reads_outcomes", "needs_outcomes"))
-            for observed in [True] * reads + [False] * (not needs):
+            cases = []
+            if reads:
+                cases.append(True)
+            if not needs:
+                cases.append(False)
+            for observed in cases:
                 predicted = self._requested(model, call, call.y if observed else None)
                 parts.append(frame.assign(prediction=np.asarray(predicted), observed=observed))
         return pd.concat(parts, ignore_index=True)

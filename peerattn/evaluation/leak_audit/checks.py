@@ -51,7 +51,7 @@ class AuditLine:
     @property
     def verdict(self) -> str:
         """Whether it passed, in a word."""
-        return {True: "passed", False: "REFUTED"}[self.passed]
+        return "passed" if self.passed else "REFUTED"
 
 
 def columns(rows: Rows) -> tuple[AuditLine, list[str]]:

@@ -53,7 +53,8 @@ def cumulative_gain(compared: WithClaims) -> Picture | None:
 
     def draw(ax: Axes) -> None:
         # markers of many periods would run into each other
-        _draw(ax, lines, compared, np.arange(len(lines)), marker="o" * (len(lines) <= 20), markersize=4)
+        marker = "o" if len(lines) <= 20 else ""
+        _draw(ax, lines, compared, np.arange(len(lines)), marker=marker, markersize=4)
         ax.axhline(0, color="#8b9096", linewidth=0.8)
         ax.set_ylabel("cumulative squared-error gain")
         at = np.arange(0, len(lines), -(-len(lines) // 8))

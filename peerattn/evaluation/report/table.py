@@ -39,8 +39,9 @@ _NOTES = {
 def laid_out(title: str, columns: Mapping[str, str], rows: Sequence[Sequence[object]], *notes: str) -> Table:
     """Return a table of columns by their heads: ``"l"`` or ``"r"`` for text on that side, else the format of their numbers."""
     specs = list(columns.values())
-    sides = "".join({"l": "l"}.get(spec, "r") for spec in specs)
-    return Table(title, list(columns), rows, sides, [{"l": "", "r": ""}.get(spec, spec) for spec in specs], notes)
+    sides = "".join("l" if spec == "l" else "r" for spec in specs)
+    formats = ["" if spec in ("l", "r") else spec for spec in specs]
+    return Table(title, list(columns), rows, sides, formats, notes)
 
 
 def as_table(compared: WithClaims, metrics: Sequence[str] = PRINTED, *, stars: bool = False) -> Table:

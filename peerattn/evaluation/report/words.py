@@ -254,20 +254,25 @@ def methods_paragraph(compared: WithClaims) -> str:
         split += f"; fits per model: {settings['fits per model']}"
     failed = [failure.model for failure in compared.failures]
     used = [f"{name} {version}" for name, version in versions_of(compared).items()]
+    left_out = computed = ""
+    if failed:
+        left_out = f"Not scored, because they failed: {', '.join(failed)}."
+    if used:
+        computed = f"Computed with {', '.join(used)}."
     wording = [
         f"We {VERBS[compared.task]} {compared.outcome} from {columns}.",
         TASKS[compared.task],
         f"Models are fitted and tested out of sample: {split}.",
         f"We compare {', '.join(compared.names)}; the baseline is {compared.baseline}.",
         f"All models are scored on the same rows: {compared.sample}.",
-        f"Not scored, because they failed: {', '.join(failed)}." * bool(failed),
+        left_out,
         "R² is one minus the ratio of the squared errors of the model and of a benchmark: zero (Gu, Kelly and Xiu 2020), or "
         "the mean of the training outcomes (Campbell and Thompson 2008); within periods, both are demeaned by period.",
         _nested(compared),
         _tests(compared),
         compared.panel.caution,
         "The weights of peer models measure predictive relevance, not causal peer effects (Manski 1993).",
-        f"Computed with {', '.join(used)}." * bool(used),
+        computed,
     ]
     return visible(" ".join(sentence for sentence in wording if sentence))
 

@@ -160,8 +160,9 @@ class Entry:
         model = clone(self.model)
         X, y = self._read(fold, fold.train)
         if takes_panels(model):
-            outcomes = [y] * (not isinstance(X, Panel))  # a Panel holds its own
-            return model.fit(X, *outcomes, **self._reference_of(model))
+            if isinstance(X, Panel):  # it holds its outcomes
+                return model.fit(X, **self._reference_of(model))
+            return model.fit(X, y, **self._reference_of(model))
         known = y.notna().to_numpy()
         if reads_rows(model):
             return model.fit(X[known], y[known])

@@ -263,8 +263,10 @@ def _outcome(result: FoldResult, results: Results) -> str:
         return f"failed, {type(result.error).__name__}"
     ours, base, _ = squared_errors(result.model, results)
     r2 = f"{1 - ours / base:.3f}" if base > 0 else "n/a"
-    none = "; no peers selected" * bool(result.selected and not result.selected[PEERS])
-    return f"{result.seconds:.1f} s, R² so far {r2.replace('-', '−')}{none}"
+    wording = f"{result.seconds:.1f} s, R² so far {r2.replace('-', '−')}"
+    if result.selected and not result.selected[PEERS]:
+        wording += "; no peers selected"
+    return wording
 
 
 def squared_errors(name: str, results: Results) -> np.ndarray:

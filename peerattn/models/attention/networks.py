@@ -232,7 +232,7 @@ def _vectors(model: HeadNetworks, which: str, X: PanelLike, **given: Any) -> pd.
     """Return the queries, keys or values of all firms, head by head."""
     check_is_fitted(model, "stack_")
     heads = model.stack_.heads()
-    unit = {"values": model.y_scale_}.get(which, 1.0)
+    unit = model.y_scale_ if which == "values" else 1.0
     blocks = []
     for section in model._gate_call(X, **given)[1]:
         rows = section.focal if which == "queries" else section.peers

@@ -257,7 +257,9 @@ def _spread(moments: Tensor, k: int) -> tuple[Tensor, Tensor]:
     center = moments[:, :k]
     second = moments[:, k:].unflatten(1, (k, -1))[:, :, :k]
     covariance = second - center[:, :, None] * center[:, None, :]
-    coarse = {torch.float32: 1e6}.get(moments.dtype, 1.0)
+    coarse = 1.0
+    if moments.dtype == torch.float32:
+        coarse = 1e6
     size = 1e-3 + second.detach().diagonal(dim1=1, dim2=2).sum(1)
     one = torch.eye(k, dtype=moments.dtype)
     tau = (FLAT * coarse * size)[:, None, None] * one

@@ -174,7 +174,7 @@ def _spec(model: BaseEstimator) -> PeerSpec:
         n_layers=model.n_layers,
         values=VALUES[model.task],
         own=own,
-        similarity={"symmetric": "scaled_dot_product"}.get(model.similarity, model.similarity),
+        similarity="scaled_dot_product" if symmetric else model.similarity,
         symmetric=symmetric,
         n_priors=len(model.pair_terms_.soft),
         n_outputs=model._n_outputs(),

@@ -211,7 +211,7 @@ def flow_map(network: Network, groups: pd.Series, period: Hashable = None, *, ax
     expect(0 < len(flows) <= 60, "groups", "1 to 60 groups to draw", len(flows), "Use broader ones.")
     what = "group" if groups.name is None else short_name(groups.name)
     title = title_of(network, network.section(period)[0])
-    written = "{:.0f}" * (len(flows) <= 14)
+    written = "{:.0f}" if len(flows) <= 14 else ""
     return _grid(100 * flows, ax, title, what, network.signed, written, "% of the row's weight", aspect="auto")
 
 
@@ -267,5 +267,5 @@ def search_map(profile: pd.DataFrame, *, ax: Axes | None = None, title: str = "S
     """
     values = profile.to_numpy(dtype=np.float64)
     expect(bool(np.isfinite(values).any()), "profile", "a matrix with finite numbers", "nothing to draw")
-    written = "{:.2f}" * (len(profile) <= 12)
+    written = "{:.2f}" if len(profile) <= 12 else ""
     return _grid(profile, ax, title, "characteristic", True, written, "score per standard deviation of each")

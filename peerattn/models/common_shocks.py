@@ -19,16 +19,15 @@ from peerattn.panel.panel import Panel
 class CommonShocksRegressor(OwnHistoryRegressor):
     r"""A firm from its own characteristics and past, and from the shocks that all firms of a period or industry share.
 
-    .. math:: \hat y_{it} = o_{it} + w_l \delta' (z_{it} - \bar z_t) - w_b (h_{it} - \bar h_t) + w_p \bar r_{-i,t}
-              + w_g \Big( \bar r_{-i,t} + \frac{n_{kt}}{n_{kt} + \lambda} (\bar r_{-i,kt} - \bar r_{-i,t}) \Big),
+    .. math:: \hat y_{it} = o_{it} + w_s \big(s_{it} - \bar s_t\big) + w_p \bar r_{-i,t} + w_g \hat g_{-i,t},
               \qquad r_{it} = y_{it} - o_{it}
 
-    o is :class:`OwnHistoryRegressor`, δ by how much slopes of random effects of periods, which shocks do not move, differ from
-    those of least squares, h what firm history adds to o, bars over z and h the period's mean, :math:`\bar r_{-i,t}` the mean
-    residual of the period's *other* firms and :math:`\bar r_{-i,kt}` that of the others of the industry k, n of them, shrunk by
-    the variances within and between industries (:math:`\lambda = \sigma^2_{within} / \sigma^2_{between}`). Peers are not chosen:
-    every firm of the period counts alike, and every firm of the industry. The weights, at least 0, :math:`w_l`, :math:`w_b` and
-    :math:`w_p + w_g` at most 1, are those of least squares on the same later periods as the weights in o.
+    o is :class:`OwnHistoryRegressor`; :math:`o + s` the line in own characteristics with slopes of random effects of periods,
+    which shocks do not move, bars the period's mean; :math:`\bar r_{-i,t}` the mean residual of the period's *other* firms and
+    :math:`\hat g_{-i,t}` its best linear unbiased prediction from them where the industry has a shock of its own, too: the mean
+    of the other firms of the industry, shrunk towards that of all by the variances within and between industries (Henderson
+    1975). Peers are not chosen: every firm of the period counts alike, and every firm of the industry. The weights, at least 0,
+    :math:`w_s` and :math:`w_p + w_g` at most 1, are those of least squares on the same later periods as the weights in o.
 
     Parameters
     ----------
@@ -48,7 +47,7 @@ class CommonShocksRegressor(OwnHistoryRegressor):
 
     References
     ----------
-    Searle, S., Casella, G. and McCulloch, C. (1992), Variance components, Wiley, ch. 3.
+    Henderson, C. (1975), Best linear unbiased estimation and prediction under a selection model, Biometrics 31(2).
 
     Examples
     --------
@@ -67,11 +66,11 @@ class CommonShocksRegressor(OwnHistoryRegressor):
 
     def _candidates(self, problem: Problem, seed: int) -> list[Candidate]:
         found = super()._candidates(problem, seed)
-        industry = {}
+        codes: list[int] = []
         if self.design_ is not None:
-            industry = {name: c for c, name in enumerate(self.design_.levels) if name == self.industry}
+            codes = [c for c, name in enumerate(self.design_.levels) if name == self.industry]
         if problem.dated:
-            found += common_candidates(problem, industry)
+            found += common_candidates(problem, codes)
         return found
 
     def _informed(self, panel: Panel, past: Past | None) -> tuple[list[CrossSection], pd.Index]:

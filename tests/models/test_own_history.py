@@ -125,26 +125,18 @@ def test_what_is_added_is_the_weighted_mean_of_the_other_firms_and_of_those_of_t
     model = CommonShocksRegressor(industry="industry").fit(X0, y0)
     (stack,), own = model.stacks_, OwnHistoryRegressor().fit(X0, y0).predict(X1)
     weights = {name: w for (name, _), w in stack.stages["common"].weights.items()}
-    assert weights["period"] + weights["industry x period"] == pytest.approx(1, abs=0.1)
-    left, within = y1 - own, model.predict(X1) - own  # lines within the period, history taken back within it
+    assert weights["period"] + weights["codes x period"] == pytest.approx(1, abs=0.1)
+    within = model.predict(X1) - own  # slopes within the period
     assert np.abs(within).max() > 1e-3 and abs(within.mean()) < 1e-8
-    assert abs(np.corrcoef(within, X1["x"])[0, 1]) > 0.7
-
-    def of_others(keys):
-        total, n = left.groupby(keys).transform("sum") - left, left.groupby(keys).transform("size") - 1
-        return total / n, n
-
-    period = X1.index.get_level_values("period")
-    mean, _ = of_others([period])
-    of_industry, n = of_others([period, X1["industry"].to_numpy()])
-    shrink = n / (n + stack.fitted["industry x period"].shrink)
-    expected = (
-        own
-        + within
-        + weights["period"] * mean
-        + weights["industry x period"] * (mean + shrink * (of_industry - mean))
-    )
-    np.testing.assert_allclose(model.predict(X1, outcomes=y1), expected, atol=1e-8)
+    left = y1 - own
+    n = len(left)
+    mean = (left.sum() - left) / (n - 1)
+    codes = X1["industry"].to_numpy()
+    of_industry = np.exp(stack.fitted["codes x period"].covariance.parameters["level"][1])
+    P = np.linalg.inv(np.exp(7.0) + of_industry * (codes[:, None] == codes) + 1.0001 * np.eye(n))
+    shocks = left - P @ left / P.diagonal()
+    expected = own + within + weights["period"] * mean + weights["codes x period"] * shocks
+    np.testing.assert_allclose(model.predict(X1, outcomes=y1), expected, atol=1e-6)
 
 
 @pytest.mark.filterwarnings("ignore::peerattn.exceptions.UnitWarning")

@@ -169,10 +169,8 @@ def _selected(final: object) -> tuple[dict[str, tuple[str, ...]], dict[str, str]
     selected = {}
     untested = {}
     for step, group in zip(STEPS[1:], GROUPS, strict=True):
-        # firms without a past have weights of their own
-        columns = (*stack.stages[group].selected(), *stack.without_history[group].selected())
-        # heads are several parts, "heads, 0" and so on
-        selected[step] = tuple(dict.fromkeys(name.partition(",")[0] for name, _ in columns))
+        names = [name for name, _ in stack.stages[group].selected()]
+        selected[step] = tuple(dict.fromkeys(names))
         if not (selected[step] or stack.evidence.loc[group, "tested"]):
             untested[step] = str(stack.evidence.loc[group, "reason"])
     return selected, untested

@@ -68,7 +68,7 @@ def contributions(
     for section in sections:
         labels, group = peer_columns(section)
         prepared = model._as_seen(section)
-        contributed = stack.summed(prepared, lambda name, prepared: _of_part(stack.fitted[name], stack.read(name, prepared)))
+        contributed = stack.summed(prepared, lambda name, prepared: _of_part(stack.fitted[name], prepared))
         blocks = [contributed(rows) @ group for rows in section.chunks()]
         matrices[section.period] = (section.focal.label, labels, np.concatenate(blocks) * model.y_scale_)
     name = f"contributions in {type(model).__name__}"

@@ -1,70 +1,160 @@
-"""What the firms of a period have in common, where outcomes are observed: the period, and each code within it."""
+"""What the firms of a period have in common, where outcomes are observed: the period, and the codes within it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
+from scipy.optimize import nnls
 
-from peerattn.models.cross_section import CrossSection, means_of_others
+from peerattn.models.cross_section import CrossSection, Rows, means_of_others
+from peerattn.models.learners.covariance.covariance import Covariance
+from peerattn.models.learners.covariance.ridge import linear_covariance
+from peerattn.models.learners.linear import stacked_rows
 from peerattn.models.learners.training import Training
+
+MIXED = 1e-9  # of the mean diagonal, added to moment equations: nested codes make them singular
 
 
 @dataclass(frozen=True)
-class Common:
-    r"""A candidate that adds other firms' mean residual from own characteristics and history: of all, or of one code.
-
-    A code's mean is what it has beyond all firms', shrunk by ``n / (n + λ)`` with n other firms known and
-    :math:`\lambda = \sigma^2_{within} / \sigma^2_{between}`. The own outcome is left out, by identity.
-    """
-
-    code: int | None
-    shrink: float = 0.0
+class PeriodMean:
+    """Adds the mean of other firms' residuals from own characteristics and history; the own one is left out, by identity."""
 
     def predict(self, sections: Sequence[CrossSection]) -> list[np.ndarray]:
         """Return what is added to every focal row of cross-sections as peers are learned from, (n_focal, 1)."""
-        return [self._section(section)[:, None] for section in sections]
-
-    def _section(self, section: CrossSection) -> np.ndarray:
-        peers = section.peers.take(section.known_peers())
-
-        def of_others(mine: np.ndarray, theirs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            identity = section.focal.identity
-            return means_of_others(mine, identity, theirs, peers.identity, peers.outcomes, peers.weight)
-
-        period, _ = of_others(np.zeros(len(section.focal), dtype=int), np.zeros(len(peers), dtype=int))
-        if self.code is None:
-            return period
-        level = section.focal.codes[:, self.code]
-        mean, n = of_others(level, peers.codes[:, self.code])
-        return period + np.where(level > 0, (mean - period) * n / np.maximum(n + self.shrink, 1e-12), 0.0)
+        return [_mean_of_others(section)[:, None] for section in sections]
 
 
-def fit_common(training: Training, code: int | None) -> Common | None:
-    """Estimate how much firms of one code have in common; None where they have nothing."""
-    if code is None:
-        return Common(None)
-    cells = []
+def _mean_of_others(section: CrossSection) -> np.ndarray:
+    peers = section.peers.take(section.known_peers())
+    focal = section.focal
+    mine, theirs = (np.zeros(len(rows), dtype=int) for rows in (focal, peers))
+    return means_of_others(mine, focal.identity, theirs, peers.identity, peers.outcomes, peers.weight)[0]
+
+
+@dataclass(frozen=True)
+class CodeShocks:
+    r"""Adds the best linear unbiased prediction of a period's shocks and its codes', from other firms' residuals.
+
+    .. math:: r_{it} = u_t + \sum_S v^S_{s(i), t} + \epsilon_{it}
+
+    with random effects v of each code S and of each pair of codes (crossed or nested; Henderson 1975), a level u that is not
+    shrunk, and variances from the moments of training residuals.
+
+    Attributes
+    ----------
+    effects : tuple of tuple of int
+        Which codes make up each effect: one, or two.
+    bases : tuple of int
+        Number of levels of each code, unknown included.
+    covariance : Covariance
+        Of a level and these effects, whose leave-one-out prediction is the one above.
+    """
+
+    effects: tuple[tuple[int, ...], ...]
+    bases: tuple[int, ...]
+    covariance: Covariance
+
+    def predict(self, sections: Sequence[CrossSection]) -> list[np.ndarray]:
+        """Return what is added to every focal row of cross-sections as peers are learned from, (n_focal, 1)."""
+        return self.covariance.predict([self._of_effects(section) for section in sections])
+
+    def _of_effects(self, section: CrossSection) -> CrossSection:
+        """Return a cross-section whose codes are the levels of effects, and whose own terms are zero."""
+        focal, peers = (
+            replace(rows, codes=effect_levels(rows, self.effects, self.bases))
+            for rows in (section.focal, section.peers)
+        )
+        own = (np.zeros((len(focal), 1)), np.zeros((len(peers), 1)))
+        return replace(section, focal=focal, peers=peers, own=own)
+
+
+def effect_levels(rows: Rows, effects: Sequence[tuple[int, ...]], bases: Sequence[int]) -> np.ndarray:
+    """Return the level of every row in each effect, (n, effects); 0 where a code is unknown."""
+    found = np.zeros((len(rows), len(effects)), dtype=np.int64)
+    for column, codes in zip(found.T, effects, strict=True):
+        known = (rows.codes[:, codes] > 0).all(axis=1)
+        for code in codes:
+            column *= bases[code]
+            column += rows.codes[:, code]
+        column[~known] = 0
+    return found
+
+
+def fit_code_shocks(training: Training, codes: Sequence[int]) -> CodeShocks | None:
+    """Estimate how much firms of one code, or of one level of two, have in common in a period; None where they have nothing."""
+    bases = tuple(n + 1 for n in training.problem.code_levels)
+    effects = _effects(stacked_rows(training.residuals), codes, bases)
+    G = np.zeros((1 + len(effects),) * 2)
+    q = np.zeros(len(G))
     for section in training.residuals:
-        y = section.focal.y
-        level = section.focal.codes[:, code]
-        if y is not None and (level > 0).any():
-            at = pd.factorize(level[level > 0])[0]
-            deviation = (y - y.mean())[level > 0]
-            n = np.bincount(at)
-            mean = np.bincount(at, deviation) / n
-            squares = np.bincount(at, deviation**2)
-            # of the squared mean of a cell: how much of the variance between cells it holds, and of that within them
-            between = 1 - 2 * n / len(y) + (n**2).sum() / len(y) ** 2
-            within = 1 / n - 1 / len(y)
-            cells.append(np.stack([mean**2, n - 1, squares - n * mean**2, between, within], axis=1))
-    if not cells:
+        y = section.focal.outcomes
+        deviation = y - y.mean()
+        scale = float((deviation**2).mean())
+        if scale > 0:  # a turbulent period would otherwise decide alone
+            at = effect_levels(section.focal, effects, bases)
+            of_period = _moments(at, deviation / np.sqrt(scale))
+            G += of_period[0]
+            q += of_period[1]
+    variances = _least_squares(G, q)
+    kept = [(effect, v) for effect, v in zip(effects, variances[1:], strict=True) if v > 0]
+    if not kept or variances[0] <= 0:
         return None
-    mean_squared, free, inside, between_share, within_share = np.concatenate(cells).sum(axis=0).tolist()
-    within_cells = inside / max(free, 1)
-    between_cells = (mean_squared - within_cells * within_share) / max(between_share, 1e-12)
-    if between_cells <= 0:
-        return None
-    return Common(code, within_cells / between_cells)
+    of_effects = np.array([v / variances[0] for _, v in kept])
+    no_slopes = np.zeros(training.residuals[0].peers.x.shape[1])
+    covariance = linear_covariance(no_slopes, of_effects, training.lines.bounds)
+    return CodeShocks(tuple(effect for effect, _ in kept), bases, covariance)
+
+
+def _effects(rows: Rows, codes: Sequence[int], bases: Sequence[int]) -> list[tuple[int, ...]]:
+    """Return every code, and every pair that is not one of its codes again (as of nested ones)."""
+    single = [(code,) for code in codes]
+    pairs = list(combinations(codes, 2))
+    counts = [len(np.unique(column)) for column in effect_levels(rows, [*single, *pairs], bases).T]
+    of_code = dict(zip(codes, counts[: len(single)], strict=True))
+    crossed = [pair for pair, n in zip(pairs, counts[len(single) :], strict=True) if n > max(of_code[c] for c in pair)]
+    return [*single, *crossed]
+
+
+def _moments(levels: np.ndarray, deviation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    r"""Return the normal equations of ``dd'`` on the matrices ``M A_k M``, :math:`A_0 = I` and :math:`A_k = Z_k Z_k'`.
+
+    M takes out the mean. With crosstab :math:`N_{kl} = Z_k'Z_l` and level counts n_k,
+    :math:`\operatorname{tr}(M A_k M A_l) = \lVert N_{kl} - n_k n_l'/n \rVert^2` and :math:`d'A_kd = \lVert Z_k'd \rVert^2`.
+    """
+    n = len(deviation)
+    m = 1 + levels.shape[1]
+    groups = [np.arange(n)] + [_numbered(column) for column in levels.T]
+    G = np.zeros((m, m))
+    q = np.zeros(m)
+    for k, mine in enumerate(groups):
+        q[k] = (np.bincount(mine + 1, deviation)[1:] ** 2).sum()
+        for other in range(k + 1):
+            G[k, other] = G[other, k] = _trace(mine, groups[other])
+    return G, q
+
+
+def _numbered(column: np.ndarray) -> np.ndarray:
+    """Return levels numbered from 0, unknown ones as −1."""
+    return pd.factorize(np.where(column > 0, column, np.nan).astype(object))[0]
+
+
+def _trace(a: np.ndarray, b: np.ndarray) -> float:
+    """Return the squared norm of a crosstab net of what independence gives, −1 = in no level; only its cells are touched."""
+    n = len(a)
+    count_a, count_b = (np.bincount(levels[levels >= 0], minlength=1).astype(float) for levels in (a, b))
+    both = (a >= 0) & (b >= 0)
+    cells, cell_count = np.unique(a[both] * len(count_b) + b[both], return_counts=True)
+    expected = count_a[cells // len(count_b)] * count_b[cells % len(count_b)] / n
+    off_cells = (count_a**2).sum() * (count_b**2).sum() / n**2 - (expected**2).sum()
+    return float(((cell_count - expected) ** 2).sum() + off_cells)
+
+
+def _least_squares(G: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """Return the non-negative solution of normal equations ``G v = q`` of least squared error."""
+    light = MIXED * max(np.trace(G) / len(G), 1e-300)
+    L = np.linalg.cholesky(G + light * np.eye(len(G)))
+    return np.asarray(nnls(L.T, np.linalg.solve(L, q))[0])

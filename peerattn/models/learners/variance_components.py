@@ -40,3 +40,17 @@ def net_of_common(columns: np.ndarray, weight: np.ndarray, period: np.ndarray, t
     total = np.bincount(period, weight)
     share = (1 - 1 / np.sqrt(1 + tau * total)) / np.maximum(total, 1e-12)  # θ over n
     return np.asarray(columns - (share[:, None] * group_sums(columns * weight[:, None], period))[period])
+
+
+def precision_of_periods(y: np.ndarray, period: np.ndarray) -> np.ndarray:
+    """Return the inverse of the variance within each row's period, in units of that of all, (n,); periods numbered from 0.
+
+    One row of the variance of all is added to each period, so that a tiny one of small errors has not all the weight.
+    """
+    n = np.maximum(np.bincount(period), 1)
+    deviation = y - (np.bincount(period, y) / n)[period]
+    squares = np.bincount(period, deviation**2)
+    usual = float(squares.sum() / max(len(y) - len(n), 1))
+    if usual <= 0:
+        return np.ones(len(y))
+    return np.asarray((n * usual / (squares + usual))[period])

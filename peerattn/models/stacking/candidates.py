@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,7 @@ from sklearn.dummy import DummyRegressor
 
 from peerattn.exceptions import InputError, check_one_of
 from peerattn.models.learners import nonlinear
-from peerattn.models.learners.common import fit_common
+from peerattn.models.learners.common import PeriodMean, fit_code_shocks
 from peerattn.models.learners.covariance.covariance import Covariance
 from peerattn.models.learners.covariance.fit import fit_covariance
 from peerattn.models.learners.covariance.ridge import fit_ridge_covariance
@@ -23,7 +23,7 @@ from peerattn.models.learners.history import fit_autoregression, fit_effect, fit
 from peerattn.models.learners.losses import squared_error
 from peerattn.models.learners.protocol import Added, Learner, fit_added
 from peerattn.models.learners.training import Problem, Training
-from peerattn.models.learners.within_period import LINES, fit_within_lines
+from peerattn.models.learners.within_period import SLOPES, fit_slopes_within
 from peerattn.models.stacking.evidence import COMMON, GROUPS, HISTORY, PEERS, SHAPE, Candidate
 
 D_CODE = 4  # width of a code's embedding
@@ -46,7 +46,7 @@ def all_candidates(model: BaseEstimator, problem: Problem, settings: Settings, d
     found = own_candidates(problem, int(draws[2]), model.own)
     # common shocks are of a panel's periods; a reference of cross-attention has dates of its own
     if squared and problem.dated and problem.own and model.attention == "self":
-        found += common_candidates(problem, {name: c for c, name in enumerate(model.design_.levels)})
+        found += common_candidates(problem, range(len(problem.code_levels)))
     # a relation that was named, or another score, is a statement about heads: a covariance would not keep to it
     restricted = settings.terms.priors or model.similarity != "scaled_dot_product" or model.n_layers > 1
     if problem.outcomes and squared and not restricted and not problem.weighed and model.n_heads:
@@ -111,15 +111,13 @@ def own_candidates(problem: Problem, seed: int, own: Any = "flexible") -> list[C
     return found
 
 
-def common_candidates(problem: Problem, codes: Mapping[str, int]) -> list[Candidate]:
-    """Return slopes within periods; and of observed outcomes what all have in common, and those of each code (by position)."""
-
-    def of(name: str, code: int | None) -> Candidate:
-        return Candidate(name, COMMON, lambda t, _: fit_common(t, code))
-
-    found = [Candidate(LINES, COMMON, lambda t, _: fit_within_lines(t))]
+def common_candidates(problem: Problem, codes: Sequence[int]) -> list[Candidate]:
+    """Return slopes within periods; and of observed outcomes what all firms, and those of codes (by position), share."""
+    found = [Candidate(SLOPES, COMMON, lambda t, _: fit_slopes_within(t))]
     if problem.outcomes:
-        found += [of("period", None), *(of(f"{name} x period", c) for name, c in codes.items())]
+        found.append(Candidate("period", COMMON, lambda t, _: PeriodMean()))
+        if codes:
+            found.append(Candidate("codes x period", COMMON, lambda t, _: fit_code_shocks(t, codes)))
     return found
 
 

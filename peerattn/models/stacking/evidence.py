@@ -11,13 +11,11 @@ import pandas as pd
 import torch
 
 from peerattn.models.cross_section import CrossSection, effective_number, section_numbers
-from peerattn.models.learners.common import Common
-from peerattn.models.learners.covariance.covariance import Covariance
-from peerattn.models.learners.history import OwnHistory
+from peerattn.models.learners.common import CodeShocks, PeriodMean
 from peerattn.models.learners.linear import by_section, stacked_rows
 from peerattn.models.learners.losses import loss_of
 from peerattn.models.learners.training import Problem, Training
-from peerattn.models.learners.within_period import BACK, LINES, reversal_within
+from peerattn.models.learners.within_period import SLOPES
 from peerattn.models.stacking.origins import Origin
 from peerattn.models.stacking.weights import (
     ADDED,
@@ -37,15 +35,15 @@ from peerattn.models.stacking.weights import (
 SHAPE, HISTORY, COMMON, PEERS = GROUPS = ("shape", "history", "common", "peers")
 #: What a prediction has after each step, in the order of information: the linear part, then the groups.
 STEPS = ("own characteristics (linear)", "nonlinear own-firm models", "firm history", "common shocks", "peers")
-#: κ counts twice for peers, so that about 5 % of panels without any select some; and not for means of observed outcomes, which
-#: variance components shrink.
-TIMES: dict[Any, int] = {PEERS: 2, (COMMON, WHOLE): 0}
+EQUAL = 1e-9  # relative difference of columns that are one
+#: κ counts twice for peers, so that about 5 % of panels without any select some.
+TIMES = {PEERS: 2}
 
 #: Fitted parts by the name of their candidate. ``part.predict(sections)`` is the prediction of every focal row of each
 #: cross-section as candidates see it (its ``past`` set), (n_focal, K), NaN without one; a part that reads peers has a
 #: ``derivative`` by their outcomes, too, and its ``predict`` takes the ``dtype`` to compute in.
 Parts = Mapping[str, Any]
-Predicted = Mapping[Column, np.ndarray]  # predictions for the focal rows of one cross-section
+Predicted = Mapping[str, np.ndarray]  # what parts predict for the focal rows of one cross-section
 
 
 @dataclass(frozen=True)
@@ -74,44 +72,32 @@ def reads_peers(part: Any) -> bool:
 
 def predictions(
     parts: Parts, prepared: Sequence[CrossSection], left: Sequence[CrossSection], dtype: torch.dtype = torch.float64
-) -> dict[Column, list[np.ndarray]]:
-    """Return what parts predict for each cross-section (WHOLE), and what histories and covariances add to the own part (ADDED).
+) -> dict[str, list[np.ndarray]]:
+    """Return what each part predicts for each cross-section.
 
-    ``left`` are the cross-sections with residuals of observed outcomes from own candidates, which is all that common shocks use,
-    and from which the addition of a covariance is computed. That of a history is computed from residuals of the linear own part.
+    ``left`` are the cross-sections with residuals of observed outcomes from own candidates, which common shocks use.
     """
-    found = dict[Column, list[np.ndarray]]()
+    found = dict[str, list[np.ndarray]]()
     for name, part in parts.items():
-        of_left: list[np.ndarray] = []
-        if isinstance(part, Covariance) and left and left[0] is not prepared[0]:
-            found[name, WHOLE], of_left = part.predict_both(prepared, left, dtype)
-        elif reads_peers(part):
-            found[name, WHOLE] = part.predict(prepared, dtype)
-        elif isinstance(part, Common):
-            found[name, WHOLE] = part.predict(left or prepared)
+        if reads_peers(part):
+            found[name] = part.predict(prepared, dtype)
+        elif isinstance(part, CodeShocks | PeriodMean):
+            found[name] = part.predict(left or prepared)
         else:
-            found[name, WHOLE] = part.predict(prepared)
-        if isinstance(part, OwnHistory):
-            of_left = found[name, WHOLE]
-        if of_left:
-            found[name, ADDED] = [p - s.own_term for p, s in zip(of_left, prepared, strict=True)]
+            found[name] = part.predict(prepared)
     return found
 
 
-def source(column: Column) -> Column:
-    """Return which of the ``predictions`` a column is made of."""
-    if column[1] == ADDED:
-        return column
-    return column[0], WHOLE
+def difference(predicted: np.ndarray, base: np.ndarray, own: np.ndarray, group: str, of: str) -> np.ndarray:
+    """Return what a column adds to the base in one cross-section, (n_focal, K); zero without a prediction.
 
-
-def difference(predicted: np.ndarray, base: np.ndarray, group: str, of: str) -> np.ndarray:
-    """Return ``P − B`` in one cross-section (n_focal, K), its mean, or what it has beside that; zero without a prediction.
-
-    What is common to a period, and what a part adds to the linear own part, adds to the base as it is.
+    That is ``P − B``, its mean, or what it has beside that; ``P − ols`` within periods of slopes that are added; and what is
+    common to a period as it is.
     """
-    if group == COMMON or of == ADDED:
+    if group == COMMON and of == WHOLE:
         return np.nan_to_num(predicted)
+    if of == ADDED:
+        base = own
     D = np.where(np.isfinite(predicted), predicted - base, 0.0)
     if of == WHOLE or not len(D):
         return D
@@ -130,7 +116,7 @@ class OriginResult:
 
     origin: Origin
     prepared: list[CrossSection]
-    found: dict[str, dict[Column, list[np.ndarray]]]
+    found: dict[str, dict[str, list[np.ndarray]]]
     parts: dict[str, Any]
     left: Sequence[CrossSection] = ()
 
@@ -154,7 +140,8 @@ class OriginResult:
 class Evidence:
     """The problem of each group in turn, over the held-out rows of all origins.
 
-    ``split``: in forecasts of whole cross-sections peers have a weight for the period's mean and one for differences within it.
+    ``split``: in forecasts of whole cross-sections peers have a weight for differences within periods and, where that is
+    positive, one for the period's mean.
     """
 
     held_out: Sequence[OriginResult]
@@ -162,8 +149,8 @@ class Evidence:
     kappa: float
     split: bool
 
-    def stages(self, without: str = "") -> tuple[dict[str, Stage], list[np.ndarray]]:
-        """Return the weights of each group given those before it, one group left out, and the stack before and after each."""
+    def stages(self) -> tuple[dict[str, Stage], list[np.ndarray]]:
+        """Return the weights of each group given those before it, and the stack before and after each."""
         held = self._held_out()
         if held is None:
             return dict.fromkeys(GROUPS, UNTESTED), []
@@ -172,23 +159,24 @@ class Evidence:
         for group in GROUPS:
             held = replace(held, base=bases[-1])
             columns: dict[Column, np.ndarray] = {}
-            if group != without and not self.untested(group):
+            if not self.untested(group):
                 columns = self._columns(group, held)
-            if group == COMMON and columns and (bases[1] != bases[2]).any():
-                columns[HISTORY, BACK] = reversal_within(bases[1], bases[2], held.period)
-            observed = group in (COMMON, PEERS) and self.problem.dated and self.problem.outcomes
-            kappa = self.kappa * np.array([TIMES.get((group, of), TIMES.get(group, 1)) for _, of in columns])
-            kinds = list(map(kind, columns))
-            stages[group] = weigh(held, columns, self.problem.loss, kappa, mutual=observed, kinds=kinds)
+            stages[group] = self._weighed(group, held, columns)
+            if self.split and group == PEERS and not any(of == WITHIN for _, of in stages[group].selected()):
+                # a level that wanders beside trending characteristics is no evidence of peers
+                within = {column: D for column, D in columns.items() if column[1] == WITHIN}
+                stages[group] = self._weighed(group, held, within)
             bases.append(held.base + sum(w * columns[c] for c, w in stages[group].weights.items() if w > 0))
         return stages, bases
 
-    def weights(self) -> tuple[dict[str, Stage], dict[str, Stage], list[np.ndarray]]:
-        """Return the weights of each group, those of firms without a past, and the stack before and after each group."""
-        stages, bases = self.stages()
-        if not stages[HISTORY].selected():
-            return stages, stages, bases
-        return stages, self.stages(without=HISTORY)[0], bases
+    def _weighed(self, group: str, held: HeldOut, columns: dict[Column, np.ndarray]) -> Stage:
+        """Return the weights of a group's columns."""
+        observed = group in (COMMON, PEERS) and self.problem.dated and self.problem.outcomes
+        kappa = self.kappa * TIMES.get(group, 1)
+        if group == COMMON and self.problem.outcomes:  # others' outcomes show it, and variance components shrink it
+            kappa = 0.0
+        kinds = list(map(kind, columns))
+        return weigh(held, columns, self.problem.loss, kappa, mutual=observed, kinds=kinds)
 
     def untested(self, group: str) -> str:
         """Return why a group cannot be tested on the held-out cross-sections, or nothing."""
@@ -218,23 +206,26 @@ class Evidence:
     def _columns(self, group: str, held: HeldOut) -> dict[Column, np.ndarray]:
         """Return the problem's columns, (n, K); zero at an origin where a part was not fitted."""
         base = by_section(held.base, self._sections())
+        own = [section.own_term for each in self.held_out for section in each.prepared]
         columns = {}
-        for column in dict.fromkeys(c for each in self.held_out for c in each.found[group]):
-            predicted = [p for each in self.held_out for p in each.found[group].get(column) or each.nothing()]
-            for of in self._kinds(group, *column):
-                D = [difference(p, b, group, of) for p, b in zip(predicted, base, strict=True)]
-                columns[column[0], of] = np.concatenate(D)
+        for name in dict.fromkeys(name for each in self.held_out for name in each.found[group]):
+            predicted = [p for each in self.held_out for p in each.found[group].get(name) or each.nothing()]
+            for of in self._kinds(group, name):
+                D = [difference(*rows, group, of) for rows in zip(predicted, base, own, strict=True)]
+                columns[name, of] = np.concatenate(D)
         # two columns that are equal would share one weight arbitrarily
-        same = {c for c in columns if c[1] == ADDED and np.array_equal(columns[c], columns[c[0], WHOLE])}
-        return {c: D for c, D in columns.items() if D.any() and c not in same}
+        replaced = columns.get((SLOPES, WITHIN))
+        if replaced is not None and np.abs(columns[SLOPES, ADDED] - replaced).max() <= EQUAL * np.abs(replaced).max():
+            del columns[SLOPES, ADDED]
+        return {column: D for column, D in columns.items() if D.any()}
 
-    def _kinds(self, group: str, name: str, of: str) -> tuple[str, ...]:
+    def _kinds(self, group: str, name: str) -> tuple[str, ...]:
         """Return by which kinds of column a prediction enters the problem."""
-        if name == LINES:
-            return (WITHIN,)
+        if name == SLOPES:
+            return WITHIN, ADDED
         if self.split and group == PEERS:
             return WITHIN, MEAN
-        return (of,)
+        return (WHOLE,)
 
     def tables(
         self, tried: Iterable[str], stages: dict[str, Stage], bases: list[np.ndarray]

@@ -12,12 +12,11 @@ import pandas as pd
 from scipy.optimize import minimize
 
 from peerattn.models.cross_section import CrossSection
-from peerattn.models.learners.common import Common
+from peerattn.models.learners.common import CodeShocks, PeriodMean
 from peerattn.models.learners.heads.heads import Heads, shares
 from peerattn.models.learners.heads.priors import NO_TERMS
 from peerattn.models.learners.losses import loss_of, squared_error
 from peerattn.models.learners.training import Problem, Training, View
-from peerattn.models.learners.within_period import reversal_within
 from peerattn.models.stacking.evidence import (
     COMMON,
     GROUPS,
@@ -33,10 +32,9 @@ from peerattn.models.stacking.evidence import (
     evidence_of,
     predictions,
     reads_peers,
-    source,
 )
 from peerattn.models.stacking.origins import Origin, forward_origins, outcomes_of, share_learned
-from peerattn.models.stacking.weights import ADDED, MEAN, UNTESTED, WHOLE, Column, Stage
+from peerattn.models.stacking.weights import MEAN, UNTESTED, WHOLE, Stage
 
 
 @dataclass(frozen=True)
@@ -44,8 +42,8 @@ class Stack:
     r"""``ŷ = ols + Σ_m w_m (P_m − ols)``: the linear own part, fitted candidates, and each group's weights given those before it.
 
     Group after group :math:`B_g = B_{g-1} + \sum_{m \in g} w_m (P_m - B_{g-1})` from :math:`B_0 = ols`, which is the sum above
-    with each weight times one less those of later groups. A part that is added (``ADDED``) has :math:`P_m = B_{g-1} + P - ols`.
-    A firm without a past has no prediction from history: it gets the stack that was weighed without that group.
+    with each weight times one less those of later groups.
+    A firm without a past has no prediction from history: that group adds nothing there.
 
     Attributes
     ----------
@@ -53,8 +51,8 @@ class Stack:
         The linear own part, the bound of an observed residual, and the residuals of training outcomes.
     fitted : dict
         Parts of candidates that were selected, by name.
-    stages, without_history : dict of Stage
-        By group; the second of firms without a past.
+    stages : dict of Stage
+        By group.
     evidence, steps : DataFrame
         See ``PeerAttentionRegressor.evidence_`` and ``explain_gain``.
     level : ndarray (K,)
@@ -67,7 +65,6 @@ class Stack:
     view: View
     fitted: dict[str, Any]
     stages: dict[str, Stage]
-    without_history: dict[str, Stage]
     evidence: pd.DataFrame = field(default_factory=pd.DataFrame)
     steps: pd.DataFrame = field(default_factory=pd.DataFrame)
     level: np.ndarray = field(default_factory=lambda: np.zeros(1))
@@ -95,16 +92,6 @@ class Stack:
         """Return the weight of a part that reads peers (of differences within a period, where it has two)."""
         return float(sum(w for (n, of), w in self.stages[PEERS].weights.items() if n == part and of != MEAN))
 
-    def read(self, part: str, prepared: CrossSection) -> CrossSection:
-        """Return a cross-section with the observed outcomes a part uses, beside own candidates by the share of that weight."""
-        accompanying = self.stages[PEERS].weights.get((part, ADDED), 0.0)
-        if not accompanying:
-            return prepared
-        share = accompanying / self.weight(part)
-        left = self.left([prepared])[0].peers
-        y = (1 - share) * prepared.peers.outcomes + share * left.outcomes
-        return replace(prepared, peers=replace(left, y=y))
-
     def summed(self, prepared: CrossSection, of: Any, part: str | None = None) -> Callable[[slice], np.ndarray]:
         """Return the sum over parts that read peers of what ``of(name, seen)`` gives for focal rows, (n_rows, n_peers).
 
@@ -127,44 +114,34 @@ class Stack:
 
     def predict_steps(self, prepared: Sequence[CrossSection]) -> list[np.ndarray]:
         """Return the predictions of the linear part and after each group, (n_focal, 1 + groups, K) each."""
-        selected = _selected_columns(self.stages, self.without_history)
         left: Sequence[CrossSection] = ()
-        if any(isinstance(p, Common) or (reads_peers(p) and (n, ADDED) in selected) for n, p in self.fitted.items()):
+        if any(isinstance(part, CodeShocks | PeriodMean) for part in self.fitted.values()):
             left = self.left(prepared)
         found = predictions(self.fitted, prepared, left)
         return [
-            self._section(section, {column: p[k] for column, p in found.items()}) + self.level
+            self._weighed(section.own_term, {name: p[k] for name, p in found.items()}) + self.level
             for k, section in enumerate(prepared)
         ]
 
     def left(self, prepared: Sequence[CrossSection]) -> list[CrossSection]:
         """Return cross-sections whose observed outcomes are residuals from own characteristics and history."""
-        known, new = ({g: of[g] for g in (SHAPE, HISTORY)} for of in (self.stages, self.without_history))
-        own = {name: self.fitted[name] for name, _ in _selected_columns(known, new) if name in self.fitted}
+        stages = {group: self.stages[group] for group in (SHAPE, HISTORY)}
+        own = {name: self.fitted[name] for name in _selected(stages) if name in self.fitted}
         if not own:
             return list(prepared)
         pools = [section.pool() for section in prepared]
-        found = replace(self, fitted=own, stages=known, without_history=new).predict(pools)
+        found = replace(self, fitted=own, stages=stages).predict(pools)
         y = [s.peers.outcomes + (pool.own_term - p)[:, 0] for s, pool, p in zip(prepared, pools, found, strict=True)]
         return [replace(s, peers=replace(s.peers, y=left)) for s, left in zip(prepared, y, strict=True)]
 
-    def _section(self, section: CrossSection, found: Predicted) -> np.ndarray:
-        base = self._weighed(section.own_term, found, self.stages)
-        history = [found[source(c)] for c in self.stages[HISTORY].selected() if source(c) in found]
-        if not history or (covered := np.isfinite(history[0][:, :1])).all():
-            return base
-        return np.where(covered[:, None], base, self._weighed(section.own_term, found, self.without_history))
-
-    def _weighed(self, base: np.ndarray, found: Predicted, stages: dict[str, Stage]) -> np.ndarray:
+    def _weighed(self, base: np.ndarray, found: Predicted) -> np.ndarray:
         """Return the linear part and the stack after each group, (n_focal, 1 + groups, K)."""
         steps = [base]
-        for group, stage in stages.items():  # a part that could not be fitted to all periods adds nothing
-            if group == COMMON:  # steps[1] is the stack before firm history, steps[2] the one with it
-                back = reversal_within(steps[1], steps[2], np.zeros(len(base), dtype=int))
-                found = {**found, (HISTORY, WHOLE): back}
-            w = {c: stage.weights[c] for c in stage.selected() if source(c) in found}
+        for group, stage in self.stages.items():  # a part that could not be fitted to all periods adds nothing
             B = steps[-1]
-            steps.append(B + sum(w[c] * difference(found[source(c)], B, group, c[1]) for c in w))
+            selected = [(name, of) for name, of in stage.selected() if name in found]
+            added = [stage.weights[name, of] * difference(found[name], B, base, group, of) for name, of in selected]
+            steps.append(B + sum(added))
         return np.stack(steps, axis=1)
 
 
@@ -195,20 +172,19 @@ def fit_stack(
         if candidates:
             stages[PEERS] = replace(UNTESTED, weights={(in_full, WHOLE): 1.0})
             untested[PEERS] = "used in full"
-        without_history = stages
         table = evidence_of(stages, untested)
         steps = pd.DataFrame()
     else:
         of_all = evidence(held_out)
-        *tested, bases = of_all.weights()
-        stages, without_history = (_of_all_rows(each, share_learned(origins, sections)) for each in tested)
+        tested, bases = of_all.stages()
+        stages = _of_all_rows(tested, share_learned(origins, sections))
         table, steps = of_all.tables({each.group for each in candidates}, stages, bases)
-    selected = {name for name, _ in _selected_columns(stages, without_history)}
+    selected = _selected(stages)
     fitted = dict[str, Any]()
     for each in candidates:
         if each.name in selected:
             fitted |= each.fit(training, latest)
-    stack = Stack(training.view, fitted, stages, without_history, table, steps, np.zeros(problem.n_outputs), held_out)
+    stack = Stack(training.view, fitted, stages, table, steps, np.zeros(problem.n_outputs), held_out)
     if problem.loss is squared_error or not fitted:
         return stack
     return replace(stack, level=_level(stack, training))
@@ -231,8 +207,8 @@ def _tried(
             continue
         # common shocks are those of what own characteristics and history leave, so that these are weighed first
         if each.group == COMMON and problem.outcomes and held_out and not held_out[0].left:
-            weights = evidence(held_out).weights()[:2]
-            stacks = [Stack(t.view, j.parts, *weights) for t, j in zip(trainings, held_out, strict=True)]
+            stages, _ = evidence(held_out).stages()
+            stacks = [Stack(t.view, j.parts, stages) for t, j in zip(trainings, held_out, strict=True)]
             held_out = [replace(j, left=s.left(j.prepared)) for j, s in zip(held_out, stacks, strict=True)]
         for now, training in zip(held_out, trainings, strict=True):
             earlier: Parts = {}
@@ -244,9 +220,9 @@ def _tried(
     return held_out, latest
 
 
-def _selected_columns(*weights: dict[str, Stage]) -> set[Column]:
-    """Return the columns of positive weight."""
-    return {column for stages in weights for stage in stages.values() for column in stage.selected()}
+def _selected(stages: dict[str, Stage]) -> set[str]:
+    """Return the names of candidates of positive weight."""
+    return {name for stage in stages.values() for name, _ in stage.selected()}
 
 
 def _level(stack: Stack, training: Training) -> np.ndarray:

@@ -16,8 +16,9 @@ from peerattn.models.learners.losses import Loss, gradient, loss_of
 WHOLE = ""
 WITHIN = " (within period)"
 MEAN = " (period mean)"
-ADDED = " (added)"
-#: Name of a part, and what of it: its prediction, what of that is within periods or their mean, or what it adds to the own part.
+ADDED = " (added within period)"
+#: Name of a part, and what of it: its prediction, what of that is within periods or their mean, or what it differs by from least
+#: squares within periods.
 Column = tuple[str, str]
 FEW_PERIODS = 3  # tested periods (effective number) from which errors are clustered by period
 
@@ -80,8 +81,8 @@ UNTESTED = Stage({}, float("nan"), 0.0)
 
 
 def kind(column: Column) -> str:
-    """Return whose sum a weight belongs to: what a part adds shares one with its prediction."""
-    return WHOLE if column[1] == ADDED else column[1]
+    """Return whose sum a weight belongs to: what slopes add within periods shares one with what they replace there."""
+    return WITHIN if column[1] == ADDED else column[1]
 
 
 def weigh(

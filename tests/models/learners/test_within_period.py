@@ -1,4 +1,4 @@
-"""Slopes net of common shocks, and history taken back: by hand, and no peers where only a level is common."""
+"""Slopes within periods: by hand, and no peers where only a level is common."""
 
 import numpy as np
 import pandas as pd
@@ -6,14 +6,12 @@ import pytest
 
 from peerattn import StackedPeerRegressor
 from peerattn.models.cross_section import CrossSection, Rows
-from peerattn.models.learners import nonlinear
 from peerattn.models.learners.losses import squared_error
 from peerattn.models.learners.training import Problem, Training
-from peerattn.models.learners.variance_components import common_variance
-from peerattn.models.learners.within_period import fit_within_lines, reversal_within
+from peerattn.models.learners.variance_components import common_variance, precision_of_periods
+from peerattn.models.learners.within_period import fit_slopes_within
 from peerattn.models.stacking import candidates
 from peerattn.models.stacking import evidence as judging
-from peerattn.models.stacking import fit as fitting
 
 
 def arrays(seed, n_periods, n_firms, shock=1.0):
@@ -45,35 +43,37 @@ PROBLEM = Problem(squared_error, 1, (), outcomes=False, dated=True)
 
 
 def test_slopes_are_those_of_generalised_least_squares():
-    """With the covariance I + τ 11' of every period written out, periods of different sizes."""
+    """With the covariance (I + τ_t 11') σ_t² of every period written out, periods of different sizes and variances."""
     x, y = arrays(0, 6, 30)
+    y[2] *= 3
     training = Training.of(sections(x, y, sizes=[30, 12, 25, 30, 7, 18]), PROBLEM)
     tau = common_variance(training.residuals)
+    left = [section.focal.y for section in training.residuals]
+    usual = sum(((r - r.mean()) ** 2).sum() for r in left) / sum(len(r) - 1 for r in left)
     A, b = np.zeros((3, 3)), np.zeros(3)
-    for section in training.residuals:
+    for section, r in zip(training.residuals, left, strict=True):
+        variance = (((r - r.mean()) ** 2).sum() + usual) / len(r)
         Z = np.column_stack([np.ones(len(section.focal)), section.focal.x])
-        V = np.linalg.inv(np.eye(len(Z)) + tau)
+        V = np.linalg.inv(variance * np.eye(len(Z)) + tau * usual)
         A, b = A + Z.T @ V @ Z, b + Z.T @ V @ section.focal.y
-    found = fit_within_lines(training)
-    assert tau > 0.2
+    found = fit_slopes_within(training)
+    assert tau > 0.1
     np.testing.assert_allclose(found.lines.slope[:, 0] / found.lines.spread, np.linalg.solve(A, b)[1:])
 
 
-def test_it_adds_differences_from_the_periods_mean():
-    x, y = arrays(1, 6, 30)
-    training = Training.of(sections(x, y), PROBLEM)
-    found, prepared = fit_within_lines(training), training.prepared(sections(x, y)[:2])
-    added = found.predict(prepared)
-    z = (x[0] - x[0].mean(0)) / found.lines.spread
-    np.testing.assert_allclose(added[0], z @ found.lines.slope, atol=1e-12)
-    assert np.abs(added[1]).max() > 0 and abs(added[1].mean()) < 1e-12
+def test_precision_is_the_inverse_variance_of_the_period():
+    rng = np.random.default_rng(0)
+    period = np.repeat(np.arange(3), [400, 400, 1])
+    y = rng.normal(size=801) * np.array([1.0, 2.0, 1.0])[period] + 5 * period
+    precision = precision_of_periods(y, period)
+    assert precision[0] / precision[400] == pytest.approx(4, rel=0.15)
+    assert precision[-1] == 1  # one row has no variance of its own
+    assert precision_of_periods(np.ones(4), np.zeros(4, int)).tolist() == [1.0] * 4
 
 
-def test_without_shocks_or_characteristics_there_is_none():
+def test_without_characteristics_there_is_none():
     x, y = arrays(2, 6, 30)
-    assert fit_within_lines(Training.of(sections(x[..., :0], y), PROBLEM)) is None
-    even = Training.of(sections(x, np.tile([1.0, -1.0], (6, 15))), PROBLEM)
-    assert common_variance(even.residuals) == 0 and fit_within_lines(even) is None
+    assert fit_slopes_within(Training.of(sections(x[..., :0], y), PROBLEM)) is None
 
 
 @pytest.mark.full_search(n_seeds=3, max_steps=150)
@@ -81,71 +81,47 @@ def test_without_shocks_or_characteristics_there_is_none():
 def test_common_shocks_do_not_pass_for_peers(seed, monkeypatch):
     """Shocks of twenty-four periods move the slopes of least squares; heads would add those within periods as theirs."""
     X, y = panel(seed)
-    entered = []
-    for fit in (fit_within_lines, lambda training: None):
-        monkeypatch.setattr(candidates, "fit_within_lines", fit)
+    selected = []
+    for fit in (fit_slopes_within, lambda training: None):
+        monkeypatch.setattr(candidates, "fit_slopes_within", fit)
         model = StackedPeerRegressor(own="linear", n_heads=1, random_state=0)
-        entered.append(model.fit(X, y).evidence_["selected"])
-    assert "lines (within period)" in entered[0]["common"] and not entered[0]["peers"]
-    assert "heads" in entered[1]["peers"]
-
-
-@pytest.mark.parametrize("task", ["forecast", "nowcast"])
-def test_lines_pay_kappa_with_a_sum_of_their_own(task, monkeypatch):
-    """The means of shown outcomes pay nothing."""
-    X, y = panel(2)
-    paid, weigh = [], judging.weigh
-
-    def told(held, columns, loss, kappa, *, kinds, **options):
-        paid.extend((c[0], k, kind) for c, k, kind in zip(columns, kappa, kinds, strict=True))
-        return weigh(held, columns, loss, kappa, kinds=kinds, **options)
-
-    monkeypatch.setattr(judging, "weigh", told)
-    model = StackedPeerRegressor(task=task, own="linear", n_heads=0, kappa=0.5, random_state=0)
-    entered = model.fit(X, y).evidence_.loc["common"]
-    assert "lines (within period)" in entered["selected"] and 0 < entered["factor"] <= 1
-    common = {
-        ("lines", 0.5, judging.WITHIN),
-        *({("period", 0.0, judging.WHOLE)} if task == "nowcast" else set()),
-    }
-    assert common <= set(paid) and not {name for name, _, _ in paid} - {
-        "lines",
-        "period",
-        "firm effect",
-        "firm trend",
-        "autoregression",
-    }
-
-
-def test_what_is_taken_back_are_the_differences_within_periods():
-    rng = np.random.default_rng(0)
-    before, after, period = rng.normal(size=(9, 1)), rng.normal(size=(9, 1)), np.repeat([0, 2], [4, 5])
-    back, added = reversal_within(before, after, period)[:, 0], (after - before)[:, 0]
-    for t in (0, 2):
-        here = period == t
-        np.testing.assert_allclose((added + back)[here], added[here].mean())
+        selected.append(model.fit(X, y).evidence_["selected"])
+    assert "slopes (within period)" in selected[0]["common"] and not selected[0]["peers"]
+    assert "heads" in selected[1]["peers"]
 
 
 @pytest.mark.full_search(n_seeds=3, max_steps=150)
 @pytest.mark.parametrize("task", ["forecast", "nowcast"])
-def test_the_noise_of_a_history_that_knows_the_level_does_not_pass_for_peers(task, monkeypatch):
-    """A trend: boosting with the firm's past enters for the level, and its differences within periods are noise."""
-    for name in ("TREES", "FOREST"):  # enough for a trend
-        monkeypatch.setattr(nonlinear, name, 40)
-    X, y = panel(0, shock=0.0)
-    trending = y + X.index.get_level_values("period") / 10
-    train = X.index.get_level_values("period") < 20
-    found, error = [], []
-    for back in (reversal_within, lambda before, after, period: np.zeros_like(after)):
-        monkeypatch.setattr(judging, "reversal_within", back)
-        monkeypatch.setattr(fitting, "reversal_within", back)
-        model = StackedPeerRegressor(task=task, n_heads=1, random_state=0).fit(X[train], trending[train])
-        found.append(model.evidence_["selected"])
-        shown = {"outcomes": trending[~train]} if task == "nowcast" else {}
-        error.append(((trending[~train] - model.predict(X[~train], **shown)) ** 2).mean())
-    assert (
-        "trees with past" in found[0]["history"]
-        and "history, subtracted within periods" in found[0]["common"]
-    )
-    assert not found[0]["peers"]
-    assert error[0] < 1.02 * error[1]
+def test_a_level_that_own_models_follow_does_not_pass_for_peers(task, monkeypatch):
+    """A wandering level beside trending characteristics: own models are selected for it, and are wrong within periods."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(24, 40, 3)) + np.arange(24)[:, None, None] / 10
+    y = x[..., 0] + rng.normal(size=(24, 1)).cumsum(axis=0) + rng.normal(size=(24, 40))
+    index = pd.MultiIndex.from_product([range(24), range(40)], names=["period", "firm"]).swaplevel()
+    X, y = pd.DataFrame(x.reshape(-1, 3), index, columns=["a", "b", "c"]), pd.Series(y.ravel(), index)
+    selected = []
+    for fit in (fit_slopes_within, lambda training: None):
+        monkeypatch.setattr(candidates, "fit_slopes_within", fit)
+        model = StackedPeerRegressor(task=task, n_heads=1, random_state=0).fit(X, y)
+        selected.append(model.evidence_["selected"])
+    assert "slopes (within period)" in selected[0]["common"] and not selected[0]["peers"]
+    assert selected[1]["peers"]
+
+
+@pytest.mark.parametrize("task", ["forecast", "nowcast"])
+def test_what_others_outcomes_show_is_not_tested_and_slopes_have_a_sum_of_their_own(task, monkeypatch):
+    X, y = panel(2)
+    used, weigh = {}, judging.weigh
+
+    def recorded(held, columns, loss, kappa, *, kinds, **options):
+        used.update({c[0]: (kappa, kind) for c, kind in zip(columns, kinds, strict=True)})
+        return weigh(held, columns, loss, kappa, kinds=kinds, **options)
+
+    monkeypatch.setattr(judging, "weigh", recorded)
+    model = StackedPeerRegressor(task=task, own="linear", n_heads=0, kappa=0.5, random_state=0)
+    common = model.fit(X, y).evidence_.loc["common"]
+    assert "slopes (within period)" in common["selected"] and 0 < common["factor"] <= 1
+    if task == "nowcast":
+        assert used["slopes"] == (0.0, judging.WITHIN) and used["period"] == (0.0, judging.WHOLE)
+    else:
+        assert used["slopes"] == (0.5, judging.WITHIN)

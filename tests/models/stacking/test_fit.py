@@ -10,10 +10,9 @@ import pytest
 from peerattn import PeerAttentionRegressor, StackedPeerRegressor, simulate_panel
 from peerattn.exceptions import InputError
 from peerattn.models import contributions
-from peerattn.models.learners.within_period import reversal_within
 from peerattn.models.stacking import candidates
 from peerattn.models.stacking.evidence import STEPS
-from peerattn.models.stacking.weights import ADDED, Stage
+from peerattn.models.stacking.weights import ADDED, WITHIN, Stage
 
 FIRMS, PERIODS = 30, 9
 GROUPS = ["shape", "history", "common", "peers"]
@@ -63,9 +62,9 @@ def everything():
 
 
 def test_the_prediction_is_the_equation(everything):
-    """Group after group, B + Σ w (P − B), or plus w (P − ols) of what is added; what is common is added as it is.
+    """Group after group, B + Σ w (P − B); what is common is added as it is, and slopes within periods in two ways.
 
-    What is common, and what a covariance adds, is of what the stack of own shape and history leaves of shown outcomes.
+    What is common is of the residuals of observed outcomes from own models.
     """
     model, X, y = everything
     stack = model.stack_
@@ -77,12 +76,13 @@ def test_the_prediction_is_the_equation(everything):
     steps, told = [ols], seen
 
     def difference(group, name, of):
-        part, base = stack.fitted.get(name), steps[-1]
+        part, base = stack.fitted[name], steps[-1]
+        if name == "slopes":
+            found = part.predict([seen])[0] - {WITHIN: base, ADDED: ols}[of]
+            return found - found.mean(axis=0)
         if group == "common":
-            return (
-                reversal_within(*steps[1:3], np.zeros(len(ols), int)) if part is None else part.predict([told])[0]
-            )
-        return part.predict([told if of == ADDED else seen])[0] - (ols if of == ADDED else base)
+            return part.predict([told])[0]
+        return part.predict([seen])[0] - base
 
     for group in GROUPS:
         if group == "common":  # of all firms as peers, less the stack so far
@@ -93,31 +93,13 @@ def test_the_prediction_is_the_equation(everything):
             np.testing.assert_allclose(stack.left([seen])[0].peers.y, told.peers.y, atol=1e-10)
         stage = stack.stages[group]
         steps.append(steps[-1] + sum(stage.weights[c] * difference(group, *c) for c in stage.selected()))
-    assert {group for group in GROUPS if any(of == ADDED for _, of in stack.stages[group].selected())} >= {
-        "history",
-        "peers",
-    }
     every = pd.Series(model.predict(X, outcomes=y), X.index)
     predicted = every.xs(sections[k].period, level="period").loc[seen.focal.label]
     np.testing.assert_allclose(predicted, steps[-1][:, 0] * model.y_scale_ + model.y_center_, atol=1e-10)
 
 
-def test_contributions_are_of_the_outcomes_that_a_part_reads(everything):
-    """What a covariance says instead and what it adds are both linear in outcomes: together of a mixture of both readings."""
+def test_contributions_are_not_negative(everything):
     model, X, y = everything
-    stack = model.stack_
-    added = [name for name, of in stack.stages["peers"].selected() if of == ADDED]
-    assert added
-    seen = model._as_seen(list(model._gate_call(X, y)[1])[7])
-    ols, left = stack.view.lines.predict(seen.focal), stack.left([seen])[0]
-    for name in added:
-        weight, part = (
-            (lambda of, name=name: stack.stages["peers"].weights.get((name, of), 0.0)),
-            stack.fitted[name],
-        )
-        apart = sum(weight(of) * (part.predict([s])[0] - ols) for of, s in (("", seen), (ADDED, left)))
-        together = stack.weight(name) * (part.predict([stack.read(name, seen)])[0] - ols)
-        np.testing.assert_allclose(together, apart, atol=1e-9)
     assert (contributions(model, X, outcomes=y).matrix(PERIODS - 1).to_numpy() >= 0).all()
 
 
@@ -295,7 +277,7 @@ def test_a_past_under_labels_of_another_type_is_refused(task, firm, period, matc
         model.predict(X.set_axis(other), **shown)
 
 
-def test_a_firm_without_a_past_gets_the_stack_that_was_weighed_without_history():
+def test_history_adds_nothing_to_a_firm_without_a_past():
     """By hand, beside firms with a past in the same period."""
     X, y = data()
     model = StackedPeerRegressor(task="nowcast", n_heads=1, own="linear", kappa=0.0, random_state=0).fit(
@@ -303,10 +285,7 @@ def test_a_firm_without_a_past_gets_the_stack_that_was_weighed_without_history()
     )
     effect = model.stack_.stages["history"].selected()[0][0]
     peers = model.stack_.stages["peers"].selected()[0][0]
-    weights = {"history": {effect: 0.6}, "common": {}, "peers": {peers: 0.5}, "shape": {}}
-    entering(model, weights)
-    for group, given in {"shape": {}, "history": {}, "common": {}, "peers": {peers: 0.8}}.items():
-        model.stack_.without_history[group] = staged(given)
+    entering(model, {"history": {effect: 0.6}, "common": {}, "peers": {peers: 0.5}, "shape": {}})
     last = X.index.get_level_values("period") == PERIODS - 1
     call, told = X[last], y[last]
     new = call.rename(index={"F04": "unseen"}, level="firm")
@@ -314,13 +293,11 @@ def test_a_firm_without_a_past_gets_the_stack_that_was_weighed_without_history()
     (section,) = model._gate_call(new, shown)[1]
     seen = model._as_seen(replace(section, focal=replace(section.focal, y=None)))
     base = model.stack_.view.lines.predict(seen.focal)[:, 0]
-    parts = {name: model.stack_.fitted[name].predict([seen]) for name in (effect, peers)}
-    parts = {name: p[0][:, 0] for name, p in parts.items()}
+    parts = {name: model.stack_.fitted[name].predict([seen])[0][:, 0] for name in (effect, peers)}
     k = list(section.focal.label).index("unseen")
     assert np.isnan(parts[effect][k]) and np.isfinite(np.delete(parts[effect], k)).all()
-    own = (1 - 0.5) * (1 - 0.6)
-    expected = 0.5 * parts[peers] + own * base + 0.3 * np.nan_to_num(parts[effect])
-    expected[k] = 0.8 * parts[peers][k] + 0.2 * base[k]
+    own = base + 0.6 * np.nan_to_num(parts[effect] - base)
+    expected = 0.5 * parts[peers] + 0.5 * own
     found = (model.predict(new, outcomes=shown) - model.y_center_) / model.y_scale_
     found = pd.Series(found, new.index.get_level_values("firm"))
     np.testing.assert_allclose(found[section.focal.label], expected, atol=1e-10)

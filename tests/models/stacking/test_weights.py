@@ -12,6 +12,7 @@ from scipy.optimize import minimize
 from peerattn import StackedPeerRegressor, simulate_panel
 from peerattn.models.learners.losses import Pinball, huber, squared_error
 from peerattn.models.stacking import weights as stack
+from peerattn.models.stacking.evidence import STEPS
 from peerattn.models.stacking.weights import HeldOut, Stage, weigh
 
 
@@ -197,12 +198,14 @@ def test_of_an_infinite_bar_least_squares_and_common_shocks_are_left(task):
     design = np.c_[np.ones(len(panel.X)), panel.X]
     expected = design @ np.linalg.lstsq(design, panel.y, rcond=None)[0]
     shown = {"outcomes": panel.y} if task == "nowcast" else {}
-    if task == "nowcast":  # a mean of all other firms is not put to the test
-        left = panel.y - expected
-        others = (left.groupby("period").transform("sum") - left) / 19
-        expected = expected + model.evidence_.loc["common", "factor"] * others
-    np.testing.assert_allclose(model.predict(panel.X, **shown), expected, atol=1e-10)
-    assert model.stack_.fitted.keys() == ({"period"} if task == "nowcast" else set())
+    predicted = model.predict_steps(panel.X, **shown)
+    np.testing.assert_allclose(predicted[STEPS[2]], expected, atol=1e-10)
+    np.testing.assert_array_equal(predicted["peers"], predicted["common shocks"])
+    if task == "nowcast":  # what other firms' outcomes show is not put to the test
+        assert model.stack_.fitted.keys() <= {"period", "slopes"}
+    else:
+        np.testing.assert_array_equal(predicted["peers"], predicted[STEPS[2]])
+        assert not model.stack_.fitted
     assert (model.evidence_["factor"].drop(["common"] if task == "nowcast" else []) == 0).all()
     assert len(model.peer_network(panel.X, **shown).isolates) == len(panel.X)
     steps = model.explain_gain()

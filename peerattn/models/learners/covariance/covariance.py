@@ -81,25 +81,13 @@ class Covariance:
 
     def predict(self, sections: Sequence[CrossSection], dtype: torch.dtype = torch.float64) -> list[np.ndarray]:
         """Return the prediction of every focal firm, (n_focal, 1) a cross-section: its linear own part and what others add."""
-        return [self._of_one_inverse([section], dtype)[0] for section in sections]
+        return [self._section(section, dtype) for section in sections]
 
-    def predict_both(
-        self, sections: Sequence[CrossSection], others: Sequence[CrossSection], dtype: torch.dtype = torch.float64
-    ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        """Return ``predict`` of cross-sections, and of the same with other observed outcomes, of one inverse each."""
-        found = [self._of_one_inverse(pair, dtype) for pair in zip(sections, others, strict=True)]
-        return [one for one, _ in found], [other for _, other in found]
-
-    def _of_one_inverse(self, matching: Sequence[CrossSection], dtype: torch.dtype) -> list[np.ndarray]:
-        """Return the predictions of cross-sections that differ in the observed outcomes alone."""
+    def _section(self, section: CrossSection, dtype: torch.dtype) -> np.ndarray:
         if self.of_outcomes:
             dtype = torch.float64  # a flat level is too large beside the noise
-        solved = self.solved(matching[0], dtype)
-        observed = map(self.observed, matching)
-        found = [solved.predict(section.peers.outcomes)[:, None] for section in observed]
-        if self.of_outcomes:
-            return found
-        return [section.own_term + added for section, added in zip(matching, found, strict=True)]
+        found = self.solved(section, dtype).predict(self.observed(section).peers.outcomes)[:, None]
+        return found if self.of_outcomes else section.own_term + found
 
     def observed(self, section: CrossSection) -> CrossSection:
         """Return what the covariance reads: outcomes, or what own models leave of them."""

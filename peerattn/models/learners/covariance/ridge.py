@@ -45,12 +45,20 @@ def fit_ridge_covariance(sections: Sequence[CrossSection], code_levels: Sequence
             total += leave_one_out_errors(with_levels(focal, code_levels), focal.y, focal.loss_weight)[0]
     alpha = float(ALPHAS[int(np.argmin(total))])
     p = sections[0].peers.x.shape[1]
-    c = len(code_levels)
-    start = start_parameters(p, c, past=False)
+    bounds = Bounds.of(section.peers.x for section in sections)
+    return linear_covariance(np.full(p, 1 / alpha), np.full(len(code_levels), 1 / alpha), bounds)
+
+
+def linear_covariance(slopes: np.ndarray, codes: np.ndarray, bounds: Bounds) -> Covariance:
+    """Return the covariance of a flat level, slopes (p,) and effects of codes (c,) of these variances, those of noise being 1."""
+    start = start_parameters(len(slopes), len(codes), past=False)
+    # all other kernels are absent
     parameters = {name: np.full(value.shape, NONE) for name, value in start.items()}
     parameters |= {name: np.zeros(parameters[name].shape) for name in parameters if name in SLOPES}
-    parameters |= {name: np.full_like(parameters[name], -np.log(alpha)) for name in ("slope", "level")}
-    # all other kernels are absent
-    parameters["level"][0] = FLAT
-    bounds = Bounds.of(section.peers.x for section in sections)
+    parameters["slope"] = _log(slopes)
+    parameters["level"] = np.append(FLAT, _log(codes))
     return Covariance(parameters, bounds, of_outcomes=True)
+
+
+def _log(variances: np.ndarray) -> np.ndarray:
+    return np.log(np.maximum(variances, np.exp(NONE)))

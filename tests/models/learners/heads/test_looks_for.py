@@ -70,7 +70,9 @@ def test_what_cannot_be_looked_up_is_named(panel):
         model.search_profile().looks_for({"sizes": 1.0})
     with pytest.raises(InputError, match="firm"):
         model.search_profile(panel.X).looks_for("nobody")
-    stack = StackedPeerRegressor(task="nowcast", kappa=0.0, random_state=0).fit(panel.X, panel.y)
+    prices = np.random.default_rng(0).normal(size=99)[panel.X.index.get_level_values("period").factorize()[0]]
+    priced = panel.y + 3 * prices * panel.X.iloc[:, 0]  # others' outcomes show what a period pays for a characteristic
+    stack = StackedPeerRegressor(task="nowcast", kappa=0.0, random_state=0).fit(panel.X, priced)
     assert {"covariance", "ridge"} & stack.stack_.fitted.keys()
     with pytest.raises(InputError, match="a stack adds up several"):
         stack.search_profile().looks_for({})

@@ -28,7 +28,12 @@ OWN = ["rev1", "mom12_2", "mom6_2", "vol1", "vol12", "maxret", "beta", "ivol", "
 LAST_RETURN = "last_return"
 OUTCOME = "next_return"
 CODES = ["sic3", "ff49"]
-PRIORS = {"attention": None, "attention within SIC-3": Prior("sic3", only=True)}
+BOTH = [LAST_RETURN, "ldolvol12"]
+MODELS: dict[str, tuple[Prior | None, list[str]]] = {
+    "attention, last return alone": (None, [LAST_RETURN]),
+    "attention": (None, BOTH),
+    "attention within SIC-3": (Prior("sic3", only=True), BOTH),
+}
 NOTHING = 1e-5  # standard deviation of a peer part, in those of the outcome, below which it is zero
 NETWORK_MONTHS = 6  # last tested months in which the weight within industries is measured
 
@@ -157,15 +162,15 @@ def rule(span: Span, columns: list[np.ndarray]) -> dict[str, list[float]]:
     return span.monthly(span.fitted(columns) - own, own)
 
 
-def attention(frame: pd.DataFrame, first: str, prior: Prior | None = None) -> dict[str, Any]:
+def attention(frame: pd.DataFrame, first: str, prior: Prior | None, numbers: list[str]) -> dict[str, Any]:
     """Return the monthly figures of attention heads in full, and the share of their weight within the SIC-3 industry.
 
-    As in the rules, heads have the last return and size of other firms, and forecast what own characteristics leave.
+    As in the rules, heads have the last return (and size) of other firms, and forecast what own characteristics leave.
     """
     span = Span.of(frame, first)
     own = span.fitted([], span.train | span.test)
     inputs = frame.assign(**{LAST_RETURN: demeaned(frame, frame[LAST_RETURN])})
-    X = with_codes(inputs, [LAST_RETURN, "ldolvol12"])
+    X = with_codes(inputs, numbers)
     left = np.full(len(frame), np.nan)
     left[span.train | span.test] = span.y[span.train | span.test] - own
     y = pd.Series(left, X.index)
@@ -243,10 +248,10 @@ def main() -> None:
                 stored(STORE / f"{name} {first}.json", partial(rule, Span.of(frame, first), columns[name]))
     if "attention" in asked.stage:
         for first in asked.spans:
-            for name, prior in PRIORS.items():
-                stored(STORE / f"{name} {first}.json", partial(attention, frame, first, prior))
+            for name, (prior, numbers) in MODELS.items():
+                stored(STORE / f"{name} {first}.json", partial(attention, frame, first, prior, numbers))
     rows: list[dict[str, str | float]] = []
-    for name in [*names, *PRIORS]:
+    for name in [*names, *MODELS]:
         paths = {first: STORE / f"{name} {first}.json".replace(" ", "_") for first in SPANS}
         kept = {first: stored(path, dict) for first, path in paths.items() if path.exists()}
         for first, found in kept.items():
@@ -258,8 +263,9 @@ def main() -> None:
         "peer part less that of the smallest, equal weights; costs are not modelled. t values over months.",
         "Rules: least squares, months weighted by their inverse variance. Cross-sectional ridge: what the other firms' last "
         "returns give for a firm's last return, by characteristics and codes, in the place of the industry's mean.",
-        "Attention: heads in full (kappa=None) at defaults, of last return, size and the codes SIC-3 and FF49, on what own "
-        "characteristics leave, one seed; weight within SIC-3 beside what equal weights on all firms would have.",
+        "Attention: heads in full (kappa=None) at defaults, of last return, size (but in the first) and the codes SIC-3 and "
+        "FF49, on what own characteristics leave, one seed; where scores predict nothing of held-out months, weights are equal "
+        "within the code that does best there; weight within SIC-3 beside what equal weights on all firms would have.",
         "Inputs of attention were chosen after fits with all twelve characteristics had been tested on 2005 to 2008, where the "
         "defaults shrink heads to nothing: its figures there are not of untouched data.",
         "The panel has firms that were alive at the end of 2017, with the codes of then.",

@@ -11,6 +11,7 @@ from peerattn import PeerAttentionRegressor, nowcast_score
 from peerattn.datasets import simulate_panel
 from peerattn.exceptions import InputError, IsolateWarning
 from peerattn.models import Reference
+from peerattn.models.learners.heads.learner import HeadsLearner
 
 FIRMS, YEARS = list("ABCDEFGHIJKL"), list(range(2001, 2007))
 INDEX = pd.MultiIndex.from_product([FIRMS, YEARS], names=["firm", "period"])
@@ -393,9 +394,10 @@ def test_search_profile_has_the_signs_of_the_truth(known):
     assert len(profile.to_frame()) == 16 * len(profile.heads)
 
 
-def test_a_search_profile_shows_characteristics_alone(panel):
+def test_a_search_profile_shows_characteristics_alone(panel, monkeypatch):
     X, y = panel
     holes = X.mask(np.random.default_rng(0).random(X.shape) < 0.2).assign(sic=["3711", "2911"] * 36)
+    monkeypatch.setattr(HeadsLearner, "_of_codes", lambda learner: [])
     profile = quick().fit(holes, y).search_profile()
     assert len(profile.matrices[0]) > 6  # indicators and dimensions of the code are in the scores
     assert list(profile.named()) == COLUMNS == list(profile.symmetric())

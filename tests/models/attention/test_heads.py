@@ -11,6 +11,7 @@ from peerattn.datasets import simulate_panel
 from peerattn.exceptions import InputError
 from peerattn.models import PeerAttentionRegressor
 from peerattn.models.learners.heads.heads import Heads, Settings, contribution_spreads
+from peerattn.models.learners.heads.learner import HeadsLearner
 from peerattn.models.learners.heads.peer_module import PeerModule, PeerSpec
 
 QUICK = {"kappa": None, "random_state": 0}
@@ -33,7 +34,8 @@ def test_codes_start_with_firms_looking_to_their_own():
     assert not torch.equal(module.key[:, :3], module.query[:, :3])
 
 
-def test_codes_that_training_does_not_know_stand_where_the_average_row_does():
+def test_codes_that_training_does_not_know_stand_where_the_average_row_does(monkeypatch):
+    monkeypatch.setattr(HeadsLearner, "_of_codes", lambda learner: [])
     panel = simulate_panel(30, 4, 2, n_industries=5, random_state=1)
     known = panel.X["industry"] != "I03"
     model = PeerAttentionRegressor(codes=["industry"], n_heads=1, **QUICK)

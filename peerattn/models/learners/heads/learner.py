@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -13,10 +13,16 @@ from peerattn.exceptions import InputError
 from peerattn.models.cross_section import CrossSection
 from peerattn.models.learners.heads.heads import Heads, Settings, average_unseen_codes
 from peerattn.models.learners.heads.peer_module import PeerModule, PeerSpec
-from peerattn.models.learners.heads.priors import NO_TERMS, PairTerms
+from peerattn.models.learners.heads.priors import NO_TERMS, PairTerms, Prior
 from peerattn.models.learners.heads.sampling import FEWEST, PAIRS, Sample
-from peerattn.models.learners.heads.selection import Predict, Selected, selected
-from peerattn.models.learners.heads.training import DEFAULT, TrainingOptions, objective_of, trained
+from peerattn.models.learners.heads.selection import Predict, selected
+from peerattn.models.learners.heads.training import (
+    DEFAULT,
+    TrainingOptions,
+    objective_of,
+    of_equal_weights,
+    trained,
+)
 from peerattn.models.learners.losses import Loss, squared_error
 
 
@@ -39,10 +45,12 @@ class HeadsLearner:
     seed : int, default 0
     dtype, device
         Where and in what precision training takes place. Fitted heads are arrays in float64.
-    options : TrainingOptions, optional
+    options : TrainingOptions
     shrinks : bool, default True
         Weight decay and the size of what heads add are chosen from held-out later periods. False: neither, for heads to which
         someone else gives a weight.
+    equal : bool, default False
+        Scores are not learned: weights are equal on all firms that ``terms`` allow.
 
     Attributes
     ----------
@@ -70,8 +78,9 @@ class HeadsLearner:
     seed: int = 0
     dtype: torch.dtype = torch.float32
     device: str | torch.device = "cpu"
-    options: TrainingOptions | None = None
+    options: TrainingOptions = DEFAULT
     shrinks: bool = True
+    equal: bool = False
 
     def fit(self, sections: Sequence[CrossSection]) -> Self:
         """Train heads on cross-sections.
@@ -92,30 +101,54 @@ class HeadsLearner:
                 raise InputError(
                     "sections: expected outcomes and an own part, got a cross-section without. Set both."
                 )
-        options = _of_size(self.options or DEFAULT, self.spec, sections)
-        chosen = Selected(options.weight_decays[0], 1.0)
+        learner: HeadsLearner = replace(self, options=_of_size(self.options, self.spec, sections))
+        size = 1.0
         if self.shrinks:
-            chosen = selected(self._predictor, sections, options, self.loss)
-        modules = self._trained(sections, replace(options, weight_decays=(chosen.weight_decay,)))
+            learned, fallbacks = learner._learned(), learner._of_codes()
+            few = max(self.options.n_averaged, self.options.n_seeds // len(learned))
+            tried = [each._with(n_seeds=min(few, each.options.n_seeds)) for each in learned]
+            best, size = selected(
+                [each._predictor for each in tried], [each._predictor for each in fallbacks], sections, self.loss
+            )
+            learner = [*learned, *fallbacks][best]
+        modules = learner._trained(sections)
         for module in modules:
-            module.rescale(chosen.size)
-        self.heads_ = self._heads(modules, sections)
+            module.rescale(size)
+        self.heads_ = learner._heads(modules, sections)
         return self
+
+    def _with(self, **options: Any) -> HeadsLearner:
+        return replace(self, options=replace(self.options, **options))
+
+    def _learned(self) -> list[HeadsLearner]:
+        """Return heads of each weight decay."""
+        return [self._with(weight_decays=(decay,)) for decay in self.options.weight_decays]
+
+    def _of_codes(self) -> list[HeadsLearner]:
+        """Return heads of equal weights on the firms of one level of each code: where scores show nothing, industry peers."""
+        nothing = self.spec.values == "characteristics" and not self.spec.n_characteristics
+        if nothing or self.terms.priors or self.spec.n_layers > 1 or self.loss is not squared_error:
+            return []
+        # embeddings of the code would be constants of its levels
+        one = replace(self, spec=replace(self.spec, n_heads=1, nobody=False, code_levels=()), equal=True)
+        return [replace(one, terms=replace(self.terms, priors=(Prior(c, only=True),))) for c in self.terms.columns]
 
     def _heads(self, modules: Sequence[PeerModule], sections: Sequence[CrossSection]) -> Heads:
         return Heads.of(modules, sections, Settings(self.terms, self.dtype))
 
-    def _predictor(self, sections: Sequence[CrossSection], options: TrainingOptions) -> Predict:
+    def _predictor(self, sections: Sequence[CrossSection]) -> Predict:
         """Return the predictions of heads that are trained on cross-sections."""
-        return self._heads(self._trained(sections, options), sections[-1:]).predict
+        return self._heads(self._trained(sections), sections[-1:]).predict
 
-    def _trained(self, sections: Sequence[CrossSection], options: TrainingOptions) -> list[PeerModule]:
+    def _trained(self, sections: Sequence[CrossSection]) -> list[PeerModule]:
         """Return the seeds of least training loss, in float64 and on the CPU."""
         generator = torch.Generator("cpu").manual_seed(self.seed)
         sample = Sample(sections, self.terms, self.dtype, self.device)
         objective = objective_of(sample, self.loss, self.spec)
-        seeds, loss = trained(self.spec, sample, objective, options, generator)
-        best = loss.argsort()[: options.n_averaged].tolist()
+        if self.equal:
+            return [of_equal_weights(self.spec, sample, objective).double().cpu()]
+        seeds, loss = trained(self.spec, sample, objective, self.options, generator)
+        best = loss.argsort()[: self.options.n_averaged].tolist()
         # what is fitted predicts in float64, wherever and in whatever precision it was trained
         modules = [seeds.module(seed, objective.unit).double().cpu() for seed in best]
         for module in modules:

@@ -68,14 +68,15 @@ class SearchProfile:
         shares = []
         for k, (member, mix) in enumerate(zip(fitted.members, fitted.mix, strict=True)):
             module = member.module()
+            inputs = names[: member.spec.n_inputs]  # heads of equal weights within a code have no embeddings
             keys = module.key_projection.mT
             if member.spec.similarity == "scaled_dot_product":
                 keys = keys / np.sqrt(member.spec.d_head)
             for head in range(member.spec.n_heads):
                 M = module.query[head] @ keys[head]
                 popularity = module.offset[head, 0] @ keys[head]
-                matrices.append(pd.DataFrame(M.numpy(), index=names, columns=names))
-                key_terms.append(pd.Series(popularity.numpy(), index=names))
+                matrices.append(pd.DataFrame(M.numpy(), index=inputs, columns=inputs))
+                key_terms.append(pd.Series(popularity.numpy(), index=inputs))
                 values.append(module.value[head].numpy().squeeze() * unit)
                 heads.append((k, head))
                 shares.append(member.share[head] * mix / sum(fitted.mix))

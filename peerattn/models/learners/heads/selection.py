@@ -1,16 +1,14 @@
-"""How strongly heads are shrunk: their weight decay and the size of what they add, by held-out later periods."""
+"""How heads in full are shrunk: which of several fits, and the size of what they add, by held-out later periods."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
 from peerattn.models.cross_section import CrossSection, section_numbers
 from peerattn.models.learners.heads.sampling import residuals
-from peerattn.models.learners.heads.training import TrainingOptions
 from peerattn.models.learners.linear import stacked_rows
 from peerattn.models.learners.losses import Loss, loss_of, squared_error
 from peerattn.models.learners.training import FEW_ROWS
@@ -21,30 +19,22 @@ FEW_PERIODS = 3  # held-out periods from which errors are clustered by period
 Predict = Callable[[Sequence[CrossSection]], list[np.ndarray]]
 
 
-@dataclass(frozen=True)
-class Selected:
-    """Weight decay, and the factor of what heads add."""
-
-    weight_decay: float
-    size: float
-
-
 def selected(
-    fit: Callable[[Sequence[CrossSection], TrainingOptions], Predict],
+    fits: Sequence[Callable[[Sequence[CrossSection]], Predict]],
+    fallbacks: Sequence[Callable[[Sequence[CrossSection]], Predict]],
     sections: Sequence[CrossSection],
-    options: TrainingOptions,
     loss: Loss,
-) -> Selected:
-    r"""Return the weight decay of least held-out loss, and the factor that what heads add is multiplied by.
+) -> tuple[int, float]:
+    r"""Return which fit has the least held-out loss, and the factor that what its heads add is multiplied by.
 
-    Heads learn from the first two thirds of the rows and predict the later periods, once for each weight decay. With
-    :math:`D_i` what they add and :math:`e_i` what the own part leaves, the factor is
+    Each learns from the first two thirds of the rows and predicts the later periods. With :math:`D_i` what heads add and
+    :math:`e_i` what the own part leaves, the factor is
 
     .. math:: c = \min\Big(1, \frac{\sum D_i e_i}{\sum D_i^2}\Big) \Big(1 - \frac{1}{t^2}\Big)_+ ,
 
     the slope of the outcome on the prediction in new data (Copas 1983), itself shrunk by its standard error, which is clustered
     by period (James and Stein 1961). Sums are of rows net of θ of their period's mean, each period divided by its mean squared
-    error. Heads that predict nothing of later periods add nothing.
+    error. Heads that predict nothing of later periods add nothing; fallbacks, which have a factor of one, then take their place.
 
     References
     ----------
@@ -53,20 +43,24 @@ def selected(
     """
     learned, later = split(sections)
     if not learned:
-        return Selected(options.weight_decays[0], 1.0)
+        return 0, 1.0
     own = np.concatenate([section.own_term for section in later])
-    # the seeds are shared out among the weight decays
-    n_seeds = max(options.n_averaged, options.n_seeds // len(options.weight_decays))
     common = 0.0
     if loss is squared_error:
         common = common_variance(residuals(learned))
-    found = []
-    for decay in options.weight_decays:
-        predict = fit(learned, replace(options, weight_decays=(decay,), n_seeds=n_seeds))
-        added = np.concatenate(predict(later)) - own
-        size = factor(added, own, later, loss, common)
-        found.append((_held_out_loss(loss, own + size * added, later), Selected(decay, size)))
-    return min(found, key=lambda each: each[0])[1]
+    sizes: list[float] = []
+    losses = []
+    for fit in [*fits, *fallbacks]:
+        added = np.concatenate(fit(learned)(later)) - own
+        size = 1.0
+        if len(sizes) < len(fits):
+            size = factor(added, own, later, loss, common)
+        sizes.append(size)
+        losses.append(_held_out_loss(loss, own + size * added, later))
+        if fallbacks and not size:
+            losses[-1] = np.inf
+    best = int(np.argmin(losses))
+    return best, sizes[best]
 
 
 def split(sections: Sequence[CrossSection]) -> tuple[list[CrossSection], list[CrossSection]]:

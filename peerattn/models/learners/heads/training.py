@@ -130,11 +130,14 @@ class Objective:
             y = batch.focal.outcomes[..., 0][:, None].expand(predicted.shape[:-1])
             return ((self.loss(predicted, y) * weight).sum(2) * times).sum(0)
         error = (batch.focal.outcomes[:, None] - own) / self.unit - added  # (B, seeds, n, K)
-        # what a period's firms have in common is taken out in part, as by generalised least squares
+        return ((self.net_of_common(error, weight).square() * weight[..., None]).sum((2, 3)) * times).sum(0)
+
+    def net_of_common(self, values: Tensor, weight: Tensor) -> Tensor:
+        """Return values (..., n, K) less a part of their weighted mean over n rows: generalised least squares."""
         total = weight.sum(-1, keepdim=True)[..., None]
         theta = 1 - (1 + self.common * total).rsqrt()
-        mean = (error * weight[..., None]).sum(2, keepdim=True) / total.clamp(min=1e-12)
-        return (((error - theta * mean).square() * weight[..., None]).sum((2, 3)) * times).sum(0)
+        mean = (values * weight[..., None]).sum(-2, keepdim=True) / total.clamp(min=1e-12)
+        return values - theta * mean
 
 
 def objective_of(sample: Sample, loss: Loss, spec: PeerSpec) -> Objective:
@@ -176,6 +179,35 @@ def trained(
         clip=None,
     )
     return seeds, losses(seeds, sample, objective)
+
+
+@torch.no_grad()
+def of_equal_weights(spec: PeerSpec, sample: Sample, objective: Objective) -> PeerModule:
+    """Return one head whose scores are zero; its values, own slopes and constant have the least squared error, exactly."""
+    with torch.device("cpu"):
+        module = PeerModule(spec, dtype=sample.dtype)
+    module = module.to(sample.device)
+    for scores in (module.query, module.key_projection, module.offset):
+        scores.zero_()
+    moments = torch.zeros((), dtype=torch.float64, device=sample.device)
+    for batch in sample.whole(1, sample.n_rows):
+        of_focal, of_peers = module.features(batch)
+        values = batch.peers.outcomes if spec.values == "outcomes" else of_peers
+        columns = [module.mean(of_focal, of_peers, batch.bars, batch.pairs, values)[:, 0]]
+        if spec.own == "linear":
+            columns += [of_focal, torch.ones_like(of_focal[..., :1])]
+        y = (batch.focal.outcomes - batch.own) / objective.unit
+        net = objective.net_of_common(torch.cat([*columns, y], dim=-1).double(), batch.weight)
+        moments = moments + torch.einsum("bni,bnj,bn->ij", net, net, batch.weight.double())
+    moments = all_sum(moments)
+    found = (torch.linalg.pinv(moments[:-1, :-1], rtol=1e-10, hermitian=True) @ moments[:-1, -1:]).to(sample.dtype)
+    n_values = module.value.shape[-2] if spec.values == "characteristics" else 1
+    module.value.copy_(found[:n_values].view_as(module.value))
+    if spec.own == "linear":
+        module.own_slope.copy_(found[n_values:-1])
+        module.intercept.copy_(found[-1])
+    module.rescale(objective.unit)
+    return module
 
 
 @torch.no_grad()

@@ -16,11 +16,18 @@ from peerattn.models.learners.heads.learner import HeadsLearner
 from peerattn.models.learners.heads.peer_module import PeerSpec
 from peerattn.models.learners.heads.priors import NO_TERMS, PairTerms, Prior
 from peerattn.models.learners.heads.sampling import Sample
-from peerattn.models.learners.heads.training import Objective, Seeds, TrainingOptions, objective_of
+from peerattn.models.learners.heads.training import (
+    Objective,
+    Seeds,
+    TrainingOptions,
+    objective_of,
+    of_equal_weights,
+)
 from peerattn.models.learners.losses import Pinball, cross_entropy, huber, loss_of, squared_error
 
 TERMS = PairTerms((), {"industry": 0})
 QUICK = TrainingOptions(n_seeds=4, max_steps=40)
+INDUSTRIES = simulate_panel(20, 40, 4, signal_share=0.9, n_industries=3, random_state=0)
 
 
 def sections_of(panel, *, known=1.0, outcomes=False, codes=False, seed=0):
@@ -216,3 +223,47 @@ def test_seeds_are_modules_by_themselves(panel):
     for seed, module in enumerate(modules):
         torch.testing.assert_close(module(batch)[0], together[:, seed] * unit)
     torch.testing.assert_close(Seeds.of(modules, unit)(batch), together)
+
+
+@pytest.mark.parametrize("outcomes", [False, True])
+def test_heads_of_equal_weights_are_least_squares_on_the_industry_mean(outcomes):
+    """Every column written out: means of the others of the industry, own characteristics, a constant, net of θ of the period."""
+    sections = sections_of(INDUSTRIES, outcomes=outcomes, codes=True)
+    values = "outcomes" if outcomes else "characteristics"
+    terms = PairTerms((Prior("industry", only=True),), {"industry": 0})
+    spec = PeerSpec(4, (), n_heads=1, values=values, nobody=False)
+    sample = Sample(sections, terms, torch.float64, "cpu")
+    objective = objective_of(sample, squared_error, spec)
+    module = of_equal_weights(spec, sample, objective)
+    rows, targets = [], []
+    for section in sections:
+        code = section.peers.codes[:, 0]
+        same = (section.focal.codes[:, :1] == code) & (section.focal.identity[:, None] != section.peers.identity)
+        of_peers = np.nan_to_num(section.peers.y)[:, None] if outcomes else section.peers.x
+        mean = same @ of_peers / np.maximum(same.sum(1, keepdims=True), 1)
+        block = np.column_stack([mean, section.focal.x, np.ones(len(mean)), section.focal.y - section.own[0][:, 0]])
+        theta = 1 - 1 / np.sqrt(1 + objective.common * len(block))
+        net = block - theta * block.mean(0)
+        rows.append(net[:, :-1])
+        targets.append(net[:, -1])
+    expected = np.linalg.lstsq(np.concatenate(rows), np.concatenate(targets), rcond=None)[0]
+    found = [module.value.flatten(), module.own_slope.flatten(), module.intercept.flatten()]
+    np.testing.assert_allclose(torch.cat(found).detach().numpy(), expected, atol=1e-8)
+
+
+def test_where_scores_predict_nothing_heads_in_full_are_industry_peers():
+    """Noise: weights are equal within the industry. A network: they are learned."""
+    noisy = sections_of(INDUSTRIES, codes=True)
+    spec = spec_of(noisy)
+    code = noisy[0].focal.codes[:, 0]
+    same = (code[:, None] == code) & ~np.eye(len(code), dtype=bool)
+    of_industry = 0
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        noise = [replace(s, focal=replace(s.focal, y=s.own[0][:, 0] + rng.normal(size=len(s.focal)))) for s in noisy]
+        W = HeadsLearner(spec, TERMS, options=QUICK).fit(noise).weights(noise[0], slice(None))
+        of_industry += np.allclose(W, same / np.maximum(same.sum(1, keepdims=True), 1))
+    assert of_industry >= 3  # by chance heads seem to predict in one draw of six
+    learned = HeadsLearner(spec, TERMS).fit(noisy).weights(noisy[0], slice(None))
+    assert (learned[~same] > 0).any()
+    assert not HeadsLearner(spec, TERMS, options=QUICK, loss=huber)._of_codes(), "of the squared error only"

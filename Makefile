@@ -24,7 +24,7 @@ report: $(STAMP)
 	@mkdir -p report; \
 	$(COMPARE) --dataset simulated --test-periods 20 --refit-every 20 --out report/simulated >report/simulated.txt 2>&1 & \
 	$(COMPARE) --dataset multiples --task nowcast --models industry_median,kernel,attention \
-	  --test-periods 4 --refit-every 4 --out report/multiples; multiples=$$?; \
+	  --out report/multiples; multiples=$$?; \
 	wait $$!; simulated=$$?; echo; cat report/simulated.txt; \
 	echo; echo "your own file: .venv/bin/peerattn describe FILE"; exit $$((multiples + simulated))
 

@@ -20,10 +20,11 @@ model = CovariancePeerRegressor(random_state=0).fit(past)
 network = model.peer_network(last.X, outcomes=last.y)
 
 with figure_style():
-    figure, ax = plt.subplots(figsize=(5.2, 6.0), layout="constrained")
-    ties_plot(network, 2016, firms=24, k=1, groups=panel.X["sector"], ax=ax)
+    figure, ax = plt.subplots(figsize=(4.4, 6.2), layout="constrained")
+    ties_plot(network, 2016, firms=20, k=1, groups=panel.X["sector"], ax=ax)
+    ax.legend(ncols=2, loc="upper left", bbox_to_anchor=(0, 0), handletextpad=0.2)  # sectors
     for name in ax.texts:
         name.set_fontsize(8.5)  # readable on a phone
-    ax.set_title("Profitability of large US firms, 2016", fontsize=12, pad=20)
-    note = "An arrow leads from a firm to the peer with most weight in its prediction"
+    ax.set_title("Profitability of large US firms, 2016", fontsize=12, pad=32)
+    note = "An arrow leads from a firm to the peer\nwith most weight in its prediction"
     ax.annotate(note, (0, 1), xytext=(0, 6), xycoords="axes fraction", textcoords="offset points", fontsize=9)

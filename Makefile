@@ -1,4 +1,4 @@
-# make setup: .venv.   make report: comparisons on a simulated and on a real panel.   make test: lint, types, tests, doctests.
+# make setup: .venv.   make report: comparisons on a simulated panel and on valuation multiples.   make test: lint, types, tests, doctests.
 # make docs: the documentation site in build/docs.   make release: wheel and sdist, each tried in a clean environment.
 # All first make .venv (Python 3.11 or later; choose one with make PYTHON=...), and only when something changed.
 
@@ -23,10 +23,10 @@ COMPARE := OMP_NUM_THREADS=1 .venv/bin/python -m peerattn compare
 report: $(STAMP)
 	@mkdir -p report; \
 	$(COMPARE) --dataset simulated --test-periods 20 --refit-every 20 --out report/simulated >report/simulated.txt 2>&1 & \
-	$(COMPARE) --dataset russell --task nowcast --models industry,kernel,cross_sectional_ridge,attention \
-	  --test-periods 2 --refit-every 2 --group-by sector --out report/russell; russell=$$?; \
+	$(COMPARE) --dataset multiples --task nowcast --models industry_median,kernel,attention \
+	  --out report/multiples; multiples=$$?; \
 	wait $$!; simulated=$$?; echo; cat report/simulated.txt; \
-	echo; echo "your own file: .venv/bin/peerattn describe FILE"; exit $$((russell + simulated))
+	echo; echo "your own file: .venv/bin/peerattn describe FILE"; exit $$((multiples + simulated))
 
 test: $(STAMP)
 	.venv/bin/python -m ruff check .

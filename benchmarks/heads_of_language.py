@@ -1,4 +1,4 @@
-"""What heads do on real sentences (Multi30k): words that they look to, and what a translator loses without them.
+"""What heads do on real sentences (Multi30k): words that they attend to, and what a translator loses without them.
 
 python benchmarks/heads_of_language.py             both parts; fitted models are kept in results/language_rows
 python benchmarks/heads_of_language.py --only words
@@ -171,7 +171,7 @@ def words() -> list[dict[str, str | float]]:
     }
     found = hits(model, new_articles, others)[:, noun_head]
     rows.append(row("a, the: over adjectives to the noun", len(new_articles), found, asked_nouns))
-    # Is it used? The pronoun is hidden; heads that look to persons are silenced, or as many others.
+    # Is it used? The pronoun is hidden; heads that attend to persons are silenced, or as many others.
     hidden = pronouns(new, both=False) + two
     strength = hits(model, single, others).mean(0)
     order = np.argsort(-strength)
@@ -196,7 +196,7 @@ def words() -> list[dict[str, str | float]]:
             corner = meant - 0.5, k - 0.5
             ax.add_patch(plt.Rectangle(corner, 1, 1, fill=False, edgecolor=PALETTE[1], lw=1.6))
             ax.set(title=f"“{sentence[k]}” → “{sentence[meant]}”", xlabel="attended to")
-        axes[0].set_ylabel("looks")
+        axes[0].set_ylabel("attends")
         means = np.array([np.mean(right) for right in asked.values()])
         errors = np.sqrt(means * (1 - means) / len(two))
         axes[2].barh(range(4), means, xerr=errors, color=[PALETTE[0], *["#aab0b8"] * 3], error_kw={"lw": 1})
@@ -269,7 +269,7 @@ def main() -> None:
     shared.KEPT.mkdir(parents=True, exist_ok=True)
     if "words" in only:
         note = "± standard error. Controls choose among the same words."
-        publish("words_attended", "Which words heads look to, Multi30k in English", words(), [note])
+        publish("words_attended", "Which words heads attend to, Multi30k in English", words(), [note])
     if "pruning" in only:
         note = "Sentences of at most 10 words: importance on validation pairs, loss on those of test 2016."
         title = "A translator without heads of one kind: loss of new pairs, nats a symbol"

@@ -3,7 +3,8 @@
 ============
 
 A transformer block is attention, which mixes rows, then a small network, which works on each row alone.
-Both are *added* to what was there (the residual), and a normalisation keeps the numbers in range:
+Both are *added* to what was there (the residual), and a normalisation keeps the numbers in range. With x the rows, F attention
+or the small network, and N the normalisation:
 
 .. math:: \\text{pre: } x + F(N x), \\qquad \\text{post: } N(x + F(x)).
 """

@@ -29,9 +29,9 @@ hard = torch.where(query == key.T, 0.0, -torch.inf).softmax(-1)
 print(hard.numpy(), "->", (hard @ value).item())
 
 # %%
-# Industry peers are this look-up with many firms under one key: the softmax of 0 and −∞ is then the equal
-# weight 1/n. A soft look-up lets the score fall with the distance, :math:`s_j = -(q - k_j)^2 / 2h^2`, and h
-# determines how strict it is:
+# Industry peers are this look-up with n firms under one key: the softmax of 0 and −∞ is then the equal
+# weight 1/n. A soft look-up lets the score fall with the distance, :math:`s_j = -(q - k_j)^2 / 2h^2`, and the
+# *bandwidth* h determines how strict it is:
 
 weights = {h: (-((query - key.T) ** 2) / (2 * h**2)).softmax(-1)[0] for h in (0.1, 0.7, 2.0, 100.0)}
 with figure_style():

@@ -6,8 +6,8 @@ Nadaraya (1964) and Watson (1964) predict by a weighted mean of the outcomes of 
 
 .. math:: \\hat y(x) = \\sum_j \\alpha_j(x) y_j, \\qquad \\alpha_j(x) = \\frac{K((x - x_j)/h)}{\\sum_l K((x - x_l)/h)}.
 
-With a Gaussian K the weights are a softmax of :math:`-(x - x_j)^2 / 2h^2`. That is the look-up of page 1,
-with x for the query.
+K is the kernel, h its bandwidth. With a Gaussian K the weights are a softmax of :math:`-(x - x_j)^2 / 2h^2`. That is the
+look-up of page 1, with x for the query and :math:`x_j` for the keys.
 """
 
 import matplotlib.pyplot as plt

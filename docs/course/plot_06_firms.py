@@ -61,8 +61,8 @@ result = compare(
 print(result)
 
 # %%
-# The estimated W_Q W_K′ beside the true one. (W_Q and W_K separately are not identified, nor is a constant for each
-# focal firm.)
+# The estimated M = W_Q W_K′ (page 5) beside the true one. (W_Q and W_K separately are not identified, nor is a constant for
+# each focal firm.)
 
 names = ["x1", "x2", "x3"]
 sd = X[past][names].std().to_numpy()

@@ -53,9 +53,9 @@ print(f"R² on new cross-sections: {explained:.2f}")
 assert explained > 0.9
 
 # %%
-# **Which heads matter?** The derivative of the loss with respect to a gate on each head, :math:`|\partial L / \partial g_h|`
-# (Michel, Levy and Neubig 2019). The heads of least importance are removed, and the loss on new cross-sections is the
-# cost:
+# **Which heads matter?** The derivative of the loss L with respect to a gate :math:`g_h` that multiplies head h,
+# :math:`|\partial L / \partial g_h|` (Michel, Levy and Neubig 2019). The heads of least importance are
+# removed, and the loss on new cross-sections is the cost:
 
 importance = head_importance(layer, lambda rows: squared_error(layer, (rows, new[1])), [new[0]])[""]
 costs = []

@@ -6,6 +6,8 @@ One layer brings a firm the characteristics of its peers. Two layers bring those
 Here is a panel in which a firm's outcome depends on its peers' peers, and not on its peers:
 
 .. math:: y_i = x_i'\\beta + \\sum_j A_{ij} \\sum_k B_{jk}\\, x_k'\\gamma + e_i
+
+A are the weights on peers, B those of the peers on theirs, and e is noise.
 """
 
 import matplotlib.pyplot as plt

@@ -2,10 +2,12 @@
 
 import json
 import re
+import runpy
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from matplotlib.image import imread
 
 ROOT = Path(__file__).resolve().parents[2]
 PANELS = {
@@ -55,6 +57,14 @@ def test_pictures_and_citation_are_there():
     import peerattn
 
     assert f"version: {peerattn.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+
+
+@pytest.mark.full_search
+def test_the_first_picture_of_the_site_is_drawn_by_its_script(tmp_path):
+    script = ROOT / "docs/figures/plot_19_strongest_links.py"
+    runpy.run_path(str(script))["figure"].savefig(tmp_path / "russell.png", dpi=150)
+    drawn, shown = (imread(where / "russell.png") for where in (tmp_path, ROOT / "docs/_static"))
+    assert drawn.shape == shown.shape and abs(drawn - shown).mean() < 0.02
 
 
 def sequence_table() -> str:

@@ -12,7 +12,7 @@ MODULES = ["models", "evaluation", "network", "panel", "datasets", "sequence", "
 PARTS = ("guide", "examples", "core", "background")
 PAGES = sorted(page for part in PARTS for page in (ROOT / "docs" / part).glob("*.md"))
 #: Pages that introduce no object.
-OVERVIEWS = {"index.md", "panel-files.md", "decisions.md", "glossary.md", "limitations.md", "command-line.md"}
+OVERVIEWS = {"index.md", "decisions.md", "glossary.md", "limitations.md"}
 #: What a call returns, shown by the example of the call; bases and protocols; what needs files or processes of its own.
 SHOWN_ELSEWHERE = {
     *("Identification", "PanelClassifierMixin", "PanelEstimator", "PanelRegressorMixin", "SearchProfile", "TwoStage"),

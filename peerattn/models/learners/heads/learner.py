@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -45,7 +45,7 @@ class HeadsLearner:
     seed : int, default 0
     dtype, device
         Where and in what precision training takes place. Fitted heads are arrays in float64.
-    options : TrainingOptions
+    options : TrainingOptions, optional
     shrinks : bool, default True
         Weight decay and the size of what heads add are chosen from held-out later periods. False: neither, for heads to which
         someone else gives a weight.
@@ -78,7 +78,7 @@ class HeadsLearner:
     seed: int = 0
     dtype: torch.dtype = torch.float32
     device: str | torch.device = "cpu"
-    options: TrainingOptions = DEFAULT
+    options: TrainingOptions = field(default_factory=lambda: DEFAULT)
     shrinks: bool = True
     equal: bool = False
 
@@ -104,12 +104,13 @@ class HeadsLearner:
         learner: HeadsLearner = replace(self, options=_of_size(self.options, self.spec, sections))
         size = 1.0
         if self.shrinks:
-            learned, fallbacks = learner._learned(), learner._of_codes()
-            few = max(self.options.n_averaged, self.options.n_seeds // len(learned))
-            tried = [each._with(n_seeds=min(few, each.options.n_seeds)) for each in learned]
-            best, size = selected(
-                [each._predictor for each in tried], [each._predictor for each in fallbacks], sections, self.loss
-            )
+            learned = learner._learned()
+            fallbacks = learner._of_codes()
+            # the seeds are shared out among the weight decays
+            options = learner.options
+            n_seeds = max(options.n_averaged, options.n_seeds // len(learned))
+            tried = [each._with(n_seeds=n_seeds)._predictor for each in learned]
+            best, size = selected(tried, [each._predictor for each in fallbacks], sections, self.loss)
             learner = [*learned, *fallbacks][best]
         modules = learner._trained(sections)
         for module in modules:

@@ -124,7 +124,7 @@ def test_network_in_every_form(capsys, saved, tmp_path, kind):
     assert out.stat().st_size > 100
     if kind == "parquet":
         network = PeerNetwork.from_parquet(out)
-        total = network.matrix().sum(axis=1).drop(network.isolates)  # of firms without industry peers
+        total = network.matrix().sum(axis=1).drop(network.isolates["firm"])  # of firms without industry peers
         assert network.periods.tolist() == [2010] and len(total) and np.allclose(total, 1)
 
 

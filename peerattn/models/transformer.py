@@ -44,13 +44,13 @@ CONTROL = "network without attention"
 class PeerTransformerRegressor(PanelRegressorMixin, PrunableHeads, PanelStack):
     r"""A transformer over the firms of a period, beside the firm's own part.
 
-    .. math:: \hat y_i = \text{own}_i + w \, (f(h^L_i) - \text{own}_i), \qquad
-              h^0_i = x_i W_E + \textstyle\sum_c e_{c(i)}, \qquad h^l = \text{block}_l(h^{l-1})
+    .. math:: \hat y_i = \text{own}_i + c \, (f(r^L_i) - \text{own}_i), \qquad
+              r^0_i = x_i W_E + \textstyle\sum_g e_{g(i)}, \qquad r^l = \text{block}_l(r^{l-1})
 
     Tokens are the firms of a period, without positions; a block is :class:`~peerattn.nn.TransformerBlock`: multi-head attention
     to the other firms of the period, a feed-forward network, residuals and normalisation. Peers may therefore be used in any
     shape: products with own characteristics, thresholds, absolute values. The own part is least squares and, where held-out
-    periods choose it, the same network without attention; w is what held-out later periods show of the transformer beside it
+    periods choose it, the same network without attention; c is what held-out later periods show of the transformer beside it
     (:func:`~peerattn.models.stacking.weights.weigh`). With ``task="nowcast"`` the outcomes of the other firms are inputs of their
     tokens and the own one never is: with several layers firms are split into folds, each predicted with its own fold hidden.
 

@@ -89,7 +89,7 @@ class AttentionRegressorMixin(PanelRegressorMixin, MixedStack):
 class PeerAttentionRegressor(AttentionRegressorMixin, AttentionOptions, PanelStack):
     r"""Attention over the firms of a period: heads, beside a linear part of the own characteristics.
 
-    .. math:: \hat y_i = \text{own}_i + w \sum_h \sum_{j \in \text{pool}(i)} \alpha^h_{ij} v^h_j, \qquad
+    .. math:: \hat y_i = \text{own}_i + c \sum_h \sum_{j \in \text{pool}(i)} \alpha^h_{ij} v^h_j, \qquad
               \alpha^h_{ij} = \operatorname{softmax}_{j \in \text{pool}(i) \cup \{0\}}
               \big( (x_i' W_Q + b') W_K' x_j / \sqrt d \big)
 
@@ -97,8 +97,7 @@ class PeerAttentionRegressor(AttentionRegressorMixin, AttentionOptions, PanelSta
     :math:`v_j` its value (the information it gives): :math:`x_j' W_V` in a forecast, its outcome net of its own part in a
     nowcast. The null peer 0 has a learned key and the value zero, so that a firm may attend to nobody. The pool of candidate
     peers is the firm's own period, the own firm left out; weights have a direction, :math:`\alpha_{ij} \ne \alpha_{ji}`. The
-    weight
-    :math:`w \in [0, 1]` is estimated on held-out later periods, given the own part: it is 0 where the score of the heads is
+    weight :math:`c \in [0, 1]` is estimated on held-out later periods, given the own part: it is 0 where the score of the heads is
     below 2κ standard errors, so that heads without evidence leave the own part as it is. There is nothing else in the model;
     for the combination with nonlinear own-firm models, firm history and common shocks see
     :class:`~peerattn.StackedPeerRegressor`.
@@ -151,7 +150,7 @@ class PeerAttentionRegressor(AttentionRegressorMixin, AttentionOptions, PanelSta
     Attributes
     ----------
     evidence_ : DataFrame
-        Row ``peers``: ``factor``, the weight w; ``t`` of its score; ``loss_reduction``, the relative fall of the held-out loss;
+        Row ``peers``: ``factor``, the weight c; ``t`` of its score; ``loss_reduction``, the relative fall of the held-out loss;
         the effective number of held-out ``periods``; tested or not, with the ``reason``.
     stability_ : DataFrame
         How alike the final network is to those fitted at the forward origins ("folds"), and those of the averaged seeds to each

@@ -97,8 +97,8 @@ class PeerAttentionRegressor(AttentionRegressorMixin, AttentionOptions, PanelSta
     :math:`v_j` its value (the information it gives): :math:`x_j' W_V` in a forecast, its outcome net of its own part in a
     nowcast. The null peer 0 has a learned key and the value zero, so that a firm may attend to nobody. The pool of candidate
     peers is the firm's own period, the own firm left out; weights have a direction, :math:`\alpha_{ij} \ne \alpha_{ji}`. The
-    weight :math:`c \in [0, 1]` is estimated on held-out later periods, given the own part: it is 0 where the score of the heads is
-    below 2κ standard errors, so that heads without evidence leave the own part as it is. There is nothing else in the model;
+    weight :math:`c \in [0, 1]` is estimated on held-out later periods, given the own part: it is 0 where the score of the heads
+    is below 2κ standard errors, so that heads without evidence leave the own part as it is. There is nothing else in the model;
     for the combination with nonlinear own-firm models, firm history and common shocks see
     :class:`~peerattn.StackedPeerRegressor`.
 

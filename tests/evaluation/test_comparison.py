@@ -2,6 +2,7 @@ import re
 import warnings
 from dataclasses import replace
 from html.parser import HTMLParser
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ from sklearn.linear_model import LinearRegression, Ridge
 from peerattn.evaluation import WalkForward, compare, r2_out_of_sample
 from peerattn.evaluation.compared import ModelNote
 from peerattn.evaluation.comparison import Comparison
+from peerattn.evaluation.report.figures import _drawn_models
 from peerattn.evaluation.sample import PanelFacts
 from peerattn.exceptions import InputError
 from peerattn.models.industry import IndustryPeerRegressor
@@ -180,6 +182,16 @@ def test_the_page_of_a_short_panel(tmp_path):
         )
         assert "(12 are needed)" in words and "Statistical tests" not in words
     assert "Over time" not in made(1).to_html(tmp_path / "a.html").read_text(encoding="utf-8")
+
+
+def test_a_chart_has_at_most_five_lines():
+    """The stack with and without peers, the peer models, then the models of least error; in the order of the table."""
+    names = ["worst", "kernel", "best", "attention", "Stack", "Without", "good"]
+    rmse = pd.Series([9.0, 3.0, 1.0, 2.5, 2.0, 2.2, 1.5], names)
+    compared = SimpleNamespace(scores={"rmse": rmse}, stack="Stack", without_name="Without", peer_models=["kernel", "attention"])
+    assert _drawn_models(compared, names) == ["kernel", "best", "attention", "Stack", "Without"]
+    compared.stack = None
+    assert _drawn_models(compared, names) == ["kernel", "best", "attention", "Stack", "good"]
 
 
 def test_periods_survive_parquet(tmp_path):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _MOST_SHOWN = 12  # characteristics of a search profile
 _DRAWN_FIRMS = 36  # of a network in the opening
+_MOST_LINES = 5  # of a chart
 _DASHED = " Dashed: models that use no peers."
 
 
@@ -49,7 +50,8 @@ def cumulative_gain(compared: WithClaims) -> Picture | None:
     baseline = compared.baseline
     if len(losses) < 2:
         return None
-    lines = losses.drop(columns=baseline).rsub(losses[baseline], axis=0).cumsum()
+    names = _drawn_models(compared, list(losses.columns.drop(baseline)))
+    lines = losses[names].rsub(losses[baseline], axis=0).cumsum()
 
     def draw(ax: Axes) -> None:
         # markers of many periods would run into each other
@@ -70,7 +72,19 @@ def cumulative_gain(compared: WithClaims) -> Picture | None:
         f"Sum over the tested periods of the mean squared error of the baseline, {baseline}, minus that of each model (Goyal "
         f"and Welch 2008). A rising line: the model predicts better than the baseline there.{_DASHED}"
     )
+    if len(names) < len(losses.columns) - 1:
+        caption += " The other models are in the table."
     return picture(draw, 3.4, description, caption)
+
+
+def _drawn_models(compared: WithClaims, names: Sequence[str]) -> list[str]:
+    """Return at most five of these models: the stack with and without peers, then peer models and others by their error."""
+    by_error = list(compared.scores["rmse"][list(names)].sort_values().index)
+    stacks = [] if compared.stack is None else [compared.stack, compared.without_name]
+    peer_models = [name for name in by_error if name in compared.peer_models]
+    order = dict.fromkeys([name for name in stacks if name in names] + peer_models + by_error)
+    drawn = list(order)[:_MOST_LINES]
+    return [name for name in names if name in drawn]
 
 
 def opening_pictures(compared: WithClaims, groups: pd.Series | None) -> list[Picture]:
@@ -154,7 +168,8 @@ def profile_picture(matrix: pd.DataFrame, name: str) -> Picture:
 
 def portfolios_picture(compared: WithClaims, sorted_by: dict[str, QuantilePortfolios]) -> Picture:
     """Draw the mean outcome of each quantile of the prediction, a line for each model."""
-    means = pd.DataFrame({name: found.returns.mean() for name, found in sorted_by.items()})
+    names = _drawn_models(compared, list(sorted_by))
+    means = pd.DataFrame({name: sorted_by[name].returns.mean() for name in names})
 
     def draw(ax: Axes) -> None:
         _draw(ax, means, compared, list(means.index), marker="o")

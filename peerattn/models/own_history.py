@@ -51,8 +51,7 @@ class OwnHistoryRegressor(OwnFirmMixin, PanelRegressorMixin, PanelEstimator):
     l is linear in the characteristics. The other candidates are those of :class:`~peerattn.PeerAttentionRegressor` that read the
     firm alone: curves with products, gradient boosting and forests of its characteristics, an empirical-Bayes firm effect of its
     past outcomes, the same with a trend, an autoregression (a ridge on the last outcome and all lags), and boosting of
-    characteristics and past (instead of the nonlinear own-firm model, and added to it: then :math:`f_m` is that model and
-    what :math:`f_m - l` was). They are weighed by the same problem on the same forward origins, without its penalty (κ = 0).
+    characteristics and past. They are weighed by the same problem on the same forward origins, without its penalty (κ = 0).
 
     It is what a peer model is to be compared with: the same rows, the same characteristics and the same past, without peers.
 

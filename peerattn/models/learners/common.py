@@ -11,6 +11,7 @@ import pandas as pd
 from scipy.optimize import nnls
 
 from peerattn.models.cross_section import CrossSection, Rows, means_of_others
+from peerattn.models.learners.bounds import Bounds
 from peerattn.models.learners.covariance.covariance import Covariance
 from peerattn.models.learners.covariance.ridge import linear_covariance
 from peerattn.models.learners.linear import stacked_rows
@@ -63,9 +64,9 @@ class CodeShocks:
         return self.covariance.predict([self._of_effects(section) for section in sections])
 
     def _of_effects(self, section: CrossSection) -> CrossSection:
-        """Return a cross-section whose codes are the levels of effects, and whose own terms are zero."""
+        """Return a cross-section of codes alone, which are the levels of effects, and whose own terms are zero."""
         focal, peers = (
-            replace(rows, codes=effect_levels(rows, self.effects, self.bases))
+            replace(rows, x=rows.x[:, :0], codes=effect_levels(rows, self.effects, self.bases))
             for rows in (section.focal, section.peers)
         )
         own = (np.zeros((len(focal), 1)), np.zeros((len(peers), 1)))
@@ -104,8 +105,7 @@ def fit_code_shocks(training: Training, codes: Sequence[int]) -> CodeShocks | No
     if not kept or variances[0] <= 0:
         return None
     of_effects = np.array([v / variances[0] for _, v in kept])
-    no_slopes = np.zeros(training.residuals[0].peers.x.shape[1])
-    covariance = linear_covariance(no_slopes, of_effects, training.lines.bounds)
+    covariance = linear_covariance(np.zeros(0), of_effects, Bounds.of([np.zeros((1, 0))]))
     return CodeShocks(tuple(effect for effect, _ in kept), bases, covariance)
 
 
@@ -139,7 +139,7 @@ def _moments(levels: np.ndarray, deviation: np.ndarray) -> tuple[np.ndarray, np.
 
 def _numbered(column: np.ndarray) -> np.ndarray:
     """Return levels numbered from 0, unknown ones as −1."""
-    return pd.factorize(np.where(column > 0, column, np.nan).astype(object))[0]
+    return pd.factorize(np.where(column > 0, column, np.nan))[0]
 
 
 def _trace(a: np.ndarray, b: np.ndarray) -> float:

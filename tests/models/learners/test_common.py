@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 
 from peerattn.models.cross_section import NOBODY, CrossSection, Rows
-from peerattn.models.learners.bounds import Bounds
 from peerattn.models.learners.common import CodeShocks, PeriodMean, effect_levels, fit_code_shocks
 
 N = 24
@@ -65,11 +64,8 @@ def crossed(seed, n=60, variances=(1.0, 0.5, 0.25), noise=2.0, level=3.0):
 
 
 def fitted(sections, codes=(0, 1), levels=(4, 6)) -> CodeShocks | None:
-    bounds = Bounds.of([sections[0].peers.x])
-    lines = SimpleNamespace(bounds=bounds)
-    return fit_code_shocks(
-        SimpleNamespace(residuals=sections, problem=SimpleNamespace(code_levels=levels), lines=lines), codes
-    )
+    problem = SimpleNamespace(code_levels=levels)
+    return fit_code_shocks(SimpleNamespace(residuals=sections, problem=problem), codes)
 
 
 def test_variances_of_crossed_effects_are_those_of_the_design():

@@ -48,17 +48,11 @@ def selected(
     common = 0.0
     if loss is squared_error:
         common = common_variance(residuals(learned))
-    sizes: list[float] = []
-    losses = []
-    for fit in [*fits, *fallbacks]:
-        added = np.concatenate(fit(learned)(later)) - own
-        size = 1.0
-        if len(sizes) < len(fits):
-            size = factor(added, own, later, loss, common)
-        sizes.append(size)
-        losses.append(_held_out_loss(loss, own + size * added, later))
-        if fallbacks and not size:
-            losses[-1] = np.inf
+    added = [np.concatenate(fit(learned)(later)) - own for fit in [*fits, *fallbacks]]
+    sizes = [factor(each, own, later, loss, common) for each in added[: len(fits)]] + [1.0] * len(fallbacks)
+    losses = [_held_out_loss(loss, own + size * each, later) for size, each in zip(sizes, added, strict=True)]
+    if fallbacks:  # they take the place of heads that predict nothing
+        losses = [value if size > 0 else np.inf for size, value in zip(sizes, losses, strict=True)]
     best = int(np.argmin(losses))
     return best, sizes[best]
 

@@ -201,7 +201,7 @@ def of_equal_weights(spec: PeerSpec, sample: Sample, objective: Objective) -> Pe
         moments = moments + torch.einsum("bni,bnj,bn->ij", net, net, batch.weight.double())
     moments = all_sum(moments)
     found = (torch.linalg.pinv(moments[:-1, :-1], rtol=1e-10, hermitian=True) @ moments[:-1, -1:]).to(sample.dtype)
-    n_values = module.value.shape[-2] if spec.values == "characteristics" else 1
+    n_values = module.value.numel()
     module.value.copy_(found[:n_values].view_as(module.value))
     if spec.own == "linear":
         module.own_slope.copy_(found[n_values:-1])

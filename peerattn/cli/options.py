@@ -167,9 +167,11 @@ class CompareOptions(SplitOptions, PanelOptions):
     market_value : COLUMN
         Column of market values: portfolios are shown weighted by it as well.
     factors : FILE
-        CSV or Parquet of factor returns in decimals, first column the period (2012-07-31, 201207): alphas of portfolios.
+        CSV or Parquet of factor returns in decimals, first column the period (2012-07-31, 201207). Forecasts: alphas of
+        portfolios. Nowcasts: the outcome is net of them, with loadings of earlier periods.
     outcome_horizon : N
-        Periods after its label over which an outcome is realised, for --factors; 0: in its own. [default: 1 for *_next]
+        Periods after its label over which an outcome is realised, for --factors; 0: in its own. [default: 1 for *_next; nowcasts
+        otherwise 0]
     decomposition
         Decompose held-out R² by one stack, and answer whether peers help. [default: decomposition]
     audit

@@ -14,6 +14,7 @@ from peerattn.evaluation.inference.network_bootstrap import NetworkBootstrap, bo
 from peerattn.evaluation.inference.regressions import Calibration, FamaMacBethSlope, calibration, fama_macbeth
 from peerattn.evaluation.leak_audit.checks import AuditLine
 from peerattn.evaluation.leak_audit.runner import Audit, audit
+from peerattn.evaluation.measures.factor_adjusted import factor_adjusted
 from peerattn.evaluation.measures.groups import scores_by
 from peerattn.evaluation.measures.information import InformationCoefficient, ic, rank_ic
 from peerattn.evaluation.measures.metrics import mae, nowcast_score, r2_out_of_sample, r2_within_period, rmse
@@ -29,7 +30,7 @@ from peerattn.evaluation.splits.walk_forward import Fold, NewFirms, ShortPanelWa
 __all__ = [
     "audit", "Audit", "AuditLine", "bootstrap_network", "Calibration", "calibration", "Claims", "compare",
     "Comparison", "Comparisons", "ConfidenceSet",
-    "describe_panel", "diebold_mariano", "DieboldMariano", "nowcast_score", "Failure", "fama_macbeth",
+    "describe_panel", "diebold_mariano", "DieboldMariano", "nowcast_score", "factor_adjusted", "Failure", "fama_macbeth",
     "FamaMacBethSlope", "Fold", "ForecastTest", "Gain", "gain_by", "gain_by_firm", "head_importance", "ic",
     "influence", "Influence", "InformationCoefficient", "IntervalRegressor", "mae",
     "marginal_effects", "MarginalEffects", "median_ape", "model_confidence_set", "ModelNote",

@@ -13,6 +13,7 @@ from peerattn.datasets import SimulatedPanel
 from peerattn.evaluation.compared import ModelNote
 from peerattn.evaluation.comparison import Comparison, Comparisons
 from peerattn.evaluation.leak_audit.runner import run_audits
+from peerattn.evaluation.measures.factor_adjusted import net_of_factors
 from peerattn.evaluation.measures.factors import factors_realised
 from peerattn.evaluation.report.words import PACKAGES
 from peerattn.evaluation.running.entries import Entry, Task, entries_of
@@ -135,11 +136,14 @@ def compare(
         Column of X with market values, in any unit: the report then shows portfolios weighted by them, too, and the scores by
         fifths of them in each period.
     factors : DataFrame, optional
-        Factor returns in decimals, indexed by period (month-ends, Periods, 201207): where the outcome is a return, the report
-        shows the spread's alpha against the factors of the time in which the outcome is realised.
+        Factor returns in decimals, indexed by period (month-ends, Periods, 201207). Forecasts: where the outcome is a return, the
+        report shows the spread's alpha against the factors of the time in which the outcome is realised. Nowcasts: all models
+        predict the outcome net of these factors, with the loadings of each firm's earlier periods
+        (:func:`~peerattn.evaluation.factor_adjusted`), so that peers are tested for what the factors leave; factors may then be
+        indexed by firm and period, too.
     outcome_horizon : int, optional
         When that is: an outcome labelled t is realised over the periods t + 1 to t + h, or in t for 0. By default 1 where the
-        outcome's name implies it (``ret_next``, ``ret_lead1m``); otherwise factors need this.
+        outcome's name implies it (``ret_next``, ``ret_lead1m``); otherwise 0 in nowcasts, and factors of forecasts need this.
     labels : mapping of str to str or (str, str), optional
         Names, or names and definitions with units, of the variables in the table of descriptive statistics; see
         :func:`peerattn.evaluation.describe_panel`.
@@ -212,6 +216,7 @@ def compare(
         X, y, cv, reference, outcome=outcome, characteristics=characteristics, codes=codes, firm=firm, period=period,
         industry=industry,
     )  # fmt: skip
+    panel = net_of_factors(panel, factors, task, outcome_horizon, reference)
     # ready names need the panel first: their titles name its industry
     if isinstance(models, list | tuple) and models and all(isinstance(name, str) for name in models):
         models = make_models(models, task=task, industry=panel.industry)

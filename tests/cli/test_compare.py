@@ -557,3 +557,16 @@ def test_factors_come_from_a_file_and_are_those_of_the_period_after(tmp_path, ca
         else:
             message = refused(capsys, *call)
             assert missing in message and "factors.csv" in message
+
+
+def test_nowcasts_are_net_of_the_factors_of_a_file(tmp_path, capsys):
+    years = range(2001, 2013)
+    index = pd.MultiIndex.from_product([range(12), years], names=["firm", "period"])
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"size": rng.normal(size=144), "ret": 0.1 * rng.normal(size=144)}, index=index)
+    frame.to_parquet(tmp_path / "panel.parquet")
+    pd.DataFrame({"year": years, "mkt": 0.1 * rng.normal(size=12)}).to_csv(tmp_path / "factors.csv", index=False)
+    options = ["--outcome", "ret", "--task", "nowcast", "--models", "ols", "--test-periods", "4", "--refit-every", "4"]
+    files = ["--factors", tmp_path / "factors.csv", "--out", tmp_path / "r", "--quiet", "--no-decomposition"]
+    assert said(capsys, "compare", tmp_path / "panel.parquet", *options, *files)[0] == 0
+    assert "ret net of mkt" in (tmp_path / "r" / "report.html").read_text(encoding="utf-8")

@@ -11,7 +11,7 @@ from peerattn.panel import Panel
 from peerattn.panel.time_order import span_of
 from peerattn.render import show_label
 
-_NEXT = re.compile(r"_(next|(lead|fwd)_?1[mqy]?)$", re.IGNORECASE)
+NEXT = re.compile(r"_(next|(lead|fwd)_?1[mqy]?)$", re.IGNORECASE)
 _FREQUENCY = {12: "M", 4: "Q", 1: "Y"}
 _PER_CENT = 0.2  # a factor whose typical return is larger is in per cent
 
@@ -141,8 +141,8 @@ def _check_gaps(complete: pd.Index, wanted: pd.Index, source: str) -> None:
         return
     labels = ", ".join(map(show_label, missing[:3])).replace("NaT", "a later date") + ", ..." * (len(missing) > 3)
     span = " to ".join(map(show_label, complete[[0, -1]])) if len(complete) else "nothing"
-    wording = f"outcomes of the tested periods are realised in {len(missing)} periods that are not covered ({labels})"
-    raise InputError(f"factors{source}: {wording}; complete rows: {span}. Pass a longer file, or test fewer periods.")
+    wording = f"outcomes are realised in {len(missing)} periods that are not covered ({labels})"
+    raise InputError(f"factors{source}: {wording}; complete rows: {span}. Pass factors of more periods, or a panel of fewer.")
 
 
 def factors_realised(
@@ -152,11 +152,13 @@ def factors_realised(
 
     ``horizon`` is 1 where it is not given and the outcome's name implies that it is realised in the period after (``ret_next``).
     """
-    if factors is None or task != "forecast":  # a nowcast makes no portfolios
+    if factors is None or task != "forecast":  # a nowcast makes no portfolios; its outcomes are net of factors
         return None
+    if factors.index.nlevels != 1:
+        raise InputError("factors: in forecasts one row for each period is expected, got an index of several levels.")
     rows = tested[panel.y.notna().to_numpy()[tested]]
     periods = panel.X.index[rows].get_level_values(1).unique().sort_values()
-    if horizon is None and _NEXT.search(panel.outcome):
+    if horizon is None and NEXT.search(panel.outcome):
         horizon = 1
     found = match_factors(factors, periods, outcome_horizon=horizon)
     words = {0: "the same period", 1: "the next period"}

@@ -1,0 +1,230 @@
+"""Outcomes net of given factors: each firm's loadings are estimated from what was known before the period."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+
+from peerattn.evaluation.measures.factors import NEXT, match_factors
+from peerattn.exceptions import InputError
+from peerattn.panel.labels import within_or_before
+from peerattn.panel.panel import Panel
+from peerattn.types import ReferenceLike
+
+OUTCOMES_PER_SLOPE = 2  # earlier outcomes of a firm for each coefficient, from which its own loadings are estimated
+MIN_FIRMS = 2  # with such loadings, whose spread shrinks them
+
+
+def factor_adjusted(y: pd.Series, factors: pd.DataFrame, *, outcome_horizon: int = 0) -> pd.Series:
+    r"""Return outcomes net of given factors, with the loadings of earlier periods (Brennan, Chordia and Subrahmanyam 1998).
+
+    .. math::
+
+        y^*_{it} = y_{it} - \hat\beta_{i,t-1}' f_t, \qquad
+        \hat\beta_{ik} = \bar b_k + \frac{\tau_k^2}{\tau_k^2 + s_{ik}^2} (b_{ik} - \bar b_k)
+
+    with :math:`b_i` the slopes of least squares of the firm's earlier outcomes on the factors and a constant, :math:`s_{ik}`
+    their standard errors, and :math:`\bar b_k`, :math:`\tau_k^2` the mean and the variance of true slopes across firms (Vasicek
+    1973; moments of DerSimonian and Laird 1986). The constant stays in the outcome. Nothing of period t or later enters the
+    loadings with which outcomes of t are adjusted.
+
+    Parameters
+    ----------
+    y : Series of length n
+        Outcomes, indexed by firm and period; NaN = unknown.
+    factors : DataFrame
+        Returns in decimals, one column for each factor. Indexed by period (month-ends, Periods, 201207); or by firm and period
+        as ``y``, where a firm has a factor of its own, such as the return of its industry.
+    outcome_horizon : int, default 0
+        Outcomes labelled t are realised over the periods t + 1 to t + h, or in t for 0. Of factors indexed by firm and period,
+        those of the row are taken.
+
+    Returns
+    -------
+    Series of length n
+        NaN, unknown, in the first periods, before two firms have ``2 (K + 1)`` earlier outcomes, K the number of factors. A
+        firm with fewer has the mean loadings.
+
+    Raises
+    ------
+    InputError
+        Where y has no firm and period, a factor is missing, or no outcome is left.
+
+    References
+    ----------
+    Brennan, M., Chordia, T. and Subrahmanyam, A. (1998), Alternative factor specifications, security characteristics, and the
+    cross-section of expected stock returns, Journal of Financial Economics 49(3), 345–373. Vasicek, O. (1973), A note on using
+    cross-sectional information in Bayesian estimation of security betas, Journal of Finance 28(5), 1233–1239. DerSimonian, R. and
+    Laird, N. (1986), Meta-analysis in clinical trials, Controlled Clinical Trials 7(3), 177–188.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> index = pd.MultiIndex.from_product([range(20), range(2001, 2041)], names=["firm", "period"])
+    >>> market = pd.DataFrame({"market": 0.1 * rng.normal(size=40)}, index=range(2001, 2041))
+    >>> beta = np.repeat(rng.uniform(0.5, 1.5, size=20), 40)
+    >>> y = pd.Series(beta * np.tile(market["market"], 20) + 0.01 * rng.normal(size=800), index)
+    >>> net = factor_adjusted(y, market)
+    >>> f"{y.std():.3f} {net.std():.3f}", int(net.isna().groupby("period").any().sum())
+    ('0.078 0.011', 4)
+    """
+    if not isinstance(y, pd.Series) or y.index.nlevels != 2:
+        raise InputError(f"y: expected a Series indexed by firm and period, got {type(y).__name__}; pass panel.y.")
+    firm, period = (y.index.get_level_values(level) for level in (0, 1))
+    if {"firm", "period"} <= set(y.index.names):
+        firm, period = (y.index.get_level_values(level) for level in ("firm", "period"))
+    periods = period.unique().sort_values()
+    f = _of_rows(factors, y.index, period, outcome_horizon)
+    net = _net(y.to_numpy(dtype=float), f, pd.factorize(firm)[0], periods.get_indexer(period), periods.get_indexer(period))
+    return pd.Series(net, y.index, name=y.name)
+
+
+def net_of_factors(
+    panel: Panel, factors: pd.DataFrame | None, task: str, horizon: int | None, reference: ReferenceLike
+) -> Panel:
+    """Return a panel whose outcomes are net of the factors of a nowcast; a forecast's panel as it is."""
+    if factors is None or task != "nowcast":
+        return panel
+    if reference is not None:
+        raise InputError(
+            "factors: the outcomes of reference= would not be net of them, those of the panel would. Pass both net of factors "
+            "(peerattn.evaluation.factor_adjusted), and leave out factors=."
+        )
+    if horizon is None:
+        horizon = 1 if NEXT.search(panel.outcome) else 0
+    assert panel.firm is not None
+    periods = panel.period.unique().sort_values()
+    at = periods.get_indexer(panel.period)
+    f = _of_rows(factors, panel.labels, panel.period, horizon)
+    y = _net(panel.y.to_numpy(dtype=float), f, pd.factorize(panel.firm)[0], at, _known_from(panel, periods, at))
+    columns = factors.select_dtypes("number").columns
+    named = ", ".join(map(str, columns[:3])) + ", ..." * (len(columns) > 3)
+    return replace(panel, outcomes=y, outcome=f"{panel.outcome} net of {named}")
+
+
+def _known_from(panel: Panel, periods: pd.Index, at: np.ndarray) -> np.ndarray:
+    """Return the number of the period after which each outcome is known, ``len(periods)`` where it never is."""
+    if panel.known_at is None:
+        return at
+    found = np.full(len(panel), len(periods))
+    dated = np.flatnonzero(panel.known_at.notna())
+    dates = panel.known_at[dated].infer_objects()
+    for k in reversed(range(len(periods))):
+        found[dated[within_or_before(dates, periods[k])]] = k
+    return np.maximum(found, at)
+
+
+def _of_rows(factors: pd.DataFrame, rows: pd.Index, period: pd.Index, horizon: int) -> np.ndarray:
+    """Return the factors of the time in which the outcome of each row is realised, (n, K)."""
+    if not isinstance(factors, pd.DataFrame):
+        raise InputError(f"factors: expected a DataFrame indexed by period, or by firm and period, got {type(factors).__name__}.")
+    if factors.index.nlevels == 1:
+        return match_factors(factors, period.unique(), outcome_horizon=horizon).loc[period].to_numpy()
+    own = factors.select_dtypes("number").astype(float)
+    if own.index.nlevels != 2 or own.index.duplicated().any() or not own.shape[1]:
+        raise InputError("factors: expected numbers in one row for each firm and period, or for each period.")
+    if set(own.index.names) == set(rows.names):
+        own = own.reorder_levels(list(rows.names))  # type: ignore[arg-type]  # of any kind of name
+    found = own.reindex(rows)
+    missing = found.isna().any(axis=1)
+    if missing.any():
+        label = rows[missing][0]
+        raise InputError(f"factors: {missing.sum()} of {len(rows)} rows of the panel have none, {label} for one.")
+    return found.to_numpy()
+
+
+def _net(y: np.ndarray, f: np.ndarray, firm: np.ndarray, at: np.ndarray, known_from: np.ndarray) -> np.ndarray:
+    """Return outcomes net of factors: a period's loadings are of rows whose outcomes were known from an earlier period on."""
+    found = np.full(len(y), np.nan)
+    sums = Sums.empty(int(firm.max()) + 1, f.shape[1])
+    observed = np.isfinite(y)
+    rows_of = _rows_by(at)
+    learned_by = _rows_by(np.where(observed, known_from, -1))
+    for t in range(int(at.max()) + 1):
+        rows = rows_of(t)
+        loadings = sums.loadings()
+        if loadings is not None:
+            found[rows] = y[rows] - (loadings[firm[rows]] * f[rows]).sum(axis=1)
+        learned = learned_by(t)
+        sums.add(firm[learned], f[learned], y[learned])
+    if not np.isfinite(found).any():
+        needed = OUTCOMES_PER_SLOPE * (f.shape[1] + 1)
+        raise InputError(
+            f"factors: no outcome is left net of {f.shape[1]} factors, whose loadings need {needed} earlier outcomes of a firm. "
+            "Pass fewer factors or more periods."
+        )
+    return found
+
+
+def _rows_by(number: np.ndarray) -> Callable[[int], np.ndarray]:
+    """Return a function that gives the rows of a number."""
+    order = np.argsort(number, kind="stable")
+    in_order = number[order]
+    return lambda k: order[np.searchsorted(in_order, k) : np.searchsorted(in_order, k, side="right")]
+
+
+@dataclass
+class Sums:
+    """Sums of each firm's known outcomes and factors, from which its slopes follow."""
+
+    n: np.ndarray
+    f: np.ndarray
+    y: np.ndarray
+    ff: np.ndarray
+    fy: np.ndarray
+    yy: np.ndarray
+
+    @classmethod
+    def empty(cls, firms: int, factors: int) -> Sums:
+        """Return the sums before the first period."""
+        one = np.zeros(firms)
+        each = np.zeros((firms, factors))
+        return cls(one, each, one.copy(), np.zeros((firms, factors, factors)), each.copy(), one.copy())
+
+    def add(self, firm: np.ndarray, f: np.ndarray, y: np.ndarray) -> None:
+        """Add outcomes that have become known, some of one firm perhaps."""
+        np.add.at(self.n, firm, 1.0)
+        np.add.at(self.f, firm, f)
+        np.add.at(self.y, firm, y)
+        np.add.at(self.ff, firm, f[:, :, None] * f[:, None, :])
+        np.add.at(self.fy, firm, f * y[:, None])
+        np.add.at(self.yy, firm, y**2)
+
+    def loadings(self) -> np.ndarray | None:
+        """Return the shrunk slopes of every firm, (firms, factors); None before enough firms have slopes of their own."""
+        K = self.f.shape[1]
+        enough = np.flatnonzero(self.n >= OUTCOMES_PER_SLOPE * (K + 1))
+        n = self.n[enough, None]
+        S = self.ff[enough] - self.f[enough, :, None] * self.f[enough, None, :] / n[..., None]
+        # a firm that has seen a factor at one value only has no slope of its own
+        size = np.sqrt(np.diagonal(self.ff[enough], axis1=1, axis2=2)) + 1e-300
+        relative = S / (size[:, :, None] * size[:, None, :])
+        varied = np.linalg.matrix_rank(relative, tol=1e-10, hermitian=True) == K
+        if varied.sum() < MIN_FIRMS:
+            return None
+        enough = enough[varied]
+        n = n[varied]
+        S = S[varied]
+        s = self.fy[enough] - self.f[enough] * self.y[enough, None] / n
+        inverse = np.linalg.inv(S)
+        slopes = (inverse @ s[..., None])[..., 0]
+        total = self.yy[enough] - self.y[enough] ** 2 / n[:, 0]
+        noise = np.maximum(total - (slopes * s).sum(axis=1), 1e-12 * total + 1e-300) / (n[:, 0] - K - 1)
+        variance = noise[:, None] * np.diagonal(inverse, axis1=1, axis2=2)
+        shrunk, mean = _shrunk(slopes, variance)
+        found = np.tile(mean, (len(self.n), 1))
+        found[enough] = shrunk
+        return found
+
+
+def _shrunk(slopes: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return slopes drawn towards their mean by their variance beside that of true slopes, and the mean."""
+    precision = 1 / variance
+    total = precision.sum(axis=0)
+    mean = (precision * slopes).sum(axis=0) / total
+    excess = (precision * (slopes - mean) ** 2).sum(axis=0) - (len(slopes) - 1)
+    spread = np.maximum(excess / (total - (precision**2).sum(axis=0) / total), 0.0)
+    return mean + spread / (spread + variance) * (slopes - mean), mean

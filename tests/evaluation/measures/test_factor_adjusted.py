@@ -1,0 +1,172 @@
+"""Outcomes net of factors: loadings are those of earlier periods, shrunk; a nowcast's peers are tested for what factors leave."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.api as sm
+
+from peerattn import WalkForward, compare
+from peerattn.evaluation import factor_adjusted
+from peerattn.evaluation.measures.factor_adjusted import net_of_factors
+from peerattn.exceptions import InputError
+from peerattn.models import OwnCharacteristicsRegressor, StackedPeerRegressor
+from peerattn.panel import as_panel
+
+N, T = 12, 20
+YEARS = pd.Index(range(2001, 2001 + T))
+
+
+def panel(seed=0, n=N, noise=0.5):
+    """Outcomes of firms that load differently on two factors, and some that are unknown."""
+    rng = np.random.default_rng(seed)
+    f = pd.DataFrame(0.1 * rng.normal(size=(T, 2)), YEARS, columns=["market", "size"])
+    beta = rng.normal(1, 0.5, size=(n, 2))
+    index = pd.MultiIndex.from_product([[f"F{k:02d}" for k in range(n)], YEARS], names=["firm", "period"])
+    y = (beta @ f.to_numpy().T + 0.02 + 0.1 * noise * rng.normal(size=(n, T))).ravel()
+    y[rng.random(len(y)) < 0.1] = np.nan
+    return pd.Series(y, index, name="ret"), f, beta
+
+
+def by_hand(y, f, firm, year):
+    """Vasicek's loadings of one firm and year, from statsmodels' regressions of earlier years."""
+    slopes, variances, names = [], [], []
+    for name, own in y.groupby("firm"):
+        own = own.droplevel("firm").dropna()
+        own = own[own.index < year]
+        if len(own) >= 6:
+            fit = sm.OLS(own, sm.add_constant(f.loc[own.index])).fit()
+            slopes.append(fit.params.to_numpy()[1:])
+            variances.append(fit.bse.to_numpy()[1:] ** 2)
+            names.append(name)
+    if len(names) < 2:
+        return None
+    b, v = np.array(slopes), np.array(variances)
+    w = 1 / v
+    mean = (w * b).sum(0) / w.sum(0)
+    Q = (w * (b - mean) ** 2).sum(0)
+    tau = np.maximum(0, (Q - (len(b) - 1)) / (w.sum(0) - (w**2).sum(0) / w.sum(0)))
+    if firm not in names:
+        return mean
+    k = names.index(firm)
+    return mean + tau / (tau + v[k]) * (b[k] - mean)
+
+
+def test_loadings_are_those_of_statsmodels_drawn_towards_their_mean():
+    y, f, _ = panel()
+    net = factor_adjusted(y, f)
+    for (firm, year), value in net.items():
+        beta = by_hand(y, f, firm, year)
+        expected = np.nan if beta is None else y[firm, year] - beta @ f.loc[year].to_numpy()
+        assert np.allclose(value, expected, equal_nan=True), (firm, year)
+    assert net.groupby("period").count().loc[:2006].eq(0).all()
+
+
+def test_what_is_left_is_nearly_net_of_true_loadings():
+    y, f, beta = panel(n=60)
+    true = y - (beta @ f.to_numpy().T).ravel()
+    late = y.index.get_level_values("period") > 2012
+    net = factor_adjusted(y, f)
+    assert ((net - true)[late] ** 2).mean() < 0.25 * ((y - true)[late] ** 2).mean()
+
+
+def test_nothing_of_a_later_period_enters():
+    y, f, _ = panel()
+    before = factor_adjusted(y, f)
+    later = y.index.get_level_values("period") >= 2012
+    changed = y.mask(later, y + 10)
+    moved = f.copy()
+    moved.loc[2012:] *= -3
+    after = factor_adjusted(changed, moved)
+    assert after[~later].equals(before[~later])
+    # in the period itself the own outcome enters its own difference alone
+    one = y.copy()
+    one["F03", 2012] += 1
+    gap = (factor_adjusted(one, f) - before)[y.index.get_level_values("period") == 2012]
+    assert np.isclose(gap["F03", 2012], 1) and (gap.drop(("F03", 2012)).fillna(0) == 0).all()
+
+
+def test_an_outcome_enters_loadings_only_when_it_is_known():
+    """With outcomes known two years later loadings are those of outcomes two years older."""
+    y, f, _ = panel()
+    X = pd.DataFrame({"x": np.arange(len(y), dtype=float)}, y.index)
+    known_at = pd.Series(y.index.get_level_values("period") + 2, y.index)
+    late = net_of_factors(as_panel(X, y, known_at=known_at), f, "nowcast", None, None).y
+    changed = y.mask(y.index.get_level_values("period") == 2012, y + 10)
+    moved = net_of_factors(as_panel(X, changed, known_at=known_at), f, "nowcast", None, None).y
+    year = y.index.get_level_values("period")
+    assert moved[(year == 2013) | (year == 2014)].equals(late[(year == 2013) | (year == 2014)])
+    assert not moved[year == 2015].equals(late[year == 2015])
+
+
+def test_order_of_rows_and_levels_does_not_matter():
+    y, f, _ = panel()
+    net = factor_adjusted(y, f)
+    shuffled = y.sample(frac=1, random_state=0)
+    assert np.allclose(factor_adjusted(shuffled, f.iloc[::-1]), net[shuffled.index], equal_nan=True)
+    swapped = y.swaplevel()
+    assert np.allclose(factor_adjusted(swapped, f), net, equal_nan=True)
+
+
+def test_factors_of_each_firm_are_those_of_its_rows():
+    y, f, _ = panel()
+    own = f.loc[y.index.get_level_values("period")].set_axis(y.index)
+    assert np.allclose(factor_adjusted(y, own), factor_adjusted(y, f), equal_nan=True)
+    assert np.allclose(factor_adjusted(y, own.swaplevel()), factor_adjusted(y, f), equal_nan=True)
+
+
+def test_a_factor_without_variance_gives_no_loading():
+    y, f, _ = panel()
+    with pytest.raises(InputError, match="no outcome is left"):
+        factor_adjusted(y, f.assign(size=0.03))
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (lambda y, f: (y.to_numpy(), f), "y: expected a Series indexed by firm and period"),
+        (lambda y, f: (y, f["market"]), "factors: expected a DataFrame"),
+        (lambda y, f: (y, f.iloc[:-1]), "factors: outcomes are realised in 1 periods that are not covered"),
+        (lambda y, f: (y, f * 1000), "per cent"),
+        (lambda y, f: (y[y.index.get_level_values("period") < 2005], f), "need 6 earlier outcomes of a firm"),
+        (lambda y, f: (y, f.loc[y.index.get_level_values(1)].set_axis(y.index).iloc[1:]), "1 of 240 rows of the panel"),
+    ],
+)
+def test_unusable_input_is_an_error_that_names_it(change, named):
+    y, f, _ = panel()
+    with pytest.raises(InputError, match=named):
+        factor_adjusted(*change(y, f))
+
+
+def test_peers_of_a_factor_are_gone_once_it_is_given():
+    """Firms that load on one factor seem peers in a nowcast; net of the factor none is selected."""
+    rng = np.random.default_rng(0)
+    f = pd.DataFrame({"market": 0.1 * rng.normal(size=T)}, YEARS)
+    index = pd.MultiIndex.from_product([range(40), YEARS], names=["firm", "period"])
+    beta = rng.normal(size=(40, 1))
+    y = pd.Series((beta * f["market"].to_numpy() + 0.05 * rng.normal(size=(40, T))).ravel(), index, name="ret")
+    X = pd.DataFrame({"beta": np.repeat(beta, T) + 0.1 * rng.normal(size=40 * T)}, index)
+    train = index.get_level_values("period") <= 2014
+
+    def weight(outcome):
+        model = StackedPeerRegressor(task="nowcast", random_state=0).fit(X[train], outcome[train])
+        return model.evidence_.loc["peers", "factor"]
+
+    assert weight(y) > 0.5
+    assert weight(factor_adjusted(y, f)) == 0
+    # compare tests what the factor leaves, and says so
+    found = compare(
+        {"OLS": OwnCharacteristicsRegressor()}, X, y, task="nowcast", factors=f, cv=WalkForward(6, 6),
+        decomposition=False, verbose=False,
+    )  # fmt: skip
+    assert found.outcome == "ret net of market" and "ret net of market" in str(found)
+    tested = found.predictions.set_index(["firm", "period"])["outcome"]
+    assert np.allclose(tested, factor_adjusted(y, f)[tested.index])
+
+
+def test_a_reference_with_outcomes_of_its_own_is_an_error():
+    y, f, _ = panel()
+    X = pd.DataFrame({"x": np.arange(len(y), dtype=float)}, y.index)
+    with pytest.raises(InputError, match="factors: the outcomes of reference="):
+        compare({"OLS": OwnCharacteristicsRegressor()}, X, y, task="nowcast", factors=f, reference=(X, y), verbose=False)

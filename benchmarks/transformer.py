@@ -1,6 +1,6 @@
 """A transformer over firms: where peers enter nonlinearly, where there are none, and on real panels, with and without attention.
 
-Run: ``python benchmarks/transformer.py [--draws 3] [--panels 10] [--stage nonlinear|no_peers|real]``. Every fit is stored at once
+Run: ``python benchmarks/transformer.py [--draws 3] [--panels 20] [--stage nonlinear|no_peers|real]``. Every fit is stored at once
 in ``benchmarks/results/transformer/``; a run that was stopped goes on where it stopped.
 """
 
@@ -10,6 +10,7 @@ import time
 import warnings
 from collections.abc import Mapping
 from functools import partial
+from itertools import product
 
 import lead_lag
 import no_harm
@@ -106,10 +107,10 @@ def nonlinear(shape: str, periods: int, seed: int) -> dict[str, float]:
     return scores(y[~train], {"truth": signal[~train], **found}) | facts
 
 
-def no_peers(name: str, seed: int) -> dict[str, float]:
+def no_peers(name: str, task: str, seed: int) -> dict[str, float]:
     """Return the weight of the transformer on a panel without peers (those of ``nulls.py``)."""
     start = time.process_time()
-    model = PeerTransformerRegressor(random_state=seed).fit(*nulls.panel(name, seed))
+    model = PeerTransformerRegressor(task=task, random_state=seed).fit(*nulls.panel(name, seed))
     return {"weight": float(model.evidence_.loc["peers", "factor"]), "seconds": time.process_time() - start}
 
 
@@ -141,13 +142,14 @@ def table_nonlinear(draws: int) -> list[dict[str, str | float]]:
 
 
 def table_no_peers(panels: int) -> list[dict[str, str | float]]:
-    """Return one row for each process without peers: how often the transformer gets weight."""
+    """Return one row for each process without peers and task: how often the transformer gets weight."""
     rows: list[dict[str, str | float]] = []
-    for name in nulls.NULLS:
-        paths = [RESULTS / "transformer" / f"no-peers-{name}-{k}.json" for k in range(panels)]
-        found = pd.DataFrame([stored(path, partial(no_peers, name, k)) for k, path in enumerate(paths)])
+    for name, task in product(nulls.NULLS, ("forecast", "nowcast")):
+        paths = [RESULTS / "transformer" / f"no-peers-{name}-{task}-{k}.json" for k in range(panels)]
+        found = pd.DataFrame([stored(path, partial(no_peers, name, task, k)) for k, path in enumerate(paths)])
         selected = {"selected": float((found["weight"] > 0).mean()), "largest weight": float(found["weight"].max())}
-        rows.append({"no peers, but": name, "panels": panels, **selected, "CPU seconds": float(found["seconds"].mean())})
+        seconds = float(found["seconds"].mean())
+        rows.append({"no peers, but": name, "task": task, "panels": panels, **selected, "CPU seconds": seconds})
         print(rows[-1], flush=True)
     return rows
 
@@ -165,7 +167,7 @@ def table_real() -> list[dict[str, str | float]]:
 
 def main() -> None:
     """Fit all panels and publish the tables."""
-    asked = options(__doc__, draws=3, panels=10, stage=STAGES)
+    asked = options(__doc__, draws=3, panels=20, stage=STAGES)
     torch.set_num_threads(1)
     warnings.simplefilter("ignore", PeerAttnWarning)
     defaults = (

@@ -27,7 +27,7 @@ from peerattn.models.learners.training import Problem
 from peerattn.models.learners.transformer import TransformerLearner, TransformerTraining
 from peerattn.models.mixins import PanelRegressorMixin
 from peerattn.models.sharpe_portfolios import portfolio_table
-from peerattn.models.stacking.candidates import own_candidates
+from peerattn.models.stacking.candidates import common_candidates, own_candidates
 from peerattn.models.stacking.evidence import PEERS, SHAPE, Candidate
 from peerattn.models.stacking.transformer_candidate import transformer_candidate
 from peerattn.models.transformer_networks import chosen_layer, squared_error_of, table_of_heads
@@ -50,7 +50,8 @@ class PeerTransformerRegressor(PanelRegressorMixin, PrunableHeads, PanelStack):
     Tokens are the firms of a period, without positions; a block is :class:`~peerattn.nn.TransformerBlock`: multi-head attention
     to the other firms of the period, a feed-forward network, residuals and normalisation. Peers may therefore be used in any
     shape: products with own characteristics, thresholds, absolute values. The own part is least squares and, where held-out
-    periods choose it, the same network without attention; c is what held-out later periods show of the transformer beside it
+    periods choose them, the same network without attention, slopes within periods, and in a nowcast the shocks of a period and
+    of codes; c is what held-out later periods show of the transformer beside them
     (:func:`~peerattn.models.stacking.weights.weigh`). With ``task="nowcast"`` the outcomes of the other firms are inputs of their
     tokens and the own one never is: with several layers firms are split into folds, each predicted with its own fold hidden.
 
@@ -253,16 +254,21 @@ class PeerTransformerRegressor(PanelRegressorMixin, PrunableHeads, PanelStack):
         found = [transformer_candidate(TRANSFORMER, PEERS, self._learner(problem, settings, int(draws[1]), attends))]
         if self._kappa is None:
             return found
-        # a network without attention shows what is gained by its shape, not by peers
         own = [each for each in own_candidates(problem, int(draws[2]), self.own) if each.group == SHAPE]
         if attends:
-            control = self._learner(problem, settings, int(draws[1]), attends=False)
+            found = [self.as_learner(TRANSFORMER, problem, settings, int(draws[1]))]
+            # a network without attention shows what is gained by its shape, not by peers
+            control = self._learner(problem, settings, int(draws[0]), attends=False)
             own.append(transformer_candidate(CONTROL, SHAPE, control))
+        if problem.loss is squared_error and problem.dated and problem.own and self.attention != "cross":
+            own += common_candidates(problem, range(len(problem.code_levels)))
         return [*own, *found]
 
     def as_learner(self, name: str, problem: Problem, settings: Settings, seed: int) -> Candidate:
         """Return the transformer of these options as a peer learner of a stack."""
-        return transformer_candidate(name, PEERS, self._learner(problem, settings, seed, attends=True))
+        # of other seeds than the network without attention among own models: by chance none is nearer to that than the other
+        control = self._learner(problem, settings, (seed + 1) % 2**31, attends=False)
+        return transformer_candidate(name, PEERS, self._learner(problem, settings, seed, attends=True), control)
 
     def _learner(self, problem: Problem, settings: Settings, seed: int, attends: bool) -> TransformerLearner:
         spec = TransformerSpec(

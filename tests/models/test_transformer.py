@@ -42,10 +42,11 @@ def model(data):
     return PeerTransformerRegressor(**SMALL).fit(*data)
 
 
+@pytest.mark.full_search
 def test_peers_that_enter_as_an_absolute_value_are_selected_and_predict():
     X, y = panel(8, 110, noise=0.1)
     train = X.index.get_level_values("period") < 2090
-    options = {"n_seeds": 1, "max_steps": 150, "random_state": 0}
+    options = {"max_steps": 150, "random_state": 0}
     found = PeerTransformerRegressor(**options).fit(X[train], y[train])
     control = PeerTransformerRegressor(attention=False, **options).fit(X[train], y[train])
     assert found.evidence_.loc["peers", "factor"] > 0.3
@@ -292,3 +293,17 @@ def test_it_stands_in_the_stack_where_it_is_named():
         stack.evidence_.loc["peers"]
     )
     assert np.isfinite(stack.predict(X)).all()
+
+
+@pytest.mark.full_search
+@pytest.mark.parametrize("task", ["forecast", "nowcast"])
+def test_a_nonlinear_own_shape_is_no_evidence_of_peers(task):
+    """A second network makes the average of two better, so attention is tested beside the same network without it."""
+    g = np.random.default_rng(3)
+    x = g.normal(size=(30, 20, 2))
+    index = pd.MultiIndex.from_product([range(2000, 2030), range(20)], names=["period", "firm"])
+    X = pd.DataFrame(x.reshape(-1, 2), index, columns=["size", "leverage"])
+    y = pd.Series((x[..., 0] ** 2 + 0.5 * g.normal(size=(30, 20))).ravel(), index)
+    evidence = PeerTransformerRegressor(task=task, max_steps=150, random_state=0).fit(X, y).evidence_
+    assert evidence.loc["shape", "selected"].startswith("network without attention")
+    assert evidence.loc["peers", "factor"] == 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -51,11 +51,14 @@ class Candidate:
     """One way to predict: its name, its group, and how it is fitted.
 
     ``make(training, earlier)`` gives the fitted part, or None: not on these data. ``earlier`` is the one of the origin before.
+    With a ``control``, the same model without peers, a candidate is tested by what it predicts beyond it: one more model of the
+    same kind makes an average better without any peer.
     """
 
     name: str
     group: str
     make: Callable[[Training, Any], Any]
+    control: Candidate | None = None
 
     def fit(self, training: Training, earlier: Parts) -> Parts:
         """Return the fitted part by its name; nothing where there is none."""
@@ -111,7 +114,8 @@ def difference(predicted: np.ndarray, base: np.ndarray, own: np.ndarray, group: 
 class OriginResult:
     """One origin: the later cross-sections as seen, the parts fitted before them, and what these predict, by group.
 
-    ``left`` are these cross-sections with residuals of observed outcomes from the stack of own characteristics and history.
+    ``left`` are these cross-sections with residuals of observed outcomes from the stack of own characteristics and history,
+    ``controls`` what the controls of candidates predict, by the candidate.
     """
 
     origin: Origin
@@ -119,6 +123,7 @@ class OriginResult:
     found: dict[str, dict[str, list[np.ndarray]]]
     parts: dict[str, Any]
     left: Sequence[CrossSection] = ()
+    controls: dict[str, list[np.ndarray]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, origin: Origin, training: Training) -> OriginResult:
@@ -134,6 +139,11 @@ class OriginResult:
         """Add fitted parts and what they predict."""
         self.parts.update(parts)
         self.found[group].update(predictions(parts, self.prepared, self.left, dtype))
+
+    def add_control(self, name: str, parts: Parts, dtype: torch.dtype) -> None:
+        """Add what the fitted control of a candidate predicts."""
+        for each in predictions(parts, self.prepared, self.left, dtype).values():
+            self.controls[name] = each
 
 
 @dataclass(frozen=True)
@@ -176,7 +186,8 @@ class Evidence:
         if group == COMMON and self.problem.outcomes:  # others' outcomes show it, and variance components shrink it
             kappa = 0.0
         kinds = list(map(kind, columns))
-        return weigh(held, columns, self.problem.loss, kappa, mutual=observed, kinds=kinds)
+        tested = columns | self._beyond_controls(group)
+        return weigh(held, columns, self.problem.loss, kappa, mutual=observed, kinds=kinds, tested=tested)
 
     def untested(self, group: str) -> str:
         """Return why a group cannot be tested on the held-out cross-sections, or nothing."""
@@ -206,18 +217,32 @@ class Evidence:
     def _columns(self, group: str, held: HeldOut) -> dict[Column, np.ndarray]:
         """Return the problem's columns, (n, K); zero at an origin where a part was not fitted."""
         base = by_section(held.base, self._sections())
-        own = [section.own_term for each in self.held_out for section in each.prepared]
-        columns = {}
+        columns = dict[Column, np.ndarray]()
         for name in dict.fromkeys(name for each in self.held_out for name in each.found[group]):
-            predicted = [p for each in self.held_out for p in each.found[group].get(name) or each.nothing()]
-            for of in self._kinds(group, name):
-                D = [difference(*rows, group, of) for rows in zip(predicted, base, own, strict=True)]
-                columns[name, of] = np.concatenate(D)
+            columns |= self._differences(group, name, base)
         # two columns that are equal would share one weight arbitrarily
         replaced = columns.get((SLOPES, WITHIN))
         if replaced is not None and np.abs(columns[SLOPES, ADDED] - replaced).max() <= EQUAL * np.abs(replaced).max():
             del columns[SLOPES, ADDED]
         return {column: D for column, D in columns.items() if D.any()}
+
+    def _beyond_controls(self, group: str) -> dict[Column, np.ndarray]:
+        """Return what candidates with a control predict beyond it, (n, K), by the problem's columns."""
+        found = dict[Column, np.ndarray]()
+        for name in self.held_out[0].controls:
+            if group == PEERS:
+                found |= self._differences(group, name, [p for each in self.held_out for p in each.controls[name]])
+        return found
+
+    def _differences(self, group: str, name: str, base: Sequence[np.ndarray]) -> dict[Column, np.ndarray]:
+        """Return what a candidate predicts beyond a base, (n, K), by the columns of the problem that it has."""
+        own = [section.own_term for each in self.held_out for section in each.prepared]
+        predicted = [p for each in self.held_out for p in each.found[group].get(name) or each.nothing()]
+        rows = list(zip(predicted, base, own, strict=True))
+        return {
+            (name, of): np.concatenate([difference(*each, group, of) for each in rows])
+            for of in self._kinds(group, name)
+        }
 
     def _kinds(self, group: str, name: str) -> tuple[str, ...]:
         """Return by which kinds of column a prediction enters the problem."""

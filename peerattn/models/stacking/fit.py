@@ -217,6 +217,10 @@ def _tried(
             parts = each.fit(training, earlier)
             now.add(each.group, parts, problem.dtype)
             latest |= parts
+            if each.control is not None:
+                controls = each.control.fit(training, earlier)
+                now.add_control(each.name, controls, problem.dtype)
+                latest |= controls
     return held_out, latest
 
 

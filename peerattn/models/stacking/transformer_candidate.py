@@ -14,8 +14,10 @@ from peerattn.models.stacking.evidence import Candidate
 from peerattn.models.stacking.origins import outcomes_of
 
 
-def transformer_candidate(name: str, group: str, learner: TransformerLearner) -> Candidate:
-    """Return a transformer as a candidate, its scale fitted to the loss by which it learns."""
+def transformer_candidate(
+    name: str, group: str, learner: TransformerLearner, without_attention: TransformerLearner | None = None
+) -> Candidate:
+    """Return a transformer as a candidate, its scale fitted to the loss by which it learns, and the control of its test."""
     loss = learner.training.loss
 
     def make(training: Training, start: TransformerLearner | None) -> TransformerLearner:
@@ -28,7 +30,10 @@ def transformer_candidate(name: str, group: str, learner: TransformerLearner) ->
             fitted.scale /= float(gross) or 1.0
         return fitted
 
-    return Candidate(name, group, make)
+    control = None
+    if without_attention is not None:
+        control = transformer_candidate(f"{name}, without attention", group, without_attention)
+    return Candidate(name, group, make, control)
 
 
 def _scale_to_loss(learner: TransformerLearner, training: Training) -> None:

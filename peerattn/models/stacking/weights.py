@@ -93,6 +93,7 @@ def weigh(
     *,
     mutual: bool,
     kinds: Sequence[Any] = (),
+    tested: Mapping[Any, np.ndarray] | None = None,
 ) -> Stage:
     r"""Return the weights of one group's candidates, given the stack of the groups before it.
 
@@ -107,6 +108,7 @@ def weigh(
     of κ under the normal distribution: a test. The group is then shrunk as a whole, by the factor that the non-negative garrote
     (Breiman 1995; of groups, Yuan and Lin 2006) has for the clearest of them alone: nothing at κ standard errors, hardly far
     above.
+    A candidate with a control is tested by what it predicts beyond that, its column of ``tested``, instead of :math:`D_m`.
     The period's mean of a difference and what it has beside that make up one prediction: they are of two kinds (``kinds``,
     one a column; by default all are of one), each with a sum and a factor of its own. κ may differ between columns, (M,).
     Where firms read each other's outcomes (``mutual``), the hypothesis tested is that what the stack leaves is independent
@@ -116,10 +118,11 @@ def weigh(
     if not columns or not len(held.y):
         return Stage(dict.fromkeys(columns, 0.0), float("nan"), 0.0)
     D = np.stack(list(columns.values()), axis=-1)  # (n, K, M)
+    T = np.stack([(tested or columns)[column] for column in columns], axis=-1)
     # turbulent periods would otherwise decide alone
     held = replace(held, weight=held.weight / _period_losses(held, loss))
     slope = -gradient(loss, held.base, held.y) / 2  # (n, K): y − ŷ of squared errors
-    rows = np.einsum("nkm,nk->nm", D, slope) * held.weight[:, None]
+    rows = np.einsum("nkm,nk->nm", T, slope) * held.weight[:, None]
     score = rows.sum(0)
     error = _errors(rows, held, mutual)
     t = np.divide(score, error, out=np.zeros_like(score), where=error > 0)

@@ -239,3 +239,20 @@ def test_the_fitted_stack_has_weights_of_all_rows(monkeypatch):
     share = np.average([13 / 20, 17 / 20], weights=[4, 3])
     assert shares == [pytest.approx(share)] * len(shares)
     assert after["shape"] == pytest.approx(before / (before + share * (1 - before)))
+
+
+def test_a_candidate_with_a_control_is_tested_by_what_it_predicts_beyond_it():
+    """One more estimate of the same own shape makes an average better; without peers its control does so, too."""
+    rng = np.random.default_rng(0)
+    n = 400
+    y = rng.normal(size=n)
+    held = HeldOut(np.zeros((n, 1)), y, np.ones(n), np.arange(n) % 40, np.arange(n) // 40)
+    shape = 0.5 * y + rng.normal(size=n)
+    columns = {("model", ""): shape[:, None]}
+    alone = weigh(held, columns, squared_error, 2.0, mutual=False)
+    beyond = {("model", ""): 0.1 * rng.normal(size=(n, 1))}
+    tested = weigh(held, columns, squared_error, 2.0, mutual=False, tested=beyond)
+    assert alone.selected() and not tested.selected()
+    # where the control is of no use the candidate has the weight that it has without one
+    same = weigh(held, columns, squared_error, 2.0, mutual=False, tested=dict(columns))
+    assert same.weights == alone.weights and same.t == alone.t

@@ -13,7 +13,7 @@ from peerattn.datasets import SimulatedPanel
 from peerattn.evaluation.compared import ModelNote
 from peerattn.evaluation.comparison import Comparison, Comparisons
 from peerattn.evaluation.leak_audit.runner import run_audits
-from peerattn.evaluation.measures.factor_adjusted import net_of_factors
+from peerattn.evaluation.measures.factor_adjusted import ADJUSTED, net_of_factors
 from peerattn.evaluation.measures.factors import factors_realised
 from peerattn.evaluation.report.words import PACKAGES
 from peerattn.evaluation.running.entries import Entry, Task, entries_of
@@ -216,7 +216,11 @@ def compare(
         X, y, cv, reference, outcome=outcome, characteristics=characteristics, codes=codes, firm=firm, period=period,
         industry=industry,
     )  # fmt: skip
+    before = panel.outcome
     panel = net_of_factors(panel, factors, task, outcome_horizon, reference)
+    adjusted = [ADJUSTED] if panel.outcome != before else []
+    if labels is not None and before in labels:  # the words for the outcome are those of it net of factors
+        labels = {panel.outcome: labels[before]} | {name: words for name, words in labels.items() if name != before}
     # ready names need the panel first: their titles name its industry
     if isinstance(models, list | tuple) and models and all(isinstance(name, str) for name in models):
         models = make_models(models, task=task, industry=panel.industry)
@@ -266,7 +270,7 @@ def compare(
         networks={name: made[-1].network for name, made in fits.items() if made[-1].network is not None},
         profiles={name: made[-1].profile for name, made in fits.items() if made[-1].profile is not None},
         settings=_settings(cv, panel, folds, digest),
-        notes=(*short, *informed, *warned, *percent),
+        notes=(*short, *informed, *warned, *percent, *adjusted),
         failures=failures,
         panel=facts,
         audit=audits,

@@ -16,6 +16,11 @@ from peerattn.types import ReferenceLike
 
 OUTCOMES_PER_SLOPE = 2  # earlier outcomes of a firm for each coefficient, from which its own loadings are estimated
 MIN_FIRMS = 2  # with such loadings, whose spread shrinks them
+#: What a report says of it.
+ADJUSTED = (
+    "Outcomes are net of the given factors, with loadings of each firm's earlier periods, drawn towards their mean (Vasicek 1973). "
+    "In the first periods there are none, and outcomes are unknown."
+)
 
 
 def factor_adjusted(y: pd.Series, factors: pd.DataFrame, *, outcome_horizon: int = 0) -> pd.Series:

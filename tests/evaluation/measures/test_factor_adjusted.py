@@ -158,9 +158,11 @@ def test_peers_of_a_factor_are_gone_once_it_is_given():
     # compare tests what the factor leaves, and says so
     found = compare(
         {"OLS": OwnCharacteristicsRegressor()}, X, y, task="nowcast", factors=f, cv=WalkForward(6, 6),
-        decomposition=False, verbose=False,
+        labels={"ret": "Return"}, decomposition=False, verbose=False,
     )  # fmt: skip
     assert found.outcome == "ret net of market" and "ret net of market" in str(found)
+    assert any("net of the given factors" in note for note in found.notes)
+    assert "Return" in str(found.panel.description)
     tested = found.predictions.set_index(["firm", "period"])["outcome"]
     assert np.allclose(tested, factor_adjusted(y, f)[tested.index])
 

@@ -18,8 +18,8 @@ OUTCOMES_PER_SLOPE = 2  # earlier outcomes of a firm for each coefficient, from 
 MIN_FIRMS = 2  # with such loadings, whose spread shrinks them
 #: What a report says of it.
 ADJUSTED = (
-    "Outcomes are net of the given factors, with loadings of each firm's earlier periods, drawn towards their mean (Vasicek 1973). "
-    "In the first periods there are none, and outcomes are unknown."
+    "Outcomes are net of the given factors, with loadings of each firm's earlier periods, drawn towards their mean (Vasicek "
+    "1973). In the first periods there are none, and outcomes are unknown."
 )
 
 

@@ -31,20 +31,19 @@ _EVALUATED = 2**14  # symbols at once in `loss`
 
 
 class LanguageModule(torch.nn.Module):
-    """Embedding, a stack that looks back only, and the embedding again as output, or vectors of the output's own."""
+    """Embedding, a stack that looks back only, and the embedding again as output."""
 
-    def __init__(self, embedding: nn.InputEmbedding, stack: nn.Encoder, head: nn.TokenEmbedding | None = None):
+    def __init__(self, embedding: nn.InputEmbedding, stack: nn.Encoder):
         super().__init__()
         self.embedding = embedding
         self.stack = stack
-        self.head = head
 
     def forward(self, symbols: Tensor, cache: nn.StackCache | None = None) -> Tensor:
         """Return the logits (B, n, n_symbols) of the symbols after each of (B, n)."""
         start = 0 if cache is None else cache.length
         mask = mask_of_past(symbols.shape[-1], start, symbols.device)
         rows = self.stack(self.embedding(symbols, start=start), mask=mask, cache=cache)
-        return (self.head or self.embedding.tokens).logits(rows)
+        return self.embedding.tokens.logits(rows)
 
 
 class CausalReader:
@@ -323,8 +322,7 @@ class LanguageModel(StackArguments, SequenceEstimator[LanguageModule]):
         options: dict[str, Any] = {"positions": self.positions, "std": 0.02, "dropout": self.dropout}
         embedding = nn.InputEmbedding(*sizes, **options, generator=generator)
         stack = self._stack(generator, rotary=self.positions == "rotary", **text_encoder.block_options(self))
-        module = LanguageModule(embedding, stack, text_encoder.own_output(self, self.n_symbols_))
-        return text_encoder.as_published(module, self)
+        return text_encoder.as_published(LanguageModule(embedding, stack), self)
 
     def _read(self, X: object, name: str = "X", at_least: int = 1) -> Tensor:
         """Return text, texts or numbers as numbers."""

@@ -28,18 +28,11 @@ _SMOOTHING = 0.75  # power of the frequencies of the context, so that rare symbo
 
 
 class MaskedLanguageModule(torch.nn.Module):
-    """A text encoder, and symbols as its output: by the vectors of the input, or by vectors of the output's own."""
+    """A text encoder, and symbols as its output: by the vectors of the input."""
 
-    def __init__(
-        self,
-        encoder: TextEncoder,
-        generator: Generator,
-        activation: Activation,
-        head: nn.TokenEmbedding | None = None,
-    ):
+    def __init__(self, encoder: TextEncoder, generator: Generator, activation: Activation):
         super().__init__()
         self.activation = activation
-        self.head = head
         n_symbols, d_model = encoder.embedding.tokens.weight.shape
         self.encoder = encoder
         self.transform = nn.linear(d_model, d_model, generator=generator)
@@ -50,7 +43,7 @@ class MaskedLanguageModule(torch.nn.Module):
         """Return the logits (n_places, n_symbols) at the places (B, n) that are True."""
         rows = self.encoder(symbols, lengths)[places]
         rows = self.norm(ACTIVATIONS[self.activation](self.transform(rows)))
-        return (self.head or self.encoder.embedding.tokens).logits(rows) + self.popularity
+        return self.encoder.embedding.tokens.logits(rows) + self.popularity
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -183,8 +176,7 @@ class MaskedLanguageModel(EncodedTexts, SequenceEstimator[MaskedLanguageModule])
 
     def _build(self, generator: Generator) -> MaskedLanguageModule:
         activation = text_encoder.published_of(self)["activation"]
-        head = text_encoder.own_output(self, len(self.tokenizer_.symbols_))
-        module = MaskedLanguageModule(self._encoder(generator), generator, activation, head)
+        module = MaskedLanguageModule(self._encoder(generator), generator, activation)
         return text_encoder.as_published(module, self)
 
     def _batches(self, examples: tuple[Texts], generator: Generator) -> Iterator[list[Tensor]]:

@@ -14,7 +14,7 @@ from torch import Tensor
 from peerattn.exceptions import InputError
 from peerattn.sequence.language_model import LanguageModel
 from peerattn.sequence.masked_language_model import MaskedLanguageModel
-from peerattn.sequence.published_configuration import BERT, GPT2, Configuration, Fields, read_json
+from peerattn.sequence.published_configuration import BERT, GPT2, GPT2_NAMES, Fields, read_json
 from peerattn.sequence.published_tokenizers import (
     BERT_SPECIAL,
     END_OF_TEXT,
@@ -61,13 +61,13 @@ def load_bert(folder: str | os.PathLike[str]) -> MaskedLanguageModel:
     ------
     InputError
         When a file or a parameter is missing, shapes do not fit, or the configuration names what is not built here: relative
-        positions, a decoder, another activation. The message names the field.
+        positions, a decoder, another activation, an output of its own. The message names the field.
     MissingExtraError
         When the package ``tokenizers``, of the extra ``text``, is not installed.
 
     Notes
     -----
-    What a configuration names is taken over: activation, constant of the normalisations, hidden width, an output of its own.
+    What a configuration names is taken over: activation, constant of the normalisations, hidden width.
 
     References
     ----------
@@ -84,15 +84,9 @@ def load_bert(folder: str | os.PathLike[str]) -> MaskedLanguageModel:
     n_layers = len(blocks) // len(_BLOCK)
     # sizes are those of the parameters; the configuration must agree
     wide = len(state["encoder.layer.0.intermediate.dense.weight"])
-    config = Configuration(root / "config.json", BERT)
-    config.check_sizes(
-        vocab_size=len(words),
-        hidden_size=words.shape[1],
-        num_hidden_layers=n_layers,
-        intermediate_size=wide,
-        max_position_embeddings=len(positions),
-        type_vocab_size=len(segments),
-    )
+    config = Fields(root / "config.json")
+    config.check(**BERT, vocab_size=len(words), hidden_size=words.shape[1], num_hidden_layers=n_layers, intermediate_size=wide)
+    config.check(max_position_embeddings=len(positions), type_vocab_size=len(segments))
     tokenizer = _word_pieces(Fields(root / "tokenizer_config.json"), symbols)
     # the special symbols first, as our tokenizer numbers them
     rows = sorted(range(len(symbols)), key=lambda k: (*BERT_SPECIAL, symbols[k]).index(symbols[k]))
@@ -102,20 +96,21 @@ def load_bert(folder: str | os.PathLike[str]) -> MaskedLanguageModel:
         "encoder.embedding.learned.weight": positions + segments[0],
         "popularity": bias[rows],
     }
-    published = config.published(wide)
-    if not published["tied"]:
-        ours["head.weight"] = state["cls.predictions.decoder.weight"][rows]
     # two names of one constant in the publication
     if not torch.equal(state.get("cls.predictions.decoder.bias", bias), bias):
         raise InputError("folder: cls.predictions.bias and cls.predictions.decoder.bias differ: expected one constant.")
     model = MaskedLanguageModel(
         tokenizer,
         n_layers=n_layers,
-        n_heads=config.n_heads(words.shape[1]),
+        n_heads=config.n_heads("num_attention_heads", words.shape[1]),
         d_model=words.shape[1],
         n_positions=len(positions),
     )
-    model.published_ = published
+    model.published_ = {
+        "activation": config.activation("hidden_act", "gelu"),
+        "epsilon": float(config.field("layer_norm_eps", 1e-12)),
+        "d_feedforward": wide,
+    }
     return _with_weights(model, tokenizer, ours | _renamed(state, _BERT | blocks))
 
 
@@ -131,15 +126,14 @@ def load_gpt2(folder: str | os.PathLike[str]) -> LanguageModel:
     Raises
     ------
     InputError
-        When a file or a parameter is missing, shapes do not fit, or the configuration names what is not built here. The message
-        names the field.
+        When a file or a parameter is missing, shapes do not fit, or the configuration names what is not built here: other scales
+        of the scores, an output of its own. The message names the field.
     MissingExtraError
         When the package ``tokenizers``, of the extra ``text``, is not installed.
 
     Notes
     -----
-    What a configuration names is taken over: activation, constant of the normalisations, hidden width, scales of the scores,
-    an output of its own.
+    What a configuration names is taken over: activation, constant of the normalisations, hidden width.
 
     References
     ----------
@@ -167,43 +161,31 @@ def load_gpt2(folder: str | os.PathLike[str]) -> LanguageModel:
     blocks = _blocks(state, "stack.blocks", "h", 1)
     n_layers = len(blocks) // len(_BLOCK)
     wide = len(state["h.0.mlp.c_fc.bias"])
-    config = Configuration(root / "config.json", GPT2)
-    config.check_sizes(
-        vocab_size=len(words), n_positions=len(positions), n_embd=words.shape[1], n_layer=n_layers, n_inner=wide
-    )
-    n_heads = config.n_heads(words.shape[1])
+    config = Fields(root / "config.json", GPT2_NAMES)
+    config.check(**GPT2, vocab_size=len(words), n_positions=len(positions), n_embd=words.shape[1], n_layer=n_layers, n_inner=wide)
     ours |= _renamed(state, {"stack.final_norm": "ln_f"} | blocks)
-    for k in range(n_layers):
-        # our scores are divided by the root of a head's width: other scales go into the queries
-        factor = 1.0
-        if not config.field("scale_attn_weights", True):
-            factor = (words.shape[1] / n_heads) ** 0.5
-        if config.field("scale_attn_by_inverse_layer_idx", False):
-            factor /= k + 1
-        for kind in ("weight", "bias"):
-            ours[f"stack.blocks.{k}.attention.query.{kind}"] *= factor
-    published = config.published(wide)
-    if not published["tied"]:
-        ours["head.weight"] = state["lm_head.weight"]
     tokenizer = _byte_pairs(Fields(root / "tokenizer_config.json"), symbols, merges)
-    config.check_one("eos_token_id", tokenizer.end)
+    config.check(eos_token_id=tokenizer.end)
     model = LanguageModel(
         tokenizer,
         n_layers=n_layers,
-        n_heads=n_heads,
+        n_heads=config.n_heads("n_head", words.shape[1]),
         d_model=words.shape[1],
         block_size=len(positions),
         positions="learned",
     )
     model.n_symbols_ = len(symbols)
     model.ends_ = True
-    model.published_ = published
+    model.published_ = {
+        "activation": config.activation("activation_function", "gelu_new"),
+        "epsilon": float(config.field("layer_norm_epsilon", 1e-5)),
+        "d_feedforward": wide,
+    }
     return _with_weights(model, tokenizer, ours)
 
 
 def _word_pieces(config: Fields, symbols: list[str]) -> WordPieceTokenizer:
-    config.check_one("do_basic_tokenize", True)
-    config.check_absent("never_split")
+    config.check(do_basic_tokenize=True, never_split=None)
     config.check_special(dict(zip(("pad", "unk", "cls", "sep", "mask"), BERT_SPECIAL, strict=True)))
     capitals = any(s != s.lower() for s in symbols if not (s.startswith("[") and s.endswith("]")))
     tokenizer = WordPieceTokenizer(
@@ -215,7 +197,7 @@ def _word_pieces(config: Fields, symbols: list[str]) -> WordPieceTokenizer:
 
 
 def _byte_pairs(config: Fields, symbols: list[str], merges: list[list[str]]) -> ByteLevelTokenizer:
-    config.check_absent("add_bos_token")
+    config.check(add_bos_token=False)
     config.check_special({"eos": END_OF_TEXT})
     tokenizer = ByteLevelTokenizer(add_prefix_space=config.field("add_prefix_space", False))
     return tokenizer.from_symbols(symbols, merges)

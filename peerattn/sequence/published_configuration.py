@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from peerattn.exceptions import InputError
 from peerattn.nn.blocks import Activation
-from peerattn.sequence.text_encoder import Published
 
 #: The published names of the activations that `peerattn.nn.FeedForward` has.
 _ACTIVATIONS: dict[str, Activation] = {
@@ -24,39 +23,26 @@ _ACTIVATIONS: dict[str, Activation] = {
     "silu": "silu",
     "swish": "silu",
 }
-
-
-@dataclass(frozen=True)
-class Family:
-    """The fields of a family of models, their defaults, and what must not be set."""
-
-    name: str
-    activation: tuple[str, str]
-    epsilon: tuple[str, float]
-    heads: tuple[str, int]
-    absent: tuple[str, ...]
-    other_names: dict[str, str] = field(default_factory=dict)
-
-
-_NEVER = ("add_cross_attention", "is_encoder_decoder", "pruned_heads", "quantization_config")
-# What is left out here does not change a result in evaluation: dropouts, starts, caches, outputs, chunks of rows in the
-# feed-forward network, heads of other tasks, the precision of sums.
-BERT = Family(
-    "bert", ("hidden_act", "gelu"), ("layer_norm_eps", 1e-12), ("num_attention_heads", 12), (*_NEVER, "is_decoder")
-)
-GPT2 = Family(
-    "gpt2",
-    ("activation_function", "gelu_new"),
-    ("layer_norm_epsilon", 1e-5),
-    ("n_head", 12),
-    _NEVER,
-    {
-        "hidden_size": "n_embd",
-        "max_position_embeddings": "n_positions",
-        "num_attention_heads": "n_head",
-        "num_hidden_layers": "n_layer",
-    },
-)
+# Fields and the only value that is built here. What is left out does not change a result in evaluation: dropouts, starts,
+# caches, outputs, chunks of rows in the feed-forward network, heads of other tasks, the precision of sums.
+_ONLY: dict[str, Any] = {
+    "add_cross_attention": False,
+    "is_encoder_decoder": False,
+    "position_embedding_type": "absolute",
+    "pruned_heads": None,
+    "quantization_config": None,
+    "tie_word_embeddings": True,
+}
+BERT = _ONLY | {"model_type": "bert", "is_decoder": False}
+GPT2 = _ONLY | {"model_type": "gpt2", "scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False}
+#: How newer files name the sizes of all families, and how GPT-2's did.
+GPT2_NAMES = {
+    "hidden_size": "n_embd",
+    "max_position_embeddings": "n_positions",
+    "num_attention_heads": "n_head",
+    "num_hidden_layers": "n_layer",
+}
+_HEADS = 12  # of both families, where a file of their width does not name the number
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -64,7 +50,9 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
-        raise InputError(f"folder: {path.name} is no JSON that can be read ({error}). Is it complete?") from error
+        raise InputError(
+            f"folder: {path.name} is no JSON that can be read ({error}). Is it complete?"
+        ) from error
     if not isinstance(found, dict):
         raise InputError(f"folder: {path.name} must hold a JSON object, got {type(found).__name__}.")
     return found
@@ -76,14 +64,16 @@ class Fields:
     Parameters
     ----------
     path : Path
+    names : dict of str to str, optional
+        By the name that a field may have, the one by which it is asked for.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, names: Mapping[str, str] | None = None) -> None:
         self.file = path.name
         self.there = path.exists()
         self.fields: dict[str, Any] = {}
         if self.there:
-            self.fields = read_json(path)
+            self.fields = {(names or {}).get(name, name): value for name, value in read_json(path).items()}
 
     def error(self, name: str, expected: object) -> InputError:
         """Return the error for a field of another value than expected."""
@@ -101,17 +91,12 @@ class Fields:
             raise self.error(name, f"a value of type {kind.__name__}")
         return value
 
-    def check_one(self, name: str, only: object) -> None:
-        """Raise an error where a field has another value than the only one that is built here."""
-        value = self.fields.get(name)
-        if value is not None and value != only:
-            raise self.error(name, f"{only!r}, the only one that can be used here")
-
-    def check_absent(self, *names: str) -> None:
-        """Raise an error where one of these fields is set."""
-        for name in names:
-            if self.fields.get(name):
-                raise self.error(name, "nothing, since this cannot be used here")
+    def check(self, **only: object) -> None:
+        """Raise an error where a field has another value than the only one that can be used; empty ones count as not there."""
+        for name, value in only.items():
+            given = self.fields.get(name)
+            if given is not None and (given or value) and given != value:
+                raise self.error(name, f"{value!r}, the only value that can be used here")
 
     def check_special(self, names: dict[str, str]) -> None:
         """Raise an error where special symbols have other names than these, or there are others."""
@@ -128,48 +113,16 @@ class Fields:
                 f"folder: {self.file}: added_tokens_decoder: expected none but {sorted(names.values())}, got {sorted(others)}."
             )
 
-
-class Configuration(Fields):
-    """The fields of a model's ``config.json``, of one family.
-
-    Raises
-    ------
-    InputError
-        When the model is of another family, or the file sets what cannot be used here.
-    """
-
-    def __init__(self, path: Path, family: Family) -> None:
-        super().__init__(path)
-        self.family = family
-        # newer files use one spelling for all families
-        self.fields = {family.other_names.get(name, name): value for name, value in self.fields.items()}
-        self.check_one("model_type", family.name)
-        self.check_one("position_embedding_type", "absolute")
-        self.check_absent(*family.absent)
-
-    def check_sizes(self, **sizes: int) -> None:
-        """Raise an error where a size is another one than the state dict has."""
-        for name, size in sizes.items():
-            if self.fields.get(name) not in (None, size):
-                raise self.error(name, f"{size}, as the state dict has")
-
-    def n_heads(self, d_model: int) -> int:
+    def n_heads(self, name: str, d_model: int) -> int:
         """Return the number of heads; where no file names it, heads are 64 wide."""
-        name, default = self.family.heads
         wide = d_model // 64
-        if self.there and self.fields.get(name) is None and wide != default:
+        if self.there and self.fields.get(name) is None and wide != _HEADS:
             raise self.error(name, f"the number of heads, which {self.file} of this width must name")
         return int(self.field(name, wide))
 
-    def published(self, d_feedforward: int) -> Published:
-        """Return what the module needs beyond its sizes."""
-        name, default = self.family.activation
-        activation = self.field(name, default)
-        if activation not in _ACTIVATIONS:
+    def activation(self, name: str, default: str) -> Activation:
+        """Return the activation by our name."""
+        published = self.field(name, default)
+        if published not in _ACTIVATIONS:
             raise self.error(name, f"one of {sorted(_ACTIVATIONS)}")
-        return {
-            "activation": _ACTIVATIONS[activation],
-            "epsilon": float(self.field(*self.family.epsilon)),
-            "d_feedforward": d_feedforward,
-            "tied": bool(self.field("tie_word_embeddings", True)),
-        }
+        return _ACTIVATIONS[published]

@@ -26,11 +26,9 @@ class Published(TypedDict):
     epsilon: float
     """Of the normalisations."""
     d_feedforward: int | None
-    tied: bool
-    """Whether the symbols' vectors are the output, too."""
 
 
-_TRAINED_HERE: Published = {"activation": "gelu", "epsilon": 1e-5, "d_feedforward": None, "tied": True}
+_TRAINED_HERE: Published = {"activation": "gelu", "epsilon": 1e-5, "d_feedforward": None}
 
 
 class TextEncoder(torch.nn.Module):
@@ -102,13 +100,6 @@ def as_published(module: Module, model: StackArguments) -> Module:
         if isinstance(part, torch.nn.LayerNorm):
             part.eps = published_of(model)["epsilon"]
     return module
-
-
-def own_output(model: StackArguments, n_symbols: int) -> nn.TokenEmbedding | None:
-    """Return the vectors of the output, where they are not those of the input."""
-    if published_of(model)["tied"]:
-        return None
-    return nn.TokenEmbedding(n_symbols, model.d_model)
 
 
 def fitted_tokenizer(

@@ -1,9 +1,7 @@
 """Panels to start with: real ones that are embedded, simulated ones whose network is known; presets for others' files."""
 
-from peerattn.datasets.grunfeld import load_grunfeld
-from peerattn.datasets.multiples import load_market_values, load_multiples
+from peerattn.datasets.embedded import load_grunfeld, load_market_values, load_multiples, load_russell
 from peerattn.datasets.presets import PRESETS, Preset, read_preset
-from peerattn.datasets.russell import load_russell
 from peerattn.datasets.simulate import SimulatedPanel, TrueParameters, simulate_panel
 
 __all__ = [

@@ -522,11 +522,11 @@ def test_progress_goes_to_stderr(panel, capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_a_log_gets_a_rough_time_and_a_line_for_each_fit(panel, capsys):
+def test_a_log_gets_a_line_for_each_fit(panel, capsys):
     models = {"Ridge": Ridge(), "Bad": Fragile(), "Attention": PeerAttentionRegressor(n_heads=0)}
     result = compare(models, panel, cv=CV, decomposition=False)
     first, *lines = capsys.readouterr().err.splitlines()
-    assert re.fullmatch(r"20 fits; roughly \d+ (s|min) on one core", first)
+    assert first == "20 fits"
     ridge = [line for line in lines if "Ridge" in line]
     assert [line.partition(": ")[0].partition(" ")[2] for line in ridge] == [
         f"Ridge, fold {k} of 2" for k in (1, 2)
@@ -541,7 +541,7 @@ def test_a_log_gets_a_rough_time_and_a_line_for_each_fit(panel, capsys):
 
 
 def test_what_the_store_holds_is_not_announced_as_work(panel, capsys, tmp_path):
-    for said in ("16 fits; roughly", "0 fits, 16 found in the store; roughly"):
+    for said in ("16 fits\n", "0 fits, 16 found in the store\n"):
         compare({"Ridge": Ridge()}, panel, cv=CV, decomposition=False, store=tmp_path)
         assert capsys.readouterr().err.startswith(said)
 

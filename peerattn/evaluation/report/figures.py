@@ -15,7 +15,7 @@ from peerattn.evaluation.measures.portfolios import QuantilePortfolios
 from peerattn.exceptions import InputError
 from peerattn.network import PeerNetwork, search_map, ties_plot
 from peerattn.network.measures.comparison import stability_sentence
-from peerattn.render import PALETTE, Picture, figure_style, show_label, svg
+from peerattn.render import PALETTE, Picture, figure_style, figure_text, show_label, svg
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _MOST_SHOWN = 12  # characteristics of a search profile
 _DRAWN_FIRMS = 36  # of a network in the opening
 _MOST_LINES = 5  # of a chart
+_NAME = 36  # characters
 _DASHED = " Dashed: models that use no peers."
 
 
@@ -118,7 +119,7 @@ def steps_picture(compared: WithClaims) -> Picture:
         ax.set_ylim(len(steps) - 0.5, -0.5)
         ax.tick_params(axis="y", length=0)
         ax.grid(axis="x")
-        ax.set_xlabel(f"held-out R² of {_short(compared.outcome)}")
+        ax.set_xlabel(f"held-out R² of {figure_text(compared.outcome, _NAME)}")
 
     wording = "; ".join(f"{step.name} {step.r2:.3f}" for step in steps)
     caption = (
@@ -135,7 +136,7 @@ def ties_picture(network: PeerNetwork, name: str, groups: pd.Series | None) -> P
     words = f"{which}; arrows lead from each firm to its two strongest peers among them. {stability_sentence(network)}"
     draw = partial(ties_plot, network, firms=_DRAWN_FIRMS, groups=groups)
     wording = f"The strongest ties of {name} among the firms with the largest incoming weight"
-    return picture(draw, 4.4, wording, words.strip(), f"{_short(name)}, {show_label(network.periods[0])}")
+    return picture(draw, 4.4, wording, words.strip(), f"{figure_text(name, _NAME)}, {show_label(network.periods[0])}")
 
 
 def weights_picture(network: PeerNetwork, name: str, groups: pd.Series | None) -> Picture:
@@ -148,7 +149,7 @@ def weights_picture(network: PeerNetwork, name: str, groups: pd.Series | None) -
         words += f" Firms are ordered by {groups.name}, in each the largest incoming weight first."
     elif many:
         words += " Firms that give each other weight are side by side."
-    title = f"{_short(name)}, {show_label(network.periods[0])}"
+    title = f"{figure_text(name, _NAME)}, {show_label(network.periods[0])}"
     wording = f"Heat map of the weights of {name}: a row for each firm, a column for each peer"
     return picture(draw, 5.1, wording, words, title)
 
@@ -158,7 +159,7 @@ def profile_picture(matrix: pd.DataFrame, name: str) -> Picture:
     # more than a dozen cannot be read
     strongest = matrix.abs().max(axis=1).add(matrix.abs().max(axis=0)).nlargest(_MOST_SHOWN).index
     displayed = [column for column in matrix.columns if column in strongest]
-    draw = partial(search_map, matrix.loc[displayed, displayed], title=f"Search profile, {_short(name)}")
+    draw = partial(search_map, matrix.loc[displayed, displayed], title=f"Search profile, {figure_text(name, _NAME)}")
     wording = f"Search profile of {name}: rows are the focal firm"
     words = "Rows: the focal firm; columns: the peer."
     if left := len(matrix) - len(displayed):
@@ -174,7 +175,7 @@ def portfolios_picture(compared: WithClaims, sorted_by: dict[str, QuantilePortfo
     def draw(ax: Axes) -> None:
         _draw(ax, means, compared, list(means.index), marker="o")
         ax.set_xlabel("quantile of the prediction, 1 = lowest")
-        ax.set_ylabel(f"mean {_short(compared.outcome)}")
+        ax.set_ylabel(f"mean {figure_text(compared.outcome, _NAME)}")
         ax.set_xticks(list(means.index))
 
     ends = "; ".join(f"{name} spread {found.mean:.4g}" for name, found in sorted_by.items())
@@ -188,13 +189,6 @@ def _draw(ax: Axes, lines: pd.DataFrame, compared: WithClaims, at: Any, **style:
     for name in map(str, lines):
         colour = PALETTE[compared.names.index(name) % len(PALETTE)]
         dashes = solid.get(name, (0, (3, 2)))
-        ax.plot(at, lines[name], color=colour, linestyle=dashes, label=_short(name), **style)
+        ax.plot(at, lines[name], color=colour, linestyle=dashes, label=figure_text(name, _NAME), **style)
     place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1.0), "borderaxespad": 0.2}
     ax.legend(ncols=2, frameon=False, fontsize=8.5, **place)
-
-
-def _short(name: object) -> str:
-    text = str(name).replace("$", r"\$")
-    if len(text) > 36:
-        text = text[:35] + "…"
-    return text

@@ -14,16 +14,13 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.model_selection import ParameterGrid
 
 from peerattn import exceptions
-from peerattn.evaluation.running.entries import BOOSTING, Entry, chosen_model, searches, trials
+from peerattn.evaluation.running.entries import BOOSTING, Entry, chosen_model, trials
 from peerattn.evaluation.running.information import PEERS, last_step
 from peerattn.evaluation.running.inputs import FoldRows
 from peerattn.evaluation.running.store import FoldStore
 from peerattn.exceptions import WHERE_ISOLATES, InputError, PeerAttnWarning, PossibleLeakWarning, warn_user
-from peerattn.models import NadarayaWatsonRegressor
-from peerattn.models.attention.estimators import AttentionRegressorMixin
 from peerattn.models.forecasters import model_title
 from peerattn.models.learners.heads.search_profile import SearchProfile
 from peerattn.models.stacking.evidence import GROUPS, STEPS
@@ -235,7 +232,8 @@ def fit_all(entries: list[Entry], panel: Panel, folds: Folds, how: How) -> Resul
 
     total = n * len(entries)
     if how.verbose:
-        _report_effort(entries, panel, folds, results)
+        stored = f", {len(results)} found in the store" * bool(results)
+        print(f"{total - len(results)} fits{stored}", file=sys.stderr, flush=True)
     with progress_bar(label, total, len(results)) as advance:
         for result in Parallel(n_jobs=how.n_jobs, return_as="generator_unordered")(left()):
             at = result.model, result.fold
@@ -270,43 +268,6 @@ def _outcome(result: FoldResult, results: Results) -> str:
 def squared_errors(name: str, results: Results) -> np.ndarray:
     """Return the sums of squared errors of a model, the prevailing mean and the model without peers over the folds predicted."""
     return np.sum([result.errors for result in results.values() if result.model == name], axis=0)
-
-
-def _report_effort(entries: list[Entry], panel: Panel, folds: Folds, done: Results) -> None:
-    """Print how many fits are to be made, and about how long they take on one core."""
-    left = [(entry, k) for k in range(len(folds)) for entry in entries if (entry.name, k) not in done]
-    seconds = sum(expected_seconds(entry, panel, folds[k][0]) for entry, k in left)
-    fits = f"{len(left)} fits"
-    if done:
-        fits += f", {len(done)} found in the store"
-    about = f"{max(5, round(seconds)):.0f} s"
-    if seconds > 15:
-        about = f"{round(seconds, -1):.0f} s"
-    if seconds > 90:
-        about = f"{seconds / 60:,.0f} min"
-    print(f"{fits}; roughly {about} on one core", file=sys.stderr, flush=True)
-
-
-def expected_seconds(entry: Entry, panel: Panel, train: np.ndarray) -> float:
-    """Return about how many seconds a model takes to be fitted on these rows and to predict a fifth as many, on one core.
-
-    Constants are of a desktop processor of 2023, within a factor of three for panels of 1,000 to 100,000 rows.
-    """
-    final = last_step(entry.model)
-    n = len(train)
-    tried = max(map(_settings, searches(entry.model)), default=1)
-    if isinstance(final, AttentionRegressorMixin):
-        return tried * final.n_layers * (5 + n / 1_000)
-    if isinstance(final, NadarayaWatsonRegressor):
-        return tried * (0.2 + 2e-9 * n * n * len(panel.columns))
-    return tried * (0.3 + n / 5_000)
-
-
-def _settings(search: object) -> int:
-    """Return how many fits a search makes: settings times folds, as far as its parameters show."""
-    count = len(ParameterGrid(getattr(search, "param_grid", {})))
-    folds = getattr(search, "cv", None)
-    return int(getattr(search, "n_iter", count)) * (folds if isinstance(folds, int) else 5)
 
 
 def failures_of(entries: list[Entry], results: Results) -> tuple[Failure, ...]:

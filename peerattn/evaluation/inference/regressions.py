@@ -95,14 +95,11 @@ class Calibration(Regression):
         twelve clusters of either kind.
     p_value : float or None
         Of constant 0 and slope 1: Hotelling's F(2, G − 2), G the smaller number of clusters; with effects of slope 1, t(G − 1).
-    bins : DataFrame
-        Mean prediction, mean outcome and number of rows by quantile of the prediction.
     effects : tuple of str
         Effects that were absorbed.
     """
 
     p_value: float | None
-    bins: pd.DataFrame
     title: str = "Calibration: outcome on prediction"
 
     @property
@@ -150,9 +147,8 @@ def calibration(
     *,
     firm: LabelsLike = None,
     effects: Mapping[str, Any] | Sequence[str] = (),
-    n_bins: int = 10,
 ) -> Calibration:
-    r"""Return the calibration of predictions: Mincer and Zarnowitz's regression, and means by bin.
+    r"""Return the calibration of predictions: Mincer and Zarnowitz's regression.
 
     .. math:: y_{it} = a + b \hat y_{it} + e_{it}, \qquad H_0: a = 0,\ b = 1
 
@@ -169,8 +165,6 @@ def calibration(
     effects : sequence of {"firm", "period"} or mapping of str to array-like (n,)
         Absorbed in place of the constant: with ``("period",)`` the slope between firms, with ``("firm",)`` within firms.
         A mapping names other groups, such as ``{"sic×period": labels}``.
-    n_bins : int, default 10
-        Quantile groups of the prediction, over all rows; equal predictions share a group.
 
     Returns
     -------
@@ -185,7 +179,7 @@ def calibration(
 
     Examples
     --------
-    >>> calibration([0.0, 2.0, 4.0], [0.0, 1.0, 2.0], [1, 2, 3], n_bins=3)
+    >>> calibration([0.0, 2.0, 4.0], [0.0, 1.0, 2.0], [1, 2, 3])
     Calibration(intercept=0, slope=2; of 0 and 1: n/a)
     """
     from scipy import stats
@@ -201,9 +195,6 @@ def calibration(
     given = effects if isinstance(effects, Mapping) else labels
     kept_labels = {name: _one_a_row(f"effects[{name!r}]", of, n)[kept] for name, of in given.items()}
     groups = effect_labels(tuple(effects), kept_labels)
-    at = quantile_groups(forecast, np.zeros(len(y), dtype=int), n_bins)
-    rows = pd.DataFrame({"prediction": forecast, "outcome": y}).groupby(at)
-    bins = rows.mean().assign(rows=rows.size()).rename_axis("bin")
     absorbed = tuple(map(str, groups))
     flat = np.ptp(forecast) <= 1e-12 * np.max(np.abs(forecast))
     # effects are taken out of both sides (Frisch and Waugh 1933)
@@ -236,19 +227,5 @@ def calibration(
     std_errors = pd.Series(errors, truth.index)
     return Calibration(
         params=params, std_errors=std_errors, pvalues=2 * (params / std_errors).abs().map(stats.t(fewest - 1).sf),
-        nobs=len(y), rsquared=rsquared, freedom=freedom, p_value=p, bins=bins, effects=absorbed,
+        nobs=len(y), rsquared=rsquared, freedom=freedom, p_value=p, effects=absorbed,
     )  # fmt: skip
-
-
-def quantile_groups(values: np.ndarray, group: np.ndarray, n: int) -> np.ndarray:
-    """Return the quantile group 0, …, n − 1 of each value within its group; equal values share one, unknown ones have −1.
-
-    >>> quantile_groups(np.array([5.0, 1.0, 3.0, 3.0]), np.zeros(4, dtype=int), 4).tolist()
-    [3, 0, 2, 2]
-    """
-    known = ~np.isnan(values)
-    ranks = pd.Series(values[known]).groupby(group[known]).rank().to_numpy()
-    size = np.bincount(group[known])[group[known]]
-    found = np.full(len(values), -1)
-    found[known] = np.minimum(((ranks - 0.5) * n / size).astype(int), n - 1)
-    return found

@@ -10,7 +10,6 @@ import pandas as pd
 
 from peerattn.evaluation.compared import Compared
 from peerattn.evaluation.inference.forecast_tests import MeanTest, OfPeriods, mean_test
-from peerattn.evaluation.inference.regressions import quantile_groups
 from peerattn.evaluation.measures.factors import match_factors, periods_per_year
 from peerattn.exceptions import InputError, check_at_least, checked
 from peerattn.panel.knowledge import sorted_periods
@@ -185,6 +184,20 @@ def quantile_portfolios(
     if factors is not None:
         made += _alpha(spread, match_factors(factors, spread.index, outcome_horizon=outcome_horizon), horizon)
     return QuantilePortfolios(*made)
+
+
+def quantile_groups(values: np.ndarray, group: np.ndarray, n: int) -> np.ndarray:
+    """Return the quantile group 0, …, n − 1 of each value within its group; equal values share one, unknown ones have −1.
+
+    >>> quantile_groups(np.array([5.0, 1.0, 3.0, 3.0]), np.zeros(4, dtype=int), 4).tolist()
+    [3, 0, 2, 2]
+    """
+    known = ~np.isnan(values)
+    ranks = pd.Series(values[known]).groupby(group[known]).rank().to_numpy()
+    size = np.bincount(group[known])[group[known]]
+    found = np.full(len(values), -1)
+    found[known] = np.minimum(((ranks - 0.5) * n / size).astype(int), n - 1)
+    return found
 
 
 def _sharpe(mean: Any, sd: Any) -> Any:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -12,8 +12,7 @@ from scipy import sparse, stats
 from peerattn.exceptions import InputError, checked
 from peerattn.network.attributes import characteristic, code_numbers
 from peerattn.network.base import Network
-from peerattn.network.cross_section import Array, CrossSection, frozen, strongest
-from peerattn.network.inference.dyadic import Difference, DyadicRegression, SameCode, dyadic_regression
+from peerattn.network.cross_section import Array, strongest
 from peerattn.network.inference.permutation import among, within
 from peerattn.network.measures.comparison import aligned
 from peerattn.render import Shown, Table
@@ -38,9 +37,6 @@ class Validation(Shown):
         One-sided p values by exchanging firms: all firms, and for ``p_matched`` firms of one industry and size group.
     k, n_firms, n_links, n_permutations : int
         Peers considered, firms and links compared (over all periods), permutations.
-    regression : DyadicRegression or None
-        In the last period, links (0 or 1) on the weight in standard deviations, same industry and difference in size; errors
-        robust to pairs that share a firm. None where no firm is both a focal firm and a peer.
     """
 
     precision: float
@@ -55,7 +51,6 @@ class Validation(Shown):
     n_firms: int
     n_links: int
     n_permutations: int
-    regression: DyadicRegression | None
     _displayed: ClassVar[str] = "summary"
 
     @property
@@ -152,6 +147,8 @@ def validate(
     firms and peers differ, peers alone are exchanged. The matched benchmark counts the peer itself among the firms of its
     group, which is conservative in small groups.
 
+    What links have in common beside weights: :func:`dyadic_regression` of ``links`` on the network, codes and size.
+
     References
     ----------
     Hoberg and Phillips (2016), "Text-based network industries and endogenous product differentiation", Journal of
@@ -179,15 +176,13 @@ def validate(
     drawn = [within(rng, group) for group in groups for _ in range(n_permutations)]
     total = np.zeros(7)
     exchanged = np.zeros((len(drawn), 7))
-    last = None
-    for period, rows, columns, weights, others in aligned(network, links):
+    for _, rows, columns, weights, others in aligned(network, links):
         one = _Period(rows, columns, weights, others, k)
         found = one.scores(one.links, np.nan if cell is None else one.rate(cell))
         if found[0]:
             total += found
             exchanged += [one.scores(one.exchanged(order)) for order in drawn]
-            last = period, one
-    if last is None:
+    if not total[0]:
         raise InputError(
             f"links: no firm has a peer and a link; labels ({network.labels[0]!r}, {links.labels[0]!r}) must be spelled alike."
         )
@@ -199,7 +194,6 @@ def validate(
     return Validation(
         **means, p_precision=p[0, 0], p_auc=p[0, 1], p_matched=p[1, 0],
         k=int(k), n_firms=int(total[0]), n_links=int(total[1]), n_permutations=n_permutations,
-        regression=_regression(network.at(last[0]), last[1], codes, size),
     )  # fmt: skip
 
 
@@ -210,11 +204,10 @@ class _Period:
         self.rows = rows
         self.columns = columns
         self.other = rows[:, None] != columns[None]
-        self.weights = weights.toarray()
         self.links = (others.toarray() > 0) & self.other
         self.possible = self.other.sum(axis=1)
         # a firm is never its own candidate: it ranks below all others, and the ranks start after it
-        lowest = np.where(self.other, self.weights, -np.inf)
+        lowest = np.where(self.other, weights.toarray(), -np.inf)
         self.ranks = stats.rankdata(lowest, axis=1) - (len(columns) - self.possible)[:, None]
         self.top = strongest(weights.maximum(0), k).toarray() > 0
 
@@ -262,19 +255,3 @@ def _cells(network: Network, codes: pd.Series | None, size: pd.Series | None, n_
     sizes = pd.DataFrame({t: characteristic(network, size, everyone, t, "size") for t in periods})
     by_size = sizes.rank(pct=True).mean(axis=1).rank(pct=True).fillna(0.0)
     return np.asarray(pd.MultiIndex.from_arrays([last, np.ceil(by_size * n_groups)]).factorize(sort=True)[0])
-
-
-def _regression(network: Network, one: _Period, codes: pd.Series | None, size: pd.Series | None) -> DyadicRegression | None:
-    """Links of one period on weights and what else pairs have in common; None where no firm is on both sides."""
-    if len(np.intersect1d(one.rows, one.columns)) < 3:
-        return None
-    links = CrossSection(one.rows, one.columns, frozen(one.links.astype(float)))
-    linked = network.replaced([links], signed=False, row_normalized=False, top_k=None)
-    focal, peers = (network.labels.take(side) for side in (one.rows, one.columns))
-    weights = pd.DataFrame(one.weights / (one.weights[one.other].std() or 1.0), focal, peers)
-    regressors: dict[str, Any] = {"weight (standard deviations)": weights}
-    if codes is not None:
-        regressors["same industry"] = SameCode(codes)
-    if size is not None:
-        regressors["difference in size"] = Difference(size)
-    return replace(dyadic_regression(linked, regressors), title="Links of the last period on weights of pairs")

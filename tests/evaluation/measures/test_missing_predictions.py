@@ -52,7 +52,7 @@ def test_counts_are_of_rows_with_both():
     both = ~np.isnan(FORECAST) & ~np.isnan(Y)
     counts = pd.Series(both).groupby(PERIOD).sum()
     assert moments_within(Y, FORECAST, PERIOD)["n"].tolist() == counts[counts > 0].tolist()
-    assert calibration(Y, FORECAST, PERIOD).bins["rows"].sum() == both.sum()
+    assert calibration(Y, FORECAST, PERIOD).nobs == both.sum()
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -1,7 +1,5 @@
 """Errors and warnings of the package, one place for all of them."""
 
-from __future__ import annotations
-
 import difflib
 import importlib
 import sys

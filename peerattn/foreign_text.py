@@ -1,7 +1,5 @@
 """Text that others wrote, names in their files above all: nothing of it commands a terminal."""
 
-from __future__ import annotations
-
 import re
 
 #: Characters that command a terminal or turn the direction of text, and halves of characters, which no file holds.

@@ -1,7 +1,5 @@
 """Several processes that fit one model: rows shown to all, the work shared out, sums over all of them."""
 
-from __future__ import annotations
-
 import atexit
 import os
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Mean and standard deviation of columns, with one rule of when a column is a constant."""
 
-from __future__ import annotations
-
 import numpy as np
 
 # of the mean: a standard deviation below is rounding, and the column a constant, whatever its unit

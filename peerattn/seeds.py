@@ -1,7 +1,5 @@
 """Seeds: what ``random_state`` may be."""
 
-from __future__ import annotations
-
 from numbers import Integral
 from typing import Any
 

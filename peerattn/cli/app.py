@@ -1,7 +1,5 @@
 """The command: how dataclasses become commands, exit codes, one line for bad input, one line for each warning."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import sys

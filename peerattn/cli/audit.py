@@ -1,7 +1,5 @@
 """``peerattn audit``: try to find a leak in a model, a panel and a split."""
 
-from __future__ import annotations
-
 from peerattn import evaluation
 from peerattn.cli.commands import Audit
 from peerattn.cli.output import announce, report_line, working

@@ -3,8 +3,6 @@
 What a command does is ``run`` in the module of its name, which is loaded when the command is called.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar

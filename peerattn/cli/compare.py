@@ -1,7 +1,5 @@
 """``peerattn compare``: models compared out of sample, and the report."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The configuration of a comparison: a TOML file that makes the report again."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import platform

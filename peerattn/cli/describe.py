@@ -1,7 +1,5 @@
 """``peerattn describe``: what a file holds, and what would be taken from it."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from typing import Any

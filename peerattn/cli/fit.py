@@ -1,7 +1,5 @@
 """``peerattn fit``: one model on one panel, saved."""
 
-from __future__ import annotations
-
 import os
 import warnings
 from contextlib import ExitStack

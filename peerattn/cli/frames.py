@@ -1,7 +1,5 @@
 """Frames that commands read and write: whole or not at all."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """``peerattn network``: the peers of firms, in a saved model."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from peerattn.cli.commands import Network

@@ -4,8 +4,6 @@ The docstring of a class describes its fields, and is what ``--help`` shows: aft
 value.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

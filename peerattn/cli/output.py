@@ -1,7 +1,5 @@
 """What commands print: the result on stdout, as text or JSON; progress on stderr."""
 
-from __future__ import annotations
-
 import json
 import math
 from contextlib import AbstractContextManager, nullcontext

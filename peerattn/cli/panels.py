@@ -1,7 +1,5 @@
 """From the options to a panel, models and a split."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``peerattn predict``: a saved model's predictions for a panel."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from peerattn.cli.commands import Predict

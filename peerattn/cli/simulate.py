@@ -1,7 +1,5 @@
 """``peerattn simulate``: a panel whose directed network is known."""
 
-from __future__ import annotations
-
 from peerattn.cli.commands import Simulate
 from peerattn.cli.frames import FRAMES, writable_file, write_frame
 from peerattn.cli.output import report_line, working

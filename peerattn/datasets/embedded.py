@@ -1,7 +1,5 @@
 """Real panels that are embedded in the package, and how their files are read."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

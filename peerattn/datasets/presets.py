@@ -4,8 +4,6 @@ A preset knows how a source spells its file; it holds no data. The panel's descr
 reader must know of the source.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Simulated panels whose directed network is known."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Literal

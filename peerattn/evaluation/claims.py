@@ -3,8 +3,6 @@
 Every sentence, table and figure of a report takes its numbers and its verdict from the one :class:`Claims` object made here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """How much more one model explains than another: with interval and test, by firm, by group; and how small a gain would show."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Any

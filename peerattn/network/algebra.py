@@ -1,7 +1,5 @@
 """Networks from networks: choices, averages, products of layers; and weighted averages of characteristics."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

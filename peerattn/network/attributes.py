@@ -1,7 +1,5 @@
 """Characteristics and codes brought into a network's order, by label."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable
 from typing import Any, TypeVar
 

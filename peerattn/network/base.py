@@ -1,7 +1,5 @@
 """What a network is made of: labels, periods, and one cross-section for each; everything else is a function of it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, InitVar, dataclass, field
 from types import MethodType

@@ -1,7 +1,5 @@
 """From what a user has (matrices, frames of edges) to labels, periods and cross-sections of a network."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 

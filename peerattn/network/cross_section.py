@@ -1,7 +1,5 @@
 """One period's weights of focal firms (rows) on peers (columns)."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any, TypeAlias

@@ -1,7 +1,5 @@
 """The directed peer network: weights of focal firms (rows) on peers (columns), period by period."""
 
-from __future__ import annotations
-
 from peerattn.exceptions import checked
 from peerattn.network import algebra, building
 from peerattn.network import peers as peers_of

@@ -1,7 +1,5 @@
 """One firm's peers, its followers, and the firms between it and another."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable
 from typing import Any
 

@@ -3,8 +3,6 @@
 What needs scikit-learn is loaded when first used: a part which needs labels alone (the network) does without.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 

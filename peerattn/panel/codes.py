@@ -1,7 +1,5 @@
 """Codes: SIC and other classifications that are names, whatever their dtype."""
 
-from __future__ import annotations
-
 import re
 from decimal import Decimal
 

@@ -1,7 +1,5 @@
 """Which columns are characteristics: chosen openly, never guessed in silence."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

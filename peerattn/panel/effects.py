@@ -1,7 +1,5 @@
 """Fixed effects: groups of rows that each have a constant of their own, absorbed by ``pyhdfe``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Fama–French industries from SIC codes: 12, 48 and 49 groups."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from pathlib import Path

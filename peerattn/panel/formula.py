@@ -1,7 +1,5 @@
 """A panel from a formula, as linearmodels and R's fixest write them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection
 from typing import Any

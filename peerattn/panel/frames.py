@@ -1,7 +1,5 @@
 """Frames of every kind in, pandas frames out: files, lazy frames, database relations, Arrow's C stream."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The one input gate of estimators: scikit-learn's contract on one side, a checked panel on the other."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Firm and period labels: where a frame carries them, and how a reader may spell them."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable, Hashable
 from numbers import Number

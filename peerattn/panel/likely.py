@@ -1,7 +1,5 @@
 """Which columns look like firm and period, where nobody has named them."""
 
-from __future__ import annotations
-
 import re
 from typing import Any, NamedTuple
 

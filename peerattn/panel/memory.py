@@ -1,7 +1,5 @@
 """How much memory there is, and an error before the work where it would not do."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from peerattn.exceptions import InputError

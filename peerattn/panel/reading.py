@@ -1,7 +1,5 @@
 """Whatever came in, read into a panel: the one place where labels are parsed and columns become what they are."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace

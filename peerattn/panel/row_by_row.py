@@ -1,7 +1,5 @@
 """What an expression of a formula reads, and an error where it depends on other rows than its own."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Files of Stata, SAS and SPSS: dates are dates, and numbers with value labels are names."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from pathlib import Path

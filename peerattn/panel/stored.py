@@ -1,7 +1,5 @@
 """A panel that stays in files: one cross-section at a time is read."""
 
-from __future__ import annotations
-
 import tempfile
 import warnings
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """The one order of periods: labels of a kind whose own order is that of time."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

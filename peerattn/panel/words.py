@@ -1,7 +1,5 @@
 """Text in cells: numbers that other programs wrote as text, and words that mean missing."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

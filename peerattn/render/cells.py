@@ -1,7 +1,5 @@
 """Cells as text: labels as a reader writes them, numbers with their formats, widths in a terminal."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from numbers import Integral, Real

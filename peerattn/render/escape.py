@@ -1,7 +1,5 @@
 """Escaping: names come from other people's files and go into pages, terminals, papers and spreadsheets."""
 
-from __future__ import annotations
-
 import csv
 import html
 import re

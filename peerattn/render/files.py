@@ -1,7 +1,5 @@
 """Writing results: whole or not at all, and with errors before the work rather than after it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile

@@ -1,7 +1,5 @@
 """Results of regressions: one vocabulary, and the table of a paper."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

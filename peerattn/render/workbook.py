@@ -1,7 +1,5 @@
 """Spreadsheets: a sheet for each frame, in which text is text and never a formula."""
 
-from __future__ import annotations
-
 import io
 import math
 import os

@@ -1,7 +1,5 @@
 """Anomalies in series: values that the rows around them do not predict."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, Self

@@ -1,7 +1,5 @@
 """What all sequence models share: a seed, one way to train, fitted state as arrays, files without pickle."""
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence

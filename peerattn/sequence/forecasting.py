@@ -1,7 +1,5 @@
 """Forecasts of series: a line in closed form, and attention over patches for what it leaves."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self

@@ -1,7 +1,5 @@
 """The next symbol: drawn at random, or the best sequences kept side by side."""
 
-from __future__ import annotations
-
 from typing import Protocol
 
 import torch

@@ -1,7 +1,5 @@
 """Classes of the nodes of a graph, by attention along its edges."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import repeat

@@ -1,7 +1,5 @@
 """A language model: what comes next, given what came before."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """A masked language model: which symbol is missing, given all the others; and the counts from which it starts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Self

@@ -1,7 +1,5 @@
 """Published weights: BERT and GPT-2 as fitted models, from the files of a folder; nothing is fetched."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from pathlib import Path

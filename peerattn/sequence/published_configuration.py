@@ -1,7 +1,5 @@
 """What ``config.json`` of BERT and GPT-2 sets: every field that changes a result is taken over or raises an error."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -65,7 +63,7 @@ class Fields:
     ----------
     path : Path
     names : dict of str to str, optional
-        By the name that a field may have, the one by which it is asked for.
+        Names that files use for a field, and its usual name.
     """
 
     def __init__(self, path: Path, names: Mapping[str, str] | None = None) -> None:

@@ -1,7 +1,5 @@
 """What models of series share: windows encoded as patches; series checked and standardised."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import Any

@@ -1,7 +1,5 @@
 """A text classifier: a line of symbols and pairs, and attention where it adds to that."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self, TypeAlias

@@ -1,7 +1,5 @@
 """Labels of the rows of a series: in the order of time, of an even step, and those that follow."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

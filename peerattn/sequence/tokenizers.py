@@ -1,7 +1,5 @@
 """Texts as sequences of symbols: characters, words, or byte pairs (pieces of words, the more frequent the longer)."""
 
-from __future__ import annotations
-
 import copy
 import heapq
 import re

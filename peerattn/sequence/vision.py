@@ -1,7 +1,5 @@
 """Classes of images, by attention between their patches."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Self

@@ -1,7 +1,5 @@
 """What a result is made from, as one digest: options and data by their content, code as a whole."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import os

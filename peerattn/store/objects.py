@@ -1,7 +1,5 @@
 """Fitted panel models as one safetensors file: arrays, and a JSON tree of the rest. Loading never runs code of the file."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import re

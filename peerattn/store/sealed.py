@@ -4,8 +4,6 @@ The seal is the SHA-256 of the file, inside the file, so that no changed bit goe
 so that no file is read in the place of another.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The estimators of scikit-learn that a model file may hold, as attributes: arrays, numbers and text."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

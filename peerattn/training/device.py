@@ -1,7 +1,5 @@
 """Devices, and the precision in which they multiply matrices."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from functools import cache

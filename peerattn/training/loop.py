@@ -1,7 +1,5 @@
 """One training loop over an iterator of batches, for every model."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field

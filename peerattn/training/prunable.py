@@ -1,7 +1,5 @@
 """Heads of a fitted model whose module is built anew: which of them matter, and the model without the others."""
 
-from __future__ import annotations
-
 import copy
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence

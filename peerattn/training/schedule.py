@@ -1,7 +1,5 @@
 """Learning-rate schedules: torch's by name, or a function from the step to a share of the peak learning rate."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

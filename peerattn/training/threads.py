@@ -1,7 +1,5 @@
 """One thread: sums in one order, so that figures do not depend on how many threads there are."""
 
-from __future__ import annotations
-
 import sys
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Performance by subgroup: the scores by year, by size and by industry."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

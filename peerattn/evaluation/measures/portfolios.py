@@ -1,7 +1,5 @@
 """What predictions would have earned: quantile portfolios, what trading them costs, and luck."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Literal
 

@@ -1,7 +1,5 @@
 """Errors of valuations by model, with intervals over firms."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

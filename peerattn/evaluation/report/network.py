@@ -1,7 +1,5 @@
 """The sections of a report on networks: the estimated one, what its heads search for, and the peers in each model."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

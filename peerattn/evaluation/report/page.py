@@ -1,7 +1,5 @@
 """The report of a comparison: one page that a co-author or a referee can open anywhere."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The table of a comparison: its cells, and the notes under it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The sentences of a report. Each is written once, from the claims of the comparison and nothing else."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

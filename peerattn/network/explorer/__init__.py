@@ -1,7 +1,5 @@
 """The explorer: a network as one HTML file that opens offline."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import hashlib

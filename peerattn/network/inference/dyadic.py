@@ -1,7 +1,5 @@
 """What makes a peer? Regression over pairs, with standard errors for pairs that share firms."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

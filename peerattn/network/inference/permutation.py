@@ -1,7 +1,5 @@
 """Firms exchanged at random: QAP, MRQAP, and placebo networks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal

@@ -1,7 +1,5 @@
 """How one-sided a network is, split into popularity and true direction; how much weight is returned."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Literal

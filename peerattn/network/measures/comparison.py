@@ -1,7 +1,5 @@
 """A network against codes, against itself a period before, and against another estimate of it."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Hashable, Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """How spread out weights are, over a firm's peers and over the firms that receive them; connectedness."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A network against links that others have observed: does it find them, and more of them than industry and size do?"""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Attention as two pure functions: the weights, and the weighted mean of the values."""
 
-from __future__ import annotations
-
 import math
 from itertools import zip_longest
 from typing import Any

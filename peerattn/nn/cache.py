@@ -1,7 +1,5 @@
 """Keys and values of rows already read, so that the next row costs one row."""
 
-from __future__ import annotations
-
 import itertools
 
 import torch

@@ -1,7 +1,5 @@
 """Dropout from its own generator."""
 
-from __future__ import annotations
-
 import torch
 from torch import Generator, Tensor, nn
 

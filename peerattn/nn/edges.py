@@ -1,7 +1,5 @@
 """Attention along given edges: softmax over edge lists, never a row for every pair."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, Literal
 

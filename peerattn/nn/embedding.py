@@ -1,7 +1,5 @@
 """Symbols as vectors, and vectors as symbols."""
 
-from __future__ import annotations
-
 import math
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Linear layers and tables initialised from their own generator."""
 
-from __future__ import annotations
-
 import torch
 from torch import Generator, Tensor, nn
 from torch.nn.utils import skip_init

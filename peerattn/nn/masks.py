@@ -1,7 +1,5 @@
 """Which rows may attend to which: boolean masks, True = may attend. Combine them with ``&``."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

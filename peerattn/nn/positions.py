@@ -1,7 +1,5 @@
 """Positions of rows: added to the rows, turned into queries and keys, or added to the scores."""
 
-from __future__ import annotations
-
 import math
 
 import torch

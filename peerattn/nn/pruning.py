@@ -1,7 +1,5 @@
 """Which heads matter, and a layer without those that do not."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager

@@ -1,7 +1,5 @@
 """The weights of every attention layer of a module, without a word in the modules between."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 

@@ -1,7 +1,5 @@
 """Scores of queries and keys, as what `attention` takes: inner products, and a bias where they are none."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, Literal, get_args
 

@@ -1,7 +1,5 @@
 """The strongest peers of many rows, without ever holding all pairs."""
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -35,8 +35,8 @@ class Constructor(Generic[Arguments]):
 
 @checked
 @dataclass(frozen=True, eq=False, repr=False)
-class NetworkData:
-    """What a network holds, checked: the arguments of its class, of which ``sections`` are kept as a tuple."""
+class Network:
+    """Labels, periods and cross-sections; see :class:`PeerNetwork`, which adds what can be done with them."""
 
     labels: pd.Index
     periods: pd.Index
@@ -62,11 +62,6 @@ class NetworkData:
         if self.row_normalized:
             for period, section in zip(self.periods, self._sections, strict=True):
                 check_rows(section, self.labels.take(section.rows), where_in(period))
-
-
-@checked
-class Network(NetworkData):
-    """Labels, periods and cross-sections; see :class:`PeerNetwork`, which adds what can be done with them."""
 
     def replaced(self, sections: Iterable[CrossSection] | None = None, **changed: Any) -> Self:
         """Return a network with the same labels and name and other cross-sections.

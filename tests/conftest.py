@@ -19,7 +19,7 @@ SHORT: dict[str, object] = {
 }
 #: Where only the way through matters: ``pytestmark = pytest.mark.usefixtures("fewest_steps")``.
 FEWEST: dict[str, object] = {
-    "learners.heads.learner.DEFAULT": TrainingOptions(n_seeds=2, n_averaged=1, max_steps=3),
+    "learners.heads.learner.DEFAULT": TrainingOptions(n_seeds=2, window=1.0, max_steps=3),
     "learners.covariance.fit.FEWEST_STEPS": 3,
     "learners.nonlinear.TREES": 3,
     "learners.nonlinear.FOREST": 3,

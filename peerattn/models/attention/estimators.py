@@ -153,8 +153,9 @@ class PeerAttentionRegressor(AttentionRegressorMixin, AttentionOptions, PanelSta
         Row ``peers``: ``factor``, the weight c; ``t`` of its score; ``loss_reduction``, the relative fall of the held-out loss;
         the effective number of held-out ``periods``; tested or not, with the ``reason``.
     stability_ : DataFrame
-        How alike the final network is to those fitted at the forward origins ("folds"), and those of the averaged seeds to each
-        other ("seeds"): correlation of the weights, share of common top-5 peers. Networks report it where they are shown.
+        How alike the final network is to those fitted at the forward origins ("folds"), and those of two halves of the averaged
+        seeds to each other ("seeds"): correlation of the weights, share of common top-5 peers. Networks report it where they are
+        shown.
     heads_ : DataFrame
         Every head, with its importance (standard deviation of what it adds to predictions, its weight in ``evidence_`` included,
         in units of the outcome) and its share in the network.
@@ -167,12 +168,15 @@ class PeerAttentionRegressor(AttentionRegressorMixin, AttentionOptions, PanelSta
     -----
     Weights are predictive relevance, not causal peer effects (Manski 1993: common shocks and reflection). Missing
     characteristics take the median of their cross-section, with an indicator. Rows of unknown outcome are peers without loss.
+    Twelve seeds are trained; those that fit nearly as well as the best are averaged (Occam's window, Madigan and Raftery 1994).
     A step costs O(queries × firms × heads). With fewer than 50 rows of known outcome nothing is tested: least squares.
 
     References
     ----------
     Vaswani et al. (2017), Attention is all you need, NeurIPS.
     Harvey, Leybourne and Newbold (1998), Tests for forecast encompassing, JBES 16(2): the weight.
+    Madigan and Raftery (1994), Model selection and accounting for model uncertainty in graphical models using Occam's window,
+    Journal of the American Statistical Association 89.
     Manski (1993), Identification of endogenous social effects, Review of Economic Studies 60(3).
 
     Examples

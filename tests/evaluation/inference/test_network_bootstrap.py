@@ -126,7 +126,7 @@ def test_few_edges_of_many(panel, model):
 @pytest.mark.usefixtures("heads_in_full")
 def test_a_tied_head_has_no_direction(panel, monkeypatch):
     """One head of one seed: a mixture of reversible heads need not be reversible."""
-    monkeypatch.setattr(learner, "DEFAULT", replace(learner.DEFAULT, n_averaged=1))
+    monkeypatch.setattr(learner, "DEFAULT", replace(learner.DEFAULT, window=1.0))
     tied = PeerAttentionRegressor(**OPTIONS, similarity="symmetric").fit(panel.X, panel.y)
     found = bootstrap_network(tied, panel.X, panel.y, n_draws=3)
     assert (found.direction["statistic"] < 1e-10).all()

@@ -1,25 +1,32 @@
 """A fit says how alike the networks of its seeds are, also where no period is held out."""
 
+from dataclasses import replace
+
+import numpy as np
 import pandas as pd
 import pytest
 
 from peerattn.datasets import simulate_panel
 from peerattn.models import PeerAttentionRegressor
+from peerattn.models.learners.heads import learner
 from peerattn.models.learners.heads.batches import Batch
 from peerattn.network import PeerNetwork, common_peers, network_correlation
 
 
-def test_the_seeds_of_heads_in_full_are_compared():
-    """By hand, from the modules of the two seeds, over the last three training periods."""
+def test_two_halves_of_the_seeds_of_heads_in_full_are_compared(monkeypatch):
+    """By hand, from the modules of the seeds, over the last three training periods."""
+    monkeypatch.setattr(learner, "DEFAULT", replace(learner.DEFAULT, window=0.0))
     panel = simulate_panel(12, 10, 2, random_state=0)
     model = PeerAttentionRegressor(n_heads=1, kappa=None, random_state=0).fit(panel.X, panel.y)
     (row,) = model.stability_.itertuples(index=False)
     assert (row.part, row.comparison) == ("heads", "seeds")
     networks = []
-    for member in model.members_:
+    assert len(model.members_) == 4
+    for half in (model.members_[::2], model.members_[1::2]):
         matrices = {}
         for section in list(model._gate_call(panel.X, None)[1])[-3:]:
-            W = member.module().weights(Batch.of(model._as_seen(section), model.pair_terms_))[0, 0].numpy()
+            batch = Batch.of(model._as_seen(section), model.pair_terms_)
+            W = np.mean([member.module().weights(batch)[0, 0].numpy() for member in half], axis=0)
             matrices[section.period] = (section.focal.label, section.peers.label, W)
         networks.append(PeerNetwork.from_matrices(matrices, signed=True, row_normalized=False))
     assert row.correlation == pytest.approx(network_correlation(*networks))

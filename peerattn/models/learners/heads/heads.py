@@ -82,8 +82,12 @@ class Heads:
     @classmethod
     def of(cls, modules: Sequence[PeerModule], sections: Sequence[CrossSection], settings: Settings) -> Heads:
         """Return the mean of modules, whose contributions are measured on training cross-sections."""
-        members = tuple(map(Member.of, modules, contribution_spreads(modules, sections, settings)))
-        return cls(members, settings.terms, tuple(shares(np.ones(len(members))).tolist()))
+        return cls.mean(list(map(Member.of, modules, contribution_spreads(modules, sections, settings))), settings.terms)
+
+    @classmethod
+    def mean(cls, members: Sequence[Member], terms: PairTerms) -> Heads:
+        """Return the mean of starts."""
+        return cls(tuple(members), terms, (1 / len(members),) * len(members))
 
     def modules(self) -> list[PeerModule]:
         """Return the modules of all starts, in float64."""

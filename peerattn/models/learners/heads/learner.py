@@ -22,8 +22,11 @@ from peerattn.models.learners.heads.training import (
     objective_of,
     of_equal_weights,
     trained,
+    within,
 )
 from peerattn.models.learners.losses import Loss, squared_error
+
+FEW_SEEDS = 4  # are trained however large pools are
 
 
 @dataclass
@@ -32,7 +35,13 @@ class HeadsLearner:
 
     .. math:: \hat y_i = own_i + \sum_h \sum_{j \in pool(i) \cup \{null\}} \alpha^h_{ij} v^h_j
 
-    Several seeds are trained at once; the mean of those of least training loss is the prediction.
+    Several seeds are trained at once, and some of them find no network. The prediction is the mean of those in Occam's window
+    (Madigan and Raftery 1994), whose training loss L falls nearly as far below that of the own part as the smallest does:
+
+    .. math:: \log L_{own} - \log L_s \ge 0.85 \, \max_r (\log L_{own} - \log L_r)
+
+    One seed is left where the others are stuck. Where many networks fit alike, their mean predicts better than any of them, and
+    depends less on the random state.
 
     Parameters
     ----------
@@ -70,6 +79,11 @@ class HeadsLearner:
     >>> learner = HeadsLearner(PeerSpec(1, n_heads=1), options=TrainingOptions(max_steps=5)).fit(sections)
     >>> learner.weights(sections[0], slice(0, 6)).shape
     (6, 6)
+
+    References
+    ----------
+    Madigan and Raftery (1994), Model selection and accounting for model uncertainty in graphical models using Occam's window,
+    Journal of the American Statistical Association 89.
     """
 
     spec: PeerSpec
@@ -107,8 +121,7 @@ class HeadsLearner:
             learned = learner._learned()
             fallbacks = learner._of_codes()
             # the seeds are shared out among the weight decays
-            options = learner.options
-            n_seeds = max(options.n_averaged, options.n_seeds // len(learned))
+            n_seeds = max(1, learner.options.n_seeds // len(learned))
             tried = [each._with(n_seeds=n_seeds)._predictor for each in learned]
             best, size = selected(tried, [each._predictor for each in fallbacks], sections, self.loss)
             learner = [*learned, *fallbacks][best]
@@ -142,16 +155,15 @@ class HeadsLearner:
         return self._heads(self._trained(sections), sections[-1:]).predict
 
     def _trained(self, sections: Sequence[CrossSection]) -> list[PeerModule]:
-        """Return the seeds of least training loss, in float64 and on the CPU."""
+        """Return the seeds that are averaged, the best one first, in float64 and on the CPU."""
         generator = torch.Generator("cpu").manual_seed(self.seed)
         sample = Sample(sections, self.terms, self.dtype, self.device)
         objective = objective_of(sample, self.loss, self.spec)
         if self.equal:
             return [of_equal_weights(self.spec, sample, objective).double().cpu()]
-        seeds, loss = trained(self.spec, sample, objective, self.options, generator)
-        best = loss.argsort()[: self.options.n_averaged].tolist()
+        seeds, fall = trained(self.spec, sample, objective, self.options, generator)
         # what is fitted predicts in float64, wherever and in whatever precision it was trained
-        modules = [seeds.module(seed, objective.unit).double().cpu() for seed in best]
+        modules = [seeds.module(seed, objective.unit).double().cpu() for seed in within(fall, self.options.window)]
         for module in modules:
             average_unseen_codes(module, sections)
         return modules
@@ -170,5 +182,4 @@ def _of_size(options: TrainingOptions, spec: PeerSpec, sections: Sequence[CrossS
     widest = max(len(section.peers) for section in sections)
     # seeds are one batch dimension: a step holds the pairs of all of them
     affordable = 2 * PAIRS // (FEWEST * widest * max(1, spec.n_heads))
-    fewest = min(options.n_seeds, 2 * options.n_averaged)
-    return replace(options, n_seeds=max(fewest, min(options.n_seeds, affordable)))
+    return replace(options, n_seeds=min(options.n_seeds, max(FEW_SEEDS, affordable)))

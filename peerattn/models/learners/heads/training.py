@@ -1,4 +1,4 @@
-"""Ordinary training of heads: many seeds at once as a batch dimension, AdamW on one cycle, the best of them averaged."""
+"""Ordinary training of heads: many seeds at once as a batch dimension, AdamW on one cycle, those that fit averaged."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class TrainingOptions:
     ----------
     n_seeds : int
         Seeds that are trained at once.
-    n_averaged : int
-        Seeds of least training loss whose predictions and networks are averaged.
+    window : float
+        Seeds are averaged whose fall of the log training loss is at least this share of that of the best.
     max_steps : int
         Steps of AdamW.
     learning_rate : float
@@ -38,7 +38,7 @@ class TrainingOptions:
     """
 
     n_seeds: int = 12
-    n_averaged: int = 2
+    window: float = 0.85
     max_steps: int = 600
     learning_rate: float = 0.02
     weight_decays: tuple[float, ...] = (0.3, 1.5)
@@ -160,7 +160,7 @@ def objective_of(sample: Sample, loss: Loss, spec: PeerSpec) -> Objective:
 def trained(
     spec: PeerSpec, sample: Sample, objective: Objective, options: TrainingOptions, generator: torch.Generator
 ) -> tuple[Seeds, Tensor]:
-    """Train seeds from random starts; return them and the training loss of each."""
+    """Train seeds from random starts; return them, and the fall of the log training loss of each."""
     seeds = Seeds(spec, options.n_seeds, generator, sample.dtype, sample.device)
     n_heads = max(1, seeds.heads.spec.n_heads)
 
@@ -178,7 +178,7 @@ def trained(
         weight_decay=options.weight_decays[0],
         clip=None,
     )
-    return seeds, losses(seeds, sample, objective)
+    return seeds, falls(seeds, sample, objective)
 
 
 @torch.no_grad()
@@ -211,14 +211,22 @@ def of_equal_weights(spec: PeerSpec, sample: Sample, objective: Objective) -> Pe
 
 
 @torch.no_grad()
-def losses(seeds: Seeds, sample: Sample, objective: Objective, most: int = 20_000) -> Tensor:
-    """Return the mean loss of each seed over a sample, (seeds,); of large samples over about ``most`` rows."""
-    total = torch.zeros(seeds.n_seeds, dtype=torch.float64, device="cpu")
-    weight = 0.0
+def falls(seeds: Seeds, sample: Sample, objective: Objective, most: int = 20_000) -> Tensor:
+    """Return the log loss of the own part alone less that of each seed, (seeds,); of large samples over about ``most`` rows."""
+    total = torch.zeros(1 + seeds.n_seeds, dtype=torch.float64, device="cpu")
     for batch in sample.whole(seeds.heads.spec.n_heads, most):
-        total += objective(seeds(batch), batch).double().cpu()
-        weight += float(batch.weight.sum())
-    return all_sum(total) / max(all_sum(weight), 1e-12)
+        added = seeds(batch)
+        nothing = torch.zeros_like(added[:, :1])
+        total += objective(torch.cat([nothing, added], dim=1), batch).double().cpu()
+    log = all_sum(total).clamp(min=1e-300).log()
+    return log[0] - log[1:]
+
+
+def within(fall: Tensor, window: float) -> list[int]:
+    """Return the seeds whose fall is at least this share of the largest, which comes first."""
+    order = fall.argsort(descending=True)
+    largest = fall[order[0]]
+    return order[fall[order] >= largest - (1 - window) * largest.abs()].tolist()
 
 
 REFIT = 60  # steps of a round of refits

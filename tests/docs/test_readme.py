@@ -100,6 +100,14 @@ PAGES_OF_RESULTS = {  # page, results, columns shown and what they are called
     "background/limitations.md nulls": {
         "no peers, but": "no peers, but", "task": "task", "panels": "panels", "peers enter": "peers selected, share",
     },
+    "guide/transformer-over-firms.md transformer": {
+        "outcome": "outcome", "periods": "periods", "truth": "truth", "transformer": "transformer",
+        "without attention": "without attention", "boosting": "boosting", "seconds": "CPU seconds",
+    },
+    "guide/transformer-over-firms.md transformer_real": {
+        "panel": "panel", "transformer": "transformer", "without attention": "without attention",
+        "boosting": "boosting", "least squares": "least squares", "weight": "weight",
+    },
     "guide/replication.md replications": {
         "figure": "figure", "published": "published", "ours": "ours", "source": "source", "command": "command",
     },

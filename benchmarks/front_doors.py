@@ -66,6 +66,7 @@ def right_ones(folder: Path) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]
     latest = periods == period
     heads = peerattn.evaluation.head_importance(attention, numbers, y)
     models = {"ridge": ridge, "industry": industry}
+    shared = pd.DataFrame({"market": np.sin(np.arange(26)) / 10}, whole.periods)
     logs, cv = panel.y.rename("log_y"), peerattn.WalkForward(20, 20)
     compared = peerattn.compare(models, panel.X, logs, codes=["industry"], cv=cv, verbose=False)
     losses = pd.DataFrame({"a": (panel.y + 1) ** 2, "b": panel.y**2}).groupby("period").mean()
@@ -109,6 +110,7 @@ def right_ones(folder: Path) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]
         "peerattn.evaluation.pruning_curve": {"model": attention, "X": numbers},
         "peerattn.evaluation.influence": {"model": kernel, "X": numbers, "outcomes": y},
         "peerattn.evaluation.marginal_effects": {"model": kernel, "X": numbers, "outcomes": y[latest]},
+        "peerattn.evaluation.factor_adjusted": {"y": panel.y, "factors": shared},
         "peerattn.evaluation.pricing_errors": {"n_draws": 9},
         "peerattn.evaluation.gain_by": named | {"groups": panel.X["industry"]},
         "peerattn.evaluation.gain_by_firm": named,

@@ -54,8 +54,8 @@ def head_importance(model: Any, X: PanelLike, y: OutcomesLike = None, **options:
     >>> panel = simulate_panel(12, 10, 2, random_state=0)
     >>> model = PeerAttentionRegressor(n_heads=1, kappa=None, random_state=0).fit(panel.X, panel.y)
     >>> importance = head_importance(model, panel.X, panel.y)
-    >>> importance.index.tolist()
-    [(0, 0), (1, 0)]
+    >>> importance.index.names, len(importance) == len(model.heads_)
+    (FrozenList(['seed', 'head']), True)
     >>> len(prune(model, keep=importance > importance.max()).heads_)
     0
     """

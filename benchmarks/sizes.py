@@ -289,7 +289,7 @@ def main() -> None:
         [
             "Size: a refusal counts as no rejection. Size where tested: among draws with a p value. Tests over time "
             "refuse by the number of periods and the horizon alone.",
-            "To hold: at most 8 % under independence and dependence up to AR(.8); under AR(.9) tests over time reject 12 to 16 %. "
+            "To hold: at most 8 % under independence and up to AR(.8); tests over time reject 12 to 16 % under AR(.9). "
             "Rare large losses: the wild bootstrap of few clusters assumes symmetric sums, and the page says so.",
             "Power: rejections where something is there: a mean of three standard errors, or the effect in benchmarks/sizes.py.",
             f"{seconds:.0f} CPU seconds, one thread. Simulation error of a size of 5 %: 0.9 points with 600 replications.",

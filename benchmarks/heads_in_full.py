@@ -59,6 +59,12 @@ CELLS = {
     "Grunfeld": Cell(shared("invest_next"), ("forecast", "nowcast"), None),
     "UK employment growth": Cell(shared("dlemp_next"), ("forecast", "nowcast"), "sector"),
     "US investment rate": Cell(shared("ikn_next"), ("forecast", "nowcast"), "ff49"),
+    "UK log employment": Cell(shared("lemp_next"), ("forecast", "nowcast"), "sector"),
+    "US Tobin's q": Cell(shared("qn_next"), ("forecast", "nowcast"), "ff49"),
+    "Russell 3000, EBIT over assets": Cell(shared("ebit_ta_next"), ("forecast", "nowcast"), "ff49"),
+    "Russell 3000, net income over assets": Cell(shared("ni_ta_next"), ("forecast", "nowcast"), "ff49"),
+    "Russell 3000, sales growth": Cell(shared("sales_growth_next"), ("forecast", "nowcast"), "ff49"),
+    "Russell 3000, return": Cell(shared("ret_fy_next"), ("forecast", "nowcast"), "ff49"),
     "Russell profitability": Cell(partial(embedded, load_russell, "2016"), ("nowcast",), "industry"),
     "S&P price to book": Cell(partial(embedded, load_multiples, "2017-03-31"), ("nowcast",), "sub_industry"),
 }

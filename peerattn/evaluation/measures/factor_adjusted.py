@@ -58,6 +58,11 @@ def factor_adjusted(y: pd.Series, factors: pd.DataFrame, *, outcome_horizon: int
     InputError
         Where y has no firm and period, a factor is missing, or no outcome is left.
 
+    Notes
+    -----
+    A factor that is a mean over the same firms contains each firm's outcome, with its weight in that mean, and so do then the
+    adjusted outcomes of other firms: leave the own firm out of narrow factors.
+
     References
     ----------
     Brennan, M., Chordia, T. and Subrahmanyam, A. (1998), Alternative factor specifications, security characteristics, and the

@@ -30,6 +30,7 @@ report: $(STAMP)
 
 test: $(STAMP)
 	.venv/bin/python -m ruff check .
+	.venv/bin/python -m ruff format --check -q peerattn tests benchmarks
 	.venv/bin/python -m mypy
 	OMP_NUM_THREADS=1 .venv/bin/python -m pytest -q --numprocesses logical --maxprocesses 4 --dist worksteal
 

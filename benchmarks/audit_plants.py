@@ -505,11 +505,10 @@ EARLIER: dict[tuple[str, str], Recipe] = {
         guess=y + 0.25 * y.std() * np.random.default_rng(5).normal(size=len(y))
     ),
     ("tobinq q", "all columns scaled to [0, 1] over all rows"): lambda X, y: (
-        (X.drop(columns="ff12") - X.drop(columns="ff12").min())
-        / (X.drop(columns="ff12").max() - X.drop(columns="ff12").min())
+        (X.drop(columns="ff12") - X.drop(columns="ff12").min()) / (X.drop(columns="ff12").max() - X.drop(columns="ff12").min())
     ).join(X["ff12"]),
-    ("quarters", "network of attention that learned from all quarters, explain"): lambda X, y: (
-        PrecomputedPeerRegressor(network=learned_on_all(X, y))
+    ("quarters", "network of attention that learned from all quarters, explain"): lambda X, y: PrecomputedPeerRegressor(
+        network=learned_on_all(X, y)
     ),
     ("quarters", "rows dropped because of their next outcome"): lambda X, y: {
         name: part[~(y < y.quantile(0.2))] for name, part in (("X", X), ("y", y))

@@ -110,9 +110,7 @@ def main() -> None:
     for name, (predicted, seconds) in found.items():
         gain = monthly_r2(y[test], predicted.reindex(y[test].index)) - base
         scores = {
-            label: r2_within_period(
-                y[at], predicted.reindex(y[at].index), y[at].index.get_level_values("period")
-            )
+            label: r2_within_period(y[at], predicted.reindex(y[at].index), y[at].index.get_level_values("period"))
             for label, at in (("2009", chosen), ("test", test))
         }
         t = float(gain.mean() / gain.std() * np.sqrt(len(gain))) if gain.std() > 0 else float("nan")

@@ -121,9 +121,7 @@ def rows_of(cell: str, seeds: int) -> list[dict[str, str | float]]:
     rows: list[dict[str, str | float]] = []
     for task in CELLS[cell].tasks:
         beside = stored(STORE / f"{cell} {task} controls.json", partial(controls, cell, task))
-        found = [
-            stored(STORE / f"{cell} {task} seed {seed}.json", partial(heads, cell, task, seed)) for seed in range(seeds)
-        ]
+        found = [stored(STORE / f"{cell} {task} seed {seed}.json", partial(heads, cell, task, seed)) for seed in range(seeds)]
         ratios = [each["mse"] / beside["own"] for each in found]
         correlation, top = agreement(cell, task, seeds)
         mean = beside.get("industry mean")

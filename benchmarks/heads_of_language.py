@@ -34,9 +34,7 @@ ADJECTIVES = {
     *"young old older elderly little small large big tall short long blue red white black green yellow brown orange".split(),
     *"pink purple gray grey dark bright beautiful pretty wooden happy busy asian male female bald blond blonde".split(),
 }
-AFTER_NOUN = {
-    *". , in on is are with and at of to from while wearing standing sitting holding near through".split()
-}
+AFTER_NOUN = {*". , in on is are with and at of to from while wearing standing sitting holding near through".split()}
 Cases = list[tuple[list[str], int, int]]  # words, the place that looks, the place that is meant
 Candidates = Callable[[list[str], int], list[int]]  # places that may be meant
 

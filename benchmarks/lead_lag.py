@@ -74,9 +74,7 @@ def draw(rows: list[dict[str, str | float]], networks: list[np.ndarray]) -> None
     """Draw the weights between fifths by size in each span, in order of time, and the lead by year."""
     order = np.argsort([str(row["tested"]) for row in rows])
     with figure_style():
-        figure, axes = plt.subplots(
-            1, 4, figsize=(11.0, 3.1), width_ratios=(1, 1, 1, 1.4), layout="constrained"
-        )
+        figure, axes = plt.subplots(1, 4, figsize=(11.0, 3.1), width_ratios=(1, 1, 1, 1.4), layout="constrained")
         top = max(network.max() for network in networks)
         for ax, k in zip(axes, order):
             ax.imshow(networks[k], cmap=weight_colours(), vmin=0, vmax=top)
@@ -137,11 +135,7 @@ def main() -> None:
             W = np.mean([network.matrix(day).to_numpy() for day in network.periods], axis=0)
             size = np.array([int(str(firm)[1]) for firm in network.matrix(network.periods[0]).columns])
             row |= {f"to fifth {k}": float(W[:, size == k].sum(1).mean()) for k in range(1, 6)}
-            networks.append(
-                np.array(
-                    [[W[size == i][:, size == j].sum(1).mean() for j in range(1, 6)] for i in range(1, 6)]
-                )
-            )
+            networks.append(np.array([[W[size == i][:, size == j].sum(1).mean() for j in range(1, 6)] for i in range(1, 6)]))
         rows.append(row)
         print(row, flush=True)
     if len(networks) == len(rows):
@@ -150,9 +144,7 @@ def main() -> None:
         "lead_lag",
         "The lead of large stocks: within-period R² of next day's returns, 25 portfolios",
         rows,
-        [
-            "to fifth k: mean weight that portfolios give to those of the k-th fifth by size, 1 small, last 60 tested days."
-        ],
+        ["to fifth k: mean weight that portfolios give to those of the k-th fifth by size, 1 small, last 60 tested days."],
     )
 
 

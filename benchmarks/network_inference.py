@@ -121,9 +121,7 @@ def show(found: pd.DataFrame, placebos: pd.DataFrame) -> None:
             "mean held-out gain in R² within periods": placebos[f"{name}, gain"].mean(),
         }
         for what, figure in figures.items():
-            table.append(
-                {"what": f"{name} network: {what}", "panels": len(placebos), "figure": float(figure)}
-            )
+            table.append({"what": f"{name} network: {what}", "panels": len(placebos), "figure": float(figure)})
     publish(
         "network_inference",
         f"Inference on learned networks, {FIRMS} firms × {PERIODS} periods, {REFITS} refits",

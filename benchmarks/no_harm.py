@@ -116,9 +116,7 @@ def mse(model: Any, X: pd.DataFrame, y: pd.Series, train: np.ndarray, task: str)
     known = y.notna()
     if isinstance(model, HistGradientBoostingRegressor):
         X = X.assign(**{c: X[c].astype("category") for c in X if X[c].dtype != float})
-        predicted = pd.Series(
-            model.fit(X[train & known], y[train & known]).predict(X[~train]), index=X[~train].index
-        )
+        predicted = pd.Series(model.fit(X[train & known], y[train & known]).predict(X[~train]), index=X[~train].index)
     elif task == "nowcast" and getattr(model, "reads_outcomes", False):
         predicted = model.fit(X[train], y[train]).predict(X[~train], outcomes=y[~train])
     else:
@@ -147,12 +145,10 @@ def panels(tasks: list[Task], seeds: int) -> list[dict[str, str | float]]:
         for kind in ("forecast", "nowcast"):
             X, y, train = task.load()
 
-            def of_controls(
-                kind: str = kind, X: Any = X, y: Any = y, train: Any = train, task: Task = task
-            ) -> dict[str, Any]:
-                return {
-                    name: mse(model, X, y, train, kind) for name, model in controls(kind, task.code).items()
-                } | of_own_lag(X, y, train, kind)
+            def of_controls(kind: str = kind, X: Any = X, y: Any = y, train: Any = train, task: Task = task) -> dict[str, Any]:
+                return {name: mse(model, X, y, train, kind) for name, model in controls(kind, task.code).items()} | of_own_lag(
+                    X, y, train, kind
+                )
 
             beside = stored(STORE / f"{task.name} {kind} controls.json", of_controls)
             best = min(beside, key=beside.__getitem__)

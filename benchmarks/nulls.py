@@ -173,9 +173,7 @@ def verdict(name: str, task: str, seed: int) -> dict[str, object]:
     else:
         X, y = panel(name, seed)
     start = time.process_time()
-    claims = compare(
-        {"stack": StackedPeerRegressor(task=task, random_state=seed)}, X, y, task=task
-    ).claims
+    claims = compare({"stack": StackedPeerRegressor(task=task, random_state=seed)}, X, y, task=task).claims
     p = None if claims.p is None else float(claims.p)
     return {"answer": claims.answer, "why": claims.why, "p": p, "seconds": time.process_time() - start}
 

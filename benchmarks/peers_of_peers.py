@@ -39,15 +39,11 @@ def correlation(network: PeerNetwork, truth: PeerNetwork, periods: pd.Index) -> 
     found = []
     for period in periods:
         W = network.matrix(period)
-        found.append(
-            off_diagonal_correlation(W.to_numpy(), truth.matrix(period).loc[W.index, W.columns].to_numpy())
-        )
+        found.append(off_diagonal_correlation(W.to_numpy(), truth.matrix(period).loc[W.index, W.columns].to_numpy()))
     return float(np.median(found))
 
 
-def fitted(
-    panel: SimulatedPanel, train: np.ndarray, n_layers: int, true_layers: int
-) -> tuple[dict[str, float], pd.Series]:
+def fitted(panel: SimulatedPanel, train: np.ndarray, n_layers: int, true_layers: int) -> tuple[dict[str, float], pd.Series]:
     """Fit at defaults; return its figures on held-out periods, and its squared errors there."""
     start = time.process_time()
     model = PeerAttentionRegressor(n_layers=n_layers, random_state=0).fit(panel.X[train], panel.y[train])

@@ -64,9 +64,7 @@ class Design:
 SHAPES = ((150, 60, 8, 4, 1), (200, 60, 6, 3, 1), (120, 80, 10, 5, 1), (300, 60, 8, 4, 2))
 SHARES = (0.9, 0.5, 0.3, 0.1, 0.03)
 DESIGNS = [
-    Design(share, n, T, p, d, k, seed=10 * a + b)
-    for a, share in enumerate(SHARES)
-    for b, (n, T, p, d, k) in enumerate(SHAPES)
+    Design(share, n, T, p, d, k, seed=10 * a + b) for a, share in enumerate(SHARES) for b, (n, T, p, d, k) in enumerate(SHAPES)
 ]
 SMALL = [Design(0.9, n, T, 5, 3, seed=200 + k) for n, T in ((20, 60), (40, 21)) for k in range(10)]
 LARGE = [Design(0.5, 1000, 30, 5, 3, seed=300 + k) for k in range(3)]
@@ -91,18 +89,14 @@ def off_diagonal_correlation(W: np.ndarray, truth: np.ndarray) -> float:
     return float(np.corrcoef(a, b)[0, 1]) if a.std() > 0 and b.std() > 0 else 0.0
 
 
-def correlation(
-    heads: Callable[[object], list[np.ndarray]], panel: SimulatedPanel, periods: pd.Index
-) -> float:
+def correlation(heads: Callable[[object], list[np.ndarray]], panel: SimulatedPanel, periods: pd.Index) -> float:
     """Return the median over held-out periods of the correlation with the truth; heads are matched to truths by assignment."""
     scores = []
     for period in periods:
         firms = panel.networks[0].matrix(period).index
         truths = [net.matrix(period).loc[firms, firms].to_numpy() for net in panel.networks]
         found = heads(period)
-        table = np.array([[off_diagonal_correlation(W, truth) for W in found] for truth in truths]).reshape(
-            len(truths), -1
-        )
+        table = np.array([[off_diagonal_correlation(W, truth) for W in found] for truth in truths]).reshape(len(truths), -1)
         rows, columns = linear_sum_assignment(-table)
         matched = np.zeros(len(truths))
         matched[rows] = table[rows, columns]
@@ -122,9 +116,7 @@ def ours(panel: SimulatedPanel, seed: int) -> tuple[dict[str, float], np.ndarray
     whole = model.peer_network(test)
     networks = [whole] if single else [model.peer_network(test, head=h) for h in kept]
     found = (
-        correlation(lambda t: [net.matrix(t).to_numpy() for net in networks], panel, periods)
-        if panel.networks
-        else float("nan")
+        correlation(lambda t: [net.matrix(t).to_numpy() for net in networks], panel, periods) if panel.networks else float("nan")
     )
     numbers = panel.X.select_dtypes("number")
     own = LinearRegression().fit(numbers[train], panel.y[train])
@@ -143,9 +135,7 @@ def _stacked(panel: SimulatedPanel, rows: np.ndarray) -> tuple[torch.Tensor, tor
     X = panel.X.drop(columns="industry", errors="ignore")[rows].sort_index(level=["period", "firm"])
     n = X.index.get_level_values("firm").nunique()
     y = panel.y[rows].reindex(X.index).to_numpy().reshape(-1, n)
-    return torch.tensor(X.to_numpy().reshape(-1, n, X.shape[1]), dtype=torch.float32), torch.tensor(
-        y, dtype=torch.float32
-    )
+    return torch.tensor(X.to_numpy().reshape(-1, n, X.shape[1]), dtype=torch.float32), torch.tensor(y, dtype=torch.float32)
 
 
 def single_head(panel: SimulatedPanel, seed: int, steps: int = 800) -> dict[str, float]:
@@ -207,8 +197,7 @@ def agreement(design: Design, seeds: range) -> float:
     """Return the lowest correlation of the networks of two seeds, each the median over held-out periods."""
     found = [np.load(stored_at(design, "ours", seed).with_suffix(".npy")) for seed in seeds]
     pairs = [
-        statistics.median(off_diagonal_correlation(A, B) for A, B in zip(a, b, strict=True))
-        for a, b in combinations(found, 2)
+        statistics.median(off_diagonal_correlation(A, B) for A, B in zip(a, b, strict=True)) for a, b in combinations(found, 2)
     ]
     return min(pairs, default=float("nan"))
 

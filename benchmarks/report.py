@@ -93,9 +93,7 @@ def stored(path: Path, make: Callable[[], Any]) -> Any:
     return json.loads(path.read_text())
 
 
-def logged(
-    log: Path | None, tasks: Sequence[tuple[dict[str, Any], Callable[[], Row]]]
-) -> list[dict[str, Any]]:
+def logged(log: Path | None, tasks: Sequence[tuple[dict[str, Any], Callable[[], Row]]]) -> list[dict[str, Any]]:
     """Return the row of each task, which begins with its key; those in the log (JSON lines) are not made again."""
     lines = log.read_text(encoding="utf-8").splitlines() if log and log.exists() else []
     found = {tuple(row.values())[: len(tasks[0][0])]: row for row in map(json.loads, lines)}
@@ -113,9 +111,7 @@ def publish(name: str, title: str, rows: Sequence[Row], notes: Sequence[str] = (
     """Print the rows and write results/<name>.json and results/<name>.md."""
     columns = list(rows[0])
     cells = [[_text(row[column]) for column in columns] for row in rows]
-    table = Table(
-        *columns, title=title, caption="\n".join(notes), title_justify="left", caption_justify="left"
-    )
+    table = Table(*columns, title=title, caption="\n".join(notes), title_justify="left", caption_justify="left")
     for row in cells:
         table.add_row(*row)
     Console().print(table)

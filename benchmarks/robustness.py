@@ -87,9 +87,7 @@ def valuation(which: str) -> dict[str, float]:
     asked = quarters if new else [tested]  # one by one: no past of new firms is seen
     predicted = {
         "boosting": pd.Series(trees.fit(coded[learned], y[learned]).predict(coded[tested]), y[tested].index),
-        "attention": pd.concat(
-            [pd.Series(model.predict(X[rows], outcomes=y[rows]), y[rows].index) for rows in asked]
-        ),
+        "attention": pd.concat([pd.Series(model.predict(X[rows], outcomes=y[rows]), y[rows].index) for rows in asked]),
     }
     rows = y[scored].index
     return {name: float(np.expm1(p[rows] - y[rows]).abs().median()) for name, p in predicted.items()}

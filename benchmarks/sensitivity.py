@@ -94,9 +94,7 @@ def with_constant(name: str, module: str, value: Any, data: Data, task: str) -> 
     if name == "kappa":
         return error(data, task, kappa=value)
     default = getattr(sys.modules[ROOM + module], name)
-    homes = [
-        m for key, m in sys.modules.items() if key.startswith(ROOM) and getattr(m, name, None) is default
-    ]
+    homes = [m for key, m in sys.modules.items() if key.startswith(ROOM) and getattr(m, name, None) is default]
     try:
         for home in homes:
             setattr(home, name, value)
@@ -113,10 +111,7 @@ def main() -> None:
     torch.set_num_threads(1)
     warnings.simplefilter("ignore", PeerAttnWarning)
     rows: list[dict[str, Any]] = [
-        {"constant": name, "value": str(value)}
-        for name, _, *values in CONSTANTS
-        if name in only
-        for value in values
+        {"constant": name, "value": str(value)} for name, _, *values in CONSTANTS if name in only for value in values
     ]
     values = {(name, str(value)): value for name, _, *of in CONSTANTS for value in of}
     for panel, (load, task) in PANELS.items():

@@ -156,8 +156,7 @@ def pretraining() -> Rows:
     rows = []
     draws = [np.random.default_rng(k).permutation(rest)[:200] for k in range(5)]
     from_it, scratch = (
-        np.array([right(at, k, pretrained, n_epochs=20).mean() for k, at in enumerate(draws)])
-        for pretrained in (start, None)
+        np.array([right(at, k, pretrained, n_epochs=20).mean() for k, at in enumerate(draws)]) for pretrained in (start, None)
     )
     few = np.mean([np.mean(shared.tf_idf(X[at], y[at], X_new) == y_new) for at in draws])
     sequences = [words.encode(text) for text in X]

@@ -65,9 +65,7 @@ def of_many(rng: Rng, effect: float, n: int, rho: float) -> float | None:
     return float(model_confidence_set(losses).p_values["base"])
 
 
-def of_paired(
-    rng: Rng, effect: float, clusters: int, largest: float, tails: float = np.inf, skew: float = 0.0
-) -> float | None:
+def of_paired(rng: Rng, effect: float, clusters: int, largest: float, tails: float = np.inf, skew: float = 0.0) -> float | None:
     """Gains of two periods, shocks shared in clusters of unequal size, one with a larger sd; or rare large losses (skew)."""
     size = np.linspace(40, 160, clusters).astype(int)
     sd = np.sqrt(size) * np.where(np.arange(clusters) == clusters // 2, largest, 1.0)
@@ -217,43 +215,31 @@ def series(n: int, rho: float, horizon: int = 1) -> str:
 GROUPS: dict[tuple[str, float, float, Draw], dict[str, tuple[Any, ...]]] = {
     (T_TEST, 1.0, 0.05, of_means): {series(*case): (T_TEST, *case) for case in SERIES},
     (DM, 1.0, 0.25, of_means): {series(*case): (DM, *case) for case in SHARED},
-    (BEST, 1.0, 1.0, of_many): {
-        series(*case): case for case in ((20, 0.0), (20, 0.5), (120, 0.0), (120, 0.9))
-    },
+    (BEST, 1.0, 1.0, of_many): {series(*case): case for case in ((20, 0.0), (20, 0.5), (120, 0.0), (120, 0.9))},
     ("paired, few periods", 1.0, 0.5, of_paired): PAIRED,
     ("mrqap", 0.7, 1.0, of_networks): {f"persistent network, T = {t}, 14 firms": (t,) for t in (1, 5, 12)},
     ("dyadic_regression", 0.3, 1.0, of_dyads): {
-        f"{n} firms, {case}": (level, n)
-        for n in (20, 25, 40)
-        for level, case in enumerate(("independent", "firm effects"))
+        f"{n} firms, {case}": (level, n) for n in (20, 25, 40) for level, case in enumerate(("independent", "firm effects"))
     },
-    ("dyadic_regression, effects", 1.0, 1.0, of_dyads): {
-        f"{n} firms, popular ones are large": (0, n, True) for n in (25, 40)
-    },
+    ("dyadic_regression, effects", 1.0, 1.0, of_dyads): {f"{n} firms, popular ones are large": (0, n, True) for n in (25, 40)},
     ("calibration", 0.3, 1.0, of_calibration): {
-        f"20 periods, 50 firms, {shocks}": (shocks,)
-        for shocks in ("independent", "lasting firms", "common shocks")
+        f"20 periods, 50 firms, {shocks}": (shocks,) for shocks in ("independent", "lasting firms", "common shocks")
     },
     ("calibration, effects", 0.3, 1.0, of_calibration): {
         "levels of firms in forecast and error": ("lasting firms, common shocks", ("firm", "period"))
     },
     ("LinearInMeans", 1.0, 3.0, of_peer_effects): {
-        f"8 periods, 60 firms, {shock} common shock": (shock,)
-        for shock in ("no", "uncorrelated", "correlated")
+        f"8 periods, 60 firms, {shock} common shock": (shock,) for shock in ("no", "uncorrelated", "correlated")
     },
     ("LinearInMeans, effects", 1.0, 3.0, of_absorbed): {
         "levels of firms": (("firm", "period"),),
         "levels of firms, shocks of industries": (("firm", "sic×period"),),
     },
     ("two-stage, clustered", 1.0, 1.0, of_few_clusters): {f"{n} clusters": (n,) for n in (10, 40)},
-    ("wild cluster bootstrap", 1.0, 1.5, of_wild_bootstrap): {
-        f"{n} clusters, half of them noisier": (n,) for n in (6, 10, 20)
-    },
+    ("wild cluster bootstrap", 1.0, 1.5, of_wild_bootstrap): {f"{n} clusters, half of them noisier": (n,) for n in (6, 10, 20)},
     ("Anderson–Rubin", 0.1, 1.0, of_weak_instruments): {f"first stage {s:g}": (s,) for s in (0.02, 0.5)},
 }
-CASES = [
-    (test, case, *rest, given) for (test, *rest), cases in GROUPS.items() for case, given in cases.items()
-]
+CASES = [(test, case, *rest, given) for (test, *rest), cases in GROUPS.items() for case, given in cases.items()]
 
 
 def run(n: int, test: str, case: str, effect: float, cost: float, draw: Draw, given: tuple[Any, ...]) -> Row:

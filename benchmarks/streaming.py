@@ -141,9 +141,7 @@ def main() -> None:
         return
     from report import options, publish
 
-    asked = options(
-        __doc__, firms=2000, periods=100, times=[1, 2, 4, 32], columns=150, training_rows=100_000, kills=10
-    )
+    asked = options(__doc__, firms=2000, periods=100, times=[1, 2, 4, 32], columns=150, training_rows=100_000, kills=10)
     rows: list[dict[str, str]] = []
     with tempfile.TemporaryDirectory() as temporary:
         for times in asked.times:

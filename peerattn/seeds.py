@@ -16,6 +16,4 @@ def check_seed(random_state: Any) -> None:
     whole = isinstance(random_state, Integral) and not isinstance(random_state, bool)
     if random_state is None or hasattr(random_state, "randint") or (whole and 0 <= int(random_state) < 2**32):
         return
-    raise InputError(
-        f"random_state: expected a whole number from 0 to {2**32 - 1}, a RandomState or None, got {random_state!r}."
-    )
+    raise InputError(f"random_state: expected a whole number from 0 to {2**32 - 1}, a RandomState or None, got {random_state!r}.")

@@ -50,9 +50,7 @@ NEEDS = {
 
 
 def run(script: str) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [sys.executable, "-c", BLOCKED + script], capture_output=True, text=True, timeout=300
-    )
+    return subprocess.run([sys.executable, "-c", BLOCKED + script], capture_output=True, text=True, timeout=300)
 
 
 def test_the_core_is_enough(tmp_path):
@@ -66,16 +64,12 @@ def test_what_needs_more_names_its_extra(name):
     done = run(NEEDS[name])
     assert done.returncode == 1
     assert "MissingExtraError" in done.stderr and f"pip install 'peerattn[{name}]'" in done.stderr
-    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))[
-        "project"
-    ]
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert name in project["optional-dependencies"]
 
 
 def test_the_core_is_short():
-    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))[
-        "project"
-    ]
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     names = {requirement.partition(">")[0] for requirement in project["dependencies"]}
     assert names == set(
         "numpy pandas scipy scikit-learn statsmodels torch pyarrow joblib safetensors matplotlib networkx".split()

@@ -43,9 +43,7 @@ FLAT["sector"] = np.repeat(np.resize(["01", "02", "03"], N), T)
 FLAT["roa"] = FLAT["size"] + np.repeat(rng.normal(size=N), T) + rng.normal(size=N * T)
 FLAT["filed"] = FLAT["period"] + 1
 LATER = FLAT["period"] > START
-CHANGED = FLAT.assign(
-    size=FLAT["size"] * np.where(LATER, -9, 1), roa=FLAT["roa"] + 9 * LATER, lev=FLAT["lev"].where(~LATER, 7.0)
-)
+CHANGED = FLAT.assign(size=FLAT["size"] * np.where(LATER, -9, 1), roa=FLAT["roa"] + 9 * LATER, lev=FLAT["lev"].where(~LATER, 7.0))
 OUTCOME, COLUMN = 2.0**20, 2.0**-20  # units; powers of two scale numbers without rounding
 SCALED = FLAT.assign(roa=FLAT["roa"] * OUTCOME, size=FLAT["size"] * COLUMN, lev=FLAT["lev"] / COLUMN)
 ORDERS = {

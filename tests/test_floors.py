@@ -99,10 +99,7 @@ def _outside(part: str, top: str) -> bool:
 def modules() -> list[tuple[Path, str]]:
     """Every module of the package but its front door, whose names are lazy."""
     paths = [path for path in sorted(PACKAGE.rglob("*.py")) if path != PACKAGE / "__init__.py"]
-    return [
-        (path, ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"))
-        for path in paths
-    ]
+    return [(path, ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")) for path in paths]
 
 
 @pytest.mark.parametrize(("path", "module"), [pytest.param(*both, id=both[1]) for both in modules()])
@@ -112,17 +109,14 @@ def test_imports_keep_to_the_floors(path, module):
 
 
 def test_no_modules_need_each_other_in_a_circle():
-    sources = {
-        module: (path.read_text(encoding="utf-8"), path.name == "__init__.py") for path, module in modules()
-    }
+    sources = {module: (path.read_text(encoding="utf-8"), path.name == "__init__.py") for path, module in modules()}
     assert circles(sources) == set()
 
 
 def test_no_file_is_long():
     """A file holds one concept, at most 400 lines."""
     lengths = {
-        path.relative_to(PACKAGE).as_posix(): len(path.read_text(encoding="utf-8").splitlines())
-        for path in PACKAGE.rglob("*.py")
+        path.relative_to(PACKAGE).as_posix(): len(path.read_text(encoding="utf-8").splitlines()) for path in PACKAGE.rglob("*.py")
     }
     assert {name: length for name, length in lengths.items() if length > 400} == {}
 
@@ -177,9 +171,7 @@ def test_a_planted_breach_is_found(module, source, complaint):
 
 
 def test_what_is_allowed_is_allowed():
-    source = (
-        "import math\nimport torch\nfrom .masks import causal\nfrom peerattn.exceptions import InputError"
-    )
+    source = "import math\nimport torch\nfrom .masks import causal\nfrom peerattn.exceptions import InputError"
     assert breaches(source, "peerattn.nn.attention") == []
     assert breaches("from peerattn.network import PeerNetwork\nimport numpy", "peerattn.models.base") == []
     assert breaches("from .table import Table", "peerattn.render", is_package=True) == []
@@ -194,8 +186,6 @@ def test_every_outside_package_is_asked_for():
     used = {
         name.partition(".")[0]
         for path, module in modules()
-        for _, name in imported(
-            ast.parse(path.read_text(encoding="utf-8")), module, path.name == "__init__.py"
-        )
+        for _, name in imported(ast.parse(path.read_text(encoding="utf-8")), module, path.name == "__init__.py")
     }
     assert used - set(sys.stdlib_module_names) - {"peerattn"} - BROUGHT_ALONG - known == set()

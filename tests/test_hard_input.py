@@ -85,9 +85,7 @@ def test_values_whose_products_overflow_are_refused(panel, model, factor):
     X = panel.X.select_dtypes("number")
     with pytest.raises(InputError, match="y holds values up to .* choose a larger unit"):
         model.fit(X, panel.y * factor)
-    with pytest.raises(
-        InputError, match=f"column {X.columns[0]!r} of X holds values up to .* choose a larger unit"
-    ):
+    with pytest.raises(InputError, match=f"column {X.columns[0]!r} of X holds values up to .* choose a larger unit"):
         model.fit(X.assign(**{X.columns[0]: X.iloc[:, 0] * factor}), panel.y)
 
 
@@ -95,9 +93,7 @@ def test_large_frequency_weights_take_no_memory(panel):
     rng = np.random.default_rng(0)
     x, counts = rng.normal(size=(30, 2)), rng.integers(0, 5, 30).astype(float)
     copies = np.repeat(x, counts.astype(int), axis=0)
-    np.testing.assert_allclose(
-        normal_reference_bandwidth(x, weight=counts), normal_reference_bandwidth(copies), rtol=1e-12
-    )
+    np.testing.assert_allclose(normal_reference_bandwidth(x, weight=counts), normal_reference_bandwidth(copies), rtol=1e-12)
     assert np.isfinite(normal_reference_bandwidth(x, weight=counts * 1e9)).all()
     X, y = panel.X.select_dtypes("number"), panel.y
     heavy = np.full(len(X), 1e9)
@@ -185,9 +181,7 @@ def test_too_little_memory_is_no_bug(capsys, tmp_path, monkeypatch, error):
         raise error
 
     monkeypatch.setattr(IndustryPeerRegressor, "fit", fails)
-    code = cli.run(
-        ["fit", str(SAMPLE), *COLUMNS, "--model", "industry", "--out", str(tmp_path / "a.model"), "--quiet"]
-    )
+    code = cli.run(["fit", str(SAMPLE), *COLUMNS, "--model", "industry", "--out", str(tmp_path / "a.model"), "--quiet"])
     assert code == 2 and "not enough memory" in capsys.readouterr().err
 
 

@@ -25,9 +25,7 @@ HEAVY = {
 def loaded_by(statement: str) -> set[str]:
     """Names of top-level modules that a fresh Python has loaded after ``statement``."""
     script = f"import sys; {statement}; print(*{{name.split('.')[0] for name in sys.modules}})"
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120
-    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120)
     return set(done.stdout.split())
 
 
@@ -43,9 +41,7 @@ def test_the_probe_sees_what_is_loaded():
 def test_network_needs_neither_torch_nor_sklearn():
     loaded = loaded_by("import peerattn.network; peerattn.network.PeerNetwork")
     assert "pandas" in loaded and loaded & {"torch", "sklearn"} == set()
-    assert "torch" not in loaded_by(
-        "import peerattn.panel; peerattn.panel.PanelEncoder; peerattn.panel.read_panel"
-    )
+    assert "torch" not in loaded_by("import peerattn.panel; peerattn.panel.PanelEncoder; peerattn.panel.read_panel")
 
 
 @pytest.mark.parametrize("name", peerattn.__all__)

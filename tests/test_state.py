@@ -45,9 +45,7 @@ def test_equal_content_gives_equal_bytes_in_any_order(path, tmp_path):
 
 def test_a_failed_write_leaves_the_old_file(path):
     before = path.read_bytes()
-    with pytest.raises(
-        InputError, match="arrays: expected numbers, booleans, text or dates, got dtype object in 'bad'"
-    ):
+    with pytest.raises(InputError, match="arrays: expected numbers, booleans, text or dates, got dtype object in 'bad'"):
         write_state(path, {"bad": np.array([object()])}, {}, "Model")
     with pytest.raises(InputError, match="spec: expected what JSON holds"):
         write_state(path, {}, {"bad": object()}, "Model")
@@ -58,9 +56,7 @@ def test_every_truncation_is_refused(path):
     content = path.read_bytes()
     for length in [*range(0, len(content), 37), len(content) - 1]:
         path.write_bytes(content[:length])
-        with pytest.raises(
-            InputError, match="path: .* (another origin, cut off or damaged|changed or damaged)"
-        ):
+        with pytest.raises(InputError, match="path: .* (another origin, cut off or damaged|changed or damaged)"):
             read_state(path, "Model")
 
 

@@ -23,9 +23,7 @@ STOPPED = 130
 _DESCRIBED = re.compile(r"^(\w+)(?: : (\S+))?\n((?: {4}.+\n?)+)", re.MULTILINE)  # a field: placeholder, help
 _LAST = ("quiet", "as_json")  # options that every command has
 
-app = typer.Typer(
-    name="peerattn", add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
-)
+app = typer.Typer(name="peerattn", add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -105,9 +103,7 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback()
 def _peerattn(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
-    ] = False,
+    version: Annotated[bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")] = False,
 ) -> None:
     """Cross-sectional attention for panels of firms: which peers each firm attends to, and whether they improve predictions."""
 

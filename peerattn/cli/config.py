@@ -93,9 +93,7 @@ def panel_path(given: str, config: Path) -> Path:
     return accompanying
 
 
-def write_config(
-    chosen: CompareOptions, settings: dict[str, dict[str, Any]], result: Comparison, folder: Path
-) -> str:
+def write_config(chosen: CompareOptions, settings: dict[str, dict[str, Any]], result: Comparison, folder: Path) -> str:
     """Return the configuration as TOML; the panel's path is relative to the folder of the report."""
     # TOML has no empty value
     options = {key: value for key, value in given(chosen).items() if value != []}

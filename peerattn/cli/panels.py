@@ -64,9 +64,7 @@ def take_panel(options: PanelOptions, training_rows: int | None = None) -> Panel
         if by_period and "known_at" in columns:
             raise InputError(f"--known-at: used with one file, got the folder {path}.")
         if "outcome" not in columns:
-            raise InputError(
-                f"--outcome: name the column to predict; {path} has {', '.join(flat_frame(path).columns)}."
-            )
+            raise InputError(f"--outcome: name the column to predict; {path} has {', '.join(flat_frame(path).columns)}.")
         if by_period or training_rows is not None:
             stored = scan_panel(path, training_rows=training_rows, description=path.name, **columns)
             if training_rows is None and not joined():

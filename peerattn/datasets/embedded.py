@@ -62,9 +62,7 @@ def load_grunfeld() -> Panel:
     # the outcome of a year is known in the next: a forecast
     frame["invest_next"] = value_after(frame["invest"], frame["firm"], frame["year"])
     wording = "Grunfeld (1958): investment of eleven US firms, 1935-54, millions of 1947 dollars"
-    return read_panel(
-        frame, outcome="invest_next", firm="firm", period="year", industry="sic", description=wording
-    )
+    return read_panel(frame, outcome="invest_next", firm="firm", period="year", industry="sic", description=wording)
 
 
 @checked

@@ -130,9 +130,7 @@ def read_preset(
     repeated = frame.duplicated([rules.firm, rules.period]).to_numpy()
     if repeated.any():
         firm = frame[rules.firm][repeated].iloc[0]
-        raise InputError(
-            f"{rules.firm}, {rules.period}: {firm} has {month[repeated].iloc[0]:%Y-%m} twice; keep one row a month."
-        )
+        raise InputError(f"{rules.firm}, {rules.period}: {firm} has {month[repeated].iloc[0]:%Y-%m} twice; keep one row a month.")
     if outcome is None:
         frame, outcome, how = _with_outcome(frame, rules)
         steps.append(how)

@@ -354,9 +354,7 @@ class PanelEstimator(BaseEstimator):
         return panel.restore(found)
 
     @available_if(has_peers)
-    def write_networks(
-        self, X: PanelLike, out: str | os.PathLike[str], *, outcomes: str | None = None, **options: Any
-    ) -> Path:
+    def write_networks(self, X: PanelLike, out: str | os.PathLike[str], *, outcomes: str | None = None, **options: Any) -> Path:
         """Write the network of each period of a panel in files, one period at a time; return the folder.
 
         ``X``, ``out`` and ``outcomes`` are as in :meth:`write_predictions`, other options (of attention ``top_k``, ``layer``,

@@ -35,9 +35,7 @@ class ReadsFiles(Protocol):
     code_columns_: tuple[Any, ...]
 
     def _code_columns(self) -> tuple[Any, ...]: ...
-    def _by_period(
-        self, X: PanelLike, outcomes: OutcomesLike = None, **options: Any
-    ) -> Iterator[tuple[Panel, Any]]: ...
+    def _by_period(self, X: PanelLike, outcomes: OutcomesLike = None, **options: Any) -> Iterator[tuple[Panel, Any]]: ...
     def _predicted(self, panel: Panel, call: Any) -> np.ndarray: ...
 
 
@@ -140,9 +138,7 @@ def predicted_periods(model: ReadsFiles, X: PanelLike, outcomes: OutcomesLike, o
     return found
 
 
-def write_frame(
-    panel: Panel, call: object, path: Path, *, names: Sequence[str], of: Callable[[Panel, Any], np.ndarray]
-) -> None:
+def write_frame(panel: Panel, call: object, path: Path, *, names: Sequence[str], of: Callable[[Panel, Any], np.ndarray]) -> None:
     """Write firm, period and the predictions of one period, sorted by firm; ``names`` are those of their columns."""
     predicted = of(panel, call)
     labels = dict(zip(panel.names, (panel.firm, panel.period)))

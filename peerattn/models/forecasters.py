@@ -97,9 +97,7 @@ def model_title(name: str, industry: str | None = None) -> str:
     return title[0].upper() + title[1:]
 
 
-def make_model(
-    name: str, *, task: str = "forecast", industry: str | None = None, random_state: int = 0
-) -> Any:
+def make_model(name: str, *, task: str = "forecast", industry: str | None = None, random_state: int = 0) -> Any:
     """Return a new model by its name.
 
     Parameters

@@ -32,9 +32,7 @@ def given_network(network: Any, *, signed: bool = False) -> PeerNetwork:
     wanted = "a PeerNetwork, a frame of weights (firms × firms) or a dict {period: frame}"
     expect(isinstance(network, PeerNetwork), "network", wanted, type(network).__name__)
     if network.signed and not signed:
-        raise InputError(
-            "network is signed; peers' means need weights that are not negative: pass network.positive()."
-        )
+        raise InputError("network is signed; peers' means need weights that are not negative: pass network.positive().")
     return network
 
 
@@ -80,9 +78,7 @@ def network_period(network: PeerNetwork, period: LabelsLike) -> Any:
         raise InputError("network has periods but X has none; pass a panel, or a network without periods.")
     if isinstance(period, str) and span_of(period) is None:  # text in an order of its own
         if period not in network.periods:
-            raise InputError(
-                f"network has no period {period!r}, and text has no order of time: give it all periods of X."
-            )
+            raise InputError(f"network has no period {period!r}, and text has no order of time: give it all periods of X.")
         return period
     try:
         earlier = network.periods[network.periods <= period]

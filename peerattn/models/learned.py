@@ -123,9 +123,7 @@ def bounds_of(y: np.ndarray | None) -> tuple[float, float]:
     return float(known.min()) - reach, float(known.max()) + reach
 
 
-def clipped(
-    observed: np.ndarray, bounds: tuple[float, float], unit: tuple[float, float] = (0.0, 1.0)
-) -> np.ndarray:
+def clipped(observed: np.ndarray, bounds: tuple[float, float], unit: tuple[float, float] = (0.0, 1.0)) -> np.ndarray:
     """Return observed outcomes within bounds, with a warning where some were beyond.
 
     ``unit`` are the centre and the scale that were taken out of the outcomes, not out of the bounds.

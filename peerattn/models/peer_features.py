@@ -128,9 +128,7 @@ class PeerFeatures(FrameTransformer):
         if fitting:
             self._check_options(panel)
         elif self.dated_ and panel.firm is None:
-            raise InputError(
-                f"X carries no {self.firm!r} and {self.period!r}, which it had in fit: peers are those of a period."
-            )
+            raise InputError(f"X carries no {self.firm!r} and {self.period!r}, which it had in fit: peers are those of a period.")
         return panel
 
     def _check_options(self, panel: Panel) -> None:
@@ -191,9 +189,7 @@ class PeerFeatures(FrameTransformer):
         """Return the model of each period, fitted on the other blocks of periods."""
         blocks = np.array_split(panel.period.unique(), min(self.n_blocks, panel.period.nunique()))
         if len(blocks) < 2:
-            raise InputError(
-                "n_blocks: a learned network is cross-fitted over blocks of periods, and X has one period."
-            )
+            raise InputError("n_blocks: a learned network is cross-fitted over blocks of periods, and X has one period.")
         fitted: dict[Any, Any] = {}
         for block in blocks:
             # a row's peers are not chosen by its own outcome

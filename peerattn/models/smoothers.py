@@ -171,9 +171,7 @@ def _hist_boosting(model: BaseEstimator, X: Any) -> Smoother:
     return lambda Z: inner(model._preprocess_X(Z, reset=False))
 
 
-def _boosted(
-    trees: Sequence[Callable[[Any], np.ndarray]], X: Any, rate: float, penalty: float = 0.0, *, mean: bool
-) -> Smoother:
+def _boosted(trees: Sequence[Callable[[Any], np.ndarray]], X: Any, rate: float, penalty: float = 0.0, *, mean: bool) -> Smoother:
     r"""Return the weights of a boosted sum, by carrying each row's gradient back through the trees.
 
     With ``r_0 = y − ȳ``, ``r_m = (I − P_m) r_{m−1}`` and ``P_m`` the shrunken leaf means of tree m, a prediction is

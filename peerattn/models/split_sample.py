@@ -101,9 +101,7 @@ def split_sample(
     early = within_or_before(whole.period, until)
     if early.all() or not early.any():
         side = "later" if early.all() else "earlier"
-        raise InputError(
-            f"until={until!r} leaves no {side} period: X has {show_label(periods[0])} to {show_label(periods[-1])}."
-        )
+        raise InputError(f"until={until!r} leaves no {side} period: X has {show_label(periods[0])} to {show_label(periods[-1])}.")
     options |= {"codes": tuple(codes), "firm": firm, "period": period}
     second = whole.take(~early)
     first = whole.before(second.period.min())

@@ -198,9 +198,7 @@ class PeerTransformerRegressor(PanelRegressorMixin, PrunableHeads, PanelStack):
     def _validate_params(self) -> None:
         super()._validate_params()
         if self.d_model % self.n_heads:
-            raise InputError(
-                f"n_heads: expected a divisor of d_model={self.d_model}, got {self.n_heads}. Change one of them."
-            )
+            raise InputError(f"n_heads: expected a divisor of d_model={self.d_model}, got {self.n_heads}. Change one of them.")
         if self.loss == "sharpe" and self.task != "forecast":
             raise InputError('loss="sharpe" needs task="forecast": a portfolio is formed before returns are observed.')
 

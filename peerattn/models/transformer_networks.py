@@ -28,9 +28,7 @@ def table_of_heads(n_heads: Mapping[str, int]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["seed", "layer", "head"])
 
 
-def chosen_layer(
-    table: pd.DataFrame, n_layers: int, layer: int | None, head: int | None, top_k: int | None
-) -> dict[str, Any]:
+def chosen_layer(table: pd.DataFrame, n_layers: int, layer: int | None, head: int | None, top_k: int | None) -> dict[str, Any]:
     """Return the layer, and the head where one is named, after the options are checked; ``table`` is ``heads_``."""
     check_one_of(layer=(layer, (None, *range(n_layers))), head=(head, (None, *table.index)))
     if top_k is not None:
@@ -44,9 +42,7 @@ def chosen_layer(
     return {"layer": of_layer, "head": (seed, number)}
 
 
-def squared_error_of(
-    learner: TransformerLearner, module: torch.nn.ModuleList, prepared: CrossSection
-) -> tuple[Tensor, int]:
+def squared_error_of(learner: TransformerLearner, module: torch.nn.ModuleList, prepared: CrossSection) -> tuple[Tensor, int]:
     """Return the sum of squared errors of the focal rows of known outcome, and their number."""
     assert prepared.focal.y is not None
     known = prepared.take(np.flatnonzero(np.isfinite(prepared.focal.y)), slice(None))

@@ -127,9 +127,7 @@ def two_stage(
     are dropped first. ``effects`` and ``clusters`` hold one column of labels each, at most two clusters.
     """
     if n_bootstrap and (clusters is None or clusters.shape[1] != 1):
-        raise InputError(
-            "n_bootstrap: the wild cluster bootstrap takes clusters of one kind; name one in cluster=."
-        )
+        raise InputError("n_bootstrap: the wild cluster bootstrap takes clusters of one kind; name one in cluster=.")
     IV2SLS = extra("linearmodels.iv", "regressions", "Two-stage least squares").IV2SLS
     ours = np.ones(len(y)) if weight is None else np.asarray(weight, dtype=float)
     title = "Least squares"

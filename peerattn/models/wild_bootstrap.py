@@ -103,9 +103,7 @@ def signs(rng: np.random.Generator, n_clusters: int, n_draws: int) -> np.ndarray
     return points[rng.integers(len(points), size=(n_clusters, n_draws), dtype=np.uint8)]
 
 
-def _wald(
-    y: np.ndarray, R: np.ndarray, A: np.ndarray, tested: slice, cluster: np.ndarray, n_clusters: int
-) -> np.ndarray:
+def _wald(y: np.ndarray, R: np.ndarray, A: np.ndarray, tested: slice, cluster: np.ndarray, n_clusters: int) -> np.ndarray:
     """Return ``δ'V⁻¹δ`` for each column of y, V clustered (without factors, which would cancel)."""
     params = A @ y
     residual = y - R @ params

@@ -40,9 +40,7 @@ class TokenEmbedding(nn.Module):
     torch.Size([2, 5])
     """
 
-    def __init__(
-        self, n_symbols: int, d_model: int, *, std: float | None = None, generator: Generator | None = None
-    ):
+    def __init__(self, n_symbols: int, d_model: int, *, std: float | None = None, generator: Generator | None = None):
         super().__init__()
         if std is None:
             std = 1 / math.sqrt(d_model)

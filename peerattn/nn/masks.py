@@ -64,9 +64,7 @@ def padding_mask(lengths: Tensor, n_keys: int | None = None) -> Tensor:
     return (torch.arange(n_keys, device=lengths.device) < lengths[:, None])[:, None, None, :]
 
 
-def local_mask(
-    n_queries: int, window: int, n_keys: int | None = None, *, device: torch.device | None = None
-) -> Tensor:
+def local_mask(n_queries: int, window: int, n_keys: int | None = None, *, device: torch.device | None = None) -> Tensor:
     """Return a mask under which a row attends to at most ``window`` rows on either side, and to itself.
 
     Parameters

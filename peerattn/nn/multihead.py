@@ -191,9 +191,7 @@ class MultiheadAttention(nn.Module):
         found = split_heads(rows, self.d_head)
         return rotary(found, start=start) if self.rotary else found
 
-    def _attended(
-        self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None = None, **options: Any
-    ) -> Any:
+    def _attended(self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None = None, **options: Any) -> Any:
         """Return every head's weighted mean, and its weights where they are wanted."""
         combine = getattr(self, "combine", None)
         # every score becomes an inner product and a bias, which the fast kernel takes

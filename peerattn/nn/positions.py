@@ -10,9 +10,7 @@ from peerattn.exceptions import expect
 from peerattn.nn.linear import normal
 
 
-def sinusoidal_positions(
-    n: int, d_model: int, *, start: int = 0, device: torch.device | None = None
-) -> Tensor:
+def sinusoidal_positions(n: int, d_model: int, *, start: int = 0, device: torch.device | None = None) -> Tensor:
     r"""Return fixed positions made of sines and cosines of falling frequency.
 
     .. math:: p_{t, 2k} = \sin(t / 10000^{2k/d}), \qquad p_{t, 2k+1} = \cos(t / 10000^{2k/d})
@@ -268,9 +266,7 @@ def hop_distance(adjacency: Tensor, longest: int) -> Tensor:
     return hops
 
 
-def _angles(
-    start: int, n: int, width: int, device: torch.device | None, dtype: torch.dtype, base: float = 10_000.0
-) -> Tensor:
+def _angles(start: int, n: int, width: int, device: torch.device | None, dtype: torch.dtype, base: float = 10_000.0) -> Tensor:
     expect(width % 2 == 0, "width", "an even number, for sines and cosines in pairs", width)
     positions = torch.arange(start, start + n, device=device, dtype=dtype)
     pairs = torch.arange(0, width, 2, device=device, dtype=dtype)

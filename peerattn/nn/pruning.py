@@ -57,9 +57,7 @@ def head_gates(gates: Mapping[MultiheadAttention, Tensor]) -> Iterator[None]:
         yield
 
 
-def head_importance(
-    module: nn.Module, loss: Callable[[Batch], Tensor], batches: Iterable[Batch]
-) -> dict[str, Tensor]:
+def head_importance(module: nn.Module, loss: Callable[[Batch], Tensor], batches: Iterable[Batch]) -> dict[str, Tensor]:
     r"""Return how much the loss would change, to first order, were each head silenced.
 
     .. math:: I_h = \frac1B \sum_b \left| \xi_h \frac{\partial L_b}{\partial \xi_h} \right|_{\xi_h = 1}

@@ -60,9 +60,7 @@ class Encoder(nn.Module):
             final_norm = norm != "post"
         self.final_norm: nn.Module = nn.LayerNorm(d_model) if final_norm else nn.Identity()
 
-    def forward(
-        self, x: Tensor, *, cache: StackCache | None = None, return_weights: bool = False, **options: Any
-    ) -> Any:
+    def forward(self, x: Tensor, *, cache: StackCache | None = None, return_weights: bool = False, **options: Any) -> Any:
         """Encode the rows x; every block attends within x, and to ``context`` where it has cross-attention.
 
         Parameters

@@ -129,9 +129,7 @@ def equal_ids(ids: Tensor, sorted_ids: Tensor, order: Tensor) -> tuple[Tensor, T
     return rows, order[places]
 
 
-def _check(
-    query: Tensor, key: Tensor, k: int, exclude: tuple[Tensor, Tensor] | None, share: Tensor | None
-) -> None:
+def _check(query: Tensor, key: Tensor, k: int, exclude: tuple[Tensor, Tensor] | None, share: Tensor | None) -> None:
     heads = query.shape[:-2]
     matching = query.ndim in (2, 3) and key.shape[:-2] == heads and query.shape[-1] == key.shape[-1]
     came = f"{tuple(query.shape)} and {tuple(key.shape)}"

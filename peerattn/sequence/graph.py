@@ -218,9 +218,7 @@ class GraphAttentionClassifier(Classifies, SequenceEstimator[GraphNetwork]):
         sizes = (self.n_features_in_, len(self.classes_), self.n_layers, self.n_heads, self.d_head)
         return GraphNetwork(*sizes, self.dropout, generator)
 
-    def _tensors(
-        self, X: Features, edges: npt.ArrayLike | None, dtype: torch.dtype = torch.float32
-    ) -> tuple[Tensor, Tensor]:
+    def _tensors(self, X: Features, edges: npt.ArrayLike | None, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
         pairs = self._tensor(_edges(edges, X.shape[0], self.directed))
         if self.counts_:
             X = normalize(sparse.csr_array(X), "l1")

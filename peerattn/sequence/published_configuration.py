@@ -48,9 +48,7 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
-        raise InputError(
-            f"folder: {path.name} is no JSON that can be read ({error}). Is it complete?"
-        ) from error
+        raise InputError(f"folder: {path.name} is no JSON that can be read ({error}). Is it complete?") from error
     if not isinstance(found, dict):
         raise InputError(f"folder: {path.name} must hold a JSON object, got {type(found).__name__}.")
     return found

@@ -102,9 +102,7 @@ def as_published(module: Module, model: StackArguments) -> Module:
     return module
 
 
-def fitted_tokenizer(
-    tokenizer: str | Tokenizer, texts: list[str], pretrained: SequenceEstimator[Any] | None = None
-) -> Any:
+def fitted_tokenizer(tokenizer: str | Tokenizer, texts: list[str], pretrained: SequenceEstimator[Any] | None = None) -> Any:
     """Return the tokenizer of the model to start from, or one of its own, fitted on the texts unless it was before."""
     if pretrained is not None:
         check_is_fitted(pretrained)

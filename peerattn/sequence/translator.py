@@ -301,9 +301,7 @@ class Translator(StackArguments, SequenceEstimator[TranslatorModule]):
         symbols = [*self.tokenizer_.symbols_, *extra]
         return self.tokenizer_.join([symbols[k] for k in numbers if k not in (PAD, START, END)])
 
-    def _pair_loss(
-        self, module: TranslatorModule, smoothing: float, sources: Texts, targets: Texts, start: int = 0
-    ) -> Tensor:
+    def _pair_loss(self, module: TranslatorModule, smoothing: float, sources: Texts, targets: Texts, start: int = 0) -> Tensor:
         source = module.read(*pad(sources, self._on), start)
         target, written = pad([[START, *t, END] for t in targets], self._on)
         rows = module.write(target[:, :-1], source, start=start)

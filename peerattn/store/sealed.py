@@ -63,9 +63,7 @@ def read_sealed(path: File, what: str) -> bytes:
     return content
 
 
-def write_state(
-    path: File, arrays: Mapping[str, np.ndarray], spec: Mapping[str, Any], kind: str, *, place: str = ""
-) -> None:
+def write_state(path: File, arrays: Mapping[str, np.ndarray], spec: Mapping[str, Any], kind: str, *, place: str = "") -> None:
     """Write arrays and a specification to one file, atomically.
 
     Parameters
@@ -94,9 +92,7 @@ def write_state(
     write_atomic(path, seal(save(stored, metadata={KEY: header})))
 
 
-def with_header(
-    arrays: Mapping[str, np.ndarray], spec: Mapping[str, Any], kind: str, place: str
-) -> tuple[Arrays, str]:
+def with_header(arrays: Mapping[str, np.ndarray], spec: Mapping[str, Any], kind: str, place: str) -> tuple[Arrays, str]:
     """Return arrays as safetensors holds them and the header of a file, not yet sealed; arguments as in :func:`write_state`."""
     stored = dict[str, np.ndarray]()
     dtypes = dict[str, str]()
@@ -151,23 +147,18 @@ def read_state(path: File, kind: str, *, place: str = "") -> tuple[Arrays, dict[
         return without_header(load(content), header, path, kind, place)
 
 
-def without_header(
-    stored: Arrays, text: str | bytes, path: File, kind: str, place: str | None
-) -> tuple[Arrays, dict[str, Any]]:
+def without_header(stored: Arrays, text: str | bytes, path: File, kind: str, place: str | None) -> tuple[Arrays, dict[str, Any]]:
     """Return what :func:`with_header` was given, from a file; None: whatever its place is."""
     header = json.loads(text)
     where = repr(os.fspath(path))
     version, found, meant, dtypes = (header[name] for name in ("version", "kind", "place", "dtypes"))
     if version != VERSION:
         raise InputError(
-            f"path: {where} has format version {version}, and this version of peerattn reads version {VERSION}. "
-            "Upgrade peerattn."
+            f"path: {where} has format version {version}, and this version of peerattn reads version {VERSION}. Upgrade peerattn."
         )
     expect(found == kind, "path", f"a saved {kind}", f"a saved {found} in {where}")
     if place not in (None, meant):
-        raise InputError(
-            f"path: {where} is a copy of another file: it is for {meant!r}, not for {place!r}. Write it again."
-        )
+        raise InputError(f"path: {where} is a copy of another file: it is for {meant!r}, not for {place!r}. Write it again.")
     arrays = dict(sorted(stored.items()))
     arrays |= {name: arrays[name].view(dtype)[..., 0] for name, dtype in dtypes.items()}
     return arrays, dict(header["spec"])

@@ -128,14 +128,10 @@ def _state_of_forest(held: dict[str, Any]) -> dict[str, Any]:
         fields[name] = fields[name].astype(np.int32)
     kept = {name: held[name] for name in _KEPT if name in held}
     values = np.concatenate([tree.value for tree in trees])
-    return kept | {
-        "trees": {"sizes": np.array([tree.node_count for tree in trees]), "nodes": fields, "values": values}
-    }
+    return kept | {"trees": {"sizes": np.array([tree.node_count for tree in trees]), "nodes": fields, "values": values}}
 
 
-def _plant_forest(
-    estimator: Any, sizes: np.ndarray, nodes: dict[str, np.ndarray], values: np.ndarray
-) -> None:
+def _plant_forest(estimator: Any, sizes: np.ndarray, nodes: dict[str, np.ndarray], values: np.ndarray) -> None:
     """Give a forest, or a tree alone, its nodes; what they were learned from (impurities, numbers of rows) is not stored."""
     from sklearn.tree._tree import NODE_DTYPE, Tree
 
@@ -153,9 +149,7 @@ def _plant_forest(
     planted = []
     for at in np.split(np.arange(len(table)), np.cumsum(sizes)[:-1]):
         tree = Tree(p, np.ones(n_outputs, dtype=np.intp), n_outputs)
-        tree.__setstate__(
-            {"max_depth": len(at), "node_count": len(at), "nodes": table[at], "values": values[at]}
-        )
+        tree.__setstate__({"max_depth": len(at), "node_count": len(at), "nodes": table[at], "values": values[at]})
         one = estimator
         if not standalone:
             one = clone(estimator.estimator)
@@ -167,9 +161,7 @@ def _plant_forest(
         estimator.estimators_ = planted
 
 
-def _check_nodes(
-    sizes: np.ndarray, inner: np.ndarray, left: np.ndarray, right: np.ndarray, feature: np.ndarray, p: int
-) -> None:
+def _check_nodes(sizes: np.ndarray, inner: np.ndarray, left: np.ndarray, right: np.ndarray, feature: np.ndarray, p: int) -> None:
     """Raise where an inner node points to no later node of its own tree, or reads no column."""
     own = np.arange(len(inner)) - np.repeat(np.cumsum(sizes) - sizes, sizes)  # place of a node in its tree
     size = np.repeat(sizes, sizes)

@@ -13,9 +13,7 @@ SCHEDULES = ("constant", "cosine", "inverse_sqrt", "one_cycle")
 WARMUP = 0.1  # share of the steps in which "cosine" and "inverse_sqrt" rise
 
 
-def make_scheduler(
-    schedule: str | Schedule, optimizer: Optimizer, max_steps: int
-) -> lr_scheduler.LRScheduler:
+def make_scheduler(schedule: str | Schedule, optimizer: Optimizer, max_steps: int) -> lr_scheduler.LRScheduler:
     r"""Return a torch scheduler whose peak is the optimizer's learning rate.
 
     Parameters
@@ -55,9 +53,7 @@ def make_scheduler(
         peak = optimizer.param_groups[0]["lr"]
         return lr_scheduler.OneCycleLR(optimizer, peak, total_steps=max_steps, cycle_momentum=False)
     if schedule == "inverse_sqrt":
-        return lr_scheduler.LambdaLR(
-            optimizer, lambda step: min((step + 1) / rising, math.sqrt(rising / (step + 1)))
-        )
+        return lr_scheduler.LambdaLR(optimizer, lambda step: min((step + 1) / rising, math.sqrt(rising / (step + 1))))
     if schedule == "cosine":
         # a cosine from the peak on, after a straight rise
         rise = round(rising)

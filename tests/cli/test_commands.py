@@ -79,9 +79,7 @@ def test_predict_needs_no_outcome(capsys, saved, tmp_path):
     written = pd.read_csv(tmp_path / "p.csv")
     assert list(written) == ["firm", "year", "roa_next", "prediction"]
     assert written["prediction"].notna().all() and written["roa_next"].isna().all()
-    code, text, _ = said(
-        capsys, "predict", saved, SAMPLE, "--out", tmp_path / "p.parquet", "--json", "--quiet"
-    )
+    code, text, _ = said(capsys, "predict", saved, SAMPLE, "--out", tmp_path / "p.parquet", "--json", "--quiet")
     assert code == 0 and json.loads(text)["rows"] == len(written)
     np.testing.assert_array_equal(
         pd.read_parquet(tmp_path / "p.parquet")["prediction"].to_numpy().round(12),
@@ -129,9 +127,7 @@ def test_network_in_every_form(capsys, saved, tmp_path, kind):
 
 
 def test_audit(capsys):
-    code, text, _ = said(
-        capsys, "audit", SAMPLE, *COLUMNS, "--model", "industry", "--test-periods", "3", "--json", "--quiet"
-    )
+    code, text, _ = said(capsys, "audit", SAMPLE, *COLUMNS, "--model", "industry", "--test-periods", "3", "--json", "--quiet")
     result = json.loads(text)
     assert code == 0 and result["passed"] and len(result["lines"]) == 11
 
@@ -178,15 +174,11 @@ def test_describe(capsys, tmp_path):
     assert facts["firms"] == frame["firm"].nunique() and facts["repeated"] == 0
     assert facts["missing"]["rnd"] == pytest.approx(frame["rnd"].isna().mean())
     pd.concat([frame, frame.iloc[:2]]).to_feather(tmp_path / "twice.feather")
-    assert (
-        "PROBLEM: 2 rows repeat a firm and period" in said(capsys, "describe", tmp_path / "twice.feather")[1]
-    )
+    assert "PROBLEM: 2 rows repeat a firm and period" in said(capsys, "describe", tmp_path / "twice.feather")[1]
 
 
 def test_refusals(capsys, saved, tmp_path):
-    assert "MODEL: expected a file that save() of this package wrote" in refused(
-        capsys, "predict", SAMPLE, SAMPLE
-    )
+    assert "MODEL: expected a file that save() of this package wrote" in refused(capsys, "predict", SAMPLE, SAMPLE)
     model, about = load_estimator(saved)
     for said, words in (
         ([1], "without the columns that it uses"),
@@ -201,12 +193,8 @@ def test_refusals(capsys, saved, tmp_path):
     assert "cannot read" in refused(capsys, "network", tmp_path / "absent.model", SAMPLE)
     assert "ends in .parquet" in refused(capsys, "predict", saved, SAMPLE, "--out", tmp_path / "p.txt")
     pd.read_csv(SAMPLE).drop(columns="leverage").to_csv(tmp_path / "less.csv", index=False)
-    assert "read by the model: no column is named 'leverage'" in refused(
-        capsys, "predict", saved, tmp_path / "less.csv"
-    )
-    assert "no column is named 'firma'. Near matches: 'firm'" in refused(
-        capsys, "describe", SAMPLE, "--firm", "firma"
-    )
+    assert "read by the model: no column is named 'leverage'" in refused(capsys, "predict", saved, tmp_path / "less.csv")
+    assert "no column is named 'firma'. Near matches: 'firm'" in refused(capsys, "describe", SAMPLE, "--firm", "firma")
     assert "no such file" in refused(capsys, "describe", tmp_path / "absent.csv")
     assert "--until" in refused(capsys, "fit", SAMPLE, *COLUMNS, "--model", "ridge", "--until", "1990")
     assert "ends in .model" in refused(capsys, "fit", SAMPLE, *COLUMNS, "--out", tmp_path / "m.pkl")
@@ -247,10 +235,7 @@ def test_panels_in_files_are_read_by_period(tmp_path, capsys):
         fitted = json.loads(capsys.readouterr().out)["rows"]
         assert fitted == len(frame) if rows is None else 0 < fitted <= rows
     model = str(tmp_path / "all.model")
-    assert (
-        cli.run(["predict", model, str(tmp_path / "one.parquet"), "--out", str(tmp_path / "p"), "--quiet"])
-        == 0
-    )
+    assert cli.run(["predict", model, str(tmp_path / "one.parquet"), "--out", str(tmp_path / "p"), "--quiet"]) == 0
     found = pd.read_parquet(tmp_path / "p").set_index(["firm", "year"])["prediction"]
     expected = load_model(tmp_path / "all.model").predict(load_model(tmp_path / "all.model").panel(SAMPLE))
     np.testing.assert_allclose(found, expected.reindex(found.index), rtol=1e-12)

@@ -23,9 +23,7 @@ FAST = ["--models", "industry,kernel", "--test-periods", "4", "--refit-every", "
 def grunfeld(tmp_path):
     panel = load_grunfeld()
     path = tmp_path / "grunfeld.parquet"
-    panel.X.assign(invest_next=panel.y, invest_lead2=1.0, note="text").reset_index(
-        names=["firm", "year"]
-    ).to_parquet(path)
+    panel.X.assign(invest_next=panel.y, invest_lead2=1.0, note="text").reset_index(names=["firm", "year"]).to_parquet(path)
     return path
 
 
@@ -138,9 +136,7 @@ def test_one_model_again_under_a_name_of_ones_own():
     ):
         with pytest.raises(InputError, match=why):
             panels.take_models(bad, load_grunfeld(), "nowcast", 0, {})
-    with pytest.raises(
-        InputError, match="--set: no model of this call is named 'linaer'.*Known: attention, linear"
-    ):
+    with pytest.raises(InputError, match="--set: no model of this call is named 'linaer'.*Known: attention, linear"):
         panels.take_models(["attention", "linear=attention"], load_grunfeld(), "nowcast", 0, {"linaer": {}})
 
 
@@ -226,9 +222,7 @@ def test_rolling_window():
 def test_outcomes_known_late(grunfeld, tmp_path):
     late = pd.read_parquet(grunfeld).assign(filed=lambda d: d["year"] + 3)
     late.to_csv(tmp_path / "late.csv", index=False)
-    asked = CompareOptions(
-        panel=tmp_path / "late.csv", period="year", outcome="invest_next", known_at="filed", test_periods=4
-    )
+    asked = CompareOptions(panel=tmp_path / "late.csv", period="year", outcome="invest_next", known_at="filed", test_periods=4)
     panel = panels.take_panel(asked)
     fold = panels.take_split(panel, asked).folds(panel)[0]
     assert "filed" not in panel.columns
@@ -288,9 +282,7 @@ def test_neither_and_both(capsys, grunfeld):
     assert "got neither" in refused(capsys, "compare")
     assert "both" in refused(capsys, "compare", grunfeld, "--dataset", "grunfeld")
     assert "--outcome: not used" in refused(capsys, "compare", "--dataset", "grunfeld", "--outcome", "invest")
-    assert "--known-at: not used" in refused(
-        capsys, "compare", "--dataset", "grunfeld", "--known-at", "filed"
-    )
+    assert "--known-at: not used" in refused(capsys, "compare", "--dataset", "grunfeld", "--known-at", "filed")
 
 
 def test_a_folder_knows_no_dates_of_outcomes(capsys, tmp_path):
@@ -345,9 +337,7 @@ def test_own_warnings_are_one_line(capsys):
 
 
 def command(*arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "peerattn", *arguments], capture_output=True, text=True, timeout=120
-    )
+    return subprocess.run([sys.executable, "-m", "peerattn", *arguments], capture_output=True, text=True, timeout=120)
 
 
 def test_bare_command_shows_help():
@@ -424,9 +414,7 @@ def test_a_configuration_makes_the_report_again(capsys, sample, tmp_path_factory
     (elsewhere / "first").mkdir()
     (elsewhere / "first" / "report.toml").write_bytes((sample / "first" / "report.toml").read_bytes())
     monkeypatch.chdir(elsewhere)
-    code, text, err = said(
-        capsys, "compare", "--config", "first/report.toml", "--quiet", "--out", "second", "--jobs", "1"
-    )
+    code, text, err = said(capsys, "compare", "--config", "first/report.toml", "--quiet", "--out", "second", "--jobs", "1")
     assert code == 0 and "figures differ" not in err
     assert "figures: the same as in the configuration's report, to the bit" in text
     for name in ("predictions.parquet", "report.html", "table.txt", "report.toml"):
@@ -462,9 +450,7 @@ def test_any_setting_survives_the_configuration(capsys, sample):
 
 
 def test_json_is_one_object(capsys, sample):
-    code, text, err = said(
-        capsys, "compare", *SAMPLE, "--models", "industry", "--json", "--quiet", "--out", "o"
-    )
+    code, text, err = said(capsys, "compare", *SAMPLE, "--models", "industry", "--json", "--quiet", "--out", "o")
     result = json.loads(text)
     assert code == 0 and "━" not in err
     assert result["baseline"] == "SIC peers" and result["periods"] == [2008, 2009, 2010, 2011]
@@ -524,9 +510,7 @@ def test_factors_come_from_a_file_and_are_those_of_the_period_after(tmp_path, ca
     assert read_factors(None) is None
     with pytest.raises(InputError, match="--factors"):
         read_factors(str(tmp_path / "nowhere.csv"))
-    index = pd.MultiIndex.from_product(
-        [range(12), pd.period_range("2012-01", periods=9, freq="M")], names=["firm", "period"]
-    )
+    index = pd.MultiIndex.from_product([range(12), pd.period_range("2012-01", periods=9, freq="M")], names=["firm", "period"])
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"size": rng.normal(size=108), "ret_next": 0.1 * rng.normal(size=108)}, index=index)
     frame.to_parquet(tmp_path / "panel.parquet")
@@ -551,9 +535,7 @@ def test_factors_come_from_a_file_and_are_those_of_the_period_after(tmp_path, ca
         if missing is None:
             assert said(capsys, *call)[0] == 0
             assert 'factors = "../factors.csv"' in (tmp_path / "r" / "report.toml").read_text()
-            assert "net of mkt of the next period" in (tmp_path / "r" / "report.html").read_text(
-                encoding="utf-8"
-            )
+            assert "net of mkt of the next period" in (tmp_path / "r" / "report.html").read_text(encoding="utf-8")
         else:
             message = refused(capsys, *call)
             assert missing in message and "factors.csv" in message

@@ -60,9 +60,7 @@ def test_periods_and_the_next_value(every, labels, expected):
 
 
 def test_next_value_is_looked_up_by_firm_and_period():
-    frame = pd.DataFrame(
-        {"firm": list("BAABA"), "year": [2003, 2003, 2001, 2001, 2004], "roa": [1.0, 2.0, 3.0, 4.0, 5.0]}
-    )
+    frame = pd.DataFrame({"firm": list("BAABA"), "year": [2003, 2003, 2001, 2001, 2004], "roa": [1.0, 2.0, 3.0, 4.0, 5.0]})
     panel = make_panel.make_panel(frame, "firm", "year", every="year", codes=[], following=["roa"])
     following = {(r.firm, r.year): r.roa_next for r in panel.itertuples()}
     assert following[("A", 2003)] == 5.0
@@ -72,9 +70,7 @@ def test_next_value_is_looked_up_by_firm_and_period():
 
 def test_from_csv_to_panel(tmp_path, capsys):
     source, target = tmp_path / "in.csv", tmp_path / "out.parquet"
-    source.write_text(
-        "gvkey,datadate,sic,roa\n001690,2011-12-31,0100,0.1\n001690,2012-12-31,100,0.2\n", encoding="utf-8"
-    )
+    source.write_text("gvkey,datadate,sic,roa\n001690,2011-12-31,0100,0.1\n001690,2012-12-31,100,0.2\n", encoding="utf-8")
     options = [
         "--firm",
         "gvkey",
@@ -125,6 +121,4 @@ def test_missing_source(tmp_path, capsys):
 
 def test_missing_column_is_an_input_error():
     with pytest.raises(InputError, match="no column 'sic'"):
-        make_panel.make_panel(
-            pd.DataFrame({"firm": ["A"], "period": [1]}), "firm", "period", codes=["sic"], following=[]
-        )
+        make_panel.make_panel(pd.DataFrame({"firm": ["A"], "period": [1]}), "firm", "period", codes=["sic"], following=[])

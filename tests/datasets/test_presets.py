@@ -13,9 +13,7 @@ MONTHS = pd.date_range("2001-01-31", periods=6, freq="ME")
 def grid(firm, period, labels, n=4):
     """Firms by months with a return and two characteristics; firm 2 skips the third month."""
     rng = np.random.default_rng(0)
-    frame = pd.DataFrame(
-        [(10_000 + i, t, k) for i in range(n) for k, t in enumerate(labels)], columns=[firm, period, "k"]
-    )
+    frame = pd.DataFrame([(10_000 + i, t, k) for i in range(n) for k, t in enumerate(labels)], columns=[firm, period, "k"])
     frame = frame[~((frame[firm] == 10_002) & (frame["k"] == 2))].reset_index(drop=True)
     frame["ret"] = rng.normal(0, 0.1, len(frame)).round(4)
     return frame
@@ -110,7 +108,5 @@ def test_refusals():
 
 def test_every_preset_names_its_source():
     for name, preset in PRESETS.items():
-        assert preset.name == name and any(
-            year in preset.source for year in ("2020", "2022", "2023", "Compustat")
-        )
+        assert preset.name == name and any(year in preset.source for year in ("2020", "2022", "2023", "Compustat"))
         assert preset.limits and (preset.outcome or preset.returns) and preset.industry

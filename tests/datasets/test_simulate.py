@@ -53,19 +53,13 @@ def test_weights_and_peer_term_are_the_definition(options):
     truth = panel.parameters
     for period, firms, x, _ in by_period(panel):
         expected = np.zeros(len(x))
-        for network, query, key, information in zip(
-            panel.networks, truth.query, truth.key, truth.information, strict=True
-        ):
+        for network, query, key, information in zip(panel.networks, truth.query, truth.key, truth.information, strict=True):
             weights = looped_weights(x, query, key)
             stored = network.matrix(period).loc[firms, firms].to_numpy()
             np.testing.assert_allclose(stored, weights, atol=1e-12)
-            expected += [
-                sum(weights[i, j] * (x[j] @ information) for j in range(len(x))) for i in range(len(x))
-            ]
+            expected += [sum(weights[i, j] * (x[j] @ information) for j in range(len(x))) for i in range(len(x))]
         np.testing.assert_allclose(panel.peer_term.xs(period, level="period")[firms], expected, atol=1e-12)
-        np.testing.assert_allclose(
-            panel.own_term.xs(period, level="period")[firms], x @ truth.own, atol=1e-12
-        )
+        np.testing.assert_allclose(panel.own_term.xs(period, level="period")[firms], x @ truth.own, atol=1e-12)
 
 
 @pytest.mark.parametrize("n_layers", [2, 3])
@@ -127,9 +121,7 @@ def test_symmetric_truth_has_symmetric_scores_and_a_directed_one_has_not():
         w = panel.network.matrix("2000-01").to_numpy()
         return sum(math.log(w[a, b] / w[b, a]) for a, b in [(0, 1), (1, 2), (2, 0)])
 
-    assert cyclic(simulate_panel(8, 1, 3, truth="symmetric", sharpness=2.0, random_state=7)) == pytest.approx(
-        0, abs=1e-9
-    )
+    assert cyclic(simulate_panel(8, 1, 3, truth="symmetric", sharpness=2.0, random_state=7)) == pytest.approx(0, abs=1e-9)
     assert abs(cyclic(simulate_panel(8, 1, 3, sharpness=2.0, random_state=7))) > 0.1
 
 

@@ -49,9 +49,7 @@ def blocks(page: Path, language: str) -> list[tuple[int, str]]:
 def shown_output(page: Path) -> list[str | None]:
     """Return, for each Python block, the text block right below it: what it prints."""
     text = page.read_text(encoding="utf-8")
-    found = re.finditer(
-        r"^```python\n.*?^```\n(?:\n```text\n(.*?)^```)?", text, flags=re.DOTALL | re.MULTILINE
-    )
+    found = re.finditer(r"^```python\n.*?^```\n(?:\n```text\n(.*?)^```)?", text, flags=re.DOTALL | re.MULTILINE)
     return [match.group(1) for match in found]
 
 
@@ -105,9 +103,7 @@ def test_the_commands_of_the_command_line_page_run_one_after_the_other(tmp_path,
         assert run(shlex.split(line.removeprefix("$ peerattn "))) == 0, line
         printed = capsys.readouterr().out
     assert "No claim was refuted" in printed
-    assert {"network.html", "predictions.csv", "report", "again", "true.parquet"} <= {
-        path.name for path in tmp_path.iterdir()
-    }
+    assert {"network.html", "predictions.csv", "report", "again", "true.parquet"} <= {path.name for path in tmp_path.iterdir()}
 
 
 @pytest.mark.parametrize("command", [line for line in commands() if line.startswith("peerattn ")])

@@ -132,9 +132,7 @@ def test_formulas_in_the_comments_of_scripts_have_single_backslashes():
     """Comments are no strings: two backslashes begin a new line in LaTeX, and the page is not built."""
     scripts = [*(ROOT / "docs").glob("*/plot_*.py")]
     lines = [(path.name, line) for path in scripts for line in path.read_text(encoding="utf-8").splitlines()]
-    doubled = [
-        where for where in lines if where[1].startswith("#") and re.search(r":math:`[^`]*\\\\", where[1])
-    ]
+    doubled = [where for where in lines if where[1].startswith("#") and re.search(r":math:`[^`]*\\\\", where[1])]
     assert scripts and not doubled
 
 

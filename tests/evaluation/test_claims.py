@@ -365,12 +365,8 @@ def test_few_periods_are_clustered_by_firm_or_by_a_code_that_gives_the_larger_p(
     industry = np.tile(np.arange(260) % 13, 6)
     frame["OLS"] = frame["outcome"] + 1.0 * rng.normal(size=13)[industry] + 0.3 * rng.normal(size=1560)
     frame["Peers"] = frame["outcome"] + 0.5 * rng.normal(size=13)[industry] + 0.3 * rng.normal(size=1560)
-    labels = pd.Series(
-        industry.astype(str), pd.MultiIndex.from_frame(frame[["firm", "period"]]), dtype=object
-    )
-    grouped = replace(
-        result, predictions=frame, panel=PanelFacts(groups={"sic": labels, "size, fifths": labels})
-    )
+    labels = pd.Series(industry.astype(str), pd.MultiIndex.from_frame(frame[["firm", "period"]]), dtype=object)
+    grouped = replace(result, predictions=frame, panel=PanelFacts(groups={"sic": labels, "size, fifths": labels}))
     by_code, by_firm = (
         gain_of(grouped, "Peers", "OLS"),
         gain_of(replace(grouped, panel=PanelFacts()), "Peers", "OLS"),
@@ -379,9 +375,7 @@ def test_few_periods_are_clustered_by_firm_or_by_a_code_that_gives_the_larger_p(
     known = frame.dropna()
     saved = (known["outcome"] - known["OLS"]) ** 2 - (known["outcome"] - known["Peers"]) ** 2
     cluster = pd.factorize(industry[frame["outcome"].notna()])[0]
-    means = WildMeans(
-        np.bincount(cluster, saved)[:, None] / (known["outcome"] ** 2).mean(), np.bincount(cluster)
-    )
+    means = WildMeans(np.bincount(cluster, saved)[:, None] / (known["outcome"] ** 2).mean(), np.bincount(cluster))
     assert by_code.p == pytest.approx(means.p[0]) and by_code.t == pytest.approx(means.t[0])
     assert by_code.high - by_code.low > 2 * (by_firm.high - by_firm.low)
     ours = with_stack(grouped, frame["Peers"], frame["OLS"])

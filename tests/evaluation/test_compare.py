@@ -118,9 +118,7 @@ def test_predictions_equal_a_literal_loop(panel):
         expected_ols = pd.Series(ols.predict(encoder.transform(panel.X[ask])[own]), index=panel.X.index[ask])
         got = result.predictions[result.predictions["period"].isin(tested)].set_index(["firm", "period"])
         for name, want in (("Ridge", expected), ("Own characteristics (OLS)", expected_ols)):
-            pd.testing.assert_series_equal(
-                got[name].sort_index(), want.sort_index(), check_names=False, rtol=1e-9
-            )
+            pd.testing.assert_series_equal(got[name].sort_index(), want.sort_index(), check_names=False, rtol=1e-9)
         assert np.allclose(got["Prevailing mean"], panel.y[learn].mean(), rtol=1e-12)
 
 
@@ -489,9 +487,7 @@ def test_warnings_of_many_fits_are_given_once_under_the_models_names(panel):
         result = run(models, panel, cv=WalkForward(4, 1))
     assert len(caught) == 1
     message = str(caught[0].message)
-    assert message.startswith("Peers; Again: ") and message.endswith(
-        "(The first of 4 fits with this warning.)"
-    )
+    assert message.startswith("Peers; Again: ") and message.endswith("(The first of 4 fits with this warning.)")
     assert list(result.notes) == [message] and f"Note: {message[:30]}" in str(result)
 
 
@@ -528,9 +524,7 @@ def test_a_log_gets_a_line_for_each_fit(panel, capsys):
     first, *lines = capsys.readouterr().err.splitlines()
     assert first == "20 fits"
     ridge = [line for line in lines if "Ridge" in line]
-    assert [line.partition(": ")[0].partition(" ")[2] for line in ridge] == [
-        f"Ridge, fold {k} of 2" for k in (1, 2)
-    ]
+    assert [line.partition(": ")[0].partition(" ")[2] for line in ridge] == [f"Ridge, fold {k} of 2" for k in (1, 2)]
     r2 = result.scores.loc["Ridge", "r2_mean"]
     assert re.search(r": \d+\.\d s, R² so far ", ridge[0])
     assert ridge[1].endswith(f"R² so far {r2:.3f}".replace("-", "−"))  # of both folds

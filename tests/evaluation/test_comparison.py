@@ -32,8 +32,7 @@ def made(n_periods=12, n_firms=20, noise=(0.5, 1.0), seed=0, peers=(), task="for
     frame = frame.assign(**forecasts, **{"Prevailing mean": 0.01})
     frame.loc[3, "outcome"] = np.nan
     notes = tuple(
-        ModelNote(name, "peers" if name in peers else "own", "own x", f"{name}()")
-        for name in (*names, "Prevailing mean")
+        ModelNote(name, "peers" if name in peers else "own", "own x", f"{name}()") for name in (*names, "Prevailing mean")
     )
     return Comparison(
         frame,
@@ -42,9 +41,7 @@ def made(n_periods=12, n_firms=20, noise=(0.5, 1.0), seed=0, peers=(), task="for
         names[0],
         task,
         "roa_next",
-        panel=PanelFacts(
-            choice=ColumnChoice(("size", "lev"), ("sic",), {"ret_next": "looks like another outcome"})
-        ),
+        panel=PanelFacts(choice=ColumnChoice(("size", "lev"), ("sic",), {"ret_next": "looks like another outcome"})),
         settings={"split": "WalkForward()", "pandas": "3.0"},
     )
 
@@ -52,9 +49,7 @@ def made(n_periods=12, n_firms=20, noise=(0.5, 1.0), seed=0, peers=(), task="for
 @pytest.fixture(scope="module")
 def real():
     rng = np.random.default_rng(3)
-    index = pd.MultiIndex.from_product(
-        [[f"F{i:02d}" for i in range(12)], range(2001, 2015)], names=["firm", "period"]
-    )
+    index = pd.MultiIndex.from_product([[f"F{i:02d}" for i in range(12)], range(2001, 2015)], names=["firm", "period"])
     X = pd.DataFrame({"size": rng.normal(size=len(index))}, index=index)
     X["sic"] = [["3711", "2911", "3570", "3571"][int(firm[1:]) % 4] for firm, _ in index]
     y = (X["size"] + rng.normal(size=len(index))).rename("roa_next")
@@ -68,9 +63,7 @@ def test_scores_use_the_common_sample_and_the_prevailing_mean():
     assert result.n_outcomes == len(frame) == 239
     expected = 1 - ((frame["outcome"] - frame["Model 1"]) ** 2).sum() / ((frame["outcome"] - 0.01) ** 2).sum()
     assert result.scores.loc["Model 1", "r2_mean"] == pytest.approx(expected)
-    assert result.scores.loc["Model 1", "r2_zero"] == pytest.approx(
-        r2_out_of_sample(frame["outcome"], frame["Model 1"])
-    )
+    assert result.scores.loc["Model 1", "r2_zero"] == pytest.approx(r2_out_of_sample(frame["outcome"], frame["Model 1"]))
     assert result.scores.loc["Prevailing mean", "r2_mean"] == pytest.approx(0)
     assert np.isnan(result.scores.loc["Model 0", "dm_t"])
     assert set(result.tests) == {"Model 1", "Prevailing mean"}
@@ -107,9 +100,7 @@ def test_the_table_is_as_wide_as_the_terminal(monkeypatch):
 
 
 def test_repr_is_one_line():
-    assert repr(made()) == (
-        "Comparison(forecast of roa_next: 3 models, baseline 'Model 0', 20 firms, 12 periods, 239 outcomes)"
-    )
+    assert repr(made()) == ("Comparison(forecast of roa_next: 3 models, baseline 'Model 0', 20 firms, 12 periods, 239 outcomes)")
 
 
 def test_parquet_holds_all_predictions(real, tmp_path):
@@ -176,10 +167,7 @@ def test_the_page_of_a_short_panel(tmp_path):
         page = Page(text)
         words = " ".join(page.words)
         assert page.tags.count("svg") == pictures
-        assert (
-            f"T = {n_periods} period{'s are' * (n_periods > 1) or ' is'} too few" in words
-            and "DM t" not in words
-        )
+        assert f"T = {n_periods} period{'s are' * (n_periods > 1) or ' is'} too few" in words and "DM t" not in words
         assert "(12 are needed)" in words and "Statistical tests" not in words
     assert "Over time" not in made(1).to_html(tmp_path / "a.html").read_text(encoding="utf-8")
 

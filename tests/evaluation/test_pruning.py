@@ -104,9 +104,7 @@ def test_the_curve_goes_from_all_heads_to_none(panel, model):
     curve = pruning_curve(model, importance, panel.X, panel.y)
     assert curve["heads"].tolist() == list(range(2 * len(model.members_), -1, -1))
     assert curve["score"].iloc[0] == pytest.approx(model.score(panel.X, panel.y))
-    assert (
-        curve["importance"].iloc[1] == importance.min() and curve["importance"].iloc[-1] == importance.max()
-    )
+    assert curve["importance"].iloc[1] == importance.min() and curve["importance"].iloc[-1] == importance.max()
 
 
 TEXTS = ["a fine film", "a dull film", "fine and warm", "dull and cold"] * 6
@@ -140,10 +138,7 @@ def test_a_pruned_sequence_model_is_the_model_with_silenced_heads(name, tmp_path
     pruned = prune(model, keep)
     module = model._module()
     layers = {n: layer for n, layer in module.named_modules() if isinstance(layer, nn.MultiheadAttention)}
-    gates = {
-        layer: torch.tensor([float((n, h) in keep) for h in range(layer.n_heads)])
-        for n, layer in layers.items()
-    }
+    gates = {layer: torch.tensor([float((n, h) in keep) for h in range(layer.n_heads)]) for n, layer in layers.items()}
 
     def loss(one, module):
         sums = [(float(total.detach()), n) for total, n in one._loss_sums(module, X, y)]
@@ -176,16 +171,12 @@ def test_attention_of_unequal_layers_is_filled_with_zeros():
 def test_what_cannot_be_pruned_is_refused(panel, model):
     with pytest.raises(InputError, match=r"keep: the model has no head \(0, 9\)"):
         prune(model, [(0, 9)])
-    with pytest.raises(
-        InputError, match="model: expected an attention estimator of panels or sequences, got str"
-    ):
+    with pytest.raises(InputError, match="model: expected an attention estimator of panels or sequences, got str"):
         head_importance("model", panel.X, panel.y)
     with pytest.raises(InputError, match="known outcomes, got none"):
         head_importance(model, panel.X, None)
     with pytest.raises(InputError, match="y: expected classes of fit"):
-        TextClassifier(**SMALL, n_epochs=1, line=False).fit(TEXTS, ["good", "bad"] * 12).head_importance(
-            ["a film"], ["poor"]
-        )
+        TextClassifier(**SMALL, n_epochs=1, line=False).fit(TEXTS, ["good", "bad"] * 12).head_importance(["a film"], ["poor"])
 
 
 def test_a_translator_without_its_pointer_writes_and_copies_nothing(tmp_path):

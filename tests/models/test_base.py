@@ -290,9 +290,7 @@ def test_outcomes_of_other_rows(fitted, panel, name):
 def test_lost_periods_warn(panel, model):
     X, y = panel
     model = clone(model).fit(X.drop(columns="sic"), y)
-    with pytest.warns(
-        LostPeriodWarning, match="fitted on a panel but X carries no 'firm' and 'period'.*set_output"
-    ):
+    with pytest.warns(LostPeriodWarning, match="fitted on a panel but X carries no 'firm' and 'period'.*set_output"):
         predicted = model.predict(X.drop(columns="sic").to_numpy())
     assert np.isfinite(predicted).all()
 
@@ -351,9 +349,7 @@ def test_small_cross_sections_warn(fitted, panel, name):
     few, some = X.loc[list("ADG")], X.loc[list("ABCDEF")]
     for call in modes(fitted[name], y.loc[list("ADG")]):
         if call or name in ("attention", "stacked"):
-            with pytest.warns(
-                SmallCrossSectionWarning, match=r"6 periods of X .first: 2001, 3 firms.*median of 12"
-            ):
+            with pytest.warns(SmallCrossSectionWarning, match=r"6 periods of X .first: 2001, 3 firms.*median of 12"):
                 fitted[name].predict(few, **call)
     for call in modes(fitted[name], y.loc[list("ABCDEF")]):
         fitted[name].predict(some, **call)  # half is enough: no warning
@@ -428,9 +424,7 @@ def test_firms_that_differ_by_a_lasting_level_are_not_forecast_in_reverse_order(
 def test_a_frame_without_labels_is_said_to_be_one_cross_section(panel):
     X, y = panel
     flat = X.drop(columns="sic").reset_index(drop=True)
-    with pytest.warns(
-        LabelWarning, match=r"its 72 rows are one cross-section.*df.set_index\(\['firm', 'period'\]\)"
-    ):
+    with pytest.warns(LabelWarning, match=r"its 72 rows are one cross-section.*df.set_index\(\['firm', 'period'\]\)"):
         NadarayaWatsonRegressor().fit(flat, y.to_numpy())
     NadarayaWatsonRegressor().fit(flat.to_numpy(), y.to_numpy())  # an array is one on purpose
     NadarayaWatsonRegressor().fit(flat.set_axis([f"firm {k}" for k in range(72)]), y.to_numpy())

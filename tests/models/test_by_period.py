@@ -27,9 +27,7 @@ def folder(tmp_path_factory):
     frame = panel.X.assign(y_next=panel.y).reset_index().sample(frac=0.9, random_state=0)
     frame["period"] = frame["period"].astype(str)
     frame.loc[frame.index[::7], frame.columns[2]] = np.nan
-    frame.loc[frame["period"] == frame["period"].max(), "y_next"] = (
-        np.nan
-    )  # unknown throughout the last period
+    frame.loc[frame["period"] == frame["period"].max(), "y_next"] = np.nan  # unknown throughout the last period
     frame = frame.sort_values("period", kind="stable")
     path = tmp_path_factory.mktemp("panel")
     frame.to_parquet(path / "one.parquet", row_group_size=50, index=False)
@@ -51,9 +49,7 @@ MODELS = {
         False,
     ),
     "the stack with the past": (
-        PeerAttentionRegressor(
-            codes=["industry"], task="nowcast", own="linear", kappa=0.0, n_heads=0, random_state=0
-        ),
+        PeerAttentionRegressor(codes=["industry"], task="nowcast", own="linear", kappa=0.0, n_heads=0, random_state=0),
         True,
     ),
 }

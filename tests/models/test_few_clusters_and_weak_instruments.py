@@ -37,9 +37,7 @@ def test_wild_bootstrap_is_the_plain_loop(n_clusters):
     restricted = sm.OLS(y, X).fit()
     eta = signs(np.random.default_rng(3), n_clusters, 99)
     observed = abs(cluster_t(y, R, 2, g))
-    drawn = [
-        abs(cluster_t(restricted.fittedvalues + restricted.resid * eta[g, b], R, 2, g)) for b in range(99)
-    ]
+    drawn = [abs(cluster_t(restricted.fittedvalues + restricted.resid * eta[g, b], R, 2, g)) for b in range(99)]
     expected = (1 + sum(t >= observed * (1 - 1e-10) for t in drawn)) / 100
     assert wild_cluster_p(y, X, Z[:, :1], g, n_draws=99, random_state=3) == expected
 
@@ -60,11 +58,7 @@ def test_wild_bootstrap_makes_each_draw_net_of_effects_again():
 
 def test_webb_s_six_points_have_mean_zero_and_variance_one():
     drawn = signs(np.random.default_rng(0), 5, 20_000)
-    assert (
-        len(np.unique(drawn)) == 6
-        and abs(drawn.mean()) < 0.02
-        and drawn.var() == pytest.approx(1.0, abs=0.02)
-    )
+    assert len(np.unique(drawn)) == 6 and abs(drawn.mean()) < 0.02 and drawn.var() == pytest.approx(1.0, abs=0.02)
     assert set(np.unique(signs(np.random.default_rng(0), 12, 50))) == {-1.0, 1.0}
 
 
@@ -77,12 +71,8 @@ def test_linear_in_means_with_few_clusters():
     groups = pd.DataFrame({"period": index.get_level_values(1)})
     net = lambda v: v - v.groupby("period").transform("mean")  # noqa: E731
     x = net(X).to_numpy()
-    p = wild_cluster_p(
-        net(y).to_numpy(), x[:, 1:], x[:, :1], index.get_level_values(0), effects=groups, n_draws=199
-    )
-    assert model.results_.pvalues["size"] == pytest.approx(p) and "wild cluster bootstrap" in str(
-        model.summary()
-    )
+    p = wild_cluster_p(net(y).to_numpy(), x[:, 1:], x[:, :1], index.get_level_values(0), effects=groups, n_draws=199)
+    assert model.results_.pvalues["size"] == pytest.approx(p) and "wild cluster bootstrap" in str(model.summary())
     with pytest.raises(InputError, match="clusters of one kind"):
         LinearInMeansRegressor(n_bootstrap=9, cluster=("firm", "period")).fit(X, y)
 
@@ -114,12 +104,6 @@ def test_weak_instruments_do_not_bound_the_effect():
     rng = np.random.default_rng(4)
     e = rng.normal(size=len(g))
     w = 0.02 * Z[:, 0] + e
-    found = two_stage(
-        0.3 * w + e, pd.DataFrame(X, columns=["one", "x"]), w, pd.DataFrame(Z, columns=["z"])
-    ).identification
-    assert (
-        found.effective_f < 10
-        and found.j is None
-        and any(np.isinf(end) for ends in found.ar_set for end in ends)
-    )
+    found = two_stage(0.3 * w + e, pd.DataFrame(X, columns=["one", "x"]), w, pd.DataFrame(Z, columns=["z"])).identification
+    assert found.effective_f < 10 and found.j is None and any(np.isinf(end) for ends in found.ar_set for end in ends)
     assert "weak: below 10" in found.wording()

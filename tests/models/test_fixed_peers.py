@@ -12,9 +12,7 @@ from peerattn.nn import attention_weights
 
 pytestmark = pytest.mark.usefixtures("fewest_steps")  # what is found is beside the point
 
-INDEX = pd.MultiIndex.from_product(
-    [[f"F{k:02d}" for k in range(25)], [2001, 2002, 2003]], names=["firm", "period"]
-)
+INDEX = pd.MultiIndex.from_product([[f"F{k:02d}" for k in range(25)], [2001, 2002, 2003]], names=["firm", "period"])
 SIC = ["3711", "3711", "3714", "3720", "3721", "2911", "2990", "1311", "7372", "7373", None]
 
 
@@ -37,11 +35,7 @@ def industry_means(X, y, pool, same_period, min_peers, levels=(4, 3, 2, 1)):
         ]
         level, peers = (-1 if pd.isna(code) else 0), others
         for digits in () if pd.isna(code) else levels:
-            group = [
-                row
-                for row in others
-                if pd.notna(pool.at[row, "sic"]) and pool.at[row, "sic"][:digits] == code[:digits]
-            ]
+            group = [row for row in others if pd.notna(pool.at[row, "sic"]) and pool.at[row, "sic"][:digits] == code[:digits]]
             if len({row[0] for row in group}) >= min_peers:
                 level, peers = digits, group
                 break
@@ -156,9 +150,7 @@ def test_kernel_equals_a_loop_within_periods(sample):
         for same_period, value in ((True, predicted[i]), (False, everywhere[i])):
             pool = outcome.notna().to_numpy().copy()
             if same_period:
-                pool &= (index.get_level_values("firm") != firm) & (
-                    index.get_level_values("period") == period
-                )
+                pool &= (index.get_level_values("firm") != firm) & (index.get_level_values("period") == period)
             w = np.exp(log_kernel[pool] - log_kernel[pool].max())
             assert value == pytest.approx((w * y[pool]).sum() / w.sum(), abs=1e-10)
 

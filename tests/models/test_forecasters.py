@@ -35,9 +35,7 @@ def simulated_panel(n_firms=20, n_periods=6, seed=0):
 def test_firm_mean_and_new_firms():
     X, y = simulated_panel()
     old = X.index.get_level_values("firm") < "F15"
-    predicted = pd.Series(
-        FirmMeanRegressor().fit(X[["size"]][old], y[old]).predict(X[["size"]]), index=X.index
-    )
+    predicted = pd.Series(FirmMeanRegressor().fit(X[["size"]][old], y[old]).predict(X[["size"]]), index=X.index)
     for firm in X.index.levels[0]:
         expected = y.xs(firm, level="firm").mean() if firm < "F15" else y[old].mean()
         assert predicted.xs(firm, level="firm").to_numpy() == pytest.approx(expected)
@@ -48,9 +46,7 @@ def test_last_value_is_of_an_earlier_period():
     model = LastValueRegressor().fit(X[["size"]], y)
     predicted = pd.Series(model.predict(X[["size"]]), index=X.index)
     for firm, period in X.index:
-        assert predicted[(firm, period)] == (
-            y[(firm, period - 1)] if period > 2001 else pytest.approx(y.mean())
-        )
+        assert predicted[(firm, period)] == (y[(firm, period - 1)] if period > 2001 else pytest.approx(y.mean()))
     shocked = y.copy()
     shocked[X.index.get_level_values("period") >= 2004] += 50
     again = pd.Series(LastValueRegressor().fit(X[["size"]], shocked).predict(X[["size"]]), index=X.index)
@@ -64,15 +60,9 @@ def test_fama_macbeth_is_linearmodels():
     frame = X[["size", "lev"]].assign(intercept=1.0)
     theirs = FamaMacBeth(y, frame).fit(cov_type="kernel")
     np.testing.assert_allclose(model.coef_, theirs.params[["size", "lev"]], atol=1e-10)
-    np.testing.assert_allclose(
-        model.predict(X[["size", "lev"]]), frame @ theirs.params[frame.columns], atol=1e-10
-    )
-    coefficients = [
-        np.linalg.lstsq(f.to_numpy(), y[f.index], rcond=None)[0] for _, f in frame.groupby(level="period")
-    ]
-    np.testing.assert_allclose(
-        np.append(model.coef_, model.intercept_), np.mean(coefficients, axis=0), atol=1e-10
-    )
+    np.testing.assert_allclose(model.predict(X[["size", "lev"]]), frame @ theirs.params[frame.columns], atol=1e-10)
+    coefficients = [np.linalg.lstsq(f.to_numpy(), y[f.index], rcond=None)[0] for _, f in frame.groupby(level="period")]
+    np.testing.assert_allclose(np.append(model.coef_, model.intercept_), np.mean(coefficients, axis=0), atol=1e-10)
 
 
 def test_fama_macbeth_reads_own_characteristics_only():

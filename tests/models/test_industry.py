@@ -15,9 +15,7 @@ SIC = ["3711", "3711", "3714", "3720", "3721", "2911", "2990", "1311", "7372", "
 
 def simulated_panel(n_firms=24, n_periods=3, seed=0):
     rng = np.random.default_rng(seed)
-    index = pd.MultiIndex.from_product(
-        [range(n_firms), range(2001, 2001 + n_periods)], names=["firm", "period"]
-    )
+    index = pd.MultiIndex.from_product([range(n_firms), range(2001, 2001 + n_periods)], names=["firm", "period"])
     index = index[rng.permutation(len(index))]
     X = pd.DataFrame({"sic": rng.choice(SIC, len(index)), "mv": rng.lognormal(size=len(index))}, index=index)
     y = pd.Series(rng.normal(size=len(index)) + (X["sic"].str[:2] == "37"), index=index, name="ret")
@@ -59,9 +57,7 @@ def test_shrinkage_by_brute_force(shrinkage, min_peers):
 def test_value_weights_by_brute_force():
     X, y = simulated_panel()
     model = IndustryPeerRegressor(industry="sic", value_weight="mv", shrinkage=2.0).fit(X, y)
-    np.testing.assert_allclose(
-        model.predict(X, outcomes=y), shrunk_means(X, y, 2.0, weight=X["mv"]), atol=1e-12
-    )
+    np.testing.assert_allclose(model.predict(X, outcomes=y), shrunk_means(X, y, 2.0, weight=X["mv"]), atol=1e-12)
 
 
 def test_chosen_shrinkage_has_least_error():
@@ -98,9 +94,7 @@ def test_fama_french_scheme_is_the_column_of_its_names():
     by_scheme = IndustryPeerRegressor(industry="sic", scheme="ff12").fit(X[["sic"]], y)
     named = pd.DataFrame({"ff": sic_to_fama_french(X["sic"], 12)})
     by_column = IndustryPeerRegressor(industry="ff", scheme="plain").fit(named, y)
-    np.testing.assert_array_equal(
-        by_scheme.predict(X[["sic"]], outcomes=y), by_column.predict(named, outcomes=y)
-    )
+    np.testing.assert_array_equal(by_scheme.predict(X[["sic"]], outcomes=y), by_column.predict(named, outcomes=y))
     assert set(by_scheme.peer_levels(X[["sic"]], outcomes=y)) <= {0, 1}
 
 
@@ -108,9 +102,7 @@ def test_fama_french_scheme_is_the_column_of_its_names():
 def test_other_classifications_nest_by_their_own_digits(column, digits):
     X, y = simulated_panel()
     code = {"naics": "336111", "gics": "25102010"}[column]
-    X = pd.DataFrame(
-        {column: [code[: len(code) - k % 3] + "9" * (k % 3) for k in range(len(X))]}, index=X.index
-    )
+    X = pd.DataFrame({column: [code[: len(code) - k % 3] + "9" * (k % 3) for k in range(len(X))]}, index=X.index)
     model = IndustryPeerRegressor(industry=column, min_peers=2).fit(X, y)
     assert model.levels_ == (*digits, 0)
     assert set(model.peer_levels(X, outcomes=y)) <= {*digits, 0}
@@ -120,12 +112,7 @@ def test_equal_weighted_peers_are_attention_with_scores_of_zero_and_minus_infini
     import torch
 
     X, y = simulated_panel(n_periods=1)
-    W = (
-        IndustryPeerRegressor(industry="sic", scheme="plain")
-        .fit(X[["sic"]], y)
-        .peer_network(X[["sic"]], outcomes=y)
-        .matrix()
-    )
+    W = IndustryPeerRegressor(industry="sic", scheme="plain").fit(X[["sic"]], y).peer_network(X[["sic"]], outcomes=y).matrix()
     code = X.droplevel("period").loc[W.index, "sic"].to_numpy()
     same = torch.tensor((code[:, None] == code) & ~np.eye(len(code), dtype=bool))
     alone = ~same.any(dim=1)
@@ -161,9 +148,7 @@ def test_own_outcome_and_later_values_have_no_influence():
 def test_bad_options(options, message):
     X, y = simulated_panel()
     with pytest.raises(InputError, match=message):
-        IndustryPeerRegressor(industry="sic", **options).fit(
-            X.assign(debt=-1.0 + (np.arange(len(X)) > 0) / 2), y
-        )
+        IndustryPeerRegressor(industry="sic", **options).fit(X.assign(debt=-1.0 + (np.arange(len(X)) > 0) / 2), y)
 
 
 def test_an_industry_code_that_is_not_used_is_named():

@@ -49,9 +49,7 @@ def panel():
     X = X.mask(rng.random(X.shape) < 0.05)
     X["sic"] = rng.choice(["3711", "3712", "3720", "2911"], size=84)
     y = pd.Series(X["size"].fillna(0) + rng.normal(size=84), index=INDEX)
-    y += np.tile(
-        np.random.default_rng(1).normal(scale=2.0, size=6), 14
-    )  # what a period's firms share, for all to read
+    y += np.tile(np.random.default_rng(1).normal(scale=2.0, size=6), 14)  # what a period's firms share, for all to read
     y += X["lev"].fillna(0) * np.tile(np.random.default_rng(2).normal(scale=2.0, size=6), 14)  # and a price of leverage
     return X, y.mask(rng.random(84) < 0.1)
 
@@ -104,9 +102,7 @@ def test_own_outcome_never_moves_own_prediction(fitted, panel, name):
     X, y = panel
     model = fitted[name]
     before = model.predict(X, outcomes=y)
-    rounding = (
-        1e-8 if name in ("industry", "stack") else 0.0
-    )  # group sums less the own outcome: 1e6 ± 1e6 keeps ten digits
+    rounding = 1e-8 if name in ("industry", "stack") else 0.0  # group sums less the own outcome: 1e6 ± 1e6 keeps ten digits
     for row in [k for k in range(84) if np.isfinite(y.iloc[k])][::6]:
         other = y.copy()
         other.iloc[row] += 1e6
@@ -115,9 +111,7 @@ def test_own_outcome_never_moves_own_prediction(fitted, panel, name):
         same = X.index.get_level_values("period") == X.index[row][1]
         assert (after[same] != before[same]).sum() > 0  # others of the period do read it
         later = X.index.get_level_values("period") > X.index[row][1]
-        rest = (
-            ~same & ~later if name in ("stack", "covariance") else ~same
-        )  # history: an outcome is the firm's own past, later
+        rest = ~same & ~later if name in ("stack", "covariance") else ~same  # history: an outcome is the firm's own past, later
         np.testing.assert_array_equal(after[rest], before[rest])
 
 
@@ -144,9 +138,7 @@ def test_gradient_by_the_own_outcome_is_exactly_zero(n_layers, similarity):
     spec = PeerSpec(3, n_heads=4, n_layers=n_layers, values="outcomes", similarity=similarity)
     module = PeerModule(spec, torch.Generator().manual_seed(0))
     rng, firms = np.random.default_rng(0), pd.RangeIndex(9)
-    pool = Rows(
-        rng.normal(size=(9, 3)), np.zeros((9, 0)), rng.normal(size=9), None, np.arange(9), firms, firms
-    )
+    pool = Rows(rng.normal(size=(9, 3)), np.zeros((9, 0)), rng.normal(size=9), None, np.arange(9), firms, firms)
     rows = RowTensors.of(pool, None, torch.float64, "cpu")
     y = rows.y.requires_grad_()
     predicted = module(Batch(rows, rows, torch.ones(1, 9)))[0][0, :, 0]
@@ -232,6 +224,4 @@ def test_on_arrays_no_prediction_depends_on_the_other_rows_of_the_call(name):
     model.fit(X, y)
     together = model.predict(X)
     assert isinstance(together, np.ndarray)
-    np.testing.assert_allclose(
-        np.concatenate([model.predict(X[[k]]) for k in range(40)]), together, rtol=0, atol=1e-12
-    )
+    np.testing.assert_allclose(np.concatenate([model.predict(X[[k]]) for k in range(40)]), together, rtol=0, atol=1e-12)

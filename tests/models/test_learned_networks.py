@@ -59,7 +59,8 @@ def test_compare_refuses_a_network_of_tested_outcomes():
             y,
             cv=WalkForward(2),
             task="nowcast",
-            decomposition=False, verbose=False,
+            decomposition=False,
+            verbose=False,
         )
 
 
@@ -96,10 +97,7 @@ def test_files_and_frames_say_until_when_their_weights_were_learned(tmp_path, la
         with pytest.raises(InputError, match="network was learned from outcomes until"):
             model.predict(at(X, labels[3]), outcomes=at(y, labels[3]))
             pytest.fail(name)
-    assert (
-        "learned_until"
-        not in PeerNetwork.from_edges(network.replaced(learned_until=None).edges()).edges().attrs
-    )
+    assert "learned_until" not in PeerNetwork.from_edges(network.replaced(learned_until=None).edges()).edges().attrs
     for read in (
         PeerNetwork.from_csv,
         lambda path: PeerNetwork.from_edge_file(path, weight="weight", period="period"),
@@ -110,11 +108,7 @@ def test_files_and_frames_say_until_when_their_weights_were_learned(tmp_path, la
 def test_what_is_made_of_several_periods_or_layers_was_learned_until_the_last():
     X, y = panel()
     numbers, early = X[["size"]], range(2001, 2005)
-    network = (
-        NadarayaWatsonRegressor(bandwidth=1.0)
-        .fit(at(numbers, *early), at(y, *early))
-        .peer_network(numbers, outcomes=y)
-    )
+    network = NadarayaWatsonRegressor(bandwidth=1.0).fit(at(numbers, *early), at(y, *early)).peer_network(numbers, outcomes=y)
     assert network.mean().learned_until == 2008  # a covariance would have read outcomes until 2007
     assert network.subset(periods=[2001, 2002]).mean().learned_until == 2004
     given = network.replaced(learned_until=None)

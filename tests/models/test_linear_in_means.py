@@ -48,9 +48,7 @@ def regressors(X, y, networks):
     out = []
     for period, W in networks.items():
         here = X.xs(period, level="period").loc[W.index]
-        table = pd.concat(
-            [here, (W @ here).add_prefix("peers' "), (W @ (W @ here)).add_prefix("second ")], axis=1
-        )
+        table = pd.concat([here, (W @ here).add_prefix("peers' "), (W @ (W @ here)).add_prefix("second ")], axis=1)
         table["peers' outcome"] = W @ y.xs(period, level="period")[W.index]
         out.append(table.set_index(pd.MultiIndex.from_product([table.index, [period]])))
     return pd.concat(out).reindex(X.index).assign(intercept=1.0)
@@ -91,9 +89,7 @@ def literal(X, y, networks, effects=(), cluster="firm"):
 
         shifts = [(estimate(group != label) - params[: R.shape[1]])[:5] for label in group.unique()]
         order = ["peers' outcome", "size", "lev", "peers' size", "peers' lev"]
-        return pd.Series(params[:5], order), pd.Series(
-            np.sqrt(0.75 * np.sum(np.square(shifts), axis=0)), order
-        )
+        return pd.Series(params[:5], order), pd.Series(np.sqrt(0.75 * np.sum(np.square(shifts), axis=0)), order)
     bread = np.linalg.inv(projected.T @ projected)
     errors = np.sqrt(np.diag(bread @ scores.T @ scores @ bread) * factor)
     order = ["peers' outcome", "size", "lev", "peers' size", "peers' lev"]
@@ -142,9 +138,7 @@ def test_effects_reach_predictions_and_are_the_mean_where_unknown():
     model = LinearInMeansRegressor(network=networks, effects=("firm", "period")).fit(X, y)
     table = regressors(X, y, networks)
     rest = y - table[model.coef_.index] @ model.coef_
-    dummies = np.hstack(
-        [pd.get_dummies(X.index.get_level_values(n)).to_numpy(float) for n in ("firm", "period")]
-    )
+    dummies = np.hstack([pd.get_dummies(X.index.get_level_values(n)).to_numpy(float) for n in ("firm", "period")])
     fitted = dummies @ np.linalg.lstsq(dummies, rest, rcond=None)[0]
     np.testing.assert_allclose(model.predict(X, outcomes=y), y - rest + fitted, atol=1e-8)
     for name, effect in model.effects_.items():
@@ -234,9 +228,7 @@ def test_predictions():
     np.testing.assert_allclose(told, table[list(model.coef_.index)] @ model.coef_, atol=1e-10)
     beta = model.coef_["peers' outcome"]
     for period, W in networks.items():
-        mean = (table[list(model.coef_.index)[:-1]] @ model.coef_.iloc[:-1]).xs(period, level="period")[
-            W.index
-        ]
+        mean = (table[list(model.coef_.index)[:-1]] @ model.coef_.iloc[:-1]).xs(period, level="period")[W.index]
         solved = np.linalg.solve(np.eye(len(W)) - beta * W.to_numpy(), mean)
         np.testing.assert_allclose(alone.xs(period, level="period")[W.index], solved, atol=1e-10)
 
@@ -344,17 +336,11 @@ def test_learned_until_means_the_end_of_what_it_names(periods, until, explained,
     rng = np.random.default_rng(0)
     firms = list("ABCDEFGH")
     W = pd.DataFrame(rng.random((8, 8)) * (1 - np.eye(8)), firms, firms)
-    learned = PeerNetwork.from_matrices(
-        {None: (firms, firms, W / W.sum(axis=1).to_numpy()[:, None])}, name="PeerAttention"
-    )
+    learned = PeerNetwork.from_matrices({None: (firms, firms, W / W.sum(axis=1).to_numpy()[:, None])}, name="PeerAttention")
     index = pd.MultiIndex.from_product([firms, periods[explained - 1 :]], names=["firm", "period"])
     X, y = pd.DataFrame({"size": rng.normal(size=len(index))}, index=index), rng.normal(size=len(index))
     model = LinearInMeansRegressor(network=learned, learned_until=until, peer_outcome=False)
-    with (
-        pytest.raises(InputError, match="chosen to fit them")
-        if refused
-        else pytest.warns(GeneratedRegressorWarning)
-    ):
+    with pytest.raises(InputError, match="chosen to fit them") if refused else pytest.warns(GeneratedRegressorWarning):
         model.fit(X, y)
 
 

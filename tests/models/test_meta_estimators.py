@@ -74,9 +74,7 @@ REGRESSORS = {
     "voting": VotingRegressor(BOTH),
     "bagging": BaggingRegressor(KERNEL, n_estimators=2, random_state=0),
     "boosting": AdaBoostRegressor(KERNEL, n_estimators=2, random_state=0),
-    "search": GridSearchCV(
-        KERNEL, {"bandwidth": [0.3, 0.5]}, scoring="neg_mean_absolute_error", error_score="raise"
-    ),
+    "search": GridSearchCV(KERNEL, {"bandwidth": [0.3, 0.5]}, scoring="neg_mean_absolute_error", error_score="raise"),
     "selection": RFE(OwnCharacteristicsRegressor(), n_features_to_select=1, importance_getter="slopes_"),
 }
 CLASSIFIERS = {
@@ -148,9 +146,7 @@ def test_columns_are_selected():
     assert selected.get_feature_names_out().tolist() == ["size"]
 
 
-@pytest.mark.parametrize(
-    "scoring", ["roc_auc", "average_precision", "neg_log_loss", "neg_brier_score", "f1_macro"]
-)
+@pytest.mark.parametrize("scoring", ["roc_auc", "average_precision", "neg_log_loss", "neg_brier_score", "f1_macro"])
 def test_scores_of_probabilities(scoring):
     found = cross_val_score(CLASSES, X, (UP == "up").astype(int), cv=3, scoring=scoring, error_score="raise")
     assert np.isfinite(found).all() and len(set(found)) == 3

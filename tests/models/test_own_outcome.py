@@ -29,9 +29,7 @@ MODELS = {
 
 def panel():
     rng = np.random.default_rng(0)
-    X = pd.DataFrame(
-        {"size": rng.uniform(1, 2, 120), "sic": rng.choice(["3711", "3714", "2911"], 120)}, INDEX
-    )
+    X = pd.DataFrame({"size": rng.uniform(1, 2, 120), "sic": rng.choice(["3711", "3714", "2911"], 120)}, INDEX)
     return X, pd.Series(rng.normal(size=120), INDEX)
 
 

@@ -16,9 +16,7 @@ from peerattn.models import PeerFeatures
 @pytest.fixture(scope="module")
 def panel():
     rng = np.random.default_rng(0)
-    index = pd.MultiIndex.from_product(
-        [[f"F{k:02d}" for k in range(24)], range(2001, 2011)], names=["firm", "period"]
-    )
+    index = pd.MultiIndex.from_product([[f"F{k:02d}" for k in range(24)], range(2001, 2011)], names=["firm", "period"])
     X = pd.DataFrame(rng.normal(size=(240, 2)), index=index, columns=["size", "roe"])
     X["sector"] = np.repeat(rng.choice(list("ABC"), 24), 10)
     X.iloc[rng.choice(240, 20, replace=False), 0] = np.nan
@@ -34,11 +32,7 @@ def by_hand(X, column, sector=True):
         peers = section[section["sector"] == section.loc[firm, "sector"]] if sector else section
         values = peers.drop(index=firm)[column].dropna()
         own = X.loc[(firm, period), column]
-        below = (
-            (values < own).mean() + 0.5 * (values == own).mean()
-            if np.isfinite(own) and len(values)
-            else np.nan
-        )
+        below = (values < own).mean() + 0.5 * (values == own).mean() if np.isfinite(own) and len(values) else np.nan
         rows[firm, period] = (values.mean(), values.std(ddof=0), below)
     return pd.DataFrame.from_dict(rows, orient="index", columns=["mean", "std", "rank"]).reindex(X.index)
 
@@ -106,9 +100,7 @@ def test_own_values_and_later_outcomes_move_nothing(panel):
     later[later.index.get_level_values("period") >= 2006] = 99.0
     after = PeerFeatures(**model.get_params()).fit_transform(X, later)
     until = X.index.get_level_values("period") <= 2006
-    pd.testing.assert_frame_equal(
-        before[until], after[until], check_exact=False, atol=1e-3
-    )  # medians of all rows
+    pd.testing.assert_frame_equal(before[until], after[until], check_exact=False, atol=1e-3)  # medians of all rows
     assert not np.allclose(before[~until], after[~until])
     own = y.copy()
     own["F03"] = 50.0
@@ -136,25 +128,19 @@ def test_a_learned_network_is_cross_fitted(panel):
     assert not np.allclose(inside, outside)
     last = X.index.get_level_values("period") >= 2009
     rows = X.index.get_level_values("period") < 2008
-    alone = NadarayaWatsonRegressor(bandwidth=1.0).fit(
-        X[rows].sort_index(), y.fillna(0.0)[X[rows].sort_index().index]
-    )
+    alone = NadarayaWatsonRegressor(bandwidth=1.0).fit(X[rows].sort_index(), y.fillna(0.0)[X[rows].sort_index().index])
     W = alone.peer_network(X[last]).matrix(2009)
     here = X[last].xs(2009, level="period")
     W = W.reindex(index=here.index, columns=here.index, fill_value=0.0).to_numpy(copy=True)
     np.fill_diagonal(W, 0.0)
     expected = (W / W.sum(axis=1, keepdims=True)) @ here["roe"].to_numpy()
-    np.testing.assert_allclose(
-        inside.xs(2009, level="period").loc[here.index].iloc[:, 0], expected, atol=1e-10
-    )
+    np.testing.assert_allclose(inside.xs(2009, level="period").loc[here.index].iloc[:, 0], expected, atol=1e-10)
 
 
 def test_pipeline_search_and_output(panel):
     X, y = panel
     X, y = (
-        X.sort_index(level=["period", "firm"])[
-            y.reindex(X.sort_index(level=["period", "firm"]).index).notna()
-        ],
+        X.sort_index(level=["period", "firm"])[y.reindex(X.sort_index(level=["period", "firm"]).index).notna()],
         y.dropna(),
     )
     y = y[X.index]
@@ -166,9 +152,7 @@ def test_pipeline_search_and_output(panel):
         error_score="raise",
     ).fit(X, y)
     assert search.predict(X).shape == (len(X),)
-    assert isinstance(
-        PeerFeatures(over=["sector"]).set_output(transform="pandas").fit(X).transform(X), pd.DataFrame
-    )
+    assert isinstance(PeerFeatures(over=["sector"]).set_output(transform="pandas").fit(X).transform(X), pd.DataFrame)
     assert list(PeerFeatures(over=["sector"]).fit(X).get_feature_names_out())[:3] == [
         "size",
         "roe",
@@ -181,9 +165,7 @@ def test_it_helps_where_peers_matter_and_passes_the_audit():
     made = simulate_panel(40, 16, 2, n_industries=5, truth="industry", signal_share=0.8, random_state=0)
     with_peers = Pipeline([("peers", PeerFeatures(over=["industry"])), ("ridge", Ridge())])
     report = compare({"With": with_peers}, made, cv=WalkForward(4, 4), decomposition=False, verbose=False)
-    assert (
-        report.scores.loc["With", "r2_mean"] > report.scores.loc["Own characteristics (OLS)", "r2_mean"] + 0.3
-    )
+    assert report.scores.loc["With", "r2_mean"] > report.scores.loc["Own characteristics (OLS)", "r2_mean"] + 0.3
     found = audit(with_peers, made, cv=WalkForward(4, 4))
     assert found.passed, str(found)
 

@@ -46,9 +46,7 @@ EXACT = {
 @pytest.fixture(scope="module")
 def rows():
     rng = np.random.default_rng(0)
-    index = pd.MultiIndex.from_product(
-        [[f"F{k}" for k in range(40)], range(2001, 2009)], names=["firm", "period"]
-    )
+    index = pd.MultiIndex.from_product([[f"F{k}" for k in range(40)], range(2001, 2009)], names=["firm", "period"])
     X = pd.DataFrame(rng.normal(size=(320, 3)), index=index, columns=["size", "lev", "roa"])
     y = X["size"] ** 2 + X["lev"] * X["roa"] + rng.normal(size=320)
     return X, y.rename("q")
@@ -78,9 +76,7 @@ def test_histogram_boosting(rows, options):
     X, y = rows[0].copy(), rows[1]
     X["sector"] = pd.Categorical(np.random.default_rng(1).choice(list("ABC"), len(X)))
     X.iloc[::7, 0] = np.nan
-    model = HistGradientBoostingRegressor(max_iter=40, early_stopping=False, random_state=0, **options).fit(
-        X, y
-    )
+    model = HistGradientBoostingRegressor(max_iter=40, early_stopping=False, random_state=0, **options).fit(X, y)
     weights = smoother_of(model, X)(X.iloc[:50])
     np.testing.assert_allclose(weights @ y, model.predict(X.iloc[:50]), atol=1e-5)
     np.testing.assert_allclose(weights @ y, staged(model, X, y.to_numpy())[:50], atol=1e-10)

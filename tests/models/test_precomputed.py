@@ -16,9 +16,7 @@ def simulated_panel(n_firms=8, n_periods=3, seed=0):
         [[f"F{i}" for i in range(n_firms)], range(2001, 2001 + n_periods)], names=["firm", "period"]
     )
     index = index[rng.permutation(len(index))]
-    return pd.DataFrame({"size": rng.normal(size=len(index))}, index=index), pd.Series(
-        rng.normal(size=len(index)), index=index
-    )
+    return pd.DataFrame({"size": rng.normal(size=len(index))}, index=index), pd.Series(rng.normal(size=len(index)), index=index)
 
 
 def weights(n_firms=8, seed=1):
@@ -78,9 +76,7 @@ def test_network_of_another_model_gives_its_predictions():
     again = PrecomputedPeerRegressor(network=network).fit(X, y)
     np.testing.assert_allclose(again.predict(X, outcomes=y), model.predict(X, outcomes=y), atol=1e-12)
     for period in network.periods:
-        pd.testing.assert_frame_equal(
-            again.peer_network(X, outcomes=y).matrix(period), network.matrix(period)
-        )
+        pd.testing.assert_frame_equal(again.peer_network(X, outcomes=y).matrix(period), network.matrix(period))
 
 
 @pytest.mark.parametrize("told", [True, False])
@@ -95,9 +91,7 @@ def test_rows_sum_to_one_and_rebuild(told):
         W = W.toarray() if sparse.issparse(W) else W
         assert (W[~section.admissible()] == 0).all()
         rebuilt[section.at] = W @ section.peers.y
-    np.testing.assert_allclose(
-        panel.restore(rebuilt), model.predict(X, **({"outcomes": y} if told else {})), atol=1e-12
-    )
+    np.testing.assert_allclose(panel.restore(rebuilt), model.predict(X, **({"outcomes": y} if told else {})), atol=1e-12)
 
 
 def test_own_outcome_has_no_influence():

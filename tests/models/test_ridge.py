@@ -34,9 +34,7 @@ def design(model, X):
 
 
 @pytest.mark.filterwarnings("ignore:X carries neither")  # its frames have no labels
-@pytest.mark.parametrize(
-    "estimator", [CrossSectionalRidge(), CrossSectionalRidge(alpha=2.0, scale="rank")], ids=str
-)
+@pytest.mark.parametrize("estimator", [CrossSectionalRidge(), CrossSectionalRidge(alpha=2.0, scale="rank")], ids=str)
 def test_check_estimator(estimator):
     check_estimator(estimator)
 
@@ -65,9 +63,7 @@ def test_arrays_are_a_plain_ridge_on_the_training_rows():
     X, y = simulated_panel()
     x = X[["size", "roa"]].to_numpy()
     model = CrossSectionalRidge(alpha=1.5, scale=None).fit(x[:40], y[:40].to_numpy())
-    np.testing.assert_allclose(
-        model.predict(x[40:]), Ridge(alpha=1.5).fit(x[:40], y[:40]).predict(x[40:]), atol=1e-10
-    )
+    np.testing.assert_allclose(model.predict(x[40:]), Ridge(alpha=1.5).fit(x[:40], y[:40]).predict(x[40:]), atol=1e-10)
 
 
 def test_a_large_penalty_leaves_inner_products_as_weights():

@@ -70,9 +70,7 @@ def test_the_same_predictions_and_parameters_after_loading(panel, name, tmp_path
     )
     assert repr(again) == repr(model)
     if hasattr(model, "peer_network"):
-        assert (
-            again.peer_network(panel.X, **shown).edges().equals(model.peer_network(panel.X, **shown).edges())
-        )
+        assert again.peer_network(panel.X, **shown).edges().equals(model.peer_network(panel.X, **shown).edges())
 
 
 def test_every_group_of_candidates_is_stored(tmp_path):
@@ -81,12 +79,8 @@ def test_every_group_of_candidates_is_stored(tmp_path):
     firm, time = (made.X.index.get_level_values(name) for name in ("firm", "period"))
     shock, factor = np.random.default_rng(0).normal(size=(2, 16))[:, pd.factorize(time)[0]]
     x1, x2 = made.X["x1"], made.X["x2"]
-    y = (
-        made.y + x1**2 + pd.factorize(firm)[0] % 5 + 2 * shock + 2 * factor * x2
-    )  # shape, history, common, peers
-    model = StackedPeerRegressor(task="nowcast", codes=["industry"], kappa=0.0, random_state=0).fit(
-        made.X, y
-    )
+    y = made.y + x1**2 + pd.factorize(firm)[0] % 5 + 2 * shock + 2 * factor * x2  # shape, history, common, peers
+    model = StackedPeerRegressor(task="nowcast", codes=["industry"], kappa=0.0, random_state=0).fit(made.X, y)
     assert all(any(w > 0 for w in stage.weights.values()) for stage in model.stack_.stages.values())
     model.save(tmp_path / "a.model")
     again = load(tmp_path / "a.model")
@@ -100,9 +94,7 @@ def test_arrays_and_classes(tmp_path):
     X = rng.normal(size=(40, 2))
     model = PeerAttentionClassifier(**QUICK).fit(X, np.where(X[:, 0] > 0, "up", "down"))
     model.save(tmp_path / "a.model")
-    assert (
-        PeerAttentionClassifier.load(tmp_path / "a.model").predict_proba(X) == model.predict_proba(X)
-    ).all()
+    assert (PeerAttentionClassifier.load(tmp_path / "a.model").predict_proba(X) == model.predict_proba(X)).all()
 
 
 @pytest.mark.parametrize("name", ["zero", "mean", "ols", "ridge", "elastic_net", "neighbors", "boosting"])
@@ -173,9 +165,7 @@ def test_an_estimator_that_is_not_in_the_list_is_refused(panel, tmp_path):
 
 def test_another_class_is_refused(panel, tmp_path):
     CrossSectionalRidge().fit(panel.X, panel.y).save(tmp_path / "a.model")
-    with pytest.raises(
-        InputError, match="expected a saved NadarayaWatsonRegressor, got a saved CrossSectionalRidge"
-    ):
+    with pytest.raises(InputError, match="expected a saved NadarayaWatsonRegressor, got a saved CrossSectionalRidge"):
         NadarayaWatsonRegressor.load(tmp_path / "a.model")
     WordTokenizer().fit(["a b"]).save(tmp_path / "b.model")
     with pytest.raises(InputError, match="got a saved WordTokenizer"):
@@ -227,9 +217,7 @@ def test_trees_that_point_outside_are_refused(panel, tmp_path):
     fields = dict(dict(spec["model"]["attributes"]["trees"]["items"])["nodes"]["items"])
     for field, value in (("left", 10**9), ("left", 0), ("feature_idx", 99), ("feature_idx", -1)):
         changed = dict(arrays)
-        changed[fields[field]["name"]] = np.where(
-            arrays[fields["is_leaf"]["name"]] == 0, value, arrays[fields[field]["name"]]
-        )
+        changed[fields[field]["name"]] = np.where(arrays[fields["is_leaf"]["name"]] == 0, value, arrays[fields[field]["name"]])
         write_state(tmp_path / "b.model", changed, spec, "model")
         with pytest.raises(InputError, match="point outside"):
             load(tmp_path / "b.model")

@@ -73,9 +73,7 @@ def test_one_shown_outcome_has_bounded_influence(model):
 @pytest.mark.parametrize("unit", [1e-12, 1e-30, 1.0, 1e30])
 def test_no_unit_makes_a_column_a_constant(unit):
     X, y = panel()
-    scaled = Design.fit(as_panel(X[["size"]] * unit), scale="standard").transform(
-        as_panel(X[["size"]] * unit)
-    )
+    scaled = Design.fit(as_panel(X[["size"]] * unit), scale="standard").transform(as_panel(X[["size"]] * unit))
     assert scaled.std() == pytest.approx(1.0)
     same = Design.fit(as_panel(X[["size"]] * 0 + 0.1 * unit), scale="standard")
     assert same.spread.tolist() == [1.0]

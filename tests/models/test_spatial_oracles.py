@@ -72,9 +72,7 @@ def groups_of_several_sizes(n_groups=300, seed=1):
     W = (of[:, None] == of) / (size[of][:, None] - 1) * (1 - np.eye(len(of)))
     level = rng.normal(size=n_groups)[of]
     x = rng.normal(size=len(of)) + level
-    y = np.linalg.solve(
-        np.eye(len(of)) - BETA * W, x + 0.5 * W @ x + 2 * level + 0.5 * rng.normal(size=len(of))
-    )
+    y = np.linalg.solve(np.eye(len(of)) - BETA * W, x + 0.5 * W @ x + 2 * level + 0.5 * rng.normal(size=len(of)))
     return of, size[of], W, x, y
 
 

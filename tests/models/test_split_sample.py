@@ -27,30 +27,22 @@ def test_it_is_the_regression_on_the_network_of_the_last_learned_period():
     np.fill_diagonal(same, 0.0)
     W = pd.DataFrame(same / np.maximum(same.sum(axis=1, keepdims=True), 1.0), industry.index, industry.index)
     by_hand = LinearInMeansRegressor(network=W, **OPTIONS).fit(PANEL.X[late], PANEL.y[late])
-    pd.testing.assert_series_equal(
-        found.results_.params, by_hand.results_.params, check_exact=False, atol=1e-8
-    )
+    pd.testing.assert_series_equal(found.results_.params, by_hand.results_.params, check_exact=False, atol=1e-8)
 
 
 def test_later_outcomes_do_not_move_the_network_nor_earlier_ones_the_regression():
     periods = PANEL.period.unique()
     late = PANEL.X.index.get_level_values("period") > periods[3]
     first = split_sample(IndustryPeerRegressor(industry="industry"), PANEL.X, PANEL.y, **OPTIONS)
-    moved = split_sample(
-        IndustryPeerRegressor(industry="industry"), PANEL.X, PANEL.y.where(late, -PANEL.y), **OPTIONS
-    )
+    moved = split_sample(IndustryPeerRegressor(industry="industry"), PANEL.X, PANEL.y.where(late, -PANEL.y), **OPTIONS)
     pd.testing.assert_series_equal(first.coef_, moved.coef_)
-    other = split_sample(
-        IndustryPeerRegressor(industry="industry"), PANEL.X, PANEL.y.where(~late, -PANEL.y), **OPTIONS
-    )
+    other = split_sample(IndustryPeerRegressor(industry="industry"), PANEL.X, PANEL.y.where(~late, -PANEL.y), **OPTIONS)
     assert other.network_.equals(first.network_)
 
 
 def test_no_period_left_is_an_error():
     with pytest.raises(InputError, match="leaves no later period"):
-        split_sample(
-            IndustryPeerRegressor(industry="industry"), PANEL.X, PANEL.y, until=PANEL.period.max(), **OPTIONS
-        )
+        split_sample(IndustryPeerRegressor(industry="industry"), PANEL.X, PANEL.y, until=PANEL.period.max(), **OPTIONS)
     with pytest.raises(InputError, match="learner: expected a model with peer_network, got str"):
         split_sample("ridge", PANEL.X, PANEL.y)
 

@@ -47,9 +47,7 @@ def test_a_summary_shows_the_fit(model, shown, panel):
 
 
 def test_arrays_have_no_periods(panel):
-    text = (
-        CrossSectionalRidge().fit(panel.X.drop(columns="industry").to_numpy(), panel.y.to_numpy()).summary()
-    )
+    text = CrossSectionalRidge().fit(panel.X.drop(columns="industry").to_numpy(), panel.y.to_numpy()).summary()
     assert text.splitlines()[0] == "CrossSectionalRidge(): 2 columns"
 
 

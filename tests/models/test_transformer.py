@@ -19,9 +19,7 @@ def panel(n=10, T=14, seed=0, noise=0.3):
     g = np.random.default_rng(seed)
     x = g.normal(size=(T, n, 2)) + g.normal(size=(T, 1, 2))
     others = (x[..., 0].sum(1, keepdims=True) - x[..., 0]) / (n - 1)
-    index = pd.MultiIndex.from_product(
-        [range(2000, 2000 + T), [f"f{k:02d}" for k in range(n)]], names=["period", "firm"]
-    )
+    index = pd.MultiIndex.from_product([range(2000, 2000 + T), [f"f{k:02d}" for k in range(n)]], names=["period", "firm"])
     X = pd.DataFrame(x.reshape(-1, 2), index=index, columns=["size", "leverage"])
     X["industry"] = pd.Categorical(np.tile(["a", "b"], T * n // 2))
     return X, pd.Series((np.abs(others) + noise * g.normal(size=(T, n))).ravel(), index=index, name="y")
@@ -73,9 +71,7 @@ def test_where_nothing_is_to_be_found_the_prediction_is_least_squares():
     assert found.evidence_.loc["peers", "tested"]
 
 
-@pytest.mark.parametrize(
-    "options", [{}, {"n_layers": 2}, {"attention": False}, {"own": "none"}]
-)
+@pytest.mark.parametrize("options", [{}, {"n_layers": 2}, {"attention": False}, {"own": "none"}])
 @pytest.mark.parametrize("task", ["forecast", "nowcast"])
 def test_nowcasts_never_read_the_own_outcome_and_forecasts_none(data, options, task):
     X, y = data
@@ -150,9 +146,7 @@ def test_importance_and_pruning_of_heads(data, deep):
     assert np.isfinite(few.predict(X, outcomes=y)).all()
     W = few.peer_network(X, outcomes=y, head=0).matrix(2003).to_numpy()
     np.testing.assert_allclose(W.sum(1), 1)
-    np.testing.assert_allclose(
-        prune(deep, importance.index).predict(X, outcomes=y), deep.predict(X, outcomes=y)
-    )
+    np.testing.assert_allclose(prune(deep, importance.index).predict(X, outcomes=y), deep.predict(X, outcomes=y))
     curve = pruning_curve(deep, importance, X, y)
     assert curve["heads"].tolist() == list(range(8, -1, -1))
     with pytest.raises(InputError, match="has no head"):
@@ -277,10 +271,7 @@ def test_a_progress_bar_where_it_is_wanted(data, capfd):
 
 
 def test_it_has_a_name():
-    assert (
-        repr(make_model("transformer", task="nowcast"))
-        == "PeerTransformerRegressor(random_state=0, task='nowcast')"
-    )
+    assert repr(make_model("transformer", task="nowcast")) == "PeerTransformerRegressor(random_state=0, task='nowcast')"
 
 
 def test_it_stands_in_the_stack_where_it_is_named():
@@ -289,9 +280,7 @@ def test_it_stands_in_the_stack_where_it_is_named():
     stack = StackedPeerRegressor(
         n_heads=0, own="linear", learners=[("network", transformer, "peers")], kappa=0.0, random_state=0
     ).fit(X, y)
-    assert "network" in stack.evidence_.loc["peers", "selected"] or "network" in str(
-        stack.evidence_.loc["peers"]
-    )
+    assert "network" in stack.evidence_.loc["peers", "selected"] or "network" in str(stack.evidence_.loc["peers"])
     assert np.isfinite(stack.predict(X)).all()
 
 

@@ -133,9 +133,7 @@ def test_the_unit_of_columns(fitted, unit):
 
 def test_every_public_estimator_is_listed():
     kinds = {type(model).__name__ for model in MODELS.values()}
-    public = {
-        name: getattr(home, name) for home in (peerattn.models, peerattn.evaluation) for name in home.__all__
-    }
+    public = {name: getattr(home, name) for home in (peerattn.models, peerattn.evaluation) for name in home.__all__}
     estimators = {
         name
         for name, found in public.items()

@@ -48,9 +48,7 @@ def test_equals_a_regression_on_pairs(share_zero: float) -> None:
     assert row["log_ratio"] == pytest.approx(np.sqrt(share @ ratio**2), abs=1e-12)
     assert row["popularity"] == pytest.approx(np.sqrt(share @ fitted**2), abs=1e-8)
     assert row["direction"] == pytest.approx(np.sqrt(share @ (ratio - fitted) ** 2), abs=1e-8)
-    assert row["raw"] == pytest.approx(
-        np.linalg.norm(weights - weights.T) / np.linalg.norm(weights + weights.T), abs=1e-14
-    )
+    assert row["raw"] == pytest.approx(np.linalg.norm(weights - weights.T) / np.linalg.norm(weights + weights.T), abs=1e-14)
     assert row["log_ratio"] ** 2 == pytest.approx(row["popularity"] ** 2 + row["direction"] ** 2)
     np.testing.assert_allclose(found.potential["popularity"], c, atol=1e-9)  # both of smallest norm
     both = (weights > 0) & (weights.T > 0)

@@ -49,9 +49,7 @@ def test_graphml_of_rectangles_signs_and_other_tools(tmp_path: Path) -> None:
     network.to_graphml(tmp_path / "n.graphml", 1)
     back = PeerNetwork.from_graphml(tmp_path / "n.graphml")
     assert back.signed
-    pd.testing.assert_frame_equal(
-        back.matrix().loc[["a", "b"], ["x", "a", "y"]], network.matrix(1), check_names=False
-    )
+    pd.testing.assert_frame_equal(back.matrix().loc[["a", "b"], ["x", "a", "y"]], network.matrix(1), check_names=False)
     nx.write_graphml(nx.DiGraph([("n0", "n1", {"weight": 0.5})]), tmp_path / "other.graphml")
     other = PeerNetwork.from_graphml(tmp_path / "other.graphml")
     assert other.edges()[["firm", "peer", "weight"]].to_numpy().tolist() == [["n0", "n1", 0.5]]
@@ -126,9 +124,7 @@ def test_networkx_rectangles_periods_and_errors() -> None:
         {t: (["a", "b"], ["x", "a", "y"], sparse.csr_array(np.full((2, 3), 1 / 3))) for t in (1, 2)}
     )
     back = PeerNetwork.from_networkx({t: network.to_networkx(t) for t in (1, 2)})
-    assert [back.matrix(t).loc[["a", "b"], ["x", "a", "y"]].equals(network.matrix(t)) for t in (1, 2)] == [
-        True
-    ] * 2
+    assert [back.matrix(t).loc[["a", "b"], ["x", "a", "y"]].equals(network.matrix(t)) for t in (1, 2)] == [True] * 2
     undirected = PeerNetwork.from_networkx(nx.Graph([("a", "b", {"weight": 1.0})]))
     assert undirected.edges()[["firm", "peer"]].to_numpy().tolist() == [["a", "b"], ["b", "a"]]
     with pytest.raises(InputError, match="'a' to 'b' has no 'weight'"):

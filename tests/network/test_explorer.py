@@ -31,9 +31,7 @@ def learned(firms: Any = FIRMS, periods: Any = YEARS, **options: Any) -> PeerNet
     return PeerNetwork.from_matrices(matrices, name="a </script> <b>network</b>", **options)
 
 
-CODES = pd.Series(
-    [["Retail", "Autos & <i>", None][n % 3] for n in range(len(FIRMS))], index=FIRMS, name="industry"
-)
+CODES = pd.Series([["Retail", "Autos & <i>", None][n % 3] for n in range(len(FIRMS))], index=FIRMS, name="industry")
 
 
 def intervals_of(network: PeerNetwork) -> pd.DataFrame:
@@ -71,9 +69,7 @@ def test_the_page_holds_the_strongest_edges_in_both_directions(tmp_path: Path) -
     for position, period in enumerate(network.periods):
         found = numbers_of(content, position)
         W = network.matrix(period)[list(network.labels)].loc[list(network.labels)]
-        kept = sparse.csr_array(
-            (found["weight"], found["to"], np.append(0, found["degree"].cumsum())), shape=W.shape
-        ).toarray()
+        kept = sparse.csr_array((found["weight"], found["to"], np.append(0, found["degree"].cumsum())), shape=W.shape).toarray()
         at = kept > 0
         np.testing.assert_allclose(kept[at], W.to_numpy()[at], rtol=2**-12)
         ranks = (-W).rank(axis=1).to_numpy(), (-W).rank(axis=0).to_numpy()
@@ -82,9 +78,7 @@ def test_the_page_holds_the_strongest_edges_in_both_directions(tmp_path: Path) -
         np.testing.assert_allclose(found["effective"], 1 / (W**2).sum(axis=1), rtol=2**-12)
         np.testing.assert_allclose(found["lower"], found["weight"] / 2, rtol=2**-11)
         flows = group_flows(network, CODES, period)
-        shown = pd.DataFrame(
-            content["sections"][position]["flows"], content["groups"], content["groups"], dtype=float
-        )
+        shown = pd.DataFrame(content["sections"][position]["flows"], content["groups"], content["groups"], dtype=float)
         np.testing.assert_allclose(shown.loc[flows.index, flows.columns], flows, rtol=1e-3)
         direction = asymmetry(network).most_one_sided(25, kind="direction", period=period)
         pairs = content["sections"][position]["pairs"]["direction"]
@@ -115,12 +109,8 @@ def test_it_opens_without_complaint_or_outside_request(tmp_path: Path, page: Any
     assert [url for url in page.requests if not url.startswith("data:")] == [(tmp_path / "n.html").as_uri()]
     assert page.run("document.title") == "a </script> <b>network</b>"
     # the policy lets nothing else run or load: an injected handler, script and image are all refused
-    page.run(
-        "document.body.insertAdjacentHTML('beforeend', '<img src=\"http://127.0.0.1:9/x.png\" onerror=\"window.hit=1\">')"
-    )
-    page.run(
-        "document.body.append(Object.assign(document.createElement('script'), {textContent: 'window.hit=2'}))"
-    )
+    page.run("document.body.insertAdjacentHTML('beforeend', '<img src=\"http://127.0.0.1:9/x.png\" onerror=\"window.hit=1\">')")
+    page.run("document.body.append(Object.assign(document.createElement('script'), {textContent: 'window.hit=2'}))")
     page.until("document.images.length > 0")
     assert page.run("window.hit") is None
     assert any("Content Security Policy" in complaint for complaint in page.complaints)
@@ -150,14 +140,9 @@ def test_a_firm_is_found_by_keyboard_and_shown_with_its_peers(tmp_path: Path, pa
     page.press("[", "[")  # the period before
     page.until("document.getElementById('period').value === '1'")
     page.until("document.getElementById('facts').textContent.includes('2011-12-31')")
-    assert (
-        page.run("document.querySelector('#peers button').title")
-        == network.peers("Firm 12", YEARS[1])["peer"][0]
-    )
+    assert page.run("document.querySelector('#peers button').title") == network.peers("Firm 12", YEARS[1])["peer"][0]
     page.run("document.querySelector('#peers button').click()")
-    page.until(
-        f"document.getElementById('firm').textContent === {json.dumps(network.peers('Firm 12', YEARS[1])['peer'][0])}"
-    )
+    page.until(f"document.getElementById('firm').textContent === {json.dumps(network.peers('Firm 12', YEARS[1])['peer'][0])}")
     page.run("history.back()")
     page.until("document.getElementById('firm').textContent === 'Firm 12'")
     assert page.complaints == []

@@ -163,12 +163,8 @@ def test_flows_are_mean_rows_by_group() -> None:
             block = matrix.loc[groups.index[groups == looks], groups.index[groups == looked_to]]
             assert flows.loc[looks, looked_to] == pytest.approx(block.sum(axis=1).mean())
     axes = flow_map(network, groups)
-    assert [text.get_text() for text in axes.texts] == [
-        f"{100 * share:.0f}" for share in flows.to_numpy().ravel()
-    ]
-    assert axes.images[0].get_clim()[1] == pytest.approx(
-        100 * flows.to_numpy().max()
-    )  # the bar has their unit
+    assert [text.get_text() for text in axes.texts] == [f"{100 * share:.0f}" for share in flows.to_numpy().ravel()]
+    assert axes.images[0].get_clim()[1] == pytest.approx(100 * flows.to_numpy().max())  # the bar has their unit
     with pytest.raises(InputError, match="1 to 60 groups"):
         flow_map(network_of(70), pd.Series({f"F{i}": str(i) for i in range(70)}))
 

@@ -24,10 +24,7 @@ def panel(sizes: tuple[int, ...] = (7, 6), seed: int = 0) -> PeerNetwork:
     firms = [f"F{i}" for i in range(9)]
     rng = np.random.default_rng(seed)
     return PeerNetwork.from_matrices(
-        {
-            2001 + t: (rng.permutation(firms)[:n].tolist(), None, weights_of(n, seed + t))
-            for t, n in enumerate(sizes)
-        }
+        {2001 + t: (rng.permutation(firms)[:n].tolist(), None, weights_of(n, seed + t)) for t, n in enumerate(sizes)}
     )
 
 
@@ -43,9 +40,7 @@ def observations(network: PeerNetwork) -> tuple[np.ndarray, np.ndarray, list[tup
             for j in sorted(matrix.index):
                 if i != j:
                     y.append(matrix.loc[i, j])
-                    X.append(
-                        [1.0, float(CODES[i] == CODES[j] and pd.notna(CODES[i])), abs(SIZE[i] - SIZE[j])]
-                    )
+                    X.append([1.0, float(CODES[i] == CODES[j] and pd.notna(CODES[i])), abs(SIZE[i] - SIZE[j])])
                     who.append((i, j, period))
     return np.array(y), np.array(X), who
 
@@ -107,9 +102,7 @@ def test_mrqap_estimates_are_least_squares_with_period_constants() -> None:
 
 def test_qap_equals_brute_force() -> None:
     weights = weights_of(6, 3)
-    other = np.abs(np.subtract.outer(np.arange(6.0), np.arange(6.0))) + np.random.default_rng(3).random(
-        (6, 6)
-    )
+    other = np.abs(np.subtract.outer(np.arange(6.0), np.arange(6.0))) + np.random.default_rng(3).random((6, 6))
     weights = np.exp(-other) * (0.3 + weights)
     np.fill_diagonal(weights, 0.0)
     weights /= weights.sum(axis=1, keepdims=True)
@@ -146,9 +139,7 @@ def test_semi_partialing_equals_regressions_on_permuted_residuals() -> None:
         order = rng.permutation(8)
         z = square[np.ix_(order, order)][~np.eye(8, dtype=bool)]
         count += abs(sm.OLS(y, np.column_stack([others, z])).fit().tvalues[2]) >= observed
-    found = mrqap(
-        network, {"same": SameCode(CODES), "gap": Difference(SIZE)}, n_permutations=49, random_state=5
-    )
+    found = mrqap(network, {"same": SameCode(CODES), "gap": Difference(SIZE)}, n_permutations=49, random_state=5)
     assert found.pvalues.iloc[0] == (1 + count) / 50
 
 

@@ -67,17 +67,13 @@ def test_reciprocity_equals_networkx_on_a_binary_graph_and_its_formula() -> None
     binary = (weights > 0).astype(float)
     network = PeerNetwork.from_matrices({None: (range(10), None, binary)}, row_normalized=False)
     assert reciprocity(network).iloc[0] == pytest.approx(nx.overall_reciprocity(network.to_networkx()))
-    both_ways = PeerNetwork.from_matrices(
-        {None: (range(10), None, weights + weights.T)}, row_normalized=False
-    )
+    both_ways = PeerNetwork.from_matrices({None: (range(10), None, weights + weights.T)}, row_normalized=False)
     assert reciprocity(both_ways).iloc[0] == pytest.approx(1.0)
 
 
 def test_codes_without_the_networks_firms() -> None:
     network = PeerNetwork.from_matrices({2001: (["A", "B"], None, np.eye(2)[::-1])})
-    with pytest.raises(
-        InputError, match="codes: none of its labels .such as 0. is a firm of the network .such as 'A'"
-    ):
+    with pytest.raises(InputError, match="codes: none of its labels .such as 0. is a firm of the network .such as 'A'"):
         overlap(network, pd.Series(["x", "y"]))
 
 
@@ -120,9 +116,7 @@ def test_overlap_of_signed_weights_counts_sizes_and_leaves_out_firms_own(as_spar
     assert overlap(network, codes)["share"].item() == pytest.approx(within / total)
     assert network.section()[1].on_itself().tolist() == [weights[0, 3], weights[1, 0], weights[2, 2], 0.0]
     nobody = PeerNetwork.from_matrices({1: (firms, [], np.zeros((4, 0)))})
-    assert nobody.section()[1].on_itself().tolist() == [0.0] * 4 and np.isnan(
-        overlap(nobody, codes)["share"].item()
-    )
+    assert nobody.section()[1].on_itself().tolist() == [0.0] * 4 and np.isnan(overlap(nobody, codes)["share"].item())
 
 
 def test_even_weights_have_lift_one_and_unknown_codes_say_so() -> None:

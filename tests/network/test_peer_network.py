@@ -183,9 +183,7 @@ def test_labels_of_every_dtype_survive_parquet(firms: str, periods: str, tmp_pat
     weights = random_weights(np.random.default_rng(2), 4, 4)
     weights[1] = 0.0
     edges = pd.concat(
-        PeerNetwork.from_matrices({date: (labels, None, weights)})
-        .edges()
-        .assign(period=dates[[t] * int((weights > 0).sum())])
+        PeerNetwork.from_matrices({date: (labels, None, weights)}).edges().assign(period=dates[[t] * int((weights > 0).sum())])
         for t, date in enumerate(dates)
     )
     network = PeerNetwork.from_edges(edges, firms=labels, name="t")
@@ -228,9 +226,7 @@ def test_parquet_keeps_kind_dtype_and_rectangles(tmp_path: Path, dtype: str, as_
 def test_parquet_of_an_undated_network_and_of_many_row_groups(tmp_path: Path) -> None:
     size = 1100  # more edges than one row group takes
     weights = np.full((size, size), 1 / size)
-    network = PeerNetwork.from_matrices(
-        {1: (range(2), None, np.zeros((2, 2))), 2: (range(size), None, weights)}
-    )
+    network = PeerNetwork.from_matrices({1: (range(2), None, np.zeros((2, 2))), 2: (range(size), None, weights)})
     network.to_parquet(tmp_path / "n.parquet")
     assert PeerNetwork.from_parquet(tmp_path / "n.parquet").equals(network)
     network.mean().to_parquet(tmp_path / "m.parquet")
@@ -323,14 +319,10 @@ def test_the_callers_array_stays_the_callers() -> None:
 def test_edges_and_back() -> None:
     network = panel_network(as_sparse=True)
     members = [{"period": t, "firm": f} for t in network.periods for f in network.matrix(t).index]
-    back = PeerNetwork.from_edges(
-        network.edges().sample(frac=1.0, random_state=0), pd.DataFrame(members), name="trial"
-    )
+    back = PeerNetwork.from_edges(network.edges().sample(frac=1.0, random_state=0), pd.DataFrame(members), name="trial")
     assert back.equals(network)
     plain = PeerNetwork.from_edges(network.edges())
-    np.testing.assert_array_equal(
-        plain.matrix(2002), network.matrix(2002).loc[list("ABCDEF"), list("ABCDEF")]
-    )
+    np.testing.assert_array_equal(plain.matrix(2002), network.matrix(2002).loc[list("ABCDEF"), list("ABCDEF")])
 
 
 @pytest.mark.parametrize(
@@ -447,9 +439,7 @@ def test_the_positive_part_of_a_signed_network(kind) -> None:
     rng = np.random.default_rng(3)
     weights = {t: rng.normal(size=(6, 6)) for t in (2001, 2002)}
     weights[2002][4] = -np.abs(weights[2002][4])
-    signed = PeerNetwork.from_matrices(
-        {t: (list("ABCDEF"), None, kind(w)) for t, w in weights.items()}, name="cov", signed=True
-    )
+    signed = PeerNetwork.from_matrices({t: (list("ABCDEF"), None, kind(w)) for t, w in weights.items()}, name="cov", signed=True)
     found = signed.positive()
     assert not found.signed and found.row_normalized and found.name == "cov"
     assert all(section.is_sparse == sparse.issparse(kind(np.eye(2))) for _, section in found.sections())

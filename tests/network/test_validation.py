@@ -46,9 +46,7 @@ def test_precision_recall_and_auc_by_plain_loops(signed: bool) -> None:
             auc.append(roc_auc_score(linked, w[i, others]))
             chance.append(linked.mean())
             n += int(linked.sum())
-    assert found.precision == pytest.approx(np.mean(precision)) and found.recall == pytest.approx(
-        np.mean(recall)
-    )
+    assert found.precision == pytest.approx(np.mean(precision)) and found.recall == pytest.approx(np.mean(recall))
     assert found.auc == pytest.approx(np.mean(auc)) and found.chance == pytest.approx(np.mean(chance))
     assert (found.n_firms, found.n_links) == (50, n)
     assert np.isnan(found.matched) and found.lift == pytest.approx(np.mean(precision) / np.mean(chance))

@@ -82,9 +82,7 @@ def test_fast_path_equals_weights_path_with_gradients(lead, extra, d_value, dtyp
         torch.testing.assert_close(a, b, **close)
 
 
-@pytest.mark.parametrize(
-    "shape", [(6,), (5, 1), (5, 6), (3, 1, 1), (1, 5, 6), (2, 1, 1, 6), (2, 3, 5, 6), (1, 1, 1, 1)]
-)
+@pytest.mark.parametrize("shape", [(6,), (5, 1), (5, 6), (3, 1, 1), (1, 5, 6), (2, 1, 1, 6), (2, 3, 5, 6), (1, 1, 1, 1)])
 @pytest.mark.parametrize("kind", ["mask", "bias"])
 def test_masks_and_biases_broadcast(shape, kind):
     query, key, value = draw(2, 3, 5, 4), draw(2, 3, 6, 4, seed=1), draw(2, 3, 6, 4, seed=2)
@@ -137,9 +135,7 @@ def test_softmax_is_at_least_single_precision():
     query, key = (draw(8, 16, seed=s).to(torch.bfloat16) for s in range(2))
     weights = attention_weights(query, key)
     assert weights.dtype == torch.float32
-    torch.testing.assert_close(
-        weights, attention_weights(query.double(), key.double()).float(), rtol=0, atol=1e-6
-    )
+    torch.testing.assert_close(weights, attention_weights(query.double(), key.double()).float(), rtol=0, atol=1e-6)
     fast = attention(query, key, key)
     slow, _ = attention(query, key, key, return_weights=True)
     assert fast.dtype == slow.dtype == torch.bfloat16

@@ -17,9 +17,7 @@ def draw(*shape: int, dtype: torch.dtype = torch.float64, seed: int = 0) -> torc
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
 
 
-def torch_layer(
-    norm: str, activation, dtype: torch.dtype, seed: int = 9, **options
-) -> nn.TransformerEncoderLayer:
+def torch_layer(norm: str, activation, dtype: torch.dtype, seed: int = 9, **options) -> nn.TransformerEncoderLayer:
     with torch.random.fork_rng():
         options |= {"activation": activation, "norm_first": norm == "pre", "dtype": dtype}
         layer = nn.TransformerEncoderLayer(12, 3, 20, dropout=0.0, batch_first=True, **options)
@@ -67,9 +65,7 @@ def test_encoder_equals_torch_given_its_weights(norm, final_norm, dtype):
 
 def test_encoder_has_as_many_parameters_as_torch():
     with torch.device("meta"):
-        theirs = nn.TransformerEncoder(
-            nn.TransformerEncoderLayer(768, 12, 3072), 2, enable_nested_tensor=False
-        )
+        theirs = nn.TransformerEncoder(nn.TransformerEncoderLayer(768, 12, 3072), 2, enable_nested_tensor=False)
         ours = Encoder(2, 768, 12, norm="post")
     assert sum(p.numel() for p in ours.parameters()) == sum(p.numel() for p in theirs.parameters())
 

@@ -34,9 +34,7 @@ def test_equals_attention_with_a_mask_values_weights_and_gradients():
     torch.testing.assert_close(weights, dense_weights[..., edges[0], edges[1]], rtol=0, atol=1e-14)
     assert (sparse[..., 2, :] == 0).all()
     goal = draw(2, 3, 9, 5, seed=4)
-    for one, two in zip(
-        torch.autograd.grad((sparse * goal).sum(), inputs), torch.autograd.grad((dense * goal).sum(), inputs)
-    ):
+    for one, two in zip(torch.autograd.grad((sparse * goal).sum(), inputs), torch.autograd.grad((dense * goal).sum(), inputs)):
         torch.testing.assert_close(one, two, rtol=0, atol=1e-13)
 
 

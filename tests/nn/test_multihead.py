@@ -41,9 +41,7 @@ def test_equals_torch_given_its_weights(dtype, bias, cross, masked):
     x = draw(2, 4, 12, dtype=dtype)
     memory = draw(2, 7, 5, dtype=dtype, seed=1) if cross else x
     mask = (draw(4, memory.shape[1], seed=2) > -0.5) if masked else None
-    want, want_weights = theirs(
-        x, memory, memory, attn_mask=None if mask is None else ~mask, average_attn_weights=False
-    )
+    want, want_weights = theirs(x, memory, memory, attn_mask=None if mask is None else ~mask, average_attn_weights=False)
     fast = ours(x, memory if cross else None, mask=mask)
     slow, weights = ours(x, memory if cross else None, mask=mask, return_weights=True)
     for got, wanted in ((fast, want), (slow, want), (weights, want_weights)):
@@ -81,9 +79,7 @@ def test_widths_of_their_own():
     x, memory = draw(2, 4, 6), draw(2, 7, 5, seed=1)
     output, weights = layer(x, memory, return_weights=True)
     assert output.shape == (2, 4, 4) and weights.shape == (2, 2, 4, 7)
-    by_hand = torch.stack(
-        [weights[:, h] @ layer.value(memory)[..., h : h + 1] for h in range(2)], -1
-    ).flatten(-2)
+    by_hand = torch.stack([weights[:, h] @ layer.value(memory)[..., h : h + 1] for h in range(2)], -1).flatten(-2)
     torch.testing.assert_close(output, layer.output(by_hand))
     torch.testing.assert_close(layer(x, memory), output)
 
@@ -102,9 +98,7 @@ def test_permuting_rows_permutes_outputs():
 
 def test_initial_weights_come_from_the_generator_alone():
     state = torch.get_rng_state()
-    one, same, other = (
-        MultiheadAttention(6, 2, generator=torch.Generator().manual_seed(s)) for s in (1, 1, 2)
-    )
+    one, same, other = (MultiheadAttention(6, 2, generator=torch.Generator().manual_seed(s)) for s in (1, 1, 2))
     assert torch.equal(torch.get_rng_state(), state)
     assert torch.equal(one.query.weight, same.query.weight)
     assert not torch.equal(one.query.weight, other.query.weight)

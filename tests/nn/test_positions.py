@@ -144,9 +144,7 @@ def test_attention_by_position_alone_is_convolution():
     bias, window = PairBias(5, 1).double(), 2
     with torch.no_grad():
         bias.weight.copy_(draw(5, 1, seed=2))
-    line = attention_weights(
-        nothing, nothing, bias=bias(relative_distance(n, window))[0], mask=local_mask(n, window)
-    )
+    line = attention_weights(nothing, nothing, bias=bias(relative_distance(n, window))[0], mask=local_mask(n, window))
     inner = line[window : n - window]
     for k in range(1, len(inner)):
         torch.testing.assert_close(inner[k], inner[0].roll(k))

@@ -28,9 +28,7 @@ def make_layer(**options) -> MultiheadAttention:
 
 
 @pytest.mark.parametrize("keep", [[0], [3, 1], [0, 1, 2, 3], []])
-@pytest.mark.parametrize(
-    "options", [{}, {"bias": False}, {"d_memory": 5, "d_head": 3, "d_value": 2, "d_output": 6}]
-)
+@pytest.mark.parametrize("options", [{}, {"bias": False}, {"d_memory": 5, "d_head": 3, "d_value": 2, "d_output": 6}])
 @pytest.mark.parametrize("as_mask", [False, True])
 def test_a_gate_of_zero_equals_the_pruned_layer(keep, options, as_mask):
     layer = make_layer(**options)
@@ -125,9 +123,7 @@ def test_bad_arguments_are_named():
     with pytest.raises(InputError, match=r"gates: expected one gate per head, shape \(4,\), got \(3,\)"):
         with head_gates({layer: torch.ones(3)}):
             pass
-    with pytest.raises(
-        InputError, match="module: expected at least one MultiheadAttention in it, got Linear"
-    ):
+    with pytest.raises(InputError, match="module: expected at least one MultiheadAttention in it, got Linear"):
         head_importance(layer.output, lambda batch: batch.sum(), [draw(1)])
     with pytest.raises(InputError, match="batches: expected at least one batch"):
         head_importance(layer, lambda batch: layer(batch).sum(), [])

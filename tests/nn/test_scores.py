@@ -97,12 +97,8 @@ def test_kernel_weights_are_shares_or_sums_of_scores():
         found = [kernel[i, j] * value[j] for j in range(6) if may[i, j]]
         total = sum(kernel[i, j] for j in range(6) if may[i, j])
         torch.testing.assert_close(sums[i], sum(found, torch.zeros(2, dtype=torch.float64)))
-        torch.testing.assert_close(
-            means[i], sums[i] / total if total else torch.zeros(2, dtype=torch.float64)
-        )
-    nothing = torch.zeros(
-        4, 1, dtype=torch.float64
-    )  # with a Gaussian score, these are the weights of attention
+        torch.testing.assert_close(means[i], sums[i] / total if total else torch.zeros(2, dtype=torch.float64))
+    nothing = torch.zeros(4, 1, dtype=torch.float64)  # with a Gaussian score, these are the weights of attention
     torch.testing.assert_close(
         kernel_weights(kernel, mask=may),
         attention_weights(nothing, torch.zeros(6, 1), mask=may, bias=kernel.log()),

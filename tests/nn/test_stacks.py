@@ -59,9 +59,7 @@ def test_equals_torch_transformer_given_its_weights(dtype, norm_first, activatio
         source, target, tgt_mask=~causal_mask(4),
         src_key_padding_mask=~there[:, 0, 0], memory_key_padding_mask=~there[:, 0, 0],
     )  # fmt: skip
-    torch.testing.assert_close(
-        ours(source, target, source_mask=there), want, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype]
-    )
+    torch.testing.assert_close(ours(source, target, source_mask=there), want, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
     output, weights = ours(source, target, source_mask=there, return_weights=True)
     torch.testing.assert_close(output, want, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
     own, cross = weights[0]
@@ -114,10 +112,7 @@ def test_normalisation_stands_where_it_should(norm):
     shake(block)
     x = draw(2, 5, 12)
     torch.testing.assert_close(block(x), by_hand(block, x))
-    assert (
-        len({tuple(by_hand(TransformerBlock(12, 3, norm=n), x.float()).flatten().tolist()) for n in NORMS})
-        == 4
-    )
+    assert len({tuple(by_hand(TransformerBlock(12, 3, norm=n), x.float()).flatten().tolist()) for n in NORMS}) == 4
 
 
 def test_context_and_cross_attention_go_together():
@@ -177,9 +172,7 @@ def test_published_parameter_counts():
         bert = {}
         for name, (layers, width, heads) in {"base": (12, 768, 12), "large": (24, 1024, 16)}.items():
             reading = InputEmbedding(30522, width, 512, n_segments=2, norm=True)
-            bert[name] = count(
-                reading, Encoder(layers, width, heads, norm="post"), linear(width, width, generator=generator)
-            )
+            bert[name] = count(reading, Encoder(layers, width, heads, norm="post"), linear(width, width, generator=generator))
         vit = count(
             linear(3 * 16 * 16, 768, generator=generator),
             LearnedPositions(197, 768),
@@ -188,9 +181,7 @@ def test_published_parameter_counts():
         )
         base, big = (
             count(
-                InputEmbedding(
-                    37_000, width, 512, positions="sinusoidal"
-                ),  # shared by source, target, output
+                InputEmbedding(37_000, width, 512, positions="sinusoidal"),  # shared by source, target, output
                 EncoderDecoder(6, 6, width, heads, norm="post"),
             )
             for width, heads in ((512, 8), (1024, 16))

@@ -17,9 +17,7 @@ def integers(high: int, n: int, seed: int = 5) -> torch.Tensor:
     return torch.randint(high, (n,), generator=torch.Generator().manual_seed(seed))
 
 
-@pytest.mark.parametrize(
-    "n_keys", [7, 300, 1000]
-)  # 1000: more than 4 k chunks of 32, where candidates are chosen
+@pytest.mark.parametrize("n_keys", [7, 300, 1000])  # 1000: more than 4 k chunks of 32, where candidates are chosen
 @pytest.mark.parametrize("block_size", [1, 3000, 2**21])
 @pytest.mark.parametrize("excluding", [None, "own row", "groups"])
 def test_equals_the_dense_softmax(n_keys, block_size, excluding):
@@ -35,9 +33,7 @@ def test_equals_the_dense_softmax(n_keys, block_size, excluding):
     want = dense.topk(k).values
     torch.testing.assert_close(weights, want, rtol=0, atol=1e-14)
     positive = want > 0
-    torch.testing.assert_close(
-        dense.gather(1, keys.clamp_min(0))[positive], want[positive], rtol=0, atol=1e-14
-    )
+    torch.testing.assert_close(dense.gather(1, keys.clamp_min(0))[positive], want[positive], rtol=0, atol=1e-14)
     assert (keys[~positive] == -1).all()
     if excluding is not None:
         assert mask.gather(1, keys.clamp_min(0))[positive].all()
@@ -48,9 +44,7 @@ def test_heads_are_averaged_by_their_share(n_keys):
     query, key, ids = draw(2, 40, 5), draw(2, n_keys, 5, seed=1), torch.arange(40)
     mask, share = ids[:, None] != torch.arange(n_keys), torch.tensor([0.7, 0.3], dtype=torch.float64)
     dense = (attention_weights(query, key, mask=mask) * share[:, None, None]).sum(0)
-    weights, keys = top_k_weights(
-        query, key, 5, exclude=(ids, torch.arange(n_keys)), head_share=share, block_size=3000
-    )
+    weights, keys = top_k_weights(query, key, 5, exclude=(ids, torch.arange(n_keys)), head_share=share, block_size=3000)
     torch.testing.assert_close(weights, dense.topk(5).values, rtol=0, atol=1e-14)
     torch.testing.assert_close(dense.gather(1, keys), weights, rtol=0, atol=1e-14)
     alike, _ = top_k_weights(query[:1].expand(2, -1, -1), key[:1].expand(2, -1, -1), 5)

@@ -33,9 +33,7 @@ def align(y, X=X, name="y"):
         Y.reset_index(drop=True),
         pd.Series(
             Y.to_numpy(),
-            index=pd.MultiIndex.from_product(
-                [pd.Categorical(["A", "B", "C"]), [2001.0, 2002.0]], names=INDEX.names
-            ),
+            index=pd.MultiIndex.from_product([pd.Categorical(["A", "B", "C"]), [2001.0, 2002.0]], names=INDEX.names),
         ),
     ],
 )
@@ -56,9 +54,7 @@ def test_labels_in_columns_of_X():
 def test_labels_of_X_in_another_order_are_not_matched_by_position():
     shuffled = X.reset_index().sample(frac=1, random_state=0)
     y = pd.Series(np.arange(6.0))  # in the order of the frame before it was shuffled
-    with pytest.raises(
-        InputError, match=r"y carries the index labels of X in another order: y.loc\[X.index\]"
-    ):
+    with pytest.raises(InputError, match=r"y carries the index labels of X in another order: y.loc\[X.index\]"):
         align(y, shuffled)
     assert align(y.loc[shuffled.index], shuffled).tolist() == shuffled.index.tolist()
     assert align(y.to_numpy(), shuffled).tolist() == y.tolist()

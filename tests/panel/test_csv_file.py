@@ -66,9 +66,7 @@ def test_a_ticker_that_reads_like_missing(write, firm):
 
 @pytest.mark.parametrize("twice", ["ret_next", "size", "firm"])
 def test_repeated_names(write, twice):
-    with pytest.raises(
-        InputError, match=f"2 columns are named '{twice}': give each column a name of its own"
-    ):
+    with pytest.raises(InputError, match=f"2 columns are named '{twice}': give each column a name of its own"):
         read_csv_file(write(f"firm,period,size,ret_next,{twice}\nA,2001,1,2,3\n"))
 
 

@@ -11,18 +11,14 @@ from peerattn.panel.design import Design, cross_sectional_ranks
 
 def dated(n=6, periods=2, seed=0):
     index = pd.MultiIndex.from_product([range(n), range(periods)], names=["firm", "period"])
-    return pd.DataFrame(
-        np.random.default_rng(seed).normal(size=(n * periods, 2)), index=index, columns=["a", "b"]
-    )
+    return pd.DataFrame(np.random.default_rng(seed).normal(size=(n * periods, 2)), index=index, columns=["a", "b"])
 
 
 def test_standard_uses_weighted_training_moments():
     x, w = np.random.default_rng(0).normal(3, 2, size=(20, 2)), np.arange(20) % 3
     design = Design.fit(as_panel(x), scale="standard", weight=w)
     many = np.repeat(x, w, axis=0)
-    np.testing.assert_allclose(
-        design.transform(as_panel(x)), (x - many.mean(axis=0)) / many.std(axis=0), atol=1e-12
-    )
+    np.testing.assert_allclose(design.transform(as_panel(x)), (x - many.mean(axis=0)) / many.std(axis=0), atol=1e-12)
 
 
 def test_constant_column_is_zero():
@@ -46,9 +42,7 @@ def test_rank_on_arrays_is_the_place_in_the_training_rows():
     design = Design.fit(as_panel(x), scale="rank")
     got = design.transform(as_panel(np.array([[0.0], [1.0], [2.0], [3.0], [9.0]])))[:, 0]
     np.testing.assert_allclose(got, [-1.0, -0.75, 0.0, 0.5, 1.0])
-    np.testing.assert_allclose(
-        design.transform(as_panel(x)), cross_sectional_ranks(pd.DataFrame(x), np.zeros(4))
-    )
+    np.testing.assert_allclose(design.transform(as_panel(x)), cross_sectional_ranks(pd.DataFrame(x), np.zeros(4)))
 
 
 def test_missing_is_the_middle_with_an_indicator():

@@ -39,10 +39,7 @@ def test_lazy_frames_and_the_c_stream_of_arrow():
             return pyarrow.Table.from_pandas(FRAME, preserve_index=False).__arrow_c_stream__(requested_schema)
 
     same(Stream())
-    assert (
-        as_panel(pl.from_pandas(FRAME.drop(columns="roa")).lazy(), FRAME["roa"].to_numpy()).outcomes
-        is not None
-    )
+    assert as_panel(pl.from_pandas(FRAME.drop(columns="roa")).lazy(), FRAME["roa"].to_numpy()).outcomes is not None
 
 
 def test_relations_of_duckdb(tmp_path):

@@ -18,24 +18,18 @@ from peerattn.panel.effects import effect_labels, estimated_effects, known_effec
 
 def panel(n_firms=30, n_periods=8, seed=0):
     rng = np.random.default_rng(seed)
-    index = pd.MultiIndex.from_product(
-        [range(n_firms), range(2000, 2000 + n_periods)], names=["firm", "period"]
-    )
+    index = pd.MultiIndex.from_product([range(n_firms), range(2000, 2000 + n_periods)], names=["firm", "period"])
     firm, period = (index.get_level_values(name).to_numpy() for name in index.names)
     sic = np.array(["28", "37", "73"])[firm % 3]
     level = rng.normal(size=n_firms)[firm] + rng.normal(size=(3, n_periods))[firm % 3, period - 2000]
-    X = pd.DataFrame(
-        {"size": level + rng.normal(size=len(index)), "lev": rng.normal(size=len(index)), "sic": sic}, index
-    )
+    X = pd.DataFrame({"size": level + rng.normal(size=len(index)), "lev": rng.normal(size=len(index)), "sic": sic}, index)
     y = 0.5 * X["size"] - X["lev"] + 2 * level + rng.normal(size=len(index))
     at = np.sort(rng.permutation(len(index))[: len(index) - 40])
     return X.iloc[at], y.rename("roa").iloc[at]
 
 
 def absorbing(X, y, names, effects):
-    groups = effect_labels(
-        effects, {"firm": X.index.get_level_values(0), "period": X.index.get_level_values(1), "sic": X["sic"]}
-    )
+    groups = effect_labels(effects, {"firm": X.index.get_level_values(0), "period": X.index.get_level_values(1), "sic": X["sic"]})
     codes = groups.apply(lambda column: pd.Categorical(column)).set_index(X.index)
     return AbsorbingLS(y, X[names], absorb=codes, drop_absorbed=True).fit(
         cov_type="clustered", clusters=pd.Series(X.index.get_level_values(0), X.index), use_cache=False
@@ -48,23 +42,17 @@ EFFECTS = [("firm",), ("firm", "period"), ("firm", "sic×period"), ("sic", "peri
 @pytest.mark.parametrize("effects", EFFECTS)
 def test_linear_in_means_absorbs_as_linearmodels_does(effects):
     X, y = panel(60)
-    model = LinearInMeansRegressor(effects=effects).fit(
-        X if any("sic" in e for e in effects) else X.drop(columns="sic"), y
-    )
+    model = LinearInMeansRegressor(effects=effects).fit(X if any("sic" in e for e in effects) else X.drop(columns="sic"), y)
     found, theirs = model.results_, absorbing(X, y, ["size", "lev"], effects)
     np.testing.assert_allclose(found.params, theirs.params, atol=1e-8)
     ratio = np.asarray(found.std_errors / theirs.std_errors)
-    assert (
-        ratio == pytest.approx(ratio[0]) and 0.9 < ratio[0] < 1.1
-    )  # they differ in how effects count as parameters
+    assert ratio == pytest.approx(ratio[0]) and 0.9 < ratio[0] < 1.1  # they differ in how effects count as parameters
     assert found.effects == effects and not found.dropped
     rest = y - X[["size", "lev"]] @ found.params
     dummies = pd.get_dummies(effect_labels(effects, {"firm": X.index.get_level_values(0).astype(str),
         "period": X.index.get_level_values(1).astype(str), "sic": X["sic"]})).to_numpy(float)  # fmt: skip
     fitted = dummies @ np.linalg.lstsq(dummies, rest, rcond=None)[0]
-    np.testing.assert_allclose(
-        model.predict(X if "sic" in str(effects) else X.drop(columns="sic")), y - rest + fitted, atol=1e-6
-    )
+    np.testing.assert_allclose(model.predict(X if "sic" in str(effects) else X.drop(columns="sic")), y - rest + fitted, atol=1e-6)
 
 
 @pytest.mark.parametrize("effects", EFFECTS)
@@ -104,18 +92,12 @@ def test_network_effects_are_constants_of_the_parts_of_each_period_s_network():
     W = np.zeros((n, n))
     for start, size in ((0, 10), (10, 14), (24, 16)):
         rng = np.random.default_rng(start)
-        block = (
-            (rng.random((size, size)) < 0.3) | np.eye(size, k=1, dtype=bool) | np.eye(size, k=-1, dtype=bool)
-        )
+        block = (rng.random((size, size)) < 0.3) | np.eye(size, k=1, dtype=bool) | np.eye(size, k=-1, dtype=bool)
         W[start : start + size, start : start + size] = block & ~np.eye(size, dtype=bool)
-    model = LinearInMeansRegressor(
-        network=pd.DataFrame(W), effects=("network×period",), peer_outcome=False
-    ).fit(X, y)
+    model = LinearInMeansRegressor(network=pd.DataFrame(W), effects=("network×period",), peer_outcome=False).fit(X, y)
     parts = {period: X.xs(period, level="period").index.to_numpy() for period in (2000, 2001)}
     assert len(model.effects_["network×period"]) >= 6 and all(len(firms) for firms in parts.values())
-    outside = np.searchsorted(
-        [10, 24], X.index.get_level_values(0), side="right"
-    ) * 10 + X.index.get_level_values(1)
+    outside = np.searchsorted([10, 24], X.index.get_level_values(0), side="right") * 10 + X.index.get_level_values(1)
     if len(model.effects_["network×period"]) == 6:  # no part was cut by missing rows
         design = pd.DataFrame(index=X.index)
         for period, firms in parts.items():
@@ -139,9 +121,7 @@ def test_calibration_with_effects_is_least_squares_with_dummies(effects):
     y[:7] = np.nan
     known = np.isfinite(y)
     found = calibration(y, forecast, period, firm=firm, effects=effects)
-    dummies = np.hstack(
-        [pd.get_dummies({"firm": firm, "period": period}[name][known]).to_numpy(float) for name in effects]
-    )
+    dummies = np.hstack([pd.get_dummies({"firm": firm, "period": period}[name][known]).to_numpy(float) for name in effects])
     net = lambda v: v - dummies @ np.linalg.lstsq(dummies, v, rcond=None)[0]  # noqa: E731
     fit = sm.OLS(net(y[known]), net(forecast[known])).fit(
         cov_type="cluster", cov_kwds={"groups": np.column_stack([period, firm])[known]}
@@ -172,9 +152,7 @@ def test_dyadic_effects_are_dummies(effects):
     y = np.concatenate([network.matrix(when).loc[firms, firms].to_numpy()[i, j] for when in (1, 2)])
     gap = np.tile(np.abs(size.to_numpy()[i] - size.to_numpy()[j]), 2)
     table = np.column_stack([gap, np.tile(x[1].to_numpy()[i, j], 2)])
-    dummies = np.hstack(
-        [pd.get_dummies(column).to_numpy(float) for _, column in effect_labels(effects, labels).items()]
-    )
+    dummies = np.hstack([pd.get_dummies(column).to_numpy(float) for _, column in effect_labels(effects, labels).items()])
     full = np.linalg.lstsq(np.column_stack([table, dummies]), y, rcond=None)[0]
     np.testing.assert_allclose(found.params, full[:2], atol=1e-10)
     assert list(found.params.index) == ["gap", "x"] and found.effects == effects
@@ -182,14 +160,10 @@ def test_dyadic_effects_are_dummies(effects):
 
 def test_effects_of_three_kinds_come_back():
     rng = np.random.default_rng(1)
-    groups = pd.DataFrame(
-        {"firm": rng.integers(0, 9, 200), "period": rng.integers(0, 5, 200), "sic": rng.integers(0, 3, 200)}
-    )
+    groups = pd.DataFrame({"firm": rng.integers(0, 9, 200), "period": rng.integers(0, 5, 200), "sic": rng.integers(0, 3, 200)})
     y = rng.normal(size=200)
     mean, effects = estimated_effects(y, groups)
-    np.testing.assert_allclose(
-        y - mean - known_effects(effects, groups), net_of(groups, y[:, None])[0][:, 0], atol=1e-8
-    )
+    np.testing.assert_allclose(y - mean - known_effects(effects, groups), net_of(groups, y[:, None])[0][:, 0], atol=1e-8)
 
 
 @pytest.mark.parametrize("unit", [1e-9, 1.0, 1e9])

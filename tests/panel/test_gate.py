@@ -103,9 +103,7 @@ def test_duplicates_show_three(X):
 @pytest.mark.parametrize("value", [np.inf, -np.inf])
 def test_infinity_names_the_column(X, value):
     X.iloc[5, 1] = value
-    with pytest.raises(
-        InputError, match="X contains infinity in column 'lev' .1 rows, first: row 5.: replace it by NaN"
-    ):
+    with pytest.raises(InputError, match="X contains infinity in column 'lev' .1 rows, first: row 5.: replace it by NaN"):
         fit_gate(X)
 
 
@@ -120,9 +118,7 @@ def test_outcomes_among_the_characteristics(X):
 
 
 def test_labels_of_y_differ(X, y):
-    with pytest.raises(
-        InputError, match=r"labels of y are not those of X.*y lacks .*; y has .*which X lacks"
-    ):
+    with pytest.raises(InputError, match=r"labels of y are not those of X.*y lacks .*; y has .*which X lacks"):
         fit_gate(X, y.rename({"A": "Z"}))
 
 
@@ -237,9 +233,7 @@ def test_arrays_cannot_carry_codes(X):
 
 def test_text_where_fit_had_numbers(X):
     estimator, _ = fit_gate(X)
-    with pytest.raises(
-        InputError, match="column 'lev' of X holds (str|object): a characteristic is a number"
-    ):
+    with pytest.raises(InputError, match="column 'lev' of X holds (str|object): a characteristic is a number"):
         check_panel(estimator, X.assign(lev="high"), fitting=False)
 
 
@@ -257,9 +251,7 @@ def test_declared_codes(X):
 
 @pytest.mark.parametrize("values", [[100, 3711] * 6, [100.0, 3711.0] * 6, [100.0, np.nan] * 6])
 def test_undeclared_numeric_codes_warn(X, values):
-    with pytest.warns(
-        CodeWarning, match="column 'sic' looks like a code but is used as a number; declare it in codes="
-    ):
+    with pytest.warns(CodeWarning, match="column 'sic' looks like a code but is used as a number; declare it in codes="):
         fit_gate(X.assign(sic=values))
 
 
@@ -270,9 +262,7 @@ def test_fractions_named_like_a_code_do_not_warn(X):
 def test_a_code_that_names_the_firm_is_refused():
     index = pd.MultiIndex.from_product([range(12), [2001, 2002]], names=["firm", "period"])
     X = pd.DataFrame({"size": np.arange(24.0), "ticker": [f"T{k // 2}" for k in range(24)]}, index=index)
-    with pytest.raises(
-        InputError, match="X: code 'ticker' has 12 levels for 12 firms, nearly one a firm: it is an identity"
-    ):
+    with pytest.raises(InputError, match="X: code 'ticker' has 12 levels for 12 firms, nearly one a firm: it is an identity"):
         fit_gate(X)
     with pytest.raises(InputError, match="codes: code 'ticker' has 12 levels"):
         fit_gate(X, codes=["ticker"])
@@ -281,13 +271,9 @@ def test_a_code_that_names_the_firm_is_refused():
 def test_levels_are_counted_over_the_firms_that_answer_too():
     """Twelve firms in eleven industries look to a universe of 447: industries are groups there."""
     index = pd.MultiIndex.from_product([range(12), [2001, 2002]], names=["firm", "period"])
-    X = pd.DataFrame(
-        {"size": np.arange(24.0), "industry": [f"I{min(k // 2, 10)}" for k in range(24)]}, index=index
-    )
+    X = pd.DataFrame({"size": np.arange(24.0), "industry": [f"I{min(k // 2, 10)}" for k in range(24)]}, index=index)
     names = [f"U{k}" for k in range(447)]
-    universe = pd.DataFrame(
-        {"size": 1.0, "industry": [f"I{k % 40}" for k in range(447)]}, index=pd.Index(names, name="firm")
-    )
+    universe = pd.DataFrame({"size": 1.0, "industry": [f"I{k % 40}" for k in range(447)]}, index=pd.Index(names, name="firm"))
     with pytest.raises(InputError) as refused:
         fit_gate(X)
     assert "industry" in str(refused.value)
@@ -307,7 +293,5 @@ def test_a_panel_is_examined_once(X):
     with pytest.warns(UnitWarning, match="'size': the same value in all rows"):
         examined = check_panel(Anything(), panel, fitting=True)
     part = examined.take(examined.period == 2001)  # as inner fits and folds do
-    assert (
-        check_panel(Anything(), part, fitting=True) is not None
-    )  # without a warning, which would be an error
+    assert check_panel(Anything(), part, fitting=True) is not None  # without a warning, which would be an error
     assert not panel.examined

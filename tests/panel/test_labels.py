@@ -16,9 +16,7 @@ MONTHS = pd.date_range("2012-01-31", periods=12, freq="ME")
 
 
 def frame(**columns):
-    return pd.DataFrame(
-        {"firm": ["A", "B", "A"], "period": [2001, 2001, 2002], "size": [1.0, 2.0, 3.0]} | columns
-    )
+    return pd.DataFrame({"firm": ["A", "B", "A"], "period": [2001, 2001, 2002], "size": [1.0, 2.0, 3.0]} | columns)
 
 
 def test_found_in_columns_in_the_index_and_in_both():
@@ -146,9 +144,7 @@ def test_periods_without_an_order_are_refused(periods, message):
 def test_names_that_are_not_there():
     X = pd.DataFrame({"gvkey": [1, 2], "fyear": [2001, 2001], "size": [1.0, 2.0]})
     assert panel_labels(X) is None
-    with pytest.warns(
-        LabelWarning, match="'gvkey', 'fyear' look like labels: name them with firm= and period="
-    ):
+    with pytest.warns(LabelWarning, match="'gvkey', 'fyear' look like labels: name them with firm= and period="):
         warn_of_labels(X)
     with pytest.raises(InputError, match="neither firm='gvky' nor period='yr'.*Near matches: 'gvkey'"):
         panel_labels(X, firm="gvky", period="yr")

@@ -24,9 +24,7 @@ def flat(firm, period, numbered=False):
 def test_a_flat_panel_is_said_to_look_like_one(firm, period, numbered, dates):
     X = flat(firm, period, numbered)
     if dates != "years":
-        X[period] = (
-            pd.to_datetime(X[period].astype(str)) if dates == "stamps" else X[period].astype(str) + "Q1"
-        )
+        X[period] = pd.to_datetime(X[period].astype(str)) if dates == "stamps" else X[period].astype(str) + "Q1"
     said = f"did you mean firm='{firm}', period='{period}'"
     with pytest.warns(LabelWarning, match=said):
         as_panel(X.set_index(period))

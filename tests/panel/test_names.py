@@ -61,10 +61,7 @@ def random_names(rng):
     """Four different names of columns: text out of dangerous pieces, or integers; the last is of the code."""
     while True:
         names = [
-            int(rng.integers(-2, 5))
-            if rng.random() < 0.2
-            else "".join(rng.choice(PIECES, rng.integers(1, 4)))
-            for _ in PLAIN
+            int(rng.integers(-2, 5)) if rng.random() < 0.2 else "".join(rng.choice(PIECES, rng.integers(1, 4))) for _ in PLAIN
         ]
         related = [f"{names[0]}_missing", f"{names[3]}=u", f"{names[0]}_missing (2)", str(names[0])]
         for k in (1, 2):
@@ -99,9 +96,7 @@ def check(model, panel, n):
         expected = figures(model, X, y, "s")
         for _ in range(n):
             names = random_names(rng)
-            np.testing.assert_array_equal(
-                figures(model, X.set_axis(names, axis=1), y, names[3]), expected, err_msg=repr(names)
-            )
+            np.testing.assert_array_equal(figures(model, X.set_axis(names, axis=1), y, names[3]), expected, err_msg=repr(names))
 
 
 def test_forty_sets_of_names_change_no_matrix(panel):
@@ -137,7 +132,8 @@ def test_names_change_no_figure_of_a_comparison(panel):
             y,
             industry=names[3],
             cv=WalkForward(2, 2),
-            decomposition=False, verbose=False,
+            decomposition=False,
+            verbose=False,
         )
         tables.append(result.predictions.to_numpy())
         np.testing.assert_array_equal(tables[-1], tables[0], err_msg=repr(names))
@@ -150,6 +146,4 @@ def test_names_of_the_matrix_are_unique(panel):
         encoder = PanelEncoder().fit(X.set_axis(random_names(rng), axis=1))
         names = encoder.get_feature_names_out()
         assert len(set(names)) == len(names)
-        assert [column.role for column in encoder.columns_] == ["characteristic"] * 3 + ["missing"] * 3 + [
-            "level"
-        ] * 2
+        assert [column.role for column in encoder.columns_] == ["characteristic"] * 3 + ["missing"] * 3 + ["level"] * 2

@@ -100,9 +100,7 @@ def test_an_index_that_can_be_read_in_two_ways_is_refused():
     index = pd.MultiIndex.from_product([range(3), range(3)], names=["firm", "period"])
     X = pd.DataFrame({"a": np.arange(9.0)}, index)
     y = X["a"].swaplevel().sort_index().rename_axis([None, None])
-    with pytest.raises(
-        InputError, match=r"read as \(firm, period\) and as \(period, firm\): name its levels"
-    ):
+    with pytest.raises(InputError, match=r"read as \(firm, period\) and as \(period, firm\): name its levels"):
         as_panel(X, y)
     assert as_panel(X, y.rename_axis(["period", "firm"])).y.tolist() == X["a"].tolist()
     years = X.set_axis(index.set_levels([2001, 2002, 2003], level=1))
@@ -192,9 +190,7 @@ def test_a_panel_is_taken_everywhere():
     pd.testing.assert_frame_equal(*tables)
 
 
-@pytest.mark.parametrize(
-    "model", [CrossSectionalRidge(codes=["group"]), IndustryPeerRegressor(industry="group")]
-)
+@pytest.mark.parametrize("model", [CrossSectionalRidge(codes=["group"]), IndustryPeerRegressor(industry="group")])
 def test_codes_that_the_model_alone_declares(model):
     rng = np.random.default_rng(0)
     index = pd.MultiIndex.from_product([range(12), range(2001, 2007)], names=["firm", "period"])
@@ -247,7 +243,5 @@ def test_weights_and_dates_are_aligned_once():
     panel = as_panel(shuffled, y, weights={"loss_weight": weight[::-1]}, known_at=y * 0 + 2002)
     assert panel.weights["loss_weight"].tolist() == weight.loc[shuffled.index].tolist()
     assert panel.known_at.tolist() == [2002.0] * 12
-    with pytest.raises(
-        InputError, match="loss_weight must be at least 0 and known in every row; 1 rows are not"
-    ):
+    with pytest.raises(InputError, match="loss_weight must be at least 0 and known in every row; 1 rows are not"):
         as_panel(X, y, weights={"loss_weight": [-1.0] + [1.0] * 11})

@@ -65,9 +65,7 @@ def test_all_attributes_have_one_order(source, order, tmp_path):
     assert panel.y[early].max() < 100
 
 
-@pytest.mark.parametrize(
-    "panel", [load_russell(), simulate_panel(10, 4, 2, missing_share=0.2, random_state=0)]
-)
+@pytest.mark.parametrize("panel", [load_russell(), simulate_panel(10, 4, 2, missing_share=0.2, random_state=0)])
 def test_masks_of_the_datasets_fit(panel):
     middle = panel.period.unique().sort_values()[2]
     assert (panel.X[panel.period < middle].index.get_level_values("period") < middle).all()

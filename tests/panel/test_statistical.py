@@ -54,9 +54,7 @@ def test_weeks_begin_on_1_january_and_missing_dates_stay_missing(tmp_path):
 )
 def test_months_of_sas_and_spss(tmp_path, ending, form, first):
     write = {"sav": pyreadstat.write_sav, "xpt": pyreadstat.write_xport}[ending]
-    write(
-        pd.DataFrame({"t": [float(first)], "x": [1.0]}), tmp_path / f"a.{ending}", variable_format={"t": form}
-    )
+    write(pd.DataFrame({"t": [float(first)], "x": [1.0]}), tmp_path / f"a.{ending}", variable_format={"t": form})
     assert str(read_frame(tmp_path / f"a.{ending}")["t"].iloc[0])[:7] == "2012-01"
 
 
@@ -92,9 +90,7 @@ def test_labelled_numbers_are_names(tmp_path, ending):
 def test_labels_of_some_values_leave_numbers(tmp_path):
     frame = pd.DataFrame({"firm": list("ABC"), "year": 2001, "size": [1.0, -9.0, 3.0], "y": 1.0})
     pyreadstat.write_dta(frame, tmp_path / "a.dta", variable_value_labels={"size": {-9: "refused"}})
-    with pytest.warns(
-        CodeWarning, match="column 'size': -9 is labelled 'refused', but other values have no label"
-    ):
+    with pytest.warns(CodeWarning, match="column 'size': -9 is labelled 'refused', but other values have no label"):
         panel = read_panel(tmp_path / "a.dta", outcome="y", period="year")
     assert panel.choice.characteristics == ("size",)
 

@@ -47,9 +47,7 @@ def write(frame, path, kind):
     return (section for _, section in frame.groupby("period"))
 
 
-@pytest.mark.parametrize(
-    "kind", ["parquet", "parquet with index", "arrow", "partitioned", "files by firm", "iterator"]
-)
+@pytest.mark.parametrize("kind", ["parquet", "parquet with index", "arrow", "partitioned", "files by firm", "iterator"])
 def test_every_source_is_the_panel_in_memory(frame, tmp_path, kind):
     expected = read_panel(frame, outcome="y_next", industry="sic").sorted()
     stored = scan_panel(write(frame, tmp_path, kind), outcome="y_next", industry="sic")

@@ -43,9 +43,7 @@ def test_decimals_are_numbers_in_memory_and_in_files(tmp_path, other):
     frames = []
     for t, places in enumerate((1, 2)):
         size = [Decimal(1).scaleb(-places)] * 3 if t == 0 or other == "decimal" else np.ones(3, other)
-        frames.append(
-            pd.DataFrame({"firm": [1, 2, 3], "period": 2001 + t, "size": size, "lev": 1.0, "y": Decimal(2)})
-        )
+        frames.append(pd.DataFrame({"firm": [1, 2, 3], "period": 2001 + t, "size": size, "lev": 1.0, "y": Decimal(2)}))
         frames[-1].to_parquet(tmp_path / f"{t}.parquet")
     memory, files = read_panel(pd.concat(frames, ignore_index=True), outcome="y").sorted(), scan_panel(tmp_path, outcome="y")
     assert memory.choice.characteristics == files.choice.characteristics == ("size", "lev")

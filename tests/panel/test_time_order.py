@@ -104,9 +104,7 @@ def test_a_network_of_a_later_quarter_is_not_used():
     np.testing.assert_allclose(found[own], np.roll(y.to_numpy()[own], -1))
 
 
-@pytest.mark.parametrize(
-    "labels", [["pre", "crisis", "post"], [2003, 2002, 2001], ["2001-03", "2001-02", "2001-01"]]
-)
+@pytest.mark.parametrize("labels", [["pre", "crisis", "post"], [2003, 2002, 2001], ["2001-03", "2001-02", "2001-01"]])
 def test_categories_in_an_order_of_their_own_are_refused(labels):
     X = pd.DataFrame({"firm": 1, "period": pd.Categorical(labels, labels, ordered=True), "size": 1.0})
     for read in (as_panel, lambda frame: WalkForward(1).folds(frame, np.ones(3))):
@@ -167,7 +165,5 @@ def test_text_that_names_no_date_is_refused(labels):
     ],
 )
 def test_periods_of_another_kind_than_those_of_fit_are_refused(asked, known, refused):
-    with (
-        pytest.raises(InputError, match="cannot be compared with those of fit") if refused else nullcontext()
-    ):
+    with pytest.raises(InputError, match="cannot be compared with those of fit") if refused else nullcontext():
         check_comparable(pd.Index(asked), pd.Index(known))

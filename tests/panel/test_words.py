@@ -60,9 +60,7 @@ def test_names_are_no_numbers(cells):
 
 @pytest.mark.parametrize("cells, numbers", READ[:8])
 def test_every_door_reads_them(cells, numbers, tmp_path):
-    frame = pd.DataFrame(
-        {"firm": list("ABC") * 4, "period": np.repeat(range(2001, 2005), 3), "size": cells * 4, "lev": 1.0}
-    )
+    frame = pd.DataFrame({"firm": list("ABC") * 4, "period": np.repeat(range(2001, 2005), 3), "size": cells * 4, "lev": 1.0})
     frame["y"] = np.resize(numbers, 12) * 2 + 1
     frame.to_csv(tmp_path / "a.csv", index=False)
     frame.to_parquet(tmp_path / "a.parquet")

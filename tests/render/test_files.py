@@ -43,9 +43,7 @@ def test_check_writable_makes_folders_and_refuses_files(tmp_path: Path) -> None:
             check_writable(path, argument="--out")
 
 
-def test_a_folder_that_cannot_be_written_is_found_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_cannot_be_written_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied")
 

@@ -19,9 +19,7 @@ ESCAPES = ["\x1b]0;title\x07", "\x9b2J", "a\rb", "\u202egnp", "\x08\x08", "\ud80
 @pytest.mark.parametrize("escape", ESCAPES[:-1])
 def test_errors_warnings_and_panels(escape):
     name = f"x{escape}"
-    frame = pd.DataFrame(
-        {"firm": ["A", "B"], "period": 2001, name: [1.0, 2.0], f"z{escape}": ["a", "b"], "y": [0.1, 0.2]}
-    )
+    frame = pd.DataFrame({"firm": ["A", "B"], "period": 2001, name: [1.0, 2.0], f"z{escape}": ["a", "b"], "y": [0.1, 0.2]})
     panel = read_panel(frame, outcome="y")
     with pytest.raises(InputError) as error:
         read_panel(frame, outcome="nope")
@@ -62,12 +60,8 @@ def test_no_cell_of_a_csv_file_is_a_formula(tmp_path):
     with open(path, newline="", encoding="utf-8") as file:
         rows = list(csv.reader(file))
     assert len(rows) == len(LABELS) + 1 and {len(row) for row in rows} == {2}
-    assert not [
-        cell for row in rows for cell in row[:1] if cell.startswith(("=", "+", "-", "@", "\n", "\r", "＝"))
-    ]
-    assert (
-        [csv_label(row[0]) for row in rows[1:]] == LABELS == [csv_label(csv_text(label)) for label in LABELS]
-    )
+    assert not [cell for row in rows for cell in row[:1] if cell.startswith(("=", "+", "-", "@", "\n", "\r", "＝"))]
+    assert [csv_label(row[0]) for row in rows[1:]] == LABELS == [csv_label(csv_text(label)) for label in LABELS]
 
 
 def test_a_network_comes_back_with_its_labels(tmp_path):

@@ -49,9 +49,7 @@ def test_a_row_that_starts_like_an_option():
 
 
 def test_workbooks(tmp_path):
-    frame = pd.DataFrame(
-        {"=A1": ["=1+1", "@x", None], "n": [1.5, float("nan"), float("inf")], "t": pd.Timestamp("2001-01-31")}
-    )
+    frame = pd.DataFrame({"=A1": ["=1+1", "@x", None], "n": [1.5, float("nan"), float("inf")], "t": pd.Timestamp("2001-01-31")})
     openpyxl = pytest.importorskip("openpyxl")
     path = write_workbook(tmp_path / "b.xlsx", {"a/b": frame, "a:b": frame, "x" * 40: frame})
     book = openpyxl.load_workbook(path)

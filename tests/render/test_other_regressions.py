@@ -12,15 +12,11 @@ from peerattn.exceptions import InputError
 
 def test_three_packages_in_one_table():
     rng = np.random.default_rng(0)
-    index = pd.MultiIndex.from_product(
-        [[f"F{k}" for k in range(20)], range(2001, 2007)], names=["firm", "period"]
-    )
+    index = pd.MultiIndex.from_product([[f"F{k}" for k in range(20)], range(2001, 2007)], names=["firm", "period"])
     X = pd.DataFrame(rng.normal(size=(120, 2)), index=index, columns=["size", "lev"])
     y = X["size"] + rng.normal(size=120)
     ours = LinearInMeansRegressor(effects=("firm", "period")).fit(X, y).results_
-    theirs = PanelOLS(y, X, entity_effects=True, time_effects=True).fit(
-        cov_type="clustered", cluster_entity=True
-    )
+    theirs = PanelOLS(y, X, entity_effects=True, time_effects=True).fit(cov_type="clustered", cluster_entity=True)
     plain = sm.OLS(y.to_numpy(), sm.add_constant(X.to_numpy())).fit(cov_type="HC1")
     table = regression_table({"Ours": ours, "PanelOLS": theirs, "OLS": plain})
     frame = table.to_frame().set_index("")

@@ -23,9 +23,7 @@ def every_result():
     X = pd.DataFrame({"size": rng.normal(size=560)}, index)
     y = X["size"] + rng.normal(size=560)
     firms = [f"F{k:02d}" for k in range(26)]
-    network = PeerNetwork.from_matrices(
-        {None: (firms, None, rng.random((26, 26)) * (1 - np.eye(26)))}, row_normalized=False
-    )
+    network = PeerNetwork.from_matrices({None: (firms, None, rng.random((26, 26)) * (1 - np.eye(26)))}, row_normalized=False)
     pairs = {"gap": Difference(pd.Series(rng.normal(size=26), firms))}
     yield dyadic_regression(network, pairs)
     yield mrqap(network, pairs, n_permutations=9)
@@ -37,9 +35,7 @@ def every_result():
 def test_every_regression_speaks_the_same_words(found):
     columns = ["params", "std_errors", "tstats", "pvalues", "lower", "upper"]
     assert list(found.to_frame().columns) == columns and isinstance(found.nobs, int) and found.rsquared <= 1
-    assert (found.params.index == found.std_errors.index).all() and (
-        found.params.index == found.pvalues.index
-    ).all()
+    assert (found.params.index == found.std_errors.index).all() and (found.params.index == found.pvalues.index).all()
     np.testing.assert_allclose(found.tstats, found.params / found.std_errors)
     for shown in (
         str(found),
@@ -54,9 +50,7 @@ def test_every_regression_speaks_the_same_words(found):
 
 
 def test_the_table_of_a_paper(tmp_path):
-    latex = result().to_latex(
-        tmp_path / "t.tex", label="tab:peers", caption="Who is a peer", parentheses="tstats"
-    )
+    latex = result().to_latex(tmp_path / "t.tex", label="tab:peers", caption="Who is a peer", parentheses="tstats")
     assert (tmp_path / "t.tex").read_text(encoding="utf-8") == latex
     for piece in (r"\caption{Who is a peer}", r"\label{tab:peers}", r"size & $-$0.500*** \\", r"& ($-$5.00) \\",
                   r"R\&D\_x & 0.000123* \\", r"Observations & 1,234 \\", r"R$^2$ & $-$0.250 \\",
@@ -68,9 +62,7 @@ def test_the_table_of_a_paper(tmp_path):
 def test_columns_side_by_side_and_chosen_labels():
     other = Regression(params=pd.Series({"lev": 2.0}), std_errors=pd.Series({"lev": 1.0}), pvalues=pd.Series({"lev": 0.04}),
                        nobs=10, rsquared=0.5)  # fmt: skip
-    table = regression_table(
-        {"(1)": result(), "(2)": other}, labels={"lev": "Leverage", "size": "Size"}, stars=(0.05,)
-    )
+    table = regression_table({"(1)": result(), "(2)": other}, labels={"lev": "Leverage", "size": "Size"}, stars=(0.05,))
     assert [row[0] for row in table.rows] == ["Leverage", "", "Size", "", "R&D_x", "", "Observations", "R²"]
     assert table.rows[0] == ("Leverage", "", "2.000*") and table.rows[3] == ("", "(0.100)", "")
     assert table.footnotes[0] == "Standard errors in parentheses. * p < 0.05."
@@ -79,14 +71,10 @@ def test_columns_side_by_side_and_chosen_labels():
 
 def test_no_p_value_no_star_and_no_interval():
     found = result(pvalues=[np.nan, np.nan])
-    assert "*" not in regression_table(found, stars=(0.1,)).rows[0][1] and found.conf_int().isna().all(
-        axis=None
-    )
+    assert "*" not in regression_table(found, stars=(0.1,)).rows[0][1] and found.conf_int().isna().all(axis=None)
 
 
-@pytest.mark.parametrize(
-    ("given", "message"), [({"parentheses": "se"}, "parentheses"), ({"stars": (5,)}, "between 0 and 1")]
-)
+@pytest.mark.parametrize(("given", "message"), [({"parentheses": "se"}, "parentheses"), ({"stars": (5,)}, "between 0 and 1")])
 def test_bad_choices_are_named(given, message):
     with pytest.raises(InputError, match=message):
         regression_table(result(), **given)

@@ -56,9 +56,7 @@ def test_the_past_alone_tells_in_prediction():
     changed = series.copy()
     changed[90:] += 5
     before = slice(0, 80)  # blocks of 8 rows that end before row 90
-    np.testing.assert_allclose(
-        model.score_samples(changed)[before], model.score_samples(series)[before], rtol=1e-9
-    )
+    np.testing.assert_allclose(model.score_samples(changed)[before], model.score_samples(series)[before], rtol=1e-9)
 
 
 def test_contamination_is_the_share_of_fit_that_is_called_abnormal():

@@ -24,9 +24,7 @@ def information_by_hand(texts: list[list[int]], n: int) -> np.ndarray:
 def test_vectors_factor_the_positive_information_of_plain_code():
     rng = np.random.default_rng(0)
     n = 12
-    texts = [
-        rng.choice(n - 1, rng.integers(1, 15), p=rng.dirichlet(np.ones(n - 1))).tolist() for _ in range(30)
-    ]
+    texts = [rng.choice(n - 1, rng.integers(1, 15), p=rng.dirichlet(np.ones(n - 1))).tolist() for _ in range(30)]
     left, values, _ = np.linalg.svd(information_by_hand(texts, n))
     for d in (4, 20):  # fewer and more columns than symbols
         vectors = cooccurrence_vectors(texts, n, d)
@@ -44,10 +42,7 @@ def test_masked_model_starts_from_counts():
     rng = np.random.default_rng(1)
     groups = [["wolf", "bear", "deer"], ["oak", "elm", "ash"]]
     near = [["runs", "hunts", "sleeps"], ["leaf", "root", "bark"]]
-    texts = [
-        f"{rng.choice(groups[g])} {rng.choice(near[g])} {rng.choice(near[g])}"
-        for g in rng.integers(0, 2, 400)
-    ]
+    texts = [f"{rng.choice(groups[g])} {rng.choice(near[g])} {rng.choice(near[g])}" for g in rng.integers(0, 2, 400)]
     options = {"n_layers": 1, "n_heads": 2, "d_model": 16, "max_steps": 1, "random_state": 0}
     model = MaskedLanguageModel(**options, learning_rate=1e-9).fit(texts)
     sequences = [model.tokenizer_.encode(text) for text in texts]

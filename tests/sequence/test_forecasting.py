@@ -145,9 +145,7 @@ def test_later_rows_do_not_matter_for_earlier_origins(fitted):
     changed = values.copy()
     changed.iloc[60:] += 100
     early = slice(0, 60 - 24 + 1)
-    np.testing.assert_array_equal(
-        fitted.predict_windows(changed)[early], fitted.predict_windows(values)[early]
-    )
+    np.testing.assert_array_equal(fitted.predict_windows(changed)[early], fitted.predict_windows(values)[early])
 
 
 def test_attention_at_its_own_learning_rate_adds_what_no_line_can_forecast():

@@ -54,9 +54,7 @@ def test_order_of_nodes_and_of_edges_does_not_matter(communities, fitted):
     X, edges, _, _ = communities
     order = np.random.default_rng(1).permutation(40)
     place = np.argsort(order)
-    twice = np.concatenate([place[edges], place[edges][::-1]], axis=1)[
-        :, ::-1
-    ]  # both ways: each edge counts once
+    twice = np.concatenate([place[edges], place[edges][::-1]], axis=1)[:, ::-1]  # both ways: each edge counts once
     np.testing.assert_allclose(
         fitted.predict_proba(X[order], edges=twice), fitted.predict_proba(X, edges=edges)[order], atol=1e-12
     )
@@ -149,9 +147,7 @@ def test_a_model_of_a_graph_asks_for_edges(communities, fitted):
 @pytest.mark.filterwarnings("ignore")
 def test_check_estimator_without_edges():
     """Without edges X is a plain matrix. One check has a class −1, which here means unknown."""
-    expected = {
-        "check_classifiers_classes": "−1 means unknown, as in scikit-learn's LabelPropagation, exempt there by name"
-    }
+    expected = {"check_classifiers_classes": "−1 means unknown, as in scikit-learn's LabelPropagation, exempt there by name"}
     results = check_estimator(
         GraphAttentionClassifier(n_heads=2, d_head=4, dropout=0.0, learning_rate=0.1, max_steps=15),
         expected_failed_checks=expected, on_fail=None, on_skip=None,

@@ -174,9 +174,7 @@ def test_a_wide_beam_finds_the_best_of_all_sequences():
     start = torch.tensor([[0], [1], [2]])
     got = beam_search(Table(log_p), start, n_beams=64, max_symbols=4, end=3)
     assert got == [brute(k, 4) for k in range(3)]
-    assert beam_search(Table(log_p), start, n_beams=1, max_symbols=1, end=None) == [
-        [int(log_p[k].argmax())] for k in range(3)
-    ]
+    assert beam_search(Table(log_p), start, n_beams=1, max_symbols=1, end=None) == [[int(log_p[k].argmax())] for k in range(3)]
 
 
 def test_masked_model_fills_in_and_lends_its_encoder(tmp_path):
@@ -184,9 +182,7 @@ def test_masked_model_fills_in_and_lends_its_encoder(tmp_path):
     masked = MaskedLanguageModel(**SMALL, max_steps=150, learning_rate=1e-2, dropout=0.0).fit(texts)
     assert masked.predict(["red <mask> falls", "green <mask> falls"]) == texts[:2]
     assert masked.loss(texts) < math.log(2) and masked.transform(texts[:3]).shape == (3, 16)
-    with pytest.raises(
-        InputError, match="X: expected a <mask> among the first 63 symbols, got none in text 0"
-    ):
+    with pytest.raises(InputError, match="X: expected a <mask> among the first 63 symbols, got none in text 0"):
         masked.predict(["red apple"])
     classifier = TextClassifier(pretrained=masked, n_epochs=20, learning_rate=1e-2, random_state=0)
     assert clone(classifier).pretrained is masked
@@ -195,9 +191,9 @@ def test_masked_model_fills_in_and_lends_its_encoder(tmp_path):
     classifier.save(tmp_path / "c.safetensors")
     loaded = TextClassifier.load(tmp_path / "c.safetensors")
     np.testing.assert_array_equal(loaded.predict_proba(texts[:2]), classifier.predict_proba(texts[:2]))
-    start = TextClassifier(
-        pretrained=masked, n_epochs=1, learning_rate=1e-12, line=False, random_state=0
-    ).fit(texts, ["r", "g"] * 30)
+    start = TextClassifier(pretrained=masked, n_epochs=1, learning_rate=1e-12, line=False, random_state=0).fit(
+        texts, ["r", "g"] * 30
+    )
     np.testing.assert_allclose(
         start.state_["encoder.stack.blocks.0.attention.query.weight"],
         masked.state_["encoder.stack.blocks.0.attention.query.weight"], atol=1e-9,
@@ -207,9 +203,7 @@ def test_masked_model_fills_in_and_lends_its_encoder(tmp_path):
 def test_a_text_longer_than_the_positions_is_cut():
     texts = ["good " * 3, "bad " * 3] * 10
     model = TextClassifier(**SMALL, n_positions=4, n_epochs=2, line=False).fit(texts, [1, 0] * 10)
-    np.testing.assert_array_equal(
-        model.predict_proba(["good bad bad"]), model.predict_proba(["good bad bad good good"])
-    )
+    np.testing.assert_array_equal(model.predict_proba(["good bad bad"]), model.predict_proba(["good bad bad good good"]))
     with pytest.raises(InputError, match=r"y: expected one class per text \(20\)"):
         model.fit(texts, [1])
     with pytest.raises(InputError, match="y: expected at least two classes"):
@@ -228,9 +222,7 @@ def test_padding_and_batching_change_no_class_probability():
 
 def test_a_tokenizer_that_was_given_unfitted_is_stored_so(tmp_path):
     texts = ["low lower"] * 8
-    model = Translator(
-        BytePairTokenizer(3), n_layers=1, n_heads=1, d_model=8, max_steps=1, average=1, random_state=0
-    )
+    model = Translator(BytePairTokenizer(3), n_layers=1, n_heads=1, d_model=8, max_steps=1, average=1, random_state=0)
     model.fit(texts, texts).save(tmp_path / "m.safetensors")
     loaded = Translator.load(tmp_path / "m.safetensors")
     assert loaded.loss(texts, texts) == model.loss(texts, texts)
@@ -243,18 +235,14 @@ def translator() -> Translator:
     rng = np.random.default_rng(0)
     pairs = [[words[k] for k in rng.integers(0, 6, 3)] for _ in range(200)]
     source = [" ".join(p) for p in pairs]
-    return Translator(**SMALL, max_steps=250, batch_size=32, average=20, learning_rate=1e-2, dropout=0.0).fit(
-        source, source
-    )
+    return Translator(**SMALL, max_steps=250, batch_size=32, average=20, learning_rate=1e-2, dropout=0.0).fit(source, source)
 
 
 def test_translator_copies_words_it_has_never_seen(translator, tmp_path):
     assert translator.predict(["two five one"]) == ["two five one"]
     unseen = "two zeppelin one"
     with_pointer = translator.loss([unseen], [unseen])
-    assert with_pointer < translator.loss(
-        [unseen], ["two dirigible one"]
-    )  # <unknown> cannot be reached as well
+    assert with_pointer < translator.loss([unseen], ["two dirigible one"])  # <unknown> cannot be reached as well
     translator.save(tmp_path / "t.safetensors")
     assert Translator.load(tmp_path / "t.safetensors").loss([unseen], [unseen]) == with_pointer
     seen = translator.attention("two five one")
@@ -294,9 +282,7 @@ def test_a_translator_starts_from_another():
     texts = ["one two", "two one", "two two"] * 4
     told = {"n_layers": 1, "n_heads": 2, "d_model": 8, "average": 1, "random_state": 0}
     before = Translator(**told, max_steps=20, learning_rate=1e-2).fit(texts, texts)
-    started = Translator(**told | {"max_steps": 1, "learning_rate": 1e-9}, pretrained=before).fit(
-        texts, texts
-    )
+    started = Translator(**told | {"max_steps": 1, "learning_rate": 1e-9}, pretrained=before).fit(texts, texts)
     assert started.loss(texts, texts) == pytest.approx(before.loss(texts, texts), rel=1e-4)
     assert clone(started).pretrained is before
     with pytest.raises(InputError, match="pretrained"):

@@ -37,9 +37,7 @@ def bert_logits(s, numbers, config):
         return x @ s[f"{name}.weight"].T + s[f"{name}.bias"]
 
     def norm(name, x):
-        return F.layer_norm(
-            x, (D,), s[f"{name}.weight"], s[f"{name}.bias"], config.get("layer_norm_eps", 1e-12)
-        )
+        return F.layer_norm(x, (D,), s[f"{name}.weight"], s[f"{name}.bias"], config.get("layer_norm_eps", 1e-12))
 
     e = "bert.embeddings."
     x = s[e + "word_embeddings.weight"][numbers] + s[e + "position_embeddings.weight"][: len(numbers)]
@@ -49,9 +47,7 @@ def bert_logits(s, numbers, config):
         parts = (lin(f"{at}attention.self.{n}", x) for n in ("query", "key", "value"))
         a = attended(*parts, (D // HEADS) ** -0.5, causal=False)
         x = norm(f"{at}attention.output.LayerNorm", x + lin(f"{at}attention.output.dense", a))
-        x = norm(
-            f"{at}output.LayerNorm", x + lin(f"{at}output.dense", act(lin(f"{at}intermediate.dense", x)))
-        )
+        x = norm(f"{at}output.LayerNorm", x + lin(f"{at}output.dense", act(lin(f"{at}intermediate.dense", x))))
     x = norm("cls.predictions.transform.LayerNorm", act(lin("cls.predictions.transform.dense", x)))
     return x @ s[e + "word_embeddings.weight"].T + s["cls.predictions.bias"]
 
@@ -64,9 +60,7 @@ def gpt2_logits(s, numbers, config):
         return x @ s[f"{name}.weight"] + s[f"{name}.bias"]
 
     def norm(name, x):
-        return F.layer_norm(
-            x, (D,), s[f"{name}.weight"], s[f"{name}.bias"], config.get("layer_norm_epsilon", 1e-5)
-        )
+        return F.layer_norm(x, (D,), s[f"{name}.weight"], s[f"{name}.bias"], config.get("layer_norm_epsilon", 1e-5))
 
     x = s["wte.weight"][numbers] + s["wpe.weight"][: len(numbers)]
     for k in range(LAYERS):
@@ -100,9 +94,7 @@ COMMON = [
 def test_bert_fills_in_what_its_published_equations_say(config, published, tmp_path):
     state = published.bert_state(config.get("intermediate_size", 4 * D))
     model = load_bert(published.bert_folder(tmp_path, config, state=state))
-    numbers = torch.tensor(
-        [published.PIECES.index(name) for name in ["[CLS]", "the", "[MASK]", "##s", ".", "[SEP]"]]
-    )
+    numbers = torch.tensor([published.PIECES.index(name) for name in ["[CLS]", "the", "[MASK]", "##s", ".", "[SEP]"]])
     wanted = bert_logits({n: v.double() for n, v in state.items()}, numbers, config)[2]
     ours = model.tokenizer_.numbers
     read = torch.tensor([[2, ours["the"], 4, ours["##s"], ours["."], 3]])
@@ -235,9 +227,7 @@ def test_what_is_missing_is_named(published, tmp_path):
     (bert / "vocab.txt").unlink()
     with pytest.raises(InputError, match="vocab.txt"):
         load_bert(bert)
-    published.gpt2_folder(
-        gpt2, state={name: v for name, v in published.gpt2_state().items() if name != "ln_f.bias"}
-    )
+    published.gpt2_folder(gpt2, state={name: v for name, v in published.gpt2_state().items() if name != "ln_f.bias"})
     with pytest.raises(InputError, match="ln_f.bias"):
         load_gpt2(gpt2)
 

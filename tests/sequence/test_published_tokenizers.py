@@ -27,9 +27,7 @@ def read(published, folder, pieces, config, text):
         "cls.predictions.bias",
     ):
         state[name] = state[name][: len(pieces)].repeat(2, *[1] * (state[name].ndim - 1))[: len(pieces)]
-    return load_bert(
-        published.bert_folder(folder, pieces=pieces, tokenizer=config, state=state)
-    ).tokenizer_.tokenize(text)
+    return load_bert(published.bert_folder(folder, pieces=pieces, tokenizer=config, state=state)).tokenizer_.tokenize(text)
 
 
 @pytest.mark.parametrize(
@@ -142,7 +140,5 @@ def test_copies_and_files_read_alike(published, tmp_path):
 
 def test_without_the_package_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "tokenizers", None)
-    with pytest.raises(
-        MissingExtraError, match=r"WordPieceTokenizer needs tokenizers: pip install 'peerattn\[text\]'"
-    ):
+    with pytest.raises(MissingExtraError, match=r"WordPieceTokenizer needs tokenizers: pip install 'peerattn\[text\]'"):
         WordPieceTokenizer().from_symbols(SPECIAL).encode("the")

@@ -30,9 +30,7 @@ def test_equals_logistic_regression_on_tf_idf(n_classes):
     tf_idf = TfidfVectorizer(token_pattern=r"\S+", ngram_range=(1, 2), sublinear_tf=True)
     control = make_pipeline(tf_idf, LogisticRegression(C=10, max_iter=1000)).fit(texts[0], y)
     assert len(model.terms_) == len(tf_idf.vocabulary_)
-    np.testing.assert_allclose(
-        np.exp(model.log_probabilities(new)), control.predict_proba(texts[1]), atol=1e-4
-    )
+    np.testing.assert_allclose(np.exp(model.log_probabilities(new)), control.predict_proba(texts[1]), atol=1e-4)
 
 
 def test_a_class_without_a_text_is_as_probable_as_one_text_more():
@@ -74,9 +72,7 @@ def test_attention_is_kept_where_it_adds_to_the_line_and_files_hold_both(tmp_pat
     assert model.factor_ > 0 and model.loss_reduction_ > model.loss_reduction_error_ > 0
     assert model.score(X_new, y_new) > 0.95
     model.save(tmp_path / "model")
-    np.testing.assert_array_equal(
-        TextClassifier.load(tmp_path / "model").predict_proba(X_new), model.predict_proba(X_new)
-    )
+    np.testing.assert_array_equal(TextClassifier.load(tmp_path / "model").predict_proba(X_new), model.predict_proba(X_new))
     assert model.attention("0 a 1 2 b 3").weights.shape[0] == 1
 
 
@@ -89,9 +85,7 @@ def test_without_evidence_for_attention_the_line_alone_decides():
     line = model.line_.log_probabilities([model.tokenizer_.encode(text) for text in X[:5]])
     np.testing.assert_allclose(model.predict_proba(X[:5]), np.exp(line))
     for ask in (lambda: model.attention("1 2"), lambda: model.head_importance(X, y)):
-        with pytest.raises(
-            InputError, match="line: probabilities are the line's alone .* Make the model with line=False"
-        ):
+        with pytest.raises(InputError, match="line: probabilities are the line's alone .* Make the model with line=False"):
             ask()
     without = TextClassifier(**SMALL, n_epochs=1, line=False).fit(X, y)
     assert without.line_ is None and without.factor_ == 1 and np.isnan(without.loss_reduction_)

@@ -66,9 +66,7 @@ def test_merges_and_pieces_equal_the_stored_files():
     assert tokenizer.merges_ == [tuple(line.split(" ")) for line in code if line]
     for language in ("en", "de"):
         given = read(f"tokenized/test_2016_flickr.lc.norm.tok.{language}.gz")
-        assert [" ".join(tokenizer.tokenize(line)) for line in given] == read(
-            f"bpe10k/test.2016.{language}.gz"
-        )
+        assert [" ".join(tokenizer.tokenize(line)) for line in given] == read(f"bpe10k/test.2016.{language}.gz")
 
 
 @pytest.mark.parametrize(

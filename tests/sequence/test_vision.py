@@ -72,9 +72,7 @@ def test_shifts_move_images_and_keep_their_size():
 
 def test_attention_of_an_image(fitted):
     seen = fitted.attention(corners(1)[0][0])
-    assert (
-        seen.weights.shape == (1, 2, 13, 13) and seen.queries[:2] == ("cls", "0,0") and seen.keys[-1] == "2,3"
-    )
+    assert seen.weights.shape == (1, 2, 13, 13) and seen.queries[:2] == ("cls", "0,0") and seen.keys[-1] == "2,3"
     np.testing.assert_allclose(seen.weights.sum(-1), 1, atol=1e-6)
 
 

@@ -98,9 +98,7 @@ def test_validation_restores_the_best_parameters():
     assert record.best_step == 50 and record.steps == 100
     assert parameter.item() == seen[4]
     assert abs(seen[9]) > 4
-    assert str(record) == (
-        f"100 steps, loss 5 to -4.9; best validation {dict(record.validation)[50]:.4g} after step 50"
-    )
+    assert str(record) == (f"100 steps, loss 5 to -4.9; best validation {dict(record.validation)[50]:.4g} after step 50")
 
 
 def test_the_last_step_is_always_validated():
@@ -164,9 +162,7 @@ def test_global_generators_stay_and_runs_repeat():
 
     def run() -> tuple[TrainingRecord, torch.Tensor]:
         parameter = zeros(2, 2)
-        return train(
-            [parameter], distance(parameter), cycle([TARGET, -TARGET]), max_steps=20, learning_rate=0.1
-        ), parameter
+        return train([parameter], distance(parameter), cycle([TARGET, -TARGET]), max_steps=20, learning_rate=0.1), parameter
 
     (first, one), (second, two) = run(), run()
     assert first == second and torch.equal(one, two)
@@ -176,9 +172,7 @@ def test_global_generators_stay_and_runs_repeat():
 def test_progress_goes_to_standard_error_only_when_asked(capfd):
     for label in (None, "Training"):
         parameter = zeros(2, 2)
-        train(
-            [parameter], distance(parameter), repeat(TARGET), max_steps=5, learning_rate=0.1, progress=label
-        )
+        train([parameter], distance(parameter), repeat(TARGET), max_steps=5, learning_rate=0.1, progress=label)
         out, err = capfd.readouterr()
         assert out == ""
         assert ("Training" in err and "5/5" in err) if label else err == ""

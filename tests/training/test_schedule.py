@@ -56,9 +56,7 @@ def test_every_schedule_stays_in_range_for_any_length(name, max_steps):
 
 
 def test_a_function_is_a_schedule():
-    assert shares(lambda step, max_steps: (max_steps - step) / max_steps, 4) == pytest.approx(
-        [1, 0.75, 0.5, 0.25]
-    )
+    assert shares(lambda step, max_steps: (max_steps - step) / max_steps, 4) == pytest.approx([1, 0.75, 0.5, 0.25])
 
 
 def test_an_unknown_name_is_refused_with_the_nearest():

@@ -140,7 +140,6 @@ def mean_test(series: OutcomesLike, horizon: int = 1) -> MeanTest:
     return MeanTest(mean, mean / error, float(2 * student.sf(abs(mean / error), freedom)), freedom)
 
 
-
 def mean_error(x: np.ndarray, horizon: int = 1) -> tuple[float, int]:
     """Return the standard error of the mean of a series that varies, and ν of :func:`mean_test`."""
     n = len(x)

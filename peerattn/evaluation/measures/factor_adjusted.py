@@ -92,9 +92,7 @@ def factor_adjusted(y: pd.Series, factors: pd.DataFrame, *, outcome_horizon: int
     return pd.Series(net, y.index, name=y.name)
 
 
-def net_of_factors(
-    panel: Panel, factors: pd.DataFrame | None, task: str, horizon: int | None, reference: ReferenceLike
-) -> Panel:
+def net_of_factors(panel: Panel, factors: pd.DataFrame | None, task: str, horizon: int | None, reference: ReferenceLike) -> Panel:
     """Return a panel whose outcomes are net of the factors of a nowcast; a forecast's panel as it is."""
     if factors is None or task != "nowcast":
         return panel

@@ -78,9 +78,7 @@ def contributions(
 def _of_part(part: Heads | Covariance, prepared: CrossSection) -> Callable[[slice], np.ndarray]:
     """Return what gives, for focal rows, what a part contributes, (n_rows, n_peers), in units of training."""
     if isinstance(part, Heads):
-        return lambda rows: np.tensordot(
-            part.mix, [_of_member(m, part, prepared, rows) for m in part.members], axes=1
-        )
+        return lambda rows: np.tensordot(part.mix, [_of_member(m, part, prepared, rows) for m in part.members], axes=1)
     observed = part.observed(prepared).peers.y
     weights = part.derivative(prepared)
     assert observed is not None

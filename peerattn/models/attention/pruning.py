@@ -41,9 +41,7 @@ def panel_head_importance(
         if known.any():
             predicted = model._outputs(section)[0][known]
             slope = gradient(model._loss(), predicted, target[section.at][known])  # (n, K)
-            added = (
-                predicted - one._outputs(section)[0][known] for one in without.values()
-            )  # linear in each
+            added = (predicted - one._outputs(section)[0][known] for one in without.values())  # linear in each
             found.append([abs((each * slope).sum()) / known.sum() for each in added])
     if not found:
         raise InputError(unknown)

@@ -110,9 +110,7 @@ class _Search:
     shift: Tensor
 
     @classmethod
-    def around(
-        cls, start: Bandwidths, regression: LocalRegression, problems: Sequence[Problem], criterion: str
-    ) -> _Search:
+    def around(cls, start: Bandwidths, regression: LocalRegression, problems: Sequence[Problem], criterion: str) -> _Search:
         most = start.mixing.new_tensor([kernel.most for kernel in regression.code_kernels])
         return cls(regression, problems, criterion, start.h, most, torch.logit(start.mixing / most, eps=1e-3))
 
@@ -218,9 +216,7 @@ class _Search:
 # ---------------------------------------------------------------------- the rule of thumb
 
 
-def normal_reference_bandwidth(
-    x: np.ndarray, n: float | None = None, weight: np.ndarray | None = None
-) -> np.ndarray:
+def normal_reference_bandwidth(x: np.ndarray, n: float | None = None, weight: np.ndarray | None = None) -> np.ndarray:
     """Return ``1.06 min(sd, IQR / 1.349) n^(−1/(4+p))`` for each column; ``inf`` for a constant column.
 
     Parameters

@@ -63,9 +63,7 @@ class KernelCodes:
     @property
     def kernels(self) -> tuple[CodeKernel, ...]:
         """The kernel of each code."""
-        return tuple(
-            CodeKernel(len(levels), place) for levels, place in zip(self.levels, self.places, strict=True)
-        )
+        return tuple(CodeKernel(len(levels), place) for levels, place in zip(self.levels, self.places, strict=True))
 
     def transform(self, codes: pd.DataFrame) -> np.ndarray:
         """Return the level of each code, (n, c): −1 = unknown; unseen levels of unordered codes follow the training ones."""

@@ -133,9 +133,7 @@ class LocalRegression:
             return mean, mean.new_zeros(len(focal), 0, values.shape[1])
         return _local_line(mean, focal.line, values.shape[1])
 
-    def weights(
-        self, focal: Points, peers: Points, bandwidths: Bandwidths, mask: Tensor | None = None
-    ) -> Tensor:
+    def weights(self, focal: Points, peers: Points, bandwidths: Bandwidths, mask: Tensor | None = None) -> Tensor:
         """Return the weights of the peers in each fitted value, (m, n); signed where ``degree=1``.
 
         Rows sum to one, or are all zero where there is no peer.
@@ -150,9 +148,7 @@ class LocalRegression:
 
     # ------------------------------------------------------------------ kernels
 
-    def _means_weights(
-        self, focal: Points, peers: Points, bandwidths: Bandwidths, mask: Tensor | None
-    ) -> Tensor:
+    def _means_weights(self, focal: Points, peers: Points, bandwidths: Bandwidths, mask: Tensor | None) -> Tensor:
         """Return the normalised kernel, (m, n)."""
         if self.kernel == "gaussian":
             q, k, bias = self._columns(focal, peers, bandwidths, mask)
@@ -200,9 +196,7 @@ class LocalRegression:
             return None
         return sum(logs[1:], logs[0])
 
-    def _local_scale(
-        self, focal: Points, peers: Points, bandwidths: Bandwidths, mask: Tensor | None
-    ) -> Tensor:
+    def _local_scale(self, focal: Points, peers: Points, bandwidths: Bandwidths, mask: Tensor | None) -> Tensor:
         """Return the distance to the k-th nearest peer (the nearest at all where fewer differ), (m, 1), or ones."""
         if self.neighbors is None:
             return focal.x.new_ones(len(focal), 1)

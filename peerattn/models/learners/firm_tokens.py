@@ -71,9 +71,7 @@ class Batch:
     weight: Tensor
 
     @classmethod
-    def of(
-        cls, sections: Sequence[CrossSection], *, outcomes: bool, dtype: torch.dtype, device: str = "cpu"
-    ) -> Batch:
+    def of(cls, sections: Sequence[CrossSection], *, outcomes: bool, dtype: torch.dtype, device: str = "cpu") -> Batch:
         """Return cross-sections as tensors; with ``outcomes`` those of the peers are inputs."""
 
         def padded(values: Iterable[np.ndarray], fill: float = 0.0, kind: torch.dtype = dtype) -> Tensor:

@@ -50,10 +50,7 @@ class FirmTransformer(torch.nn.Module):
         if spec.outcomes:
             self.outcomes = nn.linear(spec.n_outputs, d, generator=generator, bias=False)
         shape = (d, spec.n_heads, spec.d_feedforward)
-        blocks = (
-            nn.TransformerBlock(*shape, norm="post", activation="relu", generator=generator)
-            for _ in range(spec.n_layers)
-        )
+        blocks = (nn.TransformerBlock(*shape, norm="post", activation="relu", generator=generator) for _ in range(spec.n_layers))
         self.blocks = torch.nn.ModuleList(blocks)
         self.output = nn.linear(d, spec.n_outputs, generator=generator)
 
@@ -92,10 +89,7 @@ def _has_peers(batch: Batch) -> Tensor:
 
 def _attended(block: torch.nn.Module, rows: Tensor, queries: Tokens, pool: Tensor, keys: Tokens) -> Tensor:
     """Return rows after a block, by blocks of queries with all keys."""
-    parts = [
-        block(rows[:, at], memory=pool, bias=keys.bias_for(queries.take(ALL, at))[:, None])
-        for at in _slices(queries, keys)
-    ]
+    parts = [block(rows[:, at], memory=pool, bias=keys.bias_for(queries.take(ALL, at))[:, None]) for at in _slices(queries, keys)]
     return torch.cat(parts, dim=1)
 
 

@@ -214,9 +214,7 @@ class TransformerLearner:
         return [s.own_term + self.outputs(modules, s, dtype).numpy() for s in sections]
 
     @torch.no_grad()
-    def weights(
-        self, section: CrossSection, rows: slice, layer: int = -1, head: tuple[int, int] | None = None
-    ) -> np.ndarray:
+    def weights(self, section: CrossSection, rows: slice, layer: int = -1, head: tuple[int, int] | None = None) -> np.ndarray:
         """Return the attention of a layer, (n_rows, n_peers): the mean over seeds and heads, or of one seed's head."""
         part = replace(section.take(rows, ALL), own_copies=False)
         found = np.zeros((len(part.focal), len(section.peers)))

@@ -44,14 +44,7 @@ def rank_correlation(predicted: Tensor, y: Tensor, weight: Tensor) -> Tensor:
     True
     """
     f, there = predicted[..., 0], (weight > 0).to(predicted.dtype)
-    spread = (
-        _centred(f, there)
-        .square()
-        .sum(1, keepdim=True)
-        .div(there.sum(1, keepdim=True))
-        .clamp(min=1e-12)
-        .sqrt()
-    )
+    spread = _centred(f, there).square().sum(1, keepdim=True).div(there.sum(1, keepdim=True)).clamp(min=1e-12).sqrt()
     # ranks of predictions need a gradient, those of outcomes do not
     soft, exact = (_ranks(z, there, width) for z, width in ((f / spread, SOFTNESS), (y[..., 0], 0.0)))
     a, b = _centred(soft, there), _centred(exact, there)

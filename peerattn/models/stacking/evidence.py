@@ -239,10 +239,7 @@ class Evidence:
         own = [section.own_term for each in self.held_out for section in each.prepared]
         predicted = [p for each in self.held_out for p in each.found[group].get(name) or each.nothing()]
         rows = list(zip(predicted, base, own, strict=True))
-        return {
-            (name, of): np.concatenate([difference(*each, group, of) for each in rows])
-            for of in self._kinds(group, name)
-        }
+        return {(name, of): np.concatenate([difference(*each, group, of) for each in rows]) for of in self._kinds(group, name)}
 
     def _kinds(self, group: str, name: str) -> tuple[str, ...]:
         """Return by which kinds of column a prediction enters the problem."""

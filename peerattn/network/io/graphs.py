@@ -111,8 +111,7 @@ def _graph_parts(graph: nx.Graph, weight: str) -> tuple[list[Any], list[Any], sp
             raise InputError(f"graphs: the edge from {focal!r} to {peer!r} has no {weight!r}.")
     nodes = list(graph.nodes)
     looks, looked_to = (
-        [n for n, (_, facts) in enumerate(graph.nodes(data=True)) if facts.get(side, True)]
-        for side in ("looks", "looked_to")
+        [n for n, (_, facts) in enumerate(graph.nodes(data=True)) if facts.get(side, True)] for side in ("looks", "looked_to")
     )
     if not nodes:
         return [], [], sparse.csr_array((0, 0))

@@ -333,8 +333,7 @@ def held_facts(network: Network, place: str = "") -> tuple[bytes, str]:
     from peerattn.store.objects import encoded
 
     sections = [
-        (s.n_edges, s.rows, None if s.is_square else s.columns, s.is_sparse, str(s.weights.dtype))
-        for _, s in network.sections()
+        (s.n_edges, s.rows, None if s.is_square else s.columns, s.is_sparse, str(s.weights.dtype)) for _, s in network.sections()
     ]
     parts = {"labels": network.labels, "periods": network.periods, "stability": network.stability}
     arrays: dict[str, Array] = {}

@@ -27,10 +27,7 @@ def test_against_the_literal_formula(horizon):
     d = [float(np.mean((theirs - ours)[period == t])) for t in range(40)]
     n, mean = len(d), sum(d) / len(d)
     nu = max(1, math.floor(min(0.4 * n ** (2 / 3), n / (3 * (horizon + 1)))))
-    terms = [
-        math.sqrt(2 / n) * sum(x * math.cos(math.pi * j * (t + 0.5) / n) for t, x in enumerate(d))
-        for j in range(1, nu + 1)
-    ]
+    terms = [math.sqrt(2 / n) * sum(x * math.cos(math.pi * j * (t + 0.5) / n) for t, x in enumerate(d)) for j in range(1, nu + 1)]
     R = 0.7 ** abs(np.subtract.outer(np.arange(n), np.arange(n)))  # what the variance estimate misses of an AR(.7)
     cosines = [np.cos(math.pi * j * (np.arange(n) + 0.5) / n) for j in range(1, nu + 1)]
     ratio = (R.sum() / n) / np.mean([2 / n * c @ R @ c for c in cosines])
@@ -78,9 +75,7 @@ def test_unknown_outcomes_are_left_out():
 @pytest.mark.parametrize(("n_periods", "tested"), [(2, False), (11, False), (12, True)])
 def test_few_periods_have_no_test_over_time(n_periods, tested):
     rng = np.random.default_rng(1)
-    result = diebold_mariano(
-        *rng.chisquare(1, (2, n_periods * 9)), np.repeat(range(n_periods), 9), model="A", baseline="B"
-    )
+    result = diebold_mariano(*rng.chisquare(1, (2, n_periods * 9)), np.repeat(range(n_periods), 9), model="A", baseline="B")
     assert (result.statistic is not None) is tested
     if not tested:
         assert result.outcome == f"n/a (T={n_periods}, 12 needed)"

@@ -118,9 +118,7 @@ def test_contributions_are_weights_times_information(task):
 
 
 def test_contributions_of_a_covariance_add_up_to_the_prediction():
-    model = StackedPeerRegressor(task="nowcast", own="linear", kappa=0.0, n_heads=1, random_state=0).fit(
-        X, Y
-    )
+    model = StackedPeerRegressor(task="nowcast", own="linear", kappa=0.0, n_heads=1, random_state=0).fit(X, Y)
     assert "covariance" in model.stack_.fitted
     alone = {group: replace(stage, weights={}) for group, stage in model.stack_.stages.items()}
     alone["peers"] = replace(alone["peers"], weights={("covariance", ""): 1.0})
@@ -130,16 +128,12 @@ def test_contributions_of_a_covariance_add_up_to_the_prediction():
     own = PeerAttentionRegressor(n_heads=0, kappa=None).fit(X, Y).predict(X)
     W = model.peer_network(X, outcomes=Y).matrix(PERIOD).to_numpy()
     signed = W * (Y - own)[rows.index].to_numpy()
-    np.testing.assert_allclose(
-        signed.sum(axis=1), (model.predict(X, outcomes=Y) - own)[X.index.isin(rows.index)], atol=1e-10
-    )
+    np.testing.assert_allclose(signed.sum(axis=1), (model.predict(X, outcomes=Y) - own)[X.index.isin(rows.index)], atol=1e-10)
     np.testing.assert_allclose(contributions(model, X, outcomes=Y).matrix(PERIOD), np.abs(signed), atol=1e-10)
 
 
 def test_connectedness_of_a_rectangle():
-    network = PANEL.network.from_matrices(
-        {None: (["a", "b"], ["b", "c"], np.array([[0.5, 0.5], [0.2, 0.8]]))}
-    )
+    network = PANEL.network.from_matrices({None: (["a", "b"], ["b", "c"], np.array([[0.5, 0.5], [0.2, 0.8]]))})
     found = connectedness(network).set_index("firm").drop(columns="period")
     expected = pd.DataFrame({"to": [np.nan, 0.5, 1.3], "from": [1.0, 0.8, np.nan], "net": [np.nan, -0.3, np.nan]},
                             index=pd.Index(["a", "b", "c"], name="firm"))  # fmt: skip

@@ -35,9 +35,7 @@ def test_coverage_over_new_periods(by):
     coverage = pd.concat(inside, axis=1).mean(axis=1)
     assert coverage.mean() >= 0.88
     if by is None:
-        assert (
-            coverage[False] < 0.9 and coverage[True] > 0.97
-        )  # one margin for all: small firms are not covered
+        assert coverage[False] < 0.9 and coverage[True] > 0.97  # one margin for all: small firms are not covered
     else:
         assert coverage.min() >= 0.88 and coverage.max() < 0.98
 
@@ -62,9 +60,7 @@ def test_peer_models_are_shown_outcomes_and_rows_keep_their_order():
     shuffled = X[X.index.get_level_values("period") == 2014].sample(frac=1, random_state=0)
     found = model.predict_interval(shuffled, outcomes=y[shuffled.index])
     assert found.index.equals(shuffled.index)
-    np.testing.assert_allclose(
-        found["prediction"], CrossSectionalRidge().fit(X, y).predict(shuffled, outcomes=y[shuffled.index])
-    )
+    np.testing.assert_allclose(found["prediction"], CrossSectionalRidge().fit(X, y).predict(shuffled, outcomes=y[shuffled.index]))
     assert (found["upper"] - found["lower"]).round(9).nunique() == 1
 
 

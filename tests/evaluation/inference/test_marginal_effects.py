@@ -39,9 +39,7 @@ def test_the_effects_of_a_gaussian_kernel_are_its_derivatives():
 
 def test_outcomes_of_the_whole_panel_are_those_of_the_cross_section_in_it():
     model = NadarayaWatsonRegressor(bandwidth=1.0).fit(NUMBERS, PANEL.y)
-    whole, part = (
-        marginal_effects(model, NUMBERS, outcomes=y, n_batches=2).params for y in (PANEL.y, last(PANEL.y))
-    )
+    whole, part = (marginal_effects(model, NUMBERS, outcomes=y, n_batches=2).params for y in (PANEL.y, last(PANEL.y)))
     pd.testing.assert_series_equal(whole, part)
 
 
@@ -60,9 +58,7 @@ def test_the_effect_of_a_shared_code_in_industry_means_is_the_weight_it_brings()
 @pytest.mark.parametrize("model", [CrossSectionalRidge(), NadarayaWatsonRegressor()])
 def test_standard_errors_over_refits_for_signed_networks_too(model):
     fitted = model.fit(NUMBERS, PANEL.y)
-    found = marginal_effects(
-        fitted, NUMBERS, PANEL.y, outcomes=last(PANEL.y), n_batches=3, n_refits=4, random_state=1
-    )
+    found = marginal_effects(fitted, NUMBERS, PANEL.y, outcomes=last(PANEL.y), n_batches=3, n_refits=4, random_state=1)
     spread = found.draws.to_numpy()
     by_hand = np.sqrt(3 / 4 * ((spread - spread.mean(axis=1, keepdims=True)) ** 2).sum(axis=1))
     np.testing.assert_allclose(found.std_errors, by_hand)
@@ -92,7 +88,5 @@ def test_what_cannot_be_measured_is_refused():
 def test_a_panel_is_taken_as_a_frame_is():
     panel = as_panel(NUMBERS, PANEL.y)
     model = NadarayaWatsonRegressor(bandwidth=1.0).fit(panel)
-    of_panel, of_frame = (
-        marginal_effects(model, X, outcomes=last(PANEL.y), n_batches=2) for X in (panel, NUMBERS)
-    )
+    of_panel, of_frame = (marginal_effects(model, X, outcomes=last(PANEL.y), n_batches=2) for X in (panel, NUMBERS))
     pd.testing.assert_series_equal(of_panel.params, of_frame.params)

@@ -33,9 +33,7 @@ def test_models_that_are_the_same_share_a_verdict():
     L = losses([0, 0.8])
     twice = L.assign(again=L["M1"] + 1e-15)
     found = model_confidence_set(twice)
-    assert set(found.excluded) == {"M1", "again"} and found.p_values["again"] == pytest.approx(
-        found.p_values["M1"]
-    )
+    assert set(found.excluded) == {"M1", "again"} and found.p_values["again"] == pytest.approx(found.p_values["M1"])
     same = model_confidence_set(L[["M0"]].assign(copy=L["M0"]))
     assert same.included == ("M0", "copy")
 

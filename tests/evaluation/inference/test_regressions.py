@@ -42,12 +42,7 @@ def test_fama_macbeth_without_a_slope():
     constant = np.where(period == 2003, 1.0, forecast)
     assert 2003 not in fama_macbeth(y, constant, period).by_period.index
     none = fama_macbeth(y, np.ones_like(y), period)
-    assert (
-        np.isnan(none.slope)
-        and none.t is None
-        and none.by_period.empty
-        and "n/a (T=0, 12 needed)" in repr(none)
-    )
+    assert np.isnan(none.slope) and none.t is None and none.by_period.empty and "n/a (T=0, 12 needed)" in repr(none)
     few = fama_macbeth(*sample(11))
     assert few.t is None and few.p_value is None and np.isfinite(few.slope)
 
@@ -55,9 +50,7 @@ def test_fama_macbeth_without_a_slope():
 def test_calibration_against_statsmodels():
     y, forecast, period = sample()
     found, known = calibration(y, forecast, period), ~np.isnan(y)
-    fit = sm.OLS(y[known], sm.add_constant(forecast[known])).fit(
-        cov_type="cluster", cov_kwds={"groups": period[known]}
-    )
+    fit = sm.OLS(y[known], sm.add_constant(forecast[known])).fit(cov_type="cluster", cov_kwds={"groups": period[known]})
     assert (found.intercept, found.slope) == pytest.approx(tuple(fit.params))
     assert tuple(found.std_errors) == pytest.approx(tuple(fit.bse))
     wald = float(fit.f_test("const = 0, x1 = 1").statistic)
@@ -77,9 +70,7 @@ def test_calibration_clustered_by_firm_and_period_is_the_three_variances_of_one_
     cov = parts[0] + parts[1] - parts[2]
     assert tuple(found.std_errors) == pytest.approx(tuple(np.sqrt(np.diag(cov))), rel=1e-6)
     gap = fit.fit().params - [0, 1]
-    assert found.p_value == pytest.approx(
-        fisher.sf(gap @ np.linalg.inv(cov) @ gap / 2 * 13 / 14, 2, 13), rel=1e-6
-    )
+    assert found.p_value == pytest.approx(fisher.sf(gap @ np.linalg.inv(cov) @ gap / 2 * 13 / 14, 2, 13), rel=1e-6)
 
 
 def test_calibration_of_persistent_firms_keeps_its_size():

@@ -51,15 +51,11 @@ pytestmark = pytest.mark.usefixtures("fewest_steps")  # what is found is beside 
 @pytest.fixture(scope="module")
 def panel():
     rng = np.random.default_rng(8)
-    index = pd.MultiIndex.from_product(
-        [[f"F{i:02d}" for i in range(32)], range(2000, 2014)], names=["firm", "period"]
-    )
+    index = pd.MultiIndex.from_product([[f"F{i:02d}" for i in range(32)], range(2000, 2014)], names=["firm", "period"])
     index = index[rng.random(len(index)) < 0.92]
     firm = index.get_level_values(0).str[1:].astype(int)
     year = index.get_level_values(1)
-    X = pd.DataFrame(
-        {"size": rng.normal(size=len(index)), "lev": 3 + rng.gamma(2, size=len(index))}, index=index
-    )
+    X = pd.DataFrame({"size": rng.normal(size=len(index)), "lev": 3 + rng.gamma(2, size=len(index))}, index=index)
     X["sic"] = np.array(["3711", "2911", "6021", "7372"])[firm % 4]
     shock = rng.normal(size=(4, 14))[firm % 4, year - 2000]
     y = 0.6 * X["size"] + shock + 0.7 * rng.normal(size=len(index))
@@ -235,9 +231,7 @@ def test_columns_standardised_over_all_rows_are_found(panel):
     scaled = X.assign(size=StandardScaler().fit_transform(X[["size"]])[:, 0])
     found = audit(Ridge(), scaled, y, CV, n_placebo=1)
     assert found.refuted == [TRAINING] and "'size' is standardised or centred over all rows" in str(found)
-    by_period = X.assign(
-        size=X.groupby(level="period")["size"].transform(lambda v: (v - v.mean()) / v.std(ddof=0))
-    )
+    by_period = X.assign(size=X.groupby(level="period")["size"].transform(lambda v: (v - v.mean()) / v.std(ddof=0)))
     assert audit(Ridge(), by_period, y, CV, n_placebo=1).passed
 
 
@@ -354,10 +348,7 @@ def test_networks_made_of_earlier_outcomes_are_no_leak(panel, form):
     X, y = panel
     earlier = y[y.index.get_level_values("period") < 2009]
     given = network_of(earlier, form)
-    assert (
-        NETWORKS
-        not in check(PrecomputedPeerRegressor(network=given), panel, task="nowcast", n_placebo=1).refuted
-    )
+    assert NETWORKS not in check(PrecomputedPeerRegressor(network=given), panel, task="nowcast", n_placebo=1).refuted
 
 
 @pytest.mark.parametrize(
@@ -427,11 +418,7 @@ def few_firms(panel):
 @pytest.mark.parametrize("name", OPTIONS)
 def test_attention_passes_in_every_option(few_firms, name):
     X, y = few_firms
-    X = (
-        X.assign(group=pd.Series(X.index.get_level_values(0).str[:2], index=X.index))
-        if name.startswith("own group")
-        else X
-    )
+    X = X.assign(group=pd.Series(X.index.get_level_values(0).str[:2], index=X.index)) if name.startswith("own group") else X
     options = OPTIONS[name]
     task = options.get("task", "forecast")
     cv = TWO_FITS if name == "defaults" else CV
@@ -575,9 +562,7 @@ MADE = {
     "square": lambda X, y: y**2,
     "sign": lambda X, y: np.sign(y),
     "next period's": lambda X, y: later(y, 1),
-    "industry's mean": lambda X, y: y.groupby([X["sic"], y.index.get_level_values("period")]).transform(
-        "mean"
-    ),
+    "industry's mean": lambda X, y: y.groupby([X["sic"], y.index.get_level_values("period")]).transform("mean"),
     "centred average": lambda X, y: (later(X["size"], -1) + X["size"] + later(X["size"], 1)) / 3,
 }
 
@@ -633,9 +618,7 @@ def test_a_panel_says_when_outcomes_are_known(panel):
     assert audit(Ridge(), read, cv=CV, n_placebo=1).passed
     found = audit(Ridge(), read, cv=Late(4, 2), n_placebo=1)
     assert FUTURE in found.refuted and "outcomes that are known after the origin" in str(found)
-    with pytest.raises(
-        InputError, match="cv: Late learns from [0-9]+ rows whose outcome is not yet known .* in 2010"
-    ):
+    with pytest.raises(InputError, match="cv: Late learns from [0-9]+ rows whose outcome is not yet known .* in 2010"):
         compare({"Ridge": Ridge()}, read, cv=Late(4, 2), decomposition=False, verbose=False)
     last = later(y, -1)
     known = last.where(later(pd.Series(late, X.index), -1).eq(False))
@@ -650,9 +633,7 @@ def test_an_explanation_of_dated_outcomes_depends_on_no_order_of_index_levels(pa
     X, y = panel
     frame = X.assign(roa=y, filed=X.index.get_level_values("period") + 1).reset_index()
     read = read_panel(frame, outcome="roa", codes=["sic"], known_at="filed")
-    found = audit(
-        IndustryPeerRegressor(industry="sic"), read, cv=WalkForward(4, 4), task="nowcast", n_placebo=1
-    )
+    found = audit(IndustryPeerRegressor(industry="sic"), read, cv=WalkForward(4, 4), task="nowcast", n_placebo=1)
     assert found.passed, str(found)
 
 

@@ -14,9 +14,7 @@ FIRMS, YEARS = 60, 16
 def panel():
     """A persistent outcome with shocks of industries, its value of the year before among the characteristics."""
     rng = np.random.default_rng(2)
-    index = pd.MultiIndex.from_product(
-        [[f"F{k:02d}" for k in range(FIRMS)], range(2000, 2000 + YEARS)], names=["firm", "period"]
-    )
+    index = pd.MultiIndex.from_product([[f"F{k:02d}" for k in range(FIRMS)], range(2000, 2000 + YEARS)], names=["firm", "period"])
     sic, shock = np.arange(FIRMS) % 5, rng.normal(size=(5, YEARS + 1))
     size, roa = rng.normal(size=(FIRMS, YEARS + 1)), np.zeros((FIRMS, YEARS + 1))
     for t in range(1, YEARS + 1):
@@ -134,11 +132,7 @@ def test_the_measures():
     assert sum_of(u + z, z[:, None], u[:, None]) and not sum_of(u + z, e[:, None], np.column_stack([u, z]))
     assert not sum_of(u, z[:, None], one)
     y = z + u
-    assert (
-        noisy_copy(y + e, y, z[:, None])
-        and not noisy_copy(z + e, y, z[:, None])
-        and not noisy_copy(e, y, z[:, None])
-    )
+    assert noisy_copy(y + e, y, z[:, None]) and not noisy_copy(z + e, y, z[:, None]) and not noisy_copy(e, y, z[:, None])
     firm, when = np.repeat(np.arange(2), 3), np.tile(np.arange(3), 2)
     rows, x = Rows(np.zeros(6), firm, when, {}, {}), np.arange(6.0)
     np.testing.assert_array_equal(rows.moved(x, 1), [1, 2, np.nan, 4, 5, np.nan])

@@ -44,14 +44,10 @@ def test_longer_horizons_are_compounded():
 
 def test_days_are_counted_by_the_dates_of_the_factors_and_years_and_quarters_by_the_calendar():
     days = pd.to_datetime(["2012-01-05", "2012-01-06", "2012-01-09", "2012-01-10"])
-    found = match_factors(
-        frame([20120105, 20120106, 20120109, 20120110], FACTORS[:4]), days[:3], outcome_horizon=1
-    )
+    found = match_factors(frame([20120105, 20120106, 20120109, 20120110], FACTORS[:4]), days[:3], outcome_horizon=1)
     assert np.allclose(found["mkt"], FACTORS[1:4])
     years = pd.Index([2001, 2002])
-    assert np.allclose(
-        match_factors(frame([2001, 2002, 2003], FACTORS[:3]), years, outcome_horizon=1)["mkt"], FACTORS[1:3]
-    )
+    assert np.allclose(match_factors(frame([2001, 2002, 2003], FACTORS[:3]), years, outcome_horizon=1)["mkt"], FACTORS[1:3])
     quarters = pd.Index([200903, 200906, 200909])
     table = frame(pd.period_range("2009Q1", periods=4, freq="Q"), FACTORS[:4])
     assert np.allclose(match_factors(table, quarters, outcome_horizon=1)["mkt"], FACTORS[1:4])

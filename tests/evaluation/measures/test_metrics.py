@@ -26,9 +26,7 @@ def sample():
 def test_errors_against_sklearn(sample):
     y, prediction, _ = sample
     known = ~np.isnan(y)
-    assert rmse(y, prediction) == pytest.approx(
-        root_mean_squared_error(y[known], prediction[known]), abs=1e-14
-    )
+    assert rmse(y, prediction) == pytest.approx(root_mean_squared_error(y[known], prediction[known]), abs=1e-14)
     assert mae(y, prediction) == pytest.approx(mean_absolute_error(y[known], prediction[known]), abs=1e-14)
 
 
@@ -74,9 +72,7 @@ def test_the_leave_one_out_mean_does_not_score():
 def test_within_period_r2_ignores_what_is_common_to_a_period(sample):
     y, prediction, period = sample
     shifted = prediction + 10 * np.sin(period)
-    assert r2_within_period(y, shifted, period) == pytest.approx(
-        r2_within_period(y, prediction, period), abs=1e-10
-    )
+    assert r2_within_period(y, shifted, period) == pytest.approx(r2_within_period(y, prediction, period), abs=1e-10)
 
 
 def test_rank_ic_against_scipy(sample):
@@ -84,8 +80,7 @@ def test_rank_ic_against_scipy(sample):
     result = rank_ic(y, prediction, period)
     known = ~np.isnan(y)
     by_period = [
-        spearmanr(y[known & (period == label)], prediction[known & (period == label)]).statistic
-        for label in range(2000, 2030)
+        spearmanr(y[known & (period == label)], prediction[known & (period == label)]).statistic for label in range(2000, 2030)
     ]
     np.testing.assert_allclose(result.by_period.to_numpy(), by_period, atol=1e-12)
     assert list(result.by_period.index) == list(range(2000, 2030))

@@ -53,9 +53,7 @@ def test_returns_turnover_and_cost_against_loops(weighted):
 def test_alpha_against_statsmodels():
     r, forecast, firm, period, _ = sample()
     factors = pd.DataFrame(0.1 * np.random.default_rng(1).normal(size=(15, 2)), columns=["mkt", "smb"])
-    found = quantile_portfolios(
-        r, forecast, firm, period, n_quantiles=3, factors=factors, outcome_horizon=0, periods_per_year=12
-    )
+    found = quantile_portfolios(r, forecast, firm, period, n_quantiles=3, factors=factors, outcome_horizon=0, periods_per_year=12)
     fit = sm.OLS(found.spread, sm.add_constant(factors)).fit()
     assert found.alpha.mean == pytest.approx(fit.params["const"]) and found.alpha.freedom == 2
     X, u, error = fit.model.exog, fit.resid.to_numpy(), np.zeros(3)
@@ -122,9 +120,6 @@ def test_a_comparison_scores_by_group():
 
 def test_a_spread_that_is_not_positive_has_no_break_even_cost():
     columns = ([1, 2, 2, 1], list("ABAB"), [1, 1, 2, 2])
-    gained, lost = (
-        quantile_portfolios(np.array([0.0, 0.1, 0.2, 0.0]) * sign, *columns, n_quantiles=2)
-        for sign in (1, -1)
-    )
+    gained, lost = (quantile_portfolios(np.array([0.0, 0.1, 0.2, 0.0]) * sign, *columns, n_quantiles=2) for sign in (1, -1))
     assert gained.break_even_cost > 0 and "break-even cost" in repr(gained)
     assert np.isnan(lost.break_even_cost) and "break-even" not in repr(lost)

@@ -15,9 +15,7 @@ from peerattn.models import IndustryPeerRegressor
 @pytest.fixture(scope="module")
 def comparison():
     rng = np.random.default_rng(0)
-    index = pd.MultiIndex.from_product(
-        [[f"F{k}" for k in range(60)], range(2001, 2013)], names=["firm", "period"]
-    )
+    index = pd.MultiIndex.from_product([[f"F{k}" for k in range(60)], range(2001, 2013)], names=["firm", "period"])
     X = pd.DataFrame({"roe": rng.normal(size=720), "sector": rng.choice(list("ABC"), 720)}, index=index)
     y = (0.5 * X["roe"] + 0.3 * rng.normal(size=720)).rename("log_pb")
     models = {"Sector": IndustryPeerRegressor(industry="sector")}
@@ -40,13 +38,12 @@ def test_table_shows_them_for_logs_only(comparison):
     assert "Median |e|" in comparison.text(200)
     other = compare(
         {"All": IndustryPeerRegressor(scheme="plain")},
-        pd.DataFrame(
-            {"x": frame["outcome"].to_numpy()}, index=pd.MultiIndex.from_frame(frame[["firm", "period"]])
-        ),
+        pd.DataFrame({"x": frame["outcome"].to_numpy()}, index=pd.MultiIndex.from_frame(frame[["firm", "period"]])),
         (frame["outcome"].to_numpy() * 0.1 + np.sin(np.arange(len(frame)))),
         task="nowcast",
         cv=WalkForward(1),
-        decomposition=False, verbose=False,
+        decomposition=False,
+        verbose=False,
     )
     assert "Median |e|" not in other.text(200) and np.isnan(other.scores["median_ape"]).all()
     with pytest.raises(InputError) as refused:

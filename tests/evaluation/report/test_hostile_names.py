@@ -60,12 +60,7 @@ def test_html(result, tmp_path):
     assert html.escape(MODEL) in outer and "{{7*7}}" in outer and html.escape(FORMULA) in outer
     inner = html.unescape(re.search(r'srcdoc="([^"]*)"', text)[1])
     assert inner.count("<script") == 2 and "<img" not in inner
-    assert (
-        FIRM
-        in json.loads(re.search(r'<script type="application/json" id="network">(.*?)</script>', inner)[1])[
-            "firms"
-        ]
-    )
+    assert FIRM in json.loads(re.search(r'<script type="application/json" id="network">(.*?)</script>', inner)[1])["firms"]
 
 
 def test_latex(result, tmp_path):

@@ -46,13 +46,9 @@ def test_boostings_network_is_its_prediction_as_a_sum_of_training_outcomes(panel
     encoded = pd.get_dummies(X, columns=["sector"], dtype=float)
     assert encoded.shape[1] == 6
     boosting = HistGradientBoostingRegressor(early_stopping=False, random_state=0)
-    before, after = (
-        boosting.fit(encoded[train], y[train] + shift).predict(encoded[~train]) for shift in (0, 1)
-    )
+    before, after = (boosting.fit(encoded[train], y[train] + shift).predict(encoded[~train]) for shift in (0, 1))
     assert np.allclose(after - before, 1, atol=1e-4) and np.allclose(firms.sum(axis=1), 1, atol=1e-6)
-    same = y.groupby(level=0).transform(
-        "first"
-    )  # the same outcome in all of a firm's rows: weights of firms are enough
+    same = y.groupby(level=0).transform("first")  # the same outcome in all of a firm's rows: weights of firms are enough
     constant = compare({"Ridge": Ridge()}, X, same, task="nowcast", cv=WalkForward(2, 2), decomposition=False, verbose=False)
     weights = constant.networks[BOOSTING].matrix()
     by_firm = same.xs(9, level=1)
@@ -100,9 +96,7 @@ def test_a_universe_of_reference_stands_beside_the_rest(panel, tmp_path):
     X, y = panel
     listed = X.index.get_level_values("firm") < 25
     models = {
-        "Cross": PeerAttentionRegressor(
-            attention="cross", task="nowcast", n_heads=1, d_head=2, kappa=None, random_state=0
-        ),
+        "Cross": PeerAttentionRegressor(attention="cross", task="nowcast", n_heads=1, d_head=2, kappa=None, random_state=0),
         "Kernel": NadarayaWatsonRegressor(),
     }
     options = {"task": "nowcast", "cv": WalkForward(2, 2), "decomposition": False, "verbose": False}

@@ -89,23 +89,17 @@ def test_regression_metrics_and_stars(result):
     for name, test in made.items():
         marks = "*" * sum(test.p_value < level for level in (0.1, 0.05, 0.01))
         assert table.loc[name, "DM t"] == f"{test.statistic:.2f}{marks}".replace("-", "−")
-    assert "* p < 0.10, ** p < 0.05, *** p < 0.01" in result.to_latex(metrics=["dm_t"], stars=True).replace(
-        r"\textless{}", "<"
-    )
+    assert "* p < 0.10, ** p < 0.05, *** p < 0.01" in result.to_latex(metrics=["dm_t"], stars=True).replace(r"\textless{}", "<")
     assert "p <" not in result.to_latex(metrics=["dm_t"]).replace(r"\textless{}", "<")
 
 
 def test_portfolios_and_their_words(result, tmp_path):
     frame = result.predictions
     found = result.portfolios("Ridge")
-    same = quantile_portfolios(
-        frame["outcome"], frame["Ridge"], frame["firm"], frame["period"], n_quantiles=5
-    )
+    same = quantile_portfolios(frame["outcome"], frame["Ridge"], frame["firm"], frame["period"], n_quantiles=5)
     pd.testing.assert_frame_equal(found.returns, same.returns)
     assert found.sharpe == pytest.approx(same.sharpe * np.sqrt(12))
-    assert result.panel.is_return and "Sharpe" in result.to_html(tmp_path / "r.html").read_text(
-        encoding="utf-8"
-    )
+    assert result.panel.is_return and "Sharpe" in result.to_html(tmp_path / "r.html").read_text(encoding="utf-8")
     with pytest.raises(InputError, match="no model is named 'ridge'"):
         result.portfolios("ridge")
 
@@ -115,18 +109,14 @@ def test_an_explanation_has_no_portfolios(panel, tmp_path):
     models = {"Peers": MODELS["Peers"], "Ridge": Ridge()}
     explained = compare(models, X, y, industry="sic", task="nowcast", cv=CV, decomposition=False, verbose=False)
     text = explained.to_html(tmp_path / "e.html").read_text(encoding="utf-8")
-    assert explained.panel.is_return and not any(
-        word in text for word in ("Sharpe", "Turnover", "Sorted by forecast")
-    )
+    assert explained.panel.is_return and not any(word in text for word in ("Sharpe", "Turnover", "Sorted by forecast"))
     with pytest.raises(InputError, match="portfolios: a nowcast .* cannot be traded on"):
         explained.portfolios("Ridge")
 
 
 def test_labels_of_the_page(result, tmp_path):
     text = result.to_html(tmp_path / "r.html").read_text(encoding="utf-8")
-    assert (
-        "R² within period" in text and not re.search("R² within(?! period)", text) and "00:00:00" not in text
-    )
+    assert "R² within period" in text and not re.search("R² within(?! period)", text) and "00:00:00" not in text
 
 
 def test_portfolios_weighted_by_market_value(panel, tmp_path):
@@ -152,15 +142,11 @@ def test_portfolios_weighted_by_market_value(panel, tmp_path):
 
 def test_market_values_must_be_there_and_positive(panel, result):
     X, y = panel
-    with pytest.raises(
-        InputError, match="'size' is -[0-9.]+ for .*pass the market value itself, no logarithm"
-    ):
+    with pytest.raises(InputError, match="'size' is -[0-9.]+ for .*pass the market value itself, no logarithm"):
         compare({"Ridge": Ridge()}, X, y, industry="sic", market_value="size", cv=CV, decomposition=False, verbose=False)
     with pytest.raises(InputError, match="market_value: no characteristic is named 'sise'.* 'size'"):
         compare({"Ridge": Ridge()}, X, y, industry="sic", market_value="sise", cv=CV, decomposition=False, verbose=False)
-    with pytest.raises(
-        InputError, match=r"weighting='value' needs market values: compare\(..., market_value"
-    ):
+    with pytest.raises(InputError, match=r"weighting='value' needs market values: compare\(..., market_value"):
         result.portfolios("Ridge", weighting="value")
     with pytest.raises(InputError, match="weighting: expected 'equal' or 'value', got 'vw'"):
         result.portfolios("Ridge", weighting="vw")

@@ -121,9 +121,7 @@ def test_figures_are_the_same_however_many_run_and_wherever(panel):
     two = run(panel, models, cv=cv, n_jobs=2)
     with (
         # two workers: on a single core joblib does not ask the cluster
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None
-        ) as cluster,
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
         distributed.Client(cluster),
         joblib.parallel_config(backend="dask"),
     ):
@@ -275,9 +273,7 @@ def test_a_model_that_fails_is_a_row(panel):
     assert (failure.model, failure.fold) == ("Fragile", 2)
     assert failure.error == "ZeroDivisionError: 120 rows are too many"
     assert result.table().loc["Fragile"].tolist()[:2] == ["failed", ""]
-    assert "Fragile failed in fit 2 and is not scored: ZeroDivisionError: 120 rows" in " ".join(
-        str(result).split()
-    )
+    assert "Fragile failed in fit 2 and is not scored: ZeroDivisionError: 120 rows" in " ".join(str(result).split())
     without = run(panel, {name: model for name, model in models.items() if name != "Fragile"})
     pd.testing.assert_frame_equal(result.predictions, without.predictions, check_exact=True)
 
@@ -337,9 +333,7 @@ def test_an_explanation_reads_no_past_that_is_known_later():
     frame.loc[at, "known"] = 2040
     moved = frame.assign(y=frame["y"] + 5.0 * at)
     later = [(3, t) for t in range(2013, 2016)]
-    pd.testing.assert_frame_equal(
-        explained(frame, known_at="known").loc[later], explained(moved, known_at="known").loc[later]
-    )
+    pd.testing.assert_frame_equal(explained(frame, known_at="known").loc[later], explained(moved, known_at="known").loc[later])
     now = [explained(each.drop(columns="known")).loc[later] for each in (frame, moved)]
     assert ((now[0] - now[1]).abs().max() > 0).all()
 

@@ -31,12 +31,7 @@ def panel():
     X = pd.DataFrame({"size": rng.normal(size=len(index)), "lev": rng.normal(size=len(index))}, index=index)
     X["sic"] = ["3711" if int(f[1:]) % 2 else "2911" for f, _ in index]
     common = pd.Series(rng.normal(size=len(YEARS)), index=YEARS)
-    y = (
-        X["size"]
-        + common[index.get_level_values(1)].to_numpy()
-        + (X["sic"] == "3711")
-        + 0.3 * rng.normal(size=len(index))
-    )
+    y = X["size"] + common[index.get_level_values(1)].to_numpy() + (X["sic"] == "3711") + 0.3 * rng.normal(size=len(index))
     return X, y.rename("roa")
 
 
@@ -106,9 +101,7 @@ def test_known_at_of_another_type_is_refused(periods, known_at):
     index = pd.MultiIndex.from_product([["A", "B"], periods], names=["firm", "period"])
     X = pd.DataFrame({"size": 1.0}, index=index)
     late = pd.Series(np.tile(np.asarray(known_at, dtype=object), 2), index=index).infer_objects()
-    with pytest.raises(
-        InputError, match="known_at.* (must hold period labels of the type of X's|holds fractional)"
-    ):
+    with pytest.raises(InputError, match="known_at.* (must hold period labels of the type of X's|holds fractional)"):
         WalkForward(4, known_at=late).folds(X)
 
 
@@ -126,9 +119,7 @@ def test_known_at_reaches_a_comparison(panel):
     late = pd.Series(year + 1, index=X.index).where(X["size"] < 0)  # half the outcomes are never known
     result = run({"OLS": LinearRegression()}, X[["size"]], y, cv=WalkForward(1, known_at=late))
     learned = (year < 2014) & (X["size"] < 0).to_numpy()
-    expected = (
-        LinearRegression().fit(X.loc[learned, ["size"]], y[learned]).predict(X.loc[year == 2014, ["size"]])
-    )
+    expected = LinearRegression().fit(X.loc[learned, ["size"]], y[learned]).predict(X.loc[year == 2014, ["size"]])
     assert np.allclose(result.predictions.set_index("firm")["OLS"].sort_index(), expected)
     assert "known_at" in result.settings["split"]
     with pytest.raises(InputError, match="Series indexed by 'firm' and 'period'"):
@@ -176,18 +167,14 @@ def test_splitters_work_in_sklearns_validation(panel):
     split = NewFirms(WalkForward(4, 2), n_splits=2)
     scores = cross_validate(LinearRegression(), X[["size"]], y, cv=split, error_score="raise")
     assert len(scores["test_score"]) == split.get_n_splits(X)
-    explained = cross_validate(
-        CrossSectionalRidge(codes=["sic"]), X, y, cv=split, scoring=nowcast_score, error_score="raise"
-    )
+    explained = cross_validate(CrossSectionalRidge(codes=["sic"]), X, y, cv=split, scoring=nowcast_score, error_score="raise")
     assert (explained["test_score"] > 0.3).all()
 
 
 def test_a_search_explains_inside_the_walk_and_tells_its_trials(panel):
     X, y = panel
     inner = WalkForward(3, 3)
-    search = GridSearchCV(
-        CrossSectionalRidge(codes=["sic"]), {"alpha": [1.0, 1e6]}, cv=inner, scoring=nowcast_score
-    )
+    search = GridSearchCV(CrossSectionalRidge(codes=["sic"]), {"alpha": [1.0, 1e6]}, cv=inner, scoring=nowcast_score)
     assert supports(search, "nowcast")
     result = run({"Tuned": search, "Piped": make_pipeline(search)}, X, y, task="nowcast")
     fixed = run({"Fixed": CrossSectionalRidge(codes=["sic"], alpha=1.0)}, X, y, task="nowcast")
@@ -248,9 +235,7 @@ def test_several_outcomes_give_one_block_each(panel, tmp_path):
         "Do peers help to predict roa, growth?",
     ):
         assert words in page
-    assert f"{both['growth'].scores.loc['Ridge', 'r2_mean']:.4f}".replace("-", "−") in page.replace(
-        "-0", "−0"
-    )
+    assert f"{both['growth'].scores.loc['Ridge', 'r2_mean']:.4f}".replace("-", "−") in page.replace("-0", "−0")
     with pytest.raises(InputError, match="no outcome is named 'rao'.*'roa'"):
         both["rao"]
     for outcome, message in (

@@ -21,9 +21,7 @@ def panel(periods, n_firms=4, seed=0):
     rng = np.random.default_rng(seed)
     index = pd.MultiIndex.from_product([[f"F{i}" for i in range(n_firms)], periods], names=["firm", "period"])
     index = index[rng.random(len(index)) < 0.9].sort_values()  # ragged
-    return pd.DataFrame(
-        {"size": rng.normal(size=len(index)), "lev": rng.normal(size=len(index))}, index=index
-    )
+    return pd.DataFrame({"size": rng.normal(size=len(index)), "lev": rng.normal(size=len(index))}, index=index)
 
 
 def dated(X, positions):
@@ -113,9 +111,7 @@ def test_unknown_outcomes_of_a_tested_period_stay_in_the_fold():
 
 def test_a_short_panel_shrinks_to_the_last_third_and_says_so():
     X = panel(PERIODS["years"])
-    with pytest.warns(
-        ShortPanelWarning, match=r"test_periods=24 .* 12 periods have .* last third instead, 4\."
-    ):
+    with pytest.warns(ShortPanelWarning, match=r"test_periods=24 .* 12 periods have .* last third instead, 4\."):
         folds = WalkForward(24, 12).folds(X)
     assert [list(fold.periods) for fold in folds] == [[2009, 2010, 2011, 2012]]
 
@@ -152,9 +148,7 @@ def test_peer_models_keep_their_labels_in_sklearns_validation():
     X = panel(PERIODS["month ends"], n_firms=10)
     X["sic"] = ["3711" if firm < "F5" else "2911" for firm, _ in X.index]
     y = (X["sic"] == "3711") + 0.1 * X["size"]
-    scores = cross_validate(
-        IndustryPeerRegressor(industry="sic"), X, y, cv=WalkForward(6, 3), error_score="raise"
-    )
+    scores = cross_validate(IndustryPeerRegressor(industry="sic"), X, y, cv=WalkForward(6, 3), error_score="raise")
     assert (scores["test_score"] > 0.5).all()
 
 

@@ -96,9 +96,7 @@ def test_self_pool_joins_a_reference(panel, reference):
         network = model.peer_network(X, reference=universe)
         assert looked_at(network, "A", 2002) == (set(FIRMS) | set("XYZ")) - {"A"}
     rest = model.predict(X.loc[list("ABCDEF")], reference=X.loc[list("GHIJKL")])
-    np.testing.assert_allclose(
-        rest, model.predict(X)[X.index.isin(list("ABCDEF"), level="firm")], rtol=0, atol=1e-12
-    )
+    np.testing.assert_allclose(rest, model.predict(X)[X.index.isin(list("ABCDEF"), level="firm")], rtol=0, atol=1e-12)
     few = model.predict(X.loc[["A"]], reference=X)  # no warning of a small cross-section
     np.testing.assert_allclose(few, model.predict(X)[X.index.isin(["A"], level="firm")], rtol=0, atol=1e-12)
     fitted_with_it = quick().fit(X, y, reference=dated).peer_network(X)
@@ -128,9 +126,7 @@ def test_self_outcomes_pool_joins_a_reference(panel, reference):
         outcomes=y.loc[list("ABCDEF")],
         reference=(X.loc[list("GHIJKL")], y.loc[list("GHIJKL")]),
     )
-    np.testing.assert_allclose(
-        rest, model.predict(X, outcomes=y)[X.index.isin(list("ABCDEF"), level="firm")], rtol=0, atol=1e-12
-    )
+    np.testing.assert_allclose(rest, model.predict(X, outcomes=y)[X.index.isin(list("ABCDEF"), level="firm")], rtol=0, atol=1e-12)
 
 
 @pytest.mark.filterwarnings("ignore::peerattn.exceptions.IsolateWarning")
@@ -167,9 +163,7 @@ def test_cross_prediction_reads_no_other_row_of_the_call(panel, reference):
     ):
         model = quick(attention="cross", **options).fit(X, y, reference=given)
         alone = model.predict(X.loc[["D"]])
-        np.testing.assert_allclose(
-            alone, model.predict(X)[X.index.isin(["D"], level="firm")], rtol=0, atol=1e-12
-        )
+        np.testing.assert_allclose(alone, model.predict(X)[X.index.isin(["D"], level="firm")], rtol=0, atol=1e-12)
 
 
 def test_cross_outcomes(panel, reference):
@@ -183,9 +177,7 @@ def test_cross_outcomes(panel, reference):
     own = told.copy()
     own["A"] = 1e6  # A is in the reference, too: it never reads itself
     same = X.index.isin(["A"], level="firm")
-    np.testing.assert_array_equal(
-        model.predict(X, reference=(X_ref, own))[same], model.predict(X, reference=(X_ref, told))[same]
-    )
+    np.testing.assert_array_equal(model.predict(X, reference=(X_ref, own))[same], model.predict(X, reference=(X_ref, told))[same])
 
 
 @pytest.mark.filterwarnings("ignore::peerattn.exceptions.IsolateWarning")
@@ -203,9 +195,7 @@ def test_cross_on_arrays():
     assert model.peer_network(X).matrix().shape == (20, 7)
     weight = rng.integers(0, 3, size=20)
     weighted = quick(attention="cross").fit(X, y, sample_weight=weight, reference=universe)
-    repeated = quick(attention="cross").fit(
-        np.repeat(X, weight, axis=0), np.repeat(y, weight), reference=universe
-    )
+    repeated = quick(attention="cross").fit(np.repeat(X, weight, axis=0), np.repeat(y, weight), reference=universe)
     np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), atol=1e-7)
 
 
@@ -225,9 +215,7 @@ def test_outcomes_where_they_have_no_meaning_and_where_they_are_missing(panel, r
             call(X)
     assert model.score(X, y) == pytest.approx(nowcast_score(model, X, y))
     cross = quick(attention="cross", task="nowcast").fit(X, y, reference=reference)
-    with pytest.raises(
-        InputError, match='attention="cross" reads the reference\'s: pass reference=.X_ref, y_ref'
-    ):
+    with pytest.raises(InputError, match='attention="cross" reads the reference\'s: pass reference=.X_ref, y_ref'):
         cross.predict(X, outcomes=y)
 
 
@@ -235,9 +223,7 @@ def test_reference_where_it_is_missing_or_has_no_meaning(panel, reference):
     X, y = panel
     with pytest.raises(InputError, match='attention="cross" needs reference='):
         quick(attention="cross").fit(X, y)
-    with pytest.raises(
-        InputError, match='on arrays self-attention attends to the training rows; use attention="cross"'
-    ):
+    with pytest.raises(InputError, match='on arrays self-attention attends to the training rows; use attention="cross"'):
         quick().fit(X.to_numpy(), y.to_numpy(), reference=reference[0].to_numpy())
     with pytest.raises(InputError, match='X_ref, y_ref.*got no outcomes with task="nowcast"'):
         quick(attention="cross", task="nowcast").fit(X, y, reference=reference[0])
@@ -288,9 +274,7 @@ def test_a_head_that_there_is_not(panel):
 
 
 def test_stacked_layers_have_no_search_profile(panel):
-    with pytest.raises(
-        InputError, match="search_profile.. needs scores x_i M x_j', which n_layers=2 does not have"
-    ):
+    with pytest.raises(InputError, match="search_profile.. needs scores x_i M x_j', which n_layers=2 does not have"):
         quick(n_layers=2).fit(*panel).search_profile()
 
 
@@ -437,7 +421,5 @@ def test_a_reference_labelled_by_another_type_is_refused(attention):
         kappa=None,
         random_state=0,
     )
-    with pytest.raises(
-        InputError, match="give them one type, so that each firm is left out of its own peers"
-    ):
+    with pytest.raises(InputError, match="give them one type, so that each firm is left out of its own peers"):
         model.fit(X, y, reference=(simulated.X, simulated.y)).predict(X, outcomes=y)

@@ -29,12 +29,8 @@ def test_search_over_attention_and_similarity(panel):
         "model__attention": ["self", "cross"],
         "model__similarity": ["scaled_dot_product", "gaussian"],
     }
-    others = simulate_panel(15, 12, 3, random_state=1).X.rename(
-        index=lambda firm: f"other {firm}", level="firm"
-    )
-    search = GridSearchCV(
-        pipeline(), grid, cv=WalkForward(test_periods=4, refit_every=2), error_score="raise"
-    )
+    others = simulate_panel(15, 12, 3, random_state=1).X.rename(index=lambda firm: f"other {firm}", level="firm")
+    search = GridSearchCV(pipeline(), grid, cv=WalkForward(test_periods=4, refit_every=2), error_score="raise")
     search.fit(panel.X, panel.y, model__reference=Reference(others))
     scores = search.cv_results_["mean_test_score"]
     assert len(scores) == 4 and np.isfinite(scores).all() and len(set(scores.round(12))) == 4
@@ -61,7 +57,5 @@ def test_search_for_co_movement_scores_with_the_peers_outcomes(panel):
 
 
 def test_cross_validate_keeps_the_index(panel):
-    scores = cross_validate(
-        pipeline(), panel.X, panel.y, cv=WalkForward(test_periods=3, refit_every=3), error_score="raise"
-    )
+    scores = cross_validate(pipeline(), panel.X, panel.y, cv=WalkForward(test_periods=3, refit_every=3), error_score="raise")
     assert np.isfinite(scores["test_score"]).all()

@@ -91,11 +91,7 @@ def test_starts_are_mixed_by_their_weights(panel, pair):
     base = pair.stack_.view.lines.predict(seen.focal)
     added = [one.predict([seen])[0] - base for one in both]
     expected = (base + 0.2 * added[0] + 0.6 * added[1])[:, 0] * pair.y_scale_ + pair.y_center_
-    predicted = (
-        pd.Series(pair.predict(panel.X), panel.X.index)
-        .xs(section.period, level="period")
-        .loc[section.focal.label]
-    )
+    predicted = pd.Series(pair.predict(panel.X), panel.X.index).xs(section.period, level="period").loc[section.focal.label]
     np.testing.assert_allclose(predicted, expected, atol=1e-10)
 
 
@@ -103,22 +99,16 @@ def test_one_head_is_a_row_of_the_table(panel, pair):
     for row in (0, 3):
         start, head = pair.heads_.loc[row, ["seed", "head"]].astype(int)
         (section,) = list(pair._gate_call(panel.X, None)[1])[:1]
-        raw = Heads(
-            (replace(pair.members_[start], share=np.eye(2)[head]),), pair.pair_terms_, (1.0,)
-        ).weights(section, slice(0, 20))
-        W = (
-            pair.peer_network(panel.X, head=row)
-            .matrix(section.period)
-            .loc[section.focal.label, section.peers.label]
+        raw = Heads((replace(pair.members_[start], share=np.eye(2)[head]),), pair.pair_terms_, (1.0,)).weights(
+            section, slice(0, 20)
         )
+        W = pair.peer_network(panel.X, head=row).matrix(section.period).loc[section.focal.label, section.peers.label]
         np.testing.assert_allclose(W, raw / raw.sum(1, keepdims=True), atol=1e-12)
 
 
 def test_heads_that_are_searched_are_the_same_bits_and_touch_no_global_generator(panel):
     torch_state, numpy_state = torch.get_rng_state(), np.random.get_state()[1].copy()
-    fits = [
-        PeerAttentionRegressor(n_heads=1, kappa=None, random_state=7).fit(panel.X, panel.y) for _ in range(2)
-    ]
+    fits = [PeerAttentionRegressor(n_heads=1, kappa=None, random_state=7).fit(panel.X, panel.y) for _ in range(2)]
     assert fits[0].members_
     for name, value in fits[0].members_[0].state.items():
         assert (value == fits[1].members_[0].state[name]).all(), name

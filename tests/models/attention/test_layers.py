@@ -67,9 +67,7 @@ def test_a_head_is_a_chain_of_layers(stacked):
     section = next(s for s in model._gate_call(panel.X, None)[1] if s.period == period)
     own = model.stack_.view.lines.predict(section.focal)[:, 0]
     expected = (own + added) * model.y_scale_ + model.y_center_
-    predicted = (
-        pd.Series(model.predict(panel.X), panel.X.index).xs(period, level="period").loc[section.focal.label]
-    )
+    predicted = pd.Series(model.predict(panel.X), panel.X.index).xs(period, level="period").loc[section.focal.label]
     np.testing.assert_allclose(predicted, expected, atol=1e-8)
 
 
@@ -141,9 +139,7 @@ def test_every_layer_looks_within_the_industry_alone(industries, task, plant):
     """Moving another industry moves no prediction, and no layer's network leaves the industry."""
     X, y = industries.X, industries.y
     options = STACKED | {"task": task, "own": "none", "scale": None, "n_layers": 2}
-    model = PeerAttentionRegressor(prior=Prior("industry", only=True), codes=["industry"], **options).fit(
-        X, y
-    )
+    model = PeerAttentionRegressor(prior=Prior("industry", only=True), codes=["industry"], **options).fit(X, y)
     plant(model, n_layers=2, n_heads=2)
     told = {"outcomes": y} if task == "nowcast" else {}
     moved, first = X.copy(), X["industry"] == X["industry"].iloc[0]
@@ -183,14 +179,10 @@ def test_earlier_layers_have_the_similarity_and_tied_scores(similarity):
     scores = {
         "dot_product": (q @ q.mT),
         "gaussian": -0.5 * pairs[0].square().sum(-1),
-        "additive": (pairs[1].tanh() @ module.before[0].combine[:, None, :, None])[..., 0]
-        if similarity == "additive"
-        else None,
+        "additive": (pairs[1].tanh() @ module.before[0].combine[:, None, :, None])[..., 0] if similarity == "additive" else None,
     }[similarity]
     everyone = torch.ones(1, 7, dtype=torch.bool)
-    rows = RowTensors(
-        x, torch.zeros(1, 7, 0, dtype=torch.long), None, torch.arange(7)[None], everyone, everyone
-    )
+    rows = RowTensors(x, torch.zeros(1, 7, 0, dtype=torch.long), None, torch.arange(7)[None], everyone, everyone)
     expected = scores.masked_fill(torch.eye(7, dtype=torch.bool), -torch.inf).softmax(-1)
     torch.testing.assert_close(module.weights(Batch(rows, rows, torch.ones(1, 7)), n_layers=0)[0], expected)
 

@@ -12,9 +12,7 @@ N = 8
 
 
 def module(nobody, seed=0, **options):
-    made = PeerModule(
-        PeerSpec(3, n_heads=2, d_head=4, nobody=nobody, **options), torch.Generator().manual_seed(seed)
-    )
+    made = PeerModule(PeerSpec(3, n_heads=2, d_head=4, nobody=nobody, **options), torch.Generator().manual_seed(seed))
     generator = torch.Generator().manual_seed(seed + 1)
     with torch.no_grad():
         for name, parameter in made.named_parameters():
@@ -91,9 +89,7 @@ def test_alone_in_its_period_a_firm_looks_to_nobody():
 
 def test_the_network_divides_what_goes_to_the_null_peer_among_the_others(plant):
     panel = simulate_panel(10, 6, 2, random_state=0)
-    model = plant(
-        PeerAttentionRegressor(n_heads=1, kappa=None, random_state=0).fit(panel.X, panel.y), n_heads=2
-    )
+    model = plant(PeerAttentionRegressor(n_heads=1, kappa=None, random_state=0).fit(panel.X, panel.y), n_heads=2)
     section = next(iter(model._gate_call(panel.X, None)[1]))
     heads = model.stack_.heads()
     raw = heads.weights(section, slice(0, 10))
@@ -108,9 +104,7 @@ def test_a_restricting_prior_has_no_null_peer():
     panel = simulate_panel(15, 6, 2, n_industries=3, random_state=0)
 
     def fit(prior):
-        return PeerAttentionRegressor(n_heads=1, kappa=None, prior=prior, random_state=0).fit(
-            panel.X, panel.y
-        )
+        return PeerAttentionRegressor(n_heads=1, kappa=None, prior=prior, random_state=0).fit(panel.X, panel.y)
 
     assert not fit(Prior("industry", only=True)).members_[0].spec.nobody
     assert fit(Prior("industry")).members_[0].spec.nobody

@@ -26,9 +26,7 @@ def test_soft_prior_of_an_industry_truth_is_learned_to_be_positive(panel):
 def test_only_looks_to_the_same_code(panel):
     model = PeerAttentionRegressor(prior="only", codes=["industry"], **FAST).fit(panel.X, panel.y)
     W = model.peer_network(panel.X).matrix("2000-03")
-    industry = (
-        panel.X["industry"].xs(model.peer_network(panel.X).periods[2], level="period").loc[W.index].to_numpy()
-    )
+    industry = panel.X["industry"].xs(model.peer_network(panel.X).periods[2], level="period").loc[W.index].to_numpy()
     same = industry[:, None] == industry[None, :]
     assert W.to_numpy()[~same].max() == 0
     np.testing.assert_allclose(W.sum(axis=1), 1.0)
@@ -70,9 +68,7 @@ def test_bad_priors_are_refused(panel, prior, message):
 def test_firms_of_an_excluded_group_are_never_peers(panel):
     """Share classes of one company: the group widens the own identity, of outcomes, too."""
     X, y = panel.X, panel.y
-    model = PeerAttentionRegressor(
-        prior=Prior("industry", exclude=True), task="nowcast", own="linear", **FAST
-    )
+    model = PeerAttentionRegressor(prior=Prior("industry", exclude=True), task="nowcast", own="linear", **FAST)
     network = model.fit(X, y).peer_network(X, outcomes=y)
     W = network.matrix(network.periods[2])
     industry = X["industry"].xs(network.periods[2], level="period").loc[W.index].to_numpy()

@@ -52,9 +52,7 @@ def test_a_given_network_as_the_only_prior_masks_to_it(panel, frozen):
         PeerAttentionRegressor(task="nowcast", prior=Prior(given, only=True)),
         X, y, **{"query": 0.0, "offset": 0.0, "value": 1.0},
     )  # fmt: skip
-    np.testing.assert_allclose(
-        model.predict(X, outcomes=y), industry.predict(panel.X, outcomes=y), atol=1e-10
-    )
+    np.testing.assert_allclose(model.predict(X, outcomes=y), industry.predict(panel.X, outcomes=y), atol=1e-10)
 
 
 def test_gaussian_scores_with_inverse_bandwidths_are_nadaraya_watson(panel, frozen):

@@ -11,22 +11,16 @@ from peerattn.exceptions import InputError, IsolateWarning
 from peerattn.models import NadarayaWatsonRegressor
 from peerattn.models.kernel.bandwidth import normal_reference_bandwidth
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:X carries neither"
-)  # frames of one cross-section, without labels
+pytestmark = pytest.mark.filterwarnings("ignore:X carries neither")  # frames of one cross-section, without labels
 
 
 def simulated_panel(n_firms=15, n_periods=4, seed=0):
     rng = np.random.default_rng(seed)
-    index = pd.MultiIndex.from_product(
-        [range(n_firms), range(2001, 2001 + n_periods)], names=["firm", "period"]
-    )
+    index = pd.MultiIndex.from_product([range(n_firms), range(2001, 2001 + n_periods)], names=["firm", "period"])
     index = index[rng.permutation(len(index))]
     X = pd.DataFrame(rng.normal(size=(len(index), 2)), index=index, columns=["size", "lev"])
     X["sector"] = rng.choice(["A", "B", "C"], size=len(index))
-    X["rating"] = pd.Categorical(
-        rng.choice(["low", "mid", "high"], size=len(index)), ["low", "mid", "high"], ordered=True
-    )
+    X["rating"] = pd.Categorical(rng.choice(["low", "mid", "high"], size=len(index)), ["low", "mid", "high"], ordered=True)
     y = np.sin(X["size"]) + (X["sector"] == "A") + X["rating"].cat.codes + 0.1 * rng.normal(size=len(index))
     return X, y.rename("ret")
 
@@ -48,15 +42,11 @@ def test_equals_kernel_reg_with_codes(degree):
     bandwidth = {"size": 0.5, "lev": 1.5, "sector": 0.2, "rating": 0.4}
     model = NadarayaWatsonRegressor(bandwidth=bandwidth, degree=degree).fit(bare, y.to_numpy())
     if degree:  # KernelReg adds slopes in the codes, too: compare without them
-        model = NadarayaWatsonRegressor(bandwidth=[0.5, 1.5], degree=1).fit(
-            bare[["size", "lev"]], y.to_numpy()
-        )
+        model = NadarayaWatsonRegressor(bandwidth=[0.5, 1.5], degree=1).fit(bare[["size", "lev"]], y.to_numpy())
         theirs = KernelReg(y.to_numpy(), bare[["size", "lev"]].to_numpy(), "cc", "ll", bw=[0.5, 1.5], rng=0)
         np.testing.assert_allclose(model.predict(bare[["size", "lev"]]), theirs.fit()[0], atol=1e-10)
         return
-    numbers = bare.assign(sector=pd.factorize(bare["sector"])[0], rating=bare["rating"].cat.codes).to_numpy(
-        float
-    )
+    numbers = bare.assign(sector=pd.factorize(bare["sector"])[0], rating=bare["rating"].cat.codes).to_numpy(float)
     theirs = KernelReg(y.to_numpy(), numbers, "ccuo", "lc", bw=list(bandwidth.values()), rng=0)
     np.testing.assert_allclose(model.predict(bare), theirs.fit()[0], atol=1e-10)
 
@@ -149,9 +139,7 @@ def test_panel_bandwidths_leave_the_own_firm_out_over_the_pool_of_prediction():
         without[firm == left] = given.fit(X[firm != left], y[firm != left]).predict(X[firm == left])
     assert model.criterion_ == pytest.approx(((without - y) ** 2).mean(), rel=1e-9)
     given = NadarayaWatsonRegressor(bandwidth=model.within_bandwidth_).fit(X, y)
-    assert model.within_criterion_ == pytest.approx(
-        ((given.predict(X, outcomes=y) - y) ** 2).mean(), rel=1e-9
-    )
+    assert model.within_criterion_ == pytest.approx(((given.predict(X, outcomes=y) - y) ** 2).mean(), rel=1e-9)
 
 
 def test_a_constant_column_is_not_divided_by_its_rounding():
@@ -159,9 +147,7 @@ def test_a_constant_column_is_not_divided_by_its_rounding():
     model = NadarayaWatsonRegressor(bandwidth=1.0).fit(np.column_stack([x, np.full(40, 0.1)]), y)
     assert model.scale_[-1] == 1.0
     alone = NadarayaWatsonRegressor(bandwidth=1.0).fit(x, y)
-    np.testing.assert_allclose(
-        model.predict(np.column_stack([x, np.full(40, 0.1)])), alone.predict(x), rtol=1e-9
-    )
+    np.testing.assert_allclose(model.predict(np.column_stack([x, np.full(40, 0.1)])), alone.predict(x), rtol=1e-9)
 
 
 @pytest.mark.parametrize("degree", [0, 1])
@@ -176,9 +162,7 @@ def test_gradient_of_the_criterion(kernel, degree):
     rows = Points(tensor, codes, tensor if degree else tensor[:, :0])
     problem = module.Problem(rows, torch.tensor(y), torch.arange(40), torch.arange(0, 40, 2))
     regression = LocalRegression(kernel, degree, (CodeKernel(3),))
-    start = Bandwidths(
-        torch.tensor([2.0, 2.5], dtype=torch.float64), torch.tensor([0.3], dtype=torch.float64)
-    )
+    start = Bandwidths(torch.tensor([2.0, 2.5], dtype=torch.float64), torch.tensor([0.3], dtype=torch.float64))
     for criterion in ("cv_ls", "aic"):
         search = module._Search.around(start, regression, [problem], criterion)
         theta = np.array([0.1, -0.2, 0.3])
@@ -197,13 +181,9 @@ def test_bandwidths_by_name_and_the_rule_of_thumb():
     model = NadarayaWatsonRegressor(bandwidth={"lev": 9.0}).fit(X, y)
     rule = normal_reference_bandwidth(X[["size", "lev"]].to_numpy())
     np.testing.assert_allclose(model.bandwidth_, [rule[0], 9.0])
-    np.testing.assert_allclose(
-        model.within_bandwidth_[0], rule[0] * 4 ** (1 / 6)
-    )  # the median cross-section is a quarter
+    np.testing.assert_allclose(model.within_bandwidth_[0], rule[0] * 4 ** (1 / 6))  # the median cross-section is a quarter
     np.testing.assert_allclose(model.mixing_, [60 ** (-1 / 3)] * 2)
-    np.testing.assert_allclose(
-        model.within_mixing_, [1 / 3, 15 ** (-1 / 3)]
-    )  # at most half of the range, 2/3
+    np.testing.assert_allclose(model.within_mixing_, [1 / 3, 15 ** (-1 / 3)])  # at most half of the range, 2/3
 
 
 # ---------------------------------------------------------------------- marginal effects, tests
@@ -224,9 +204,7 @@ def test_marginal_effects_are_derivatives(options):
 def test_local_line_effects_are_kernel_regs_slopes():
     x, y = smooth_sample()
     model = NadarayaWatsonRegressor(bandwidth=0.4, degree=1).fit(x, y)
-    np.testing.assert_allclose(
-        model.marginal_effects(x), KernelReg(y, x, "cc", "ll", bw=[0.4, 0.4], rng=0).fit()[1], atol=1e-9
-    )
+    np.testing.assert_allclose(model.marginal_effects(x), KernelReg(y, x, "cc", "ll", bw=[0.4, 0.4], rng=0).fit()[1], atol=1e-9)
 
 
 def test_marginal_effects_of_the_uniform_kernel_are_zero():
@@ -244,9 +222,7 @@ def test_marginal_effects_of_a_panel_keep_its_index():
 # ---------------------------------------------------------------------- panel
 
 
-@pytest.mark.parametrize(
-    "options", [{}, {"degree": 1}, {"kernel": "triangular", "bandwidth": 3.0}, {"neighbors": 5}], ids=str
-)
+@pytest.mark.parametrize("options", [{}, {"degree": 1}, {"kernel": "triangular", "bandwidth": 3.0}, {"neighbors": 5}], ids=str)
 def test_network_rebuilds_the_prediction(options):
     X, y = simulated_panel()
     model = NadarayaWatsonRegressor(**options).fit(X, y)
@@ -258,9 +234,7 @@ def test_network_rebuilds_the_prediction(options):
         np.testing.assert_allclose(W.sum(axis=1), 1.0, atol=1e-12)
         assert (np.diag(W) == 0).all()
         here = y.xs(period, level="period")
-        np.testing.assert_allclose(
-            W @ here[W.columns], predicted.xs(period, level="period")[W.index], atol=1e-10
-        )
+        np.testing.assert_allclose(W @ here[W.columns], predicted.xs(period, level="period")[W.index], atol=1e-10)
     pooled = model.peer_network(X).matrix(2002)
     np.testing.assert_allclose(pooled.sum(axis=1), 1.0, atol=1e-12)
 
@@ -277,8 +251,7 @@ def test_own_outcome_and_later_values_have_no_influence(degree):
     assert after[7] == before[7]
     assert (after[period != period[7]] == before[period != period[7]]).all()
     assert (
-        after[(period == period[7]) & (np.arange(len(X)) != 7)]
-        != before[(period == period[7]) & (np.arange(len(X)) != 7)]
+        after[(period == period[7]) & (np.arange(len(X)) != 7)] != before[(period == period[7]) & (np.arange(len(X)) != 7)]
     ).all()
     changed = X.copy()
     changed.loc[period == 2004, "size"] = 50.0

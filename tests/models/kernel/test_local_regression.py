@@ -66,9 +66,7 @@ def test_product_kernels_by_hand(kernel):
         "biweight": lambda u: np.maximum(1 - u**2, 0) ** 2,
     }[kernel]
     K = formula((at[:, None] - X) / 1.5).prod(axis=2)
-    K = np.divide(
-        K, K.sum(axis=1, keepdims=True), out=np.zeros_like(K), where=K.sum(axis=1, keepdims=True) > 0
-    )
+    K = np.divide(K, K.sum(axis=1, keepdims=True), out=np.zeros_like(K), where=K.sum(axis=1, keepdims=True) > 0)
     bandwidths = Bandwidths(torch.full((2,), 1.5, dtype=torch.float64), torch.zeros(0, dtype=torch.float64))
     W = LocalRegression(kernel).weights(points(at, "cc"), points(X, "cc"), bandwidths)
     np.testing.assert_allclose(W, K, atol=1e-12)
@@ -80,9 +78,7 @@ def test_gaussian_is_attention_with_gaussian_scores():
     h = Bandwidths(torch.full((2,), 0.7, dtype=torch.float64), torch.zeros(0, dtype=torch.float64))
     empty = X[:, :0]
     W = LocalRegression().weights(Points(X, empty.long(), empty), Points(X, empty.long(), empty), h)
-    torch.testing.assert_close(
-        W, nn.attention_weights(empty, empty, bias=scores, scale=1.0), atol=1e-12, rtol=0
-    )
+    torch.testing.assert_close(W, nn.attention_weights(empty, empty, bias=scores, scale=1.0), atol=1e-12, rtol=0)
 
 
 @pytest.mark.parametrize("kernel", ["gaussian", "epanechnikov"])
@@ -124,9 +120,7 @@ def test_unknown_and_unseen_levels_are_like_no_other():
     codes = torch.tensor([[-1], [-1], [0], [5]])
     rows = Points(x, codes, x[:, :0])
     for n_levels in (3, 40):
-        W = LocalRegression(code_kernels=(CodeKernel(n_levels),)).weights(
-            rows, rows, split(np.array([1.0, 0.2]), "cu")
-        )
+        W = LocalRegression(code_kernels=(CodeKernel(n_levels),)).weights(rows, rows, split(np.array([1.0, 0.2]), "cu"))
         check_levels(W)
 
 

@@ -92,18 +92,11 @@ def test_training_rows_have_the_past_that_is_known_by_their_period():
 def test_past_columns_are_those_of_plain_loops(purge):
     X, y = panel()
     training = Training.of(sections(X, y), problem(purge))
-    known = pd.concat(
-        [
-            pd.Series(s.focal.y, pd.MultiIndex.from_product([s.focal.label, [s.period]]))
-            for s in training.residuals
-        ]
-    )
+    known = pd.concat([pd.Series(s.focal.y, pd.MultiIndex.from_product([s.focal.label, [s.period]])) for s in training.residuals])
     for section in training.sections:
         found, has = past_columns([replace(section, past=training.history)], 3.0)
         for i, firm in enumerate(section.focal.label):
-            before = known[
-                [k for k in known.index if k[0] == firm and k[1] < section.period - purge]
-            ].sort_index()
+            before = known[[k for k in known.index if k[0] == firm and k[1] < section.period - purge]].sort_index()
             n = len(before)
             expected = [before.mean() * n / (n + 3.0), before.iloc[-1], n] if n else [0, 0, 0]
             np.testing.assert_allclose(found[i], expected, atol=1e-10)
@@ -164,9 +157,7 @@ def test_without_differences_between_firms_or_periods_there_is_no_history():
     undated = replace(problem(), dated=False)
     assert fit_autoregression(Training.of(given, undated)) is None
     rng = np.random.default_rng(1)
-    opposed = (
-        y * 0 + np.where(y.index.get_level_values("period") % 2, 1.0, -1.0) + 0.01 * rng.normal(size=len(y))
-    )
+    opposed = y * 0 + np.where(y.index.get_level_values("period") % 2, 1.0, -1.0) + 0.01 * rng.normal(size=len(y))
     assert fit_effect(Training.of(sections(X, opposed.fillna(0.0)), problem())) is None
 
 

@@ -98,9 +98,7 @@ def test_one_shown_outcome_of_a_billion_moves_others_by_a_bounded_amount():
     """A typing error in one outcome says no more than the largest residual of training did."""
     panel = simulate_panel(30, 10, 2, n_industries=3, signal_share=0.5, random_state=0)
     X, y = panel.X, panel.y + panel.X["industry"].map({"I01": 1.0, "I02": -1.0, "I03": 0.0}).astype(float)
-    model = StackedPeerRegressor(
-        task="nowcast", n_heads=1, own="linear", codes=["industry"], kappa=0.2, random_state=0
-    )
+    model = StackedPeerRegressor(task="nowcast", n_heads=1, own="linear", codes=["industry"], kappa=0.2, random_state=0)
     model.fit(X, y)
     assert model.stack_.peers() or model.stack_.fitted, "something reads the outcomes"
     moves = []

@@ -176,6 +176,4 @@ def test_an_interaction_of_own_characteristics_passes_for_no_peer(task):
     steps = model.explain_gain()
     assert steps.loc["shape", "gain"] > 0.4 > 0.1 > steps.loc["peers", "gain"]
     given = StackedPeerRegressor(task=task, own=RidgeCV(), n_heads=0, random_state=0).fit(X, y)
-    assert ("estimator", "") in given.stack_.stages["shape"].weights and not given.evidence_.loc[
-        "shape", "factor"
-    ]
+    assert ("estimator", "") in given.stack_.stages["shape"].weights and not given.evidence_.loc["shape", "factor"]

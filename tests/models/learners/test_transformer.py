@@ -160,9 +160,7 @@ def test_weights_are_those_of_an_attention_layer(n_layers):
         assert (np.diag(W) == 0).all()
         part = learner(n_layers).weights(one, slice(2, 4), layer)
         assert part.shape == (2, 9)
-        each = [
-            learner(n_layers).weights(one, slice(0, 9), layer, (s, h)) for s in range(2) for h in range(2)
-        ]
+        each = [learner(n_layers).weights(one, slice(0, 9), layer, (s, h)) for s in range(2) for h in range(2)]
         np.testing.assert_allclose(np.mean(each, axis=0), W)
         if n_layers == 1:
             np.testing.assert_allclose(part, W[2:4])
@@ -252,9 +250,7 @@ def test_it_finds_what_no_weighted_mean_is():
     found = {}
     for attends in (True, False):
         training = TransformerTraining(n_seeds=1, max_steps=120)
-        found[attends] = r2(
-            TransformerLearner(replace(spec, attends=attends), training).fit(sections[:70]), sections[70:]
-        )
+        found[attends] = r2(TransformerLearner(replace(spec, attends=attends), training).fit(sections[:70]), sections[70:])
     assert found[True] > 0.3
     assert found[False] < found[True] - 0.2
 
@@ -265,9 +261,7 @@ def test_training_in_half_precision_has_parameters_in_float32():
     model = TransformerLearner(TransformerSpec(P, (3,), d_model=8, d_feedforward=8), training).fit(sections)
     assert np.isfinite(np.concatenate(model.predict(sections))).all()
     seen = []
-    hook = torch.nn.modules.module.register_module_forward_hook(
-        lambda m, i, o: seen.append(getattr(o, "dtype", None))
-    )
+    hook = torch.nn.modules.module.register_module_forward_hook(lambda m, i, o: seen.append(getattr(o, "dtype", None)))
     try:
         replace(model).fit(sections)
     finally:

@@ -56,9 +56,7 @@ def test_the_least_sharpe_loss_is_the_tangency_portfolio():
     optimizer.step(loss)
     best = torch.linalg.solve(returns.T @ returns, returns.sum(0))
     torch.testing.assert_close(w.detach() / w.detach().norm(), best / best.norm(), atol=1e-4, rtol=1e-4)
-    earned = portfolio_returns(
-        w.detach().expand(60, 3)[..., None], returns[..., None], torch.ones(60, 3).double()
-    )
+    earned = portfolio_returns(w.detach().expand(60, 3)[..., None], returns[..., None], torch.ones(60, 3).double())
     torch.testing.assert_close(LEVERAGE * earned, returns @ best, atol=1e-4, rtol=1e-4)
 
 

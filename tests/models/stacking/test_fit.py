@@ -21,22 +21,13 @@ GROUPS = ["shape", "history", "common", "peers"]
 def data(seed=0):
     """Own lines, an interaction, firm effects, shocks of periods and of industries, and a shared price of a characteristic."""
     rng = np.random.default_rng(seed)
-    index = pd.MultiIndex.from_product(
-        [[f"F{i:02d}" for i in range(FIRMS)], range(PERIODS)], names=["firm", "period"]
-    )
+    index = pd.MultiIndex.from_product([[f"F{i:02d}" for i in range(FIRMS)], range(PERIODS)], names=["firm", "period"])
     X = pd.DataFrame(rng.normal(size=(len(index), 2)), index=index, columns=["size", "lev"])
     X["sic"] = pd.Categorical(rng.choice(list("abc"), size=len(X)))
     firm, t = index.get_level_values(0), index.get_level_values(1)
     lasting = pd.Series(rng.normal(size=FIRMS), firm.unique()).loc[firm].to_numpy()
     price, shock = rng.normal(size=PERIODS)[t], rng.normal(size=PERIODS)[t]
-    y = (
-        X["size"]
-        + X["size"] * X["lev"]
-        + lasting
-        + shock
-        + 1.5 * price * X["lev"]
-        + 0.3 * rng.normal(size=len(X))
-    )
+    y = X["size"] + X["size"] * X["lev"] + lasting + shock + 1.5 * price * X["lev"] + 0.3 * rng.normal(size=len(X))
     return X, pd.Series(y, index)
 
 
@@ -87,9 +78,7 @@ def test_the_prediction_is_the_equation(everything):
     for group in GROUPS:
         if group == "common":  # of all firms as peers, less the stack so far
             known = pd.Series(steps[-1][:, 0] - seen.own[0][:, 0], seen.focal.label)
-            told = replace(
-                seen, peers=replace(seen.peers, y=seen.peers.y - known[seen.peers.label].to_numpy())
-            )
+            told = replace(seen, peers=replace(seen.peers, y=seen.peers.y - known[seen.peers.label].to_numpy()))
             np.testing.assert_allclose(stack.left([seen])[0].peers.y, told.peers.y, atol=1e-10)
         stage = stack.stages[group]
         steps.append(steps[-1] + sum(stage.weights[c] * difference(group, *c) for c in stage.selected()))
@@ -196,14 +185,10 @@ def test_forecasts_of_a_period_read_nothing_later():
     now = X.index.get_level_values("period") == 6
     later = X.copy()
     later.loc[X.index.get_level_values("period") > 6, ["size", "lev"]] += 100.0
-    np.testing.assert_array_equal(
-        model.predict(X[~past])[now[~past]], model.predict(later[~past])[now[~past]]
-    )
+    np.testing.assert_array_equal(model.predict(X[~past])[now[~past]], model.predict(later[~past])[now[~past]])
     unknown = y.where(past)
     again = StackedPeerRegressor(n_heads=1, own="linear", kappa=0.0, random_state=0).fit(X, unknown)
-    own = [
-        m.stack_.view.lines.predict(next(iter(m._gate_call(X[past], None)[1])).focal) for m in (model, again)
-    ]
+    own = [m.stack_.view.lines.predict(next(iter(m._gate_call(X[past], None)[1])).focal) for m in (model, again)]
     np.testing.assert_allclose(*own, atol=1e-10)
     np.testing.assert_allclose(again.stack_.view.history.table, model.stack_.view.history.table, atol=1e-10)
 
@@ -211,9 +196,7 @@ def test_forecasts_of_a_period_read_nothing_later():
 def test_purged_outcomes_are_not_read():
     """With purge = 2 the outcomes of the last two periods before one change no explanation of it by the firm's own past."""
     X, y = data()
-    model = StackedPeerRegressor(
-        task="nowcast", n_heads=0, own="linear", purge=2, kappa=0.0, random_state=0
-    ).fit(X, y)
+    model = StackedPeerRegressor(task="nowcast", n_heads=0, own="linear", purge=2, kappa=0.0, random_state=0).fit(X, y)
     entering(model, {"common": {}})
     assert any(model.stack_.stages["history"].weights.values())
     period = X.index.get_level_values("period")
@@ -232,14 +215,11 @@ def test_purged_outcomes_are_not_read():
 def test_peers_read_no_purged_outcomes_either():
     """The covariance of firms' past does not read the last two periods' outcomes; that of the third before, it does."""
     X, y = data()
-    model = StackedPeerRegressor(
-        task="nowcast", n_heads=1, own="linear", purge=2, kappa=0.0, random_state=0
-    ).fit(X, y)
+    model = StackedPeerRegressor(task="nowcast", n_heads=1, own="linear", purge=2, kappa=0.0, random_state=0).fit(X, y)
     assert "covariance" in model.stack_.fitted
     entering(model, {"shape": {}, "history": {}, "common": {}, "peers": {"covariance": 1.0}})
     call, told = (
-        z[z.index.get_level_values("period") >= PERIODS - 4].rename(index=lambda t: t + 10, level="period")
-        for z in (X, y)
+        z[z.index.get_level_values("period") >= PERIODS - 4].rename(index=lambda t: t + 10, level="period") for z in (X, y)
     )
     before, moved = model.predict(call, outcomes=told), told.copy()
     moved[call.index.get_level_values("period") == PERIODS + 6] += np.random.default_rng(0).normal(
@@ -280,9 +260,7 @@ def test_a_past_under_labels_of_another_type_is_refused(task, firm, period, matc
 def test_history_adds_nothing_to_a_firm_without_a_past():
     """By hand, beside firms with a past in the same period."""
     X, y = data()
-    model = StackedPeerRegressor(task="nowcast", n_heads=1, own="linear", kappa=0.0, random_state=0).fit(
-        X, y
-    )
+    model = StackedPeerRegressor(task="nowcast", n_heads=1, own="linear", kappa=0.0, random_state=0).fit(X, y)
     effect = model.stack_.stages["history"].selected()[0][0]
     peers = model.stack_.stages["peers"].selected()[0][0]
     entering(model, {"history": {effect: 0.6}, "common": {}, "peers": {peers: 0.5}, "shape": {}})
@@ -309,9 +287,7 @@ def test_without_a_kappa_heads_are_used_in_full_and_untested():
     assert model.stack_.weight("heads") == 1.0 and set(model.stack_.fitted) == {"heads"}
     assert not model.evidence_["tested"].any() and len(model.explain_gain()) == 0
     heads = model.stack_.fitted["heads"]
-    sections = [
-        model._as_seen(replace(s, focal=replace(s.focal, y=None))) for s in model._gate_call(panel.X, None)[1]
-    ]
+    sections = [model._as_seen(replace(s, focal=replace(s.focal, y=None))) for s in model._gate_call(panel.X, None)[1]]
     expected = np.concatenate(heads.predict(sections))[:, 0] * model.y_scale_ + model.y_center_
     labels = [(firm, s.period) for s in sections for firm in s.focal.label]
     found = pd.Series(model.predict(panel.X), panel.X.index)
@@ -358,24 +334,18 @@ def test_networks_of_parts_and_of_the_whole(everything):
         entering(model, zero)
         before, moved = model.predict(call, outcomes=told), told.copy()
         moved.iloc[3] += 0.1
-        np.testing.assert_allclose(
-            (model.predict(call, outcomes=moved) - before) / 0.1, whole[:, 3], atol=1e-7
-        )
+        np.testing.assert_allclose((model.predict(call, outcomes=moved) - before) / 0.1, whole[:, 3], atol=1e-7)
     finally:
         model.stack_.stages.update(stages)
     with pytest.raises(InputError, match="part must be one of .*'heads', 'covariance', 'ridge'.*got 'trees'"):
         model.peer_network(call, outcomes=told, part="trees")
-    with pytest.raises(
-        InputError, match="part: expected .heads., to which head= and layer= belong, got 'ridge'"
-    ):
+    with pytest.raises(InputError, match="part: expected .heads., to which head= and layer= belong, got 'ridge'"):
         model.peer_network(call, outcomes=told, part="ridge", layer=0)
 
 
 def test_a_part_that_did_not_enter_has_an_empty_network():
     panel = simulate_panel(15, 6, 2, random_state=0)
-    model = PeerAttentionRegressor(task="nowcast", n_heads=1, kappa=None, random_state=0).fit(
-        panel.X, panel.y
-    )
+    model = PeerAttentionRegressor(task="nowcast", n_heads=1, kappa=None, random_state=0).fit(panel.X, panel.y)
     for part in ("covariance", "ridge"):
         network = model.peer_network(panel.X, outcomes=panel.y, part=part)
         assert len(network.isolates) == len(panel.X)

@@ -84,9 +84,7 @@ def test_folds_of_arrays_leave_the_judged_rows_out_of_the_pool():
         for origin in found:
             (learned,), (held_out,) = origin.training, origin.held_out
             apart = set(held_out.focal.checksums()) & set(held_out.peers.checksums())
-            assert bool(apart) == dated, (
-                "in a panel the pool is the whole period; on arrays the training rows"
-            )
+            assert bool(apart) == dated, "in a panel the pool is the whole period; on arrays the training rows"
             assert not set(learned.focal.checksums()) & set(held_out.focal.checksums())
     copies = whole.focal.take(np.repeat(np.arange(90), 2))
     for origin in forward_origins([CrossSection(None, slice(0, 180), copies, copies, True)], 0, False):

@@ -45,9 +45,7 @@ class Truth(Weighted):
 
 
 def stack(*learners, **options):
-    return StackedPeerRegressor(
-        own="linear", n_heads=0, learners=learners, random_state=0, **{"task": "nowcast"} | options
-    )
+    return StackedPeerRegressor(own="linear", n_heads=0, learners=learners, random_state=0, **{"task": "nowcast"} | options)
 
 
 def test_a_learner_that_helps_is_selected_and_predicts():

@@ -32,10 +32,7 @@ def held_out(n=40, T=8, seed=0, K=1):
 def scores_of(held, columns, kappa, mutual=False):
     """Return scores, standard errors, weights of rows and κ by plain loops over firms and periods."""
     e = held.y - held.base[:, 0]
-    losses = {
-        t: np.average(e[held.period == t] ** 2, weights=held.weight[held.period == t])
-        for t in set(held.period)
-    }
+    losses = {t: np.average(e[held.period == t] ** 2, weights=held.weight[held.period == t]) for t in set(held.period)}
     usual, row = np.median(list(losses.values())), held.weight.mean()
     weight = np.empty(len(e))
     for t in losses:
@@ -156,9 +153,7 @@ def test_other_losses_are_minimised_too(loss):
     def total(w):
         each = loss(torch.as_tensor(held.base + D @ w), torch.as_tensor(held.y)).numpy()
         start = loss(torch.as_tensor(held.base), torch.as_tensor(held.y)).numpy()
-        mean = np.array(
-            [np.average(start[held.period == t], weights=held.weight[held.period == t]) for t in range(8)]
-        )
+        mean = np.array([np.average(start[held.period == t], weights=held.weight[held.period == t]) for t in range(8)])
         return (each * held.weight / mean[held.period]).sum()
 
     open_ = w > 0

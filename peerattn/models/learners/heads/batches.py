@@ -35,9 +35,7 @@ class RowTensors:
     answers: Tensor
 
     @classmethod
-    def of(
-        cls, rows: Rows, answering: np.ndarray | None, dtype: torch.dtype, device: str | torch.device
-    ) -> RowTensors:
+    def of(cls, rows: Rows, answering: np.ndarray | None, dtype: torch.dtype, device: str | torch.device) -> RowTensors:
         """Return rows as one cross-section; characteristics count for at most ``CLIP``, so that no outlier carries a head."""
 
         def one(values: np.ndarray, kind: torch.dtype) -> Tensor:
@@ -60,9 +58,7 @@ class RowTensors:
         there = places >= 0
         gathered = {name: v[0][places.clamp(min=0)] for name, v in vars(self).items() if v is not None}
         rows = replace(self, **gathered)
-        return replace(
-            rows, identity=rows.identity.masked_fill(~there, NOBODY), present=there, answers=rows.answers & there
-        )
+        return replace(rows, identity=rows.identity.masked_fill(~there, NOBODY), present=there, answers=rows.answers & there)
 
 
 @dataclass(frozen=True)

@@ -164,9 +164,7 @@ def average_unseen_codes(module: PeerModule, sections: Sequence[CrossSection]) -
 
 
 @torch.no_grad()
-def contribution_spreads(
-    modules: Sequence[PeerModule], sections: Sequence[CrossSection], settings: Settings
-) -> list[np.ndarray]:
+def contribution_spreads(modules: Sequence[PeerModule], sections: Sequence[CrossSection], settings: Settings) -> list[np.ndarray]:
     """Return the standard deviation of each head's contribution within some cross-sections, (H,) for each module."""
     modules = [copy.deepcopy(module).to(settings.dtype) for module in modules]
     at = np.unique(np.linspace(0, len(sections) - 1, SPREAD_SECTIONS).astype(int))

@@ -112,9 +112,7 @@ class HeadsLearner:
         """
         for section in sections:
             if section.focal.y is None or section.own is None:
-                raise InputError(
-                    "sections: expected outcomes and an own part, got a cross-section without. Set both."
-                )
+                raise InputError("sections: expected outcomes and an own part, got a cross-section without. Set both.")
         learner: HeadsLearner = replace(self, options=_of_size(self.options, self.spec, sections))
         size = 1.0
         if self.shrinks:

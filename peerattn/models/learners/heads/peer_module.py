@@ -80,9 +80,7 @@ class Layer(torch.nn.Module):
         if spec.n_priors:  # a relation that was named is first leaned on
             self.prior_strength = Parameter(torch.ones(H, spec.n_priors, dtype=dtype))
 
-    def _start(
-        self, width: int, columns: int, generator: torch.Generator, dtype: torch.dtype, size: float
-    ) -> Parameter:
+    def _start(self, width: int, columns: int, generator: torch.Generator, dtype: torch.dtype, size: float) -> Parameter:
         """Return a projection of ``width`` features for every head, zero but for the inputs."""
         H = self.spec.n_heads
         p = self.spec.n_inputs
@@ -104,9 +102,7 @@ class Layer(torch.nn.Module):
         """The projection of keys, which is that of queries in a symmetric similarity."""
         return self.query if self.spec.symmetric else self.key
 
-    def scores(
-        self, query_features: Tensor, key_features: Tensor, pairs: PairTensors, nobody: bool = True
-    ) -> dict[str, Any]:
+    def scores(self, query_features: Tensor, key_features: Tensor, pairs: PairTensors, nobody: bool = True) -> dict[str, Any]:
         """Return query, key, scale and bias whose scores are the similarity of the specification; the null peer comes last."""
         query = self.queries(query_features)
         key = self.keys(key_features)
@@ -162,14 +158,9 @@ class PeerModule(Layer):
     so on. The model of fewer layers is the special case of zeros. No outcome is used before the last layer.
     """
 
-    def __init__(
-        self, spec: PeerSpec, generator: torch.Generator | None = None, dtype: torch.dtype = torch.float64
-    ):
+    def __init__(self, spec: PeerSpec, generator: torch.Generator | None = None, dtype: torch.dtype = torch.float64):
         generator = generator or torch.Generator("cpu")
-        draws = [
-            torch.randn(n + 1, spec.d_code, generator=generator, dtype=torch.float64)
-            for n in spec.code_levels
-        ]
+        draws = [torch.randn(n + 1, spec.d_code, generator=generator, dtype=torch.float64) for n in spec.code_levels]
         # of one length, so that no level is nearer to another one than to itself
         tables = [math.sqrt(spec.d_code) * each / each.norm(dim=1, keepdim=True) for each in draws]
         super().__init__(spec, spec.width, generator, dtype)

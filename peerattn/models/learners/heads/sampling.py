@@ -94,9 +94,7 @@ class Sample:
         yield self._thinned(group, every)
 
     def _thinned(self, group: Sequence[int], every: int) -> Batch:
-        return self.batch(
-            group, [np.arange(k % every % self.n_focal[k], self.n_focal[k], every) for k in group]
-        )
+        return self.batch(group, [np.arange(k % every % self.n_focal[k], self.n_focal[k], every) for k in group])
 
     def drawn(self, generator: torch.Generator, n_heads: int) -> Iterator[Batch]:
         """Yield batches without end, of a few cross-sections: fewer rows where these times peers times heads are too many.
@@ -136,9 +134,7 @@ def residuals(sections: Sequence[CrossSection]) -> list[CrossSection]:
     return [replace(section, focal=rows) for section, rows in zip(sections, left, strict=True)]
 
 
-def _places(
-    sizes: np.ndarray, group: Sequence[int], rows: Sequence[np.ndarray], device: str | torch.device
-) -> Tensor:
+def _places(sizes: np.ndarray, group: Sequence[int], rows: Sequence[np.ndarray], device: str | torch.device) -> Tensor:
     """Return the numbers of these rows of each cross-section among all rows, (B, n); −1 is padding."""
     first = np.cumsum(sizes) - sizes
     at = [torch.as_tensor(first[k] + some, device=device) for k, some in zip(group, rows, strict=True)]

@@ -80,9 +80,7 @@ class SearchProfile:
                 values.append(module.value[head].numpy().squeeze() * unit)
                 heads.append((k, head))
                 shares.append(member.share[head] * mix / sum(fitted.mix))
-        return cls(
-            tuple(matrices), tuple(key_terms), tuple(values), tuple(heads), np.array(shares), tuple(observed)
-        )
+        return cls(tuple(matrices), tuple(key_terms), tuple(values), tuple(heads), np.array(shares), tuple(observed))
 
     @classmethod
     def of_rule(cls, M: np.ndarray, names: Sequence[str], observed: Sequence[str]) -> SearchProfile:

@@ -78,9 +78,7 @@ def _held_out_loss(loss: Loss, predicted: np.ndarray, later: Sequence[CrossSecti
     return float(loss_of(loss, predicted, rows.outcomes) @ rows.loss_weights)
 
 
-def factor(
-    added: np.ndarray, own: np.ndarray, later: Sequence[CrossSection], loss: Loss, common: float
-) -> float:
+def factor(added: np.ndarray, own: np.ndarray, later: Sequence[CrossSection], loss: Loss, common: float) -> float:
     """Return the factor of what heads add to the own part of later cross-sections, between 0 and 1."""
     if loss is not squared_error:
         value = lambda size: _held_out_loss(loss, own + size * added, later)  # noqa: E731

@@ -235,9 +235,7 @@ REFIT_RATE = 0.01
 REFIT_RIDGE = 10.0
 
 
-def refitted(
-    modules: Sequence[PeerModule], sample: Sample, loss: Loss, counts: np.ndarray, steps: int
-) -> list[PeerModule]:
+def refitted(modules: Sequence[PeerModule], sample: Sample, loss: Loss, counts: np.ndarray, steps: int) -> list[PeerModule]:
     """Train modules from where they stand, each on a draw of the cross-sections: ``counts`` is (draws, cross-sections).
 
     The loss plus a ridge penalty on all parameters, on all rows in every step.
@@ -253,7 +251,5 @@ def refitted(
         errors = objective(seeds(batch), batch, times) / rows
         return errors.sum() + REFIT_RIDGE * penalty / rows.mean()
 
-    train(
-        seeds, value, repeat(batch), max_steps=steps, learning_rate=REFIT_RATE, schedule="cosine", clip=None
-    )
+    train(seeds, value, repeat(batch), max_steps=steps, learning_rate=REFIT_RATE, schedule="cosine", clip=None)
     return [seeds.module(draw, objective.unit) for draw in range(len(modules))]

@@ -65,9 +65,7 @@ def by_deletion(model, section, i, past=None):
     firm = features(section.focal, section, history, torch.float64).take([i])
     others = features(section.peers, section, history, torch.float64).take(np.flatnonzero(keep))
     K = shared(theta, others, others)[0] + noise(theta, others)[0].diag()
-    return float(
-        shared(theta, firm, others)[0] @ torch.linalg.solve(K, torch.as_tensor(section.peers.y[keep]))
-    )
+    return float(shared(theta, firm, others)[0] @ torch.linalg.solve(K, torch.as_tensor(section.peers.y[keep])))
 
 
 def unknown(section):
@@ -86,9 +84,7 @@ def grouped(section):
 def crossed(section):
     reference = replace(section.peers, identity=np.repeat(np.arange(15), 2))
     focal = section.peers.take(slice(0, 9))
-    return replace(
-        section, focal=replace(focal, x=focal.x + 0.1, y=None, identity=np.arange(9) + 10), peers=reference
-    )
+    return replace(section, focal=replace(focal, x=focal.x + 0.1, y=None, identity=np.arange(9) + 10), peers=reference)
 
 
 @pytest.mark.parametrize(
@@ -388,17 +384,13 @@ def test_the_same_seed_gives_the_same_covariance():
 
 def test_ranks_are_of_the_pool():
     pool = np.random.default_rng(0).normal(size=(9, 2))
-    np.testing.assert_allclose(
-        ranked(pool, pool)[:, 0], (pd.Series(pool[:, 0]).rank() - 0.5) / 9 * 2 - 1, atol=1e-6
-    )
+    np.testing.assert_allclose(ranked(pool, pool)[:, 0], (pd.Series(pool[:, 0]).rank() - 0.5) / 9 * 2 - 1, atol=1e-6)
     assert not ranked(np.ones((3, 1)), np.ones((3, 1))).any()
 
 
 def test_a_covariance_that_rounding_made_indefinite_has_an_inverse():
     """Outliers make variances of 1e7 beside a small noise: in single precision eigenvalues are below zero."""
-    loading = torch.tensor(
-        np.random.default_rng(0).normal(size=(2, 300, 3)) * np.array([1.0, 3e3])[:, None, None]
-    )
+    loading = torch.tensor(np.random.default_rng(0).normal(size=(2, 300, 3)) * np.array([1.0, 3e3])[:, None, None])
     K = loading @ loading.mT + torch.eye(300, dtype=torch.float64)
     K[1] -= 3e-6 * K[1].diagonal().mean() * torch.eye(300, dtype=torch.float64)
     assert torch.linalg.eigvalsh(K[1])[0] < -50

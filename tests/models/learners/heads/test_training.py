@@ -162,9 +162,7 @@ def test_same_seed_same_heads_and_another_seed_others(panel):
 @pytest.mark.parametrize("options", [{}, {"n_layers": 2}, {"values": "outcomes"}, {"n_priors": 1}])
 def test_every_tensor_is_made_on_the_device_that_is_named(panel, options):
     """Whatever is made on the default device instead cannot meet the others."""
-    sections = sections_of(
-        simulate_panel(12, 6, 2, n_industries=2, random_state=0), outcomes="values" in options, codes=True
-    )
+    sections = sections_of(simulate_panel(12, 6, 2, n_industries=2, random_state=0), outcomes="values" in options, codes=True)
     terms = PairTerms((Prior("industry"),), {"industry": 0}, "n_layers" in options) if options else TERMS
     learner = HeadsLearner(spec_of(sections, **options), terms, options=QUICK, device="cpu")
     with torch.device("meta"):

@@ -34,7 +34,7 @@ from peerattn.models.stacking.evidence import (
     reads_peers,
 )
 from peerattn.models.stacking.origins import Origin, forward_origins, outcomes_of, share_learned
-from peerattn.models.stacking.weights import MEAN, UNTESTED, WHOLE, Stage
+from peerattn.models.stacking.weights import MEAN, UNTESTED, WHOLE, WITHIN, Stage
 
 
 @dataclass(frozen=True)
@@ -184,6 +184,10 @@ def fit_stack(
     for each in candidates:
         if each.name in selected:
             fitted |= each.fit(training, latest)
+    part = fitted.get(in_full)
+    if kappa is None and split and isinstance(part, Heads):  # what they add to a period's mean has a weight of its own
+        stages[PEERS] = replace(UNTESTED, weights={(in_full, WITHIN): 1.0, (in_full, MEAN): part.of_mean})
+        table = evidence_of(stages, untested)
     stack = Stack(training.view, fitted, stages, table, steps, np.zeros(problem.n_outputs), held_out)
     if problem.loss is squared_error or not fitted:
         return stack

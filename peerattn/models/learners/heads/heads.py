@@ -73,11 +73,15 @@ class Member:
 
 @dataclass(frozen=True)
 class Heads:
-    """A candidate: heads from one or more starts; ``mix`` is the share of each start (member) in the prediction."""
+    """A candidate: heads from one or more starts; ``mix`` is the share of each start (member) in the prediction.
+
+    Where heads are used in full, ``of_mean`` is the weight of what they add to a period's mean.
+    """
 
     members: tuple[Member, ...]
     terms: PairTerms
     mix: tuple[float, ...]
+    of_mean: float = 1.0
 
     @classmethod
     def of(cls, modules: Sequence[PeerModule], sections: Sequence[CrossSection], settings: Settings) -> Heads:

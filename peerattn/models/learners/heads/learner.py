@@ -15,7 +15,7 @@ from peerattn.models.learners.heads.heads import Heads, Settings, average_unseen
 from peerattn.models.learners.heads.peer_module import PeerModule, PeerSpec
 from peerattn.models.learners.heads.priors import NO_TERMS, PairTerms, Prior
 from peerattn.models.learners.heads.sampling import FEWEST, PAIRS, Sample
-from peerattn.models.learners.heads.selection import Predict, selected
+from peerattn.models.learners.heads.selection import Predict, Selection, selected
 from peerattn.models.learners.heads.training import (
     DEFAULT,
     TrainingOptions,
@@ -114,19 +114,19 @@ class HeadsLearner:
             if section.focal.y is None or section.own is None:
                 raise InputError("sections: expected outcomes and an own part, got a cross-section without. Set both.")
         learner: HeadsLearner = replace(self, options=_of_size(self.options, self.spec, sections))
-        size = 1.0
+        chosen = Selection()
         if self.shrinks:
             learned = learner._learned()
             fallbacks = learner._of_codes()
             # the seeds are shared out among the weight decays
             n_seeds = max(1, learner.options.n_seeds // len(learned))
             tried = [each._with(n_seeds=n_seeds)._predictor for each in learned]
-            best, size = selected(tried, [each._predictor for each in fallbacks], sections, self.loss)
-            learner = [*learned, *fallbacks][best]
+            chosen = selected(tried, [each._predictor for each in fallbacks], sections, self.loss)
+            learner = [*learned, *fallbacks][chosen.best]
         modules = learner._trained(sections)
         for module in modules:
-            module.rescale(size)
-        self.heads_ = learner._heads(modules, sections)
+            module.rescale(chosen.size)
+        self.heads_ = replace(learner._heads(modules, sections), of_mean=chosen.of_mean)
         return self
 
     def _with(self, **options: Any) -> HeadsLearner:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -19,13 +20,22 @@ FEW_PERIODS = 3  # held-out periods from which errors are clustered by period
 Predict = Callable[[Sequence[CrossSection]], list[np.ndarray]]
 
 
+@dataclass(frozen=True)
+class Selection:
+    """Which fit is selected, the factor of what its heads add, and the weight of their period's mean beside that."""
+
+    best: int = 0
+    size: float = 1.0
+    of_mean: float = 1.0
+
+
 def selected(
     fits: Sequence[Callable[[Sequence[CrossSection]], Predict]],
     fallbacks: Sequence[Callable[[Sequence[CrossSection]], Predict]],
     sections: Sequence[CrossSection],
     loss: Loss,
-) -> tuple[int, float]:
-    r"""Return which fit has the least held-out loss, and the factor that what its heads add is multiplied by.
+) -> Selection:
+    r"""Return which fit has the least held-out loss, and the factors that what its heads add is multiplied by.
 
     Each learns from the first two thirds of the rows and predicts the later periods. With :math:`D_i` what heads add and
     :math:`e_i` what the own part leaves, the factor is
@@ -35,6 +45,8 @@ def selected(
     the slope of the outcome on the prediction in new data (Copas 1983), itself shrunk by its standard error, which is clustered
     by period (James and Stein 1961). Sums are of rows net of θ of their period's mean, each period divided by its mean squared
     error. Heads that predict nothing of later periods add nothing; fallbacks, which have a factor of one, then take their place.
+    What heads add to the mean of a period has a factor of its own, by the same equation over the means of held-out periods: a
+    level that wanders is no evidence on peers.
 
     References
     ----------
@@ -43,7 +55,7 @@ def selected(
     """
     learned, later = split(sections)
     if not learned:
-        return 0, 1.0
+        return Selection()
     own = np.concatenate([section.own_term for section in later])
     common = 0.0
     if loss is squared_error:
@@ -54,7 +66,10 @@ def selected(
     if fallbacks:  # they take the place of heads that predict nothing
         losses = [value if size > 0 else np.inf for size, value in zip(sizes, losses, strict=True)]
     best = int(np.argmin(losses))
-    return best, sizes[best]
+    of_mean = 1.0
+    if loss is squared_error:
+        of_mean = factor_of_means(sizes[best] * added[best], own, later)
+    return Selection(best, sizes[best], of_mean)
 
 
 def split(sections: Sequence[CrossSection]) -> tuple[list[CrossSection], list[CrossSection]]:
@@ -92,12 +107,28 @@ def factor(added: np.ndarray, own: np.ndarray, later: Sequence[CrossSection], lo
     # a period counts by the inverse of its variance, a nearly exact one by at most a hundred times the usual
     weight = rows.loss_weights / np.maximum(squares, squares.mean() / 100 + 1e-12)[period]
     product = weight * D * e
-    length = float(weight @ D**2)
     terms = product
     if len(total) >= FEW_PERIODS:  # fewer are no clusters
         terms = np.bincount(period, product)
+    return _shrunk_slope(terms, float(weight @ D**2))
+
+
+def factor_of_means(added: np.ndarray, own: np.ndarray, later: Sequence[CrossSection]) -> float:
+    """Return the factor of what heads add to the means of later periods, each of which counts alike; 0 with few of them."""
+    rows = stacked_rows(later)
+    period = section_numbers(later)
+    total = np.bincount(period, rows.loss_weights)
+    if (total > 0).sum() < FEW_PERIODS:
+        return 0.0
+    D = np.bincount(period, rows.loss_weights * added[:, 0])[total > 0] / total[total > 0]
+    e = np.bincount(period, rows.loss_weights * (rows.outcomes - own[:, 0]))[total > 0] / total[total > 0]
+    return _shrunk_slope(D * e, float(D @ D))
+
+
+def _shrunk_slope(terms: np.ndarray, length: float) -> float:
+    """Return the slope Σ terms / length, at most 1, times 1 − 1/t² of independent terms; 0 where it is negative."""
     variance = float(((terms - terms.mean()) ** 2).sum() * len(terms) / max(len(terms) - 1, 1))
-    score = float(product.sum())
+    score = float(terms.sum())
     if score <= 0 or length <= 0:
         return 0.0
     return min(1.0, score / length) * max(0.0, 1 - variance / score**2)

@@ -1,0 +1,64 @@
+"""Heads in full: what they add within periods and to a period's mean have factors of their own."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from peerattn import PeerAttentionRegressor
+from peerattn.models.cross_section import CrossSection, Rows
+from peerattn.models.learners.heads.selection import factor_of_means
+
+
+def sections(means, added, n=5, seed=0):
+    """Cross-sections whose outcomes have these means, beside an own part of zero, and what heads add to them."""
+    rng = np.random.default_rng(seed)
+    made = []
+    for t, mean in enumerate(means):
+        noise = rng.normal(size=n)
+        rows = Rows(
+            x=np.zeros((n, 1)), codes=np.zeros((n, 0), dtype=int), y=mean + noise - noise.mean(), weight=None,
+            identity=np.arange(n), label=pd.Index(range(n)), owner=pd.Index(range(n)),
+        )  # fmt: skip
+        made.append(CrossSection(t, slice(0, n), rows, rows, True, False, own=(np.zeros((n, 1)), np.zeros((n, 1)))))
+    within = rng.normal(size=(len(means), n))
+    within -= within.mean(axis=1, keepdims=True)
+    return made, (within + np.asarray(added)[:, None]).reshape(-1, 1)
+
+
+def test_the_factor_of_means_is_the_shrunk_slope_of_period_means():
+    rng = np.random.default_rng(1)
+    D = rng.normal(size=12)
+    e = 0.6 * D + 0.3 * rng.normal(size=12)
+    later, added = sections(e, D)
+    terms = D * e
+    t2 = terms.sum() ** 2 / (12 * terms.var(ddof=1))
+    expected = min(1, terms.sum() / (D @ D)) * (1 - 1 / t2)
+    assert np.isclose(factor_of_means(added, np.zeros((60, 1)), later), expected)
+
+
+@pytest.mark.parametrize(("means", "added"), [([1.0, -1.0, 2.0, 1.0], [-1.0, 1.0, -2.0, -1.0]), ([1.0, 1.0], [1.0, 1.0])])
+def test_a_wrong_mean_or_too_few_periods_give_nothing(means, added):
+    later, values = sections(means, added)
+    assert factor_of_means(values, np.zeros((len(values), 1)), later) == 0
+
+
+@pytest.mark.full_search
+def test_a_wandering_level_does_not_move_the_means_of_heads_in_full():
+    """Peers predict differences within periods; the level wanders while characteristics have a trend."""
+    rng = np.random.default_rng(0)
+    n, T = 30, 24
+    x = rng.normal(size=(T, n)) + np.arange(T)[:, None] / 6
+    code = np.arange(n) % 3
+    means = np.stack([[x[t, code == g].mean() for g in range(3)] for t in range(T)])
+    level = rng.normal(size=T).cumsum()
+    y = (means - means.mean(axis=1, keepdims=True))[:, code] * 3 + level[:, None] + 0.3 * rng.normal(size=(T, n))
+    index = pd.MultiIndex.from_product([range(T), range(n)], names=["period", "firm"])
+    X = pd.DataFrame({"x": x.ravel(), "code": np.tile(code.astype(str), T)}, index)
+    outcome = pd.Series(y.ravel(), index)
+    train = np.asarray(index.get_level_values("period") < 18)
+    model = PeerAttentionRegressor(kappa=None, codes=["code"], random_state=0).fit(X[train], outcome[train])
+    own = PeerAttentionRegressor(kappa=None, n_heads=0).fit(X[train], outcome[train])
+    weights = model.stack_.stages["peers"].weights
+    assert weights["heads", " (within period)"] == 1 and weights["heads", " (period mean)"] < 0.5
+    error = {name: ((outcome - each.predict(X))[~train] ** 2).mean() for name, each in (("heads", model), ("own", own))}
+    assert error["heads"] < error["own"]

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from peerattn.evaluation.measures.factors import NEXT, match_factors
 from peerattn.exceptions import InputError
-from peerattn.panel.labels import within_or_before
+from peerattn.panel.labels import panel_labels, within_or_before
 from peerattn.panel.panel import Panel
 from peerattn.types import ReferenceLike
 
@@ -23,7 +23,9 @@ ADJUSTED = (
 )
 
 
-def factor_adjusted(y: pd.Series, factors: pd.DataFrame, *, outcome_horizon: int = 0) -> pd.Series:
+def factor_adjusted(
+    y: pd.Series, factors: pd.DataFrame, *, outcome_horizon: int = 0, firm: str = "firm", period: str = "period"
+) -> pd.Series:
     r"""Return outcomes net of given factors, with the loadings of earlier periods (Brennan, Chordia and Subrahmanyam 1998).
 
     .. math::
@@ -46,6 +48,8 @@ def factor_adjusted(y: pd.Series, factors: pd.DataFrame, *, outcome_horizon: int
     outcome_horizon : int, default 0
         Outcomes labelled t are realised over the periods t + 1 to t + h, or in t for 0. Of factors indexed by firm and period,
         those of the row are taken.
+    firm, period : str
+        Names of the index levels of ``y`` with the labels, in either order.
 
     Returns
     -------
@@ -81,14 +85,10 @@ def factor_adjusted(y: pd.Series, factors: pd.DataFrame, *, outcome_horizon: int
     >>> f"{y.std():.3f} {net.std():.3f}", int(net.isna().groupby("period").any().sum())
     ('0.078 0.011', 4)
     """
-    if not isinstance(y, pd.Series) or y.index.nlevels != 2:
+    labels = panel_labels(y, firm, period) if isinstance(y, pd.Series) else None
+    if labels is None:
         raise InputError(f"y: expected a Series indexed by firm and period, got {type(y).__name__}; pass panel.y.")
-    firm, period = (y.index.get_level_values(level) for level in (0, 1))
-    if {"firm", "period"} <= set(y.index.names):
-        firm, period = (y.index.get_level_values(level) for level in ("firm", "period"))
-    periods = period.unique().sort_values()
-    f = _of_rows(factors, y.index, period, outcome_horizon)
-    net = _net(y.to_numpy(dtype=float), f, pd.factorize(firm)[0], periods.get_indexer(period), periods.get_indexer(period))
+    net = _adjusted(y, labels.firm, labels.period, factors, outcome_horizon)
     return pd.Series(net, y.index, name=y.name)
 
 
@@ -104,25 +104,57 @@ def net_of_factors(panel: Panel, factors: pd.DataFrame | None, task: str, horizo
     if horizon is None:
         horizon = 1 if NEXT.search(panel.outcome) else 0
     assert panel.firm is not None
-    periods = panel.period.unique().sort_values()
-    at = periods.get_indexer(panel.period)
-    f = _of_rows(factors, panel.labels, panel.period, horizon)
-    y = _net(panel.y.to_numpy(dtype=float), f, pd.factorize(panel.firm)[0], at, _known_from(panel, periods, at))
-    columns = factors.select_dtypes("number").columns
-    named = ", ".join(map(str, columns[:3])) + ", ..." * (len(columns) > 3)
-    return replace(panel, outcomes=y, outcome=f"{panel.outcome} net of {named}")
+    y = _adjusted(panel.y, panel.firm, panel.period, factors, horizon, panel.known_at)
+    columns = [str(name) for name in factors.select_dtypes("number")]
+    if len(columns) > 3:
+        columns = [*columns[:3], "..."]
+    return replace(panel, outcomes=y, outcome=f"{panel.outcome} net of {', '.join(columns)}")
 
 
-def _known_from(panel: Panel, periods: pd.Index, at: np.ndarray) -> np.ndarray:
+def _adjusted(
+    y: pd.Series, firm: pd.Index, period: pd.Index, factors: pd.DataFrame, horizon: int, known_at: pd.Index | None = None
+) -> np.ndarray:
+    """Return outcomes net of factors: a period's loadings are of rows whose outcomes were known from an earlier period on."""
+    f = _of_rows(factors, y.index, period, horizon)
+    outcomes = y.to_numpy(dtype=float)
+    firms = pd.factorize(firm)[0]
+    periods = period.unique().sort_values()
+    at = periods.get_indexer(period)
+    learned_by = _rows_by(np.where(np.isfinite(outcomes), _known_from(known_at, periods, at), len(periods)))
+    rows_of = _rows_by(at)
+    found = np.full(len(y), np.nan)
+    sums = Sums.empty(int(firms.max()) + 1, f.shape[1])
+    for t in range(len(periods)):
+        rows = rows_of[t]
+        loadings = sums.loadings()
+        if loadings is not None:
+            found[rows] = outcomes[rows] - (loadings[firms[rows]] * f[rows]).sum(axis=1)
+        learned = learned_by.get(t, rows[:0])
+        sums.add(firms[learned], f[learned], outcomes[learned])
+    if not np.isfinite(found).any():
+        needed = OUTCOMES_PER_SLOPE * (f.shape[1] + 1)
+        raise InputError(
+            f"factors: no outcome is left net of {f.shape[1]} factors, whose loadings need {needed} earlier outcomes of a firm. "
+            "Pass fewer factors or more periods."
+        )
+    return found
+
+
+def _known_from(known_at: pd.Index | None, periods: pd.Index, at: np.ndarray) -> np.ndarray:
     """Return the number of the period after which each outcome is known, ``len(periods)`` where it never is."""
-    if panel.known_at is None:
+    if known_at is None:
         return at
-    found = np.full(len(panel), len(periods))
-    dated = np.flatnonzero(panel.known_at.notna())
-    dates = panel.known_at[dated].infer_objects()
+    found = np.full(len(at), len(periods))
+    dated = np.flatnonzero(known_at.notna())
+    dates = known_at[dated].infer_objects()
     for k in reversed(range(len(periods))):
         found[dated[within_or_before(dates, periods[k])]] = k
     return np.maximum(found, at)
+
+
+def _rows_by(number: np.ndarray) -> dict[Any, np.ndarray]:
+    """Return the rows of each number."""
+    return {k: np.asarray(rows) for k, rows in pd.Series(number).groupby(number).indices.items()}
 
 
 def _of_rows(factors: pd.DataFrame, rows: pd.Index, period: pd.Index, horizon: int) -> np.ndarray:
@@ -142,36 +174,6 @@ def _of_rows(factors: pd.DataFrame, rows: pd.Index, period: pd.Index, horizon: i
         label = rows[missing][0]
         raise InputError(f"factors: {missing.sum()} of {len(rows)} rows of the panel have none, {label} for one.")
     return found.to_numpy()
-
-
-def _net(y: np.ndarray, f: np.ndarray, firm: np.ndarray, at: np.ndarray, known_from: np.ndarray) -> np.ndarray:
-    """Return outcomes net of factors: a period's loadings are of rows whose outcomes were known from an earlier period on."""
-    found = np.full(len(y), np.nan)
-    sums = Sums.empty(int(firm.max()) + 1, f.shape[1])
-    observed = np.isfinite(y)
-    rows_of = _rows_by(at)
-    learned_by = _rows_by(np.where(observed, known_from, -1))
-    for t in range(int(at.max()) + 1):
-        rows = rows_of(t)
-        loadings = sums.loadings()
-        if loadings is not None:
-            found[rows] = y[rows] - (loadings[firm[rows]] * f[rows]).sum(axis=1)
-        learned = learned_by(t)
-        sums.add(firm[learned], f[learned], y[learned])
-    if not np.isfinite(found).any():
-        needed = OUTCOMES_PER_SLOPE * (f.shape[1] + 1)
-        raise InputError(
-            f"factors: no outcome is left net of {f.shape[1]} factors, whose loadings need {needed} earlier outcomes of a firm. "
-            "Pass fewer factors or more periods."
-        )
-    return found
-
-
-def _rows_by(number: np.ndarray) -> Callable[[int], np.ndarray]:
-    """Return a function that gives the rows of a number."""
-    order = np.argsort(number, kind="stable")
-    in_order = number[order]
-    return lambda k: order[np.searchsorted(in_order, k) : np.searchsorted(in_order, k, side="right")]
 
 
 @dataclass

@@ -109,6 +109,15 @@ def test_order_of_rows_and_levels_does_not_matter():
     assert np.allclose(factor_adjusted(swapped, f), net, equal_nan=True)
 
 
+def test_labels_are_found_by_name():
+    y, f, _ = panel()
+    renamed = y.rename_axis(["permno", "year"])
+    with pytest.raises(InputError, match="pass their names as firm= and period="):
+        factor_adjusted(renamed, f)
+    for each in (renamed, renamed.swaplevel()):
+        assert np.allclose(factor_adjusted(each, f, firm="permno", period="year"), factor_adjusted(y, f), equal_nan=True)
+
+
 def test_factors_of_each_firm_are_those_of_its_rows():
     y, f, _ = panel()
     own = f.loc[y.index.get_level_values("period")].set_axis(y.index)

@@ -26,7 +26,10 @@ FEWEST: dict[str, object] = {
     "learners.transformer.FEWEST_STEPS": 2,
 }
 #: What heads add is kept as trained.
-IN_FULL: dict[str, object] = {"learners.heads.selection.factor": lambda *_: 1.0}
+IN_FULL: dict[str, object] = {
+    "learners.heads.selection.factor": lambda *_: 1.0,
+    "learners.heads.selection.factor_of_means": lambda *_: 1.0,
+}
 ROOM = "peerattn.models."
 
 

@@ -249,18 +249,18 @@ class PeerTransformerRegressor(PanelRegressorMixin, PrunableHeads, PanelStack):
     def _candidates(self, problem: Problem, settings: Settings, draws: np.ndarray) -> list[Candidate]:
         """Return own candidates, the network without attention among them, and the transformer."""
         attends = self.attention is not False
-        found = [transformer_candidate(TRANSFORMER, PEERS, self._learner(problem, settings, int(draws[1]), attends))]
+        transformer = transformer_candidate(TRANSFORMER, PEERS, self._learner(problem, settings, int(draws[1]), attends))
         if self._kappa is None:
-            return found
+            return [transformer]
         own = [each for each in own_candidates(problem, int(draws[2]), self.own) if each.group == SHAPE]
         if attends:
-            found = [self.as_learner(TRANSFORMER, problem, settings, int(draws[1]))]
+            transformer = self.as_learner(TRANSFORMER, problem, settings, int(draws[1]))
             # a network without attention shows what is gained by its shape, not by peers
             control = self._learner(problem, settings, int(draws[0]), attends=False)
             own.append(transformer_candidate(CONTROL, SHAPE, control))
         if problem.loss is squared_error and problem.dated and problem.own and self.attention != "cross":
             own += common_candidates(problem, range(len(problem.code_levels)))
-        return [*own, *found]
+        return [*own, transformer]
 
     def as_learner(self, name: str, problem: Problem, settings: Settings, seed: int) -> Candidate:
         """Return the transformer of these options as a peer learner of a stack."""

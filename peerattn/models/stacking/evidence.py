@@ -142,8 +142,7 @@ class OriginResult:
 
     def add_control(self, name: str, parts: Parts, dtype: torch.dtype) -> None:
         """Add what the fitted control of a candidate predicts."""
-        for each in predictions(parts, self.prepared, self.left, dtype).values():
-            self.controls[name] = each
+        (self.controls[name],) = predictions(parts, self.prepared, self.left, dtype).values()
 
 
 @dataclass(frozen=True)
@@ -229,9 +228,10 @@ class Evidence:
     def _beyond_controls(self, group: str) -> dict[Column, np.ndarray]:
         """Return what candidates with a control predict beyond it, (n, K), by the problem's columns."""
         found = dict[Column, np.ndarray]()
+        if group != PEERS:
+            return found
         for name in self.held_out[0].controls:
-            if group == PEERS:
-                found |= self._differences(group, name, [p for each in self.held_out for p in each.controls[name]])
+            found |= self._differences(group, name, [p for each in self.held_out for p in each.controls[name]])
         return found
 
     def _differences(self, group: str, name: str, base: Sequence[np.ndarray]) -> dict[Column, np.ndarray]:

@@ -167,10 +167,10 @@ def fit_stack(
     # what is selected is fitted again, to all periods
     training = Training.of(sections, problem)
     if kappa is None:
-        stages = dict.fromkeys(GROUPS, UNTESTED)
+        fitted = _fitted(candidates, {in_full}, training, latest)
+        stages = _stages_in_full(fitted, in_full, split)
         untested = dict.fromkeys(GROUPS, "not tested")
-        if candidates:
-            stages[PEERS] = replace(UNTESTED, weights={(in_full, WHOLE): 1.0})
+        if fitted:
             untested[PEERS] = "used in full"
         table = evidence_of(stages, untested)
         steps = pd.DataFrame()
@@ -179,19 +179,31 @@ def fit_stack(
         tested, bases = of_all.stages()
         stages = _of_all_rows(tested, share_learned(origins, sections))
         table, steps = of_all.tables({each.group for each in candidates}, stages, bases)
-    selected = _selected(stages)
-    fitted = dict[str, Any]()
-    for each in candidates:
-        if each.name in selected:
-            fitted |= each.fit(training, latest)
-    part = fitted.get(in_full)
-    if kappa is None and split and isinstance(part, Heads):  # what they add to a period's mean has a weight of its own
-        stages[PEERS] = replace(UNTESTED, weights={(in_full, WITHIN): 1.0, (in_full, MEAN): part.of_mean})
-        table = evidence_of(stages, untested)
+        fitted = _fitted(candidates, _selected(stages), training, latest)
     stack = Stack(training.view, fitted, stages, table, steps, np.zeros(problem.n_outputs), held_out)
     if problem.loss is squared_error or not fitted:
         return stack
     return replace(stack, level=_level(stack, training))
+
+
+def _fitted(candidates: Sequence[Candidate], names: set[str], training: Training, latest: Parts) -> dict[str, Any]:
+    """Return the parts of the candidates of these names, fitted to all periods."""
+    fitted = dict[str, Any]()
+    for each in candidates:
+        if each.name in names:
+            fitted |= each.fit(training, latest)
+    return fitted
+
+
+def _stages_in_full(fitted: Parts, name: str, split: bool) -> dict[str, Stage]:
+    """Return the stages where one part is used in full; what heads add to a period's mean has a weight of its own."""
+    stages = dict.fromkeys(GROUPS, UNTESTED)
+    part = fitted.get(name)
+    if split and isinstance(part, Heads):
+        stages[PEERS] = replace(UNTESTED, weights={(name, WITHIN): 1.0, (name, MEAN): part.of_mean})
+    elif part is not None:
+        stages[PEERS] = replace(UNTESTED, weights={(name, WHOLE): 1.0})
+    return stages
 
 
 def _of_all_rows(stages: dict[str, Stage], share: float) -> dict[str, Stage]:

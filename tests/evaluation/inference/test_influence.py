@@ -18,7 +18,6 @@ from peerattn.evaluation import influence
 from peerattn.exceptions import InputError
 from peerattn.models import contributions
 from peerattn.models.attention.networks import selected_heads
-from peerattn.models.learners.heads import selection
 from peerattn.network import connectedness
 from peerattn.panel import as_panel
 
@@ -43,11 +42,10 @@ def by_hand(model, period, firm, peer, **options):
     return whole[(firm, period)] - without[(firm, period)]
 
 
+@pytest.mark.usefixtures("heads_in_full")  # the mean of the rows of a call would change with the row, too
 @pytest.mark.parametrize("n_layers", [1, 2])
 @pytest.mark.filterwarnings("ignore::peerattn.exceptions.SmallCrossSectionWarning")
-def test_influence_is_the_change_when_the_row_is_gone(n_layers, monkeypatch):
-    # else the mean of the rows of a call would change with the row, too
-    monkeypatch.setattr(selection, "factor_of_means", lambda *_: 1.0)
+def test_influence_is_the_change_when_the_row_is_gone(n_layers):
     model = PeerAttentionRegressor(**OPTIONS, n_layers=n_layers).fit(X, Y)
     found = influence(model, X, periods=[PERIOD])
     matrix = found.influence.matrix(PERIOD)

@@ -164,7 +164,7 @@ def compare(
         same folder, a comparison that was killed goes on and repeats nothing; a model whose settings or source changed (the
         class, and the functions and constants of its module that it refers to), or whose file was damaged, is fitted again.
     verbose : bool, default True
-        Show progress on stderr: a rough time for the whole, then a line for each finished fit (model, fold, seconds, R² so
+        Show progress on stderr: the number of fits, then a line for each finished fit (model, fold, seconds, R² so
         far, whether no peers were found), on a terminal above a bar with the time left.
 
     Returns

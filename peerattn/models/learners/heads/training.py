@@ -30,7 +30,9 @@ class TrainingOptions:
     window : float
         Seeds are averaged whose fall of the log training loss is at least this share of that of the best.
     max_steps : int
-        Steps of AdamW.
+        Steps of AdamW in a cycle.
+    n_combined : int
+        Starts of a second cycle where nearly all seeds are stuck.
     learning_rate : float
         At the top of the cycle.
     weight_decays : tuple of float
@@ -40,11 +42,13 @@ class TrainingOptions:
     n_seeds: int = 12
     window: float = 0.85
     max_steps: int = 600
+    n_combined: int = 4
     learning_rate: float = 0.02
     weight_decays: tuple[float, ...] = (0.3, 1.5)
 
 
 DEFAULT = TrainingOptions()
+FEW = 1 / 4  # of the seeds: where no more are in Occam's window, the others are stuck
 
 
 class Seeds(torch.nn.Module):
@@ -74,11 +78,15 @@ class Seeds(torch.nn.Module):
 
     def forward(self, batch: Batch) -> Tensor:
         """Return what each seed adds to the own part, (B, seeds, n_focal, K)."""
-        added = self.heads(batch)[1].unflatten(1, (self.n_seeds, self.spec.n_heads)).sum(2)
+        added = self.of_heads(batch).unflatten(1, (self.n_seeds, self.spec.n_heads)).sum(2)
         if self.spec.own != "linear":
             return added
         own = torch.einsum("bnp,epk->benk", self.heads.inputs(batch.focal), self.slope)
         return added + own + self.intercept[:, None]
+
+    def of_heads(self, batch: Batch) -> Tensor:
+        """Return what each head of each seed adds, (B, seeds × heads, n_focal, K)."""
+        return self.heads(batch)[1]
 
     @classmethod
     def of(cls, modules: Sequence[PeerModule], unit: float) -> Seeds:
@@ -100,9 +108,14 @@ class Seeds(torch.nn.Module):
     def module(self, seed: int, unit: float) -> PeerModule:
         """Return one seed as a module by itself, with ``unit`` as the unit of its predictions."""
         first = seed * self.spec.n_heads
-        module = self.heads.take(range(first, first + self.spec.n_heads))
+        return self.module_of(range(first, first + self.spec.n_heads), unit)
+
+    def module_of(self, heads: Sequence[int], unit: float) -> PeerModule:
+        """Return some heads, of any seeds, as a module by itself, whose own term is that of the seed of the first."""
+        module = self.heads.take(heads)
         module.spec = self.spec
         if self.spec.own == "linear":
+            seed = heads[0] // self.spec.n_heads
             module.own_slope = Parameter(self.slope[seed].detach().clone())
             module.intercept = Parameter(self.intercept[seed].detach().clone())
         module.rescale(unit)
@@ -132,6 +145,15 @@ class Objective:
         error = (batch.focal.outcomes[:, None] - own) / self.unit - added  # (B, seeds, n, K)
         return ((self.net_of_common(error, weight).square() * weight[..., None]).sum((2, 3)) * times).sum(0)
 
+    def left(self, batch: Batch) -> Tensor:
+        """Return what the own part leaves, (B, n, K): minus the derivative of the loss by predictions, up to a factor."""
+        if self.loss is squared_error:
+            return batch.focal.outcomes - batch.own
+        at = batch.own.detach().requires_grad_()
+        with torch.enable_grad():
+            loss = self.loss(at, batch.focal.outcomes[..., 0]).sum()
+        return -torch.autograd.grad(loss, at)[0]
+
     def net_of_common(self, values: Tensor, weight: Tensor) -> Tensor:
         """Return values (..., n, K) less a part of their weighted mean over n rows: generalised least squares."""
         total = weight.sum(-1, keepdim=True)[..., None]
@@ -160,9 +182,23 @@ def objective_of(sample: Sample, loss: Loss, spec: PeerSpec) -> Objective:
 def trained(
     spec: PeerSpec, sample: Sample, objective: Objective, options: TrainingOptions, generator: torch.Generator
 ) -> tuple[Seeds, Tensor]:
-    """Train seeds from random starts; return them, and the fall of the log training loss of each."""
+    """Train seeds from random starts; return them, and the fall of the log training loss of each.
+
+    Where nearly all seeds are stuck, as with several networks, of which each finds one at most, there is a second cycle whose
+    starts are combined of the heads of all seeds.
+    """
     seeds = Seeds(spec, options.n_seeds, generator, sample.dtype, sample.device)
-    n_heads = max(1, seeds.heads.spec.n_heads)
+    _cycle(seeds, sample, objective, options, generator)
+    fall = falls(seeds, sample, objective)
+    if len(within(fall, options.window)) >= FEW * options.n_seeds:
+        return seeds, fall
+    seeds = combined(seeds, products_of_heads(seeds, sample, objective), options.n_combined)
+    _cycle(seeds, sample, objective, options, generator)
+    return seeds, falls(seeds, sample, objective)
+
+
+def _cycle(seeds: Seeds, sample: Sample, objective: Objective, options: TrainingOptions, generator: torch.Generator) -> None:
+    """Train seeds in place, on one cycle of the learning rate."""
 
     def loss(batch: Batch) -> Tensor:
         # the mean over rows of all processes, summed over seeds, which have no parameter in common but codes' embeddings
@@ -172,13 +208,64 @@ def trained(
     train(
         seeds,
         loss,
-        sample.drawn(generator, n_heads),
+        sample.drawn(generator, max(1, seeds.heads.spec.n_heads)),
         max_steps=options.max_steps,
         learning_rate=options.learning_rate,
         weight_decay=options.weight_decays[0],
         clip=None,
     )
-    return seeds, falls(seeds, sample, objective)
+
+
+@torch.no_grad()
+def products_of_heads(seeds: Seeds, sample: Sample, objective: Objective, most: int = 20_000) -> Tensor:
+    """Return sums over rows of the products of what heads add and, last, what the own part leaves: (H + 1, H + 1).
+
+    Both are net of own slopes; of large samples over about ``most`` rows.
+    """
+    total = torch.zeros((), dtype=torch.float64, device=sample.device)
+    n = seeds.heads.spec.n_heads + 1
+    for batch in sample.whole(n, most):
+        columns = [torch.cat([seeds.of_heads(batch), objective.left(batch)[:, None]], dim=1).permute(0, 3, 2, 1)]
+        if seeds.spec.own == "linear":
+            own = seeds.heads.inputs(batch.focal)[:, None].expand(-1, seeds.spec.n_outputs, -1, -1)
+            columns += [own, torch.ones_like(own[..., :1])]
+        weight = batch.weight[:, None].double()
+        net = objective.net_of_common(torch.cat(columns, dim=-1).double(), weight)  # (B, K, rows, columns)
+        total = total + torch.einsum("bkri,bkrj,bkr->kij", net, net, weight.expand(net.shape[:-1]))
+    total = all_sum(total)
+    of_own = torch.linalg.pinv(total[:, n:, n:], rtol=1e-10, hermitian=True)
+    return (total[:, :n, :n] - total[:, :n, n:] @ of_own @ total[:, n:, :n]).sum(0)
+
+
+def combined(seeds: Seeds, products: Tensor, n_starts: int) -> Seeds:
+    """Return starts whose heads together explain what the own part leaves, whichever seeds they are of.
+
+    Each begins with one of the heads that explain most of it alone, and goes on by orthogonal matching pursuit (Pati, Rezaiifar
+    and Krishnaprasad 1993).
+    """
+    starts: list[list[int]] = []
+    for first in explained(products, []).argsort(descending=True).tolist():
+        chosen = [first]
+        while len(chosen) < seeds.spec.n_heads:
+            chosen.append(int(explained(products, chosen).argmax()))
+        if sorted(chosen) not in starts:
+            starts.append(sorted(chosen))
+        if len(starts) == n_starts:
+            break
+    return Seeds.of([seeds.module_of(chosen, 1.0) for chosen in starts], 1.0)
+
+
+def explained(products: Tensor, chosen: Sequence[int]) -> Tensor:
+    """Return the squares that each head explains beyond the chosen ones, (H,); −1 of these."""
+    left = products.clone()
+    for head in chosen:
+        row = left[head]
+        left = left - torch.outer(row, row) / row[head].clamp(min=1e-300)
+    squares = left.diagonal()[:-1]
+    # what is left of a head that others span is rounding
+    found = torch.where(squares > 1e-9 * products.diagonal()[:-1], left[:-1, -1].square() / squares, 0.0)
+    found[list(chosen)] = -1.0
+    return found
 
 
 @torch.no_grad()

@@ -40,8 +40,10 @@ class HeadsLearner:
 
     .. math:: \log L_{own} - \log L_s \ge 0.85 \, \max_r (\log L_{own} - \log L_r)
 
-    One seed is left where the others are stuck. Where many networks fit alike, their mean predicts better than any of them, and
-    depends less on the random state.
+    Where many networks fit alike, their mean predicts better than any of them, and depends less on the random state. Where
+    nearly all seeds are outside the window they are stuck, as with two networks, of which each seed has found one at most:
+    heads are then combined across seeds by orthogonal matching pursuit (Pati, Rezaiifar and Krishnaprasad 1993), and trained for
+    a second cycle.
 
     Parameters
     ----------
@@ -84,6 +86,7 @@ class HeadsLearner:
     ----------
     Madigan and Raftery (1994), Model selection and accounting for model uncertainty in graphical models using Occam's window,
     Journal of the American Statistical Association 89.
+    Pati, Rezaiifar and Krishnaprasad (1993), Orthogonal matching pursuit, Asilomar Conference on Signals, Systems and Computers.
     """
 
     spec: PeerSpec

@@ -11,7 +11,7 @@ import torch
 from peerattn.datasets import simulate_panel
 from peerattn.exceptions import InputError
 from peerattn.models.cross_section import NOBODY, CrossSection, Rows
-from peerattn.models.learners.heads import sampling
+from peerattn.models.learners.heads import sampling, training
 from peerattn.models.learners.heads.learner import HeadsLearner
 from peerattn.models.learners.heads.peer_module import PeerSpec
 from peerattn.models.learners.heads.priors import NO_TERMS, PairTerms, Prior
@@ -20,9 +20,13 @@ from peerattn.models.learners.heads.training import (
     Objective,
     Seeds,
     TrainingOptions,
+    combined,
+    explained,
     falls,
     objective_of,
     of_equal_weights,
+    products_of_heads,
+    trained,
     within,
 )
 from peerattn.models.learners.losses import Pinball, cross_entropy, huber, loss_of, squared_error
@@ -253,6 +257,73 @@ def test_the_fall_of_a_seed_is_that_of_the_log_loss(panel):
         module = seeds.module(seed, objective.unit)
         added = np.concatenate([module(sample.batch([k]))[0][0, :, 0].detach() for k in range(6)])
         assert fall == pytest.approx(np.log((left**2).sum() / ((left - added) ** 2).sum()))
+
+
+@pytest.mark.parametrize("own", ["linear", "none"])
+@pytest.mark.parametrize("loss", [squared_error, huber], ids=["squares", "huber"])
+def test_what_heads_explain_is_that_of_regressions(panel, loss, own):
+    """Squares explained beyond chosen heads: sums of squared errors of least squares on these, own slopes and one head more."""
+    sections = [replace(s, focal=replace(s.focal, weight=np.linspace(0.5, 2, 20))) for s in sections_of(panel)[:8]]
+    sample = Sample(sections, NO_TERMS, torch.float64, "cpu")
+    spec = spec_of(sections, own=own)
+    objective = objective_of(sample, loss, spec)
+    seeds = Seeds(spec, 2, torch.Generator().manual_seed(0), torch.float64, "cpu")
+    products = products_of_heads(seeds, sample, objective)
+
+    root = np.sqrt(np.concatenate([s.focal.loss_weights for s in sections]))[:, None]
+    columns = [seeds.of_heads(sample.batch([k]))[0, :, :, 0].detach().numpy().T for k in range(8)]
+    left = np.concatenate([s.focal.y - s.own[0][:, 0] for s in sections])[:, None]
+    if loss is huber:
+        left = 2 * np.clip(left, -1.35, 1.35)
+    rows = np.column_stack([np.concatenate(columns), left, np.concatenate([s.focal.x for s in sections]), np.ones(160)])
+    blocks = np.split(rows, 8)
+    weights = np.split(root**2, 8)
+    theta = [1 - 1 / np.sqrt(1 + objective.common * w.sum()) for w in weights]
+    means = [(b * w).sum(0) / w.sum() for b, w in zip(blocks, weights, strict=True)]
+    net = root * np.concatenate([b - t * m for b, t, m in zip(blocks, theta, means, strict=True)])
+    fixed = net[:, 5:] if own == "linear" else np.zeros((160, 0))
+
+    def squares(heads):
+        design = np.column_stack([fixed, net[:, heads]])
+        fitted = design @ np.linalg.lstsq(design, net[:, 4], rcond=None)[0] if design.size else 0
+        return ((net[:, 4] - fitted) ** 2).sum()
+
+    for chosen in ([], [2], [3, 0]):
+        found = explained(products, chosen)
+        for head in range(4):
+            expected = -1.0 if head in chosen else squares(chosen) - squares([*chosen, head])
+            assert float(found[head]) == pytest.approx(expected, rel=1e-6, abs=1e-9)
+
+
+def test_a_start_is_combined_of_the_heads_that_explain_most_whichever_seeds_found_them(panel):
+    sections = sections_of(panel)[:8]
+    sample = Sample(sections, NO_TERMS, torch.float64, "cpu")
+    seeds = Seeds(spec_of(sections), 4, torch.Generator().manual_seed(0), torch.float64, "cpu")
+    truth = [seeds.of_heads(sample.batch([k]))[0, [1, 6], :, 0].sum(0).detach().numpy() for k in range(8)]
+    sections = [replace(s, focal=replace(s.focal, y=s.own[0][:, 0] + added)) for s, added in zip(sections, truth, strict=True)]
+    sample = Sample(sections, NO_TERMS, torch.float64, "cpu")
+    objective = objective_of(sample, squared_error, seeds.spec)
+    starts = combined(seeds, products_of_heads(seeds, sample, objective), 3)
+    assert starts.n_seeds == 3
+    batch = sample.batch(range(8))
+    expected = seeds.of_heads(batch)[:, [1, 6]]
+    matches = [torch.allclose(starts.of_heads(batch)[:, [k, k + 1]], expected) for k in (0, 2, 4)]
+    assert any(matches) and not all(matches), "starts differ"
+
+
+@pytest.mark.parametrize("n_within, n_cycles", [(1, 2), (2, 2), (3, 1), (12, 1)])
+def test_a_second_cycle_starts_where_nearly_all_seeds_are_stuck(panel, monkeypatch, n_within, n_cycles):
+    sections = sections_of(panel)[:8]
+    sample = Sample(sections, NO_TERMS, torch.float32, "cpu")
+    spec = spec_of(sections)
+    sizes = []
+    once = training._cycle
+    monkeypatch.setattr(training, "within", lambda fall, window: list(range(n_within)))
+    monkeypatch.setattr(training, "_cycle", lambda seeds, *rest: (sizes.append(seeds.n_seeds), once(seeds, *rest)))
+    options = TrainingOptions(max_steps=5)
+    seeds, fall = trained(spec, sample, objective_of(sample, squared_error, spec), options, torch.Generator().manual_seed(0))
+    assert sizes == [12, 4][:n_cycles]
+    assert len(fall) == seeds.n_seeds == sizes[-1]
 
 
 @pytest.mark.parametrize("outcomes", [False, True])

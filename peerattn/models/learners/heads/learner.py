@@ -22,7 +22,6 @@ from peerattn.models.learners.heads.training import (
     objective_of,
     of_equal_weights,
     trained,
-    within,
 )
 from peerattn.models.learners.losses import Loss, squared_error
 
@@ -162,9 +161,9 @@ class HeadsLearner:
         objective = objective_of(sample, self.loss, self.spec)
         if self.equal:
             return [of_equal_weights(self.spec, sample, objective).double().cpu()]
-        seeds, fall = trained(self.spec, sample, objective, self.options, generator)
+        seeds = trained(self.spec, sample, objective, self.options, generator)
         # what is fitted predicts in float64, wherever and in whatever precision it was trained
-        modules = [seeds.module(seed, objective.unit).double().cpu() for seed in within(fall, self.options.window)]
+        modules = [seeds.module(seed, objective.unit).double().cpu() for seed in range(seeds.n_seeds)]
         for module in modules:
             average_unseen_codes(module, sections)
         return modules

@@ -311,19 +311,25 @@ def test_a_start_is_combined_of_the_heads_that_explain_most_whichever_seeds_foun
     assert any(matches) and not all(matches), "starts differ"
 
 
-@pytest.mark.parametrize("n_within, n_cycles", [(1, 2), (2, 2), (3, 1), (12, 1)])
-def test_a_second_cycle_starts_where_nearly_all_seeds_are_stuck(panel, monkeypatch, n_within, n_cycles):
+@pytest.mark.parametrize("n_within", [1, 2, 3, 12])
+def test_a_second_cycle_starts_where_nearly_all_seeds_are_stuck_and_the_last_has_no_decay(panel, monkeypatch, n_within):
     sections = sections_of(panel)[:8]
     sample = Sample(sections, NO_TERMS, torch.float32, "cpu")
     spec = spec_of(sections)
-    sizes = []
+    cycles = []
     once = training._cycle
-    monkeypatch.setattr(training, "within", lambda fall, window: list(range(n_within)))
-    monkeypatch.setattr(training, "_cycle", lambda seeds, *rest: (sizes.append(seeds.n_seeds), once(seeds, *rest)))
-    options = TrainingOptions(max_steps=5)
-    seeds, fall = trained(spec, sample, objective_of(sample, squared_error, spec), options, torch.Generator().manual_seed(0))
-    assert sizes == [12, 4][:n_cycles]
-    assert len(fall) == seeds.n_seeds == sizes[-1]
+
+    def counted(seeds, sample, objective, options, generator):
+        cycles.append((seeds.n_seeds, options.max_steps, options.weight_decays))
+        once(seeds, sample, objective, options, generator)
+
+    monkeypatch.setattr(training, "within", lambda fall, window: list(range(min(n_within, len(fall)))))
+    monkeypatch.setattr(training, "_cycle", counted)
+    options = TrainingOptions(max_steps=6, weight_decays=(0.3,))
+    seeds = trained(spec, sample, objective_of(sample, squared_error, spec), options, torch.Generator().manual_seed(0))
+    second = [(4, 6, (0.3,))] if n_within < 3 else []
+    assert cycles == [(12, 6, (0.3,)), *second, (n_within, 2, (0.0,))]
+    assert seeds.n_seeds == n_within
 
 
 @pytest.mark.parametrize("outcomes", [False, True])

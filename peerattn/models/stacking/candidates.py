@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,7 +17,7 @@ from peerattn.models.learners.common import PeriodMean, fit_code_shocks
 from peerattn.models.learners.covariance.covariance import Covariance
 from peerattn.models.learners.covariance.fit import fit_covariance
 from peerattn.models.learners.covariance.ridge import fit_ridge_covariance
-from peerattn.models.learners.heads.heads import Heads, Settings
+from peerattn.models.learners.heads.heads import Heads, OwnSlopes, Settings
 from peerattn.models.learners.heads.learner import HeadsLearner
 from peerattn.models.learners.heads.peer_module import PeerSpec
 from peerattn.models.learners.history import fit_autoregression, fit_effect, fit_trees_with_past, fit_trend
@@ -24,7 +25,7 @@ from peerattn.models.learners.losses import squared_error
 from peerattn.models.learners.protocol import Added, Learner, fit_added
 from peerattn.models.learners.training import Problem, Training
 from peerattn.models.learners.within_period import SLOPES, fit_slopes_within
-from peerattn.models.stacking.evidence import COMMON, GROUPS, HISTORY, PEERS, SHAPE, Candidate
+from peerattn.models.stacking.evidence import COMMON, GROUPS, HISTORY, OWN_CODES, PEERS, SHAPE, Candidate
 
 D_CODE = 4  # width of a code's embedding
 COVARIANCE = "covariance"
@@ -33,8 +34,11 @@ HEADS = "heads"
 
 
 def heads_and_own(model: BaseEstimator, problem: Problem, settings: Settings, draws: np.ndarray) -> list[Candidate]:
-    """Return the candidates of an attention model: its heads, and its own part where that is an estimator."""
+    """Return the candidates of an attention model: its heads, and an own part of codes or by an estimator."""
     heads = heads_candidates(model, settings, int(draws[1]))
+    if model.own == "linear" and problem.code_levels:
+        # heads see codes: without this the level of an industry would pass for its peers
+        return [Candidate(OWN_CODES, SHAPE, partial(_fit_own_codes, model, settings, int(draws[2]))), *heads]
     if isinstance(model.own, str):
         return heads
     return own_candidates(problem, int(draws[2]), model.own)[:1] + heads
@@ -52,6 +56,14 @@ def all_candidates(model: BaseEstimator, problem: Problem, settings: Settings, d
     if problem.outcomes and squared and not restricted and not problem.weighed and model.n_heads:
         found += covariance_candidates(settings, int(draws[0]))
     return found + heads_candidates(model, settings, int(draws[1]))
+
+
+def _fit_own_codes(model: BaseEstimator, settings: Settings, seed: int, training: Training, _: Any) -> OwnSlopes:
+    """Fit the model of attention without heads: slopes on own characteristics and on vectors of own codes."""
+    spec = replace(_spec(model), n_heads=0, n_layers=1)
+    loss = training.problem.loss
+    learner = HeadsLearner(spec, loss=loss, seed=seed, dtype=settings.dtype, device=settings.device, shrinks=model.kappa is None)
+    return OwnSlopes.of(learner.fit(training.with_outcomes).heads_)
 
 
 #: What a user calls the information that a learner uses, and its group.

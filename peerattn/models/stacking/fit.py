@@ -21,6 +21,7 @@ from peerattn.models.stacking.evidence import (
     COMMON,
     GROUPS,
     HISTORY,
+    OWN_CODES,
     PEERS,
     SHAPE,
     Candidate,
@@ -167,11 +168,9 @@ def fit_stack(
     # what is selected is fitted again, to all periods
     training = Training.of(sections, problem)
     if kappa is None:
-        fitted = _fitted(candidates, {in_full}, training, latest)
+        fitted = _fitted(candidates, {in_full, OWN_CODES}, training, latest)
         stages = _stages_in_full(fitted, in_full, split)
-        untested = dict.fromkeys(GROUPS, "not tested")
-        if fitted:
-            untested[PEERS] = "used in full"
+        untested = {group: "used in full" if stage.selected() else "not tested" for group, stage in stages.items()}
         table = evidence_of(stages, untested)
         steps = pd.DataFrame()
     else:
@@ -198,11 +197,13 @@ def _fitted(candidates: Sequence[Candidate], names: set[str], training: Training
 def _stages_in_full(fitted: Parts, name: str, split: bool) -> dict[str, Stage]:
     """Return the stages where one part is used in full; what heads add to a period's mean has a weight of its own."""
     stages = dict.fromkeys(GROUPS, UNTESTED)
+    weights = {WHOLE: 1.0}
     part = fitted.get(name)
     if split and isinstance(part, Heads):
-        stages[PEERS] = replace(UNTESTED, weights={(name, WITHIN): 1.0, (name, MEAN): part.of_mean})
-    elif part is not None:
-        stages[PEERS] = replace(UNTESTED, weights={(name, WHOLE): 1.0})
+        weights = {WITHIN: 1.0, MEAN: part.of_mean}
+    for group, each in ((SHAPE, OWN_CODES), (PEERS, name)):
+        if each in fitted:
+            stages[group] = replace(UNTESTED, weights={(each, of): weight for of, weight in weights.items()})
     return stages
 
 

@@ -288,7 +288,12 @@ def test_without_a_kappa_heads_are_used_in_full_and_untested():
     assert not model.evidence_["tested"].any() and len(model.explain_gain()) == 0
     heads = model.stack_.fitted["heads"]
     sections = [model._as_seen(replace(s, focal=replace(s.focal, y=None))) for s in model._gate_call(panel.X, None)[1]]
-    expected = np.concatenate(heads.predict(sections))[:, 0] * model.y_scale_ + model.y_center_
+    expected = []
+    for section, predicted in zip(sections, heads.predict(sections), strict=True):
+        added = predicted - section.own_term
+        # what they add to the mean of a period has a weight of its own
+        expected.append(predicted - (1 - heads.of_mean) * added.mean(0))
+    expected = np.concatenate(expected)[:, 0] * model.y_scale_ + model.y_center_
     labels = [(firm, s.period) for s in sections for firm in s.focal.label]
     found = pd.Series(model.predict(panel.X), panel.X.index)
     np.testing.assert_allclose(found.loc[labels], expected, atol=1e-12)

@@ -12,7 +12,7 @@ import pandas as pd
 import torch
 
 from peerattn.models.cross_section import CrossSection
-from peerattn.models.learners.heads.batches import Batch
+from peerattn.models.learners.heads.batches import Batch, RowTensors
 from peerattn.models.learners.heads.peer_module import PeerModule, PeerSpec
 from peerattn.models.learners.heads.priors import PairTerms, Prior
 
@@ -148,6 +148,30 @@ class Heads:
                 each = module.information(of_peers, batch.peers)
             found.append(each[0].transpose(0, 1).numpy())
         return np.concatenate(found, axis=1)
+
+
+@dataclass(frozen=True)
+class OwnSlopes:
+    """The linear own part, and the slopes on own characteristics and codes that were trained beside heads: no peers.
+
+    ``members`` have no heads.
+    """
+
+    members: tuple[Member, ...]
+    mix: tuple[float, ...]
+
+    @classmethod
+    def of(cls, heads: Heads) -> OwnSlopes:
+        """Return what of a prediction by heads does not come from peers."""
+        return cls(tuple(member.take([]) for member in heads.members), heads.mix)
+
+    @torch.no_grad()
+    def predict(self, sections: Sequence[CrossSection]) -> list[np.ndarray]:
+        """Return the prediction of every focal row of each cross-section, (n_focal, K), in training units."""
+        modules = [member.module() for member in self.members]
+        focal = [RowTensors.of(section.focal, None, torch.float64, "cpu") for section in sections]
+        added = [np.tensordot(self.mix, [module.own(rows)[0].numpy() for module in modules], axes=1) for rows in focal]
+        return [section.own_term + each for section, each in zip(sections, added, strict=True)]
 
 
 def shares(sizes: np.ndarray) -> np.ndarray:

@@ -141,7 +141,7 @@ class HeadsLearner:
     def _of_codes(self) -> list[HeadsLearner]:
         """Return heads of equal weights on the firms of one level of each code: where scores show nothing, industry peers."""
         nothing = self.spec.values == "characteristics" and not self.spec.n_characteristics
-        if nothing or self.terms.priors or self.spec.n_layers > 1 or self.loss is not squared_error:
+        if nothing or not self.spec.n_heads or self.terms.priors or self.spec.n_layers > 1 or self.loss is not squared_error:
             return []
         # embeddings of the code would be constants of its levels
         one = replace(self, spec=replace(self.spec, n_heads=1, nobody=False, code_levels=()), equal=True)
@@ -179,7 +179,9 @@ class HeadsLearner:
 
 def _of_size(options: TrainingOptions, spec: PeerSpec, sections: Sequence[CrossSection]) -> TrainingOptions:
     """Return the options with as many seeds as a step can hold where pools are large."""
+    if not spec.n_heads:  # own slopes are the same from every start
+        return replace(options, n_seeds=1)
     widest = max(len(section.peers) for section in sections)
     # seeds are one batch dimension: a step holds the pairs of all of them
-    affordable = 2 * PAIRS // (FEWEST * widest * max(1, spec.n_heads))
+    affordable = 2 * PAIRS // (FEWEST * widest * spec.n_heads)
     return replace(options, n_seeds=min(options.n_seeds, max(FEW_SEEDS, affordable)))

@@ -256,10 +256,13 @@ class PeerModule(Layer):
             query_features, key_features = self.features(batch)
             value = self.information(key_features, batch.peers)
             heads = self.mean(query_features, key_features, batch.bars, batch.pairs, value)
-        predicted = heads.sum(1)
-        if self.spec.own == "linear":
-            predicted = predicted + self.inputs(batch.focal) @ self.own_slope + self.intercept
-        return predicted, heads
+        return heads.sum(1) + self.own(batch.focal), heads
+
+    def own(self, rows: RowTensors) -> Tensor:
+        """Return what slopes on own characteristics and codes, trained beside the heads, add to rows, (B, n, K)."""
+        if self.spec.own != "linear":
+            return rows.x.new_zeros(*rows.x.shape[:2], self.spec.n_outputs)
+        return self.inputs(rows) @ self.own_slope + self.intercept
 
     def weights(self, batch: Batch, n_layers: int | None = None) -> Tensor:
         """Return the weights of every head, (B, H, n_focal, n_peers): in the last layer, or in the one after so many layers."""

@@ -109,14 +109,13 @@ class Seeds(torch.nn.Module):
     def module(self, seed: int, unit: float) -> PeerModule:
         """Return one seed as a module by itself, with ``unit`` as the unit of its predictions."""
         first = seed * self.spec.n_heads
-        return self.module_of(range(first, first + self.spec.n_heads), unit)
+        return self.module_of(range(first, first + self.spec.n_heads), seed, unit)
 
-    def module_of(self, heads: Sequence[int], unit: float) -> PeerModule:
-        """Return some heads, of any seeds, as a module by itself, whose own term is that of the seed of the first."""
+    def module_of(self, heads: Sequence[int], seed: int, unit: float) -> PeerModule:
+        """Return some heads, of any seeds, with the own term of one seed as a module by itself."""
         module = self.heads.take(heads)
         module.spec = self.spec
         if self.spec.own == "linear":
-            seed = heads[0] // self.spec.n_heads
             module.own_slope = Parameter(self.slope[seed].detach().clone())
             module.intercept = Parameter(self.intercept[seed].detach().clone())
         module.rescale(unit)
@@ -256,7 +255,7 @@ def combined(seeds: Seeds, products: Tensor, n_starts: int) -> Seeds:
             starts.append(sorted(chosen))
         if len(starts) == n_starts:
             break
-    return Seeds.of([seeds.module_of(chosen, 1.0) for chosen in starts], 1.0)
+    return Seeds.of([seeds.module_of(chosen, chosen[0] // seeds.spec.n_heads, 1.0) for chosen in starts], 1.0)
 
 
 def explained(products: Tensor, chosen: Sequence[int]) -> Tensor:

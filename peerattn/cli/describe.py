@@ -13,6 +13,7 @@ from peerattn.cli.output import report_line, working
 from peerattn.exceptions import InputError, expect
 from peerattn.panel.codes import looks_like_code
 from peerattn.panel.columns import check_known, choose_columns, looks_like_outcome
+from peerattn.panel.knowledge import sorted_periods
 from peerattn.panel.likely import likely_labels
 from peerattn.render import printable, show_label
 
@@ -60,7 +61,8 @@ def _facts(frame: pd.DataFrame, labels: dict[str, str | None]) -> dict[str, Any]
     # both ways: how many firms a period has, and how long a firm lives
     sizes = frame.groupby(period)[firm].nunique()
     lives = frame.groupby(firm)[period].nunique()
-    facts |= {"firms": len(lives), "periods": len(sizes), "first": sizes.index[0], "last": sizes.index[-1]}
+    _, periods = sorted_periods(frame[period].dropna())
+    facts |= {"firms": len(lives), "periods": len(sizes), "first": periods[0], "last": periods[-1]}
     for what, counts in (("firms_per_period", sizes), ("periods_per_firm", lives)):
         facts[what] = dict(zip(("least", "median", "most"), counts.quantile([0, 0.5, 1]), strict=True))
     facts["balanced"] = len(frame) == len(lives) * len(sizes)

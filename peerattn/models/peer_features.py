@@ -12,13 +12,14 @@ import pandas as pd
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from peerattn.exceptions import InputError, check_names, check_one_of, expect
+from peerattn.exceptions import InputError, check_at_least, check_names, check_one_of, expect
 from peerattn.models.base import PanelEstimator, has_peers
 from peerattn.models.cross_section import sums_of_others
 from peerattn.models.given_network import network_weights
 from peerattn.network import PeerNetwork
 from peerattn.panel.encoding import FrameTransformer
 from peerattn.panel.gate import check_panel
+from peerattn.panel.knowledge import first_known, sorted_periods
 from peerattn.panel.panel import Panel
 from peerattn.types import LabelsLike, OutcomesLike, PanelLike
 
@@ -54,7 +55,7 @@ class PeerFeatures(FrameTransformer):
     keep : bool, default True
         Whether the characteristics themselves come first. Codes are left out in any case.
     horizon : int, default 1
-        Periods until an outcome is known.
+        Periods until an outcome is known; where the panel has dates (``known_at``), not before these either.
     n_blocks : int, default 3
         Blocks of periods in cross-fitting.
     firm, period : str
@@ -119,7 +120,8 @@ class PeerFeatures(FrameTransformer):
     def _gate(self, X: PanelLike, y: OutcomesLike = None, *, fitting: bool) -> Panel:
         for name in ("over", "statistics", "columns"):
             given = getattr(self, name)
-            expect(not isinstance(given, str), name, "a list of names", repr(given), f"Pass [{given!r}].")
+            listed = isinstance(given, Sequence) and not isinstance(given, str)
+            expect(listed or (given is None and name == "columns"), name, "a list of names", repr(given), f"Pass [{given!r}].")
         over = tuple(self.over)
         if fitting and hasattr(X, "columns"):
             check_names("over", "column", over, X.columns)
@@ -133,6 +135,8 @@ class PeerFeatures(FrameTransformer):
 
     def _check_options(self, panel: Panel) -> None:
         """Raise for options that do not exist, or contradict each other or the panel."""
+        check_at_least(1, horizon=self.horizon)
+        check_at_least(2, n_blocks=self.n_blocks)
         check_names("statistics", "statistic", self.statistics, STATISTICS)
         check_names("columns", "characteristic", self.columns or (), panel.characteristics)
         network = self.network
@@ -163,11 +167,13 @@ class PeerFeatures(FrameTransformer):
         self.kept_ = [name for name in panel.characteristics if self.keep]
         self.averaged_ = list(self.columns or panel.characteristics)
         names = self.averaged_
-        self.known_ = None
+        self.outcomes_ = None
         if self.of == "outcomes":
             names = [panel.outcome]
-            known = pd.Series(panel.outcomes, panel.labels).unstack("period")
-            self.known_ = known[sorted(known.columns)].ffill(axis=1)
+            given = pd.DataFrame({"firm": panel.firm, "period": panel.period, "outcome": panel.outcomes})
+            if panel.known_at is not None:
+                given["known_at"] = panel.known_at
+            self.outcomes_ = given.dropna(subset=["outcome"])
         groups = [*self.over] or ["peers"]
         if self.network is not None:
             groups = ["network"]
@@ -225,24 +231,39 @@ class PeerFeatures(FrameTransformer):
         if self.training_ is not None:
             return self._of_arrays(panel, self.training_)
         out = np.full((len(panel), len(self.names_)), np.nan)
+        shown = panel.characteristics[self.averaged_].to_numpy() if self.outcomes_ is None else self._last_outcomes(panel)
         for period, at in panel.cross_sections():
-            x = self._averaged(panel, period, at)
+            x = shown[at]
             sets = self._peers(panel, period, at, models.get(period, self.network_))
             out[at] = np.concatenate([_statistics(x, peers, self.statistics, x) for peers in sets], axis=1)
-            if self.known_ is not None:  # no median over periods: it would know later outcomes
+            if self.outcomes_ is not None:  # no median over periods: it would know later outcomes
                 out[at] = np.where(np.isnan(out[at]), _medians(out[at]), out[at])
         return out
 
-    def _averaged(self, panel: Panel, period: Any, at: slice) -> np.ndarray:
-        """Return what firms show their peers, (n, p)."""
-        if self.known_ is None:
-            return panel.characteristics[self.averaged_].iloc[at].to_numpy()
-        assert panel.firm is not None
-        before = [known for known in self.known_.columns if known < period]
-        last = pd.Series(dtype=float)
-        if len(before) >= self.horizon:
-            last = self.known_[before[-self.horizon]]
-        return last.reindex(panel.firm[at]).to_numpy(dtype=float)[:, None]
+    def _last_outcomes(self, panel: Panel) -> np.ndarray:
+        """Return the last outcome of each row's firm that is known by its period, (n, 1); NaN where none is."""
+        assert self.outcomes_ is not None and panel.firm is not None
+        fitted = self.outcomes_
+        # the horizon counts the periods of fit and of the call
+        place, periods = sorted_periods(pd.Index(fitted["period"]).append(pd.Index(panel.period)))
+        row, now = np.split(place, [len(fitted)])
+        known = row + self.horizon
+        if "known_at" in fitted:
+            known = np.maximum(known, first_known(pd.Index(fitted["known_at"]), periods))
+        arrivals = pd.DataFrame({"firm": fitted["firm"].to_numpy(), "known": known, "row": row})
+        arrivals = arrivals[known < len(periods)]
+        by_period = arrivals.groupby(["firm", "known"])["row"].max().unstack("known").reindex(columns=range(len(periods)))
+        # what is filed late does not replace a later period's outcome
+        latest = by_period.cummax(axis=1).ffill(axis=1)
+        firm = latest.index.get_indexer(panel.firm)
+        found = np.full(len(panel), np.nan)
+        if len(latest):
+            found = np.where(firm >= 0, latest.to_numpy()[firm, now], np.nan)
+        outcomes = pd.Series(fitted["outcome"].to_numpy(), pd.MultiIndex.from_arrays([fitted["firm"], row]))
+        there = np.flatnonzero(np.isfinite(found))
+        at = pd.MultiIndex.from_arrays([panel.firm[there], found[there].astype(int)])
+        found[there] = outcomes.reindex(at).to_numpy()
+        return found[:, None]
 
     def _of_arrays(self, panel: Panel, pool: Panel) -> np.ndarray:
         """Return the columns of rows without labels: the pool is the training rows."""

@@ -20,7 +20,7 @@ def firm_level(network: Network, index: pd.Index, argument: str) -> int | None:
     Raises
     ------
     InputError
-        When the index is neither, or repeats a label.
+        When the index is neither, repeats a label, or has no firm or no period of the network.
 
     Examples
     --------
@@ -40,6 +40,12 @@ def firm_level(network: Network, index: pd.Index, argument: str) -> int | None:
         raise InputError(
             f"{argument}: none of its labels (such as {firms[0]!r}) is a firm of the network (such as "
             f"{network.labels[0]!r}). Index it by firm, or by firm and period."
+        )
+    periods = index.get_level_values(1 - level) if level is not None else index[:0]
+    if len(periods) and not periods.isin(network.periods).any():
+        raise InputError(
+            f"{argument}: none of its periods (such as {periods[0]!r}) is one of the network (such as {network.periods[0]!r}). "
+            "Use labels of the same type and date."
         )
     return level
 

@@ -157,6 +157,15 @@ def test_simulate_is_read_by_compare(capsys, tmp_path, monkeypatch):
     assert said(capsys, "compare", "s.csv", *compared, "--quiet")[0] == 0
 
 
+def test_describe_puts_dates_in_time(capsys, tmp_path):
+    """Written day first, 28/02/2001 comes first and 31/12/2000 last in the alphabet."""
+    months = pd.date_range("2000-01-31", periods=16, freq="ME").strftime("%d/%m/%Y")
+    frame = pd.MultiIndex.from_product([["A", "B"], months], names=["firm", "date"]).to_frame(index=False)
+    frame.assign(size=1.0).to_csv(tmp_path / "days.csv", index=False)
+    facts = json.loads(said(capsys, "describe", tmp_path / "days.csv", "--json")[1])
+    assert (facts["first"][:10], facts["last"][:10]) == ("2000-01-31", "2001-04-30")
+
+
 def test_describe(capsys, tmp_path):
     code, text, _ = said(capsys, "describe", SAMPLE, "--quiet")
     assert code == 0

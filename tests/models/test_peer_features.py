@@ -11,6 +11,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from peerattn import NadarayaWatsonRegressor, PeerNetwork, WalkForward, audit, compare, simulate_panel
 from peerattn.exceptions import InputError
 from peerattn.models import PeerFeatures
+from peerattn.panel import read_panel
 
 
 @pytest.fixture(scope="module")
@@ -196,3 +197,39 @@ def test_refusals(panel, options, word):
     with pytest.raises(InputError) as refused:
         PeerFeatures(**options).fit(X, y)
     assert word in str(refused.value)
+
+
+YEARS = pd.MultiIndex.from_product([list("ABCD"), range(2001, 2011)], names=["firm", "period"])
+COUNT = YEARS.get_level_values("period") - 2000.0
+
+
+def test_outcomes_count_from_their_dates_on():
+    frame = pd.DataFrame({"s": np.arange(40.0), "y_next": COUNT, "filed": COUNT.astype(int) + 2004}, YEARS).reset_index()
+    panel = read_panel(frame, outcome="y_next", known_at="filed")
+    found = PeerFeatures(of="outcomes", keep=False).fit_transform(panel).loc["A"].iloc[:, 0]
+    assert found.tolist() == [0, 0, 0, 0, 1, 2, 3, 4, 5, 6]
+
+
+def test_an_outcome_filed_late_does_not_replace_that_of_a_later_period():
+    frame = pd.DataFrame({"s": np.arange(40.0), "y_next": COUNT, "filed": COUNT.astype(int) + 2001}, YEARS)
+    frame.loc[YEARS.get_level_values("period") == 2003, "filed"] = 2008
+    panel = read_panel(frame.reset_index(), outcome="y_next", known_at="filed")
+    found = PeerFeatures(of="outcomes", keep=False).fit_transform(panel).loc["A"].iloc[:, 0]
+    assert found.tolist() == [0, 1, 2, 2, 4, 5, 6, 7, 8, 9]
+
+
+def test_the_horizon_counts_periods_of_fit_and_call():
+    X = pd.DataFrame({"s": np.arange(40.0)}, YEARS)
+    y = pd.Series(COUNT, YEARS)
+    past = COUNT <= 6
+    features = PeerFeatures(of="outcomes", keep=False, horizon=3)
+    assert features.fit_transform(X[past], y[past]).loc["A"].iloc[:, 0].tolist() == [0, 0, 0, 1, 2, 3]
+    assert features.transform(X[~past]).loc["A"].iloc[:, 0].tolist() == [4, 5, 6, 6]
+
+
+@pytest.mark.parametrize("options", [{"horizon": 0}, {"horizon": 1.5}, {"n_blocks": 1}, {"over": -1}, {"columns": 3}])
+def test_options_of_a_wrong_kind_are_named(options):
+    X = pd.DataFrame({"s": np.arange(40.0)}, YEARS)
+    (name,) = options
+    with pytest.raises(InputError, match=f"^{name}: expected"):
+        PeerFeatures(**options).fit(X, pd.Series(COUNT, YEARS))

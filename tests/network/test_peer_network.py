@@ -452,3 +452,9 @@ def test_the_positive_part_of_a_signed_network(kind) -> None:
     assert cut.positive().top_k is None and (cut.positive().edges().weight > 0).all()
     reference = PeerNetwork.from_matrices({None: (["A"], ["X", "A", "Y"], [[0.5, 2.0, -1.0]])}, signed=True)
     assert reference.positive().matrix().to_numpy().tolist() == [[1.0, 0.0, 0.0]]
+
+
+def test_a_network_without_periods_prints():
+    empty = PeerNetwork.from_matrices({1: pd.DataFrame([[0, 1.0], [1, 0]], list("AB"), list("AB"))}).subset(periods=[])
+    assert "empty" in str(empty)
+    assert "<table" in empty._repr_html_()

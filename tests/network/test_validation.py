@@ -9,8 +9,9 @@ import pandas as pd
 import pytest
 from sklearn.metrics import roc_auc_score
 
+from peerattn import simulate_panel
 from peerattn.exceptions import InputError
-from peerattn.network import PeerNetwork, validate
+from peerattn.network import PeerNetwork, group_flows, overlap, validate
 
 FIRMS = [f"F{i:02d}" for i in range(30)]
 
@@ -137,3 +138,21 @@ def test_edge_files_of_every_kind(kind: str, tmp_path: Path) -> None:
     for name in ("none.csv", "bad.csv.zip"):
         with pytest.raises(InputError, match="path: cannot read"):
             PeerNetwork.from_edge_file(tmp_path / name)
+
+
+def test_values_of_no_period_of_the_network_raise():
+    """Months for dates, or another day of the month, would match no firm, and a benchmark without them would pass for one."""
+    panel = simulate_panel(20, 6, 3, n_industries=4, sharpness=2.0, random_state=0)
+    edges = panel.network.edges(panel.network.periods[-1], top_k=3).drop(columns="period").assign(weight=1.0)
+    links = PeerNetwork.from_edges(edges, row_normalized=False)
+    industry = panel.X["industry"]
+    months = industry.index.levels[1].to_period("M")
+    of_months = industry.set_axis(industry.index.set_levels(months, level=1))
+    assert np.isfinite(validate(panel.network, links, k=3, codes=industry).lift_beyond)
+    for measure in (
+        lambda: validate(panel.network, links, k=3, codes=of_months),
+        lambda: overlap(panel.network, of_months),
+        lambda: group_flows(panel.network, of_months, panel.network.periods[0]),
+    ):
+        with pytest.raises(InputError, match="none of its periods .* is one of the network"):
+            measure()

@@ -358,6 +358,8 @@ def diebold_mariano(
         raise InputError(f"{both}: use one sample for both.")
     if not known.any():
         raise InputError("loss: every value is NaN; a test needs known losses.")
+    if np.isinf([ours, theirs]).any():
+        raise InputError("loss and baseline_loss must be finite, or NaN where unknown; some are infinite.")
     # firms of one period share its shocks: one observation a period
     gains = pd.Series(theirs[known] - ours[known]).groupby(codes[known]).mean()
     found = mean_test(gains, horizon)

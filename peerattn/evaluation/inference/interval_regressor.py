@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from peerattn.exceptions import InputError, check_names
+from peerattn.exceptions import InputError, check_at_least, check_names, expect
 from peerattn.models.base import PanelEstimator
 from peerattn.panel import Panel, PanelEncoder, as_panel
 from peerattn.panel.knowledge import Knowledge
@@ -99,6 +99,9 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
         share = isinstance(self.level, int | float) and 0 < self.level < 1
         if not share:
             raise InputError(f"level must lie between 0 and 1, got {self.level!r}.")
+        check_at_least(1, horizon=self.horizon, n_refits=self.n_refits)
+        fits = hasattr(self.estimator, "fit") and not isinstance(self.estimator, type)
+        expect(fits, "estimator", "an estimator, such as Ridge()", repr(self.estimator))
         panel = self._read(X, y).sorted()
         if panel.outcomes is None:
             raise InputError("y: pass outcomes, or a Panel that holds them.")

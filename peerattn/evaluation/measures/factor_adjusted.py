@@ -88,6 +88,9 @@ def factor_adjusted(
     labels = panel_labels(y, firm, period) if isinstance(y, pd.Series) else None
     if labels is None:
         raise InputError(f"y: expected a Series indexed by firm and period, got {type(y).__name__}; pass panel.y.")
+    for what, index in (("y", y.index), ("factors", getattr(factors, "index", y.index[:0]))):
+        if index.has_duplicates:
+            raise InputError(f"{what}: {index[index.duplicated()][0]} occurs twice in its index; keep one row each.")
     net = _adjusted(y, labels.firm, labels.period, factors, outcome_horizon)
     return pd.Series(net, y.index, name=y.name)
 
@@ -117,6 +120,9 @@ def _adjusted(
     """Return outcomes net of factors: a period's loadings are of rows whose outcomes were known from an earlier period on."""
     f = _of_rows(factors, y.index, period, horizon)
     outcomes = y.to_numpy(dtype=float)
+    for what, values in (("y", outcomes), ("factors", f)):
+        if np.isinf(values).any():
+            raise InputError(f"{what}: must be finite, or missing where unknown; {np.isinf(values).sum()} are infinite.")
     firms = pd.factorize(firm)[0]
     periods = period.unique().sort_values()
     at = periods.get_indexer(period)

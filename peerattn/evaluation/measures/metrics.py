@@ -26,6 +26,7 @@ def scored_rows(*columns: Any) -> list[np.ndarray]:
     lengths = [len(array) for array in arrays]
     if len(set(lengths)) != 1:
         raise InputError(f"outcomes and predictions must have one length, got {lengths}.")
+    check_one_order(*columns)
     if any(np.isinf(array).any() for array in arrays):
         raise InputError("outcomes and predictions must be finite, or NaN where unknown; some are infinite.")
     if np.isnan(arrays[0]).all():
@@ -37,8 +38,23 @@ def scored_rows(*columns: Any) -> list[np.ndarray]:
     return [array[known] for array in arrays]
 
 
+def check_one_order(*columns: Any) -> None:
+    """Raise where Series have the same labels of firm and period in another order: rows are compared by position.
+
+    >>> y = pd.Series([1.0, 2.0], pd.MultiIndex.from_tuples([("A", 2001), ("B", 2001)]))
+    >>> check_one_order(y, y[::-1])
+    Traceback (most recent call last):
+    peerattn.exceptions.InputError: arguments have the same labels in another order: pass prediction.reindex(outcome.index).
+    """
+    labels = [column.index for column in columns if isinstance(column, pd.Series) and column.index.nlevels > 1]
+    for other in labels[1:]:
+        if not other.equals(labels[0]) and len(other.symmetric_difference(labels[0])) == 0:
+            raise InputError("arguments have the same labels in another order: pass prediction.reindex(outcome.index).")
+
+
 def _weighted(period: LabelsLike, *columns: Any) -> tuple[list[np.ndarray], np.ndarray]:
     """Return the scored columns and their weights, which sum to one: equal rows, or equal periods."""
+    check_one_order(*columns, period)
     codes = np.arange(np.size(columns[0])) if period is None else sorted_periods(period)[0]
     *scored, group = scored_rows(*columns, codes)  # every row is a group of its own where there is no period
     groups, at, rows = np.unique(group, return_inverse=True, return_counts=True)

@@ -9,7 +9,8 @@ import pandas as pd
 from peerattn.evaluation.compared import Compared
 from peerattn.evaluation.inference.forecast_tests import MeanTest, OfPeriods, mean_test
 from peerattn.evaluation.measures.factors import match_factors, periods_per_year
-from peerattn.exceptions import InputError, check_at_least, checked
+from peerattn.evaluation.measures.metrics import check_one_order
+from peerattn.exceptions import InputError, check_at_least, checked, expect
 from peerattn.panel.knowledge import sorted_periods
 from peerattn.scaling import ROUNDING
 from peerattn.types import LabelsLike, OutcomesLike
@@ -134,8 +135,9 @@ def quantile_portfolios(
     Raises
     ------
     InputError
-        For bad weights, fewer than two portfolios, no period in which both end portfolios have a return, or factors that do
-        not cover the periods in which the outcomes are realised.
+        For arrays of different length, a firm that is missing or occurs twice in a period, infinite outcomes or such below −1
+        (per cent?), bad weights, fewer than two portfolios, no period in which both end portfolios have a return, or factors that
+        are collinear or do not cover the periods in which the outcomes are realised.
 
     Notes
     -----
@@ -154,17 +156,12 @@ def quantile_portfolios(
     >>> quantile_portfolios([0.0, 0.1, 0.0, 0.2], [1, 2, 1, 2], list("ABAB"), [1, 1, 2, 2], n_quantiles=2).spread.tolist()
     [0.1, 0.2]
     """
-    codes, periods = sorted_periods(period)
-    frame = pd.DataFrame({"t": codes, "firm": np.asarray(firm), "r": np.asarray(outcome, dtype=float)})
-    frame["w"] = 1.0
-    weighting: Weighting = "equal"
-    if weight is not None:
-        frame["w"] = np.asarray(weight, dtype=float)
-        weighting = "value"
     check_at_least(2, n_quantiles=n_quantiles)
-    if not (np.isfinite(frame["w"]) & (frame["w"] > 0)).all():
-        raise InputError("weight must be positive and known in every row.")
-    frame["q"] = quantile_groups(np.asarray(prediction, dtype=float), codes, n_quantiles) + 1
+    expect(periods_per_year > 0, "periods_per_year", "a positive number", periods_per_year)
+    check_one_order(outcome, prediction, firm, period, weight)
+    weighting: Weighting = "equal" if weight is None else "value"
+    frame, codes, periods = _sorted_rows(outcome, prediction, firm, period, weight)
+    frame["q"] = quantile_groups(frame["prediction"].to_numpy(), codes, n_quantiles) + 1
     # sorted with all firms, held with those whose outcome is known
     known = frame[frame["r"].notna()]
     cells = known.assign(wr=known["w"] * known["r"]).groupby(["t", "q"])[["wr", "w"]].sum()
@@ -182,6 +179,27 @@ def quantile_portfolios(
     if factors is not None:
         made += _alpha(spread, match_factors(factors, spread.index, outcome_horizon=outcome_horizon), horizon)
     return QuantilePortfolios(*made)
+
+
+def _sorted_rows(outcome: Any, prediction: Any, firm: Any, period: Any, weight: Any) -> tuple[pd.DataFrame, np.ndarray, pd.Index]:
+    """Return checked rows with t, firm, r, w and prediction, the number of each row's period, and the periods."""
+    codes, periods = sorted_periods(period)
+    weights = np.ones(len(codes)) if weight is None else np.asarray(weight, dtype=float)
+    given: dict[str, Any] = {"firm": np.asarray(firm), "r": np.asarray(outcome, dtype=float), "w": weights}
+    given["prediction"] = np.asarray(prediction, dtype=float)
+    lengths = {len(codes), *map(len, given.values())}
+    expect(len(lengths) == 1, "outcome, prediction, firm, period, weight", "one length", sorted(lengths))
+    frame = pd.DataFrame({"t": codes, **given})
+    expect(bool(frame["firm"].notna().all()), "firm", "a label in every row", f"{frame['firm'].isna().sum()} missing")
+    twice = frame.duplicated(["t", "firm"])
+    if twice.any():
+        t, who = frame.loc[twice, ["t", "firm"]].iloc[0]
+        raise InputError(f"firm: {who!r} occurs twice in period {periods[t]}; keep one row each.")
+    if not (np.isfinite(frame["w"]) & (frame["w"] > 0)).all():
+        raise InputError("weight must be positive and known in every row.")
+    if np.isinf(frame[["r", "prediction"]].to_numpy()).any():
+        raise InputError("outcome and prediction must be finite, or NaN where unknown; some are infinite.")
+    return frame, codes, periods
 
 
 def quantile_groups(values: np.ndarray, group: np.ndarray, n: int) -> np.ndarray:
@@ -219,6 +237,9 @@ def _alpha(spread: pd.Series, factors: pd.DataFrame, horizon: int) -> tuple[Mean
     from statsmodels.regression.linear_model import OLS
 
     n, k = factors.shape
+    design = np.column_stack([np.ones(n), factors.to_numpy() / np.maximum(factors.abs().max().to_numpy(), 1e-300)])
+    if n > k and np.linalg.matrix_rank(design, tol=1e-10 * np.sqrt(n)) <= k:
+        raise InputError(f"factors: {list(factors.columns)} are collinear, or one does not vary. Leave one out.")
     fit = OLS(spread.to_numpy(), np.column_stack([np.ones(n), factors.to_numpy()])).fit()
     alpha = float(fit.params[0])
     betas = pd.Series(fit.params[1:], index=factors.columns, name="beta")

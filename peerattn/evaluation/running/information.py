@@ -90,6 +90,8 @@ def information_of(model: object, task: str) -> tuple[Information, str]:
     for kind, forecast, nowcast in _KINDS:
         if isinstance(final, kind):
             return {"forecast": forecast, "nowcast": nowcast}[task]
+    if isinstance(final, models.PeerAttentionRegressor | models.PeerAttentionClassifier):
+        return PEERS, "own and peers' x, codes" + f", {_OTHERS}" * (task == "nowcast")
     if has_peers(final):
         return PEERS, "own and peers' x, past y" + f", {_OTHERS}" * (task == "nowcast")
     if isinstance(final, PanelEstimator):  # of a user's own, it is given the whole panel

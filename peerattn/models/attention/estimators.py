@@ -118,7 +118,8 @@ class PeerAttentionRegressor(AttentionRegressorMixin, AttentionOptions, PanelSta
         ``λ_h g_ij``, with λ learned (``prior_strength_``). ``"only"``, or ``Prior(..., only=True)``: firms attend to related
         firms only. ``Prior(column, exclude=True)``: rows of one group (share classes of one company) are never peers.
     own : {"linear", "none"} or scikit-learn estimator, default "linear"
-        The own part. "linear": least squares on the firm's own characteristics; "none": zero. An estimator receives
+        The own part. "linear": least squares on the firm's own characteristics and, where there are codes, slopes on a learned
+        vector of each code, weighed on held-out periods: the level of an industry is no peer. "none": zero. An estimator receives
         characteristics, missing-indicators and one column for each level of a code; it needs ``kappa``.
     n_layers : int, default 1
         With 2 a head is a chain i ← j ← k of two layers with scores of their own: it adds what peers have and what their peers

@@ -27,8 +27,9 @@ class Learner(Protocol):
 
     ``fit(sections)`` learns from ``focal.y``; ``predict(sections)`` returns what is added to least squares for the focal rows
     of each cross-section, (n_focal,) each, and never uses the own outcome (``focal.y`` is None then; in a nowcast ``peers.y``
-    holds those of the others *and* the own one, which ``admissible`` leaves out); ``weights(section, rows)`` returns the
-    weights of these focal rows on all peers, (n_rows, n_peers), or None for a learner without a network.
+    holds those of the others *and* the own one, which ``admissible`` leaves out, NaN where unknown; in a forecast it is None);
+    ``weights(section, rows)`` returns the weights of these focal rows on all peers, (n_rows, n_peers), or None for a learner
+    without a network.
 
     Examples
     --------
@@ -36,7 +37,7 @@ class Learner(Protocol):
     ...     def fit(self, sections):
     ...         return self
     ...     def predict(self, sections):
-    ...         return [self.weights(s, slice(None)) @ s.peers.y for s in sections]
+    ...         return [self.weights(s, slice(None)) @ np.nan_to_num(s.peers.y) for s in sections]
     ...     def weights(self, section, rows):
     ...         may = section.admissible(rows).astype(float)
     ...         return may / may.sum(axis=1, keepdims=True).clip(1)
@@ -78,10 +79,14 @@ class Added:
         for section, each in zip(sections, found, strict=True):
             added = np.asarray(each, dtype=float)
             n = len(section.focal)
-            if added.shape != (n,) or not np.isfinite(added).all():
+            if added.shape != (n,):
                 raise InputError(
-                    f"learners: {self.name!r} must predict a finite number for each focal row, expected shape ({n},), got "
-                    f"{added.shape}."
+                    f"learners: {self.name!r} must predict a number for each focal row, expected shape ({n},), got {added.shape}."
+                )
+            if unknown := int((~np.isfinite(added)).sum()):
+                raise InputError(
+                    f"learners: {self.name!r} predicted NaN or infinity in {unknown} of {n} rows; peers.y is NaN where an "
+                    "outcome is unknown."
                 )
             if self.only_term:
                 predicted.append(added[:, None])

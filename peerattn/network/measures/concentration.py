@@ -96,7 +96,7 @@ def concentration(network: Network) -> pd.DataFrame:
         shares = strength / (strength.sum() or np.nan)
         effective = pd.Series(section.effective()).median()
         rows.append({"effective_peers": effective, "herfindahl": (shares**2).sum(), "gini": gini(strength)})
-    return pd.DataFrame(rows, index=network.periods.rename("period"))
+    return pd.DataFrame(rows, index=network.periods.rename("period"), columns=["effective_peers", "herfindahl", "gini"])
 
 
 def gini(values: Array) -> float:

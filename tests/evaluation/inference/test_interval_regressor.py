@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.linear_model import LinearRegression
+from sklearn.linear_model import LinearRegression, Ridge
 
 from peerattn import CrossSectionalRidge, load_grunfeld
 from peerattn.evaluation import IntervalRegressor
@@ -90,3 +90,11 @@ def test_refusals():
         assert word in str(refused.value)
     with pytest.raises(TypeError, match="estimator"):
         IntervalRegressor()
+
+
+@pytest.mark.parametrize("options", [{"horizon": 0}, {"horizon": -3}, {"horizon": 1.5}, {"n_refits": 0}, {"estimator": Ridge}])
+def test_options_that_would_calibrate_on_learned_rows_raise(options):
+    (name,) = options
+    panel = load_grunfeld()
+    with pytest.raises(InputError, match=f"^{name}: expected"):
+        IntervalRegressor(**{"estimator": Ridge()} | options).fit(panel)

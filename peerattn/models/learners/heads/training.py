@@ -37,7 +37,7 @@ class TrainingOptions:
     learning_rate : float
         At the top of the cycle.
     weight_decays : tuple of float
-        Decoupled decay of all parameters; of several, held-out periods choose.
+        Decoupled decay of all parameters: the first, or where heads are used in full that which predicts held-out periods best.
     """
 
     n_seeds: int = 12
@@ -49,7 +49,7 @@ class TrainingOptions:
 
 
 DEFAULT = TrainingOptions()
-FEW = 1 / 4  # of the seeds: where no more are in Occam's window, the others are stuck
+FEW = 1 / 4  # share of the seeds: where fewer are in Occam's window, the others are stuck
 
 
 class Seeds(torch.nn.Module):

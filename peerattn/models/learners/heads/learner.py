@@ -32,7 +32,9 @@ FEW_SEEDS = 4  # are trained however large pools are
 class HeadsLearner:
     r"""Attention heads beside an own part, trained by AdamW.
 
-    .. math:: \hat y_i = own_i + \sum_h \sum_{j \in pool(i) \cup \{null\}} \alpha^h_{ij} v^h_j
+    .. math:: \hat y_i = own_i + x_i'b + \sum_h \sum_{j \in pool(i) \cup \{null\}} \alpha^h_{ij} v^h_j
+
+    Own slopes b, on characteristics and code vectors, are trained beside the heads.
 
     Several seeds are trained at once, and some of them find no network. The prediction is the mean of those in Occam's window
     (Madigan and Raftery 1994), whose training loss L falls nearly as far below that of the own part as the smallest does:
@@ -57,8 +59,8 @@ class HeadsLearner:
         Where and in what precision training takes place. Fitted heads are arrays in float64.
     options : TrainingOptions, optional
     shrinks : bool, default True
-        Weight decay and the size of what heads add are chosen from held-out later periods. False: neither, for heads to which
-        someone else gives a weight.
+        True: weight decay and a factor of what heads add are chosen on held-out later periods. False: neither, where a stack
+        weighs the heads.
     equal : bool, default False
         Scores are not learned: weights are equal on all firms that ``terms`` allow.
 

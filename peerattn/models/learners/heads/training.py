@@ -50,6 +50,10 @@ class TrainingOptions:
 
 DEFAULT = TrainingOptions()
 FEW = 1 / 4  # share of the seeds: where fewer are in Occam's window, the others are stuck
+REFIT = 60  # steps of a round of refits
+REFIT_RATE = 0.01
+# inverse variance of the parameters' normal prior, which keeps refits where the data are not informative
+REFIT_RIDGE = 10.0
 
 
 class Seeds(torch.nn.Module):
@@ -78,7 +82,7 @@ class Seeds(torch.nn.Module):
             self.intercept = Parameter(torch.zeros(n_seeds, spec.n_outputs, dtype=dtype, device=device))
 
     def forward(self, batch: Batch) -> Tensor:
-        """Return what each seed adds to the own part, (B, seeds, n_focal, K)."""
+        """Return what each seed adds to least squares, its heads and its own slopes, (B, seeds, n_focal, K)."""
         added = self.of_heads(batch).unflatten(1, (self.n_seeds, self.spec.n_heads)).sum(2)
         if self.spec.own != "linear":
             return added
@@ -96,10 +100,9 @@ class Seeds(torch.nn.Module):
         dtype, device = first.query.dtype, first.query.device
         seeds = cls(first.spec, len(modules), torch.Generator("cpu"), dtype, device)
         every = [module.per_head() for module in modules]
-        together = {name: torch.cat([each[name] for each in every]) for name in every[0]}
-        together["value"] = together["value"] / unit
-        for name, value in together.items():
-            seeds.heads.get_parameter(name).data.copy_(value)
+        for name in every[0]:
+            seeds.heads.get_parameter(name).data.copy_(torch.cat([each[name] for each in every]))
+        seeds.heads.value.data.div_(unit)
         seeds.heads.embeddings.load_state_dict(first.embeddings.state_dict())
         if first.spec.own == "linear":
             seeds.slope.data.copy_(torch.stack([module.own_slope for module in modules]) / unit)
@@ -135,7 +138,7 @@ class Objective:
     unit: float
 
     def __call__(self, added: Tensor, batch: Batch, times: Tensor | float = 1.0) -> Tensor:
-        """Return the summed loss of each seed, (seeds,); ``times`` (B, seeds): how often each seed has a cross-section."""
+        """Return the summed loss of each seed, (seeds,); ``times`` (B, seeds): how often each seed draws a cross-section."""
         weight = batch.weight[:, None]
         own = batch.own[:, None]
         if self.loss is not squared_error:
@@ -165,8 +168,8 @@ class Objective:
 def objective_of(sample: Sample, loss: Loss, spec: PeerSpec) -> Objective:
     """Return the loss of these rows.
 
-    Common shocks are taken into account where values are characteristics. Of outcomes the mean of all others is the period's
-    mean less the own outcome, so that only a constant may be taken out.
+    In a forecast the mean of a period counts less, by generalised least squares. Not in a nowcast: there the mean of all others
+    is the period's mean less the own outcome.
     """
     if loss is not squared_error:
         return Objective(loss, 0.0, 1.0)
@@ -204,7 +207,7 @@ def _cycle(seeds: Seeds, sample: Sample, objective: Objective, options: Training
     """Train seeds in place, on one cycle of the learning rate."""
 
     def loss(batch: Batch) -> Tensor:
-        # the mean over rows of all processes, summed over seeds, which have no parameter in common but codes' embeddings
+        # the mean over rows of all processes, summed over seeds, which share only the embeddings of codes
         total = all_sum(float(batch.weight.sum())) / n_processes()
         return objective(seeds(batch), batch).sum() / max(total, 1e-12)
 
@@ -313,16 +316,10 @@ def falls(seeds: Seeds, sample: Sample, objective: Objective, most: int = 20_000
 
 
 def within(fall: Tensor, window: float) -> list[int]:
-    """Return the seeds whose fall is at least this share of the largest, which comes first."""
+    """Return the seeds in Occam's window, those whose fall is at least this share of the largest; the best comes first."""
     order = fall.argsort(descending=True)
     largest = fall[order[0]]
     return order[fall[order] >= largest - (1 - window) * largest.abs()].tolist()
-
-
-REFIT = 60  # steps of a round of refits
-REFIT_RATE = 0.01
-# inverse variance of the parameters' normal prior, which keeps refits where the data are not informative
-REFIT_RIDGE = 10.0
 
 
 def refitted(modules: Sequence[PeerModule], sample: Sample, loss: Loss, counts: np.ndarray, steps: int) -> list[PeerModule]:

@@ -231,9 +231,9 @@ class PeerFeatures(FrameTransformer):
         if self.training_ is not None:
             return self._of_arrays(panel, self.training_)
         out = np.full((len(panel), len(self.names_)), np.nan)
-        shown = panel.characteristics[self.averaged_].to_numpy() if self.outcomes_ is None else self._last_outcomes(panel)
+        values = panel.characteristics[self.averaged_].to_numpy() if self.outcomes_ is None else self._last_outcomes(panel)
         for period, at in panel.cross_sections():
-            x = shown[at]
+            x = values[at]
             sets = self._peers(panel, period, at, models.get(period, self.network_))
             out[at] = np.concatenate([_statistics(x, peers, self.statistics, x) for peers in sets], axis=1)
             if self.outcomes_ is not None:  # no median over periods: it would know later outcomes

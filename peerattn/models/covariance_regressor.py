@@ -82,7 +82,6 @@ class CovariancePeerRegressor(PanelRegressorMixin, PanelStack):
     kappa = None
     purge = 0
     _parameter_constraints = PanelStack._parameter_constraints | {"history": ["boolean"]}
-    _in_full = COVARIANCE
 
     def fit(self, X: PanelLike, y: OutcomesLike = None, sample_weight: OutcomesLike = None) -> Self:  # type: ignore[override]
         """Fit on training rows; parameters as in :meth:`PeerAttentionRegressor.fit`."""

@@ -250,20 +250,12 @@ class PeerFeatures(FrameTransformer):
         known = row + self.horizon
         if "known_at" in fitted:
             known = np.maximum(known, first_known(pd.Index(fitted["known_at"]), periods))
-        arrivals = pd.DataFrame({"firm": fitted["firm"].to_numpy(), "known": known, "row": row})
-        arrivals = arrivals[known < len(periods)]
-        by_period = arrivals.groupby(["firm", "known"])["row"].max().unstack("known").reindex(columns=range(len(periods)))
+        arrivals = pd.DataFrame({"known": known, "row": row, "firm": fitted["firm"], "outcome": fitted["outcome"]})
+        arrivals = arrivals.sort_values(["known", "row"])
         # what is filed late does not replace a later period's outcome
-        latest = by_period.cummax(axis=1).ffill(axis=1)
-        firm = latest.index.get_indexer(panel.firm)
-        found = np.full(len(panel), np.nan)
-        if len(latest):
-            found = np.where(firm >= 0, latest.to_numpy()[firm, now], np.nan)
-        outcomes = pd.Series(fitted["outcome"].to_numpy(), pd.MultiIndex.from_arrays([fitted["firm"], row]))
-        there = np.flatnonzero(np.isfinite(found))
-        at = pd.MultiIndex.from_arrays([panel.firm[there], found[there].astype(int)])
-        found[there] = outcomes.reindex(at).to_numpy()
-        return found[:, None]
+        latest = arrivals[arrivals["row"] == arrivals.groupby("firm")["row"].cummax()]
+        requested = pd.DataFrame({"firm": panel.firm, "known": now})
+        return pd.merge_asof(requested, latest, on="known", by="firm")[["outcome"]].to_numpy()
 
     def _of_arrays(self, panel: Panel, pool: Panel) -> np.ndarray:
         """Return the columns of rows without labels: the pool is the training rows."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral
-from typing import Any, ClassVar, NoReturn, Self
+from typing import Any, NoReturn, Self
 
 import numpy as np
 import pandas as pd
@@ -146,7 +146,6 @@ class PeerTransformerRegressor(PanelRegressorMixin, PrunableHeads, PanelStack):
     random_state: int | np.random.RandomState | None = None
     precision: str = "auto"
     verbose: bool = False
-    _in_full: ClassVar[str] = TRANSFORMER
     _parameter_constraints = PanelStack._parameter_constraints | {
         "attention": [StrOptions({"self", "cross"}), Options(bool, {False})],
         "loss": [StrOptions({"squared_error", "huber", "rank", "sharpe"})],

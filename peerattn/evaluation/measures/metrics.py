@@ -54,7 +54,7 @@ def check_one_order(*columns: Any) -> None:
 
 def _weighted(period: LabelsLike, *columns: Any) -> tuple[list[np.ndarray], np.ndarray]:
     """Return the scored columns and their weights, which sum to one: equal rows, or equal periods."""
-    check_one_order(*columns, period)
+    check_one_order(columns[0], period)
     codes = np.arange(np.size(columns[0])) if period is None else sorted_periods(period)[0]
     *scored, group = scored_rows(*columns, codes)  # every row is a group of its own where there is no period
     groups, at, rows = np.unique(group, return_inverse=True, return_counts=True)

@@ -39,6 +39,11 @@ _KINDS: tuple[tuple[Any, tuple[Information, str], tuple[Information, str]], ...]
     # in a forecast means over training rows that are near in characteristics: curves of the own ones
     (models.NadarayaWatsonRegressor, (OWN, "own x"), (PEERS, f"own and peers' x, {_OTHERS}")),
     (models.CrossSectionalRidge, (OWN, "own x"), (PEERS, f"own and peers' x, {_OTHERS}")),
+    (
+        models.PeerAttentionRegressor | models.PeerAttentionClassifier,
+        (PEERS, "own and peers' x, codes"),
+        (PEERS, f"own and peers' x, codes, {_OTHERS}"),
+    ),
     (models.PrecomputedPeerRegressor, (PEERS, "peers' past y"), (PEERS, _OTHERS)),
 )
 
@@ -90,8 +95,6 @@ def information_of(model: object, task: str) -> tuple[Information, str]:
     for kind, forecast, nowcast in _KINDS:
         if isinstance(final, kind):
             return {"forecast": forecast, "nowcast": nowcast}[task]
-    if isinstance(final, models.PeerAttentionRegressor | models.PeerAttentionClassifier):
-        return PEERS, "own and peers' x, codes" + f", {_OTHERS}" * (task == "nowcast")
     if has_peers(final):
         return PEERS, "own and peers' x, past y" + f", {_OTHERS}" * (task == "nowcast")
     if isinstance(final, PanelEstimator):  # of a user's own, it is given the whole panel

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -28,7 +28,7 @@ from peerattn.models.learners.training import Problem
 from peerattn.models.pools import against_training
 from peerattn.models.reference import Reference, among_reference, check_same_periods, with_reference
 from peerattn.models.row_weights import row_weights
-from peerattn.models.stacking.candidates import D_CODE, HEADS
+from peerattn.models.stacking.candidates import D_CODE
 from peerattn.models.stacking.evidence import Candidate
 from peerattn.models.stacking.fit import fit_stack
 from peerattn.models.stacking.stability import SECTIONS, stability
@@ -53,10 +53,9 @@ class PanelStack(HeadNetworks, PanelEstimator):
     random_state: Any
     reference_: tuple[Panel, Rows] | None
     weighs_peers_: bool
-    _in_full: ClassVar[str] = HEADS  # the part that is used in full where nothing is tested
     _parameter_constraints = PanelEstimator._parameter_constraints | {
         "task": [StrOptions({"forecast", "nowcast"})],
-        # None: the heads, or the transformer, in full
+        # None: all candidates in full
         "kappa": [Interval(Real, 0, None, closed="left"), None],
         "purge": [Interval(Integral, 0, None, closed="left")],
     }
@@ -234,7 +233,6 @@ class PanelStack(HeadNetworks, PanelEstimator):
             problem,
             kappa=self._kappa,
             split=panel.dated and self.attention != "cross" and not problem.outcomes,
-            in_full=self._in_full,
         )
         self.stack_ = stack
         self.evidence_ = stack.evidence

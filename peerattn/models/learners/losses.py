@@ -53,9 +53,15 @@ def regression_loss(name: str | float) -> Loss:
 
 def gradient(loss: Loss, predicted: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Return each row's gradient by its prediction, (n, K)."""
-    at = torch.tensor(predicted, requires_grad=True, device="cpu")
-    (slope,) = torch.autograd.grad(loss(at, torch.as_tensor(y, device="cpu")).sum(), at)
-    return np.asarray(slope)
+    return np.asarray(slope(loss, torch.tensor(predicted, device="cpu"), torch.as_tensor(y, device="cpu")))
+
+
+def slope(loss: Loss, predicted: Tensor, y: Tensor) -> Tensor:
+    """Return the same of tensors, (..., n, K); where no gradient is kept, too."""
+    at = predicted.detach().requires_grad_()
+    with torch.enable_grad():
+        (found,) = torch.autograd.grad(loss(at, y).sum(), at)
+    return found
 
 
 def working_residual(loss: Loss, offset: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -25,12 +25,13 @@ from peerattn.models.learners.losses import squared_error
 from peerattn.models.learners.protocol import Added, Learner, fit_added
 from peerattn.models.learners.training import Problem, Training
 from peerattn.models.learners.within_period import SLOPES, fit_slopes_within
-from peerattn.models.stacking.evidence import COMMON, GROUPS, HISTORY, OWN_CODES, PEERS, SHAPE, Candidate
+from peerattn.models.stacking.evidence import COMMON, GROUPS, HISTORY, PEERS, SHAPE, Candidate
 
 D_CODE = 4  # width of a code's embedding
 COVARIANCE = "covariance"
 RIDGE = "ridge"
 HEADS = "heads"
+OWN_CODES = "own codes"  # the linear own part with codes: the model of attention without heads
 
 
 def heads_and_own(model: BaseEstimator, problem: Problem, settings: Settings, draws: np.ndarray) -> list[Candidate]:
@@ -63,7 +64,8 @@ def _fit_own_codes(model: BaseEstimator, settings: Settings, seed: int, training
     spec = replace(_spec(model), n_heads=0, n_layers=1)
     loss = training.problem.loss
     learner = HeadsLearner(spec, loss=loss, seed=seed, dtype=settings.dtype, device=settings.device, shrinks=model.kappa is None)
-    return OwnSlopes.of(learner.fit(training.with_outcomes).heads_)
+    (member,) = learner.fit(training.with_outcomes).heads_.members
+    return OwnSlopes(member)
 
 
 #: What a user calls the information that a learner uses, and its group.

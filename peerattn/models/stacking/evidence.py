@@ -36,7 +36,6 @@ SHAPE, HISTORY, COMMON, PEERS = GROUPS = ("shape", "history", "common", "peers")
 #: What a prediction has after each step, in the order of information: the linear part, then the groups.
 STEPS = ("own characteristics (linear)", "nonlinear own-firm models", "firm history", "common shocks", "peers")
 EQUAL = 1e-9  # relative difference of columns that are one
-OWN_CODES = "own codes"  # the linear own part with codes: the model of attention without heads
 #: κ counts twice for peers, so that about 5 % of panels without any select some.
 TIMES = {PEERS: 2}
 

@@ -21,7 +21,6 @@ from peerattn.models.stacking.evidence import (
     COMMON,
     GROUPS,
     HISTORY,
-    OWN_CODES,
     PEERS,
     SHAPE,
     Candidate,
@@ -153,11 +152,10 @@ def fit_stack(
     *,
     kappa: float | None,
     split: bool = False,
-    in_full: str = "",
 ) -> Stack:
     """Fit every candidate at each forward origin, weigh them by what they predict for later periods, and refit those selected.
 
-    ``split`` as in :class:`~peerattn.models.stacking.evidence.Evidence`. With ``kappa=None`` the part ``in_full`` has weight 1,
+    ``split`` as in :class:`~peerattn.models.stacking.evidence.Evidence`. With ``kappa=None`` all candidates have weight 1,
     untested.
     """
     origins: list[Origin] = []
@@ -168,8 +166,8 @@ def fit_stack(
     # what is selected is fitted again, to all periods
     training = Training.of(sections, problem)
     if kappa is None:
-        fitted = _fitted(candidates, {in_full, OWN_CODES}, training, latest)
-        stages = _stages_in_full(fitted, in_full, split)
+        fitted = _fitted(candidates, {each.name for each in candidates}, training, latest)
+        stages = _stages_in_full(candidates, fitted, split)
         untested = {group: "used in full" if stage.selected() else "not tested" for group, stage in stages.items()}
         table = evidence_of(stages, untested)
         steps = pd.DataFrame()
@@ -194,16 +192,17 @@ def _fitted(candidates: Sequence[Candidate], names: set[str], training: Training
     return fitted
 
 
-def _stages_in_full(fitted: Parts, name: str, split: bool) -> dict[str, Stage]:
-    """Return the stages where one part is used in full; what heads add to a period's mean has a weight of its own."""
+def _stages_in_full(candidates: Sequence[Candidate], fitted: Parts, split: bool) -> dict[str, Stage]:
+    """Return the stages where candidates are used in full; what is added to a period's mean has the weight that heads have."""
     stages = dict.fromkeys(GROUPS, UNTESTED)
     weights = {WHOLE: 1.0}
-    part = fitted.get(name)
-    if split and isinstance(part, Heads):
-        weights = {WITHIN: 1.0, MEAN: part.of_mean}
-    for group, each in ((SHAPE, OWN_CODES), (PEERS, name)):
-        if each in fitted:
-            stages[group] = replace(UNTESTED, weights={(each, of): weight for of, weight in weights.items()})
+    heads = [part for part in fitted.values() if isinstance(part, Heads)]
+    if split and heads:
+        weights = {WITHIN: 1.0, MEAN: heads[0].of_mean}
+    for each in candidates:
+        if each.name in fitted:
+            of_candidate = {(each.name, of): weight for of, weight in weights.items()}
+            stages[each.group] = replace(UNTESTED, weights=stages[each.group].weights | of_candidate)
     return stages
 
 

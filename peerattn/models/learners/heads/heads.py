@@ -152,26 +152,16 @@ class Heads:
 
 @dataclass(frozen=True)
 class OwnSlopes:
-    """The linear own part, and the slopes on own characteristics and codes that were trained beside heads: no peers.
+    """The linear own part, and slopes on own characteristics and codes: a member that was trained without heads."""
 
-    ``members`` have no heads.
-    """
-
-    members: tuple[Member, ...]
-    mix: tuple[float, ...]
-
-    @classmethod
-    def of(cls, heads: Heads) -> OwnSlopes:
-        """Return what of a prediction by heads does not come from peers."""
-        return cls(tuple(member.take([]) for member in heads.members), heads.mix)
+    member: Member
 
     @torch.no_grad()
     def predict(self, sections: Sequence[CrossSection]) -> list[np.ndarray]:
         """Return the prediction of every focal row of each cross-section, (n_focal, K), in training units."""
-        modules = [member.module() for member in self.members]
+        module = self.member.module()
         focal = [RowTensors.of(section.focal, None, torch.float64, "cpu") for section in sections]
-        added = [np.tensordot(self.mix, [module.own(rows)[0].numpy() for module in modules], axes=1) for rows in focal]
-        return [section.own_term + each for section, each in zip(sections, added, strict=True)]
+        return [section.own_term + module.own(rows)[0].numpy() for section, rows in zip(sections, focal, strict=True)]
 
 
 def shares(sizes: np.ndarray) -> np.ndarray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
 
@@ -15,7 +15,7 @@ from torch.nn import Parameter
 from peerattn.models.learners.heads.batches import Batch
 from peerattn.models.learners.heads.peer_module import PeerModule, PeerSpec
 from peerattn.models.learners.heads.sampling import Sample
-from peerattn.models.learners.losses import Loss, squared_error
+from peerattn.models.learners.losses import Loss, slope, squared_error
 from peerattn.processes import all_sum, n_processes
 from peerattn.training import train
 
@@ -152,10 +152,7 @@ class Objective:
         """Return what the own part leaves, (B, n, K): minus the derivative of the loss by predictions, up to a factor."""
         if self.loss is squared_error:
             return batch.focal.outcomes - batch.own
-        at = batch.own.detach().requires_grad_()
-        with torch.enable_grad():
-            loss = self.loss(at, batch.focal.outcomes[..., 0]).sum()
-        return -torch.autograd.grad(loss, at)[0]
+        return -slope(self.loss, batch.own, batch.focal.outcomes[..., 0])
 
     def net_of_common(self, values: Tensor, weight: Tensor) -> Tensor:
         """Return values (..., n, K) less a part of their weighted mean over n rows: generalised least squares."""
@@ -214,7 +211,7 @@ def _cycle(seeds: Seeds, sample: Sample, objective: Objective, options: Training
     train(
         seeds,
         loss,
-        sample.drawn(generator, max(1, seeds.heads.spec.n_heads)),
+        sample.drawn(generator, seeds.heads.spec.n_heads),
         max_steps=options.max_steps,
         learning_rate=options.learning_rate,
         weight_decay=options.weight_decays[0],
@@ -228,19 +225,28 @@ def products_of_heads(seeds: Seeds, sample: Sample, objective: Objective, most: 
 
     Both are net of own slopes; of large samples over about ``most`` rows.
     """
-    total = torch.zeros((), dtype=torch.float64, device=sample.device)
     n = seeds.heads.spec.n_heads + 1
-    for batch in sample.whole(n, most):
-        columns = [torch.cat([seeds.of_heads(batch), objective.left(batch)[:, None]], dim=1).permute(0, 3, 2, 1)]
+
+    def columns(batch: Batch) -> Tensor:
+        found = [torch.cat([seeds.of_heads(batch), objective.left(batch)[:, None]], dim=1).permute(0, 3, 2, 1)]
         if seeds.spec.own == "linear":
             own = seeds.heads.inputs(batch.focal)[:, None].expand(-1, seeds.spec.n_outputs, -1, -1)
-            columns += [own, torch.ones_like(own[..., :1])]
-        weight = batch.weight[:, None].double()
-        net = objective.net_of_common(torch.cat(columns, dim=-1).double(), weight)  # (B, K, rows, columns)
-        total = total + torch.einsum("bkri,bkrj,bkr->kij", net, net, weight.expand(net.shape[:-1]))
-    total = all_sum(total)
+            found += [own, torch.ones_like(own[..., :1])]
+        return torch.cat(found, dim=-1)
+
+    total = _moments(columns, sample, objective, n, most)
     of_own = torch.linalg.pinv(total[:, n:, n:], rtol=1e-10, hermitian=True)
     return (total[:, :n, :n] - total[:, :n, n:] @ of_own @ total[:, n:, :n]).sum(0)
+
+
+def _moments(columns: Callable[[Batch], Tensor], sample: Sample, objective: Objective, n_heads: int, most: int) -> Tensor:
+    """Return the sums over rows of products of columns (B, K, n, m), net of common shocks and weighted: (K, m, m)."""
+    total = torch.zeros((), dtype=torch.float64, device=sample.device)
+    for batch in sample.whole(n_heads, most):
+        weight = batch.weight[:, None].double()
+        net = objective.net_of_common(columns(batch).double(), weight)
+        total = total + torch.einsum("bkni,bknj,bkn->kij", net, net, weight.expand(net.shape[:-1]))
+    return all_sum(total)
 
 
 def combined(seeds: Seeds, products: Tensor, n_starts: int) -> Seeds:
@@ -282,17 +288,16 @@ def of_equal_weights(spec: PeerSpec, sample: Sample, objective: Objective) -> Pe
     module = module.to(sample.device)
     for scores in (module.query, module.key_projection, module.offset):
         scores.zero_()
-    moments = torch.zeros((), dtype=torch.float64, device=sample.device)
-    for batch in sample.whole(1, sample.n_rows):
+
+    def columns(batch: Batch) -> Tensor:
         of_focal, of_peers = module.features(batch)
         values = batch.peers.outcomes if spec.values == "outcomes" else of_peers
-        columns = [module.mean(of_focal, of_peers, batch.bars, batch.pairs, values)[:, 0]]
+        found = [module.mean(of_focal, of_peers, batch.bars, batch.pairs, values)[:, 0]]
         if spec.own == "linear":
-            columns += [of_focal, torch.ones_like(of_focal[..., :1])]
-        y = (batch.focal.outcomes - batch.own) / objective.unit
-        net = objective.net_of_common(torch.cat([*columns, y], dim=-1).double(), batch.weight)
-        moments = moments + torch.einsum("bni,bnj,bn->ij", net, net, batch.weight.double())
-    moments = all_sum(moments)
+            found += [of_focal, torch.ones_like(of_focal[..., :1])]
+        return torch.cat([*found, objective.left(batch) / objective.unit], dim=-1)[:, None]
+
+    moments = _moments(columns, sample, objective, 1, sample.n_rows)[0]
     found = (torch.linalg.pinv(moments[:-1, :-1], rtol=1e-10, hermitian=True) @ moments[:-1, -1:]).to(sample.dtype)
     n_values = module.value.numel()
     module.value.copy_(found[:n_values].view_as(module.value))

@@ -169,6 +169,10 @@ def peer_average(network: Network, values: Values) -> Values:
         return pd.Series(peer_average(network, values.to_frame()).iloc[:, 0], name=values.name)
     expect(isinstance(values, pd.DataFrame), "W @ x", "a Series or frame labelled by firm", type(values).__name__)
     level = firm_level(network, values.index, "W @ x")
+    try:
+        values = values.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"W @ x: expected numbers in x, got {values.dtypes.iloc[0]} ({error}).") from error
     parts = []
     for period, section in network.sections():
         here = by_firm(network, values, period, "W @ x")
@@ -176,7 +180,7 @@ def peer_average(network: Network, values: Values) -> Values:
         if len(missing := peers[here.index.get_indexer_for(peers) < 0]):
             displayed = ", ".join(map(repr, missing[:3]))
             raise InputError(f"W @ x: x has no value for {len(missing)} peers{where_in(period)} ({displayed}).")
-        parts.append(_product(section.weights, here.reindex(peers).to_numpy(dtype=np.float64)))
+        parts.append(_product(section.weights, here.reindex(peers).to_numpy()))
     # the result is labelled as the values came
     return pd.DataFrame(np.concatenate(parts), _result_index(network, values.index, level), values.columns)
 

@@ -370,6 +370,8 @@ def test_unknown_values_reach_only_those_who_look() -> None:
         network @ np.ones(3)  # type: ignore[type-var]
     with pytest.raises(InputError, match="twice"):
         network @ pd.Series(1.0, index=["A", "A", "B", "C"])
+    with pytest.raises(InputError, match=r"W @ x: expected numbers in x, got .*'small'"):
+        network @ pd.Series(["small", "large", "large"], index=FIRMS)
 
 
 @pytest.mark.parametrize("as_sparse", [False, True])

@@ -40,7 +40,7 @@ _KINDS: tuple[tuple[Any, tuple[Information, str], tuple[Information, str]], ...]
     (models.NadarayaWatsonRegressor, (OWN, "own x"), (PEERS, f"own and peers' x, {_OTHERS}")),
     (models.CrossSectionalRidge, (OWN, "own x"), (PEERS, f"own and peers' x, {_OTHERS}")),
     (
-        models.PeerAttentionRegressor | models.PeerAttentionClassifier,
+        models.PeerAttentionRegressor | models.PeerAttentionClassifier | models.PeerTransformerRegressor,
         (PEERS, "own and peers' x, codes"),
         (PEERS, f"own and peers' x, codes, {_OTHERS}"),
     ),

@@ -72,6 +72,8 @@ class StackedPeerRegressor(AttentionRegressorMixin, AttentionOptions, PanelStack
     Notes
     -----
     With fewer than 50 rows of known outcome nothing is tested: least squares.
+    Firms without a past have weights of their own, estimated without the group of history; ``evidence_`` and the network are
+    those of firms with a past.
 
     References
     ----------

@@ -158,8 +158,8 @@ class Evidence:
     kappa: float
     split: bool
 
-    def stages(self) -> tuple[dict[str, Stage], list[np.ndarray]]:
-        """Return the weights of each group given those before it, and the stack before and after each."""
+    def stages(self, without: str | None = None) -> tuple[dict[str, Stage], list[np.ndarray]]:
+        """Return the weights of each group given those before it, and the stack before and after each; one may be left out."""
         held = self._held_out()
         if held is None:
             return dict.fromkeys(GROUPS, UNTESTED), []
@@ -168,7 +168,7 @@ class Evidence:
         for group in GROUPS:
             held = replace(held, base=bases[-1])
             columns: dict[Column, np.ndarray] = {}
-            if not self.untested(group):
+            if group != without and not self.untested(group):
                 columns = self._columns(group, held)
             stages[group] = self._weighed(group, held, columns)
             if self.split and group == PEERS and not any(of == WITHIN for _, of in stages[group].selected()):

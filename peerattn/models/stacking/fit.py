@@ -43,7 +43,7 @@ class Stack:
 
     Group after group :math:`B_g = B_{g-1} + \sum_{m \in g} w_m (P_m - B_{g-1})` from :math:`B_0 = ols`, which is the sum above
     with each weight times one less those of later groups.
-    A firm without a past has no prediction from history: that group adds nothing there.
+    A firm without a past has no prediction from history: it gets a stack of its own, weighed without that group.
 
     Attributes
     ----------
@@ -53,6 +53,8 @@ class Stack:
         Parts of candidates that were selected, by name.
     stages : dict of Stage
         By group.
+    without_history : Stack, optional
+        The stack of firms without a past, where history has a weight.
     evidence, steps : DataFrame
         See ``PeerAttentionRegressor.evidence_`` and ``explain_gain``.
     level : ndarray (K,)
@@ -65,6 +67,7 @@ class Stack:
     view: View
     fitted: dict[str, Any]
     stages: dict[str, Stage]
+    without_history: Stack | None = None
     evidence: pd.DataFrame = field(default_factory=pd.DataFrame)
     steps: pd.DataFrame = field(default_factory=pd.DataFrame)
     level: np.ndarray = field(default_factory=lambda: np.zeros(1))
@@ -112,27 +115,46 @@ class Stack:
         """Return predictions of the focal rows of cross-sections as candidates see them, (n_focal, K) each."""
         return [steps[:, -1] for steps in self.predict_steps(prepared)]
 
-    def predict_steps(self, prepared: Sequence[CrossSection]) -> list[np.ndarray]:
-        """Return the predictions of the linear part and after each group, (n_focal, 1 + groups, K) each."""
-        left: Sequence[CrossSection] = ()
-        if any(isinstance(part, CodeShocks | PeriodMean) for part in self.fitted.values()):
+    def predict_steps(self, prepared: Sequence[CrossSection], left: Sequence[CrossSection] = ()) -> list[np.ndarray]:
+        """Return the predictions of the linear part and after each group, (n_focal, 1 + groups, K) each.
+
+        ``left`` are the cross-sections with residuals of observed outcomes, by default those of this stack.
+        """
+        parts = self.fitted | (self.without_history.fitted if self.without_history else {})
+        if not left and any(isinstance(part, CodeShocks | PeriodMean) for part in parts.values()):
             left = self.left(prepared)
         found = predictions(self.fitted, prepared, left)
-        return [
-            self._weighed(section.own_term, {name: p[k] for name, p in found.items()}) + self.level
-            for k, section in enumerate(prepared)
-        ]
+        of_sections = [{name: p[k] for name, p in found.items()} for k in range(len(prepared))]
+        steps = [self._weighed(s.own_term, p) + self.level for s, p in zip(prepared, of_sections, strict=True)]
+        known = [self._have_past(p, len(section.focal)) for section, p in zip(prepared, of_sections, strict=True)]
+        if self.without_history is None or all(each.all() for each in known):
+            return steps
+        others = self.without_history.predict_steps(prepared, left)
+        return [np.where(at[:, None, None], *of_both) for at, *of_both in zip(known, steps, others, strict=True)]
+
+    def _have_past(self, found: Predicted, n_rows: int) -> np.ndarray:
+        """Return which focal rows firm history predicts, (n_focal,); all where it has no weight."""
+        history = [np.isfinite(found[name][:, 0]) for name, _ in self.stages[HISTORY].selected() if name in found]
+        if not history:
+            return np.ones(n_rows, dtype=bool)
+        return np.logical_or.reduce(history)
 
     def left(self, prepared: Sequence[CrossSection]) -> list[CrossSection]:
         """Return cross-sections whose observed outcomes are residuals from own characteristics and history."""
-        stages = {group: self.stages[group] for group in (SHAPE, HISTORY)}
-        own = {name: self.fitted[name] for name in _selected(stages) if name in self.fitted}
-        if not own:
+        own = self._own()
+        if not own.fitted:
             return list(prepared)
         pools = [section.pool() for section in prepared]
-        found = replace(self, fitted=own, stages=stages).predict(pools)
+        found = own.predict(pools)
         y = [s.peers.outcomes + (pool.own_term - p)[:, 0] for s, pool, p in zip(prepared, pools, found, strict=True)]
         return [replace(s, peers=replace(s.peers, y=left)) for s, left in zip(prepared, y, strict=True)]
+
+    def _own(self) -> Stack:
+        """Return the stack of own characteristics and history."""
+        stages = {group: self.stages[group] for group in (SHAPE, HISTORY)}
+        fitted = {name: self.fitted[name] for name in _selected(stages) if name in self.fitted}
+        others = self.without_history and self.without_history._own()
+        return replace(self, fitted=fitted, stages=stages, without_history=others)
 
     def _weighed(self, base: np.ndarray, found: Predicted) -> np.ndarray:
         """Return the linear part and the stack after each group, (n_focal, 1 + groups, K)."""
@@ -165,6 +187,7 @@ def fit_stack(
     held_out, latest = _tried(origins, candidates, evidence, problem)
     # what is selected is fitted again, to all periods
     training = Training.of(sections, problem)
+    without_history = None
     if kappa is None:
         fitted = _fitted(candidates, {each.name for each in candidates}, training, latest)
         stages = _stages_in_full(candidates, fitted, split)
@@ -177,7 +200,13 @@ def fit_stack(
         stages = _of_all_rows(tested, share_learned(origins, sections))
         table, steps = of_all.tables({each.group for each in candidates}, stages, bases)
         fitted = _fitted(candidates, _selected(stages), training, latest)
-    stack = Stack(training.view, fitted, stages, table, steps, np.zeros(problem.n_outputs), held_out)
+        if stages[HISTORY].selected():
+            of_new = _of_all_rows(of_all.stages(without=HISTORY)[0], share_learned(origins, sections))
+            names = _selected(of_new)
+            more = _fitted(candidates, names - fitted.keys(), training, latest)
+            parts = {name: part for name, part in (fitted | more).items() if name in names}
+            without_history = Stack(training.view, parts, of_new)
+    stack = Stack(training.view, fitted, stages, without_history, table, steps, np.zeros(problem.n_outputs), held_out)
     if problem.loss is squared_error or not fitted:
         return stack
     return replace(stack, level=_level(stack, training))
@@ -224,7 +253,10 @@ def _tried(
         # common shocks are those of what own characteristics and history leave, so that these are weighed first
         if each.group == COMMON and problem.outcomes and held_out and not held_out[0].left:
             stages, _ = evidence(held_out).stages()
-            stacks = [Stack(t.view, j.parts, stages) for t, j in zip(trainings, held_out, strict=True)]
+            of_new, _ = evidence(held_out).stages(without=HISTORY)
+            stacks = [
+                Stack(t.view, j.parts, stages, Stack(t.view, j.parts, of_new)) for t, j in zip(trainings, held_out, strict=True)
+            ]
             held_out = [replace(j, left=s.left(j.prepared)) for j, s in zip(held_out, stacks, strict=True)]
         for now, training in zip(held_out, trainings, strict=True):
             earlier: Parts = {}

@@ -257,13 +257,16 @@ def test_a_past_under_labels_of_another_type_is_refused(task, firm, period, matc
         model.predict(X.set_axis(other), **shown)
 
 
-def test_history_adds_nothing_to_a_firm_without_a_past():
+def test_a_firm_without_a_past_gets_the_stack_that_was_weighed_without_history():
     """By hand, beside firms with a past in the same period."""
     X, y = data()
     model = StackedPeerRegressor(task="nowcast", n_heads=1, own="linear", kappa=0.0, random_state=0).fit(X, y)
     effect = model.stack_.stages["history"].selected()[0][0]
     peers = model.stack_.stages["peers"].selected()[0][0]
     entering(model, {"history": {effect: 0.6}, "common": {}, "peers": {peers: 0.5}, "shape": {}})
+    assert not model.stack_.without_history.stages["history"].weights
+    for group, given in {"shape": {}, "history": {}, "common": {}, "peers": {peers: 0.8}}.items():
+        model.stack_.without_history.stages[group] = staged(given)
     last = X.index.get_level_values("period") == PERIODS - 1
     call, told = X[last], y[last]
     new = call.rename(index={"F04": "unseen"}, level="firm")
@@ -276,6 +279,7 @@ def test_history_adds_nothing_to_a_firm_without_a_past():
     assert np.isnan(parts[effect][k]) and np.isfinite(np.delete(parts[effect], k)).all()
     own = base + 0.6 * np.nan_to_num(parts[effect] - base)
     expected = 0.5 * parts[peers] + 0.5 * own
+    expected[k] = 0.8 * parts[peers][k] + 0.2 * base[k]
     found = (model.predict(new, outcomes=shown) - model.y_center_) / model.y_scale_
     found = pd.Series(found, new.index.get_level_values("firm"))
     np.testing.assert_allclose(found[section.focal.label], expected, atol=1e-10)
@@ -356,3 +360,20 @@ def test_a_part_that_did_not_enter_has_an_empty_network():
         assert len(network.isolates) == len(panel.X)
     heads = model.peer_network(panel.X, outcomes=panel.y, part="heads")
     assert heads.equals(model.peer_network(panel.X, outcomes=panel.y))
+
+
+def test_firms_never_seen_have_peers_where_history_leaves_nothing_to_them():
+    """The level of a firm is that of its nearest firms: history knows it for old firms, peers for new ones."""
+    rng = np.random.default_rng(0)
+    place = pd.Series(rng.uniform(0, 6, size=90), [f"F{k:02}" for k in range(90)], name="place")
+    index = pd.MultiIndex.from_product([place.index, range(PERIODS)], names=["firm", "period"])
+    X = place.reindex(index, level="firm").to_frame()
+    y = np.sin(X["place"]) + 0.2 * rng.normal(size=len(X))
+    new = X.index.get_level_values("firm").isin(place.index[60:])
+    model = StackedPeerRegressor(task="nowcast", own="linear", random_state=0).fit(X[~new], y[~new])
+    assert model.evidence_.loc["history", "factor"] > 0.9
+    # the last period of all firms at once: those that were trained on have a past, the others none
+    last = X.index.get_level_values("period") == PERIODS - 1
+    predicted = pd.Series(model.predict(X[last], outcomes=y[last]), X.index[last])
+    error = ((predicted - y[last]) ** 2)[new[last]].mean()
+    assert error < 0.4 * y[new].var()

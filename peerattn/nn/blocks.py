@@ -12,8 +12,7 @@ from torch import Generator, Tensor, nn
 
 from peerattn.exceptions import InputError, checked, expect
 from peerattn.nn.cache import KeyValueCache
-from peerattn.nn.dropout import Dropout
-from peerattn.nn.linear import linear
+from peerattn.nn.linear import Dropout, linear
 from peerattn.nn.multihead import MultiheadAttention
 from peerattn.nn.recording import recorded_weights
 

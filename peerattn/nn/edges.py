@@ -8,8 +8,7 @@ import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from peerattn.exceptions import checked, expect
-from peerattn.nn.dropout import Dropout
-from peerattn.nn.linear import linear, normal, split_heads
+from peerattn.nn.linear import Dropout, linear, normal, split_heads
 
 
 def edge_softmax(scores: Tensor, rows: Tensor, n_rows: int) -> Tensor:

@@ -21,8 +21,7 @@ from peerattn.panel.columns import (
     warn_of_words,
 )
 from peerattn.panel.frames import as_pandas, read_frame
-from peerattn.panel.labels import Labels, panel_labels
-from peerattn.panel.likely import warn_of_labels
+from peerattn.panel.labels import Labels, panel_labels, warn_of_labels
 from peerattn.panel.panel import Panel, as_float, check_finite, floats
 from peerattn.types import OutcomesLike, PanelLike
 

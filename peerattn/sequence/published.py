@@ -13,12 +13,7 @@ from peerattn.exceptions import InputError
 from peerattn.sequence.language_model import LanguageModel
 from peerattn.sequence.masked_language_model import MaskedLanguageModel
 from peerattn.sequence.published_configuration import BERT, GPT2, GPT2_NAMES, Fields, read_json
-from peerattn.sequence.published_tokenizers import (
-    BERT_SPECIAL,
-    END_OF_TEXT,
-    ByteLevelTokenizer,
-    WordPieceTokenizer,
-)
+from peerattn.sequence.published_tokenizers import BERT_SPECIAL, END_OF_TEXT, ByteLevelTokenizer, WordPieceTokenizer
 from peerattn.sequence.tokenizers import Tokenizer
 
 Model = TypeVar("Model", LanguageModel, MaskedLanguageModel)

@@ -16,7 +16,6 @@ from torch import Generator, Tensor
 from peerattn import nn
 from peerattn.exceptions import expect
 from peerattn.sequence import text_encoder
-from peerattn.sequence.attention_map import AttentionMap
 from peerattn.sequence.base import (
     BesideLine,
     Classifies,
@@ -263,18 +262,6 @@ class TextClassifier(Classifies, BesideLine, EncodedTexts, SequenceEstimator[Cla
         for at, symbols, lengths in text_encoder.by_length(self._read(texts), self._on):
             logits = offsets[at].to(self._on) + self.factor_ * module(symbols, lengths)
             yield F.cross_entropy(logits, truth[at].to(self._on), reduction="sum"), len(at)
-
-    def attention(self, X: str) -> AttentionMap:
-        """Return the attention weights in one text.
-
-        Raises
-        ------
-        InputError
-            When the probabilities are those of a line alone.
-        """
-        (numbers,) = self._read(check_texts([X]))
-        names = [self.tokenizer_.symbols_[k] for k in numbers]
-        return self._map(lambda module: module.encoder(*pad([numbers], self._on)), names)
 
     def _build(self, generator: Generator) -> ClassifierModule:
         sizes = (len(self.classes_), self.dropout)

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, check_names, checked, extra
+from peerattn.exceptions import InputError, check_names, checked, extra, reworded
 from peerattn.panel.columns import is_number, read_with_warning
-from peerattn.panel.frames import flat, read_frame, readable
+from peerattn.panel.frames import flat, read_frame
 from peerattn.panel.labels import panel_labels
 from peerattn.panel.panel import Panel, as_float
 from peerattn.panel.reading import read_panel
@@ -143,7 +143,7 @@ def _columns(terms: str, frame: pd.DataFrame, firm: str, period: str) -> tuple[p
         return pd.Series(earlier.reindex(pd.MultiIndex.from_arrays([labels.firm, when])).array, frame.index)
 
     read: set[Read] = set()
-    with readable(f"formula: {terms!r} cannot be read"):
+    with reworded(f"formula: {terms!r} cannot be read"):
         parsed = formulaic.Formula(f"{terms} - 1")
         for factor in {factor for term in parsed for factor in term.factors}:
             if factor.eval_method.value == "lookup":

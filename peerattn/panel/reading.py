@@ -250,7 +250,7 @@ def panel_of(
     frame = as_pandas(X)
     labels = panel_labels(frame, firm, period, undated=undated)
     if not isinstance(frame, pd.DataFrame):
-        frame = pd.DataFrame(floats(frame, "X must be a frame or a matrix of numbers: {error}"))
+        frame = pd.DataFrame(floats(frame, "X must be a frame or a matrix of numbers"))
         if np.ndim(X) != 2:
             raise InputError(f"X must be a frame or a matrix of numbers, got {np.ndim(X)} dimensions.")
     # rows without labels are one undated cross-section

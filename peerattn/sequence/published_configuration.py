@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, reworded
 from peerattn.nn.blocks import Activation
 
 #: The published names of the activations that `peerattn.nn.FeedForward` has.
@@ -45,10 +45,8 @@ _HEADS = 12  # of both families, where a file of their width does not name the n
 
 def read_json(path: Path) -> dict[str, Any]:
     """Return the object that a file of JSON holds."""
-    try:
+    with reworded(f"folder: {path.name} is no JSON that can be read", " Is it complete?", (ValueError, RecursionError)):
         found = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"folder: {path.name} is no JSON that can be read ({error}). Is it complete?") from error
     if not isinstance(found, dict):
         raise InputError(f"folder: {path.name} must hold a JSON object, got {type(found).__name__}.")
     return found

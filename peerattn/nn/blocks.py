@@ -11,9 +11,8 @@ import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from peerattn.exceptions import InputError, checked, expect
-from peerattn.nn.cache import KeyValueCache
 from peerattn.nn.linear import Dropout, linear
-from peerattn.nn.multihead import MultiheadAttention
+from peerattn.nn.multihead import KeyValueCache, MultiheadAttention
 from peerattn.nn.recording import recorded_weights
 
 Norm = Literal["pre", "post", "residual-post", "normalised-residual"]

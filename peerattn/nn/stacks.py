@@ -9,8 +9,8 @@ from torch import Generator, Tensor, nn
 
 from peerattn.exceptions import InputError
 from peerattn.nn.blocks import Norm, TransformerBlock
-from peerattn.nn.cache import StackCache
 from peerattn.nn.masks import causal_mask
+from peerattn.nn.multihead import StackCache
 from peerattn.nn.recording import recorded_weights
 
 

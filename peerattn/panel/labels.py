@@ -189,9 +189,7 @@ def find_period(label: object, periods: pd.Index) -> Any:
         raise InputError(f"period {_spell(label)!r} means {several}: name one.")
     listed = [_spell(p) for p in periods.sort_values()]
     span = "there are no periods"
-    if len(listed) == 1:
-        span = f"the only period is {listed[0]}"
-    elif listed:
+    if listed:
         span = f"periods run from {listed[0]} to {listed[-1]}"
     raise InputError(f"unknown period {_spell(label)!r}: {span}.{did_you_mean(_spell(label), listed)}")
 

@@ -263,8 +263,7 @@ def scan_panel(
             if (text := read_numbers(first[name])) is not None:
                 remedy = "write them as numbers, or declare it in codes"
                 raise InputError(f"column {name!r} holds numbers as text, such as {text.note}: {remedy}.")
-        chosen: dict[str, Any] = {"outcome": outcome, "characteristics": characteristics, "codes": declared}
-        choice = choose_columns(first, labels=(firm, period), **chosen)
+        choice = choose_columns(first, labels=(firm, period), outcome=outcome, characteristics=characteristics, codes=declared)
         labels, runs = runs_of(files, schema, period)
     # periods of files are read by the rules for frames
     found = panel_labels(pd.DataFrame({firm: 0, period: labels}), firm, period)

@@ -264,8 +264,7 @@ class TextClassifier(Classifies, BesideLine, EncodedTexts, SequenceEstimator[Cla
             yield F.cross_entropy(logits, truth[at].to(self._on), reduction="sum"), len(at)
 
     def _build(self, generator: Generator) -> ClassifierModule:
-        sizes = (len(self.classes_), self.dropout)
-        module = ClassifierModule(self._encoder(generator), *sizes, generator)
+        module = ClassifierModule(self._encoder(generator), len(self.classes_), self.dropout, generator)
         return text_encoder.as_published(module, self._sizes())
 
     def _batches(self, examples: tuple[Texts, np.ndarray], generator: Generator) -> Iterator[list[Tensor]]:

@@ -14,7 +14,7 @@ import pandas as pd
 from safetensors.numpy import load, save
 from scipy import sparse
 
-from peerattn.exceptions import InputError, reworded
+from peerattn.exceptions import reworded
 from peerattn.network.base import Net, Network, as_plain
 from peerattn.network.building import from_edges
 from peerattn.network.cross_section import Array, CrossSection, frozen, place_in
@@ -95,10 +95,9 @@ def from_csv(cls: type[Net], path: str | os.PathLike[str], **kind: Any) -> Net:
     >>> float(PeerNetwork.from_csv(path).matrix().loc["A", "B"])
     0.75
     """
-    if not Path(path).is_file():
-        raise InputError(f"path: there is no file {str(path)!r}.")
-    # all as text: a firm called NA or 007 is no number
-    frame = pd.read_csv(path, dtype=str, keep_default_na=False)
+    with reworded(f"path: no file of edges can be read from {str(path)!r}"):
+        # all as text: a firm called NA or 007 is no number
+        frame = pd.read_csv(path, dtype=str, keep_default_na=False)
     check_known("path", ("firm", "peer", "weight"), frame.columns)
     if "period" in frame.columns and (frame["period"] == "").all():
         frame = frame.drop(columns="period")

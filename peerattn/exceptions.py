@@ -5,6 +5,7 @@ import importlib
 import sys
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import wraps
 from inspect import Parameter, signature, unwrap
 from numbers import Integral, Real
@@ -91,29 +92,21 @@ def warn_user(message: Warning | str) -> None:
     warnings.warn(message, stacklevel=caller)
 
 
-def unknown_name(argument: str, what: str, name: object, options: Iterable[object]) -> InputError:
-    """Return the error for a name that is not among the options: it shows the nearest, and the first 24.
-
-    >>> unknown_name("codes", "column", "sics", ["sic", "lev"])
-    InputError("codes: no column is named 'sics'. Near matches: 'sic'. Known: sic, lev.")
-    """
-    known = [str(option) for option in options]
-    displayed = (", ".join(known[:24]) or "none") + ", ..." * (len(known) > 24)
-    return InputError(f"{argument}: no {what} is named {name!r}.{did_you_mean(name, known)} Known: {displayed}.")
-
-
 def check_names(argument: str, what: str, names: Iterable[object], options: Iterable[object]) -> None:
-    """Raise :func:`unknown_name` for the first of these names that is not among the options.
+    """Raise an InputError for the first of these names that is not among the options: it shows the nearest, and the first 24.
 
-    >>> check_names("codes", "column", ["sic", "lev"], ["sic", "lev", "size"])
+    >>> check_names("codes", "column", ["lev", "sics"], ["sic", "lev"])
+    Traceback (most recent call last):
+    peerattn.exceptions.InputError: codes: no column is named 'sics'. Near matches: 'sic'. Known: sic, lev.
     """
     known = list(options)
     for name in names:
         if name not in known:
-            raise unknown_name(argument, what, name, known)
+            displayed = (", ".join(map(str, known[:24])) or "none") + ", ..." * (len(known) > 24)
+            raise InputError(f"{argument}: no {what} is named {name!r}.{did_you_mean(name, known)} Known: {displayed}.")
 
 
-def did_you_mean(name: object, options: Iterable[object], n: int = 3) -> str:
+def did_you_mean(name: object, options: Iterable[object]) -> str:
     """Return a sentence with the options nearest to ``name``, or an empty string.
 
     >>> did_you_mean("XON", ["XOM", "IBM"])
@@ -121,11 +114,23 @@ def did_you_mean(name: object, options: Iterable[object], n: int = 3) -> str:
     """
     lowered = {str(option).lower(): str(option) for option in options}
     wanted = str(name).lower()
-    near = difflib.get_close_matches(wanted, lowered, n=n, cutoff=0.5)
-    near += [low for low in lowered if wanted in low and low not in near][: n - len(near)]
+    near = difflib.get_close_matches(wanted, lowered, cutoff=0.5)
+    near += [low for low in lowered if wanted in low and low not in near][: 3 - len(near)]
     if not near:
         return ""
     return f" Near matches: {', '.join(repr(lowered[low]) for low in near)}."
+
+
+@contextmanager
+def reworded(what: str, remedy: str = "", kinds: type[Exception] | tuple[type[Exception], ...] = Exception) -> Iterator[None]:
+    """Turn what other libraries raise about a file, a formula or a model, in a dozen classes of errors, into bad input."""
+    try:
+        yield
+    except InputError:
+        raise
+    except kinds as error:
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise InputError(f"{what} ({reason}).{remedy}") from error
 
 
 def expect(holds: bool, name: str, what: str, got: object, remedy: str = "") -> None:

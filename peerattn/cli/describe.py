@@ -14,7 +14,7 @@ from peerattn.exceptions import InputError, expect
 from peerattn.panel.codes import looks_like_code
 from peerattn.panel.columns import check_known, choose_columns, looks_like_outcome
 from peerattn.panel.knowledge import sorted_periods
-from peerattn.panel.likely import likely_labels
+from peerattn.panel.labels import likely_labels
 from peerattn.render import printable, show_label
 
 _LABELS = ("firm", "period")

@@ -13,7 +13,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import RidgeCV
 from sklearn.neighbors import KNeighborsRegressor
 
-from peerattn.exceptions import InputError, unknown_name
+from peerattn.exceptions import InputError, check_names
 from peerattn.models.attention import PeerAttentionRegressor
 from peerattn.models.common_shocks import CommonShocksRegressor
 from peerattn.models.covariance_regressor import CovariancePeerRegressor
@@ -145,6 +145,5 @@ def make_models(names: Iterable[str], *, industry: str | None = None, **options:
 
 
 def _recipe(name: Any) -> tuple[str, type, dict[str, Any]]:
-    if not isinstance(name, str) or name not in RECIPES:
-        raise unknown_name("models", "model", name, RECIPES)
+    check_names("models", "model", [name], RECIPES)
     return RECIPES[name]

@@ -14,9 +14,8 @@ from peerattn.models.base import Encoded, PanelEstimator
 from peerattn.models.cross_section import CrossSection, Rows, means_of_others
 from peerattn.models.mixins import PanelRegressorMixin
 from peerattn.models.option_kinds import COLUMN
-from peerattn.panel.codes import code_scheme
+from peerattn.panel.codes import code_scheme, sic_to_fama_french
 from peerattn.panel.design import Design
-from peerattn.panel.fama_french import sic_to_fama_french
 from peerattn.panel.panel import Panel
 from peerattn.types import OutcomesLike, PanelLike
 

@@ -7,13 +7,7 @@ from peerattn.network.figures.ties import ego_plot, ties_plot
 from peerattn.network.inference.dyadic import Difference, DyadicRegression, SameCode, dyadic_regression
 from peerattn.network.inference.permutation import PermutationRegression, mrqap, placebo
 from peerattn.network.measures.asymmetry import Asymmetry, asymmetry, reciprocity
-from peerattn.network.measures.comparison import (
-    common_peers,
-    group_flows,
-    network_correlation,
-    overlap,
-    turnover,
-)
+from peerattn.network.measures.comparison import common_peers, group_flows, network_correlation, overlap, turnover
 from peerattn.network.measures.concentration import concentration, connectedness, effective_peers, in_strength
 from peerattn.network.measures.validation import Validation, validate
 from peerattn.network.peer_network import PeerNetwork

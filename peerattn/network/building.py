@@ -149,17 +149,15 @@ def from_edges(cls: type[Net], edges: pd.DataFrame, firms: Any = None, **kind: A
 
 def _period_codes(edges: pd.DataFrame, firms: object) -> tuple[pd.Index, Array, Array | None]:
     """Sorted periods, and the position of the period of each edge and of each firm listed (None: of every period)."""
-    dated = "period" in edges.columns and not (len(edges) and edges["period"].isna().all())
+    frames = {"edges": edges}
     if isinstance(firms, pd.DataFrame) and "period" in firms.columns:
-        when = _dates(edges["period"], "edges['period']")
-        of_firms = _dates(firms["period"], "firms['period']")
-        periods = _common_labels([when, of_firms])
-        return periods, periods.get_indexer_for(when), periods.get_indexer_for(of_firms)
-    if not dated:
+        frames["firms"] = firms
+    elif "period" not in edges.columns or (len(edges) and edges["period"].isna().all()):
         return pd.Index([None], dtype=object), np.zeros(len(edges), dtype=np.intp), None
-    when = _dates(edges["period"], "edges['period']")
-    periods = _common_labels([when])
-    return periods, periods.get_indexer_for(when), None
+    dates = {name: _dates(frame["period"], f"{name}['period']") for name, frame in frames.items()}
+    periods = _common_labels(list(dates.values()))
+    places = {name: periods.get_indexer_for(found) for name, found in dates.items()}
+    return periods, places["edges"], places.get("firms")
 
 
 def _as_labels(labels: Iterable[object], argument: str) -> pd.Index:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import sparse
 
-from peerattn.exceptions import InputError, expect
+from peerattn.exceptions import InputError, expect, reworded
 from peerattn.render import show_label
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -217,7 +217,7 @@ def checked_weights(weights: Any, shape: tuple[int, int], where: str) -> Weights
     InputError
         When the shape is wrong, or a weight is NaN or infinite.
     """
-    try:
+    with reworded(f"weights{where}: expected a matrix of numbers", kinds=(TypeError, ValueError)):
         given = weights if sparse.issparse(weights) else np.asarray(weights, order="C")
         dtype = np.float32 if given.dtype in (np.float32, np.float16) else np.float64
         if sparse.issparse(given):
@@ -226,8 +226,6 @@ def checked_weights(weights: Any, shape: tuple[int, int], where: str) -> Weights
             kept = np.asarray(given, dtype=dtype)  # nobody changes it: no second array of n² numbers
         else:
             kept = np.array(given, dtype=dtype)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"weights{where}: expected a matrix of numbers, got {type(weights).__name__}.") from error
     expect(kept.shape == shape, f"weights{where}", f"shape {shape} (firms, peers)", kept.shape)
     if count := int((~np.isfinite(stored(kept))).sum()):
         raise InputError(f"weights{where}: {count} weights are NaN or infinite; an absent weight is 0.")

@@ -6,13 +6,11 @@ Every random number comes from an explicit generator.
 
 from peerattn.nn.attention import attention, attention_weights
 from peerattn.nn.blocks import FeedForward, TransformerBlock
-from peerattn.nn.cache import KeyValueCache, StackCache
-from peerattn.nn.dropout import Dropout
 from peerattn.nn.edges import GraphAttention, edge_attention, edge_mean, edge_softmax
 from peerattn.nn.embedding import InputEmbedding, TokenEmbedding
-from peerattn.nn.linear import linear, normal, split_heads
+from peerattn.nn.linear import Dropout, linear, normal, split_heads
 from peerattn.nn.masks import block_mask, causal_mask, local_mask, padding_mask
-from peerattn.nn.multihead import MultiheadAttention
+from peerattn.nn.multihead import KeyValueCache, MultiheadAttention, StackCache
 from peerattn.nn.positions import (
     LearnedPositions,
     LearnedPositions2d,

@@ -201,12 +201,10 @@ def _check_shapes(query: Tensor, key: Tensor, mask: Tensor | None, bias: Tensor 
         )
     d = query.shape[-1]
     d_key = key.shape[-1]
-    remedy = "Project both to one width."
-    expect(d_key == d, "key", f"the width of the queries ({d})", d_key, remedy)
+    expect(d_key == d, "key", f"the width of the queries ({d})", d_key, "Project both to one width.")
     if mask is not None:
         what = "a bool tensor (True = may attend)"
-        remedy = "Pass numbers as bias instead."
-        expect(mask.dtype == torch.bool, "mask", what, mask.dtype, remedy)
+        expect(mask.dtype == torch.bool, "mask", what, mask.dtype, "Pass numbers as bias instead.")
     wanted = (*leading(query, key), query.shape[-2], key.shape[-2])
     remedy = "Its last two dimensions are queries and keys; add those of length 1 for batch and heads."
     for name, extra in (("mask", mask), ("bias", bias)):

@@ -1,20 +1,16 @@
 """The transformer block: attention and a feed-forward network, with residuals and normalisation."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from peerattn.exceptions import InputError, checked, expect
-from peerattn.nn.cache import KeyValueCache
-from peerattn.nn.dropout import Dropout
-from peerattn.nn.linear import linear
-from peerattn.nn.multihead import MultiheadAttention
+from peerattn.nn.linear import Dropout, linear
+from peerattn.nn.multihead import KeyValueCache, MultiheadAttention
 from peerattn.nn.recording import recorded_weights
 
 Norm = Literal["pre", "post", "residual-post", "normalised-residual"]
@@ -233,7 +229,7 @@ class TransformerBlock(nn.Module):
         return rows + self.dropout(update(rows))
 
     @classmethod
-    def from_torch(cls, layer: nn.TransformerEncoderLayer | nn.TransformerDecoderLayer) -> TransformerBlock:
+    def from_torch(cls, layer: nn.TransformerEncoderLayer | nn.TransformerDecoderLayer) -> Self:
         """Return a block with the weights of torch's encoder layer or decoder layer.
 
         Parameters

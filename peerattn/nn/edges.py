@@ -8,8 +8,7 @@ import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from peerattn.exceptions import checked, expect
-from peerattn.nn.dropout import Dropout
-from peerattn.nn.linear import linear, normal, split_heads
+from peerattn.nn.linear import Dropout, linear, normal, split_heads
 
 
 def edge_softmax(scores: Tensor, rows: Tensor, n_rows: int) -> Tensor:
@@ -265,10 +264,8 @@ def check_edges(edges: Tensor, n_queries: int, n_keys: int) -> None:
     """
     right = edges.ndim == 2 and len(edges) == 2 and edges.dtype == torch.int64
     came = f"{edges.dtype} of shape {tuple(edges.shape)}"
-    rows = "Row 0 has the queries, row 1 the keys."
-    expect(right, "edges", "int64 of shape (2, n_edges)", came, rows)
+    expect(right, "edges", "int64 of shape (2, n_edges)", came, "Row 0 has the queries, row 1 the keys.")
     for row, (numbers, n) in enumerate(zip(edges, (n_queries, n_keys), strict=True)):
         outside = numbers[(numbers < 0) | (numbers >= n)]
         first = next(iter(outside.tolist()), None)
-        wanted = f"numbers from 0 to {n - 1} in row {row}"
-        expect(first is None, "edges", wanted, first, "Rows are numbered from 0.")
+        expect(first is None, "edges", f"numbers from 0 to {n - 1} in row {row}", first, "Rows are numbered from 0.")

@@ -7,8 +7,7 @@ import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from peerattn.exceptions import checked
-from peerattn.nn.dropout import Dropout
-from peerattn.nn.linear import normal
+from peerattn.nn.linear import Dropout, normal
 from peerattn.nn.positions import LearnedPositions, sinusoidal_positions
 
 Positions = Literal["learned", "sinusoidal", "rotary", "none"]

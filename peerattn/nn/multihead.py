@@ -1,7 +1,8 @@
-"""Multi-head attention: several heads, each with a search criterion, a profile and information of its own."""
+"""Multi-head attention: several heads, each with a search criterion, a profile and information of its own; and its cache."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,7 +13,6 @@ from torch import Generator, Tensor, nn
 
 from peerattn.exceptions import InputError, check_at_least, expect
 from peerattn.nn.attention import attention
-from peerattn.nn.cache import KeyValueCache
 from peerattn.nn.linear import linear, normal, split_heads
 from peerattn.nn.positions import rotary
 from peerattn.nn.scores import Score, check_score, score_terms
@@ -97,8 +97,7 @@ class MultiheadAttention(nn.Module):
         super().__init__()
         check_at_least(1, n_heads=n_heads)
         divides = d_head or not d_model % n_heads
-        remedy = "Change one of them, or give d_head."
-        expect(bool(divides), "n_heads", f"a divisor of d_model={d_model}", n_heads, remedy)
+        expect(bool(divides), "n_heads", f"a divisor of d_model={d_model}", n_heads, "Change one of them, or give d_head.")
         check_score(score)
         generator = generator or Generator()
         d_memory = d_memory or d_model
@@ -243,3 +242,75 @@ class MultiheadAttention(nn.Module):
         state = {f"{name}.{kind}": x for kind, all4 in parts.items() for name, x in zip(names, all4)}
         layer.to(module.out_proj.weight).load_state_dict(state)
         return layer
+
+
+class KeyValueCache:
+    """The keys and values that one attention layer has computed so far.
+
+    Examples
+    --------
+    >>> import torch
+    >>> cache = KeyValueCache()
+    >>> for _ in range(3):
+    ...     keys, values = cache.extend(torch.zeros(1, 2, 1, 4), torch.zeros(1, 2, 1, 4))
+    >>> cache.length, keys.shape
+    (3, torch.Size([1, 2, 3, 4]))
+    """
+
+    def __init__(self) -> None:
+        self._rows: tuple[Tensor, Tensor] | None = None
+
+    @property
+    def length(self) -> int:
+        """Number of rows read so far."""
+        return 0 if self._rows is None else self._rows[0].shape[-2]
+
+    def extend(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """Add rows (..., H, n, d) and return all rows so far, (..., H, length, d).
+
+        Copies them: no more than attention to them reads.
+        """
+        # -2 is the dimension of rows, whatever comes before
+        if self._rows is not None:
+            key, value = (torch.cat(pair, -2) for pair in zip(self._rows, (key, value)))
+        self._rows = key, value
+        return self._rows
+
+    def rows(self) -> tuple[Tensor, Tensor]:
+        """Return the keys and values so far, (..., H, length, d)."""
+        assert self._rows is not None
+        return self._rows
+
+    def reorder(self, sequences: Tensor) -> None:
+        """Keep these sequences of the batch, in this order, as beam search needs."""
+        if self._rows is not None:
+            # rows of a beam follow it wherever it goes
+            key, value = self._rows
+            self._rows = key.index_select(0, sequences), value.index_select(0, sequences)
+
+
+class StackCache:
+    """The caches of a stack of blocks: of each block's own rows, and of what its cross-attention attends to.
+
+    Parameters
+    ----------
+    n_layers : int
+
+    Examples
+    --------
+    >>> StackCache(2).length
+    0
+    """
+
+    def __init__(self, n_layers: int):
+        self.blocks = [(KeyValueCache(), KeyValueCache()) for _ in range(n_layers)]
+
+    @property
+    def length(self) -> int:
+        """Number of rows read so far."""
+        return self.blocks[0][0].length if self.blocks else 0
+
+    def reorder(self, sequences: Tensor) -> None:
+        """Keep these sequences of the batch, in this order."""
+        for cache in itertools.chain(*self.blocks):
+            cache.reorder(sequences)

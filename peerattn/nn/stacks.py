@@ -1,16 +1,14 @@
 """Stacks of transformer blocks: encoder, decoder, and the two together."""
 
-from __future__ import annotations
-
 import copy
-from typing import Any
+from typing import Any, Self
 
 from torch import Generator, Tensor, nn
 
 from peerattn.exceptions import InputError
 from peerattn.nn.blocks import Norm, TransformerBlock
-from peerattn.nn.cache import StackCache
 from peerattn.nn.masks import causal_mask
+from peerattn.nn.multihead import StackCache
 from peerattn.nn.recording import recorded_weights
 
 
@@ -93,7 +91,7 @@ class Encoder(nn.Module):
         return x, list(zip(prepared[::2], prepared[1::2]))
 
     @classmethod
-    def from_torch(cls, stack: nn.TransformerEncoder | nn.TransformerDecoder) -> Encoder:
+    def from_torch(cls, stack: nn.TransformerEncoder | nn.TransformerDecoder) -> Self:
         """Return a stack with the weights of a `torch.nn.TransformerEncoder` or `torch.nn.TransformerDecoder`.
 
         Examples
@@ -180,7 +178,7 @@ class EncoderDecoder(nn.Module):
         return self.decoder(target, mask=mask, return_weights=return_weights, **context)
 
     @classmethod
-    def from_torch(cls, model: nn.Transformer) -> EncoderDecoder:
+    def from_torch(cls, model: nn.Transformer) -> Self:
         """Return two stacks with the weights of a `torch.nn.Transformer`.
 
         Examples

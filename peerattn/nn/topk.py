@@ -3,12 +3,9 @@
 import math
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from peerattn.exceptions import check_at_least, expect
-
-_CHUNK = 32  # keys represented by their largest score in the first round
 
 
 @torch.no_grad()
@@ -58,8 +55,7 @@ def top_k_weights(
 
     Notes
     -----
-    Takes O(n_heads n_queries n_keys d) time and O(block_size + n_queries k) memory. No gradient flows. The k largest of a
-    row are found among the k chunks of 32 keys with the largest maxima, which must contain them.
+    Takes O(n_heads n_queries n_keys d) time and O(block_size + n_queries k) memory. No gradient flows.
 
     Examples
     --------
@@ -78,8 +74,7 @@ def top_k_weights(
     if head_share is None:
         head_share = query.new_full((n_heads,), 1 / n_heads)
     query = query.to(dtype) * scale
-    # whole chunks, so that the largest of each is found by one reduction
-    columns = F.pad(key.to(dtype), (0, 0, 0, -n_keys % _CHUNK)).mT.contiguous()  # (H, d, Nk, to whole chunks)
+    columns = key.to(dtype).mT.contiguous()  # (H, d, Nk)
     weights = query.new_zeros(n_queries, min(k, n_keys))
     keys = torch.full(weights.shape, -1, device=query.device)
     if exclude is None:  # ids of nobody
@@ -91,8 +86,7 @@ def top_k_weights(
         own = equal_ids(exclude[0][block], *known)
         mean = query.new_zeros(())
         for head, part in enumerate(head_share.tolist()):
-            scores = query[head, block] @ columns[head]  # (b, Nk, to whole chunks); changed in place
-            scores[:, n_keys:] = -math.inf
+            scores = query[head, block] @ columns[head]  # (b, Nk); changed in place
             scores[own] = -math.inf
             least = torch.finfo(dtype).min  # finite in an empty pool
             # the softmax needs its sum over all keys, though few are kept
@@ -100,25 +94,11 @@ def top_k_weights(
             exps = scores.sub_(largest).exp_()
             factor = part / exps.sum(1, keepdim=True).clamp_min(torch.finfo(dtype).tiny)
             mean = exps.mul_(factor) if head == 0 else mean.addcmul_(exps, factor)
-        best, found = _top_k(mean, weights.shape[1])
+        best, found = mean.topk(weights.shape[1])
         weights[block] = best
         # fewer candidates than k: no key
         keys[block] = found.where(best > 0, -1)
     return weights, keys
-
-
-def _top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Return the k largest of each row and their columns, in falling order."""
-    n_chunks = scores.shape[1] // _CHUNK
-    if n_chunks <= 4 * k:
-        best, found = scores.topk(k)
-        return best, found
-    # the k largest lie in the k chunks of largest maximum: the others are never sorted
-    chunks = scores.unflatten(1, (n_chunks, _CHUNK))  # (b, C, 32)
-    chosen = chunks.amax(2).topk(k, sorted=False).indices  # (b, k)
-    candidates = chunks.gather(1, chosen[..., None].expand(-1, -1, _CHUNK)).flatten(1)  # (b, 32 k)
-    best, place = candidates.topk(k)
-    return best, chosen.gather(1, place // _CHUNK) * _CHUNK + place % _CHUNK
 
 
 def equal_ids(ids: Tensor, sorted_ids: Tensor, order: Tensor) -> tuple[Tensor, Tensor]:

@@ -6,9 +6,8 @@ What needs scikit-learn is loaded when first used: a part which needs labels alo
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from peerattn.panel.codes import canonical_codes, code_scheme
+from peerattn.panel.codes import canonical_codes, code_scheme, sic_to_fama_french
 from peerattn.panel.design import Design
-from peerattn.panel.fama_french import sic_to_fama_french
 from peerattn.panel.formula import from_formula
 from peerattn.panel.labels import find_firm, find_period
 from peerattn.panel.panel import Panel

@@ -1,12 +1,10 @@
 """The design: from a panel to a matrix of numbers, with a role for every column."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -99,7 +97,7 @@ class Design:
         weight: np.ndarray | None = None,
         characteristics: Sequence[Any] | None = None,
         without: Sequence[Any] = (),
-    ) -> Design:
+    ) -> Self:
         """Learn from training rows.
 
         Parameters

@@ -8,7 +8,7 @@ import pandas as pd
 from scipy import sparse
 from scipy.sparse.linalg import lsqr
 
-from peerattn.exceptions import InputError, did_you_mean, extra
+from peerattn.exceptions import InputError, did_you_mean, extra, reworded
 
 BY = "×"  # between the parts of an effect, "sic×period"; "^", as in fixest, is read alike
 ROUNDS = 100_000  # in which two effects are absorbed, or an error tells that they are not
@@ -119,19 +119,15 @@ def net_of(
     weights = weight
     if weight is not None:
         weights = weight[:, None]
+    remedy = " Hardly any group of one has rows in several of another: leave one out, or choose coarser ones."
     # its tolerance is absolute: columns go in without their mean and in units of their spread, and with several effects
     # once more in units of what is left, so that a part that the effects explain nearly whole is as exact
     net = table - np.average(table, axis=0, weights=weight)
     for _ in range(min(numbers.shape[1], 2)):
         unit = np.sqrt(np.mean(net**2, axis=0))
         unit[unit == 0] = 1.0
-        try:
+        with reworded(f"effects: {', '.join(map(str, groups))} are not absorbed after {ROUNDS:,} rounds", remedy, RuntimeError):
             net = absorb.residualize(net / unit, weights) * unit
-        except RuntimeError as error:
-            raise InputError(
-                f"effects: {', '.join(map(str, groups))} are not absorbed after {ROUNDS:,} rounds, for hardly any group of one "
-                "has rows in several of another. Leave one out, or choose coarser ones."
-            ) from error
     return net, int(absorb.degrees)
 
 

@@ -1,10 +1,8 @@
 """The design as a scikit-learn transformer."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -59,7 +57,7 @@ class PanelEncoder(FrameTransformer):
     firm: str = "firm"
     period: str = "period"
 
-    def fit(self, X: PanelLike, y: OutcomesLike = None) -> PanelEncoder:
+    def fit(self, X: PanelLike, y: OutcomesLike = None) -> Self:
         """Learn medians, indicators and code levels from training rows."""
         panel = check_panel(self, X, fitting=True, firm=self.firm, period=self.period, codes=self.codes)
         self.design_ = Design.fit(panel)

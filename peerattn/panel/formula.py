@@ -1,22 +1,36 @@
-"""A panel from a formula, as linearmodels and R's fixest write them."""
+"""A panel from a formula, as linearmodels and R's fixest write them; its terms are computed row by row."""
 
+import ast
 import re
-from collections.abc import Collection
-from typing import Any
+from collections.abc import Collection, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, check_names, checked, extra
+from peerattn.exceptions import InputError, check_names, checked, extra, reworded
 from peerattn.panel.columns import is_number, read_with_warning
-from peerattn.panel.frames import flat, read_frame, readable
+from peerattn.panel.frames import flat, read_frame
 from peerattn.panel.labels import panel_labels
 from peerattn.panel.panel import Panel, as_float
 from peerattn.panel.reading import read_panel
-from peerattn.panel.row_by_row import Read, columns_read
 
 # a dot that stands alone, outside of numbers and names
 _ALL = re.compile(r"(?<![\w.)`])\.(?![\w.(])")
+#: Functions of each number by itself, besides numpy's universal functions (``np.sqrt``).
+_FUNCTIONS = ("I", "abs", "exp", "exp2", "exp10", "log", "log2", "log10")
+_OF_NUMPY = ("where", "clip", "isclose", "nan_to_num")
+_METHODS = ("abs", "between", "clip", "fillna", "isin", "isna", "notna", "round")
+#: ``fillna(method=)`` and ``nan_to_num(copy=)`` reach beyond the row, or change the frame.
+_OPTIONS = ("lower", "upper", "inclusive", "decimals", "a_min", "a_max", "min", "max")
+_OPERATIONS = (ast.BinOp, ast.UnaryOp, ast.Compare, ast.BoolOp, ast.List, ast.Tuple)
+
+
+class Read(NamedTuple):
+    """A column that an expression reads, of the row's own period or of an earlier one."""
+
+    column: str
+    lagged: bool
 
 
 @checked
@@ -129,7 +143,7 @@ def _columns(terms: str, frame: pd.DataFrame, firm: str, period: str) -> tuple[p
         return pd.Series(earlier.reindex(pd.MultiIndex.from_arrays([labels.firm, when])).array, frame.index)
 
     read: set[Read] = set()
-    with readable(f"formula: {terms!r} cannot be read"):
+    with reworded(f"formula: {terms!r} cannot be read"):
         parsed = formulaic.Formula(f"{terms} - 1")
         for factor in {factor for term in parsed for factor in term.factors}:
             if factor.eval_method.value == "lookup":
@@ -151,3 +165,99 @@ def _numbers(frame: pd.DataFrame, names: Collection[str]) -> dict[Any, np.ndarra
     """Return the columns that hold numbers, as text or objects, too, as floats; of text with a warning."""
     columns = [read_with_warning(frame[name]) for name in frame.columns if name in names]
     return {column.name: as_float(column) for column in columns if is_number(column)}
+
+
+def columns_read(expression: str) -> set[Read]:
+    """Return the columns that an expression reads.
+
+    Parameters
+    ----------
+    expression : str
+        As Python; names that are no identifiers stand in backticks.
+
+    Raises
+    ------
+    InputError
+        For whatever is not computed row by row: only what is known to be so is allowed.
+
+    Examples
+    --------
+    >>> sorted(columns_read("log(assets) - lag(assets)"))
+    [Read(column='assets', lagged=False), Read(column='assets', lagged=True)]
+    >>> columns_read("size - size.mean()")
+    Traceback (most recent call last):
+    peerattn.exceptions.InputError: formula: 'size.mean()' is not known to be computed row by row...
+    """
+    quoted: dict[str, str] = {}
+
+    def identifier(found: re.Match[str]) -> str:
+        name = f"_column{len(quoted)}"
+        quoted[name] = found[1]
+        return name
+
+    # names in backticks are no identifiers of Python: each gets one for the parse
+    tree = ast.parse(re.sub("`([^`]+)`", identifier, expression).strip(), mode="eval").body
+    return {Read(quoted.get(name, name), lagged) for name, lagged in _walk(tree, False)}
+
+
+def _walk(node: ast.expr, lagged: bool) -> Iterator[tuple[str, bool]]:
+    """Yield the names that a node reads, and whether inside ``lag()``."""
+    match node:
+        case ast.Name(id=name):
+            yield name, lagged
+        case ast.Constant() | ast.Attribute(value=ast.Name(id="np"), attr="nan" | "pi" | "e" | "inf"):
+            return
+        case ast.Call(func=ast.Name(id="lag"), args=[inner, *_]):
+            yield from _walk(inner, True)
+        case ast.Call() if _of_one_row(node):
+            for each in (*_column_of(node.func), *node.args, *(option.value for option in node.keywords)):
+                yield from _walk(each, lagged)
+        # a matrix product mixes rows
+        case ast.BinOp(op=ast.MatMult()):
+            raise _error(node)
+        case ast.Compare() if any(isinstance(each, ast.In | ast.NotIn | ast.Is | ast.IsNot) for each in node.ops):
+            raise _error(node)
+        case _ if isinstance(node, _OPERATIONS):
+            for child in ast.iter_child_nodes(node):
+                if isinstance(child, ast.expr):
+                    yield from _walk(child, lagged)
+        case _:
+            raise _error(node)
+
+
+def _column_of(function: ast.expr) -> list[ast.expr]:
+    """Return the column whose method a function is; none for numpy's functions, which are no methods."""
+    match function:
+        case ast.Attribute(value=ast.Name(id="np")):
+            return []
+        case ast.Attribute(value=column):
+            return [column]
+    return []
+
+
+def _of_one_row(call: ast.Call) -> bool:
+    """Whether a call computes each number from its own row."""
+    if any(option.arg not in _OPTIONS for option in call.keywords):
+        return False
+    match call.func:
+        case ast.Name(id=name):
+            return name in _FUNCTIONS
+        case ast.Attribute(value=ast.Name(id="np"), attr=name):
+            universal = getattr(np, name, None)
+            if not isinstance(universal, np.ufunc):
+                return name in _OF_NUMPY
+            # with a signature, as matmul, it is a product of whole columns; an argument more is where the result is written
+            return universal.signature is None and len(call.args) <= universal.nin and universal.nout == 1
+        case ast.Attribute(attr="isin"):  # among constants: another column would be all its rows
+            return not any(isinstance(part, ast.Name) for each in call.args for part in ast.walk(each))
+        case ast.Attribute(attr=name):
+            return name in _METHODS
+    return False
+
+
+def _error(node: ast.expr) -> InputError:
+    return InputError(
+        f"formula: {ast.unparse(node)!r} is not known to be computed row by row. Means, ranks, splines and the like learn from "
+        "all rows, tested ones, too: put them in a Pipeline. Write lag(x) for the firm's earlier value, and any other "
+        "function as a column of the frame."
+    )

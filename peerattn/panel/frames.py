@@ -1,29 +1,15 @@
 """Frames of every kind in, pandas frames out: files, lazy frames, database relations, Arrow's C stream."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pandas as pd
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, reworded
 from peerattn.panel.arrow import as_pandas as as_pandas
 from peerattn.panel.arrow import flat as flat
 from peerattn.panel.arrow import to_pandas
 from peerattn.panel.csv_file import read_csv_file
 from peerattn.panel.statistical import STATISTICAL, read_statistical_file
-
-
-@contextmanager
-def readable(what: str, remedy: str = "", kinds: type[Exception] | tuple[type[Exception], ...] = Exception) -> Iterator[None]:
-    """Turn errors of other libraries about a file or a formula, in a dozen classes of errors, into bad input."""
-    try:
-        yield
-    except InputError:
-        raise
-    except kinds as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
-        raise InputError(f"{what} ({reason}).{remedy}") from error
 
 
 def read_frame(source: object) -> pd.DataFrame:
@@ -46,7 +32,7 @@ def read_frame(source: object) -> pd.DataFrame:
 
 def _read_file(path: Path) -> pd.DataFrame:
     if path.is_dir():
-        with readable(f"{path}: cannot be read as a folder of Parquet files"):
+        with reworded(f"{path}: cannot be read as a folder of Parquet files"):
             return _read_folder(path)
     kind = _KINDS.get(path.suffix.lower(), "")
     if (path.suffix or path.exists()) and not kind:
@@ -56,7 +42,7 @@ def _read_file(path: Path) -> pd.DataFrame:
     remedy = " Is it complete?"
     if kind == "statistical":
         remedy += " Is it in another encoding than it declares?"
-    with readable(f"{path}: not a readable {kind} file", remedy):
+    with reworded(f"{path}: not a readable {kind} file", remedy):
         if kind == "CSV":
             return read_csv_file(path)
         if kind == "statistical":

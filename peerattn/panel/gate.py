@@ -19,17 +19,9 @@ from peerattn.exceptions import (
     did_you_mean,
     warn_user,
 )
-from peerattn.panel.columns import (
-    LEAK_CORRELATION,
-    ColumnChoice,
-    all_columns,
-    check_known,
-    named_like_return,
-    possible_leaks,
-)
+from peerattn.panel.columns import LEAK_CORRELATION, ColumnChoice, all_columns, check_known, named_like_return, possible_leaks
 from peerattn.panel.frames import as_pandas
-from peerattn.panel.labels import kind_of_firms
-from peerattn.panel.likely import warn_of_labels
+from peerattn.panel.labels import kind_of_firms, warn_of_labels
 from peerattn.panel.panel import Panel
 from peerattn.panel.reading import as_panel, panel_of, refusing
 from peerattn.types import OutcomesLike, PanelLike

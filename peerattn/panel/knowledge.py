@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, reworded
 from peerattn.panel.panel import Panel
 from peerattn.panel.time_order import in_time, kind_of
 from peerattn.types import LabelsLike
@@ -70,10 +70,8 @@ def sorted_periods(period: LabelsLike) -> tuple[np.ndarray, pd.Index]:
     if isinstance(period, pd.Index | pd.Series):
         labels = pd.Index(period)
     else:
-        try:
+        with reworded("period: expected one label a row, got lists of several lengths", kinds=ValueError):
             labels = pd.Index(np.asarray(period).reshape(-1))
-        except ValueError as error:
-            raise InputError(f"period: expected one label a row, got lists of several lengths ({error}).") from None
     if labels.hasnans:
         raise InputError("period: a label is missing in some rows; every row needs one.")
     codes, periods = pd.factorize(in_time(labels), sort=True)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, reworded
 from peerattn.foreign_text import visible
 from peerattn.panel.codes import canonical_codes
 from peerattn.panel.columns import ColumnChoice, check_known, is_number
@@ -240,7 +240,7 @@ class Panel:
         at = self.positions(values, name)
         if isinstance(values, str):
             raise InputError(f"{name} is the text {values!r}: pass the column itself, and X without it.")
-        numbers = floats(values, f"{name} must hold numbers: {{error}}")
+        numbers = floats(values, f"{name} must hold numbers")
         if numbers.shape == (len(self), 1):
             numbers = numbers[:, 0]
         if numbers.shape != (len(self),):
@@ -369,11 +369,11 @@ def check_finite(values: np.ndarray, name: str) -> None:
 
 def as_float(column: pd.Series) -> np.ndarray:
     """Return a characteristic as numbers, finite or NaN."""
-    phrase = f"column {column.name!r} of X holds {column.dtype}: a characteristic is a number, a code is text or a category."
+    phrase = f"column {column.name!r} of X holds {column.dtype}: a characteristic is a number, a code is text or a category"
     if (text := read_numbers(column)) is not None:
         column = text.values
     if column.dtype != object and not is_number(column):
-        raise InputError(phrase)
+        raise InputError(f"{phrase}.")
     values = floats(column, phrase)
     infinite = np.flatnonzero(np.isinf(values))
     if len(infinite):
@@ -385,14 +385,12 @@ def as_float(column: pd.Series) -> np.ndarray:
 
 def floats(values: Any, refusal: str) -> np.ndarray:
     """Return numbers as floats, missing ones as NaN; where they are no numbers, raise with this text."""
-    try:
+    with reworded(refusal, kinds=(TypeError, ValueError, OverflowError)):
         if np.ndim(values) != 1:
             values = pd.DataFrame(np.asarray(values))
         elif not isinstance(values, pd.Series):
             values = pd.Series(values)
         return np.asarray(values.to_numpy(dtype=float, na_value=np.nan))
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InputError(refusal.replace("{error}", str(error))) from error
 
 
 def _pairs(pairs: pd.Index) -> str:

@@ -21,8 +21,7 @@ from peerattn.panel.columns import (
     warn_of_words,
 )
 from peerattn.panel.frames import as_pandas, read_frame
-from peerattn.panel.labels import Labels, panel_labels
-from peerattn.panel.likely import warn_of_labels
+from peerattn.panel.labels import Labels, panel_labels, warn_of_labels
 from peerattn.panel.panel import Panel, as_float, check_finite, floats
 from peerattn.types import OutcomesLike, PanelLike
 
@@ -251,7 +250,7 @@ def panel_of(
     frame = as_pandas(X)
     labels = panel_labels(frame, firm, period, undated=undated)
     if not isinstance(frame, pd.DataFrame):
-        frame = pd.DataFrame(floats(frame, "X must be a frame or a matrix of numbers: {error}"))
+        frame = pd.DataFrame(floats(frame, "X must be a frame or a matrix of numbers"))
         if np.ndim(X) != 2:
             raise InputError(f"X must be a frame or a matrix of numbers, got {np.ndim(X)} dimensions.")
     # rows without labels are one undated cross-section

@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import CodeWarning, InputError, checked
+from peerattn.exceptions import CodeWarning, InputError, checked, reworded
 from peerattn.panel.columns import ColumnChoice, check_known, choose_columns
 from peerattn.panel.files import Reader, Run, dataset_of, runs_of, schema_of
-from peerattn.panel.frames import readable
 from peerattn.panel.labels import panel_labels
 from peerattn.panel.memory import check_memory
 from peerattn.panel.panel import Panel
@@ -160,7 +159,7 @@ class StoredPanel:
         folder = tempfile.TemporaryDirectory(prefix="peerattn-", ignore_cleanup_errors=True)
         path = Path(folder.name, "characteristics")
         shape = (max(len(names), 1), len(self))
-        with readable(f"{path}: cannot be written", kinds=(OSError, ValueError)):
+        with reworded(f"{path}: cannot be written", kinds=(OSError, ValueError)):
             matrix = np.memmap(path, dtype, "w+", shape=shape)
             panels = []
             start = 0
@@ -245,7 +244,7 @@ def scan_panel(
     """
     import pyarrow as pa
 
-    with readable(f"{source}: cannot be read by period", kinds=(pa.ArrowException, OSError, ValueError)):
+    with reworded(f"{source}: cannot be read by period", kinds=(pa.ArrowException, OSError, ValueError)):
         dataset, folder = dataset_of(source)
         files = [file for file in dataset.get_fragments() if file.count_rows()]
         if not files:
@@ -264,8 +263,7 @@ def scan_panel(
             if (text := read_numbers(first[name])) is not None:
                 remedy = "write them as numbers, or declare it in codes"
                 raise InputError(f"column {name!r} holds numbers as text, such as {text.note}: {remedy}.")
-        chosen: dict[str, Any] = {"outcome": outcome, "characteristics": characteristics, "codes": declared}
-        choice = choose_columns(first, labels=(firm, period), **chosen)
+        choice = choose_columns(first, labels=(firm, period), outcome=outcome, characteristics=characteristics, codes=declared)
         labels, runs = runs_of(files, schema, period)
     # periods of files are read by the rules for frames
     found = panel_labels(pd.DataFrame({firm: 0, period: labels}), firm, period)

@@ -10,13 +10,7 @@ from peerattn.sequence.masked_language_model import MaskedLanguageModel
 from peerattn.sequence.published import load_bert, load_gpt2
 from peerattn.sequence.published_tokenizers import ByteLevelTokenizer, WordPieceTokenizer
 from peerattn.sequence.text_classifier import TextClassifier
-from peerattn.sequence.tokenizers import (
-    BytePairTokenizer,
-    CharacterTokenizer,
-    Tokenizer,
-    WordTokenizer,
-    check_texts,
-)
+from peerattn.sequence.tokenizers import BytePairTokenizer, CharacterTokenizer, Tokenizer, WordTokenizer, check_texts
 from peerattn.sequence.translator import Translator
 from peerattn.sequence.vision import VisionTransformerClassifier
 

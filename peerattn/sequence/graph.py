@@ -308,8 +308,7 @@ def _are_counts(X: Features) -> bool:
 
 def _drop_sparse(x: Tensor, drop: nn.Module) -> Tensor:
     """Drop entries that are there; the others are zero anyway."""
-    options: dict[str, Any] = {"is_coalesced": True, "check_invariants": False}
-    return torch.sparse_coo_tensor(x.indices(), drop(x.values()), x.shape, **options)
+    return torch.sparse_coo_tensor(x.indices(), drop(x.values()), x.shape, is_coalesced=True, check_invariants=False)
 
 
 def _labels(y: object, n: int, name: str) -> tuple[np.ndarray, np.ndarray]:

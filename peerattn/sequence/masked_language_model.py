@@ -15,7 +15,6 @@ from peerattn import nn
 from peerattn.exceptions import expect
 from peerattn.nn.blocks import ACTIVATIONS, Activation
 from peerattn.sequence import text_encoder
-from peerattn.sequence.attention_map import AttentionMap
 from peerattn.sequence.base import SequenceEstimator
 from peerattn.sequence.text_encoder import EncodedTexts, TextEncoder, Texts, pad
 from peerattn.sequence.tokenizers import MASK, SPECIAL, Tokenizer, check_texts
@@ -165,12 +164,6 @@ class MaskedLanguageModel(EncodedTexts, SequenceEstimator[MaskedLanguageModule])
         """Return a vector for every text, the mean of its rows: (n_texts, d_model)."""
         sequences = self._read(check_texts(X))
         return torch.stack(text_encoder.of_each(self._module().encoder.mean, sequences, self._on)).cpu().numpy()
-
-    def attention(self, X: str) -> AttentionMap:
-        """Return the attention weights in one text."""
-        (numbers,) = self._read(check_texts([X]))
-        names = [self.tokenizer_.symbols_[k] for k in numbers]
-        return self._map(lambda module: module.encoder(*pad([numbers], self._on)), names)
 
     def _build(self, generator: Generator) -> MaskedLanguageModule:
         activation = text_encoder.published_of(self)["activation"]

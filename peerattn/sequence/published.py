@@ -9,16 +9,11 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, reworded
 from peerattn.sequence.language_model import LanguageModel
 from peerattn.sequence.masked_language_model import MaskedLanguageModel
 from peerattn.sequence.published_configuration import BERT, GPT2, GPT2_NAMES, Fields, read_json
-from peerattn.sequence.published_tokenizers import (
-    BERT_SPECIAL,
-    END_OF_TEXT,
-    ByteLevelTokenizer,
-    WordPieceTokenizer,
-)
+from peerattn.sequence.published_tokenizers import BERT_SPECIAL, END_OF_TEXT, ByteLevelTokenizer, WordPieceTokenizer
 from peerattn.sequence.tokenizers import Tokenizer
 
 Model = TypeVar("Model", LanguageModel, MaskedLanguageModel)
@@ -261,8 +256,6 @@ def _with_weights(model: Model, tokenizer: Tokenizer, state: Mapping[str, Tensor
     """Return the model with these parameters, once they fit its module."""
     model.tokenizer_ = tokenizer
     model.state_ = {name: value.contiguous().numpy() for name, value in state.items()}
-    try:
+    with reworded(f"folder: its parameters do not fit a {type(model).__name__}", kinds=RuntimeError):
         model._module()
-    except RuntimeError as error:
-        raise InputError(f"folder: its parameters do not fit a {type(model).__name__}: {error}") from error
     return model

@@ -2,24 +2,19 @@
 
 import json
 from collections.abc import Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, reworded
 from peerattn.nn.blocks import Activation
 
-#: The published names of the activations that `peerattn.nn.FeedForward` has.
-_ACTIVATIONS: dict[str, Activation] = {
-    "relu": "relu",
-    "gelu": "gelu",
-    "gelu_python": "gelu",
-    "gelu_new": "gelu_tanh",
-    "gelu_fast": "gelu_tanh",
-    "gelu_accurate": "gelu_tanh",
-    "gelu_pytorch_tanh": "gelu_tanh",
-    "gelu_python_tanh": "gelu_tanh",
-    "silu": "silu",
-    "swish": "silu",
+#: The activations that `peerattn.nn.FeedForward` has, and their published names.
+_ACTIVATIONS: dict[Activation, tuple[str, ...]] = {
+    "relu": ("relu",),
+    "gelu": ("gelu", "gelu_python"),
+    "gelu_tanh": ("gelu_new", "gelu_fast", "gelu_accurate", "gelu_pytorch_tanh", "gelu_python_tanh"),
+    "silu": ("silu", "swish"),
 }
 # Fields and the only value that is built here. What is left out does not change a result in evaluation: dropouts, starts,
 # caches, outputs, chunks of rows in the feed-forward network, heads of other tasks, the precision of sums.
@@ -45,10 +40,8 @@ _HEADS = 12  # of both families, where a file of their width does not name the n
 
 def read_json(path: Path) -> dict[str, Any]:
     """Return the object that a file of JSON holds."""
-    try:
+    with reworded(f"folder: {path.name} is no JSON that can be read", " Is it complete?", (ValueError, RecursionError)):
         found = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"folder: {path.name} is no JSON that can be read ({error}). Is it complete?") from error
     if not isinstance(found, dict):
         raise InputError(f"folder: {path.name} must hold a JSON object, got {type(found).__name__}.")
     return found
@@ -119,6 +112,7 @@ class Fields:
     def activation(self, name: str, default: str) -> Activation:
         """Return the activation by our name."""
         published = self.field(name, default)
-        if published not in _ACTIVATIONS:
-            raise self.error(name, f"one of {sorted(_ACTIVATIONS)}")
-        return _ACTIVATIONS[published]
+        for ours, names in _ACTIVATIONS.items():
+            if published in names:
+                return ours
+        raise self.error(name, f"one of {sorted(chain.from_iterable(_ACTIVATIONS.values()))}")

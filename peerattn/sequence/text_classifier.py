@@ -16,7 +16,6 @@ from torch import Generator, Tensor
 from peerattn import nn
 from peerattn.exceptions import expect
 from peerattn.sequence import text_encoder
-from peerattn.sequence.attention_map import AttentionMap
 from peerattn.sequence.base import (
     BesideLine,
     Classifies,
@@ -264,21 +263,8 @@ class TextClassifier(Classifies, BesideLine, EncodedTexts, SequenceEstimator[Cla
             logits = offsets[at].to(self._on) + self.factor_ * module(symbols, lengths)
             yield F.cross_entropy(logits, truth[at].to(self._on), reduction="sum"), len(at)
 
-    def attention(self, X: str) -> AttentionMap:
-        """Return the attention weights in one text.
-
-        Raises
-        ------
-        InputError
-            When the probabilities are those of a line alone.
-        """
-        (numbers,) = self._read(check_texts([X]))
-        names = [self.tokenizer_.symbols_[k] for k in numbers]
-        return self._map(lambda module: module.encoder(*pad([numbers], self._on)), names)
-
     def _build(self, generator: Generator) -> ClassifierModule:
-        sizes = (len(self.classes_), self.dropout)
-        module = ClassifierModule(self._encoder(generator), *sizes, generator)
+        module = ClassifierModule(self._encoder(generator), len(self.classes_), self.dropout, generator)
         return text_encoder.as_published(module, self._sizes())
 
     def _batches(self, examples: tuple[Texts, np.ndarray], generator: Generator) -> Iterator[list[Tensor]]:

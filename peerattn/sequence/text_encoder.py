@@ -13,8 +13,9 @@ from torch import Generator, Tensor
 from peerattn import nn
 from peerattn.exceptions import check_at_least
 from peerattn.nn.blocks import Activation
+from peerattn.sequence.attention_map import AttentionMap
 from peerattn.sequence.base import Module, SequenceEstimator, StackArguments
-from peerattn.sequence.tokenizers import PAD, START, Tokenizer, find_tokenizer
+from peerattn.sequence.tokenizers import PAD, START, Tokenizer, check_texts, find_tokenizer
 
 Texts = Sequence[list[int]]  # as numbers of symbols
 
@@ -73,6 +74,12 @@ class EncodedTexts(StackArguments):
         if bert:
             options["norm"] = "post"
         return TextEncoder(embedding, size._stack(**options, **block_options(size)))
+
+    def attention(self: Any, X: str) -> AttentionMap:  # of a SequenceEstimator, which these arguments are mixed into
+        """Return the attention weights in one text; those of a classifier whose line alone classifies raise an error."""
+        (numbers,) = self._read(check_texts([X]))
+        names = [self.tokenizer_.symbols_[k] for k in numbers]
+        return self._map(lambda module: module.encoder(*pad([numbers], self._on)), names)
 
     def _read(self, texts: list[str]) -> list[list[int]]:
         """Return the numbers of each text, ``<start>`` first, cut to the positions."""

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Generator, Tensor
 
 from peerattn import nn
-from peerattn.exceptions import InputError, check_at_least, expect
+from peerattn.exceptions import check_at_least, expect, reworded
 from peerattn.sequence import text_encoder
 from peerattn.sequence.attention_map import AttentionMap, stacked
 from peerattn.sequence.base import SequenceEstimator, StackArguments
@@ -207,10 +207,8 @@ class Translator(StackArguments, SequenceEstimator[TranslatorModule]):
 
     def _start(self, module: TranslatorModule, examples: tuple[Texts, Texts]) -> None:
         if self.pretrained is not None:
-            try:
+            with reworded("pretrained: expected a Translator of this size", kinds=RuntimeError):
                 module.load_state_dict(self.pretrained._module().state_dict())
-            except RuntimeError as error:
-                raise InputError(f"pretrained: expected a Translator of this size, but {error}") from error
 
     def _batches(self, examples: tuple[Texts, Texts], generator: Generator) -> Iterator[tuple[Texts, Texts, int]]:
         """Yield sources, targets and the position at which both start."""

@@ -133,13 +133,12 @@ class VisionTransformerClassifier(Classifies, StackArguments, SequenceEstimator[
                 yield self._patches(_shifted(pixels[at], self.shift, generator)), truth[at]
 
     def _build(self, generator: Generator) -> VisionTransformer:
-        draw: dict[str, Any] = {"generator": generator}
         # a patch is a row of pixels
-        embed = linear(self.patch**2 * self.image_shape_[2], self.d_model, **draw)
-        summary = normal(1, self.d_model, std=0.02, **draw)
-        positions = LearnedPositions2d(*self._grid, self.d_model, std=0.5, **draw)
-        blocks = self._stack(**draw)
-        head = linear(self.d_model, len(self.classes_), **draw)
+        embed = linear(self.patch**2 * self.image_shape_[2], self.d_model, generator=generator)
+        summary = normal(1, self.d_model, std=0.02, generator=generator)
+        positions = LearnedPositions2d(*self._grid, self.d_model, std=0.5, generator=generator)
+        blocks = self._stack(generator)
+        head = linear(self.d_model, len(self.classes_), generator=generator)
         return VisionTransformer(embed, summary, positions, blocks, head)
 
     @property

@@ -14,8 +14,8 @@ import pandas as pd
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from peerattn.exceptions import InputError, PeerAttnWarning, checked
-from peerattn.store.sealed import read_state, write_state, written_by_us
+from peerattn.exceptions import InputError, PeerAttnWarning, checked, reworded
+from peerattn.store.sealed import FOREIGN, read_state, write_state
 from peerattn.store.sklearn_models import KNOWN, from_state, state_of, with_attributes
 
 KIND = "~"  # key under which the tree says what a mapping represents
@@ -90,7 +90,7 @@ def decoded(tree: object, arrays: Mapping[str, np.ndarray]) -> Any:
     InputError
         When the tree names another class, or is not what :func:`encoded` gives.
     """
-    with written_by_us():
+    with reworded(FOREIGN):
         return _decoded(tree, arrays)
 
 

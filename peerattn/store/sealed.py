@@ -7,14 +7,13 @@ so that no file is read in the place of another.
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from safetensors.numpy import load, save
 
-from peerattn.exceptions import InputError, expect
+from peerattn.exceptions import InputError, expect, reworded
 from peerattn.render import write_atomic
 from peerattn.render.files import File
 
@@ -27,6 +26,8 @@ Arrays = dict[str, np.ndarray]
 _MARK = b"peerattn-sha256:"
 #: Text to put somewhere into a file before it is sealed.
 UNSEALED = _MARK.decode() + 64 * "0"
+#: Of a file that someone else sealed, which may hold anything.
+FOREIGN = "path: the file holds what this version of peerattn does not write"
 
 
 def seal(content: bytes) -> bytes:
@@ -107,10 +108,8 @@ def with_header(arrays: Mapping[str, np.ndarray], spec: Mapping[str, Any], kind:
             array = array.astype(dtypes[name])[..., None].view(_AS_NUMBERS[array.dtype.kind])
         stored[name] = array
     header = {"version": VERSION, "kind": kind, "place": place, "spec": spec, "dtypes": dtypes}
-    try:
+    with reworded("spec: expected what JSON holds, numbers, text and lists", kinds=(TypeError, ValueError, RecursionError)):
         return stored, json.dumps(header | {"seal": UNSEALED}, sort_keys=True)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InputError(f"spec: expected what JSON holds (numbers, text, lists), got {error}.") from error
 
 
 def read_state(path: File, kind: str, *, place: str = "") -> tuple[Arrays, dict[str, Any]]:
@@ -142,7 +141,7 @@ def read_state(path: File, kind: str, *, place: str = "") -> tuple[Arrays, dict[
     ({'firm': array(['XOM'], dtype='<U3'), 'x': array([1., 1.])}, {'alpha': 0.5})
     """
     content = read_sealed(path, "a file that save() of this package wrote")
-    with written_by_us():
+    with reworded(FOREIGN):
         header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])["__metadata__"][KEY]
         return without_header(load(content), header, path, kind, place)
 
@@ -162,16 +161,3 @@ def without_header(stored: Arrays, text: str | bytes, path: File, kind: str, pla
     arrays = dict(sorted(stored.items()))
     arrays |= {name: arrays[name].view(dtype)[..., 0] for name, dtype in dtypes.items()}
     return arrays, dict(header["spec"])
-
-
-@contextmanager
-def written_by_us() -> Iterator[None]:
-    """Turn whatever making objects from a file raises into an `InputError`: one sealed by someone else may hold anything."""
-    try:
-        yield
-    except InputError:
-        raise
-    except Exception as error:
-        raise InputError(
-            f"path: the file holds what this version of peerattn does not write ({type(error).__name__}: {error})."
-        ) from error

@@ -2,8 +2,7 @@
 
 from peerattn.processes import data_parallel
 from peerattn.training.device import Precision, find_device, multiplied_in, precision_of
-from peerattn.training.loop import TrainingRecord, train
-from peerattn.training.schedule import SCHEDULES, Schedule, make_scheduler
+from peerattn.training.loop import SCHEDULES, Schedule, TrainingRecord, make_scheduler, train
 from peerattn.training.threads import one_thread
 
 __all__ = [

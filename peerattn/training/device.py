@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 import torch
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, reworded
 
 Precision = Literal["auto", "float32", "tf32", "bfloat16"]
 
@@ -32,11 +32,8 @@ def find_device(name: str) -> str:
     """
     if name == "auto":
         return "cuda" if _has_cuda() else "cpu"
-    try:
+    with reworded(f"device={name!r} cannot be used", ' Use device="cpu".', (RuntimeError, AssertionError, TypeError)):
         torch.empty(0, device=name)
-    except (RuntimeError, AssertionError, TypeError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise InputError(f'device={name!r} cannot be used ({reason}). Use device="cpu".') from error
     return name
 
 

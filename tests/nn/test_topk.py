@@ -17,7 +17,7 @@ def integers(high: int, n: int, seed: int = 5) -> torch.Tensor:
     return torch.randint(high, (n,), generator=torch.Generator().manual_seed(seed))
 
 
-@pytest.mark.parametrize("n_keys", [7, 300, 1000])  # 1000: more than 4 k chunks of 32, where candidates are chosen
+@pytest.mark.parametrize("n_keys", [7, 300, 1000])
 @pytest.mark.parametrize("block_size", [1, 3000, 2**21])
 @pytest.mark.parametrize("excluding", [None, "own row", "groups"])
 def test_equals_the_dense_softmax(n_keys, block_size, excluding):
@@ -59,7 +59,7 @@ def test_an_empty_pool_gives_no_keys_with_several_heads():
     assert (weights == 0).all() and (keys == -1).all()
 
 
-def test_the_largest_keys_may_share_one_chunk():
+def test_the_largest_keys_may_be_neighbours():
     key = torch.zeros(2000, 1, dtype=torch.float64)
     key[640:650, 0] = torch.arange(1.0, 11.0, dtype=torch.float64)
     _, keys = top_k_weights(torch.ones(1, 1, dtype=torch.float64), key, 10, scale=1.0)

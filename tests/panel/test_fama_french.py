@@ -9,7 +9,7 @@ import pytest
 
 from peerattn.exceptions import InputError
 from peerattn.panel import sic_to_fama_french
-from peerattn.panel.fama_french import fama_french
+from peerattn.panel.codes import fama_french
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = Path(os.environ.get("PEERATTN_SHARED_DATA", ROOT.parent / "shared" / "data")) / "firm" / "sic_table.parquet"

@@ -9,8 +9,7 @@ import pytest
 
 from peerattn.exceptions import InputError, LabelWarning
 from peerattn.panel import find_firm, find_period
-from peerattn.panel.labels import panel_labels
-from peerattn.panel.likely import warn_of_labels
+from peerattn.panel.labels import panel_labels, warn_of_labels
 
 MONTHS = pd.date_range("2012-01-31", periods=12, freq="ME")
 

@@ -7,7 +7,7 @@ import pytest
 from peerattn.exceptions import LabelWarning
 from peerattn.models import OwnCharacteristicsRegressor
 from peerattn.panel import as_panel
-from peerattn.panel.likely import likely_labels
+from peerattn.panel.labels import likely_labels
 
 
 def flat(firm, period, numbered=False):

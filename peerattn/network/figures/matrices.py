@@ -121,14 +121,11 @@ def _draw(axes: Axes, weights: Array, signed: bool) -> None:
         norm = SymLogNorm(top / 20, vmin=-top, vmax=top, clip=True)
         beyond = "both"
     height, width = weights.shape
-    options: dict[str, Any] = {
-        "norm": norm,
-        "extend": beyond if sizes.max(initial=0.0) > top else "neither",
-        "aspect": "equal" if displayed.shape[0] == displayed.shape[1] else "auto",
-        "extent": (-0.5, width - 0.5, height - 0.5, -0.5),
-    }
+    extent = (-0.5, width - 0.5, height - 0.5, -0.5)
+    extend = beyond if sizes.max(initial=0.0) > top else "neither"
+    aspect = "equal" if displayed.shape[0] == displayed.shape[1] else "auto"
     label = "weight" if displayed.shape == weights.shape else "mean weight in blocks of firms"
-    bar = _image(axes, displayed, signed, label, **options)
+    bar = _image(axes, displayed, signed, label, extend, norm=norm, aspect=aspect, extent=extent)
     if not signed:
         bar.set_ticks([t for t in MaxNLocator(4).tick_values(0.0, top) if 0 <= t <= top])
 

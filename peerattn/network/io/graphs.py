@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from peerattn.exceptions import InputError, checked, expect, extra
+from peerattn.exceptions import InputError, checked, expect, extra, reworded
 from peerattn.network.attributes import by_firm
 from peerattn.network.base import Net, Network, as_plain, last_learned
 from peerattn.network.building import from_matrices
@@ -213,12 +213,9 @@ def from_graphml(cls: type[Net], path: File) -> Net:
     """
     import networkx as nx
 
-    try:
+    # the file system, XML and networkx raise anything
+    with reworded(f"path: cannot read {str(path)!r} as GraphML", " Is it cut off or changed?"):
         graph = nx.read_graphml(path)
-    except Exception as error:  # the file system, XML and networkx raise anything
-        raise InputError(
-            f"path: cannot read {str(path)!r} as GraphML ({type(error).__name__}: {error}); is it cut off or changed?"
-        ) from error
     labels = {node: str(facts.get("label", node)) for node, facts in graph.nodes(data=True)}
     if len(set(labels.values())) == len(labels):
         graph = nx.relabel_nodes(graph, labels)

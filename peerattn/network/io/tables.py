@@ -14,15 +14,15 @@ import pandas as pd
 from safetensors.numpy import load, save
 from scipy import sparse
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import reworded
 from peerattn.network.base import Net, Network, as_plain
 from peerattn.network.building import from_edges
 from peerattn.network.cross_section import Array, CrossSection, frozen, place_in
 from peerattn.panel.columns import check_known, warn_of_words
 from peerattn.panel.csv_file import read_csv_file
-from peerattn.panel.frames import read_frame, readable
+from peerattn.panel.frames import read_frame
 from peerattn.render import csv_label, csv_of, show_label, write_atomic
-from peerattn.store.sealed import KEY, read_sealed, seal, with_header, without_header, written_by_us
+from peerattn.store.sealed import FOREIGN, KEY, read_sealed, seal, with_header, without_header
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -95,10 +95,9 @@ def from_csv(cls: type[Net], path: str | os.PathLike[str], **kind: Any) -> Net:
     >>> float(PeerNetwork.from_csv(path).matrix().loc["A", "B"])
     0.75
     """
-    if not Path(path).is_file():
-        raise InputError(f"path: there is no file {str(path)!r}.")
-    # all as text: a firm called NA or 007 is no number
-    frame = pd.read_csv(path, dtype=str, keep_default_na=False)
+    with reworded(f"path: no file of edges can be read from {str(path)!r}"):
+        # all as text: a firm called NA or 007 is no number
+        frame = pd.read_csv(path, dtype=str, keep_default_na=False)
     check_known("path", ("firm", "peer", "weight"), frame.columns)
     if "period" in frame.columns and (frame["period"] == "").all():
         frame = frame.drop(columns="period")
@@ -190,7 +189,7 @@ def from_edge_file(
        period    firm    peer  weight
     0    2001  001690  012141     0.2
     """
-    with readable(f"path: cannot read {str(path)!r}"):
+    with reworded(f"path: cannot read {str(path)!r}"):
         frame = _edge_frame(Path(path), dtype)
     wanted = {"period": period, "firm": firm, "peer": peer, "weight": weight}
     columns = {column: role for role, column in wanted.items() if column is not None}
@@ -265,10 +264,8 @@ def to_parquet(network: Network, path: str | os.PathLike[str], *, place: str = "
     # float32 stays float32 where all periods are
     dtype = np.result_type(*(section.weights.dtype for _, section in network.sections()), np.float32)
     frame = pd.DataFrame(example).assign(weight=np.zeros(one, dtype))
-    try:
+    with reworded("to_parquet: no type for these labels", " Make them text.", (pa.ArrowInvalid, pa.ArrowTypeError)):
         schema = pa.Schema.from_pandas(frame, preserve_index=False)
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise InputError(f"to_parquet: no type for these labels; make them text ({error}).") from error
     content = io.BytesIO()
     with pq.ParquetWriter(content, schema, compression="zstd") as writer:
         for position, (_, section) in enumerate(network.sections()):
@@ -318,7 +315,7 @@ def from_parquet(cls: type[Net], path: str | os.PathLike[str], *, place: str | N
     from peerattn.store.objects import decoded
 
     content = read_sealed(path, _EXPECTED)
-    with written_by_us():
+    with reworded(FOREIGN):
         file = pq.ParquetFile(io.BytesIO(content))
         header, stored = (file.metadata.metadata[name.encode()] for name in (KEY, _ARRAYS))
         arrays, tree = without_header(load(base64.b64decode(stored)), header, path, "network", place)

@@ -9,8 +9,8 @@ import pandas as pd
 
 from peerattn import datasets
 from peerattn.cli.commands import Audit, Fit
-from peerattn.cli.frames import flat_frame
 from peerattn.cli.options import CompareOptions, Dataset, PanelOptions, naming
+from peerattn.cli.output import flat_frame
 from peerattn.datasets.presets import PRESETS, read_preset
 from peerattn.evaluation import NewFirms, WalkForward
 from peerattn.exceptions import InputError, check_names, expect

@@ -23,8 +23,7 @@ from peerattn.evaluation.running.inputs import LABELS, comparison_panel, frames_
 from peerattn.evaluation.running.nested import decomposition_of, placebo_gains, stack_among
 from peerattn.evaluation.running.store import FoldStore
 from peerattn.evaluation.sample import Labels, PathLike, as_return, panel_facts
-from peerattn.evaluation.splits.folds import checked_folds, gaps_of, split_words
-from peerattn.evaluation.splits.walk_forward import WalkForward
+from peerattn.evaluation.splits import WalkForward, checked_folds, gaps_of, split_words
 from peerattn.exceptions import InputError, check_at_least, check_names, checked, expect
 from peerattn.models.forecasters import make_models, model_names, model_title
 from peerattn.panel.panel import Panel, panel_digest

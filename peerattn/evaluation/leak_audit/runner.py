@@ -14,7 +14,7 @@ from peerattn.evaluation.leak_audit.subject import Subject, quiet, seeded
 from peerattn.evaluation.running.entries import Entry, Task, entries_of
 from peerattn.evaluation.running.fitting import Folds, How
 from peerattn.evaluation.running.inputs import comparison_panel
-from peerattn.evaluation.splits.walk_forward import WalkForward
+from peerattn.evaluation.splits import WalkForward
 from peerattn.exceptions import InputError, checked
 from peerattn.foreign_text import visible
 from peerattn.panel import Panel, as_panel

@@ -80,12 +80,7 @@ class Table:
 
     @classmethod
     def from_frame(
-        cls,
-        frame: pd.DataFrame,
-        *,
-        title: str = "",
-        formats: Mapping[str, str] | None = None,
-        footnotes: Sequence[str] = (),
+        cls, frame: pd.DataFrame, *, title: str = "", formats: Mapping[str, str] | None = None, footnotes: Sequence[str] = ()
     ) -> Table:
         """Make a table of a frame's rows.
 
@@ -237,10 +232,7 @@ class Table:
         head, *rows = (" & ".join(row) + r" \\" for row in self._escaped(_latex_cell))
         lines += [head, r"\midrule", *rows, r"\bottomrule", r"\end{tabular}"]
         if notes:
-            lines += [
-                r"\par\medskip",
-                rf"\begin{{minipage}}{{\linewidth}}\footnotesize {notes}\end{{minipage}}",
-            ]
+            lines += [r"\par\medskip", rf"\begin{{minipage}}{{\linewidth}}\footnotesize {notes}\end{{minipage}}"]
         return _written("\n".join([*lines, r"\end{table}"]) + "\n", path)
 
     def to_markdown(self, path: str | os.PathLike[str] | None = None) -> str:

@@ -282,13 +282,7 @@ def p_words(p_value: float) -> str:
 
 @checked
 def diebold_mariano(
-    loss: Any,
-    baseline_loss: Any,
-    period: LabelsLike,
-    *,
-    horizon: int = 1,
-    model: str = "model",
-    baseline: str = "baseline",
+    loss: Any, baseline_loss: Any, period: LabelsLike, *, horizon: int = 1, model: str = "model", baseline: str = "baseline"
 ) -> ForecastTest:
     r"""Test whether two forecasts of a panel have the same expected loss.
 

@@ -13,9 +13,7 @@ from peerattn.network import PeerNetwork
 from peerattn.network.explorer import explorer_page
 from peerattn.network.measures.comparison import network_correlation, stability_sentence
 from peerattn.network.measures.concentration import effective_peers
-from peerattn.render import Table, show_label
-from peerattn.render.cells import with_minus
-from peerattn.render.page import Block
+from peerattn.render import Block, Table, show_label, with_minus
 
 OWN_PAST = "A firm that is its own peer is predicted from its own past outcomes to that extent."
 FIRST = ("First", "Second", "Third")

@@ -20,8 +20,7 @@ from peerattn.evaluation.report.network import network_blocks, peers_by_model, s
 from peerattn.evaluation.report.table import REPORTED, as_table, laid_out, without_tests
 from peerattn.evaluation.sample import PathLike
 from peerattn.exceptions import InputError
-from peerattn.render import Code, Section, Table, page, show_label, write_atomic
-from peerattn.render.page import Block
+from peerattn.render import Block, Code, Section, Table, page, show_label, write_atomic
 
 COST = 0.001  # per unit traded
 _LISTED = 6  # firms with the largest and with the smallest gain

@@ -16,13 +16,11 @@ from peerattn.evaluation.running.information import last_step, steps_of
 from peerattn.evaluation.running.inner_folds import random_rows
 from peerattn.evaluation.running.inputs import LABELS, FoldRows, Frames
 from peerattn.exceptions import InputError, checked
-from peerattn.models import CommonShocksRegressor, IndustryMeansRegressor, OwnHistoryRegressor
+from peerattn.models import CommonShocksRegressor, IndustryMeansRegressor, OwnHistoryRegressor, PeerFeatures, Reference
 from peerattn.models.base import PanelEstimator, has_peers
 from peerattn.models.forecasters import make_model, model_title
 from peerattn.models.industry import IndustryPeerRegressor
-from peerattn.models.peer_features import PeerFeatures
 from peerattn.models.peer_weights import peer_weights
-from peerattn.models.reference import Reference
 from peerattn.network import PeerNetwork
 from peerattn.panel import Panel
 from peerattn.render import show_label

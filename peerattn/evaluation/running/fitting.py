@@ -27,7 +27,7 @@ from peerattn.models.stacking.evidence import GROUPS, STEPS
 from peerattn.models.stacking.fit import Stack
 from peerattn.network import PeerNetwork
 from peerattn.panel import Panel
-from peerattn.render.progress import CLEAR, progress_bar
+from peerattn.render import CLEAR, progress_bar
 from peerattn.training import one_thread
 
 Folds = list[tuple[np.ndarray, np.ndarray]]

@@ -27,8 +27,7 @@ def flat_frame(path: Path | str) -> pd.DataFrame:
 
 def writable_file(path: Path, known: tuple[str, ...]) -> Path:
     """Return a file to write, its folder made, its ending known; found out before the work."""
-    ends = path.suffix.lower() in known
-    expect(ends, "--out", f"a name that ends in {', '.join(known)}", repr(str(path)))
+    expect(path.suffix.lower() in known, "--out", f"a name that ends in {', '.join(known)}", repr(str(path)))
     check_writable(path.parent, argument="--out")
     return path
 

@@ -125,17 +125,16 @@ def describe_panel(
     """
     expect(all(0 <= q <= 1 for q in quantiles), "quantiles", "numbers between 0 and 1", list(quantiles))
     panel = as_panel(X, y, firm=firm, period=period, codes=codes)
-    characteristics = {str(name): column.to_numpy() for name, column in panel.characteristics.items()}
     outcome = {}
     if panel.outcomes is not None:
         outcome[str(panel.outcome)] = panel.outcomes
-    columns = outcome | characteristics
+    columns = outcome | {str(name): column.to_numpy() for name, column in panel.characteristics.items()}
     labels = labels or {}
     check_names("labels", "variable", labels, [*columns, *map(str, panel.codes.columns)])
     # the outcome first, then variables with a label in the user's order
     order = dict.fromkeys([*outcome, *(name for name in labels if name in columns), *columns])
     owners = np.arange(len(panel)) if panel.firm is None else pd.factorize(panel.firm)[0]
-    rows = {name: _statistics(columns[name], owners, quantiles) for name in order}
+    table = pd.DataFrame({name: columns[name] for name in order}, dtype=float)
     names = {}
     definitions = {}
     for name in order:
@@ -144,7 +143,7 @@ def describe_panel(
             label = (label, "")
         names[name], definitions[name] = label
     return PanelDescription(
-        pd.DataFrame.from_dict(rows, orient="index").rename_axis("variable"),
+        _statistics(table.where(np.isfinite(table)), owners, quantiles).rename_axis("variable"),
         names,
         {name: definition for name, definition in definitions.items() if definition},
         len(np.unique(owners)),
@@ -152,14 +151,12 @@ def describe_panel(
     )
 
 
-def _statistics(x: np.ndarray, firm: np.ndarray, quantiles: Sequence[float]) -> dict[str, float]:
-    known = np.isfinite(x)
-    values = pd.Series(x[known], dtype=float)
-    row = {"n": float(known.sum()), "mean": values.mean(), "sd": values.std()}
-    row |= {f"p{100 * q:g}": float(values.quantile(q)) for q in quantiles}
-    total = float(((values - values.mean()) ** 2).sum())
-    rest = float(((values - values.groupby(firm[known]).transform("mean")) ** 2).sum())
-    return row | {"between": 1 - rest / total if total > 0 else np.nan, "missing": 1 - known.mean()}
+def _statistics(table: pd.DataFrame, firm: np.ndarray, quantiles: Sequence[float]) -> pd.DataFrame:
+    frame = pd.DataFrame({"n": table.count().astype(float), "mean": table.mean(), "sd": table.std()})
+    frame = frame.join(table.quantile(list(quantiles)).T.rename(columns=lambda q: f"p{100 * q:g}"))
+    total = ((table - table.mean()) ** 2).sum()
+    rest = ((table - table.groupby(firm).transform("mean")) ** 2).sum()
+    return frame.assign(between=(1 - rest / total).where(total > 0), missing=table.isna().mean())
 
 
 @dataclass(frozen=True)

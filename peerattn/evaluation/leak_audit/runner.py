@@ -165,8 +165,7 @@ def audit(
         dates = [name for name in DATES if name in getattr(X, "columns", ())]
         if dates and not isinstance(X, Panel):
             known_at = as_panel(X, y, known_at=dates[0], characteristics=(), firm=firm, period=period).sorted().known_at
-    horizon = int(getattr(cv, "horizon", 1))
-    entry = entries_of({"audited": model}, task, panel, reference, horizon=horizon)[0]
+    entry = entries_of({"audited": model}, task, panel, reference, horizon=int(getattr(cv, "horizon", 1)))[0]
     return audit_entry(entry, panel, cv, n_placebo, random_state, known_at)
 
 

@@ -83,8 +83,7 @@ def _drawn_models(compared: WithClaims, names: Sequence[str]) -> list[str]:
     by_error = list(compared.scores["rmse"][list(names)].sort_values().index)
     stacks = [] if compared.stack is None else [compared.stack, compared.without_name]
     peer_models = [name for name in by_error if name in compared.peer_models]
-    order = dict.fromkeys([name for name in stacks if name in names] + peer_models + by_error)
-    drawn = list(order)[:_MOST_LINES]
+    drawn = list(dict.fromkeys([name for name in stacks if name in names] + peer_models + by_error))[:_MOST_LINES]
     return [name for name in names if name in drawn]
 
 

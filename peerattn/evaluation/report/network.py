@@ -75,8 +75,7 @@ def search_blocks(compared: WithClaims) -> list[Block]:
     if len(matrix) < len(profile.matrices[strongest]):
         words += " Codes and indicators of missing values are not shown."
     columns = {"A firm with much": "l", "attends to peers with much": "l", "score": ".3f"}
-    table = laid_out("The strongest pairs", columns, rows)
-    return [words, profile_picture(matrix, name), table]
+    return [words, profile_picture(matrix, name), laid_out("The strongest pairs", columns, rows)]
 
 
 def most_looked_to(network: PeerNetwork, title: str, k: int = 10) -> Table:

@@ -166,8 +166,7 @@ def _selected(final: object) -> tuple[dict[str, tuple[str, ...]], dict[str, str]
     selected = {}
     untested = {}
     for step, group in zip(STEPS[1:], GROUPS, strict=True):
-        names = [name for name, _ in stack.stages[group].selected()]
-        selected[step] = tuple(dict.fromkeys(names))
+        selected[step] = tuple(dict.fromkeys(name for name, _ in stack.stages[group].selected()))
         if not (selected[step] or stack.evidence.loc[group, "tested"]):
             untested[step] = str(stack.evidence.loc[group, "reason"])
     return selected, untested

@@ -1,6 +1,5 @@
 """The sample of a comparison: what the panel holds (Table 1), what was lost on the way to the scored rows, groups, and limits."""
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -11,7 +10,7 @@ from peerattn.exceptions import InputError, check_names, checked, expect
 from peerattn.network import PeerNetwork
 from peerattn.panel import Panel, as_panel, sic_to_fama_french
 from peerattn.panel.columns import ColumnChoice, named_like_return
-from peerattn.render import Shown, Table
+from peerattn.render import File, Shown, Table
 from peerattn.scaling import ROUNDING
 from peerattn.types import OutcomesLike, PanelLike
 
@@ -20,7 +19,6 @@ SIZE_GROUPS = 5
 MUCH_MISSING = 0.2
 FAR_OUT = 0.5  # share of all squared deviation held by one row in a hundred
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
-PathLike = str | os.PathLike[str]
 Labels = Mapping[str, str | tuple[str, str]]
 _HEADS = {"mean": "Mean", "p50": "Median", "between": "Between firms", "missing": "Missing"}
 
@@ -65,11 +63,11 @@ class PanelDescription(Shown):
         notes += [f"{self.names[name]}: {wording.rstrip('.')}." for name, wording in self.definitions.items()]
         return Table(title, ("Variable", *heads), rows, "l" + "r" * len(heads), ("", *formats), notes)
 
-    def to_latex(self, path: PathLike | None = None, *, caption: str = "Descriptive statistics", label: str = "") -> str:
+    def to_latex(self, path: File | None = None, *, caption: str = "Descriptive statistics", label: str = "") -> str:
         """Return the table as LaTeX (booktabs), and write it where a path is given."""
         return self.as_table(caption).to_latex(path, label=label)
 
-    def to_markdown(self, path: PathLike | None = None, *, caption: str = "Descriptive statistics") -> str:
+    def to_markdown(self, path: File | None = None, *, caption: str = "Descriptive statistics") -> str:
         """Return the table as Markdown, and write it where a path is given."""
         return self.as_table(caption).to_markdown(path)
 

@@ -279,16 +279,14 @@ class NewFirms(BaseCrossValidator):
         """
         check_at_least(2, n_splits=self.n_splits)
         panel = labelled(self._walk, X)
-        assert panel.firm is not None
-        firms = panel.firm
-        distinct = firms.unique().sort_values()
-        many = f"n_splits={self.n_splits} is more than the {len(distinct)} firms of X"
-        if len(distinct) < self.n_splits:
-            raise InputError(f"NewFirms: {many}; use fewer groups.")
-        check_seed(self.random_state)
         # firms in the order of their labels, so that the order of rows plays no part
+        number, distinct = pd.factorize(panel.labels.get_level_values("firm"), sort=True)
+        if len(distinct) < self.n_splits:
+            few = f"n_splits={self.n_splits} is more than the {len(distinct)} firms of X"
+            raise InputError(f"NewFirms: {few}; use fewer groups.")
+        check_seed(self.random_state)
         dealt = check_random_state(self.random_state).permutation(len(distinct)) % self.n_splits
-        group = dealt[distinct.get_indexer(firms)]
+        group = dealt[number]
         for fold in self._walk.folds(X, y):
             for number in range(self.n_splits):
                 test = fold.test[group[fold.test] == number]

@@ -104,8 +104,7 @@ def net_of_factors(panel: Panel, factors: pd.DataFrame | None, task: str, horizo
         )
     if horizon is None:
         horizon = 1 if NEXT.search(panel.outcome) else 0
-    assert panel.firm is not None
-    y = _adjusted(panel.y, panel.firm, Knowledge.of(panel), factors, horizon)
+    y = _adjusted(panel.y, panel.labels.get_level_values("firm"), Knowledge.of(panel), factors, horizon)
     columns = [str(name) for name in factors.select_dtypes("number")]
     if len(columns) > 3:
         columns = [*columns[:3], "..."]

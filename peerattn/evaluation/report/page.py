@@ -18,16 +18,15 @@ from peerattn.evaluation.report import words as sentences
 from peerattn.evaluation.report.figures import cumulative_gain, opening_pictures, portfolios_picture
 from peerattn.evaluation.report.network import network_blocks, peers_by_model, search_blocks
 from peerattn.evaluation.report.table import REPORTED, as_table, laid_out, without_tests
-from peerattn.evaluation.sample import PathLike
 from peerattn.exceptions import InputError
-from peerattn.render import Block, Code, Section, Table, page, show_label, write_atomic
+from peerattn.render import Block, Code, File, Section, Table, page, show_label, write_atomic
 
 COST = 0.001  # per unit traded
 _LISTED = 6  # firms with the largest and with the smallest gain
 _GAIN = {"Gain": "+.4f", "low": "+.4f", "high": "+.4f"}
 
 
-def to_html(compared: WithClaims, path: PathLike) -> Path:
+def to_html(compared: WithClaims, path: File) -> Path:
     """Write the report: one self-contained page that opens offline.
 
     Raises
@@ -55,7 +54,7 @@ def to_html(compared: WithClaims, path: PathLike) -> Path:
     return write_atomic(path, text)
 
 
-def outcomes_to_html(comparisons: Mapping[str, WithClaims], path: PathLike) -> Path:
+def outcomes_to_html(comparisons: Mapping[str, WithClaims], path: File) -> Path:
     """Write the reports of several outcomes as one page, a table of all before them."""
     parts = [Section("All outcomes", [outcomes_table(comparisons)])]
     for outcome, compared in comparisons.items():

@@ -386,10 +386,8 @@ def _entry(name: object, model: BaseEstimator, task: Task, reference: Reference)
 
 def _advice(model: BaseEstimator, task: Task) -> str:
     if task == "forecast":
-        wording = "it reads the outcomes of the period it predicts."
-        if "task" in last_step(model).get_params():
-            return f"{wording} Set task='forecast', or compare with task='nowcast'."
-        return f"{wording} Compare with task='nowcast'."
+        where = " (or set its task='forecast')" * ("task" in last_step(model).get_params())
+        return f"it reads the outcomes of the period it predicts. Compare with task='nowcast'{where}."
     if any(search.scoring is not nowcast_score for search in searches(model)):
         return "its search scores without peers' outcomes. Set scoring=nowcast_score, or use task='forecast'."
     return "it does not read peers' outcomes. Set task='nowcast', or compare with task='forecast'."

@@ -184,7 +184,7 @@ def _by_period(series: np.ndarray) -> dict[str, Any]:
 def labels_of(rows: pd.DataFrame, group: pd.Series) -> np.ndarray:
     """Return the group of each row, from a Series indexed by firm and period, by name in either order; NaN where it has none."""
     if set(group.index.names) == {"firm", "period"}:
-        group = group.reorder_levels(["firm", "period"])
+        group = group.reorder_levels(["firm", "period"])  # type: ignore[list-item]  # names are levels, too
     return group.reindex(pd.MultiIndex.from_frame(rows[["firm", "period"]])).to_numpy(dtype=object)
 
 

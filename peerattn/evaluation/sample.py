@@ -285,7 +285,6 @@ def market_values(panel: Panel, tested: np.ndarray, name: str) -> pd.Series:
 
 _SIC = {"sic", "sic4", "siccd", "sich", "hsiccd"}
 _STATIC = "Codes that never change within a firm, perhaps today's and not those of the time"
-_SURVIVORS = "No firm leaves before the last period: these may be survivors, which flatters past predictions."
 _END = {1: " (lowest)", SIZE_GROUPS: " (highest)"}
 
 
@@ -296,7 +295,7 @@ def found_limits(panel: Panel) -> list[str]:
     """
     limits = []
     if survivors(panel):
-        limits.append(_SURVIVORS)
+        limits.append("No firm leaves before the last period: these may be survivors, which flatters past predictions.")
     firm = np.asarray(panel.firm)
     changes = {str(name): column.groupby(firm).nunique().max() for name, column in panel.codes.items()}
     static = [name for name, most in changes.items() if most <= 1]

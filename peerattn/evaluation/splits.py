@@ -13,8 +13,7 @@ from sklearn.utils import check_random_state
 from peerattn.evaluation.running.fitting import Folds
 from peerattn.evaluation.running.inputs import LABELS
 from peerattn.exceptions import InputError, PeerAttnWarning, check_at_least, checked, warn_user
-from peerattn.panel import Panel, as_panel
-from peerattn.panel.knowledge import Knowledge, sorted_periods
+from peerattn.panel import Knowledge, Panel, as_panel, sorted_periods
 from peerattn.render import show_label
 from peerattn.seeds import check_seed
 from peerattn.types import OutcomesLike, PanelLike
@@ -280,13 +279,13 @@ class NewFirms(BaseCrossValidator):
         check_at_least(2, n_splits=self.n_splits)
         panel = labelled(self._walk, X)
         # firms in the order of their labels, so that the order of rows plays no part
-        number, distinct = pd.factorize(panel.labels.get_level_values("firm"), sort=True)
+        place, distinct = pd.factorize(panel.labels.get_level_values("firm"), sort=True)
         if len(distinct) < self.n_splits:
             few = f"n_splits={self.n_splits} is more than the {len(distinct)} firms of X"
             raise InputError(f"NewFirms: {few}; use fewer groups.")
         check_seed(self.random_state)
         dealt = check_random_state(self.random_state).permutation(len(distinct)) % self.n_splits
-        group = dealt[number]
+        group = dealt[place]
         for fold in self._walk.folds(X, y):
             for number in range(self.n_splits):
                 test = fold.test[group[fold.test] == number]

@@ -12,8 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError, check_at_least, check_names, expect
 from peerattn.models.base import PanelEstimator
-from peerattn.panel import Panel, PanelEncoder, as_panel
-from peerattn.panel.knowledge import Knowledge
+from peerattn.panel import Knowledge, Panel, PanelEncoder, as_panel
 from peerattn.types import LabelsLike, OutcomesLike, PanelLike
 
 _FIFTHS = 5

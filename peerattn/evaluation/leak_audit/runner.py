@@ -17,8 +17,7 @@ from peerattn.evaluation.running.inputs import comparison_panel
 from peerattn.evaluation.splits import WalkForward
 from peerattn.exceptions import InputError, checked
 from peerattn.foreign_text import visible
-from peerattn.panel import Panel, as_panel
-from peerattn.panel.knowledge import Knowledge
+from peerattn.panel import Knowledge, Panel, as_panel
 from peerattn.render import Shown, Table, progress_bar
 from peerattn.training import one_thread
 from peerattn.types import OutcomesLike, PanelLike, ReferenceLike

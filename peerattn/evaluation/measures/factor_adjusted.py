@@ -7,9 +7,8 @@ import pandas as pd
 
 from peerattn.evaluation.measures.factors import NEXT, match_factors
 from peerattn.exceptions import InputError
-from peerattn.panel.knowledge import Knowledge, sorted_periods
+from peerattn.panel import Knowledge, Panel, sorted_periods
 from peerattn.panel.labels import panel_labels
-from peerattn.panel.panel import Panel
 from peerattn.types import ReferenceLike
 
 OUTCOMES_PER_SLOPE = 2  # earlier outcomes of a firm for each coefficient, from which its own loadings are estimated

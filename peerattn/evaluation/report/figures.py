@@ -189,5 +189,4 @@ def _draw(ax: Axes, lines: pd.DataFrame, compared: WithClaims, at: Any, **style:
         colour = PALETTE[compared.names.index(name) % len(PALETTE)]
         dashes = solid.get(name, (0, (3, 2)))
         ax.plot(at, lines[name], color=colour, linestyle=dashes, label=figure_text(name, _NAME), **style)
-    place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1.0), "borderaxespad": 0.2}
-    ax.legend(ncols=2, frameon=False, fontsize=8.5, **place)
+    ax.legend(ncols=2, frameon=False, fontsize=8.5, loc="lower left", bbox_to_anchor=(0, 1.0), borderaxespad=0.2)

@@ -132,7 +132,7 @@ def describe_panel(
     # the outcome first, then variables with a label in the user's order
     order = dict.fromkeys([*outcome, *(name for name in labels if name in columns), *columns])
     owners = np.arange(len(panel)) if panel.firm is None else pd.factorize(panel.firm)[0]
-    table = pd.DataFrame({name: columns[name] for name in order}, dtype=float)
+    table = pd.DataFrame({name: columns[name] for name in order}, pd.RangeIndex(len(panel)), dtype=float)
     names = {}
     definitions = {}
     for name in order:

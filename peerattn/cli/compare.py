@@ -12,7 +12,7 @@ from peerattn.cli.config import Configuration, check_again, read_config, write_c
 from peerattn.cli.options import CompareOptions, given
 from peerattn.cli.output import announce, report_line
 from peerattn.evaluation.report.table import REPORTED, without_tests
-from peerattn.evaluation.splits.folds import split_words
+from peerattn.evaluation.splits import split_words
 from peerattn.render import check_writable, write_atomic
 
 _EDGES = 50  # of each firm, in edges.parquet

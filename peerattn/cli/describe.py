@@ -8,8 +8,7 @@ import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
 from peerattn.cli.commands import Describe
-from peerattn.cli.frames import flat_frame
-from peerattn.cli.output import report_line, working
+from peerattn.cli.output import flat_frame, report_line, working
 from peerattn.exceptions import InputError, expect
 from peerattn.panel.codes import looks_like_code
 from peerattn.panel.columns import check_known, choose_columns, looks_like_outcome

@@ -10,9 +10,8 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import make_pipeline
 
 from peerattn.cli.commands import Fit
-from peerattn.cli.frames import writable_file
 from peerattn.cli.model_file import SavedModel
-from peerattn.cli.output import announce, report_line, working
+from peerattn.cli.output import announce, report_line, working, writable_file
 from peerattn.cli.panels import period_named, take_model, take_panel
 from peerattn.evaluation.running.entries import Entry, supports, takes_panels
 from peerattn.evaluation.running.inputs import FoldRows

@@ -11,8 +11,8 @@ import pandas as pd
 
 from peerattn import __version__
 from peerattn.cli.commands import Fit
-from peerattn.cli.frames import flat_frame
 from peerattn.cli.options import naming
+from peerattn.cli.output import flat_frame
 from peerattn.datasets.presets import PRESETS, read_preset
 from peerattn.evaluation.running.entries import Entry, is_peer_model
 from peerattn.exceptions import InputError, checked

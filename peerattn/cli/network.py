@@ -3,9 +3,8 @@
 from typing import Any
 
 from peerattn.cli.commands import Network
-from peerattn.cli.frames import writable_file, write_frame
 from peerattn.cli.model_file import load_model
-from peerattn.cli.output import report_line, working
+from peerattn.cli.output import report_line, working, writable_file, write_frame
 from peerattn.cli.panels import period_named
 from peerattn.evaluation.report.network import RELEVANCE, most_looked_to
 from peerattn.exceptions import InputError

@@ -1,8 +1,9 @@
-"""What commands print: the result on stdout, as text or JSON; progress on stderr."""
+"""What commands read and write: frames, whole or not at all; the result on stdout, as text or JSON; progress on stderr."""
 
 import json
 import math
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -10,8 +11,38 @@ from rich.console import Console
 from rich.markup import escape
 
 from peerattn.cli.options import Output
+from peerattn.exceptions import expect
 from peerattn.foreign_text import UNSAFE, visible
-from peerattn.render import show_label
+from peerattn.panel.frames import flat, read_frame
+from peerattn.render import atomic_path, check_writable, csv_of, show_label
+
+FRAMES = (".parquet", ".pq", ".csv", ".feather", ".arrow", ".ipc")
+
+
+def flat_frame(path: Path | str) -> pd.DataFrame:
+    """Return a file as a frame whose labels are columns, all named by text."""
+    frame = flat(read_frame(path))
+    return frame.set_axis([str(name) for name in frame.columns], axis=1)
+
+
+def writable_file(path: Path, known: tuple[str, ...]) -> Path:
+    """Return a file to write, its folder made, its ending known; found out before the work."""
+    expect(path.suffix.lower() in known, "--out", f"a name that ends in {', '.join(known)}", repr(str(path)))
+    check_writable(path.parent, argument="--out")
+    return path
+
+
+def write_frame(frame: pd.DataFrame, path: Path) -> Path:
+    """Write a frame as Parquet, CSV or Arrow, as its name ends; in CSV an apostrophe precedes what would be a formula."""
+    kind = path.suffix.lower()
+    with atomic_path(path) as temporary:
+        if kind == ".csv":
+            temporary.write_text(csv_of(frame), encoding="utf-8", newline="")
+        elif kind in (".parquet", ".pq"):
+            frame.to_parquet(temporary, index=False)
+        else:
+            frame.to_feather(temporary)
+    return path
 
 
 def report_line(options: Output, text: str, result: dict[str, Any]) -> None:

@@ -9,8 +9,8 @@ import pandas as pd
 
 from peerattn import datasets
 from peerattn.cli.commands import Audit, Fit
-from peerattn.cli.frames import flat_frame
-from peerattn.cli.options import CompareOptions, Dataset, PanelOptions, naming
+from peerattn.cli.options import CompareOptions, Dataset, PanelOptions, given, naming
+from peerattn.cli.output import flat_frame
 from peerattn.datasets.presets import PRESETS, read_preset
 from peerattn.evaluation import NewFirms, WalkForward
 from peerattn.exceptions import InputError, check_names, expect
@@ -33,8 +33,7 @@ def take_panel(options: PanelOptions, training_rows: int | None = None) -> Panel
     ``training_rows``: whole periods of at most this number of rows, read from a file that may be larger than memory. Of several
     processes each has its share of the periods.
     """
-    given = ((name, getattr(options, name, None)) for name in _COLUMNS)
-    columns: dict[str, Any] = {name: value for name, value in given if value is not None}
+    columns = {name: value for name, value in given(options).items() if name in _COLUMNS}
     path = options.panel
     dataset = options.dataset
     preset = options.preset

@@ -3,9 +3,8 @@
 from typing import Any
 
 from peerattn.cli.commands import Predict
-from peerattn.cli.frames import FRAMES, writable_file, write_frame
 from peerattn.cli.model_file import load_model
-from peerattn.cli.output import report_line, working
+from peerattn.cli.output import FRAMES, report_line, working, writable_file, write_frame
 from peerattn.evaluation import r2_within_period
 
 

@@ -1,8 +1,7 @@
 """``peerattn simulate``: a panel whose directed network is known."""
 
 from peerattn.cli.commands import Simulate
-from peerattn.cli.frames import FRAMES, writable_file, write_frame
-from peerattn.cli.output import report_line, working
+from peerattn.cli.output import FRAMES, report_line, working, writable_file, write_frame
 from peerattn.datasets import simulate_panel
 
 _PASSED_ON = ("signal_share", "own_share", "truth", "missing_share")  # to simulate_panel, as they are

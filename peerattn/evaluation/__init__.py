@@ -25,7 +25,7 @@ from peerattn.evaluation.pruning import head_importance, prune, pruning_curve
 from peerattn.evaluation.running.entries import supports
 from peerattn.evaluation.running.fitting import Failure
 from peerattn.evaluation.sample import PanelDescription, describe_panel
-from peerattn.evaluation.splits.walk_forward import Fold, NewFirms, ShortPanelWarning, WalkForward
+from peerattn.evaluation.splits import Fold, NewFirms, ShortPanelWarning, WalkForward
 
 __all__ = [
     "audit", "Audit", "AuditLine", "bootstrap_network", "Calibration", "calibration", "Claims", "compare",

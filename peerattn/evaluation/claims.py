@@ -12,15 +12,7 @@ import numpy as np
 import pandas as pd
 
 from peerattn.evaluation.compared import Compared
-from peerattn.evaluation.gains import (
-    LEVEL,
-    Concentration,
-    Gain,
-    concentration_of,
-    difference,
-    gain_of,
-    smallest_gain,
-)
+from peerattn.evaluation.gains import LEVEL, Concentration, Gain, concentration_of, difference, gain_of, smallest_gain
 from peerattn.foreign_text import visible
 from peerattn.models.stacking.evidence import STEPS
 from peerattn.network import PeerNetwork

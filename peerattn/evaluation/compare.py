@@ -22,12 +22,12 @@ from peerattn.evaluation.running.information import information_of
 from peerattn.evaluation.running.inputs import LABELS, comparison_panel, frames_by_outcome
 from peerattn.evaluation.running.nested import decomposition_of, placebo_gains, stack_among
 from peerattn.evaluation.running.store import FoldStore
-from peerattn.evaluation.sample import Labels, PathLike, as_return, panel_facts
-from peerattn.evaluation.splits.folds import checked_folds, gaps_of, split_words
-from peerattn.evaluation.splits.walk_forward import WalkForward
+from peerattn.evaluation.sample import Labels, as_return, panel_facts
+from peerattn.evaluation.splits import WalkForward, checked_folds, gaps_of, split_words
 from peerattn.exceptions import InputError, check_at_least, check_names, checked, expect
 from peerattn.models.forecasters import make_models, model_names, model_title
 from peerattn.panel.panel import Panel, panel_digest
+from peerattn.render import File
 from peerattn.types import OutcomesLike, PanelLike, ReferenceLike
 
 Models = Mapping[str, Any] | Sequence[str]
@@ -72,7 +72,7 @@ def compare(
     audit: bool | Sequence[str] = False,
     placebo: int = 0,
     n_jobs: int | None = None,
-    store: PathLike | None = None,
+    store: File | None = None,
     verbose: bool = True,
 ) -> Comparison | Comparisons:
     r"""Compare models out of sample: the same rows, the same inputs, the same tests for all.

@@ -15,9 +15,8 @@ from peerattn.evaluation.measures.groups import scores_by
 from peerattn.evaluation.measures.portfolios import QuantilePortfolios, Weighting, portfolios_of
 from peerattn.evaluation.report import page, words
 from peerattn.evaluation.report import table as tables
-from peerattn.evaluation.sample import PathLike
 from peerattn.exceptions import InputError, check_names, checked
-from peerattn.render import Table, atomic_path, markdown_text, write_atomic, write_workbook
+from peerattn.render import File, Table, atomic_path, markdown_text, write_atomic, write_workbook
 
 
 @checked
@@ -105,7 +104,7 @@ class Comparison(WithClaims):
 
     def to_latex(
         self,
-        path: PathLike | None = None,
+        path: File | None = None,
         *,
         metrics: Sequence[str] = tables.PRINTED,
         stars: bool = False,
@@ -118,7 +117,7 @@ class Comparison(WithClaims):
             made = replace(made, title=caption)
         return made.to_latex(path, label=label)
 
-    def to_markdown(self, path: PathLike | None = None, *, metrics: Sequence[str] = tables.PRINTED, stars: bool = False) -> str:
+    def to_markdown(self, path: File | None = None, *, metrics: Sequence[str] = tables.PRINTED, stars: bool = False) -> str:
         """Return the table and the finding as Markdown, and write it where a path is given; see :meth:`table`."""
         finding = "\n\n".join(map(markdown_text, self.summary()))
         wording = f"{self.as_table(metrics, stars=stars).to_markdown()}\n\n{finding}\n"
@@ -126,7 +125,7 @@ class Comparison(WithClaims):
             write_atomic(path, wording)
         return wording
 
-    def to_html(self, path: PathLike) -> Path:
+    def to_html(self, path: File) -> Path:
         """Write the report: one self-contained page that opens offline.
 
         Raises
@@ -136,7 +135,7 @@ class Comparison(WithClaims):
         """
         return page.to_html(self, path)
 
-    def to_excel(self, path: PathLike) -> Path:
+    def to_excel(self, path: File) -> Path:
         """Write a workbook: finding, scores, decomposition, tests, losses, sample and settings, a sheet each.
 
         Raises
@@ -163,7 +162,7 @@ class Comparison(WithClaims):
         }
         return write_workbook(path, {name: sheet for name, sheet in sheets.items() if len(sheet)})
 
-    def to_parquet(self, path: PathLike, *, edges: PathLike | None = None, top_k: int | None = None) -> Path:
+    def to_parquet(self, path: File, *, edges: File | None = None, top_k: int | None = None) -> Path:
         """Write all predictions to a Parquet file, and the networks' edges to another.
 
         Parameters
@@ -238,7 +237,7 @@ class Comparisons(Mapping[str, Comparison]):
         """Return the scores of all outcomes, one row for each (outcome, model)."""
         return pd.concat({name: block.scores for name, block in self.blocks.items()}, names=["outcome"])
 
-    def to_html(self, path: PathLike) -> Path:
+    def to_html(self, path: File) -> Path:
         """Write the reports of all outcomes as one self-contained page that opens offline.
 
         Raises

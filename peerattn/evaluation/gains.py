@@ -21,6 +21,7 @@ HALF = 0.5
 SAME = 1e-6  # largest difference of two models' predictions, as a share of the largest, that rounding makes
 FEWEST_CLUSTERS = 12  # with fewer, a wild cluster bootstrap is hardly more than a sign test
 PLANTED = 40
+MOST_PEERS = 100  # of a firm in a planted network
 POWER = 0.8  # networks that are planted, and the share of them that must be found
 SHARES = (0.001, 0.002, 0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5)
 
@@ -109,8 +110,7 @@ def difference(compared: Compared, ours: pd.Series, theirs: pd.Series, names: tu
     # R² of both against the prevailing mean, on the same rows
     base = saved_by_row(compared, theirs, compared.known["training_mean"])["gain"].mean()
     gain = float(rows["gain"].mean())
-    scale = float(np.abs(theirs).max())
-    if float(np.abs(ours - theirs).max()) <= SAME * scale:
+    if float(np.abs(ours - theirs).max()) <= SAME * float(np.abs(theirs).max()):
         return Gain(*names, base + gain, base, 0.0, 0.0, 0.0, reason="same predictions")
     return Gain(*names, base + gain, base, gain, **_tested(compared, rows))
 
@@ -129,13 +129,12 @@ def _is_above(found: MeanTest) -> bool:
 
 def _tested(compared: Compared, rows: pd.DataFrame) -> dict[str, Any]:
     """Return interval and test of the mean gain of some rows."""
-    series = rows.groupby("period")["gain"].sum().to_numpy()
+    # sums of periods in units of the gain, whatever the size of a period
+    series = rows.groupby("period")["gain"].sum().to_numpy() * rows["period"].nunique() / len(rows)
     if len(series) < 2:
         return {"reason": "one period"}
     if len(series) < periods_needed(compared.horizon):
-        return _clustered(compared, rows)
-    # sums of periods in units of the gain, whatever the size of a period
-    series = series * len(series) / len(rows)
+        return _clustered(compared, rows, series)
     found = mean_test(series, compared.horizon)
     how = {"how": "over time", "clusters": len(series)}
     if found.t is None:
@@ -144,10 +143,10 @@ def _tested(compared: Compared, rows: pd.DataFrame) -> dict[str, Any]:
     return how | {"low": found.mean - half, "high": found.mean + half, "t": found.t, "p": found.p_value}
 
 
-def _clustered(compared: Compared, rows: pd.DataFrame) -> dict[str, Any]:
+def _clustered(compared: Compared, rows: pd.DataFrame, series: np.ndarray) -> dict[str, Any]:
     """Cluster by firm, by a code of twelve groups at least, whose firms share its shocks, or by period: what gives the largest p.
 
-    A firm whose code is unknown is a cluster of its own.
+    A firm whose code is unknown is a cluster of its own; ``series`` are the sums of the periods.
     """
     clusters = {"firm": rows["firm"].to_numpy()}
     for name, group in compared.panel.codes.items():
@@ -170,13 +169,12 @@ def _clustered(compared: Compared, rows: pd.DataFrame) -> dict[str, Any]:
         n = rows["firm"].nunique()
         return {"reason": f"{n} firms are too few to cluster by ({FEWEST_CLUSTERS} are needed)"}
     # clusters of firms take common shocks as given; the sums of the periods do not
-    found.append(_by_period(rows))
+    found.append(_by_period(series))
     return max(found, key=lambda one: one["p"])
 
 
-def _by_period(rows: pd.DataFrame) -> dict[str, Any]:
+def _by_period(series: np.ndarray) -> dict[str, Any]:
     """Test the mean gain by Student's t over the sums of the periods, which their common shocks have moved."""
-    series = rows.groupby("period")["gain"].sum().to_numpy() * rows["period"].nunique() / len(rows)
     found = ttest_1samp(series, 0.0)
     low, high = found.confidence_interval(1 - LEVEL)
     tested = {"low": low, "high": high, "t": found.statistic, "p": found.pvalue}
@@ -184,7 +182,9 @@ def _by_period(rows: pd.DataFrame) -> dict[str, Any]:
 
 
 def labels_of(rows: pd.DataFrame, group: pd.Series) -> np.ndarray:
-    """Return the group of each row, from a Series indexed by (firm, period)."""
+    """Return the group of each row, from a Series indexed by firm and period, by name in either order; NaN where it has none."""
+    if set(group.index.names) == {"firm", "period"}:
+        group = group.reorder_levels(["firm", "period"])  # type: ignore[list-item]  # names are levels, too
     return group.reindex(pd.MultiIndex.from_frame(rows[["firm", "period"]])).to_numpy(dtype=object)
 
 
@@ -316,7 +316,7 @@ def smallest_gain(compared: Compared, control: str) -> float | None:
     return (*SHARES, np.inf)[enough]
 
 
-def _planted(X: np.ndarray, when: np.ndarray, rng: np.random.Generator, most: int = 100) -> np.ndarray:
+def _planted(X: np.ndarray, when: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Return the peer term of a random network in each row, net of its linear projection on the characteristics."""
     query, key, value = (v / np.linalg.norm(v) for v in rng.normal(size=(3, X.shape[1])))
     term = np.zeros(len(X))
@@ -324,7 +324,9 @@ def _planted(X: np.ndarray, when: np.ndarray, rng: np.random.Generator, most: in
         here = np.flatnonzero(when == period)
         if len(here) < 2:
             continue
-        pool = here if len(here) <= most else rng.choice(here, most, replace=False)
+        pool = here
+        if len(here) > MOST_PEERS:
+            pool = rng.choice(here, MOST_PEERS, replace=False)
         scores = 2 * np.outer(X[here] @ query, X[pool] @ key)
         # no firm is its own peer
         scores[here[:, None] == pool] = -np.inf

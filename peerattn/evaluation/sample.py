@@ -1,6 +1,5 @@
 """The sample of a comparison: what the panel holds (Table 1), what was lost on the way to the scored rows, groups, and limits."""
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -11,7 +10,7 @@ from peerattn.exceptions import InputError, check_names, checked, expect
 from peerattn.network import PeerNetwork
 from peerattn.panel import Panel, as_panel, sic_to_fama_french
 from peerattn.panel.columns import ColumnChoice, named_like_return
-from peerattn.render import Shown, Table
+from peerattn.render import File, Shown, Table
 from peerattn.scaling import ROUNDING
 from peerattn.types import OutcomesLike, PanelLike
 
@@ -20,7 +19,6 @@ SIZE_GROUPS = 5
 MUCH_MISSING = 0.2
 FAR_OUT = 0.5  # share of all squared deviation held by one row in a hundred
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
-PathLike = str | os.PathLike[str]
 Labels = Mapping[str, str | tuple[str, str]]
 _HEADS = {"mean": "Mean", "p50": "Median", "between": "Between firms", "missing": "Missing"}
 
@@ -65,11 +63,11 @@ class PanelDescription(Shown):
         notes += [f"{self.names[name]}: {wording.rstrip('.')}." for name, wording in self.definitions.items()]
         return Table(title, ("Variable", *heads), rows, "l" + "r" * len(heads), ("", *formats), notes)
 
-    def to_latex(self, path: PathLike | None = None, *, caption: str = "Descriptive statistics", label: str = "") -> str:
+    def to_latex(self, path: File | None = None, *, caption: str = "Descriptive statistics", label: str = "") -> str:
         """Return the table as LaTeX (booktabs), and write it where a path is given."""
         return self.as_table(caption).to_latex(path, label=label)
 
-    def to_markdown(self, path: PathLike | None = None, *, caption: str = "Descriptive statistics") -> str:
+    def to_markdown(self, path: File | None = None, *, caption: str = "Descriptive statistics") -> str:
         """Return the table as Markdown, and write it where a path is given."""
         return self.as_table(caption).to_markdown(path)
 
@@ -125,17 +123,16 @@ def describe_panel(
     """
     expect(all(0 <= q <= 1 for q in quantiles), "quantiles", "numbers between 0 and 1", list(quantiles))
     panel = as_panel(X, y, firm=firm, period=period, codes=codes)
-    characteristics = {str(name): column.to_numpy() for name, column in panel.characteristics.items()}
     outcome = {}
     if panel.outcomes is not None:
         outcome[str(panel.outcome)] = panel.outcomes
-    columns = outcome | characteristics
+    columns = outcome | {str(name): column.to_numpy() for name, column in panel.characteristics.items()}
     labels = labels or {}
     check_names("labels", "variable", labels, [*columns, *map(str, panel.codes.columns)])
     # the outcome first, then variables with a label in the user's order
     order = dict.fromkeys([*outcome, *(name for name in labels if name in columns), *columns])
     owners = np.arange(len(panel)) if panel.firm is None else pd.factorize(panel.firm)[0]
-    rows = {name: _statistics(columns[name], owners, quantiles) for name in order}
+    table = pd.DataFrame({name: columns[name] for name in order}, pd.RangeIndex(len(panel)), dtype=float)
     names = {}
     definitions = {}
     for name in order:
@@ -144,7 +141,7 @@ def describe_panel(
             label = (label, "")
         names[name], definitions[name] = label
     return PanelDescription(
-        pd.DataFrame.from_dict(rows, orient="index").rename_axis("variable"),
+        _statistics(table.where(np.isfinite(table)), owners, quantiles).rename_axis("variable"),
         names,
         {name: definition for name, definition in definitions.items() if definition},
         len(np.unique(owners)),
@@ -152,14 +149,12 @@ def describe_panel(
     )
 
 
-def _statistics(x: np.ndarray, firm: np.ndarray, quantiles: Sequence[float]) -> dict[str, float]:
-    known = np.isfinite(x)
-    values = pd.Series(x[known], dtype=float)
-    row = {"n": float(known.sum()), "mean": values.mean(), "sd": values.std()}
-    row |= {f"p{100 * q:g}": float(values.quantile(q)) for q in quantiles}
-    total = float(((values - values.mean()) ** 2).sum())
-    rest = float(((values - values.groupby(firm[known]).transform("mean")) ** 2).sum())
-    return row | {"between": 1 - rest / total if total > 0 else np.nan, "missing": 1 - known.mean()}
+def _statistics(table: pd.DataFrame, firm: np.ndarray, quantiles: Sequence[float]) -> pd.DataFrame:
+    frame = pd.DataFrame({"n": table.count().astype(float), "mean": table.mean(), "sd": table.std()})
+    frame = frame.join(table.quantile(list(quantiles)).T.rename(columns=lambda q: f"p{100 * q:g}"))
+    total = ((table - table.mean()) ** 2).sum()
+    rest = ((table - table.groupby(firm).transform("mean")) ** 2).sum()
+    return frame.assign(between=(1 - rest / total).where(total > 0), missing=table.isna().mean())
 
 
 @dataclass(frozen=True)
@@ -290,7 +285,6 @@ def market_values(panel: Panel, tested: np.ndarray, name: str) -> pd.Series:
 
 _SIC = {"sic", "sic4", "siccd", "sich", "hsiccd"}
 _STATIC = "Codes that never change within a firm, perhaps today's and not those of the time"
-_SURVIVORS = "No firm leaves before the last period: these may be survivors, which flatters past predictions."
 _END = {1: " (lowest)", SIZE_GROUPS: " (highest)"}
 
 
@@ -301,7 +295,7 @@ def found_limits(panel: Panel) -> list[str]:
     """
     limits = []
     if survivors(panel):
-        limits.append(_SURVIVORS)
+        limits.append("No firm leaves before the last period: these may be survivors, which flatters past predictions.")
     firm = np.asarray(panel.firm)
     changes = {str(name): column.groupby(firm).nunique().max() for name, column in panel.codes.items()}
     static = [name for name, most in changes.items() if most <= 1]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from peerattn.panel.codes import canonical_codes, code_scheme, sic_to_fama_french
 from peerattn.panel.design import Design
 from peerattn.panel.formula import from_formula
+from peerattn.panel.knowledge import Knowledge, sorted_periods
 from peerattn.panel.labels import find_firm, find_period
 from peerattn.panel.panel import Panel
 from peerattn.panel.reading import as_panel, read_panel

@@ -14,7 +14,7 @@ File = str | os.PathLike[str]
 
 
 @contextmanager
-def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
+def atomic_path(path: File) -> Iterator[Path]:
     """Give a temporary path beside ``path``; on success it takes the place of ``path``, on failure it goes.
 
     Parameters
@@ -62,12 +62,12 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
-def unfinished(folder: str | os.PathLike[str]) -> list[Path]:
+def unfinished(folder: File) -> list[Path]:
     """Return what killed processes left in a folder of files that :func:`atomic_path` was writing."""
     return sorted(Path(folder).glob(".*.part"))
 
 
-def write_atomic(path: str | os.PathLike[str], content: str | bytes) -> Path:
+def write_atomic(path: File, content: str | bytes) -> Path:
     """Write ``content`` to ``path``: a reader sees the old file or the whole new one, never half of it.
 
     Parameters
@@ -100,7 +100,7 @@ def write_atomic(path: str | os.PathLike[str], content: str | bytes) -> Path:
     return Path(path)
 
 
-def check_writable(folder: str | os.PathLike[str], *, argument: str = "out") -> Path:
+def check_writable(folder: File, *, argument: str = "out") -> Path:
     """Make ``folder`` where it is missing and try to write in it, so that long work does not end in an error.
 
     Parameters

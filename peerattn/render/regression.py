@@ -1,6 +1,5 @@
 """Results of regressions: one vocabulary, and the table of a paper."""
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -10,6 +9,7 @@ import pandas as pd
 
 from peerattn.exceptions import InputError, checked, expect
 from peerattn.render.cells import formatted, with_minus
+from peerattn.render.files import File
 from peerattn.render.table import Shown, Table
 
 #: Levels of one, two and three stars.
@@ -98,11 +98,11 @@ class Regression(Shown):
         notes = [f"{self.nobs:,} observations{fit}.", *self._footnotes()]
         return Table(self.title, heads, rows, formats=formats, footnotes=notes)
 
-    def to_latex(self, path: str | os.PathLike[str] | None = None, *, label: str = "", **observed: Any) -> str:
+    def to_latex(self, path: File | None = None, *, label: str = "", **observed: Any) -> str:
         """Return the table of a paper in LaTeX (booktabs), and write it where a path is given; see :func:`regression_table`."""
         return self._in_paper(observed).to_latex(path, label=label)
 
-    def to_markdown(self, path: str | os.PathLike[str] | None = None, **observed: Any) -> str:
+    def to_markdown(self, path: File | None = None, **observed: Any) -> str:
         """Return the table of a paper in Markdown, and write it where a path is given; see :func:`regression_table`."""
         return self._in_paper(observed).to_markdown(path)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ import pandas as pd
 from peerattn.exceptions import expect
 from peerattn.render.cells import Cell, formatted, frame_cell, padded, side_of, text_width, with_minus
 from peerattn.render.escape import escape, latex_text, markdown_text, printable
-from peerattn.render.files import write_atomic
+from peerattn.render.files import File, write_atomic
 
 Rows = list[list[str]]
 _GAP = "  "
@@ -80,12 +79,7 @@ class Table:
 
     @classmethod
     def from_frame(
-        cls,
-        frame: pd.DataFrame,
-        *,
-        title: str = "",
-        formats: Mapping[str, str] | None = None,
-        footnotes: Sequence[str] = (),
+        cls, frame: pd.DataFrame, *, title: str = "", formats: Mapping[str, str] | None = None, footnotes: Sequence[str] = ()
     ) -> Table:
         """Make a table of a frame's rows.
 
@@ -196,7 +190,7 @@ class Table:
             f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{notes}</div>"
         )
 
-    def to_latex(self, path: str | os.PathLike[str] | None = None, *, label: str = "") -> str:
+    def to_latex(self, path: File | None = None, *, label: str = "") -> str:
         r"""Return the table as a LaTeX environment with booktabs' rules, every name escaped, notes below; write it, too.
 
         Parameters
@@ -237,13 +231,10 @@ class Table:
         head, *rows = (" & ".join(row) + r" \\" for row in self._escaped(_latex_cell))
         lines += [head, r"\midrule", *rows, r"\bottomrule", r"\end{tabular}"]
         if notes:
-            lines += [
-                r"\par\medskip",
-                rf"\begin{{minipage}}{{\linewidth}}\footnotesize {notes}\end{{minipage}}",
-            ]
+            lines += [r"\par\medskip", rf"\begin{{minipage}}{{\linewidth}}\footnotesize {notes}\end{{minipage}}"]
         return _written("\n".join([*lines, r"\end{table}"]) + "\n", path)
 
-    def to_markdown(self, path: str | os.PathLike[str] | None = None) -> str:
+    def to_markdown(self, path: File | None = None) -> str:
         r"""Return the table as GitHub's Markdown, its title in bold above, its notes below; write it where a path is given.
 
         Examples
@@ -283,7 +274,7 @@ class Shown:
         return getattr(self, self._displayed)().html()
 
 
-def _written(text: str, path: str | os.PathLike[str] | None) -> str:
+def _written(text: str, path: File | None) -> str:
     if path is not None:
         write_atomic(path, text)
     return text

@@ -2,7 +2,6 @@
 
 import io
 import math
-import os
 import re
 import zipfile
 from collections.abc import Mapping
@@ -16,10 +15,10 @@ import pandas as pd
 from peerattn.exceptions import expect, extra
 from peerattn.render.cells import frame_cell, is_number
 from peerattn.render.escape import printable
-from peerattn.render.files import write_atomic
+from peerattn.render.files import File, write_atomic
 
 
-def write_workbook(path: str | os.PathLike[str], sheets: Mapping[str, pd.DataFrame]) -> Path:
+def write_workbook(path: File, sheets: Mapping[str, pd.DataFrame]) -> Path:
     """Write an Excel workbook.
 
     Parameters

@@ -462,6 +462,7 @@ def test_gains_by_firm_add_up_to_the_gain():
     half = pd.Series(np.where(labels.get_level_values("firm") < "F20", "a", "b"), labels, dtype=object)
     groups = result.gain_by(half)
     assert list(sorted(groups.index)) == ["a", "b"] and groups["share"].sum() == pytest.approx(1)
+    assert result.gain_by(half.swaplevel()).equals(groups)  # levels are found by name
 
 
 def test_power_is_that_of_planted_networks():

@@ -282,13 +282,7 @@ def p_words(p_value: float) -> str:
 
 @checked
 def diebold_mariano(
-    loss: Any,
-    baseline_loss: Any,
-    period: LabelsLike,
-    *,
-    horizon: int = 1,
-    model: str = "model",
-    baseline: str = "baseline",
+    loss: Any, baseline_loss: Any, period: LabelsLike, *, horizon: int = 1, model: str = "model", baseline: str = "baseline"
 ) -> ForecastTest:
     r"""Test whether two forecasts of a panel have the same expected loss.
 
@@ -348,14 +342,12 @@ def diebold_mariano(
     """
     ours, theirs = (np.asarray(values, dtype=float).reshape(-1) for values in (loss, baseline_loss))
     codes, _ = sorted_periods(period)
-    lengths = f"{len(ours)}, {len(theirs)} and {len(codes)}"
-    unlike = not len(ours) == len(theirs) == len(codes)
-    if unlike:
+    if not len(ours) == len(theirs) == len(codes):
+        lengths = f"{len(ours)}, {len(theirs)} and {len(codes)}"
         raise InputError(f"loss, baseline_loss and period must have one length, got {lengths}.")
     known = ~np.isnan(ours)
-    both = "loss and baseline_loss must be NaN in the same rows"
     if (known != ~np.isnan(theirs)).any():
-        raise InputError(f"{both}: use one sample for both.")
+        raise InputError("loss and baseline_loss must be NaN in the same rows: use one sample for both.")
     if not known.any():
         raise InputError("loss: every value is NaN; a test needs known losses.")
     if np.isinf([ours, theirs]).any():
@@ -366,5 +358,4 @@ def diebold_mariano(
     same = gains.abs().max() <= 1e-12 * np.mean(np.abs(theirs[known]))
     if same and len(gains) >= periods_needed(horizon):
         found = MeanTest(found.mean, cause="same losses")
-    names: dict[str, Any] = {"model": model, "baseline": baseline}
-    return ForecastTest(**vars(found), **names, n_periods=len(gains), horizon=horizon)
+    return ForecastTest(**vars(found), model=model, baseline=baseline, n_periods=len(gains), horizon=horizon)

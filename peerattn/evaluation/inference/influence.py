@@ -112,11 +112,11 @@ def influence(model: PanelEstimator, X: PanelLike, *, outcomes: OutcomesLike = N
     for section in sections:
         if section.period is not None and section.period not in network.periods:
             continue
-        inside = section.within and section.peers.label.isin(section.focal.label).all()
-        wrong = "X: the model's peers are not in the call (they are training rows or a reference)"
-        need = "influence needs peers of the same cross-section: pass outcomes=, or a model with attention='self'"
-        if not inside:
-            raise InputError(f"{wrong}; {need} fitted on a panel.")
+        if not (section.within and section.peers.label.isin(section.focal.label).all()):
+            raise InputError(
+                "X: the model's peers are not in the call (they are training rows or a reference); influence needs peers of the "
+                "same cross-section: pass outcomes=, or a model with attention='self' fitted on a panel."
+            )
         changes[section.period] = _changes(model, section)
     moved = PeerNetwork.from_matrices(changes, name=f"influence in {network.name}", signed=True)
     rows = [_agreement(network.matrix(period), moved.matrix(period)) for period, _ in network.sections()]

@@ -12,8 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError, check_at_least, check_names, expect
 from peerattn.models.base import PanelEstimator
-from peerattn.panel import Panel, PanelEncoder, as_panel
-from peerattn.panel.knowledge import Knowledge
+from peerattn.panel import Knowledge, Panel, PanelEncoder, as_panel
 from peerattn.types import LabelsLike, OutcomesLike, PanelLike
 
 _FIFTHS = 5
@@ -96,8 +95,7 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
         InputError
             For an unknown level or group, or too few periods.
         """
-        share = isinstance(self.level, int | float) and 0 < self.level < 1
-        if not share:
+        if not (isinstance(self.level, int | float) and 0 < self.level < 1):
             raise InputError(f"level must lie between 0 and 1, got {self.level!r}.")
         check_at_least(1, horizon=self.horizon, n_refits=self.n_refits)
         fits = hasattr(self.estimator, "fit") and not isinstance(self.estimator, type)
@@ -164,14 +162,10 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
             frame = frame.assign(outcome=call.outcomes, group=self._groups(call).to_numpy())
             # predictions that observe outcomes have smaller errors: margins of their own
             reads, needs = (getattr(model, name, False) for name in ("reads_outcomes", "needs_outcomes"))
-            cases = []
-            if reads:
-                cases.append(True)
-            if not needs:
-                cases.append(False)
-            for observed in cases:
-                predicted = self._requested(model, call, call.y if observed else None)
-                parts.append(frame.assign(prediction=np.asarray(predicted), observed=observed))
+            for observed, outcomes, possible in ((True, call.y, reads), (False, None, not needs)):
+                if possible:
+                    predicted = self._requested(model, call, outcomes)
+                    parts.append(frame.assign(prediction=np.asarray(predicted), observed=observed))
         return pd.concat(parts, ignore_index=True)
 
     def _known_by(self, period: LabelsLike, panel: Panel, knowledge: Knowledge) -> Panel:

@@ -87,8 +87,7 @@ def model_confidence_set(losses: pd.DataFrame, *, size: float = 0.1, horizon: in
         raise InputError("losses: at least two models are needed, one column each.")
     if len(values) < needed:
         raise InputError(f"losses: {few}. Use Comparison.test.")
-    unknown = not np.isfinite(values).all()
-    if unknown:
+    if not np.isfinite(values).all():
         raise InputError("losses: some are NaN; all models must be scored in the same periods.")
     p = pd.Series({name: _least_p(losses, name, horizon) for name in losses.columns})
     included, excluded = (tuple(map(str, p.index[kept])) for kept in (p > size, p <= size))

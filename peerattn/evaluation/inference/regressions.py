@@ -211,9 +211,8 @@ def calibration(
     errors = np.full(k, np.nan)
     if not flat:
         fit = OLS(y, np.column_stack([np.ones(len(y)), forecast])[:, -k:]).fit()
-        largest = np.abs(y).max()
         # below this a coefficient is rounding
-        least = 1e-12 * largest * np.array([1.0, 1 / np.abs(forecast).max()])[-k:]
+        least = 1e-12 * np.abs(y).max() * np.array([1.0, 1 / np.abs(forecast).max()])[-k:]
         params[:] = np.where(np.abs(fit.params) > least, fit.params, 0.0)
         if np.ptp(y):
             rsquared = float(1 - fit.ssr / np.sum((y - y.mean()) ** 2))

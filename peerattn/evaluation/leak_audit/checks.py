@@ -11,7 +11,7 @@ from peerattn.evaluation.leak_audit import columns as marks
 from peerattn.evaluation.leak_audit.columns import FEWEST, Rows
 from peerattn.evaluation.leak_audit.subject import Subject, skill
 from peerattn.evaluation.running.inner_folds import random_rows
-from peerattn.evaluation.splits.folds import too_late
+from peerattn.evaluation.splits import too_late
 from peerattn.foreign_text import visible
 from peerattn.network import PeerNetwork
 from peerattn.network.inference.permutation import within

@@ -14,11 +14,10 @@ from peerattn.evaluation.leak_audit.subject import Subject, quiet, seeded
 from peerattn.evaluation.running.entries import Entry, Task, entries_of
 from peerattn.evaluation.running.fitting import Folds, How
 from peerattn.evaluation.running.inputs import comparison_panel
-from peerattn.evaluation.splits.walk_forward import WalkForward
+from peerattn.evaluation.splits import WalkForward
 from peerattn.exceptions import InputError, checked
 from peerattn.foreign_text import visible
-from peerattn.panel import Panel, as_panel
-from peerattn.panel.knowledge import Knowledge
+from peerattn.panel import Knowledge, Panel, as_panel
 from peerattn.render import Shown, Table, progress_bar
 from peerattn.training import one_thread
 from peerattn.types import OutcomesLike, PanelLike, ReferenceLike
@@ -165,8 +164,7 @@ def audit(
         dates = [name for name in DATES if name in getattr(X, "columns", ())]
         if dates and not isinstance(X, Panel):
             known_at = as_panel(X, y, known_at=dates[0], characteristics=(), firm=firm, period=period).sorted().known_at
-    horizon = int(getattr(cv, "horizon", 1))
-    entry = entries_of({"audited": model}, task, panel, reference, horizon=horizon)[0]
+    entry = entries_of({"audited": model}, task, panel, reference, horizon=int(getattr(cv, "horizon", 1)))[0]
     return audit_entry(entry, panel, cv, n_placebo, random_state, known_at)
 
 

@@ -13,10 +13,9 @@ from peerattn.evaluation.leak_audit.columns import Rows
 from peerattn.evaluation.measures.metrics import moments_within
 from peerattn.evaluation.running.entries import Entry
 from peerattn.evaluation.running.inputs import FoldRows
-from peerattn.evaluation.splits.folds import split_panel
+from peerattn.evaluation.splits import split_panel
 from peerattn.exceptions import PeerAttnWarning
-from peerattn.panel import Panel
-from peerattn.panel.knowledge import Knowledge
+from peerattn.panel import Knowledge, Panel
 
 MOST_PERIODS = 6  # tested in an audit
 

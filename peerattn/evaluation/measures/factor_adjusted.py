@@ -1,17 +1,14 @@
 """Outcomes net of given factors: each firm's loadings are estimated from what was known before the period."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
 from peerattn.evaluation.measures.factors import NEXT, match_factors
 from peerattn.exceptions import InputError
-from peerattn.panel.labels import panel_labels, within_or_before
-from peerattn.panel.panel import Panel
+from peerattn.panel import Knowledge, Panel, sorted_periods
+from peerattn.panel.labels import panel_labels
 from peerattn.types import ReferenceLike
 
 OUTCOMES_PER_SLOPE = 2  # earlier outcomes of a firm for each coefficient, from which its own loadings are estimated
@@ -88,10 +85,10 @@ def factor_adjusted(
     labels = panel_labels(y, firm, period) if isinstance(y, pd.Series) else None
     if labels is None:
         raise InputError(f"y: expected a Series indexed by firm and period, got {type(y).__name__}; pass panel.y.")
-    for what, index in (("y", y.index), ("factors", getattr(factors, "index", y.index[:0]))):
-        if index.has_duplicates:
-            raise InputError(f"{what}: {index[index.duplicated()][0]} occurs twice in its index; keep one row each.")
-    net = _adjusted(y, labels.firm, labels.period, factors, outcome_horizon)
+    if y.index.has_duplicates:
+        raise InputError(f"y: {y.index[y.index.duplicated()][0]} occurs twice in its index; keep one row each.")
+    row, periods = sorted_periods(labels.period)
+    net = _adjusted(y, labels.firm, Knowledge(periods, row, row), factors, outcome_horizon)
     return pd.Series(net, y.index, name=y.name)
 
 
@@ -106,37 +103,34 @@ def net_of_factors(panel: Panel, factors: pd.DataFrame | None, task: str, horizo
         )
     if horizon is None:
         horizon = 1 if NEXT.search(panel.outcome) else 0
-    assert panel.firm is not None
-    y = _adjusted(panel.y, panel.firm, panel.period, factors, horizon, panel.known_at)
+    y = _adjusted(panel.y, panel.labels.get_level_values("firm"), Knowledge.of(panel), factors, horizon)
     columns = [str(name) for name in factors.select_dtypes("number")]
     if len(columns) > 3:
         columns = [*columns[:3], "..."]
     return replace(panel, outcomes=y, outcome=f"{panel.outcome} net of {', '.join(columns)}")
 
 
-def _adjusted(
-    y: pd.Series, firm: pd.Index, period: pd.Index, factors: pd.DataFrame, horizon: int, known_at: pd.Index | None = None
-) -> np.ndarray:
+def _adjusted(y: pd.Series, firm: pd.Index, knowledge: Knowledge, factors: pd.DataFrame, horizon: int) -> np.ndarray:
     """Return outcomes net of factors: a period's loadings are of rows whose outcomes were known from an earlier period on."""
-    f = _of_rows(factors, y.index, period, horizon)
+    periods = knowledge.periods
+    f = _of_rows(factors, y.index, periods[knowledge.row], horizon)
     outcomes = y.to_numpy(dtype=float)
     for what, values in (("y", outcomes), ("factors", f)):
         if np.isinf(values).any():
             raise InputError(f"{what}: must be finite, or missing where unknown; {np.isinf(values).sum()} are infinite.")
     firms = pd.factorize(firm)[0]
-    periods = period.unique().sort_values()
-    at = periods.get_indexer(period)
-    learned_by = _rows_by(np.where(np.isfinite(outcomes), _known_from(known_at, periods, at), len(periods)))
-    rows_of = _rows_by(at)
+    rows_of, learned_by = (pd.Series(at).groupby(at).indices for at in (knowledge.row, knowledge.known))
     found = np.full(len(y), np.nan)
-    sums = Sums.empty(int(firms.max()) + 1, f.shape[1])
-    for t in range(len(periods)):
-        rows = rows_of[t]
-        loadings = sums.loadings()
+    # of each firm the sums of 1, its factors and its outcome, and of their products, from which its slopes follow
+    table = np.column_stack([np.ones(len(y)), f, outcomes])
+    sums = np.zeros((firms.max() + 1, table.shape[1], table.shape[1]))
+    for t, rows in sorted(rows_of.items()):
+        loadings = _loadings(sums)
         if loadings is not None:
             found[rows] = outcomes[rows] - (loadings[firms[rows]] * f[rows]).sum(axis=1)
         learned = learned_by.get(t, rows[:0])
-        sums.add(firms[learned], f[learned], outcomes[learned])
+        learned = learned[np.isfinite(outcomes[learned])]
+        np.add.at(sums, firms[learned], table[learned, :, None] * table[learned, None, :])
     if not np.isfinite(found).any():
         needed = OUTCOMES_PER_SLOPE * (f.shape[1] + 1)
         raise InputError(
@@ -146,31 +140,17 @@ def _adjusted(
     return found
 
 
-def _known_from(known_at: pd.Index | None, periods: pd.Index, at: np.ndarray) -> np.ndarray:
-    """Return the number of the period after which each outcome is known, ``len(periods)`` where it never is."""
-    if known_at is None:
-        return at
-    found = np.full(len(at), len(periods))
-    dated = np.flatnonzero(known_at.notna())
-    dates = known_at[dated].infer_objects()
-    for k in reversed(range(len(periods))):
-        found[dated[within_or_before(dates, periods[k])]] = k
-    return np.maximum(found, at)
-
-
-def _rows_by(number: np.ndarray) -> dict[Any, np.ndarray]:
-    """Return the rows of each number."""
-    return {k: np.asarray(rows) for k, rows in pd.Series(number).groupby(number).indices.items()}
-
-
 def _of_rows(factors: pd.DataFrame, rows: pd.Index, period: pd.Index, horizon: int) -> np.ndarray:
     """Return the factors of the time in which the outcome of each row is realised, (n, K)."""
     if not isinstance(factors, pd.DataFrame):
         raise InputError(f"factors: expected a DataFrame indexed by period, or by firm and period, got {type(factors).__name__}.")
+    twice = factors.index[factors.index.duplicated()]
+    if len(twice):
+        raise InputError(f"factors: {twice[0]} occurs twice in its index; keep one row each.")
     if factors.index.nlevels == 1:
         return match_factors(factors, period.unique(), outcome_horizon=horizon).loc[period].to_numpy()
     own = factors.select_dtypes("number").astype(float)
-    if own.index.nlevels != 2 or own.index.duplicated().any() or not own.shape[1]:
+    if own.index.nlevels != 2 or not own.shape[1]:
         raise InputError("factors: expected numbers in one row for each firm and period, or for each period.")
     if set(own.index.names) == set(rows.names):
         own = own.reorder_levels(list(rows.names))  # type: ignore[arg-type]  # of any kind of name
@@ -182,58 +162,34 @@ def _of_rows(factors: pd.DataFrame, rows: pd.Index, period: pd.Index, horizon: i
     return found.to_numpy()
 
 
-@dataclass
-class Sums:
-    """Sums of each firm's known outcomes and factors, from which its slopes follow."""
+def _loadings(sums: np.ndarray) -> np.ndarray | None:
+    """Return the shrunk slopes of every firm, (firms, K); None before enough firms have slopes of their own.
 
-    n: np.ndarray
-    f: np.ndarray
-    y: np.ndarray
-    ff: np.ndarray
-    fy: np.ndarray
-    yy: np.ndarray
-
-    @classmethod
-    def empty(cls, firms: int, factors: int) -> Sums:
-        """Return the sums before the first period."""
-        one = np.zeros(firms)
-        each = np.zeros((firms, factors))
-        return cls(one, each, one.copy(), np.zeros((firms, factors, factors)), each.copy(), one.copy())
-
-    def add(self, firm: np.ndarray, f: np.ndarray, y: np.ndarray) -> None:
-        """Add outcomes that have become known, some of one firm perhaps."""
-        np.add.at(self.n, firm, 1.0)
-        np.add.at(self.f, firm, f)
-        np.add.at(self.y, firm, y)
-        np.add.at(self.ff, firm, f[:, :, None] * f[:, None, :])
-        np.add.at(self.fy, firm, f * y[:, None])
-        np.add.at(self.yy, firm, y**2)
-
-    def loadings(self) -> np.ndarray | None:
-        """Return the shrunk slopes of every firm, (firms, factors); None before enough firms have slopes of their own."""
-        K = self.f.shape[1]
-        enough = np.flatnonzero(self.n >= OUTCOMES_PER_SLOPE * (K + 1))
-        n = self.n[enough, None]
-        S = self.ff[enough] - self.f[enough, :, None] * self.f[enough, None, :] / n[..., None]
-        # a firm that has seen a factor at one value only has no slope of its own
-        size = np.sqrt(np.diagonal(self.ff[enough], axis1=1, axis2=2)) + 1e-300
-        relative = S / (size[:, :, None] * size[:, None, :])
-        varied = np.linalg.matrix_rank(relative, tol=1e-10, hermitian=True) == K
-        if varied.sum() < MIN_FIRMS:
-            return None
-        enough = enough[varied]
-        n = n[varied]
-        S = S[varied]
-        s = self.fy[enough] - self.f[enough] * self.y[enough, None] / n
-        inverse = np.linalg.inv(S)
-        slopes = (inverse @ s[..., None])[..., 0]
-        total = self.yy[enough] - self.y[enough] ** 2 / n[:, 0]
-        noise = np.maximum(total - (slopes * s).sum(axis=1), 1e-12 * total + 1e-300) / (n[:, 0] - K - 1)
-        variance = noise[:, None] * np.diagonal(inverse, axis1=1, axis2=2)
-        shrunk, mean = _shrunk(slopes, variance)
-        found = np.tile(mean, (len(self.n), 1))
-        found[enough] = shrunk
-        return found
+    ``sums`` are those of products of 1, the factors and the outcome, (firms, K + 2, K + 2).
+    """
+    K = sums.shape[1] - 2
+    enough = np.flatnonzero(sums[:, 0, 0] >= OUTCOMES_PER_SLOPE * (K + 1))
+    known = sums[enough]
+    # net of the firm's means
+    n = known[:, 0, 0]
+    S = known[:, 1:, 1:] - known[:, 1:, :1] * known[:, :1, 1:] / n[:, None, None]
+    # a firm that has seen a factor at one value only has no slope of its own
+    size = np.sqrt(np.diagonal(known[:, 1:-1, 1:-1], axis1=1, axis2=2)) + 1e-300
+    relative = S[:, :-1, :-1] / (size[:, :, None] * size[:, None, :])
+    varied = np.linalg.matrix_rank(relative, tol=1e-10, hermitian=True) == K
+    if varied.sum() < MIN_FIRMS:
+        return None
+    n = n[varied]
+    S = S[varied]
+    inverse = np.linalg.inv(S[:, :-1, :-1])
+    slopes = (inverse @ S[:, :-1, -1:])[..., 0]
+    total = S[:, -1, -1]
+    noise = np.maximum(total - (slopes * S[:, :-1, -1]).sum(axis=1), 1e-12 * total + 1e-300) / (n - K - 1)
+    variance = noise[:, None] * np.diagonal(inverse, axis1=1, axis2=2)
+    shrunk, mean = _shrunk(slopes, variance)
+    found = np.tile(mean, (len(sums), 1))
+    found[enough[varied]] = shrunk
+    return found
 
 
 def _shrunk(slopes: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

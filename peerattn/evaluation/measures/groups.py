@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from peerattn.evaluation.compared import Compared
+from peerattn.evaluation.gains import labels_of
 from peerattn.evaluation.measures.information import rank_ic
 from peerattn.evaluation.measures.scores import errors_of
 from peerattn.exceptions import InputError, checked, expect
@@ -56,12 +57,10 @@ def _groups(frame: pd.DataFrame, by: Any) -> np.ndarray:
         return labels.to_numpy(dtype=object)
     labelled = isinstance(by, pd.Series) and by.index.nlevels == 2
     expect(labelled, "by", "'year', 'period' or a Series indexed by firm and period", repr(by))
-    if set(by.index.names) == {"firm", "period"}:
-        by = by.reorder_levels(["firm", "period"])
-    values = by.reindex(pd.MultiIndex.from_frame(frame[["firm", "period"]]))
-    if pd.api.types.is_numeric_dtype(values.dtype) and values.nunique() > 50:
+    values = pd.Series(labels_of(frame, by))
+    if pd.api.types.is_numeric_dtype(by.dtype) and values.nunique() > 50:
         raise InputError("by holds more than 50 different numbers: pass groups of it, such as pandas.qcut makes.")
-    return values.astype(object).where(values.notna(), "unknown").to_numpy()
+    return values.where(values.notna(), "unknown").to_numpy()
 
 
 def _year(label: object) -> Any:

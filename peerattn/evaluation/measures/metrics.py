@@ -12,8 +12,7 @@ import numpy as np
 import pandas as pd
 
 from peerattn.exceptions import InputError, checked
-from peerattn.panel import as_panel
-from peerattn.panel.knowledge import sorted_periods
+from peerattn.panel import as_panel, sorted_periods
 from peerattn.types import LabelsLike, OutcomesLike, PanelLike
 
 

@@ -50,8 +50,7 @@ def pricing_errors(comparison: Compared, *, level: float = 0.95, n_draws: int = 
     Research 40(1), 135–172.
     """
     logs = named_like_log(comparison.outcome)
-    wanted = "an outcome in logs, named log_... or ln_..."
-    expect(logs, "comparison", wanted, repr(comparison.outcome))
+    expect(logs, "comparison", "an outcome in logs, named log_... or ln_...", repr(comparison.outcome))
     frame = comparison.known
     firm = pd.factorize(frame["firm"])[0]
     n = int(firm.max()) + 1
@@ -65,8 +64,7 @@ def pricing_errors(comparison: Compared, *, level: float = 0.95, n_draws: int = 
         e = percentage_errors(frame["outcome"], frame[name])
         near = (counts @ (np.abs(e) <= NEAR)) / counts.sum(axis=1)
         size = _medians(np.abs(e), counts)
-        bias = _medians(e, counts)
-        drawn[name] = {"median_ape": size, "within_15": near, "bias": bias}
+        drawn[name] = {"median_ape": size, "within_15": near, "bias": _medians(e, counts)}
     for name, of in drawn.items():
         of["ape_reduction"] = drawn[comparison.baseline]["median_ape"] - of["median_ape"]
         found = {key: (x[0], *np.quantile(x[1:], tails)) for key, x in of.items()}

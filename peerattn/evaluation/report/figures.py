@@ -83,8 +83,7 @@ def _drawn_models(compared: WithClaims, names: Sequence[str]) -> list[str]:
     by_error = list(compared.scores["rmse"][list(names)].sort_values().index)
     stacks = [] if compared.stack is None else [compared.stack, compared.without_name]
     peer_models = [name for name in by_error if name in compared.peer_models]
-    order = dict.fromkeys([name for name in stacks if name in names] + peer_models + by_error)
-    drawn = list(order)[:_MOST_LINES]
+    drawn = list(dict.fromkeys([name for name in stacks if name in names] + peer_models + by_error))[:_MOST_LINES]
     return [name for name in names if name in drawn]
 
 
@@ -190,5 +189,4 @@ def _draw(ax: Axes, lines: pd.DataFrame, compared: WithClaims, at: Any, **style:
         colour = PALETTE[compared.names.index(name) % len(PALETTE)]
         dashes = solid.get(name, (0, (3, 2)))
         ax.plot(at, lines[name], color=colour, linestyle=dashes, label=figure_text(name, _NAME), **style)
-    place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1.0), "borderaxespad": 0.2}
-    ax.legend(ncols=2, frameon=False, fontsize=8.5, **place)
+    ax.legend(ncols=2, frameon=False, fontsize=8.5, loc="lower left", bbox_to_anchor=(0, 1.0), borderaxespad=0.2)

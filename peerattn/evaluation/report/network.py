@@ -13,9 +13,7 @@ from peerattn.network import PeerNetwork
 from peerattn.network.explorer import explorer_page
 from peerattn.network.measures.comparison import network_correlation, stability_sentence
 from peerattn.network.measures.concentration import effective_peers
-from peerattn.render import Table, show_label
-from peerattn.render.cells import with_minus
-from peerattn.render.page import Block
+from peerattn.render import Block, Table, show_label, with_minus
 
 OWN_PAST = "A firm that is its own peer is predicted from its own past outcomes to that extent."
 FIRST = ("First", "Second", "Third")
@@ -77,8 +75,7 @@ def search_blocks(compared: WithClaims) -> list[Block]:
     if len(matrix) < len(profile.matrices[strongest]):
         words += " Codes and indicators of missing values are not shown."
     columns = {"A firm with much": "l", "attends to peers with much": "l", "score": ".3f"}
-    table = laid_out("The strongest pairs", columns, rows)
-    return [words, profile_picture(matrix, name), table]
+    return [words, profile_picture(matrix, name), laid_out("The strongest pairs", columns, rows)]
 
 
 def most_looked_to(network: PeerNetwork, title: str, k: int = 10) -> Table:

@@ -18,17 +18,15 @@ from peerattn.evaluation.report import words as sentences
 from peerattn.evaluation.report.figures import cumulative_gain, opening_pictures, portfolios_picture
 from peerattn.evaluation.report.network import network_blocks, peers_by_model, search_blocks
 from peerattn.evaluation.report.table import REPORTED, as_table, laid_out, without_tests
-from peerattn.evaluation.sample import PathLike
 from peerattn.exceptions import InputError
-from peerattn.render import Code, Section, Table, page, show_label, write_atomic
-from peerattn.render.page import Block
+from peerattn.render import Block, Code, File, Section, Table, page, show_label, write_atomic
 
 COST = 0.001  # per unit traded
 _LISTED = 6  # firms with the largest and with the smallest gain
 _GAIN = {"Gain": "+.4f", "low": "+.4f", "high": "+.4f"}
 
 
-def to_html(compared: WithClaims, path: PathLike) -> Path:
+def to_html(compared: WithClaims, path: File) -> Path:
     """Write the report: one self-contained page that opens offline.
 
     Raises
@@ -56,7 +54,7 @@ def to_html(compared: WithClaims, path: PathLike) -> Path:
     return write_atomic(path, text)
 
 
-def outcomes_to_html(comparisons: Mapping[str, WithClaims], path: PathLike) -> Path:
+def outcomes_to_html(comparisons: Mapping[str, WithClaims], path: File) -> Path:
     """Write the reports of several outcomes as one page, a table of all before them."""
     parts = [Section("All outcomes", [outcomes_table(comparisons)])]
     for outcome, compared in comparisons.items():
@@ -163,22 +161,9 @@ def _decomposition(compared: WithClaims) -> list[Block]:
     claims = compared.claims
     if not claims.steps:
         return []
-    words = (
-        "One stack is fitted, and predicts the same rows after each group of information: own characteristics (linear), "
-        "nonlinear own-firm models, firm history (past outcomes, firm effects), common shocks (what all firms of a period or "
-        "of an industry share), peers. The models are nested. Each group is weighed on held-out periods of the training rows, "
-        "and nothing is chosen on the tested rows. A step in which nothing was selected has the gain 0."
-    )
+    words = f"{sentences.nested(compared)} A step in which nothing was selected has the gain 0."
     rows = [(step.name, step.r2, *_gain_cells(step.gain), step.selected) for step in claims.steps]
-    notes = ["p: two-sided, each step on its own. Intervals: 95%."]
-    how = {gain.how for gain in (*(step.gain for step in claims.steps), *claims.models) if gain is not None}
-    if "by period" in how:
-        notes.append("By period: Student's t over the sums of the periods, as if these were independent.")
-    if clustered := how - {"", "over time", "by period"}:
-        notes.append(
-            f"Clustered {' or '.join(sorted(clustered))} by the wild bootstrap: conditional on these periods, and on errors of "
-            "the clusters' sums being symmetric."
-        )
+    notes = ("p: two-sided, each step on its own. Intervals: 95%.", sentences.tests(compared))
     columns = {"Step": "l", "R²": ".4f", **_GAIN, "t": ".2f", "p": "r", "Selected": "l"}
     title = f"Held-out R², step by step. Do peers help? {claims.answer}"
     blocks: list[Block] = [words, laid_out(title, columns, rows, *notes)]
@@ -204,10 +189,8 @@ def _tests(compared: WithClaims) -> list[Block]:
     if len(compared.periods) < periods_needed(compared.horizon):
         return []
     words = (
-        "Panel Diebold–Mariano tests of equal squared error, each on its own. Losses are averaged over the firms of each "
-        "period first, so that a period counts once; the variance is the equal-weighted cosine estimate, and t is Student's "
-        "(Lazarus, Lewis, Stock and Watson 2018). Loss difference: the baseline's mean squared error minus the model's, positive "
-        "= the model is better."
+        f"{sentences.tests(compared)} Losses are averaged over the firms of each period first, so that a period counts once. "
+        "Each test is on its own. Loss difference: the baseline's mean squared error minus the model's, positive = better."
     )
     rows: list[tuple[object, ...]] = []
     for name, test in compared.tests.items():

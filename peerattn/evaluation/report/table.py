@@ -12,9 +12,7 @@ from peerattn.evaluation.measures import scores
 from peerattn.evaluation.measures.valuation import named_like_log
 from peerattn.evaluation.report.words import few_periods
 from peerattn.exceptions import InputError, check_names
-from peerattn.render import Table
-from peerattn.render.cells import MINUS
-from peerattn.render.regression import STARS
+from peerattn.render import MINUS, STARS, Table
 
 PRINTED = ("r2_mean", "r2_se", "r2_within", "rmse", "rank_ic", "rank_ic_t", "dm_t", "dm_p")
 REPORTED = ("reads", "r2_mean", "r2_se", "r2_zero", *PRINTED[2:])

@@ -266,8 +266,8 @@ def methods_paragraph(compared: WithClaims) -> str:
         left_out,
         "R² is one minus the ratio of the squared errors of the model and of a benchmark: zero (Gu, Kelly and Xiu 2020), or "
         "the mean of the training outcomes (Campbell and Thompson 2008); within periods, both are demeaned by period.",
-        _nested(compared),
-        _tests(compared),
+        nested(compared),
+        tests(compared),
         compared.panel.caution,
         "The weights of peer models measure predictive relevance, not causal peer effects (Manski 1993).",
         computed,
@@ -275,7 +275,8 @@ def methods_paragraph(compared: WithClaims) -> str:
     return visible(" ".join(sentence for sentence in wording if sentence))
 
 
-def _nested(compared: WithClaims) -> str:
+def nested(compared: WithClaims) -> str:
+    """Describe how held-out R² is decomposed; nothing where it is not."""
     if compared.stack is None:
         return ""
     return (
@@ -285,7 +286,8 @@ def _nested(compared: WithClaims) -> str:
     )
 
 
-def _tests(compared: WithClaims) -> str:
+def tests(compared: WithClaims) -> str:
+    """Describe how differences in squared error are tested, by the number of periods."""
     n = len(compared.periods)
     if n == 1:
         return "With one tested period there is no test."

@@ -16,13 +16,11 @@ from peerattn.evaluation.running.information import last_step, steps_of
 from peerattn.evaluation.running.inner_folds import random_rows
 from peerattn.evaluation.running.inputs import LABELS, FoldRows, Frames
 from peerattn.exceptions import InputError, checked
-from peerattn.models import CommonShocksRegressor, IndustryMeansRegressor, OwnHistoryRegressor
+from peerattn.models import CommonShocksRegressor, IndustryMeansRegressor, OwnHistoryRegressor, PeerFeatures, Reference
 from peerattn.models.base import PanelEstimator, has_peers
 from peerattn.models.forecasters import make_model, model_title
 from peerattn.models.industry import IndustryPeerRegressor
-from peerattn.models.peer_features import PeerFeatures
 from peerattn.models.peer_weights import peer_weights
-from peerattn.models.reference import Reference
 from peerattn.network import PeerNetwork
 from peerattn.panel import Panel
 from peerattn.render import show_label
@@ -388,10 +386,8 @@ def _entry(name: object, model: BaseEstimator, task: Task, reference: Reference)
 
 def _advice(model: BaseEstimator, task: Task) -> str:
     if task == "forecast":
-        wording = "it reads the outcomes of the period it predicts."
-        if "task" in last_step(model).get_params():
-            return f"{wording} Set task='forecast', or compare with task='nowcast'."
-        return f"{wording} Compare with task='nowcast'."
+        where = " (or set its task='forecast')" * ("task" in last_step(model).get_params())
+        return f"it reads the outcomes of the period it predicts. Compare with task='nowcast'{where}."
     if any(search.scoring is not nowcast_score for search in searches(model)):
         return "its search scores without peers' outcomes. Set scoring=nowcast_score, or use task='forecast'."
     return "it does not read peers' outcomes. Set task='nowcast', or compare with task='forecast'."

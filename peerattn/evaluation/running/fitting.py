@@ -27,7 +27,7 @@ from peerattn.models.stacking.evidence import GROUPS, STEPS
 from peerattn.models.stacking.fit import Stack
 from peerattn.network import PeerNetwork
 from peerattn.panel import Panel
-from peerattn.render.progress import CLEAR, progress_bar
+from peerattn.render import CLEAR, progress_bar
 from peerattn.training import one_thread
 
 Folds = list[tuple[np.ndarray, np.ndarray]]
@@ -166,8 +166,7 @@ def _selected(final: object) -> tuple[dict[str, tuple[str, ...]], dict[str, str]
     selected = {}
     untested = {}
     for step, group in zip(STEPS[1:], GROUPS, strict=True):
-        names = [name for name, _ in stack.stages[group].selected()]
-        selected[step] = tuple(dict.fromkeys(names))
+        selected[step] = tuple(dict.fromkeys(name for name, _ in stack.stages[group].selected()))
         if not (selected[step] or stack.evidence.loc[group, "tested"]):
             untested[step] = str(stack.evidence.loc[group, "reason"])
     return selected, untested

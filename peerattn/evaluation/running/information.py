@@ -12,7 +12,6 @@ from peerattn import models
 from peerattn.exceptions import check_one_of
 from peerattn.models.base import PanelEstimator, has_peers
 from peerattn.models.own_characteristics import ElasticNetRegressor
-from peerattn.models.peer_features import PeerFeatures
 
 
 class Information(StrEnum):
@@ -76,7 +75,7 @@ def information_of(model: object, task: str) -> tuple[Information, str]:
     >>> def shown(model, task):
     ...     information, reads = information_of(model, task)
     ...     print(f"{information}: {reads}")
-    >>> shown(make_pipeline(PeerFeatures(over=["sic"]), Ridge()), "forecast")
+    >>> shown(make_pipeline(models.PeerFeatures(over=["sic"]), Ridge()), "forecast")
     common: own x, others' x
     >>> shown(Ridge(), "forecast")
     own: own x, codes
@@ -99,7 +98,7 @@ def information_of(model: object, task: str) -> tuple[Information, str]:
         return PEERS, "own and peers' x, past y" + f", {_OTHERS}" * (task == "nowcast")
     if isinstance(final, PanelEstimator):  # of a user's own, it is given the whole panel
         return OWN, "not declared"
-    if not (isinstance(model, Pipeline) and isinstance(model[0], PeerFeatures)):
+    if not (isinstance(model, Pipeline) and isinstance(model[0], models.PeerFeatures)):
         return OWN, "own x, codes"
     what = {"outcomes": "past y"}.get(model[0].of, "x")
     if model[0].network is None:

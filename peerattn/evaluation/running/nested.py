@@ -11,9 +11,7 @@ from peerattn.evaluation.running.entries import STACK_WITHOUT, Entry, Task, purg
 from peerattn.evaluation.running.fitting import STACK, FoldResult, Folds, How, fit_all, squared_errors
 from peerattn.evaluation.running.information import COMMON, information_of
 from peerattn.exceptions import InputError
-from peerattn.models import CommonShocksRegressor, OwnHistoryRegressor
-from peerattn.models.forecasters import make_model
-from peerattn.models.stacked import StackedPeerRegressor
+from peerattn.models import CommonShocksRegressor, OwnHistoryRegressor, StackedPeerRegressor, make_model
 from peerattn.models.stacking.evidence import STEPS
 from peerattn.panel import Panel
 

@@ -1,14 +1,13 @@
 """Finished fits of a comparison on disk, so that one that was killed goes on where it stopped."""
 
 import hashlib
-import os
 from typing import TypeVar
 
 import numpy as np
 
 from peerattn.evaluation.running.entries import Entry
 from peerattn.exceptions import InputError, PeerAttnWarning, warn_user
-from peerattn.render import check_writable
+from peerattn.render import File, check_writable
 from peerattn.store.digest import code_version, hash_of
 from peerattn.store.objects import decoded, encoded
 from peerattn.store.sealed import read_state, write_state
@@ -40,7 +39,7 @@ class FoldStore:
         Of the panel; see :func:`panel_digest`.
     """
 
-    def __init__(self, folder: str | os.PathLike[str] | None = None, digest: str = "") -> None:
+    def __init__(self, folder: File | None = None, digest: str = "") -> None:
         self.folder = None
         if folder is not None:
             self.folder = check_writable(folder, argument="store")

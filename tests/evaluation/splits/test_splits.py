@@ -5,7 +5,7 @@ import sklearn
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.model_selection import GridSearchCV, cross_validate
 
-from peerattn.evaluation.splits.walk_forward import ShortPanelWarning, WalkForward
+from peerattn.evaluation.splits import ShortPanelWarning, WalkForward
 from peerattn.exceptions import InputError
 from peerattn.models.industry import IndustryPeerRegressor
 

@@ -1,1 +1,0 @@
-"""Which periods and firms are learned from, and which are tested."""

@@ -20,10 +20,9 @@ from peerattn.processes import n_processes, process
 
 PAIRS = 2**21  # of focal row and peer, times heads, in a step
 ROWS = 640  # focal rows in a step at most ...
-PERIODS = 4  # ... of so many cross-sections, ...
+PERIODS = 4  # ... of so many cross-sections at least, ...
 SHARE = 15  # ... or of one in so many where there are many: each is then seen some 40 times in training ...
 FEWEST = 128  # ... and at least so many rows, however small a cross-section or large a pool is
-QUERIES = 512  # focal rows of one period in a step at most
 
 
 class Sample:
@@ -108,7 +107,8 @@ class Sample:
         rows = max(FEWEST, round(most))
         if self.n_rows <= 1.5 * rows and self.n_cells <= 1.5 * cells:
             yield from itertools.repeat(self.batch(range(len(self.sections))))
-        queries = min(QUERIES, rows)
+        # rows of one period share its peers: those of several show a network with less noise
+        queries = -(-rows // PERIODS)
         per_step = max(1, min(round(rows / _of_a_row(self.n_focal.clip(max=queries))), len(self.sections)))
         while True:
             order = _order(len(self.sections), generator).tolist()

@@ -108,7 +108,7 @@ class Sample:
         if self.n_rows <= 1.5 * rows and self.n_cells <= 1.5 * cells:
             yield from itertools.repeat(self.batch(range(len(self.sections))))
         # rows of one period share its peers: those of several show a network with less noise
-        queries = -(-rows // PERIODS)
+        queries = -(-rows // min(PERIODS, len(self.sections)))
         per_step = max(1, min(round(rows / _of_a_row(self.n_focal.clip(max=queries))), len(self.sections)))
         while True:
             order = _order(len(self.sections), generator).tolist()

@@ -190,14 +190,22 @@ def test_one_cross_section_without_labels_is_trained(panel):
 
 @pytest.mark.parametrize("limit", [40, 10_000])
 def test_focal_rows_are_drawn_and_pools_are_whole(panel, monkeypatch, limit):
-    """Of large samples a step has some periods, and of large periods some focal rows; every pool is complete."""
+    """Of large samples a step has some rows, of four periods at least; every pool is complete."""
     monkeypatch.setattr(sampling, "ROWS", limit)
-    monkeypatch.setattr(sampling, "QUERIES", 7)
+    monkeypatch.setattr(sampling, "FEWEST", 10)
     sample = Sample(sections_of(panel), NO_TERMS, torch.float64, "cpu")
     batches = list(itertools.islice(sample.drawn(torch.Generator().manual_seed(0), 1), 3))
     assert all(batch.peers.present.sum(1).eq(20).all() for batch in batches)
-    rows = [int((batch.weight > 0).sum()) for batch in batches]
-    assert max(rows) <= 800 and (limit > 800 or max(rows) < 200)
+    rows = {tuple((batch.weight > 0).sum(1).tolist()) for batch in batches}
+    assert rows == {40: {(10,) * 4}, 10_000: {(20,) * 4}}[limit]
+
+
+def test_of_one_cross_section_a_step_has_all_its_rows(panel, monkeypatch):
+    monkeypatch.setattr(sampling, "FEWEST", 12)
+    monkeypatch.setattr(sampling, "ROWS", 12)
+    sample = Sample(sections_of(panel)[:1], NO_TERMS, torch.float64, "cpu")
+    batch = next(sample.drawn(torch.Generator().manual_seed(0), 1))
+    assert (batch.weight > 0).sum() == 12 and batch.peers.present.sum() == 20
 
 
 def test_rows_are_whitened_by_the_inverse_covariance_of_a_period(panel):

@@ -51,6 +51,12 @@ def test_bad_descriptions_are_named(given, message):
         describe_panel(*panel(), codes=["sic"], **given)
 
 
+def test_an_outcome_with_the_name_of_a_characteristic_is_no_description_of_either():
+    X, y = panel()
+    with pytest.raises(InputError, match="y: 'size' is the name of a characteristic, too"):
+        describe_panel(X, y.rename("size"), codes=["sic"])
+
+
 @pytest.mark.filterwarnings("ignore::peerattn.exceptions.UnitWarning")  # one industry
 @pytest.mark.usefixtures("heads_in_full")
 def test_the_report_shows_table_1_halves_and_the_spread_as_a_strategy(tmp_path):

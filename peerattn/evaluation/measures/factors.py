@@ -21,18 +21,16 @@ def periods_per_year(periods: pd.Index) -> float | None:
 
     >>> periods_per_year(pd.Index([200911, 200912, 201001])), periods_per_year(pd.Index([2009, 2010]))
     (12.0, 1.0)
+    >>> periods_per_year(pd.Index(["2012-01", "2012-02"])), periods_per_year(pd.Index([20120131, 20120229]))
+    (12.0, 12.0)
     >>> periods_per_year(pd.period_range("2001Q1", periods=4, freq="Q"))
     4.0
     """
-    dates = periods
-    if isinstance(periods, pd.PeriodIndex):
-        dates = periods.to_timestamp()
-    elif pd.api.types.is_integer_dtype(periods.dtype):
-        form = "%Y" if periods.max() < 10_000 else "%Y%m"
-        dates = pd.to_datetime(periods.astype(str), format=form, errors="coerce")
-    if len(periods) < 2 or not isinstance(dates, pd.DatetimeIndex) or dates.hasnans:
+    spans = [span_of(label) for label in periods]
+    if len(spans) < 2 or None in spans:
         return None
-    years = float(np.median(np.diff(dates.to_numpy()) / np.timedelta64(1, "D"))) / 365.25
+    starts = pd.DatetimeIndex([span.start_time for span in spans if span is not None])
+    years = float(np.median(np.diff(starts.to_numpy()) / np.timedelta64(1, "D"))) / 365.25
     return next((float(n) for n in (252, 52, 12, 4, 2, 1) if 0.7 < years * n < 1.5), None)
 
 

@@ -21,12 +21,7 @@ from peerattn.models.linear_in_means import LinearInMeansRegressor
 from peerattn.models.mixins import PanelClassifierMixin, PanelRegressorMixin
 from peerattn.models.own_characteristics import OwnCharacteristicsRegressor
 from peerattn.models.own_history import OwnHistoryRegressor
-from peerattn.models.panel_forecasters import (
-    FamaMacBethRegressor,
-    FirmMeanRegressor,
-    IndustryMeansRegressor,
-    LastValueRegressor,
-)
+from peerattn.models.panel_forecasters import FamaMacBethRegressor, FirmMeanRegressor, IndustryMeansRegressor, LastValueRegressor
 from peerattn.models.peer_features import PeerFeatures
 from peerattn.models.peer_weights import peer_weights
 from peerattn.models.precomputed import PrecomputedPeerRegressor

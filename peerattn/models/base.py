@@ -289,8 +289,7 @@ class PanelEstimator(BaseEstimator):
     def _keep_known(self, training: Rows) -> Rows:
         """Keep the training rows whose outcome is known, and their mean."""
         rows = self.training_rows_ = training.known()
-        assert rows.y is not None
-        self.mean_ = float(np.average(rows.y, weights=rows.weight))
+        self.mean_ = float(np.average(rows.outcomes, weights=rows.weight))
         return rows
 
     def _rows(self, panel: Panel, x: np.ndarray, codes: np.ndarray, weight: np.ndarray | None = None) -> Rows:

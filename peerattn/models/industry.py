@@ -172,7 +172,6 @@ class IndustryPeerRegressor(PanelRegressorMixin, PanelEstimator):
     def _groups(self, section: CrossSection) -> Groups:
         focal = section.focal
         peers = section.peers
-        assert peers.y is not None
         groups = []
         means = []
         counts = []
@@ -187,7 +186,7 @@ class IndustryPeerRegressor(PanelRegressorMixin, PanelEstimator):
                 keys = column.str[:digits]
             group = pd.factorize(keys)[0]  # −1 = unknown
             mine, theirs = np.split(group, [len(focal)])
-            mean, count = means_of_others(mine, focal.identity, theirs, peers.identity, peers.y, peers.weight)
+            mean, count = means_of_others(mine, focal.identity, theirs, peers.identity, peers.outcomes, peers.weight)
             groups.append((mine, theirs))
             means.append(mean)
             counts.append(np.where(count >= fewest, count, 0))

@@ -68,12 +68,10 @@ class IndustryMedianRegressor(IndustryPeerRegressor):
     def _learn(self, training: Rows, panel: Panel) -> None:
         super()._learn(training, panel)
         rows = training.known()
-        assert rows.y is not None
-        self.mean_ = weighted_median(rows.y, rows.counts)
+        self.mean_ = weighted_median(rows.outcomes, rows.counts)
 
     def _attend(self, section: CrossSection) -> tuple[np.ndarray, np.ndarray]:
-        peers = section.peers.y
-        assert peers is not None
+        peers = section.peers.outcomes
         groups = self._groups(section)
         predicted = np.empty(len(section.focal))
         for rows in section.chunks():
@@ -89,8 +87,7 @@ class IndustryMedianRegressor(IndustryPeerRegressor):
 
     def _middle(self, section: CrossSection, rows: slice, groups: Groups) -> np.ndarray:
         """Return weights on the middle peers of each row's finest group, (n_rows, n_peers)."""
-        peers = section.peers.y
-        assert peers is not None
+        peers = section.peers.outcomes
         finest = np.argmax(groups.counts[:, rows] > 0, axis=0)
         counted = section.admissible(rows) * section.peers.counts
         order = np.argsort(peers, kind="stable")

@@ -188,7 +188,6 @@ class LinearInMeansRegressor(PanelRegressorMixin, PanelEstimator):
     # ------------------------------------------------------------------ learning
 
     def _learn(self, training: Rows, panel: Panel) -> None:
-        assert training.y is not None
         parts = []
         gram = np.zeros((3, 3))
         for section in self._within(panel, training, warn=False):
@@ -202,8 +201,8 @@ class LinearInMeansRegressor(PanelRegressorMixin, PanelEstimator):
             parts.append((peers_x, W @ peers_x, peers_y, sparse.csgraph.connected_components(W)[1]))
             gram += _gram(W)
         peers_x, second_x, peers_y, part = (np.concatenate(column) for column in zip(*parts))
-        known = np.isfinite(training.y) & (training.counts > 0)
-        y = training.y[known]
+        known = np.isfinite(training.outcomes) & (training.counts > 0)
+        y = training.outcomes[known]
         weight = training.counts[known]
         labels = self._labels(training, panel.period)[known]
         groups = self._groups(training, panel.period, part)[known]

@@ -15,12 +15,7 @@ from peerattn.exceptions import InputError, check_at_least
 from peerattn.models.base import PanelEstimator
 from peerattn.models.by_period import periods_of
 from peerattn.models.cross_section import CrossSection, Rows
-from peerattn.models.learned import (
-    bounds_of,
-    clipped,
-    known_from,
-    warn_of_shared_periods,
-)
+from peerattn.models.learned import bounds_of, clipped, known_from, warn_of_shared_periods
 from peerattn.models.learners.losses import squared_error
 from peerattn.models.learners.past_outcomes import History
 from peerattn.models.learners.training import Problem, Training

@@ -78,16 +78,15 @@ class PrecomputedPeerRegressor(PanelRegressorMixin, PanelEstimator):
         peers = section.peers
         if not len(peers):
             return np.full(len(focal), self.mean_), np.ones(len(focal), dtype=bool)
-        assert peers.y is not None
         # all firms are one group
         mine, theirs = (np.zeros(len(rows), dtype=int) for rows in (focal, peers))
-        mean, others = means_of_others(mine, focal.identity, theirs, peers.identity, peers.y, peers.weight)
+        mean, others = means_of_others(mine, focal.identity, theirs, peers.identity, peers.outcomes, peers.weight)
         everybody = np.where(others > 0, mean, self.mean_)
         if self.network_ is None:
             return everybody, others == 0
         W, of_firms = self._by_firm(section)
         standalone = np.asarray(W.sum(axis=1)).reshape(-1) == 0
-        return np.where(standalone, everybody, self.mean_ + W @ (of_firms @ (peers.y - self.mean_))), standalone
+        return np.where(standalone, everybody, self.mean_ + W @ (of_firms @ (peers.outcomes - self.mean_))), standalone
 
     def _by_firm(self, section: CrossSection) -> tuple[sparse.csr_array, sparse.csr_array]:
         """Return the weights on firms, own firm left out, and what each peer row is of its firm's mean, (n_firms, n_peers)."""

@@ -71,5 +71,4 @@ def _with_constant(rows: Rows) -> np.ndarray:
 
 def _return(weights: np.ndarray, rows: Rows) -> float:
     """Return the mean over firms of weight times return."""
-    assert rows.y is not None
-    return float(weights @ rows.y / len(rows))
+    return float(weights @ rows.outcomes / len(rows))

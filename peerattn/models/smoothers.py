@@ -9,12 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg, sparse
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.ensemble import (
-    ExtraTreesRegressor,
-    GradientBoostingRegressor,
-    HistGradientBoostingRegressor,
-    RandomForestRegressor,
-)
+from sklearn.ensemble import ExtraTreesRegressor, GradientBoostingRegressor, HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LinearRegression, Ridge, RidgeCV
 from sklearn.model_selection._search import BaseSearchCV

@@ -234,9 +234,8 @@ class PeerTransformerRegressor(PanelRegressorMixin, PrunableHeads, PanelStack):
         if self.loss != "sharpe":
             return super()._standardise_outcomes(training)
         # a portfolio earns the level of returns, too
-        assert training.y is not None
         self.y_center_ = 0.0
-        self.y_scale_ = float(np.nanstd(training.y)) or 1.0
+        self.y_scale_ = float(np.nanstd(training.outcomes)) or 1.0
         return self._in_units(training)
 
     def _attend(self, section: CrossSection) -> tuple[np.ndarray, np.ndarray]:

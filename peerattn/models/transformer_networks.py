@@ -44,7 +44,6 @@ def chosen_layer(table: pd.DataFrame, n_layers: int, layer: int | None, head: in
 
 def squared_error_of(learner: TransformerLearner, module: torch.nn.ModuleList, prepared: CrossSection) -> tuple[Tensor, int]:
     """Return the sum of squared errors of the focal rows of known outcome, and their number."""
-    assert prepared.focal.y is not None
-    known = prepared.take(np.flatnonzero(np.isfinite(prepared.focal.y)), slice(None))
-    error = learner.outputs(module, known)[:, 0] - torch.tensor(known.focal.y)
+    known = prepared.take(np.flatnonzero(np.isfinite(prepared.focal.outcomes)), slice(None))
+    error = learner.outputs(module, known)[:, 0] - torch.tensor(known.focal.outcomes)
     return error.square().sum(), len(known.focal)

@@ -86,10 +86,7 @@ class TwoStage(Regression):
         by = f"{len(self.instruments)} columns ({', '.join(self.instruments)}): {found and found.wording()}"
         notes = [
             (True, f"Standard errors {kind}; t with {self.freedom:,} degrees of freedom."),
-            (
-                self.n_bootstrap,
-                f"P values: wild cluster bootstrap, {self.n_bootstrap:,} draws, the null imposed.",
-            ),
+            (self.n_bootstrap, f"P values: wild cluster bootstrap, {self.n_bootstrap:,} draws, the null imposed."),
             (self.effects, f"Absorbed: {' and '.join(self.effects)} effects."),
             (self.instrumented and found, f"{self.instrumented} is instrumented by {by}"),
             (self.dropped, f"Left out as combinations of others: {', '.join(self.dropped)}."),

@@ -6,11 +6,4 @@ from peerattn.models.learners.heads.priors import Prior
 from peerattn.models.learners.heads.search_profile import SearchProfile
 from peerattn.models.reference import Reference
 
-__all__ = [
-    "PeerAttentionClassifier",
-    "PeerAttentionRegressor",
-    "Prior",
-    "Reference",
-    "SearchProfile",
-    "contributions",
-]
+__all__ = ["PeerAttentionClassifier", "PeerAttentionRegressor", "Prior", "Reference", "SearchProfile", "contributions"]

@@ -246,11 +246,10 @@ class PanelStack(HeadNetworks, PanelEstimator):
 
     def _standardise_outcomes(self, training: Rows) -> Rows:
         """Learn mean and standard deviation of the known outcomes; models train in these units."""
-        assert training.y is not None
-        known = np.isfinite(training.y) & (training.loss_weights > 0)
+        known = np.isfinite(training.outcomes) & (training.loss_weights > 0)
         if not known.any():
             raise InputError("loss_weight: no row of known outcome has a positive weight.")
-        y = training.y[known]
+        y = training.outcomes[known]
         weight = training.loss_weights[known]
         self.y_center_ = float(np.average(y, weights=weight))
         self.y_scale_ = float(np.sqrt(np.average((y - self.y_center_) ** 2, weights=weight))) or 1.0

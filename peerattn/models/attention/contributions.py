@@ -79,9 +79,8 @@ def _of_part(part: Heads | Covariance, prepared: CrossSection) -> Callable[[slic
     """Return what gives, for focal rows, what a part contributes, (n_rows, n_peers), in units of training."""
     if isinstance(part, Heads):
         return lambda rows: np.tensordot(part.mix, [_of_member(m, part, prepared, rows) for m in part.members], axes=1)
-    observed = part.observed(prepared).peers.y
+    observed = part.observed(prepared).peers.outcomes
     weights = part.derivative(prepared)
-    assert observed is not None
     return lambda rows: np.abs(weights(rows) * np.nan_to_num(observed))
 
 

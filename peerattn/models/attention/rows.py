@@ -48,5 +48,4 @@ def weighted(
 def peers_of_known_outcome(sections: Iterator[CrossSection]) -> Iterator[CrossSection]:
     """Yield cross-sections whose peers of known outcome alone may be attended to; the others still help to encode."""
     for section in sections:
-        assert section.peers.y is not None
-        yield replace(section, answering=np.isfinite(section.peers.y))
+        yield replace(section, answering=np.isfinite(section.peers.outcomes))

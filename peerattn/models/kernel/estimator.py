@@ -15,13 +15,7 @@ from sklearn.utils._param_validation import Interval, Options, StrOptions
 from peerattn.exceptions import InputError
 from peerattn.models.base import Encoded, PanelEstimator
 from peerattn.models.cross_section import NOBODY, CrossSection, Rows
-from peerattn.models.kernel.bandwidth import (
-    CRITERIA,
-    Problem,
-    choose_bandwidths,
-    given_bandwidths,
-    reference_bandwidths,
-)
+from peerattn.models.kernel.bandwidth import CRITERIA, Problem, choose_bandwidths, given_bandwidths, reference_bandwidths
 from peerattn.models.kernel.codes import KernelCodes
 from peerattn.models.kernel.local_regression import KERNELS, Bandwidths, LocalRegression, Points
 from peerattn.models.mixins import PanelRegressorMixin
@@ -201,11 +195,10 @@ class NadarayaWatsonRegressor(PanelRegressorMixin, PanelEstimator):
         step = max(1, -(-sum(len(rows) ** 2 for rows in sections) // PAIRS))
         problems = []
         for rows in filter(len, sections):
-            assert rows.y is not None
             at = torch.arange(0, len(rows), step)
             # all rows stay in the pool: thinning it out would change the best bandwidths
             identity = torch.from_numpy(rows.identity)
-            problems.append(Problem(self._points(rows), torch.from_numpy(rows.y - self.mean_), identity, at))
+            problems.append(Problem(self._points(rows), torch.from_numpy(rows.outcomes - self.mean_), identity, at))
         options: dict[str, Any] = {"criterion": self.bandwidth, "n_starts": self.n_starts}
         return choose_bandwidths(self.regression_, problems, start, **options)
 
@@ -268,9 +261,8 @@ class NadarayaWatsonRegressor(PanelRegressorMixin, PanelEstimator):
         """Yield slices of focal rows, their points (``moving``: to differentiate by), fitted outcomes and ones, and slopes."""
         if not len(section.peers):
             return
-        assert section.peers.y is not None
         focal, peers, bandwidths = self._ready(section)
-        y = torch.from_numpy(section.peers.y - self.mean_)
+        y = torch.from_numpy(section.peers.outcomes - self.mean_)
         values = torch.stack([y, torch.ones_like(y)], dim=1)
         for rows in section.chunks() if self.regression_.streams else section.chunks(DENSE_CELLS):
             points = focal.take(rows)

@@ -18,12 +18,7 @@ from peerattn.models.cross_section import NOBODY, CrossSection
 from peerattn.models.learners.firm_tokens import ALL, Batch, hidden_folds
 from peerattn.models.learners.firm_transformer import FirmTransformer, TransformerSpec
 from peerattn.models.learners.linear import stacked_rows
-from peerattn.models.learners.transformer_losses import (
-    SectionLoss,
-    rank_correlation,
-    sharpe_ratio,
-    squared_error,
-)
+from peerattn.models.learners.transformer_losses import SectionLoss, rank_correlation, sharpe_ratio, squared_error
 from peerattn.models.learners.variance_components import common_variance
 from peerattn.training import train
 

@@ -12,15 +12,7 @@ from torch import Tensor
 
 from peerattn.models.cross_section import NOBODY, CrossSection, Rows, sums_of_others
 from peerattn.models.learners.bounds import Bounds
-from peerattn.models.learners.covariance.kernel import (
-    SPARE,
-    Features,
-    Parameters,
-    inverse,
-    noise,
-    ranked,
-    shared,
-)
+from peerattn.models.learners.covariance.kernel import SPARE, Features, Parameters, inverse, noise, ranked, shared
 from peerattn.models.learners.past_outcomes import History
 
 EXACT = 5000  # known firms beyond which all covariances go through inducing firms

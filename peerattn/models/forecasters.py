@@ -15,13 +15,11 @@ from sklearn.neighbors import KNeighborsRegressor
 
 from peerattn.exceptions import InputError, unknown_name
 from peerattn.models.attention import PeerAttentionRegressor
-from peerattn.models.common_shocks import CommonShocksRegressor
 from peerattn.models.covariance_regressor import CovariancePeerRegressor
-from peerattn.models.industry import IndustryPeerRegressor
-from peerattn.models.industry_median import IndustryMedianRegressor
+from peerattn.models.industry import IndustryMedianRegressor, IndustryPeerRegressor
 from peerattn.models.kernel import NadarayaWatsonRegressor
 from peerattn.models.own_characteristics import ElasticNetRegressor, OwnCharacteristicsRegressor
-from peerattn.models.own_history import OwnHistoryRegressor
+from peerattn.models.own_history import CommonShocksRegressor, OwnHistoryRegressor
 from peerattn.models.panel_forecasters import (
     ALPHAS,
     FamaMacBethRegressor,

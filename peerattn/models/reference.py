@@ -94,6 +94,16 @@ def rows_by_period(universe: Panel, rows: Rows) -> Callable[..., Any]:
     return {period: rows.take(at) for period, at in universe.cross_sections()}.get
 
 
+def check_reference(given: Reference, task: str, scale: str | None) -> None:
+    """Raise where a reference has no outcomes and the task needs them, or the other way round."""
+    if task == "nowcast":
+        expect(given.y is not None, "reference", "(X_ref, y_ref)", 'no outcomes with task="nowcast"')
+    else:
+        expect(given.y is None, "reference", "X_ref alone", 'outcomes with task="forecast"')
+    remedy = "Ranks are taken among the rows of one call, which a reference splits in two."
+    expect(scale != "rank", "scale", '"standard" beside reference=', '"rank"', remedy)
+
+
 def check_same_periods(panel: Panel, universe: Panel, *, of_fit: bool = False) -> None:
     """Raise when a dated reference can answer nowhere in the call; ``of_fit``: none was passed, it is that of fit."""
     if not universe.dated:

@@ -26,11 +26,10 @@ from peerattn.models.learners.losses import Loss, huber, squared_error
 from peerattn.models.learners.training import Problem
 from peerattn.models.learners.transformer import TransformerLearner, TransformerTraining
 from peerattn.models.mixins import PanelRegressorMixin
-from peerattn.models.sharpe_portfolios import portfolio_table
 from peerattn.models.stacking.candidates import common_candidates, own_candidates
 from peerattn.models.stacking.evidence import PEERS, SHAPE, Candidate
 from peerattn.models.stacking.transformer_candidate import transformer_candidate
-from peerattn.models.transformer_networks import chosen_layer, squared_error_of, table_of_heads
+from peerattn.models.transformer_results import chosen_layer, portfolio_table, squared_error_of, table_of_heads
 from peerattn.network import PeerNetwork, rollout
 from peerattn.panel.panel import Panel
 from peerattn.training.prunable import PrunableHeads

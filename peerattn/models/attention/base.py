@@ -17,7 +17,6 @@ from sklearn.utils.validation import check_is_fitted
 from peerattn.exceptions import InputError, expect
 from peerattn.models import by_period
 from peerattn.models.attention.networks import HeadNetworks
-from peerattn.models.attention.rows import OF_ARRAYS, check_reference, peers_of_known_outcome, weighted
 from peerattn.models.base import PanelEstimator
 from peerattn.models.cross_section import CrossSection, Rows
 from peerattn.models.learners.heads.heads import Settings, heads_table, prior_strengths
@@ -25,9 +24,9 @@ from peerattn.models.learners.heads.priors import NO_TERMS, PairTerms
 from peerattn.models.learners.losses import Loss
 from peerattn.models.learners.past_outcomes import History
 from peerattn.models.learners.training import Problem
-from peerattn.models.pools import against_training
-from peerattn.models.reference import Reference, among_reference, check_same_periods, with_reference
-from peerattn.models.row_weights import row_weights
+from peerattn.models.pools import against_training, peers_of_known_outcome
+from peerattn.models.reference import Reference, among_reference, check_reference, check_same_periods, with_reference
+from peerattn.models.row_weights import row_weights, weighted
 from peerattn.models.stacking.candidates import D_CODE
 from peerattn.models.stacking.evidence import Candidate
 from peerattn.models.stacking.fit import fit_stack
@@ -38,6 +37,7 @@ from peerattn.training import one_thread
 from peerattn.training.device import find_device
 from peerattn.types import OutcomesLike, PanelLike, ReferenceLike
 
+OF_ARRAYS = 'on arrays self-attention attends to the training rows; use attention="cross".'
 MOST = 10_000  # of layers, heads and the like: more are a slip
 
 

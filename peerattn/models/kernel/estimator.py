@@ -16,8 +16,7 @@ from peerattn.exceptions import InputError
 from peerattn.models.base import Encoded, PanelEstimator
 from peerattn.models.cross_section import NOBODY, CrossSection, Rows
 from peerattn.models.kernel.bandwidth import CRITERIA, Problem, choose_bandwidths, given_bandwidths, reference_bandwidths
-from peerattn.models.kernel.codes import KernelCodes
-from peerattn.models.kernel.local_regression import KERNELS, Bandwidths, LocalRegression, Points
+from peerattn.models.kernel.local_regression import KERNELS, Bandwidths, KernelCodes, LocalRegression, Points
 from peerattn.models.mixins import PanelRegressorMixin
 from peerattn.models.option_kinds import COLUMNS
 from peerattn.panel.design import Design

@@ -15,8 +15,7 @@ from torch.func import functional_call, vmap
 
 from peerattn import nn
 from peerattn.models.cross_section import NOBODY, CrossSection
-from peerattn.models.learners.firm_tokens import ALL, Batch, hidden_folds
-from peerattn.models.learners.firm_transformer import FirmTransformer, TransformerSpec
+from peerattn.models.learners.firm_transformer import ALL, Batch, FirmTransformer, TransformerSpec, hidden_folds
 from peerattn.models.learners.linear import stacked_rows
 from peerattn.models.learners.transformer_losses import SectionLoss, rank_correlation, sharpe_ratio, squared_error
 from peerattn.models.learners.variance_components import common_variance

@@ -71,9 +71,7 @@ def _one_after_another(values: Sequence[Any]) -> Any:
 def stored_panel(model: ReadsFiles, X: PanelLike, name: str, column: OutcomesLike, **columns: Any) -> StoredPanel:
     """Return the panel in files; ``column`` is the argument that names its outcome."""
     if not isinstance(column, str | None):
-        raise InputError(
-            f"{name}: X is read from files, so {name} must name the column of the outcome, got {type(column).__name__}."
-        )
+        raise InputError(f"{name}: X is read from files, so {name} must name the column, got {type(column).__name__}.")
     if not isinstance(X, StoredPanel):
         return scan_panel(X, outcome=column, firm=model.firm, period=model.period, **columns)
     if column not in (None, X.outcome):
@@ -173,9 +171,7 @@ def written(
         names.add(name)
     others = sorted({path.name for path in folder.glob("*.parquet")} - names)
     if others:
-        raise InputError(
-            f"out: {str(folder)!r} holds {len(others)} files of other periods, such as {others[0]!r}: choose a new folder."
-        )
+        raise InputError(f"out: {str(folder)!r} holds {len(others)} files of other periods, such as {others[0]!r}: use another.")
     for left in unfinished(folder):  # by a call that was killed
         left.unlink()
     return folder

@@ -113,10 +113,6 @@ class Rows:
         numbers = np.ascontiguousarray(np.round(self.x, 6) + 0.0)
         return np.array([zlib.crc32(row.tobytes()) for row in numbers])
 
-    def joined(self, other: Rows) -> Rows:
-        """Return these rows followed by the other ones."""
-        return Rows.stacked([self, other])
-
     def anonymous(self) -> Rows:
         """Return the same rows without identity: they may attend to every row."""
         return replace(self, identity=np.full(len(self), NOBODY))

@@ -58,10 +58,8 @@ def check_not_learned(until: Any, periods: pd.Index | None) -> None:
         wording = ", and is used without periods"
         if not undated and periods is not None:
             wording = f" until {until}, and is used in {periods.min()}"
-        raise InputError(
-            f"network was learned from outcomes{wording}: it was chosen to fit them. "
-            "Learn it on earlier periods, and use it in later ones."
-        )
+        remedy = "Learn it on earlier periods, and use it in later ones."
+        raise InputError(f"network was learned from outcomes{wording}: it was chosen to fit them. {remedy}")
 
 
 class NetworkStartsLater(InputError):
@@ -88,9 +86,7 @@ def network_period(network: PeerNetwork, period: LabelsLike) -> Any:
     try:
         earlier = network.periods[network.periods <= period]
     except TypeError as error:
-        raise InputError(
-            f"network has periods such as {network.periods[0]!r}, X has {period!r}: they cannot be compared."
-        ) from error
+        raise InputError(f"network has period {network.periods[0]!r}, X has {period!r}: they cannot be compared.") from error
     if not len(earlier):
         raise NetworkStartsLater(f"network starts in {network.periods.min()}, after period {period} of X.")
     return earlier.max()

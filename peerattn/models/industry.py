@@ -137,12 +137,9 @@ class IndustryPeerRegressor(PanelRegressorMixin, PanelEstimator):
     def _check_parameters(self, panel: Panel) -> None:
         codes = [name for name in panel.columns if code_scheme(name) != "plain"]
         if self.industry is None and self.scheme != "plain" and codes:
-            warn_user(
-                CodeWarning(
-                    f"industry=None averages all firms, but column {codes[0]!r} looks like an industry code: pass "
-                    f'industry={codes[0]!r}, or scheme="plain" where the mean of all firms is meant.'
-                )
-            )
+            found = f"industry=None averages all firms, but column {codes[0]!r} looks like an industry code"
+            remedy = f'pass industry={codes[0]!r}, or scheme="plain" where the mean of all firms is meant.'
+            warn_user(CodeWarning(f"{found}: {remedy}"))
         scheme = self.scheme
         if scheme == "auto":
             scheme = code_scheme(self.industry)

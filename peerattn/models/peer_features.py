@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -108,7 +107,7 @@ class PeerFeatures(FrameTransformer):
         """Return characteristics and peer columns of each row, in the order and with the index of ``X``."""
         check_is_fitted(self)
         panel = self._gate(X, fitting=False)
-        return self._frame(panel, self._features(panel))
+        return self._frame(panel, self._features(panel, {}))
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names: ``<column>_<statistic>_<code>``, with ``peers`` for all firms and ``network`` for a network."""
@@ -226,7 +225,7 @@ class PeerFeatures(FrameTransformer):
         np.fill_diagonal(W, 0.0)
         yield W
 
-    def _features(self, panel: Panel, models: Mapping[Any, Any] = MappingProxyType({})) -> np.ndarray:
+    def _features(self, panel: Panel, models: Mapping[Any, Any]) -> np.ndarray:
         """Return the peer columns; ``models`` are those of periods whose network is another than ``network_``."""
         if self.training_ is not None:
             return self._of_arrays(panel, self.training_)

@@ -174,10 +174,9 @@ def _peers(firms: pd.Index, periods: pd.Index | None, by: str) -> tuple[pd.Index
 def _check_fit(made: np.ndarray, predicted: np.ndarray, y: np.ndarray, model: Any) -> None:
     miss = float(np.abs(made - predicted).max(initial=0.0))
     if not miss <= _ROUNDING * max(float(y.std()), np.finfo(float).tiny):
-        raise InputError(
-            f"X_train, y_train: the weights give predictions that miss those of {type(model).__name__} by up to {miss:.3g}; "
-            "pass the rows, order and outcomes that it was fitted on, without sample_weight."
-        )
+        found = f"the weights give predictions that miss those of {type(model).__name__} by up to {miss:.3g}"
+        remedy = "pass the rows, order and outcomes that it was fitted on, without sample_weight."
+        raise InputError(f"X_train, y_train: {found}; {remedy}")
 
 
 def _last(model: Any) -> Any:
@@ -225,10 +224,8 @@ def smoother_of(model: BaseEstimator, X: Any) -> Smoother:
             return make(model, X)
     name = type(model).__name__
     known = ", ".join(sorted(kind.__name__ for kinds in _KINDS for kind in kinds))
-    raise InputError(
-        f"model: {name} is not a weighted sum of training outcomes that is known here; expected one of {known}, a Pipeline "
-        "or search of one, or a peer model of this package."
-    )
+    wanted = f"one of {known}, a Pipeline or search of one, or a peer model of this package"
+    raise InputError(f"model: {name} is not a weighted sum of training outcomes that is known here; expected {wanted}.")
 
 
 def _check_options(model: BaseEstimator) -> None:

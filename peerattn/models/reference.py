@@ -82,7 +82,7 @@ def with_reference(sections: Iterator[CrossSection], universe: Panel, rows: Rows
             # a firm of both is in the pool once, as the call has it
             more = more.take(~more.label.isin(section.peers.label))
             mine, theirs, added = identities(section.focal.owner, section.peers.owner, more.owner)
-            peers = replace(section.peers, identity=theirs).joined(replace(more, identity=added))
+            peers = Rows.stacked([replace(section.peers, identity=theirs), replace(more, identity=added)])
             section = replace(section, focal=replace(section.focal, identity=mine), peers=peers)
         yield section
 

@@ -99,7 +99,6 @@ class CrossSectionalRidge(PanelRegressorMixin, PanelEstimator):
     _isolates_get = "the training mean"
     _signed = True
 
-    @one_thread()
     def _learn(self, training: Rows, panel: Panel) -> None:
         rows = self._keep_known(training)
         if rows.weight is not None and rows.weight.sum() <= 1:

@@ -80,7 +80,8 @@ def portfolio_table(
         for name, learner in learners.items():
             found[name] = replace(learner).fit(training.residuals).predict(later)
         for name, weights in found.items():
-            returns[name] += [_return(each[:, 0], section.focal) for each, section in zip(weights, later, strict=True)]
+            # of each period the mean over firms of weight times return
+            returns[name] += [float(np.mean(w[:, 0] * s.focal.outcomes)) for w, s in zip(weights, later, strict=True)]
     rows = {}
     for name, earned in returns.items():
         series = np.array(earned)
@@ -106,8 +107,3 @@ def linear_portfolio(sections: Sequence[CrossSection]) -> np.ndarray:
 
 def _with_constant(rows: Rows) -> np.ndarray:
     return np.column_stack([rows.x, np.ones(len(rows))])
-
-
-def _return(weights: np.ndarray, rows: Rows) -> float:
-    """Return the mean over firms of weight times return."""
-    return float(weights @ rows.outcomes / len(rows))

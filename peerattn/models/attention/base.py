@@ -192,9 +192,7 @@ class PanelStack(HeadNetworks, PanelEstimator):
         self._validate_params()
         if joined() and self._shares_periods:
             if not isinstance(self.own, str):
-                raise InputError(
-                    "own: an estimator is fitted by each process, which may differ. Fit in one process, outside data_parallel()."
-                )
+                raise InputError("own: an estimator is fitted by each process, which may differ. Fit outside data_parallel().")
             # every process learns from the rows of all, so that all end with the same model
             X, y, sample_weight, loss_weight, peer_weight = by_period.of_all_processes(
                 self, X, y, sample_weight, loss_weight, peer_weight
@@ -217,7 +215,6 @@ class PanelStack(HeadNetworks, PanelEstimator):
         self._learn(training, panel, device)
         return self
 
-    @one_thread()
     def _learn(self, training: Rows, panel: Panel, device: str = "cpu") -> None:
         self.pair_terms_ = self._pair_terms()
         sections = self._training_sections(training, panel)

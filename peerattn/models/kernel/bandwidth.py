@@ -276,10 +276,8 @@ def given_bandwidths(given: Any, names: Sequence[str], reference: Bandwidths) ->
         if not values.ndim:  # one number for all characteristics
             values = np.full(n_h, values)
         if values.shape not in ((n_h,), (len(both),)):
-            raise InputError(
-                f"bandwidth has shape {values.shape}, but there are {n_h} characteristics and {len(both) - n_h} codes: give "
-                "one number, one for each characteristic, or one for each and then for each code."
-            )
+            found = f"bandwidth has shape {values.shape}, but there are {n_h} characteristics and {len(both) - n_h} codes"
+            raise InputError(f"{found}: give one number, one for each characteristic, or one for each and then for each code.")
         both[: values.size] = values
     h = both[:n_h]
     mixing = both[n_h:]

@@ -172,9 +172,7 @@ class NadarayaWatsonRegressor(PanelRegressorMixin, PanelEstimator):
         start = [reference_bandwidths(self.codes_.kernels, rows.x, size, rows.weight) for size in sizes]
         if isinstance(self.bandwidth, str) and self.bandwidth in CRITERIA:
             if rows.weight is not None:
-                raise InputError(
-                    "sample_weight: a criterion chooses bandwidths of rows that count alike; repeat rows, or give bandwidth=."
-                )
+                raise InputError("sample_weight: a criterion takes rows that count alike; repeat rows, or give bandwidth=.")
             chosen, self.criterion_ = self._choose([rows], start[0])
             chosen_within = chosen
             self.within_criterion_ = self.criterion_

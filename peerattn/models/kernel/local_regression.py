@@ -359,8 +359,6 @@ def _ordered(name: str, levels: list[str], order: tuple[str, ...]) -> tuple[list
     try:
         numbers = sorted(float(level) for level in levels)
     except ValueError as error:
-        raise InputError(
-            f"ordered: column {name!r} holds text, whose order is not known; make it an ordered category "
-            "(pandas.Categorical(..., ordered=True))."
-        ) from error
+        remedy = "make it an ordered category (pandas.Categorical(..., ordered=True))."
+        raise InputError(f"ordered: column {name!r} holds text, whose order is not known; {remedy}") from error
     return sorted(levels, key=float), tuple(numbers)

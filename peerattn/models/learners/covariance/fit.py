@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from peerattn.models.cross_section import NOBODY, CrossSection
+from peerattn.models.cross_section import NOBODY, CrossSection, Rows
 from peerattn.models.learners.bounds import Bounds
 from peerattn.models.learners.covariance.covariance import Covariance, features
 from peerattn.models.learners.covariance.kernel import Features, Parameters, inverse, noise, shared
@@ -62,7 +62,7 @@ class _Period:
     @classmethod
     def of(cls, section: CrossSection, history: History | None, dtype: torch.dtype) -> _Period:
         new = ~section.focal.label.isin(section.peers.label)
-        rows = section.peers.take(section.known_peers()).joined(section.focal.take(new).known())
+        rows = Rows.stacked([section.peers.take(section.known_peers()), section.focal.take(new).known()])
         by_label = dict(zip(section.focal.label, section.focal.loss_weights, strict=True))
         weight = np.array([by_label.get(label, 0.0) for label in rows.label])
         if history is not None:

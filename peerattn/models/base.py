@@ -1,7 +1,5 @@
 """The base class of every panel estimator: input gate → cross-sections → prediction → network."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from functools import partial

@@ -1,7 +1,5 @@
 """Panels larger than memory: fitted on what :meth:`StoredPanel.sample` reads, predicted and written a period at a time."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import warnings

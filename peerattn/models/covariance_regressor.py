@@ -1,7 +1,5 @@
 """A learned covariance as an estimator of its own: each firm predicted from the others' outcomes of its period."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self

@@ -1,7 +1,5 @@
 """Models by name: the forecasters every table needs, and the peer models, ready for ``compare(models=[...])``."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from inspect import signature

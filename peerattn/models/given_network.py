@@ -1,7 +1,5 @@
 """Peers from a network that the user brings: looked up by period and firm, and the mean of their outcomes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial

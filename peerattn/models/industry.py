@@ -1,7 +1,5 @@
 """Fixed industry peers: the mean, or the median, of the outcomes of the firms that share a code."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from numbers import Integral, Real
 
@@ -26,6 +24,58 @@ FAMA_FRENCH_SCHEMES = {"ff12": 12, "ff48": 48, "ff49": 49}
 LEAVE_ONE_OUT = "leave_one_out"
 SHRINKAGES = (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0)
 UNKNOWN = -1
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The groups of focal rows at every level, from the finest to all firms.
+
+    Attributes
+    ----------
+    levels : tuple of int
+        Digits.
+    groups : tuple of (ndarray, ndarray)
+        Integer group of focal and of peer rows, at each level.
+    means, counts : ndarray (levels, n_focal)
+        Mean of the other firms in the group, and their number; 0 where there are too few.
+    unknown : ndarray (n_focal,) of bool
+        The code is unknown.
+    default : float
+        Prediction without any peer.
+    """
+
+    levels: tuple[int, ...]
+    groups: tuple[tuple[np.ndarray, np.ndarray], ...]
+    means: np.ndarray
+    counts: np.ndarray
+    unknown: np.ndarray
+    default: float
+
+    @property
+    def level(self) -> np.ndarray:
+        """Digits of the finest group with peers; −1 = unknown code or no peer."""
+        digits = np.array(self.levels)[np.argmax(self.counts > 0, axis=0)]
+        return np.where(self.unknown | ~(self.counts > 0).any(axis=0), UNKNOWN, digits)
+
+    def shares(self, shrinkage: float) -> np.ndarray:
+        """Return what each level counts, (levels, n_focal): ``n / (n + k)`` of what finer levels leave.
+
+        The coarsest takes all that is left.
+        """
+        left = np.ones(self.counts.shape[1])
+        shares = np.zeros(self.counts.shape)
+        coarser = np.cumsum((self.counts > 0)[::-1], axis=0)[::-1] > 1  # some wider group has peers
+        for level, count in enumerate(self.counts):
+            used = np.where(coarser[level], count / np.maximum(count + shrinkage, 1e-300), 1.0) * (count > 0)
+            shares[level] = left * used
+            left = left - shares[level]
+        return shares
+
+    def mean(self, shrinkage: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return predictions, and which rows have no peer of their own code's."""
+        shares = self.shares(shrinkage)
+        predicted = (shares * self.means).sum(axis=0)
+        return np.where(shares.any(axis=0), predicted, self.default), self.level == UNKNOWN
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -205,58 +255,6 @@ class IndustryPeerRegressor(PanelRegressorMixin, PanelEstimator):
             total = block.sum(axis=1, keepdims=True)
             W[here] += share[here, None] * np.divide(block, total, out=block, where=total > 0)
         return W
-
-
-@dataclass(frozen=True)
-class Groups:
-    """The groups of focal rows at every level, from the finest to all firms.
-
-    Attributes
-    ----------
-    levels : tuple of int
-        Digits.
-    groups : tuple of (ndarray, ndarray)
-        Integer group of focal and of peer rows, at each level.
-    means, counts : ndarray (levels, n_focal)
-        Mean of the other firms in the group, and their number; 0 where there are too few.
-    unknown : ndarray (n_focal,) of bool
-        The code is unknown.
-    default : float
-        Prediction without any peer.
-    """
-
-    levels: tuple[int, ...]
-    groups: tuple[tuple[np.ndarray, np.ndarray], ...]
-    means: np.ndarray
-    counts: np.ndarray
-    unknown: np.ndarray
-    default: float
-
-    @property
-    def level(self) -> np.ndarray:
-        """Digits of the finest group with peers; −1 = unknown code or no peer."""
-        digits = np.array(self.levels)[np.argmax(self.counts > 0, axis=0)]
-        return np.where(self.unknown | ~(self.counts > 0).any(axis=0), UNKNOWN, digits)
-
-    def shares(self, shrinkage: float) -> np.ndarray:
-        """Return what each level counts, (levels, n_focal): ``n / (n + k)`` of what finer levels leave.
-
-        The coarsest takes all that is left.
-        """
-        left = np.ones(self.counts.shape[1])
-        shares = np.zeros(self.counts.shape)
-        coarser = np.cumsum((self.counts > 0)[::-1], axis=0)[::-1] > 1  # some wider group has peers
-        for level, count in enumerate(self.counts):
-            used = np.where(coarser[level], count / np.maximum(count + shrinkage, 1e-300), 1.0) * (count > 0)
-            shares[level] = left * used
-            left = left - shares[level]
-        return shares
-
-    def mean(self, shrinkage: float) -> tuple[np.ndarray, np.ndarray]:
-        """Return predictions, and which rows have no peer of their own code's."""
-        shares = self.shares(shrinkage)
-        predicted = (shares * self.means).sum(axis=0)
-        return np.where(shares.any(axis=0), predicted, self.default), self.level == UNKNOWN
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -1,7 +1,5 @@
 """What a fit keeps so that later calls can be checked: which rows were learned from, until when, and within what range."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

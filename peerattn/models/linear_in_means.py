@@ -1,7 +1,5 @@
 """The linear-in-means model of peer effects, for a given network."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from numbers import Integral

@@ -1,7 +1,5 @@
 """A firm from itself alone, its characteristics and its own past outcomes; and from what all firms of its period share."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple

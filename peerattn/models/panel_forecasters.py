@@ -1,7 +1,5 @@
 """Forecasters from a panel: a firm's mean, its last value, own characteristics, Fama–MacBeth, industry means as regressors."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any
@@ -254,6 +252,7 @@ def last_outcomes(learned: pd.DataFrame, panel: Panel, horizon: int = 1) -> pd.S
     ``learned`` has the columns firm, period, outcome, and known_at where outcomes have dates. An outcome is known ``horizon``
     periods later: one of the row's own period is not known yet.
     """
+    assert panel.firm is not None
     check_same_kind(pd.Index(learned["firm"]), panel.firm)
     check_comparable(panel.period, pd.Index(learned["period"]))
     # the horizon counts the periods of fit and of the call

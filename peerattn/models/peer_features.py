@@ -1,10 +1,8 @@
 """Peer columns for any model: leave-own-out means, dispersion and ranks over codes or a network, without a leak."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -94,7 +92,7 @@ class PeerFeatures(FrameTransformer):
     firm: str = "firm"
     period: str = "period"
 
-    def fit(self, X: PanelLike, y: OutcomesLike = None) -> PeerFeatures:
+    def fit(self, X: PanelLike, y: OutcomesLike = None) -> Self:
         """Learn what a call needs of the training rows: medians, known outcomes, the network of a model."""
         self._learn(X, y, cross=False)
         return self

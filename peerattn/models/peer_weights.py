@@ -1,7 +1,5 @@
 """The peers inside any model: a prediction as a weighted sum of training outcomes, ``ŷ = W y``, never n × n at once."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from copy import copy
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """Candidate peers of a call's rows: those of the same period, or the training rows."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any

@@ -1,10 +1,8 @@
 """The reference universe: firms of another panel that answer, and the pools that they are in."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 from peerattn.exceptions import expect
 from peerattn.models.cross_section import CrossSection, Rows, identities
@@ -45,7 +43,7 @@ class Reference:
     weight: Any = None
 
     @classmethod
-    def of(cls, reference: ReferenceLike) -> Reference:
+    def of(cls, reference: ReferenceLike) -> Self:
         """Return ``reference`` as a Reference: it may be one already, a frame, or a pair (X_ref, y_ref)."""
         if isinstance(reference, cls):
             return reference

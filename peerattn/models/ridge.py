@@ -1,7 +1,5 @@
 """Cross-sectional ridge: linear attention from characteristics and codes to the other firms' outcomes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Real

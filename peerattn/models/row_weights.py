@@ -1,7 +1,5 @@
 """Weights of rows: frequency weights, and weights of a panel's rows in its order."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The combination: own characteristics, firm history, common shocks, then peers, weighed on held-out periods."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """A transformer over the firms of a period, weighed by held-out periods."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial

@@ -1,7 +1,5 @@
 """What a fitted transformer over firms shows: its heads, which layer a network is of, and its portfolio beside others."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any

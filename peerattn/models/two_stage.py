@@ -1,7 +1,5 @@
 """Two-stage least squares by ``linearmodels``: absorbed effects, clustered errors, and how well instruments identify."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial

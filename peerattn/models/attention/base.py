@@ -1,7 +1,5 @@
 """What estimators of a stack share: options of attention, the gate, learning, prediction, and what heads show."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What peers and heads contribute to the predictions of a fitted attention model, and the model without some of its heads."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

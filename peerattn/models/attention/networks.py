@@ -1,7 +1,5 @@
 """What a fitted stack shows: networks of its parts, single heads, their vectors, and search profiles."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The heads of a fitted attention model, fitted again on other draws of its training periods, from where they stand."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import numpy as np

@@ -1,10 +1,8 @@
 """Bandwidths: the normal-reference rule, and choice by a criterion with gradients."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -110,7 +108,7 @@ class _Search:
     shift: Tensor
 
     @classmethod
-    def around(cls, start: Bandwidths, regression: LocalRegression, problems: Sequence[Problem], criterion: str) -> _Search:
+    def around(cls, start: Bandwidths, regression: LocalRegression, problems: Sequence[Problem], criterion: str) -> Self:
         most = start.mixing.new_tensor([kernel.most for kernel in regression.code_kernels])
         return cls(regression, problems, criterion, start.h, most, torch.logit(start.mixing / most, eps=1e-3))
 

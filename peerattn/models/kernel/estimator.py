@@ -1,7 +1,5 @@
 """Nadaraya–Watson kernel regression: attention whose weights are a fixed kernel of characteristics and codes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral

@@ -1,11 +1,9 @@
 """Local regression with mixed product kernels, as attention: the weights are a fixed kernel of characteristics and codes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -45,10 +43,10 @@ class Points:
     def __len__(self) -> int:
         return len(self.x)
 
-    def take(self, at: slice | Tensor) -> Points:
+    def take(self, at: slice | Tensor) -> Self:
         """Return the rows at these positions."""
         weight = None if self.log_weight is None else self.log_weight[at]
-        return Points(self.x[at], self.codes[at], self.line[at], weight)
+        return replace(self, x=self.x[at], codes=self.codes[at], line=self.line[at], log_weight=weight)
 
 
 @dataclass(frozen=True)
@@ -304,7 +302,7 @@ class KernelCodes:
     median: tuple[int, ...]
 
     @classmethod
-    def fit(cls, panel: Panel, ordered: Sequence[Any], weight: np.ndarray | None = None) -> KernelCodes:
+    def fit(cls, panel: Panel, ordered: Sequence[Any], weight: np.ndarray | None = None) -> Self:
         """Learn levels, places and medians from the training rows.
 
         Ordered are the ordered categories, and the columns named in ``ordered``, whose levels are then whole numbers.

@@ -1,7 +1,5 @@
 """Nonlinear own-firm models (curves, products, trees, forests): no interaction of own characteristics passes for a peer."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """What a learner of the stack is: a protocol that a peer model of the user's own can follow."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, Self, runtime_checkable

@@ -1,7 +1,5 @@
 """A transformer over the firms of a period as a learner: an ensemble of seeds, trained by the one loop."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -80,7 +78,7 @@ class TransformerLearner:
 
     # ------------------------------------------------------------------ learning
 
-    def fit(self, sections: Sequence[CrossSection], start: TransformerLearner | None = None) -> Self:
+    def fit(self, sections: Sequence[CrossSection], start: Self | None = None) -> Self:
         """Fit to cross-sections whose outcomes are what own models leave; ``start`` was fitted to earlier periods."""
         # the number of columns is known only here
         self.spec = replace(self.spec, n_characteristics=sections[0].peers.x.shape[1])

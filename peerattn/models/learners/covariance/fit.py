@@ -1,11 +1,9 @@
 """How a covariance is learned: by its leave-one-out errors, period by period."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -60,7 +58,7 @@ class _Period:
     identity: np.ndarray
 
     @classmethod
-    def of(cls, section: CrossSection, history: History | None, dtype: torch.dtype) -> _Period:
+    def of(cls, section: CrossSection, history: History | None, dtype: torch.dtype) -> Self:
         new = ~section.focal.label.isin(section.peers.label)
         rows = Rows.stacked([section.peers.take(section.known_peers()), section.focal.take(new).known()])
         by_label = dict(zip(section.focal.label, section.focal.loss_weights, strict=True))

@@ -246,9 +246,8 @@ class PanelEstimator(BaseEstimator):
         if fitting:
             self._validate_params()
             if joined() and not self._shares_periods:
-                raise InputError(
-                    f"{type(self).__name__}: several processes fit attention models only. Fit it outside data_parallel()."
-                )
+                name = type(self).__name__
+                raise InputError(f"{name}: several processes fit attention models only. Fit it outside data_parallel().")
             if is_stored(X):  # what is read of the files is a panel in memory, with its outcomes
                 X = by_period.training_panel(self, X, y)
                 y = None

@@ -145,11 +145,7 @@ def write_frame(panel: Panel, call: object, path: Path, *, names: Sequence[str],
 
 
 @warn_once()
-def written(
-    out: str | os.PathLike[str],
-    calls: Iterator[tuple[Panel, Any]],
-    write: Callable[[Panel, Any, Path], None],
-) -> Path:
+def written(out: str | os.PathLike[str], calls: Iterator[tuple[Panel, Any]], write: Callable[[Panel, Any, Path], None]) -> Path:
     """Write a Parquet file for each period, each whole or not at all, and return the folder.
 
     Files of the same periods, of an earlier call, are replaced.

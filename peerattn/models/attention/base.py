@@ -286,12 +286,7 @@ class PanelStack(HeadNetworks, PanelEstimator):
 
     @one_thread()
     def predict(
-        self,
-        X: PanelLike,
-        *,
-        outcomes: OutcomesLike = None,
-        reference: ReferenceLike = None,
-        peer_weight: OutcomesLike = None,
+        self, X: PanelLike, *, outcomes: OutcomesLike = None, reference: ReferenceLike = None, peer_weight: OutcomesLike = None
     ) -> np.ndarray:
         """Predict the outcome of each row.
 

@@ -103,11 +103,7 @@ class HeadNetworks(Mixed):
         return self._network_of(network, X, outcomes=outcomes, reference=reference, peer_weight=peer_weight)
 
     def _network_maker(
-        self,
-        part: str | None = None,
-        layer: int | None = None,
-        head: int | None = None,
-        top_k: int | None = None,
+        self, part: str | None = None, layer: int | None = None, head: int | None = None, top_k: int | None = None
     ) -> NetworkMaker:
         check_is_fitted(self, "stack_")
         check_one_of(part=(part, (None, "heads", COVARIANCE, RIDGE)))

@@ -43,12 +43,7 @@ class Problem:
 
 
 def choose_bandwidths(
-    regression: LocalRegression,
-    problems: Sequence[Problem],
-    start: Bandwidths,
-    *,
-    criterion: str = "cv_ls",
-    n_starts: int = 2,
+    regression: LocalRegression, problems: Sequence[Problem], start: Bandwidths, *, criterion: str = "cv_ls", n_starts: int = 2
 ) -> tuple[Bandwidths, float]:
     """Minimise a criterion by L-BFGS in log-bandwidths (and the logit of λ over its range), limits included.
 

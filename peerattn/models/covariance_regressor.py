@@ -27,7 +27,7 @@ class CovariancePeerRegressor(PanelRegressorMixin, PanelStack):
 
     with K the covariance of :class:`~peerattn.models.learners.covariance.covariance.Covariance`: a function of
     characteristics, codes and of how firms moved together in the past. The weights are signed. K is symmetric, so that the
-    direction of the network, ``w_ij / w_ji = P_jj / P_ii``, is popularity alone. :class:`~peerattn.PeerAttentionRegressor`
+    direction of the network, ``w_ij / w_ji = P_jj / P_ii``, is popularity alone. :class:`~peerattn.StackedPeerRegressor`
     weighs this predictor against controls of the same information; here it is used alone.
 
     Parameters

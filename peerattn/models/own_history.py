@@ -41,7 +41,7 @@ class OwnHistoryRegressor(OwnFirmMixin, PanelRegressorMixin, PanelEstimator):
 
     .. math:: \hat y_{it} = l(x_{it}) + \sum_m w_m \big( f_m(x_{it}, h_{it}) - l(x_{it}) \big), \qquad w \ge 0,\ \sum_m w_m \le 1
 
-    l is linear in the characteristics. The other candidates are those of :class:`~peerattn.PeerAttentionRegressor` that read the
+    l is linear in the characteristics. The other candidates are those of :class:`~peerattn.StackedPeerRegressor` that read the
     firm alone: curves with products, gradient boosting and forests of its characteristics, an empirical-Bayes firm effect of its
     past outcomes, the same with a trend, an autoregression (a ridge on the last outcome and all lags), and boosting of
     characteristics and past. They are weighed by the same problem on the same forward origins, without its penalty (κ = 0).

@@ -5,8 +5,8 @@ from typing import Any, cast
 import pandas as pd
 
 from peerattn.exceptions import InputError, checked, expect
+from peerattn.models.attention.contributions import panel_head_importance, panel_with_heads
 from peerattn.models.attention.options import AttentionOptions
-from peerattn.models.attention.pruning import panel_head_importance, panel_with_heads
 from peerattn.training.prunable import PrunableHeads
 from peerattn.types import OutcomesLike, PanelLike
 

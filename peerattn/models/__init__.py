@@ -1,40 +1,29 @@
 """Every panel estimator, learned or fixed, behind the same calls."""
 
-from peerattn.models.attention import (
-    PeerAttentionClassifier,
-    PeerAttentionRegressor,
-    Prior,
-    Reference,
-    SearchProfile,
-    contributions,
-)
+from peerattn.models.attention.contributions import contributions
+from peerattn.models.attention.estimators import PeerAttentionClassifier, PeerAttentionRegressor
 from peerattn.models.base import PanelEstimator
-from peerattn.models.common_shocks import CommonShocksRegressor
 from peerattn.models.covariance_regressor import CovariancePeerRegressor
 from peerattn.models.forecasters import make_model, model_names
-from peerattn.models.identification import Identification
-from peerattn.models.industry import IndustryPeerRegressor
-from peerattn.models.industry_median import IndustryMedianRegressor
-from peerattn.models.kernel import NadarayaWatsonRegressor
+from peerattn.models.given_network import PrecomputedPeerRegressor
+from peerattn.models.industry import IndustryMedianRegressor, IndustryPeerRegressor
+from peerattn.models.kernel.estimator import NadarayaWatsonRegressor
+from peerattn.models.learners.heads.priors import Prior
+from peerattn.models.learners.heads.search_profile import SearchProfile
 from peerattn.models.learners.protocol import Learner
 from peerattn.models.linear_in_means import LinearInMeansRegressor
 from peerattn.models.mixins import PanelClassifierMixin, PanelRegressorMixin
 from peerattn.models.own_characteristics import OwnCharacteristicsRegressor
-from peerattn.models.own_history import OwnHistoryRegressor
-from peerattn.models.panel_forecasters import (
-    FamaMacBethRegressor,
-    FirmMeanRegressor,
-    IndustryMeansRegressor,
-    LastValueRegressor,
-)
+from peerattn.models.own_history import CommonShocksRegressor, OwnHistoryRegressor
+from peerattn.models.panel_forecasters import FamaMacBethRegressor, FirmMeanRegressor, IndustryMeansRegressor, LastValueRegressor
 from peerattn.models.peer_features import PeerFeatures
 from peerattn.models.peer_weights import peer_weights
-from peerattn.models.precomputed import PrecomputedPeerRegressor
+from peerattn.models.reference import Reference
 from peerattn.models.ridge import CrossSectionalRidge
 from peerattn.models.split_sample import split_sample
 from peerattn.models.stacked import StackedPeerRegressor
 from peerattn.models.transformer import PeerTransformerRegressor
-from peerattn.models.two_stage import TwoStage
+from peerattn.models.two_stage import Identification, TwoStage
 from peerattn.models.wild_bootstrap import wild_cluster_p
 
 __all__ = [

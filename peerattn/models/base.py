@@ -1,7 +1,5 @@
 """The base class of every panel estimator: input gate → cross-sections → prediction → network."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -248,9 +246,8 @@ class PanelEstimator(BaseEstimator):
         if fitting:
             self._validate_params()
             if joined() and not self._shares_periods:
-                raise InputError(
-                    f"{type(self).__name__}: several processes fit attention models only. Fit it outside data_parallel()."
-                )
+                name = type(self).__name__
+                raise InputError(f"{name}: several processes fit attention models only. Fit it outside data_parallel().")
             if is_stored(X):  # what is read of the files is a panel in memory, with its outcomes
                 X = by_period.training_panel(self, X, y)
                 y = None
@@ -289,8 +286,7 @@ class PanelEstimator(BaseEstimator):
     def _keep_known(self, training: Rows) -> Rows:
         """Keep the training rows whose outcome is known, and their mean."""
         rows = self.training_rows_ = training.known()
-        assert rows.y is not None
-        self.mean_ = float(np.average(rows.y, weights=rows.weight))
+        self.mean_ = float(np.average(rows.outcomes, weights=rows.weight))
         return rows
 
     def _rows(self, panel: Panel, x: np.ndarray, codes: np.ndarray, weight: np.ndarray | None = None) -> Rows:

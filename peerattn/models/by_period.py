@@ -1,7 +1,5 @@
 """Panels larger than memory: fitted on what :meth:`StoredPanel.sample` reads, predicted and written a period at a time."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import warnings
@@ -71,9 +69,7 @@ def _one_after_another(values: Sequence[Any]) -> Any:
 def stored_panel(model: ReadsFiles, X: PanelLike, name: str, column: OutcomesLike, **columns: Any) -> StoredPanel:
     """Return the panel in files; ``column`` is the argument that names its outcome."""
     if not isinstance(column, str | None):
-        raise InputError(
-            f"{name}: X is read from files, so {name} must name the column of the outcome, got {type(column).__name__}."
-        )
+        raise InputError(f"{name}: X is read from files, so {name} must name the column, got {type(column).__name__}.")
     if not isinstance(X, StoredPanel):
         return scan_panel(X, outcome=column, firm=model.firm, period=model.period, **columns)
     if column not in (None, X.outcome):
@@ -149,11 +145,7 @@ def write_frame(panel: Panel, call: object, path: Path, *, names: Sequence[str],
 
 
 @warn_once()
-def written(
-    out: str | os.PathLike[str],
-    calls: Iterator[tuple[Panel, Any]],
-    write: Callable[[Panel, Any, Path], None],
-) -> Path:
+def written(out: str | os.PathLike[str], calls: Iterator[tuple[Panel, Any]], write: Callable[[Panel, Any, Path], None]) -> Path:
     """Write a Parquet file for each period, each whole or not at all, and return the folder.
 
     Files of the same periods, of an earlier call, are replaced.
@@ -173,9 +165,7 @@ def written(
         names.add(name)
     others = sorted({path.name for path in folder.glob("*.parquet")} - names)
     if others:
-        raise InputError(
-            f"out: {str(folder)!r} holds {len(others)} files of other periods, such as {others[0]!r}: choose a new folder."
-        )
+        raise InputError(f"out: {str(folder)!r} holds {len(others)} files of other periods, such as {others[0]!r}: use another.")
     for left in unfinished(folder):  # by a call that was killed
         left.unlink()
     return folder

@@ -1,7 +1,5 @@
 """A learned covariance as an estimator of its own: each firm predicted from the others' outcomes of its period."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -29,7 +27,7 @@ class CovariancePeerRegressor(PanelRegressorMixin, PanelStack):
 
     with K the covariance of :class:`~peerattn.models.learners.covariance.covariance.Covariance`: a function of
     characteristics, codes and of how firms moved together in the past. The weights are signed. K is symmetric, so that the
-    direction of the network, ``w_ij / w_ji = P_jj / P_ii``, is popularity alone. :class:`~peerattn.PeerAttentionRegressor`
+    direction of the network, ``w_ij / w_ji = P_jj / P_ii``, is popularity alone. :class:`~peerattn.StackedPeerRegressor`
     weighs this predictor against controls of the same information; here it is used alone.
 
     Parameters

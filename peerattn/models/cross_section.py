@@ -1,11 +1,9 @@
 """Which rows may be peers of which: focal rows meet the rows of their pool."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -72,19 +70,19 @@ class Rows:
         """How often each row counts as a peer; once where there are no weights."""
         return _or_ones(self.weight, len(self))
 
-    def take(self, at: np.ndarray | slice) -> Rows:
+    def take(self, at: np.ndarray | slice) -> Self:
         """Return the rows at these positions."""
         return replace(self, **{name: values[at] for name, values in vars(self).items() if values is not None})
 
-    def where(self, mask: np.ndarray) -> Rows:
+    def where(self, mask: np.ndarray) -> Self:
         """Return the rows for which this is True; the same rows, not copies, where all are."""
         return self if mask.all() else self.take(mask)
 
-    def known(self) -> Rows:
+    def known(self) -> Self:
         """Return the rows whose outcome is known."""
         return self.where(np.isfinite(self.outcomes))
 
-    def counted(self) -> Rows:
+    def counted(self) -> Self:
         """Return the rows that count in the loss."""
         return self.where(self.loss_weights > 0)
 
@@ -95,7 +93,7 @@ class Rows:
         return self.known_from > place
 
     @classmethod
-    def stacked(cls, parts: Sequence[Rows]) -> Rows:
+    def stacked(cls, parts: Sequence[Self]) -> Self:
         """Return the rows of all parts, one part after another; what one of them lacks, none has."""
 
         def together(name: str) -> Any:
@@ -113,11 +111,7 @@ class Rows:
         numbers = np.ascontiguousarray(np.round(self.x, 6) + 0.0)
         return np.array([zlib.crc32(row.tobytes()) for row in numbers])
 
-    def joined(self, other: Rows) -> Rows:
-        """Return these rows followed by the other ones."""
-        return Rows.stacked([self, other])
-
-    def anonymous(self) -> Rows:
+    def anonymous(self) -> Self:
         """Return the same rows without identity: they may attend to every row."""
         return replace(self, identity=np.full(len(self), NOBODY))
 
@@ -173,7 +167,7 @@ class CrossSection:
         mine = self.focal.identity[rows, None]
         return ((mine == NOBODY) | (mine != self.peers.identity)) & self.answers
 
-    def take(self, focal: np.ndarray | slice, peers: np.ndarray | slice) -> CrossSection:
+    def take(self, focal: np.ndarray | slice, peers: np.ndarray | slice) -> Self:
         """Return some focal rows of the cross-section, and some of its peers."""
         found = replace(self, focal=self.focal.take(focal), peers=self.peers.take(peers))
         if self.answering is not None:
@@ -191,11 +185,11 @@ class CrossSection:
         """Return the positions of the peers that answer with a known outcome."""
         return np.flatnonzero(np.isfinite(self.peers.outcomes) & self.answers)
 
-    def unknown(self) -> CrossSection:
+    def unknown(self) -> Self:
         """Return the cross-section without the outcomes of its focal rows."""
         return replace(self, focal=replace(self.focal, y=None))
 
-    def known_by(self, place: int) -> CrossSection:
+    def known_by(self, place: int) -> Self:
         """Return the cross-section without the outcomes that are not known yet by the period of this place."""
         found = replace(self, focal=self.focal.where(~self.focal.late(place)))
         late = self.peers.late(place)
@@ -207,7 +201,7 @@ class CrossSection:
             return found
         return replace(found, answering=self.answering & ~late)
 
-    def pool(self) -> CrossSection:
+    def pool(self) -> Self:
         """Return the peers as focal rows of their own pool."""
         copies = self.period is None and self.peers.weight is not None
         querying = self.peers

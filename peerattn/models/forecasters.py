@@ -1,7 +1,5 @@
 """Models by name: the forecasters every table needs, and the peer models, ready for ``compare(models=[...])``."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from inspect import signature
@@ -14,14 +12,12 @@ from sklearn.linear_model import RidgeCV
 from sklearn.neighbors import KNeighborsRegressor
 
 from peerattn.exceptions import InputError, check_names
-from peerattn.models.attention import PeerAttentionRegressor
-from peerattn.models.common_shocks import CommonShocksRegressor
+from peerattn.models.attention.estimators import PeerAttentionRegressor
 from peerattn.models.covariance_regressor import CovariancePeerRegressor
-from peerattn.models.industry import IndustryPeerRegressor
-from peerattn.models.industry_median import IndustryMedianRegressor
-from peerattn.models.kernel import NadarayaWatsonRegressor
+from peerattn.models.industry import IndustryMedianRegressor, IndustryPeerRegressor
+from peerattn.models.kernel.estimator import NadarayaWatsonRegressor
 from peerattn.models.own_characteristics import ElasticNetRegressor, OwnCharacteristicsRegressor
-from peerattn.models.own_history import OwnHistoryRegressor
+from peerattn.models.own_history import CommonShocksRegressor, OwnHistoryRegressor
 from peerattn.models.panel_forecasters import (
     ALPHAS,
     FamaMacBethRegressor,
@@ -33,7 +29,6 @@ from peerattn.models.ridge import CrossSectionalRidge
 from peerattn.models.stacked import StackedPeerRegressor
 from peerattn.models.transformer import PeerTransformerRegressor
 
-_RIDGE = RidgeCV(alphas=ALPHAS)
 _NEIGHBORS = KNeighborsRegressor(50, weights="distance")
 
 #: How a named model is shown, its class, and options; it needs the industry that its title names.
@@ -43,7 +38,7 @@ RECIPES: dict[str, tuple[str, type, dict[str, Any]]] = {
     "firm_mean": ("Firm's mean", FirmMeanRegressor, {}),
     "last_value": ("Last value", LastValueRegressor, {}),
     "ols": ("Own characteristics (OLS)", OwnCharacteristicsRegressor, {}),
-    "ridge": ("Own characteristics (ridge)", OwnCharacteristicsRegressor, {"estimator": _RIDGE}),
+    "ridge": ("Own characteristics (ridge)", OwnCharacteristicsRegressor, {"estimator": RidgeCV(alphas=ALPHAS)}),
     "elastic_net": ("Own characteristics (elastic net)", ElasticNetRegressor, {}),
     "fama_macbeth": ("Fama-MacBeth", FamaMacBethRegressor, {}),
     "boosting": ("Gradient boosting", HistGradientBoostingRegressor, {"early_stopping": False}),

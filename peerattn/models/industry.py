@@ -1,6 +1,4 @@
-"""Fixed industry peers: the mean outcome of the firms that share a code."""
-
-from __future__ import annotations
+"""Fixed industry peers: the mean, or the median, of the outcomes of the firms that share a code."""
 
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -14,8 +12,9 @@ from peerattn.models.base import Encoded, PanelEstimator
 from peerattn.models.cross_section import CrossSection, Rows, means_of_others
 from peerattn.models.mixins import PanelRegressorMixin
 from peerattn.models.option_kinds import COLUMN
+from peerattn.network import PeerNetwork
 from peerattn.panel.codes import code_scheme, sic_to_fama_french
-from peerattn.panel.design import Design
+from peerattn.panel.design import Design, weighted_median
 from peerattn.panel.panel import Panel
 from peerattn.types import OutcomesLike, PanelLike
 
@@ -24,6 +23,58 @@ FAMA_FRENCH_SCHEMES = {"ff12": 12, "ff48": 48, "ff49": 49}
 LEAVE_ONE_OUT = "leave_one_out"
 SHRINKAGES = (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0)
 UNKNOWN = -1
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The groups of focal rows at every level, from the finest to all firms.
+
+    Attributes
+    ----------
+    levels : tuple of int
+        Digits.
+    groups : tuple of (ndarray, ndarray)
+        Integer group of focal and of peer rows, at each level.
+    means, counts : ndarray (levels, n_focal)
+        Mean of the other firms in the group, and their number; 0 where there are too few.
+    unknown : ndarray (n_focal,) of bool
+        The code is unknown.
+    default : float
+        Prediction without any peer.
+    """
+
+    levels: tuple[int, ...]
+    groups: tuple[tuple[np.ndarray, np.ndarray], ...]
+    means: np.ndarray
+    counts: np.ndarray
+    unknown: np.ndarray
+    default: float
+
+    @property
+    def level(self) -> np.ndarray:
+        """Digits of the finest group with peers; −1 = unknown code or no peer."""
+        digits = np.array(self.levels)[np.argmax(self.counts > 0, axis=0)]
+        return np.where(self.unknown | ~(self.counts > 0).any(axis=0), UNKNOWN, digits)
+
+    def shares(self, shrinkage: float) -> np.ndarray:
+        """Return what each level counts, (levels, n_focal): ``n / (n + k)`` of what finer levels leave.
+
+        The coarsest takes all that is left.
+        """
+        left = np.ones(self.counts.shape[1])
+        shares = np.zeros(self.counts.shape)
+        coarser = np.cumsum((self.counts > 0)[::-1], axis=0)[::-1] > 1  # some wider group has peers
+        for level, count in enumerate(self.counts):
+            used = np.where(coarser[level], count / np.maximum(count + shrinkage, 1e-300), 1.0) * (count > 0)
+            shares[level] = left * used
+            left = left - shares[level]
+        return shares
+
+    def mean(self, shrinkage: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return predictions, and which rows have no peer of their own code's."""
+        shares = self.shares(shrinkage)
+        predicted = (shares * self.means).sum(axis=0)
+        return np.where(shares.any(axis=0), predicted, self.default), self.level == UNKNOWN
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -135,12 +186,9 @@ class IndustryPeerRegressor(PanelRegressorMixin, PanelEstimator):
     def _check_parameters(self, panel: Panel) -> None:
         codes = [name for name in panel.columns if code_scheme(name) != "plain"]
         if self.industry is None and self.scheme != "plain" and codes:
-            warn_user(
-                CodeWarning(
-                    f"industry=None averages all firms, but column {codes[0]!r} looks like an industry code: pass "
-                    f'industry={codes[0]!r}, or scheme="plain" where the mean of all firms is meant.'
-                )
-            )
+            found = f"industry=None averages all firms, but column {codes[0]!r} looks like an industry code"
+            remedy = f'pass industry={codes[0]!r}, or scheme="plain" where the mean of all firms is meant.'
+            warn_user(CodeWarning(f"{found}: {remedy}"))
         scheme = self.scheme
         if scheme == "auto":
             scheme = code_scheme(self.industry)
@@ -171,7 +219,6 @@ class IndustryPeerRegressor(PanelRegressorMixin, PanelEstimator):
     def _groups(self, section: CrossSection) -> Groups:
         focal = section.focal
         peers = section.peers
-        assert peers.y is not None
         groups = []
         means = []
         counts = []
@@ -186,7 +233,7 @@ class IndustryPeerRegressor(PanelRegressorMixin, PanelEstimator):
                 keys = column.str[:digits]
             group = pd.factorize(keys)[0]  # −1 = unknown
             mine, theirs = np.split(group, [len(focal)])
-            mean, count = means_of_others(mine, focal.identity, theirs, peers.identity, peers.y, peers.weight)
+            mean, count = means_of_others(mine, focal.identity, theirs, peers.identity, peers.outcomes, peers.weight)
             groups.append((mine, theirs))
             means.append(mean)
             counts.append(np.where(count >= fewest, count, 0))
@@ -209,53 +256,96 @@ class IndustryPeerRegressor(PanelRegressorMixin, PanelEstimator):
         return W
 
 
-@dataclass(frozen=True)
-class Groups:
-    """The groups of focal rows at every level, from the finest to all firms.
+@dataclass(eq=False, repr=False, kw_only=True)
+class IndustryMedianRegressor(IndustryPeerRegressor):
+    r"""Median outcome of the firms in the same industry, own firm left out.
 
-    Attributes
+    .. math:: \hat y_i = \operatorname{median}\{y_j : g_j = g_i,\ j \ne i\},
+
+    the valuation by comparables of practice. Where fewer than ``min_peers`` firms share the code the group widens as in
+    :class:`IndustryPeerRegressor`. The weights are 1 on the middle peer, or ½ on each of the two middle ones, which are
+    chosen by their outcomes.
+
+    Parameters
     ----------
-    levels : tuple of int
-        Digits.
-    groups : tuple of (ndarray, ndarray)
-        Integer group of focal and of peer rows, at each level.
-    means, counts : ndarray (levels, n_focal)
-        Mean of the other firms in the group, and their number; 0 where there are too few.
-    unknown : ndarray (n_focal,) of bool
-        The code is unknown.
-    default : float
-        Prediction without any peer.
+    industry, scheme, min_peers, firm, period
+        As in :class:`IndustryPeerRegressor`; ``min_peers=1`` by default.
+    shrinkage, value_weight
+        Not used with a median; other values than the defaults raise an error.
+
+    Notes
+    -----
+    Time: of each group its members squared. Of peers that are the same firm (training rows of several periods) each row
+    counts.
+
+    References
+    ----------
+    Liu, J., Nissim, D. and Thomas, J. (2002), Equity valuation using multiples, Journal of Accounting Research 40(1), 135–172.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> X = pd.DataFrame({"firm": list("ABCDEF"), "period": 2001, "sic": [3711] * 4 + [2834] * 2})
+    >>> y = [1.0, 3.0, 5.0, 100.0, 7.0, 9.0]
+    >>> IndustryMedianRegressor(industry="sic").fit(X, y).predict(X, outcomes=y).tolist()
+    [5.0, 5.0, 3.0, 3.0, 9.0, 7.0]
     """
 
-    levels: tuple[int, ...]
-    groups: tuple[tuple[np.ndarray, np.ndarray], ...]
-    means: np.ndarray
-    counts: np.ndarray
-    unknown: np.ndarray
-    default: float
+    _learns_network = True  # outcomes choose its peers
 
-    @property
-    def level(self) -> np.ndarray:
-        """Digits of the finest group with peers; −1 = unknown code or no peer."""
-        digits = np.array(self.levels)[np.argmax(self.counts > 0, axis=0)]
-        return np.where(self.unknown | ~(self.counts > 0).any(axis=0), UNKNOWN, digits)
+    def peer_network(self, X: PanelLike, *, outcomes: OutcomesLike = None) -> PeerNetwork:
+        """Return the peers to which each row of ``X`` attends; with ``outcomes`` it was learned from those of every period."""
+        network = super().peer_network(X, outcomes=outcomes)
+        if outcomes is None or not network.is_dated:
+            return network
+        return network.replaced(learned_until=network.periods.max())
 
-    def shares(self, shrinkage: float) -> np.ndarray:
-        """Return what each level counts, (levels, n_focal): ``n / (n + k)`` of what finer levels leave.
+    def _check_parameters(self, panel: Panel) -> None:
+        for name, plain in (("shrinkage", 0.0), ("value_weight", None)):
+            if (given := getattr(self, name)) != plain:
+                raise InputError(f"{name}: not used with a median, got {given!r}; leave it out.")
+        super()._check_parameters(panel)
 
-        The coarsest takes all that is left.
-        """
-        left = np.ones(self.counts.shape[1])
-        shares = np.zeros(self.counts.shape)
-        coarser = np.cumsum((self.counts > 0)[::-1], axis=0)[::-1] > 1  # some wider group has peers
-        for level, count in enumerate(self.counts):
-            used = np.where(coarser[level], count / np.maximum(count + shrinkage, 1e-300), 1.0) * (count > 0)
-            shares[level] = left * used
-            left = left - shares[level]
-        return shares
+    def _learn(self, training: Rows, panel: Panel) -> None:
+        super()._learn(training, panel)
+        rows = training.known()
+        self.mean_ = weighted_median(rows.outcomes, rows.counts)
 
-    def mean(self, shrinkage: float) -> tuple[np.ndarray, np.ndarray]:
-        """Return predictions, and which rows have no peer of their own code's."""
-        shares = self.shares(shrinkage)
-        predicted = (shares * self.means).sum(axis=0)
-        return np.where(shares.any(axis=0), predicted, self.default), self.level == UNKNOWN
+    def _attend(self, section: CrossSection) -> tuple[np.ndarray, np.ndarray]:
+        peers = section.peers.outcomes
+        groups = self._groups(section)
+        predicted = np.empty(len(section.focal))
+        for rows in section.chunks():
+            weights = self._middle(section, rows, groups)
+            predicted[rows] = np.where(weights.any(axis=1), weights @ peers, self.mean_)
+        return predicted, groups.level == UNKNOWN
+
+    def _weights(self, section: CrossSection, rows: slice) -> np.ndarray:
+        groups = self._groups(section)
+        weights = self._middle(section, rows, groups)
+        weights[groups.level[rows] == UNKNOWN] = 0.0
+        return weights
+
+    def _middle(self, section: CrossSection, rows: slice, groups: Groups) -> np.ndarray:
+        """Return weights on the middle peers of each row's finest group, (n_rows, n_peers)."""
+        peers = section.peers.outcomes
+        finest = np.argmax(groups.counts[:, rows] > 0, axis=0)
+        counted = section.admissible(rows) * section.peers.counts
+        order = np.argsort(peers, kind="stable")
+        weights = np.zeros(counted.shape)
+        for level, (mine, theirs) in enumerate(groups.groups):
+            here = np.flatnonzero((finest == level) & (groups.counts[level, rows] > 0))
+            for group in np.unique(mine[rows][here]):
+                focal = here[mine[rows][here] == group]
+                members = order[theirs[order] == group]  # by outcome
+                present = counted[np.ix_(focal, members)]
+                for at in middle_of(present):
+                    np.add.at(weights, (focal, members[at]), 0.5 * present.any(axis=1))
+        return weights
+
+
+def middle_of(weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the positions of the lower and the upper median of sorted values with these weights, one pair a row."""
+    reached = np.cumsum(weight, axis=1)
+    half = weight.sum(axis=1, keepdims=True) / 2
+    return (reached >= half).argmax(axis=1), (reached > half).argmax(axis=1)

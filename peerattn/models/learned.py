@@ -1,7 +1,5 @@
 """What a fit keeps so that later calls can be checked: which rows were learned from, until when, and within what range."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -33,50 +31,39 @@ def rows_of(panel: Panel) -> tuple[np.ndarray, np.ndarray] | None:
     """Return numbers that identify the periods and the rows of a panel, each sorted; None where it is undated."""
     if not panel.dated:
         return None
-    firms = _hashes(panel, "firm")
-    periods = _hashes(panel, "period")
-    return np.unique(periods), np.sort(_joint(firms, periods))
+    periods, rows = _hashes(panel)
+    return np.unique(periods), np.sort(rows)
 
 
-def _hashes(panel: Panel, level: str) -> np.ndarray:
-    """Return a number for the firm, or the period, of each row."""
-    at = panel.labels.names.index(level)
-    labels = np.asarray(panel.labels.levels[at].astype(str), dtype=object)
-    return np.asarray(pd.util.hash_array(labels)[panel.labels.codes[at]])
-
-
-def _joint(firms: np.ndarray, periods: np.ndarray) -> np.ndarray:
-    """Return a number for each row's firm and period."""
+def _hashes(panel: Panel) -> tuple[np.ndarray, np.ndarray]:
+    """Return a number for each row's period, and one for its firm and period."""
+    numbers = {}
+    for name, level, codes in zip(panel.labels.names, panel.labels.levels, panel.labels.codes, strict=True):
+        numbers[name] = pd.util.hash_array(np.asarray(level.astype(str), dtype=object))[codes]
     # an odd factor loses no firm, and keeps firm 1 of period 2 apart from firm 2 of period 1
-    return firms * np.uint64(3) + periods
+    return numbers["period"], numbers["firm"] * np.uint64(3) + numbers["period"]
 
 
 def warn_of_shared_periods(panel: Panel, learned: tuple[np.ndarray, np.ndarray] | None) -> None:
     """Warn of a fold of rows: none of the call was learned from, but others of their periods were."""
     if learned is None or not panel.dated:
         return
-    periods = _hashes(panel, "period")
+    periods, rows = _hashes(panel)
     shared = int(np.isin(periods, learned[0]).sum())
-    if shared and not np.isin(_joint(_hashes(panel, "firm"), periods), learned[1]).any():
-        warn_user(
-            SharedPeriodWarning(
-                f"{shared} of {len(panel)} rows are of periods whose other rows were learned from: firms of one period share its "
-                "shocks, so that a score of these predictions is too good. To score forecasts pass cv=WalkForward(...); NewFirms "
-                "where new firms of known periods are meant."
-            )
-        )
+    if shared and not np.isin(rows, learned[1]).any():
+        found = f"{shared} of {len(panel)} rows are of periods whose other rows were learned from"
+        why = "firms of one period share its shocks, so that a score of these predictions is too good."
+        remedy = "To score forecasts pass cv=WalkForward(...); NewFirms where new firms of known periods are meant."
+        warn_user(SharedPeriodWarning(f"{found}: {why} {remedy}"))
 
 
 def warn_of_one_cross_section(panel: Panel, firm: str, period: str) -> None:
     """Warn of training rows without labels, which are taken for one cross-section."""
     if panel.firm is None:
-        warn_user(
-            LabelWarning(
-                f"X carries neither {firm!r} nor {period!r}, so its {len(panel):,} rows are one cross-section, "
-                f"all periods in one. Of a panel set them as index, df.set_index([{firm!r}, {period!r}]), or name "
-                "yours with firm= and period=; index the rows by firm where one cross-section is meant."
-            )
-        )
+        found = f"X carries neither {firm!r} nor {period!r}, so its {len(panel):,} rows are one cross-section"
+        remedy = f"Of a panel set them as index, df.set_index([{firm!r}, {period!r}]), or name yours with firm= and period=; "
+        remedy += "index the rows by firm where one cross-section is meant."
+        warn_user(LabelWarning(f"{found}, all periods in one. {remedy}"))
 
 
 def warn_of_missing_labels(name: str, panel: Panel, y: OutcomesLike, firm: str, period: str) -> None:
@@ -91,13 +78,10 @@ def warn_of_small_sections(panel: Panel, median: float) -> None:
     sizes = {period: at.stop - at.start for period, at in panel.cross_sections()}
     small = [period for period, size in sizes.items() if size < median / 2]
     if small:
-        warn_user(
-            SmallCrossSectionWarning(
-                f"{len(small)} periods of X (first: {small[0]}, {sizes[small[0]]} firms) have under half of training's "
-                f"median of {median:g} firms: peers are sought among the rows of the call. "
-                "Pass the whole cross-section, or the other firms as reference= where the model takes it."
-            )
-        )
+        found = f"{len(small)} periods of X (first: {small[0]}, {sizes[small[0]]} firms) have under half of training's median"
+        why = f"of {median:g} firms: peers are sought among the rows of the call."
+        remedy = "Pass the whole cross-section, or the other firms as reference= where the model takes it."
+        warn_user(SmallCrossSectionWarning(f"{found} {why} {remedy}"))
 
 
 def warn_of_isolates(panel: Panel, isolated: np.ndarray, term: str) -> None:
@@ -106,12 +90,8 @@ def warn_of_isolates(panel: Panel, isolated: np.ndarray, term: str) -> None:
         where = f"row {isolated.argmax()}"
         if panel.firm is not None:
             where = " in ".join(show_label(labels[isolated][0]) for labels in (panel.firm, panel.period))
-        warn_user(
-            IsolateWarning(
-                f"{int(isolated.sum())} of {len(panel)} rows have no admissible peer (first: {where}): their peer term is "
-                f"{term}.{WHERE_ISOLATES}"
-            )
-        )
+        found = f"{int(isolated.sum())} of {len(panel)} rows have no admissible peer (first: {where})"
+        warn_user(IsolateWarning(f"{found}: their peer term is {term}.{WHERE_ISOLATES}"))
 
 
 def bounds_of(y: np.ndarray | None) -> tuple[float, float]:
@@ -132,12 +112,9 @@ def clipped(observed: np.ndarray, bounds: tuple[float, float], unit: tuple[float
     beyond = int(((observed < least) | (observed > most)).sum())
     if beyond:
         low, high = bounds
-        warn_user(
-            BoundedOutcomeWarning(
-                f"{beyond} observed outcomes of a period lie beyond {low:.4g} to {high:.4g}, {REACH:g} times the range of the "
-                "training outcomes around it, and count as that bound for their peers."
-            )
-        )
+        found = f"{beyond} observed outcomes of a period lie beyond {low:.4g} to {high:.4g}"
+        bound = f"{REACH:g} times the range of the training outcomes around it, and count as that bound for their peers"
+        warn_user(BoundedOutcomeWarning(f"{found}, {bound}."))
     return observed.clip(least, most)
 
 

@@ -1,7 +1,5 @@
 """The linear-in-means model of peer effects, for a given network."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from numbers import Integral
@@ -172,12 +170,8 @@ class LinearInMeansRegressor(PanelRegressorMixin, PanelEstimator):
             explained = panel.period[np.isfinite(panel.y)].unique()
         check_not_learned(until, explained)
         if until is not None:
-            warn_user(
-                GeneratedRegressorWarning(
-                    f"network was learned from outcomes until {until}: it is a generated regressor, whose error is not in the "
-                    "standard errors."
-                )
-            )
+            why = "it is a generated regressor, whose error is not in the standard errors."
+            warn_user(GeneratedRegressorWarning(f"network was learned from outcomes until {until}: {why}"))
 
     def _gate_call(self, X: PanelLike, outcomes: OutcomesLike) -> tuple[Panel, Iterator[CrossSection]]:
         if outcomes is not None and not self.reads_outcomes:
@@ -188,7 +182,6 @@ class LinearInMeansRegressor(PanelRegressorMixin, PanelEstimator):
     # ------------------------------------------------------------------ learning
 
     def _learn(self, training: Rows, panel: Panel) -> None:
-        assert training.y is not None
         parts = []
         gram = np.zeros((3, 3))
         for section in self._within(panel, training, warn=False):
@@ -202,8 +195,8 @@ class LinearInMeansRegressor(PanelRegressorMixin, PanelEstimator):
             parts.append((peers_x, W @ peers_x, peers_y, sparse.csgraph.connected_components(W)[1]))
             gram += _gram(W)
         peers_x, second_x, peers_y, part = (np.concatenate(column) for column in zip(*parts))
-        known = np.isfinite(training.y) & (training.counts > 0)
-        y = training.y[known]
+        known = np.isfinite(training.outcomes) & (training.counts > 0)
+        y = training.outcomes[known]
         weight = training.counts[known]
         labels = self._labels(training, panel.period)[known]
         groups = self._groups(training, panel.period, part)[known]
@@ -232,10 +225,8 @@ class LinearInMeansRegressor(PanelRegressorMixin, PanelEstimator):
             random_state=self.random_state,
         )
         if instrumented and not self.results_.instruments:
-            raise InputError(
-                "network: the characteristics of peers of peers are combinations of own and peers' characteristics: nothing is "
-                "left to instrument the peers' outcome. Use peer_outcome=False."
-            )
+            why = "the characteristics of peers of peers are combinations of own and peers' characteristics"
+            raise InputError(f"network: {why}: nothing is left to instrument the peers' outcome. Use peer_outcome=False.")
         self.coef_ = self.results_.params
         self.intercept_ = 0.0
         self.effects_ = dict[str, pd.Series]()
@@ -266,10 +257,9 @@ class LinearInMeansRegressor(PanelRegressorMixin, PanelEstimator):
         # an eigenvalue of zero of the correlations of I, W and W² is a dependence among them
         size = np.sqrt(np.diag(gram))
         if (size == 0).any() or np.linalg.eigvalsh(gram / np.outer(size, size))[0] < SINGULAR:
-            raise InputError(
-                "network: I, W and W² are linearly dependent (no peers of peers, or groups of one size in which all are peers of "
-                "all), so the effect of peers' outcomes is not identified. Use peer_outcome=False, or another network."
-            )
+            why = "I, W and W² are linearly dependent (no peers of peers, or groups of one size in which all are peers of all)"
+            remedy = "so the effect of peers' outcomes is not identified. Use peer_outcome=False, or another network."
+            raise InputError(f"network: {why}, {remedy}")
 
     def _between(self, period: LabelsLike, rows: Rows, peers: Rows) -> sparse.csr_array:
         """Return the network's weights of these rows on these peers, row-normalised, own firm left out."""

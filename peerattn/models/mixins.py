@@ -1,7 +1,5 @@
 """What a panel estimator adds to be a regressor, or a classifier, of scikit-learn."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Self
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The network of a model's cross-sections: weights on peers' rows, added up by firm."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What an option may be, beside scikit-learn's own kinds."""
 
-from __future__ import annotations
-
 from numbers import Integral
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Regressions on the firm's own characteristics, whatever else the panel holds."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Forecasters from a panel: a firm's mean, its last value, own characteristics, Fama–MacBeth, industry means as regressors."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +18,7 @@ from peerattn.models.learned import warn_of_shared_periods
 from peerattn.models.mixins import OwnFirmMixin, PanelRegressorMixin
 from peerattn.models.two_stage import independent_columns
 from peerattn.panel.design import Design
+from peerattn.panel.knowledge import first_known
 from peerattn.panel.panel import Panel
 from peerattn.panel.time_order import check_comparable
 from peerattn.types import OutcomesLike, PanelLike
@@ -125,13 +124,7 @@ class LastValueRegressor(PanelForecaster):
     def _predict(self, panel: Panel) -> np.ndarray:
         if panel.firm is None or not len(self.history_):
             return np.full(len(panel), self.mean_)
-        check_same_kind(pd.Index(self.history_["firm"]), panel.firm)
-        # the last outcome before each row's period; one of the period itself is not known yet
-        now, then = period_ranks(panel.period, pd.Index(self.history_["period"]))
-        requested = pd.DataFrame({"firm": panel.firm, "when": now})
-        history = self.history_[["firm", "outcome"]].assign(when=then)
-        merged = pd.merge_asof(requested, history, on="when", by="firm", allow_exact_matches=False)
-        return merged["outcome"].fillna(self.mean_).to_numpy()
+        return last_outcomes(self.history_, panel).fillna(self.mean_).to_numpy()
 
 
 class FamaMacBethRegressor(PanelForecaster):
@@ -253,8 +246,24 @@ class IndustryMeansRegressor(PanelForecaster):
         return np.hstack([own, peers])
 
 
-def period_ranks(requested: pd.Index, known: pd.Index) -> tuple[np.ndarray, np.ndarray]:
-    """Return common integer ranks of two sets of period labels."""
-    check_comparable(requested, known)
-    ranks = pd.factorize(requested.append(known), sort=True)[0]
-    return ranks[: len(requested)], ranks[len(requested) :]
+def last_outcomes(learned: pd.DataFrame, panel: Panel, horizon: int = 1) -> pd.Series:
+    """Return the last outcome of each row's firm that is known by its period, (n,); NaN where none is.
+
+    ``learned`` has the columns firm, period, outcome, and known_at where outcomes have dates. An outcome is known ``horizon``
+    periods later: one of the row's own period is not known yet.
+    """
+    assert panel.firm is not None
+    check_same_kind(pd.Index(learned["firm"]), panel.firm)
+    check_comparable(panel.period, pd.Index(learned["period"]))
+    # the horizon counts the periods of fit and of the call
+    place, periods = pd.factorize(pd.Index(learned["period"]).append(panel.period), sort=True)
+    row, now = np.split(place, [len(learned)])
+    known = row + horizon
+    if "known_at" in learned:
+        known = np.maximum(known, first_known(pd.Index(learned["known_at"]), periods))
+    arrivals = pd.DataFrame({"known": known, "row": row, "firm": learned["firm"], "outcome": learned["outcome"]})
+    arrivals = arrivals.sort_values(["known", "row"])
+    # what is filed late does not replace a later period's outcome
+    latest = arrivals[arrivals["row"] == arrivals.groupby("firm")["row"].cummax()]
+    requested = pd.DataFrame({"firm": panel.firm, "known": now})
+    return pd.merge_asof(requested, latest, on="known", by="firm")["outcome"]

@@ -1,11 +1,8 @@
 """Peer columns for any model: leave-own-out means, dispersion and ranks over codes or a network, without a leak."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -16,10 +13,10 @@ from peerattn.exceptions import InputError, check_at_least, check_names, check_o
 from peerattn.models.base import PanelEstimator, has_peers
 from peerattn.models.cross_section import sums_of_others
 from peerattn.models.given_network import network_weights
+from peerattn.models.panel_forecasters import last_outcomes
 from peerattn.network import PeerNetwork
 from peerattn.panel.encoding import FrameTransformer
 from peerattn.panel.gate import check_panel
-from peerattn.panel.knowledge import first_known, sorted_periods
 from peerattn.panel.panel import Panel
 from peerattn.types import LabelsLike, OutcomesLike, PanelLike
 
@@ -95,7 +92,7 @@ class PeerFeatures(FrameTransformer):
     firm: str = "firm"
     period: str = "period"
 
-    def fit(self, X: PanelLike, y: OutcomesLike = None) -> PeerFeatures:
+    def fit(self, X: PanelLike, y: OutcomesLike = None) -> Self:
         """Learn what a call needs of the training rows: medians, known outcomes, the network of a model."""
         self._learn(X, y, cross=False)
         return self
@@ -108,7 +105,7 @@ class PeerFeatures(FrameTransformer):
         """Return characteristics and peer columns of each row, in the order and with the index of ``X``."""
         check_is_fitted(self)
         panel = self._gate(X, fitting=False)
-        return self._frame(panel, self._features(panel))
+        return self._frame(panel, self._features(panel, {}))
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names: ``<column>_<statistic>_<code>``, with ``peers`` for all firms and ``network`` for a network."""
@@ -226,12 +223,14 @@ class PeerFeatures(FrameTransformer):
         np.fill_diagonal(W, 0.0)
         yield W
 
-    def _features(self, panel: Panel, models: Mapping[Any, Any] = MappingProxyType({})) -> np.ndarray:
+    def _features(self, panel: Panel, models: Mapping[Any, Any]) -> np.ndarray:
         """Return the peer columns; ``models`` are those of periods whose network is another than ``network_``."""
         if self.training_ is not None:
             return self._of_arrays(panel, self.training_)
         out = np.full((len(panel), len(self.names_)), np.nan)
-        values = panel.characteristics[self.averaged_].to_numpy() if self.outcomes_ is None else self._last_outcomes(panel)
+        values = panel.characteristics[self.averaged_].to_numpy()
+        if self.outcomes_ is not None:
+            values = last_outcomes(self.outcomes_, panel, self.horizon).to_numpy()[:, None]
         for period, at in panel.cross_sections():
             x = values[at]
             sets = self._peers(panel, period, at, models.get(period, self.network_))
@@ -239,23 +238,6 @@ class PeerFeatures(FrameTransformer):
             if self.outcomes_ is not None:  # no median over periods: it would know later outcomes
                 out[at] = np.where(np.isnan(out[at]), _medians(out[at]), out[at])
         return out
-
-    def _last_outcomes(self, panel: Panel) -> np.ndarray:
-        """Return the last outcome of each row's firm that is known by its period, (n, 1); NaN where none is."""
-        assert self.outcomes_ is not None and panel.firm is not None
-        fitted = self.outcomes_
-        # the horizon counts the periods of fit and of the call
-        place, periods = sorted_periods(pd.Index(fitted["period"]).append(pd.Index(panel.period)))
-        row, now = np.split(place, [len(fitted)])
-        known = row + self.horizon
-        if "known_at" in fitted:
-            known = np.maximum(known, first_known(pd.Index(fitted["known_at"]), periods))
-        arrivals = pd.DataFrame({"known": known, "row": row, "firm": fitted["firm"], "outcome": fitted["outcome"]})
-        arrivals = arrivals.sort_values(["known", "row"])
-        # what is filed late does not replace a later period's outcome
-        latest = arrivals[arrivals["row"] == arrivals.groupby("firm")["row"].cummax()]
-        requested = pd.DataFrame({"firm": panel.firm, "known": now})
-        return pd.merge_asof(requested, latest, on="known", by="firm")[["outcome"]].to_numpy()
 
     def _of_arrays(self, panel: Panel, pool: Panel) -> np.ndarray:
         """Return the columns of rows without labels: the pool is the training rows."""

@@ -1,11 +1,10 @@
 """Candidate peers of a call's rows: those of the same period, or the training rows."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from peerattn.models.cross_section import CrossSection, Rows, check_same_kind
@@ -55,3 +54,9 @@ def against_training(panel: Panel, call: Rows, training: Rows | None, labelled: 
     call = call.anonymous()
     for place, period, at in places_of(panel):
         yield CrossSection(period, at, call.take(at), training, place=place)
+
+
+def peers_of_known_outcome(sections: Iterator[CrossSection]) -> Iterator[CrossSection]:
+    """Yield cross-sections whose peers of known outcome alone may be attended to; the others still help to encode."""
+    for section in sections:
+        yield replace(section, answering=np.isfinite(section.peers.outcomes))

@@ -1,10 +1,8 @@
 """The reference universe: firms of another panel that answer, and the pools that they are in."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 from peerattn.exceptions import expect
 from peerattn.models.cross_section import CrossSection, Rows, identities
@@ -45,7 +43,7 @@ class Reference:
     weight: Any = None
 
     @classmethod
-    def of(cls, reference: ReferenceLike) -> Reference:
+    def of(cls, reference: ReferenceLike) -> Self:
         """Return ``reference`` as a Reference: it may be one already, a frame, or a pair (X_ref, y_ref)."""
         if isinstance(reference, cls):
             return reference
@@ -82,7 +80,7 @@ def with_reference(sections: Iterator[CrossSection], universe: Panel, rows: Rows
             # a firm of both is in the pool once, as the call has it
             more = more.take(~more.label.isin(section.peers.label))
             mine, theirs, added = identities(section.focal.owner, section.peers.owner, more.owner)
-            peers = replace(section.peers, identity=theirs).joined(replace(more, identity=added))
+            peers = Rows.stacked([replace(section.peers, identity=theirs), replace(more, identity=added)])
             section = replace(section, focal=replace(section.focal, identity=mine), peers=peers)
         yield section
 
@@ -92,6 +90,16 @@ def rows_by_period(universe: Panel, rows: Rows) -> Callable[..., Any]:
     if not universe.dated:
         return lambda period, default=None: rows
     return {period: rows.take(at) for period, at in universe.cross_sections()}.get
+
+
+def check_reference(given: Reference, task: str, scale: str | None) -> None:
+    """Raise where a reference has no outcomes and the task needs them, or the other way round."""
+    if task == "nowcast":
+        expect(given.y is not None, "reference", "(X_ref, y_ref)", 'no outcomes with task="nowcast"')
+    else:
+        expect(given.y is None, "reference", "X_ref alone", 'outcomes with task="forecast"')
+    remedy = "Ranks are taken among the rows of one call, which a reference splits in two."
+    expect(scale != "rank", "scale", '"standard" beside reference=', '"rank"', remedy)
 
 
 def check_same_periods(panel: Panel, universe: Panel, *, of_fit: bool = False) -> None:

@@ -1,7 +1,5 @@
 """Cross-sectional ridge: linear attention from characteristics and codes to the other firms' outcomes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Real
@@ -99,7 +97,6 @@ class CrossSectionalRidge(PanelRegressorMixin, PanelEstimator):
     _isolates_get = "the training mean"
     _signed = True
 
-    @one_thread()
     def _learn(self, training: Rows, panel: Panel) -> None:
         rows = self._keep_known(training)
         if rows.weight is not None and rows.weight.sum() <= 1:
@@ -132,7 +129,6 @@ class CrossSectionalRidge(PanelRegressorMixin, PanelEstimator):
 
     def _leave_firm_out(self, rows: Rows) -> np.ndarray:
         """Return the mean squared leave-firm-out error of the pooled regression for each penalty."""
-        assert rows.y is not None
         groups = [*pd.Series(rows.identity).groupby(rows.identity).indices.values()]
         # of many firms every k-th: the penalty hardly depends on which
         groups = groups[:: -(-len(groups) // FIRMS_TRIED)]
@@ -141,7 +137,7 @@ class CrossSectionalRidge(PanelRegressorMixin, PanelEstimator):
         gram, moment = self._moments(rows)
         tried = rows.take(np.concatenate(groups))
         F = self._design(tried)
-        outcomes = rows.y[np.concatenate(groups)] - self.mean_
+        outcomes = rows.outcomes[np.concatenate(groups)] - self.mean_
         firms = np.split(np.arange(len(tried)), np.cumsum([len(group) for group in groups])[:-1])
         losses = []
         for alpha in ALPHAS:
@@ -160,10 +156,9 @@ class CrossSectionalRidge(PanelRegressorMixin, PanelEstimator):
 
     def _moments(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
         """Return Z'SZ and Z'S(y − ȳ), S the frequency weights."""
-        assert rows.y is not None
         Z = self._design(rows)
         S = Z * rows.counts[:, None]
-        return S.T @ Z, S.T @ (rows.y - self.mean_)
+        return S.T @ Z, S.T @ (rows.outcomes - self.mean_)
 
     @staticmethod
     def _factor(gram: np.ndarray, alpha: float) -> Any:
@@ -178,9 +173,8 @@ class CrossSectionalRidge(PanelRegressorMixin, PanelEstimator):
             return self.mean_ + self._design(section.focal) @ self.coef_, np.zeros(len(section.focal), dtype=bool)
         predicted = np.empty(len(section.focal))
         isolated = np.empty(len(section.focal), dtype=bool)
-        assert section.peers.y is not None
         directions = self._directions(section)
-        y = section.peers.y - self.mean_  # solved once for all rows
+        y = section.peers.outcomes - self.mean_  # solved once for all rows
         for rows in section.chunks():
             predicted[rows] = self.mean_ + self._row_weights(section, rows, directions[rows]) @ y
             isolated[rows] = ~section.admissible(rows).any(axis=1)

@@ -1,12 +1,14 @@
 """Weights of rows: frequency weights, and weights of a panel's rows in its order."""
 
-from __future__ import annotations
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from sklearn.utils.validation import _check_sample_weight
 
 from peerattn.exceptions import expect
+from peerattn.models.cross_section import Rows
 from peerattn.panel.panel import Panel
 from peerattn.panel.reading import as_panel, refusing
 from peerattn.types import OutcomesLike
@@ -31,3 +33,20 @@ def frequencies(panel: Panel, weight: OutcomesLike) -> np.ndarray:
     wanted = f"frequency weights, which count rows, from 0 to {MOST_COPIES:g}, and one above 0"
     expect(0 < found.max() <= MOST_COPIES, "sample_weight", wanted, f"up to {found.max():g}")
     return found
+
+
+def weighted(
+    panel: Panel, training: Rows, sample_weight: OutcomesLike, loss_weight: OutcomesLike, peer_weight: OutcomesLike
+) -> Rows:
+    """Return training rows with the loss and peer weights of a panel."""
+    given = {"loss_weight": loss_weight, "peer_weight": peer_weight}
+    fields = {"loss_weight": "loss_weight", "peer_weight": "weight"}  # of Rows
+    for name, weight in given.items():
+        if weight is None:
+            continue
+        expect(panel.dated, name, "a panel", "arrays", "They take sample_weight=.")
+        remedy = "A frequency weight is both: pass one of them."
+        expect(sample_weight is None, name, "no sample_weight= beside it", "both", remedy)
+        found: Any = {fields[name]: row_weights(panel, weight, name)}
+        training = replace(training, **found)
+    return training

@@ -1,7 +1,5 @@
 """A learned network in a peer-effects regression: learned on one half of the periods, estimated on the other."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 

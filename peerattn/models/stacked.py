@@ -1,7 +1,5 @@
 """The combination: own characteristics, firm history, common shocks, then peers, weighed on held-out periods."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -100,10 +98,9 @@ class StackedPeerRegressor(AttentionRegressorMixin, AttentionOptions, PanelStack
 
     def _candidates(self, problem: Problem, settings: Settings, draws: np.ndarray) -> list[Candidate]:
         if self.kappa is None:
-            raise InputError(
-                "kappa: a stack is weighed on held-out periods, expected standard errors of at least 0, got None. "
-                "PeerAttentionRegressor(kappa=None) has its heads in full."
-            )
+            remedy = "PeerAttentionRegressor(kappa=None) has its heads in full."
+            what = "a stack is weighed on held-out periods, expected standard errors of at least 0, got None"
+            raise InputError(f"kappa: {what}. {remedy}")
         found = all_candidates(self, problem, settings, draws)
         found += user_candidates([entry for entry in self.learners if not _is_transformer(entry)])
         for entry in filter(_is_transformer, self.learners):

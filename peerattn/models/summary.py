@@ -1,7 +1,5 @@
 """What was fitted, as text."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator

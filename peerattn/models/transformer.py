@@ -1,7 +1,5 @@
 """A transformer over the firms of a period, weighed by held-out periods."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -26,11 +24,10 @@ from peerattn.models.learners.losses import Loss, huber, squared_error
 from peerattn.models.learners.training import Problem
 from peerattn.models.learners.transformer import TransformerLearner, TransformerTraining
 from peerattn.models.mixins import PanelRegressorMixin
-from peerattn.models.sharpe_portfolios import portfolio_table
 from peerattn.models.stacking.candidates import common_candidates, own_candidates
 from peerattn.models.stacking.evidence import PEERS, SHAPE, Candidate
 from peerattn.models.stacking.transformer_candidate import transformer_candidate
-from peerattn.models.transformer_networks import chosen_layer, squared_error_of, table_of_heads
+from peerattn.models.transformer_results import chosen_layer, portfolio_table, squared_error_of, table_of_heads
 from peerattn.network import PeerNetwork, rollout
 from peerattn.panel.panel import Panel
 from peerattn.training.prunable import PrunableHeads
@@ -234,9 +231,8 @@ class PeerTransformerRegressor(PanelRegressorMixin, PrunableHeads, PanelStack):
         if self.loss != "sharpe":
             return super()._standardise_outcomes(training)
         # a portfolio earns the level of returns, too
-        assert training.y is not None
         self.y_center_ = 0.0
-        self.y_scale_ = float(np.nanstd(training.y)) or 1.0
+        self.y_scale_ = float(np.nanstd(training.outcomes)) or 1.0
         return self._in_units(training)
 
     def _attend(self, section: CrossSection) -> tuple[np.ndarray, np.ndarray]:

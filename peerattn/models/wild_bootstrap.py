@@ -1,7 +1,5 @@
 """The wild cluster bootstrap: tests of regressions, and of means, with few clusters."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

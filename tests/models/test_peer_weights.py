@@ -23,7 +23,7 @@ from sklearn.tree import DecisionTreeRegressor
 from peerattn import IndustryPeerRegressor
 from peerattn.exceptions import InputError
 from peerattn.models import peer_weights
-from peerattn.models.smoothers import smoother_of
+from peerattn.models.peer_weights import smoother_of
 
 EXACT = {
     "ols": LinearRegression(),

@@ -233,7 +233,7 @@ def test_a_given_network_is_kept(panel, tmp_path):
 def test_a_class_that_a_module_imports_is_no_part_of_a_file(tmp_path):
     tree = {
         "~": "estimator",
-        "class": "peerattn.models.smoothers:LinearRegression",
+        "class": "peerattn.models.peer_weights:LinearRegression",
         "attributes": {"copy_X": 1},
     }
     write_state(tmp_path / "a.model", {}, {"model": tree}, "model")

@@ -9,7 +9,7 @@ from sklearn.utils import check_random_state
 from peerattn.evaluation.compared import Compared
 from peerattn.evaluation.measures.valuation import NEAR, named_like_log, percentage_errors
 from peerattn.exceptions import checked, expect
-from peerattn.models.industry_median import middle_of
+from peerattn.models.industry import middle_of
 
 
 @checked

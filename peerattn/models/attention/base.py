@@ -1,7 +1,5 @@
 """What estimators of a stack share: options of attention, the gate, learning, prediction, and what heads show."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -17,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 from peerattn.exceptions import InputError, expect
 from peerattn.models import by_period
 from peerattn.models.attention.networks import HeadNetworks
-from peerattn.models.attention.rows import OF_ARRAYS, check_reference, peers_of_known_outcome, weighted
 from peerattn.models.base import PanelEstimator
 from peerattn.models.cross_section import CrossSection, Rows
 from peerattn.models.learners.heads.heads import Settings, heads_table, prior_strengths
@@ -25,9 +22,9 @@ from peerattn.models.learners.heads.priors import NO_TERMS, PairTerms
 from peerattn.models.learners.losses import Loss
 from peerattn.models.learners.past_outcomes import History
 from peerattn.models.learners.training import Problem
-from peerattn.models.pools import against_training
-from peerattn.models.reference import Reference, among_reference, check_same_periods, with_reference
-from peerattn.models.row_weights import row_weights
+from peerattn.models.pools import against_training, peers_of_known_outcome
+from peerattn.models.reference import Reference, among_reference, check_reference, check_same_periods, with_reference
+from peerattn.models.row_weights import row_weights, weighted
 from peerattn.models.stacking.candidates import D_CODE
 from peerattn.models.stacking.evidence import Candidate
 from peerattn.models.stacking.fit import fit_stack
@@ -38,6 +35,7 @@ from peerattn.training import one_thread
 from peerattn.training.device import find_device
 from peerattn.types import OutcomesLike, PanelLike, ReferenceLike
 
+OF_ARRAYS = 'on arrays self-attention attends to the training rows; use attention="cross".'
 MOST = 10_000  # of layers, heads and the like: more are a slip
 
 
@@ -192,9 +190,7 @@ class PanelStack(HeadNetworks, PanelEstimator):
         self._validate_params()
         if joined() and self._shares_periods:
             if not isinstance(self.own, str):
-                raise InputError(
-                    "own: an estimator is fitted by each process, which may differ. Fit in one process, outside data_parallel()."
-                )
+                raise InputError("own: an estimator is fitted by each process, which may differ. Fit outside data_parallel().")
             # every process learns from the rows of all, so that all end with the same model
             X, y, sample_weight, loss_weight, peer_weight = by_period.of_all_processes(
                 self, X, y, sample_weight, loss_weight, peer_weight
@@ -217,7 +213,6 @@ class PanelStack(HeadNetworks, PanelEstimator):
         self._learn(training, panel, device)
         return self
 
-    @one_thread()
     def _learn(self, training: Rows, panel: Panel, device: str = "cpu") -> None:
         self.pair_terms_ = self._pair_terms()
         sections = self._training_sections(training, panel)
@@ -246,11 +241,10 @@ class PanelStack(HeadNetworks, PanelEstimator):
 
     def _standardise_outcomes(self, training: Rows) -> Rows:
         """Learn mean and standard deviation of the known outcomes; models train in these units."""
-        assert training.y is not None
-        known = np.isfinite(training.y) & (training.loss_weights > 0)
+        known = np.isfinite(training.outcomes) & (training.loss_weights > 0)
         if not known.any():
             raise InputError("loss_weight: no row of known outcome has a positive weight.")
-        y = training.y[known]
+        y = training.outcomes[known]
         weight = training.loss_weights[known]
         self.y_center_ = float(np.average(y, weights=weight))
         self.y_scale_ = float(np.sqrt(np.average((y - self.y_center_) ** 2, weights=weight))) or 1.0
@@ -292,12 +286,7 @@ class PanelStack(HeadNetworks, PanelEstimator):
 
     @one_thread()
     def predict(
-        self,
-        X: PanelLike,
-        *,
-        outcomes: OutcomesLike = None,
-        reference: ReferenceLike = None,
-        peer_weight: OutcomesLike = None,
+        self, X: PanelLike, *, outcomes: OutcomesLike = None, reference: ReferenceLike = None, peer_weight: OutcomesLike = None
     ) -> np.ndarray:
         """Predict the outcome of each row.
 

@@ -1,7 +1,5 @@
 """What a fitted stack shows: networks of its parts, single heads, their vectors, and search profiles."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -105,11 +103,7 @@ class HeadNetworks(Mixed):
         return self._network_of(network, X, outcomes=outcomes, reference=reference, peer_weight=peer_weight)
 
     def _network_maker(
-        self,
-        part: str | None = None,
-        layer: int | None = None,
-        head: int | None = None,
-        top_k: int | None = None,
+        self, part: str | None = None, layer: int | None = None, head: int | None = None, top_k: int | None = None
     ) -> NetworkMaker:
         check_is_fitted(self, "stack_")
         check_one_of(part=(part, (None, "heads", COVARIANCE, RIDGE)))

@@ -1,7 +1,5 @@
 """The options of attention."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real

@@ -1,7 +1,5 @@
 """The heads of a fitted attention model, fitted again on other draws of its training periods, from where they stand."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -49,10 +47,9 @@ class WarmStart:
         if model.weighs_peers_:
             raise InputError("model: it was fitted with peer_weight=, which refits do not support.")
         if model.members_ and not any(np.any(member.state["value"]) for member in model.members_):
-            raise InputError(
-                "model: its heads add nothing (evidence_ has their factor 0), and refits would move weights that no prediction "
-                "depends on. Fit it on more periods, or with other characteristics."
-            )
+            why = "refits would move weights that no prediction depends on"
+            remedy = "Fit it on more periods, or with other characteristics."
+            raise InputError(f"model: its heads add nothing (evidence_ has their factor 0), and {why}. {remedy}")
         self.model = model
         sections = model._training_sections(model._in_units(rows), panel)
         self.training = Training.of(sections, model._problem(True, False))
@@ -64,20 +61,18 @@ class WarmStart:
         """Number of training periods with known outcomes."""
         return len(self.sections)
 
-    def refits(self, counts: np.ndarray, *, steps: int | None = None) -> Iterator[list[list[Member]]]:
+    def refits(self, counts: np.ndarray) -> Iterator[list[list[Member]]]:
         """Yield the members of every draw, trained a round further each time, from where the fitted ones stand.
 
         Parameters
         ----------
         counts : ndarray (n_draws, n_periods)
             How often each training period was drawn.
-        steps : int
-            Steps of a round, by default REFIT.
         """
         modules = [[member.module()] * len(counts) for member in self.model.members_]
         loss = self.training.problem.loss
         while True:
-            modules = [refitted(draws, self.sample, loss, counts, steps or REFIT) for draws in modules]
+            modules = [refitted(draws, self.sample, loss, counts, REFIT) for draws in modules]
             found = [list[Member]() for _ in counts]
             for member, draws in zip(self.model.members_, modules, strict=True):
                 for mine, draw in zip(found, draws, strict=True):

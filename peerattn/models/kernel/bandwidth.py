@@ -1,10 +1,8 @@
 """Bandwidths: the normal-reference rule, and choice by a criterion with gradients."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -45,12 +43,7 @@ class Problem:
 
 
 def choose_bandwidths(
-    regression: LocalRegression,
-    problems: Sequence[Problem],
-    start: Bandwidths,
-    *,
-    criterion: str = "cv_ls",
-    n_starts: int = 2,
+    regression: LocalRegression, problems: Sequence[Problem], start: Bandwidths, *, criterion: str = "cv_ls", n_starts: int = 2
 ) -> tuple[Bandwidths, float]:
     """Minimise a criterion by L-BFGS in log-bandwidths (and the logit of λ over its range), limits included.
 
@@ -110,7 +103,7 @@ class _Search:
     shift: Tensor
 
     @classmethod
-    def around(cls, start: Bandwidths, regression: LocalRegression, problems: Sequence[Problem], criterion: str) -> _Search:
+    def around(cls, start: Bandwidths, regression: LocalRegression, problems: Sequence[Problem], criterion: str) -> Self:
         most = start.mixing.new_tensor([kernel.most for kernel in regression.code_kernels])
         return cls(regression, problems, criterion, start.h, most, torch.logit(start.mixing / most, eps=1e-3))
 
@@ -276,10 +269,8 @@ def given_bandwidths(given: Any, names: Sequence[str], reference: Bandwidths) ->
         if not values.ndim:  # one number for all characteristics
             values = np.full(n_h, values)
         if values.shape not in ((n_h,), (len(both),)):
-            raise InputError(
-                f"bandwidth has shape {values.shape}, but there are {n_h} characteristics and {len(both) - n_h} codes: give "
-                "one number, one for each characteristic, or one for each and then for each code."
-            )
+            found = f"bandwidth has shape {values.shape}, but there are {n_h} characteristics and {len(both) - n_h} codes"
+            raise InputError(f"{found}: give one number, one for each characteristic, or one for each and then for each code.")
         both[: values.size] = values
     h = both[:n_h]
     mixing = both[n_h:]

@@ -1,7 +1,5 @@
 """Nadaraya–Watson kernel regression: attention whose weights are a fixed kernel of characteristics and codes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
@@ -15,15 +13,8 @@ from sklearn.utils._param_validation import Interval, Options, StrOptions
 from peerattn.exceptions import InputError
 from peerattn.models.base import Encoded, PanelEstimator
 from peerattn.models.cross_section import NOBODY, CrossSection, Rows
-from peerattn.models.kernel.bandwidth import (
-    CRITERIA,
-    Problem,
-    choose_bandwidths,
-    given_bandwidths,
-    reference_bandwidths,
-)
-from peerattn.models.kernel.codes import KernelCodes
-from peerattn.models.kernel.local_regression import KERNELS, Bandwidths, LocalRegression, Points
+from peerattn.models.kernel.bandwidth import CRITERIA, Problem, choose_bandwidths, given_bandwidths, reference_bandwidths
+from peerattn.models.kernel.local_regression import KERNELS, Bandwidths, KernelCodes, LocalRegression, Points
 from peerattn.models.mixins import PanelRegressorMixin
 from peerattn.models.option_kinds import COLUMNS
 from peerattn.panel.design import Design
@@ -179,9 +170,7 @@ class NadarayaWatsonRegressor(PanelRegressorMixin, PanelEstimator):
         start = [reference_bandwidths(self.codes_.kernels, rows.x, size, rows.weight) for size in sizes]
         if isinstance(self.bandwidth, str) and self.bandwidth in CRITERIA:
             if rows.weight is not None:
-                raise InputError(
-                    "sample_weight: a criterion chooses bandwidths of rows that count alike; repeat rows, or give bandwidth=."
-                )
+                raise InputError("sample_weight: a criterion takes rows that count alike; repeat rows, or give bandwidth=.")
             chosen, self.criterion_ = self._choose([rows], start[0])
             chosen_within = chosen
             self.within_criterion_ = self.criterion_
@@ -201,11 +190,10 @@ class NadarayaWatsonRegressor(PanelRegressorMixin, PanelEstimator):
         step = max(1, -(-sum(len(rows) ** 2 for rows in sections) // PAIRS))
         problems = []
         for rows in filter(len, sections):
-            assert rows.y is not None
             at = torch.arange(0, len(rows), step)
             # all rows stay in the pool: thinning it out would change the best bandwidths
             identity = torch.from_numpy(rows.identity)
-            problems.append(Problem(self._points(rows), torch.from_numpy(rows.y - self.mean_), identity, at))
+            problems.append(Problem(self._points(rows), torch.from_numpy(rows.outcomes - self.mean_), identity, at))
         options: dict[str, Any] = {"criterion": self.bandwidth, "n_starts": self.n_starts}
         return choose_bandwidths(self.regression_, problems, start, **options)
 
@@ -268,9 +256,8 @@ class NadarayaWatsonRegressor(PanelRegressorMixin, PanelEstimator):
         """Yield slices of focal rows, their points (``moving``: to differentiate by), fitted outcomes and ones, and slopes."""
         if not len(section.peers):
             return
-        assert section.peers.y is not None
         focal, peers, bandwidths = self._ready(section)
-        y = torch.from_numpy(section.peers.y - self.mean_)
+        y = torch.from_numpy(section.peers.outcomes - self.mean_)
         values = torch.stack([y, torch.ones_like(y)], dim=1)
         for rows in section.chunks() if self.regression_.streams else section.chunks(DENSE_CELLS):
             points = focal.take(rows)

@@ -1,7 +1,5 @@
 """What the firms of a period have in common, where outcomes are observed: the period, and the codes within it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations

@@ -1,7 +1,5 @@
 """Firm history: what a firm's own past outcomes predict, so that it does not pass for what its peers predict."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby

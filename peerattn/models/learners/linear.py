@@ -1,7 +1,5 @@
 """Own characteristics (linear): least squares on the firm's own characteristics, from which every other candidate departs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

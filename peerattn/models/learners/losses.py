@@ -1,7 +1,5 @@
 """Losses of the attention estimators, one number a row."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

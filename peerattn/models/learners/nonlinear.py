@@ -1,7 +1,5 @@
 """Nonlinear own-firm models (curves, products, trees, forests): no interaction of own characteristics passes for a peer."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,6 +13,7 @@ from peerattn.exceptions import InputError
 from peerattn.models.cross_section import CrossSection, Rows
 from peerattn.models.learners.linear import Lines, by_section, fit_best_line, stacked_rows
 from peerattn.models.learners.training import Training
+from peerattn.scaling import centre_and_spread
 
 KNOTS = 5  # of a curve, at quantiles: it is linear between them and constant beyond
 TREES = 150  # of gradient boosting
@@ -67,11 +66,9 @@ def fit_curves(training: Training) -> Curves | None:
     products = p * (p - 1) // 2 + p * KNOTS <= MOST_COLUMNS
     quantiles = np.linspace(0, 1, KNOTS) * 0.98 + 0.01
     knots = [np.unique(np.quantile(column, quantiles)) for column in rows.x.T]
-    bounded = _bounded(rows.x, knots)
-    shape = Curves(knots, bounded.mean(0), _spread(bounded), products, np.zeros(0), 0.0)
+    shape = Curves(knots, *centre_and_spread(_bounded(rows.x, knots)), products, np.zeros(0), 0.0)
     Z = shape.columns(rows.x)
-    center = np.average(Z, axis=0, weights=weight)
-    size = _spread(Z, weight)
+    center, size = centre_and_spread(Z, weight=weight)
     level = float(np.average(rows.outcomes, weights=weight))
     slope = ridge((Z - center) / size, rows.outcomes - level, weight) / size
     return replace(shape, slope=slope, intercept=level - float(center @ slope))
@@ -79,13 +76,6 @@ def fit_curves(training: Training) -> Curves | None:
 
 def _bounded(x: np.ndarray, knots: Sequence[np.ndarray]) -> np.ndarray:
     return x.clip([at[0] for at in knots], [at[-1] for at in knots])
-
-
-def _spread(Z: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
-    """Return the standard deviation of each column; infinite where that is rounding alone."""
-    center = np.average(Z, axis=0, weights=weight)
-    spread = np.sqrt(np.average((Z - center) ** 2, axis=0, weights=weight))
-    return np.where(spread > 1e-9 * np.abs(Z).max(axis=0, initial=0), spread, np.inf)
 
 
 def ridge(Z: np.ndarray, y: np.ndarray, weight: np.ndarray) -> np.ndarray:

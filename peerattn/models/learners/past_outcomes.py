@@ -1,11 +1,9 @@
 """The firms' own past outcomes: a table of firms and periods, of which a period sees what lies before it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -41,7 +39,7 @@ class History:
     place: int = 0
 
     @classmethod
-    def of(cls, sections: Iterable[CrossSection], purge: int = 0) -> History:
+    def of(cls, sections: Iterable[CrossSection], purge: int = 0) -> Self:
         """Return the known outcomes of dated cross-sections: of the peers, and of focal firms that are not among them."""
         listed = list(sections)
         table = _table(listed, "y")
@@ -85,7 +83,7 @@ class History:
         known = self.table.columns[self.known.notna().any()]
         return max(known[: known.searchsorted(period)], default=None)
 
-    def since(self, period: Any) -> History:
+    def since(self, period: Any) -> Self:
         """Return what periods after this one may still read: it, and those of the window before it."""
         start = max(0, int(self.table.columns.searchsorted(period, side="right")) - WINDOW - self.purge)
         return replace(self, table=self.known.iloc[:, start:].dropna(how="all"), dates=None)

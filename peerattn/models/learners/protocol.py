@@ -1,7 +1,5 @@
 """What a learner of the stack is: a protocol that a peer model of the user's own can follow."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, Self, runtime_checkable
@@ -10,7 +8,7 @@ import numpy as np
 import torch
 from sklearn.base import clone
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, expect
 from peerattn.models.cross_section import CrossSection
 from peerattn.models.learners.training import Training
 
@@ -71,23 +69,15 @@ class Added:
         """Return the prediction of every focal row, (n_focal, 1) for each cross-section."""
         # the own outcome is taken away before a learner sees the rows
         found = self.learner.predict([section.unknown() for section in sections])
-        if len(found) != len(sections):
-            raise InputError(
-                f"learners: {self.name!r} must return one array for each cross-section, got {len(found)} for {len(sections)}."
-            )
+        expect(len(found) == len(sections), "learners", f"{len(sections)} arrays of {self.name!r}, one a section", len(found))
         predicted = []
         for section, each in zip(sections, found, strict=True):
             added = np.asarray(each, dtype=float)
             n = len(section.focal)
-            if added.shape != (n,):
-                raise InputError(
-                    f"learners: {self.name!r} must predict a number for each focal row, expected shape ({n},), got {added.shape}."
-                )
-            if unknown := int((~np.isfinite(added)).sum()):
-                raise InputError(
-                    f"learners: {self.name!r} predicted NaN or infinity in {unknown} of {n} rows; peers.y is NaN where an "
-                    "outcome is unknown."
-                )
+            expect(added.shape == (n,), "learners", f"a number of {self.name!r} for each focal row, shape ({n},)", added.shape)
+            unknown = int((~np.isfinite(added)).sum())
+            remedy = "peers.y is NaN where an outcome is unknown."
+            expect(not unknown, "learners", f"finite numbers of {self.name!r}", f"{unknown} of {n} not finite", remedy)
             if self.only_term:
                 predicted.append(added[:, None])
             else:
@@ -136,6 +126,4 @@ def _check_own_outcome(part: Added, section: CrossSection) -> None:
         own = section.peers.identity == section.focal.identity[k]
         changed = replace(section.peers, y=np.where(own, section.peers.y + 1.0, section.peers.y))
         if part.predict([replace(section, peers=changed)])[0][k, 0] != before[k, 0]:
-            raise InputError(
-                f"learners: {part.name!r} uses a firm's own outcome to predict it; leave it out by section.admissible()."
-            )
+            raise InputError(f"learners: {part.name!r} uses a firm's own outcome to predict it. See section.admissible().")

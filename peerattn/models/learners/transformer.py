@@ -1,7 +1,5 @@
 """A transformer over the firms of a period as a learner: an ensemble of seeds, trained by the one loop."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,15 +13,9 @@ from torch.func import functional_call, vmap
 
 from peerattn import nn
 from peerattn.models.cross_section import NOBODY, CrossSection
-from peerattn.models.learners.firm_tokens import ALL, Batch, hidden_folds
-from peerattn.models.learners.firm_transformer import FirmTransformer, TransformerSpec
+from peerattn.models.learners.firm_transformer import ALL, Batch, FirmTransformer, TransformerSpec, hidden_folds
 from peerattn.models.learners.linear import stacked_rows
-from peerattn.models.learners.transformer_losses import (
-    SectionLoss,
-    rank_correlation,
-    sharpe_ratio,
-    squared_error,
-)
+from peerattn.models.learners.transformer_losses import SectionLoss, rank_correlation, sharpe_ratio, squared_error
 from peerattn.models.learners.variance_components import common_variance
 from peerattn.training import train
 
@@ -86,7 +78,7 @@ class TransformerLearner:
 
     # ------------------------------------------------------------------ learning
 
-    def fit(self, sections: Sequence[CrossSection], start: TransformerLearner | None = None) -> Self:
+    def fit(self, sections: Sequence[CrossSection], start: Self | None = None) -> Self:
         """Fit to cross-sections whose outcomes are what own models leave; ``start`` was fitted to earlier periods."""
         # the number of columns is known only here
         self.spec = replace(self.spec, n_characteristics=sections[0].peers.x.shape[1])

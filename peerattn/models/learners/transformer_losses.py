@@ -1,7 +1,5 @@
 """What a transformer over firms learns by: losses of whole cross-sections."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

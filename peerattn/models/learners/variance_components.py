@@ -1,7 +1,5 @@
 """Variances within and between groups, by one-way analysis of variance: firms over time, or periods over firms."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Slopes within periods, which neither common shocks nor turbulent periods move."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

@@ -9,8 +9,7 @@ import torch
 
 from peerattn.models.cross_section import NOBODY, CrossSection, Rows
 from peerattn.models.learners import firm_transformer
-from peerattn.models.learners.firm_tokens import hidden_folds
-from peerattn.models.learners.firm_transformer import FirmTransformer, TransformerSpec
+from peerattn.models.learners.firm_transformer import FirmTransformer, TransformerSpec, hidden_folds
 from peerattn.models.learners.transformer import (
     TransformerLearner,
     TransformerTraining,

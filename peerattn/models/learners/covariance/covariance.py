@@ -12,15 +12,7 @@ from torch import Tensor
 
 from peerattn.models.cross_section import NOBODY, CrossSection, Rows, sums_of_others
 from peerattn.models.learners.bounds import Bounds
-from peerattn.models.learners.covariance.kernel import (
-    SPARE,
-    Features,
-    Parameters,
-    inverse,
-    noise,
-    ranked,
-    shared,
-)
+from peerattn.models.learners.covariance.kernel import SPARE, Features, Parameters, inverse, noise, ranked, shared
 from peerattn.models.learners.past_outcomes import History
 
 EXACT = 5000  # known firms beyond which all covariances go through inducing firms
@@ -81,13 +73,13 @@ class Covariance:
 
     def predict(self, sections: Sequence[CrossSection], dtype: torch.dtype = torch.float64) -> list[np.ndarray]:
         """Return the prediction of every focal firm, (n_focal, 1) a cross-section: its linear own part and what others add."""
-        return [self._section(section, dtype) for section in sections]
-
-    def _section(self, section: CrossSection, dtype: torch.dtype) -> np.ndarray:
         if self.of_outcomes:
             dtype = torch.float64  # a flat level is too large beside the noise
-        found = self.solved(section, dtype).predict(self.observed(section).peers.outcomes)[:, None]
-        return found if self.of_outcomes else section.own_term + found
+        predicted = []
+        for section in sections:
+            found = self.solved(section, dtype).predict(self.observed(section).peers.outcomes)[:, None]
+            predicted.append(found if self.of_outcomes else section.own_term + found)
+        return predicted
 
     def observed(self, section: CrossSection) -> CrossSection:
         """Return what the covariance reads: outcomes, or what own models leave of them."""

@@ -1,17 +1,15 @@
 """How a covariance is learned: by its leave-one-out errors, period by period."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from peerattn.models.cross_section import NOBODY, CrossSection
+from peerattn.models.cross_section import NOBODY, CrossSection, Rows
 from peerattn.models.learners.bounds import Bounds
 from peerattn.models.learners.covariance.covariance import Covariance, features
 from peerattn.models.learners.covariance.kernel import Features, Parameters, inverse, noise, shared
@@ -60,9 +58,9 @@ class _Period:
     identity: np.ndarray
 
     @classmethod
-    def of(cls, section: CrossSection, history: History | None, dtype: torch.dtype) -> _Period:
+    def of(cls, section: CrossSection, history: History | None, dtype: torch.dtype) -> Self:
         new = ~section.focal.label.isin(section.peers.label)
-        rows = section.peers.take(section.known_peers()).joined(section.focal.take(new).known())
+        rows = Rows.stacked([section.peers.take(section.known_peers()), section.focal.take(new).known()])
         by_label = dict(zip(section.focal.label, section.focal.loss_weights, strict=True))
         weight = np.array([by_label.get(label, 0.0) for label in rows.label])
         if history is not None:

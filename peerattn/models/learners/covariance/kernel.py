@@ -1,9 +1,7 @@
 """The covariance of firms as a function of characteristics, codes and past outcomes."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -32,14 +30,14 @@ class Features:
     past: Tensor
     strength: Tensor
 
-    def take(self, at: Any) -> Features:
+    def take(self, at: Any) -> Self:
         """Return these firms."""
-        return Features(self.x[:, at], self.z[:, at], self.codes[:, at], self.past[:, at], self.strength)
+        return replace(self, x=self.x[:, at], z=self.z[:, at], codes=self.codes[:, at], past=self.past[:, at])
 
-    def standalone(self) -> Features:
+    def standalone(self) -> Self:
         """Return each firm of a cross-section as one of its own, (n, 1, ...)."""
         x, z, codes, past = (each.transpose(0, 1) for each in (self.x, self.z, self.codes, self.past))
-        return Features(x, z, codes, past, self.strength)
+        return replace(self, x=x, z=z, codes=codes, past=past)
 
 
 def ranked(x: np.ndarray, pool: np.ndarray) -> np.ndarray:

@@ -1,7 +1,5 @@
 """The ridge across the firms of a period, as a covariance: what peers' outcomes predict without any own model."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,20 +1,57 @@
-"""Portfolios learned for their Sharpe ratio: what attention adds out of sample, all else equal."""
-
-from __future__ import annotations
+"""What a fitted transformer over firms shows: its heads, which layer a network is of, and its portfolio beside others."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 from sklearn.linear_model import RidgeCV
+from torch import Tensor
 
+from peerattn.exceptions import check_at_least, check_one_of, expect
 from peerattn.models.cross_section import CrossSection, Rows
 from peerattn.models.learners.linear import by_section, stacked_rows
 from peerattn.models.learners.training import Problem, Training
 from peerattn.models.learners.transformer import TransformerLearner
 from peerattn.models.ridge import ALPHAS
 from peerattn.models.stacking.origins import forward_origins
+
+
+def table_of_heads(n_heads: Mapping[str, int]) -> pd.DataFrame:
+    """Return seed, layer and number of every head, from the numbers of heads by the names of layers.
+
+    >>> table_of_heads({"0.blocks.1.attention": 2}).to_numpy().tolist()
+    [[0, 1, 0], [0, 1, 1]]
+    """
+    rows = []
+    for name, n in n_heads.items():
+        seed, _, layer, _ = name.split(".")
+        rows += [(int(seed), int(layer), head) for head in range(n)]
+    return pd.DataFrame(rows, columns=["seed", "layer", "head"])
+
+
+def chosen_layer(table: pd.DataFrame, n_layers: int, layer: int | None, head: int | None, top_k: int | None) -> dict[str, Any]:
+    """Return the layer, and the head where one is named, after the options are checked; ``table`` is ``heads_``."""
+    check_one_of(layer=(layer, (None, *range(n_layers))), head=(head, (None, *table.index)))
+    if top_k is not None:
+        check_at_least(1, top_k=top_k)
+    if head is None:
+        if layer is None:
+            layer = n_layers - 1
+        return {"layer": layer}
+    seed, of_layer, number = (int(table[name][head]) for name in ("seed", "layer", "head"))
+    expect(layer in (None, of_layer), "head", f"one of layer {layer} in heads_", f"{head}, of layer {of_layer}")
+    return {"layer": of_layer, "head": (seed, number)}
+
+
+def squared_error_of(learner: TransformerLearner, module: torch.nn.ModuleList, prepared: CrossSection) -> tuple[Tensor, int]:
+    """Return the sum of squared errors of the focal rows of known outcome, and their number."""
+    known = prepared.take(np.flatnonzero(np.isfinite(prepared.focal.outcomes)), slice(None))
+    error = learner.outputs(module, known)[:, 0] - torch.tensor(known.focal.outcomes)
+    return error.square().sum(), len(known.focal)
+
 
 LINEAR = "linear"
 
@@ -41,7 +78,8 @@ def portfolio_table(
         for name, learner in learners.items():
             found[name] = replace(learner).fit(training.residuals).predict(later)
         for name, weights in found.items():
-            returns[name] += [_return(each[:, 0], section.focal) for each, section in zip(weights, later, strict=True)]
+            # of each period the mean over firms of weight times return
+            returns[name] += [float(np.mean(w[:, 0] * s.focal.outcomes)) for w, s in zip(weights, later, strict=True)]
     rows = {}
     for name, earned in returns.items():
         series = np.array(earned)
@@ -67,9 +105,3 @@ def linear_portfolio(sections: Sequence[CrossSection]) -> np.ndarray:
 
 def _with_constant(rows: Rows) -> np.ndarray:
     return np.column_stack([rows.x, np.ones(len(rows))])
-
-
-def _return(weights: np.ndarray, rows: Rows) -> float:
-    """Return the mean over firms of weight times return."""
-    assert rows.y is not None
-    return float(weights @ rows.y / len(rows))

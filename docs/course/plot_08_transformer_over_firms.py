@@ -92,7 +92,7 @@ grunfeld = load_grunfeld()
 known = grunfeld.y.notna()
 X_real, y_real = grunfeld.X[known], grunfeld.y[known]
 chosen = PeerTransformerRegressor(random_state=0).fit(X_real, y_real)
-print(chosen.evidence_.loc[["shape", "peers"], ["factor", "t", "selected", "reason"]].to_string())
+print(chosen.evidence_.loc[["nonlinear", "peers"], ["factor", "t", "selected", "reason"]].to_string())
 
 # %%
 # With ``kappa=None`` it is used in full, and its attention can be inspected all the same. That a network *has* weights does not

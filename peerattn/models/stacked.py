@@ -58,7 +58,7 @@ class StackedPeerRegressor(AttentionRegressorMixin, AttentionOptions, PanelStack
     Attributes
     ----------
     evidence_ : DataFrame
-        One row for each group (shape, history, common, peers): ``factor``, the sum of its weights in the fitted stack (where
+        One row for each group (nonlinear, history, common, peers): ``factor``, the sum of its weights in the fitted stack (where
         there are several sums, the largest; of peers that of differences within periods); ``t`` of the score of what it adds;
         ``loss_reduction``, the relative fall of the held-out loss; the effective number of held-out ``periods``; tested or not,
         with the ``reason``; what was selected, with its weight.
@@ -86,7 +86,7 @@ class StackedPeerRegressor(AttentionRegressorMixin, AttentionOptions, PanelStack
     >>> panel = simulate_panel(20, 12, 2, n_industries=2, random_state=0)
     >>> model = StackedPeerRegressor(task="nowcast", random_state=0).fit(panel.X, panel.y)
     >>> model.evidence_.index.tolist()
-    ['shape', 'history', 'common', 'peers']
+    ['nonlinear', 'history', 'common', 'peers']
     """
 
     own: Any = "flexible"

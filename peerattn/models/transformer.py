@@ -25,7 +25,7 @@ from peerattn.models.learners.training import Problem
 from peerattn.models.learners.transformer import TransformerLearner, TransformerTraining
 from peerattn.models.mixins import PanelRegressorMixin
 from peerattn.models.stacking.candidates import common_candidates, own_candidates
-from peerattn.models.stacking.evidence import PEERS, SHAPE, Candidate
+from peerattn.models.stacking.evidence import PEERS, NONLINEAR, Candidate
 from peerattn.models.stacking.transformer_candidate import transformer_candidate
 from peerattn.models.transformer_results import chosen_layer, portfolio_table, squared_error_of, table_of_heads
 from peerattn.network import PeerNetwork, rollout
@@ -247,12 +247,12 @@ class PeerTransformerRegressor(PanelRegressorMixin, PrunableHeads, PanelStack):
         transformer = transformer_candidate(TRANSFORMER, PEERS, self._learner(problem, settings, int(draws[1]), attends))
         if self._kappa is None:
             return [transformer]
-        own = [each for each in own_candidates(problem, int(draws[2]), self.own) if each.group == SHAPE]
+        own = [each for each in own_candidates(problem, int(draws[2]), self.own) if each.group == NONLINEAR]
         if attends:
             transformer = self.as_learner(TRANSFORMER, problem, settings, int(draws[1]))
             # a network without attention shows what is gained by its shape, not by peers
             control = self._learner(problem, settings, int(draws[0]), attends=False)
-            own.append(transformer_candidate(CONTROL, SHAPE, control))
+            own.append(transformer_candidate(CONTROL, NONLINEAR, control))
         if problem.loss is squared_error and problem.dated and problem.own and self.attention != "cross":
             own += common_candidates(problem, range(len(problem.code_levels)))
         return [*own, transformer]

@@ -58,7 +58,7 @@ def test_an_own_estimator_is_weighed_on_held_out_periods(data):
     with pytest.raises(InputError, match="own: an estimator is weighed"):
         PeerTransformerRegressor(**{**SMALL, "own": Ridge()}).fit(X, y)
     found = PeerTransformerRegressor(**{**SMALL, "own": Ridge(), "kappa": 1.0}).fit(X, y)
-    assert found.evidence_.loc["shape", "tested"]
+    assert found.evidence_.loc["nonlinear", "tested"]
 
 
 def test_where_nothing_is_to_be_found_the_prediction_is_least_squares():
@@ -294,5 +294,5 @@ def test_a_nonlinear_own_shape_is_no_evidence_of_peers(task):
     X = pd.DataFrame(x.reshape(-1, 2), index, columns=["size", "leverage"])
     y = pd.Series((x[..., 0] ** 2 + 0.5 * g.normal(size=(30, 20))).ravel(), index)
     evidence = PeerTransformerRegressor(task=task, max_steps=150, random_state=0).fit(X, y).evidence_
-    assert evidence.loc["shape", "selected"].startswith("network without attention")
+    assert evidence.loc["nonlinear", "selected"].startswith("network without attention")
     assert evidence.loc["peers", "factor"] == 0

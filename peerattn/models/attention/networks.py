@@ -155,7 +155,7 @@ class HeadNetworks(Mixed):
         return self.stack_.heads().network(prepared, rows)
 
     def explain_gain(self) -> pd.DataFrame:
-        """Return held-out R² step by step: own characteristics, shape, history, what is common to the period, peers.
+        """Return held-out R² step by step: own characteristics, nonlinear own-firm models, history, common shocks, peers.
 
         Each step reads what the steps before it read and something more; held out are the later periods of each forward
         origin in training. ``r2`` is of the stack so far, ``gain`` what the step adds.

@@ -25,7 +25,7 @@ from peerattn.models.learners.losses import squared_error
 from peerattn.models.learners.protocol import Added, Learner, fit_added
 from peerattn.models.learners.training import Problem, Training
 from peerattn.models.learners.within_period import SLOPES, fit_slopes_within
-from peerattn.models.stacking.evidence import COMMON, GROUPS, HISTORY, PEERS, SHAPE, Candidate
+from peerattn.models.stacking.evidence import COMMON, GROUPS, HISTORY, PEERS, NONLINEAR, Candidate
 
 D_CODE = 4  # width of a code's embedding
 COVARIANCE = "covariance"
@@ -39,7 +39,7 @@ def heads_and_own(model: BaseEstimator, problem: Problem, settings: Settings, dr
     heads = heads_candidates(model, settings, int(draws[1]))
     if model.own == "linear" and problem.code_levels:
         # heads see codes: without this the level of an industry would pass for its peers
-        return [Candidate(OWN_CODES, SHAPE, partial(_fit_own_codes, model, settings, int(draws[2]))), *heads]
+        return [Candidate(OWN_CODES, NONLINEAR, partial(_fit_own_codes, model, settings, int(draws[2]))), *heads]
     if isinstance(model.own, str):
         return heads
     return own_candidates(problem, int(draws[2]), model.own)[:1] + heads
@@ -69,7 +69,7 @@ def _fit_own_codes(model: BaseEstimator, settings: Settings, seed: int, training
 
 
 #: What a user calls the information that a learner uses, and its group.
-INFORMATION = {"own": SHAPE, "history": HISTORY, "common": COMMON, "peers": PEERS}
+INFORMATION = {"own": NONLINEAR, "history": HISTORY, "common": COMMON, "peers": PEERS}
 
 
 def user_candidates(learners: Sequence[tuple[str, Any, str]]) -> list[Candidate]:
@@ -107,14 +107,14 @@ def own_candidates(problem: Problem, seed: int, own: Any = "flexible") -> list[C
     found = list[Candidate]()
     flexible = isinstance(own, str) and own == "flexible" and squared
     if not isinstance(own, str):
-        found.append(Candidate("estimator", SHAPE, lambda t, _: nonlinear.fit_estimator(t, own)))
+        found.append(Candidate("estimator", NONLINEAR, lambda t, _: nonlinear.fit_estimator(t, own)))
     elif flexible:
         found += [
-            Candidate("mean", SHAPE, lambda t, _: nonlinear.fit_estimator(t, DummyRegressor(), by_place=True)),
-            Candidate("curves", SHAPE, lambda t, _: nonlinear.fit_curves(t)),
-            Candidate("trees", SHAPE, lambda t, _: nonlinear.fit_trees(t)),
-            Candidate("forest", SHAPE, lambda t, _: nonlinear.fit_forest(t, seed)),
-            Candidate("line and forest", SHAPE, lambda t, _: nonlinear.fit_line_and_forest(t, seed)),
+            Candidate("mean", NONLINEAR, lambda t, _: nonlinear.fit_estimator(t, DummyRegressor(), by_place=True)),
+            Candidate("curves", NONLINEAR, lambda t, _: nonlinear.fit_curves(t)),
+            Candidate("trees", NONLINEAR, lambda t, _: nonlinear.fit_trees(t)),
+            Candidate("forest", NONLINEAR, lambda t, _: nonlinear.fit_forest(t, seed)),
+            Candidate("line and forest", NONLINEAR, lambda t, _: nonlinear.fit_line_and_forest(t, seed)),
         ]
     if squared and problem.dated and problem.own:
         found.append(Candidate("firm effect", HISTORY, lambda t, _: fit_effect(t)))

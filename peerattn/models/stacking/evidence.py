@@ -32,7 +32,7 @@ from peerattn.models.stacking.weights import (
     weigh,
 )
 
-SHAPE, HISTORY, COMMON, PEERS = GROUPS = ("shape", "history", "common", "peers")
+NONLINEAR, HISTORY, COMMON, PEERS = GROUPS = ("nonlinear", "history", "common", "peers")
 #: What a prediction has after each step, in the order of information: the linear part, then the groups.
 STEPS = ("own characteristics (linear)", "nonlinear own-firm models", "firm history", "common shocks", "peers")
 EQUAL = 1e-9  # relative difference of columns that are one

@@ -22,7 +22,7 @@ from peerattn.models.stacking.evidence import (
     GROUPS,
     HISTORY,
     PEERS,
-    SHAPE,
+    NONLINEAR,
     Candidate,
     Evidence,
     OriginResult,
@@ -151,7 +151,7 @@ class Stack:
 
     def _own(self) -> Stack:
         """Return the stack of own characteristics and history."""
-        stages = {group: self.stages[group] for group in (SHAPE, HISTORY)}
+        stages = {group: self.stages[group] for group in (NONLINEAR, HISTORY)}
         fitted = {name: self.fitted[name] for name in _selected(stages) if name in self.fitted}
         others = self.without_history and self.without_history._own()
         return replace(self, fitted=fitted, stages=stages, without_history=others)

@@ -27,8 +27,8 @@ def test_levels_of_industries_are_no_peers(task):
     for seed in range(3):
         X, y = industries(seed)
         model = PeerAttentionRegressor(task=task, random_state=seed).fit(X, y)
-        assert model.evidence_.loc["shape", "selected"].startswith("own codes")
-        assert model.explain_gain().loc["shape", "gain"] > 0.05
+        assert model.evidence_.loc["nonlinear", "selected"].startswith("own codes")
+        assert model.explain_gain().loc["nonlinear", "gain"] > 0.05
         selected.append(model.evidence_.loc["peers", "factor"] > 0)
     assert not any(selected)
 

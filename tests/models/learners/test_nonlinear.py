@@ -170,10 +170,10 @@ def test_an_interaction_of_own_characteristics_passes_for_no_peer(task):
     X = pd.DataFrame(rng.normal(size=(720, 3)), index=index, columns=["size", "value", "momentum"])
     y = X["size"] * X["value"] + 0.5 * pd.Series(rng.normal(size=720), index)
     model = StackedPeerRegressor(task=task, n_heads=1, random_state=0).fit(X, y)
-    shape = model.evidence_.loc["shape"]
+    shape = model.evidence_.loc["nonlinear"]
     assert shape["factor"] > 0.7 and shape["t"] > 3 and shape["tested"]
     assert model.evidence_.loc["peers", "factor"] < 0.1
     steps = model.explain_gain()
-    assert steps.loc["shape", "gain"] > 0.4 > 0.1 > steps.loc["peers", "gain"]
+    assert steps.loc["nonlinear", "gain"] > 0.4 > 0.1 > steps.loc["peers", "gain"]
     given = StackedPeerRegressor(task=task, own=RidgeCV(), n_heads=0, random_state=0).fit(X, y)
-    assert ("estimator", "") in given.stack_.stages["shape"].weights and not given.evidence_.loc["shape", "factor"]
+    assert ("estimator", "") in given.stack_.stages["nonlinear"].weights and not given.evidence_.loc["nonlinear", "factor"]

@@ -15,7 +15,7 @@ from peerattn.models.stacking.evidence import STEPS
 from peerattn.models.stacking.weights import ADDED, WITHIN, Stage
 
 FIRMS, PERIODS = 30, 9
-GROUPS = ["shape", "history", "common", "peers"]
+GROUPS = ["nonlinear", "history", "common", "peers"]
 
 
 def data(seed=0):
@@ -217,7 +217,7 @@ def test_peers_read_no_purged_outcomes_either():
     X, y = data()
     model = StackedPeerRegressor(task="nowcast", n_heads=1, own="linear", purge=2, kappa=0.0, random_state=0).fit(X, y)
     assert "covariance" in model.stack_.fitted
-    entering(model, {"shape": {}, "history": {}, "common": {}, "peers": {"covariance": 1.0}})
+    entering(model, {"nonlinear": {}, "history": {}, "common": {}, "peers": {"covariance": 1.0}})
     call, told = (
         z[z.index.get_level_values("period") >= PERIODS - 4].rename(index=lambda t: t + 10, level="period") for z in (X, y)
     )
@@ -263,9 +263,9 @@ def test_a_firm_without_a_past_gets_the_stack_that_was_weighed_without_history()
     model = StackedPeerRegressor(task="nowcast", n_heads=1, own="linear", kappa=0.0, random_state=0).fit(X, y)
     effect = model.stack_.stages["history"].selected()[0][0]
     peers = model.stack_.stages["peers"].selected()[0][0]
-    entering(model, {"history": {effect: 0.6}, "common": {}, "peers": {peers: 0.5}, "shape": {}})
+    entering(model, {"history": {effect: 0.6}, "common": {}, "peers": {peers: 0.5}, "nonlinear": {}})
     assert not model.stack_.without_history.stages["history"].weights
-    for group, given in {"shape": {}, "history": {}, "common": {}, "peers": {peers: 0.8}}.items():
+    for group, given in {"nonlinear": {}, "history": {}, "common": {}, "peers": {peers: 0.8}}.items():
         model.stack_.without_history.stages[group] = staged(given)
     last = X.index.get_level_values("period") == PERIODS - 1
     call, told = X[last], y[last]
@@ -337,7 +337,7 @@ def test_networks_of_parts_and_of_the_whole(everything):
     else:
         assert not model.peer_network(call, outcomes=told, part="heads").matrix(PERIODS - 1).to_numpy().any()
         np.testing.assert_allclose(whole, sum(model.stack_.weight(n) * parts[n] for n in signed), atol=1e-10)
-    zero = {group: {} for group in ("shape", "history", "common")}
+    zero = {group: {} for group in ("nonlinear", "history", "common")}
     stages = dict(model.stack_.stages)
     try:
         entering(model, zero)

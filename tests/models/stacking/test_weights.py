@@ -204,7 +204,7 @@ def test_of_an_infinite_bar_least_squares_and_common_shocks_are_left(task):
     assert (model.evidence_["factor"].drop(["common"] if task == "nowcast" else []) == 0).all()
     assert len(model.peer_network(panel.X, **shown).isolates) == len(panel.X)
     steps = model.explain_gain()
-    assert list(steps.index) == ["own characteristics", "shape", "history", "common", "peers"]
+    assert list(steps.index) == ["own characteristics", "nonlinear", "history", "common", "peers"]
     untested = ["own characteristics", "common"] if task == "nowcast" else ["own characteristics"]
     np.testing.assert_allclose(steps["gain"].drop(untested), 0, atol=1e-12)
     assert isinstance(steps, pd.DataFrame) and np.isfinite(steps["r2"]).all()
@@ -229,11 +229,11 @@ def test_the_fitted_stack_has_weights_of_all_rows(monkeypatch):
     fit = lambda: StackedPeerRegressor(n_heads=0, random_state=0).fit(panel.X, y).evidence_["factor"]  # noqa: E731
     after = fit()
     monkeypatch.setattr(Stage, "of_all_rows", lambda stage, share: shares.append(share) or stage)
-    before = fit()["shape"]
+    before = fit()["nonlinear"]
     assert 0 < before < 1
     share = np.average([13 / 20, 17 / 20], weights=[4, 3])
     assert shares == [pytest.approx(share)] * len(shares)
-    assert after["shape"] == pytest.approx(before / (before + share * (1 - before)))
+    assert after["nonlinear"] == pytest.approx(before / (before + share * (1 - before)))
 
 
 def test_a_candidate_with_a_control_is_tested_by_what_it_predicts_beyond_it():

@@ -275,7 +275,7 @@ def test_the_network_of_the_whole_prediction_is_its_derivative():
     y = X["size"] * slope.to_numpy() + 0.2 * rng.normal(size=750)
     model = StackedPeerRegressor(task="nowcast", own="linear", n_heads=1, random_state=0).fit(X, y)
     assert {"covariance", "ridge"} & set(model.stack_.peers())
-    for group in ("shape", "history", "common"):
+    for group in ("nonlinear", "history", "common"):
         model.stack_.stages[group] = Stage({}, float("nan"), 0.0)
     last = index.get_level_values("period") == 29
     before = model.predict(X[last], outcomes=y[last])

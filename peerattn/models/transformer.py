@@ -25,7 +25,7 @@ from peerattn.models.learners.training import Problem
 from peerattn.models.learners.transformer import TransformerLearner, TransformerTraining
 from peerattn.models.mixins import PanelRegressorMixin
 from peerattn.models.stacking.candidates import common_candidates, own_candidates
-from peerattn.models.stacking.evidence import PEERS, NONLINEAR, Candidate
+from peerattn.models.stacking.evidence import NONLINEAR, PEERS, Candidate
 from peerattn.models.stacking.transformer_candidate import transformer_candidate
 from peerattn.models.transformer_results import chosen_layer, portfolio_table, squared_error_of, table_of_heads
 from peerattn.network import PeerNetwork, rollout

@@ -90,7 +90,7 @@ def _of_part(part: Heads | Covariance, prepared: CrossSection) -> Callable[[slic
 def _of_member(member: Member, part: Heads, prepared: CrossSection, rows: slice) -> np.ndarray:
     module = member.module()
     batch = Batch.of(prepared, part.terms, rows=rows)
-    sizes = module.information(module.features(batch)[1], batch.peers)[0].norm(dim=-1)  # (H, n_peers)
+    sizes = module.head_values(module.features(batch)[1], batch.peers)[0].norm(dim=-1)  # (H, n_peers)
     return np.asarray((module.weights(batch)[0] * sizes[:, None, :]).sum(0).numpy())
 
 

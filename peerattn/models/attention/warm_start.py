@@ -10,7 +10,7 @@ from peerattn.exceptions import InputError, expect
 from peerattn.models.attention.options import AttentionOptions
 from peerattn.models.learners.heads.heads import Heads, Member
 from peerattn.models.learners.heads.sampling import Sample
-from peerattn.models.learners.heads.training import REFIT, refitted
+from peerattn.models.learners.heads.training import REFIT, refit_modules
 from peerattn.models.learners.training import Training
 from peerattn.models.networks import peer_columns
 from peerattn.types import OutcomesLike, PanelLike
@@ -19,7 +19,7 @@ from peerattn.types import OutcomesLike, PanelLike
 class WarmStart:
     """The training cross-sections of a fitted model, and refits of its heads on draws of them.
 
-    The heads minimise the loss of ``fit`` plus a ridge penalty; the own part is not refitted.
+    The heads minimise the loss of ``fit`` plus a ridge penalty; the own part is not refit_modules.
 
     Parameters
     ----------
@@ -72,11 +72,11 @@ class WarmStart:
         modules = [[member.module()] * len(counts) for member in self.model.members_]
         loss = self.training.problem.loss
         while True:
-            modules = [refitted(draws, self.sample, loss, counts, REFIT) for draws in modules]
+            modules = [refit_modules(draws, self.sample, loss, counts, REFIT) for draws in modules]
             found = [list[Member]() for _ in counts]
             for member, draws in zip(self.model.members_, modules, strict=True):
                 for mine, draw in zip(found, draws, strict=True):
-                    mine.append(Member.of(draw, member.importance))
+                    mine.append(Member.from_module(draw, member.importance))
             yield found
 
     def weights(self, members: Sequence[Sequence[Member]], X: PanelLike, outcomes: OutcomesLike) -> Iterator[np.ndarray]:

@@ -190,5 +190,5 @@ def _spec(model: BaseEstimator) -> PeerSpec:
         symmetric=symmetric,
         n_priors=len(model.pair_terms_.soft),
         n_outputs=model._n_outputs(),
-        nobody=not any(prior.only for prior in model.pair_terms_.priors),
+        null_peer=not any(prior.only for prior in model.pair_terms_.priors),
     )

@@ -227,7 +227,7 @@ def _stages_in_full(candidates: Sequence[Candidate], fitted: Parts, split: bool)
     weights = {WHOLE: 1.0}
     heads = [part for part in fitted.values() if isinstance(part, Heads)]
     if split and heads:
-        weights = {WITHIN: 1.0, MEAN: heads[0].of_mean}
+        weights = {WITHIN: 1.0, MEAN: heads[0].mean_factor}
     for each in candidates:
         if each.name in fitted:
             of_candidate = {(each.name, of): weight for of, weight in weights.items()}

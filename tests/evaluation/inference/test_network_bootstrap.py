@@ -18,7 +18,7 @@ from peerattn.models import CovariancePeerRegressor
 from peerattn.models.attention import warm_start
 from peerattn.models.attention.warm_start import WarmStart
 from peerattn.models.learners.heads import learner
-from peerattn.models.learners.heads.training import REFIT_RIDGE, Seeds, objective_of
+from peerattn.models.learners.heads.training import REFIT_RIDGE, Seeds, make_objective
 from peerattn.models.learners.losses import squared_error
 
 OPTIONS = {"n_heads": 1, "d_head": 2, "kappa": None, "random_state": 0}
@@ -48,11 +48,11 @@ def test_each_refit_fits_its_own_draw_best(panel, model):
     *_, settled = islice(start.refits(counts), 10)
     refits = [draw[0].module() for draw in settled]
     fitted = model.members_[0].module()
-    objective = objective_of(start.sample, squared_error, fitted.spec)
+    objective = make_objective(start.sample, squared_error, fitted.spec)
 
     @torch.no_grad()
     def loss(module, count):
-        seed, times = Seeds.of([module], objective.unit), torch.as_tensor(count, dtype=torch.float64)[:, None]
+        seed, times = Seeds.from_modules([module], objective.unit), torch.as_tensor(count, dtype=torch.float64)[:, None]
         batch = start.sample.batch(range(len(count)))
         error = objective(seed(batch), batch, times) / (times[:, 0] @ batch.weight.sum(1))
         penalty = sum(each.square().sum() for each in seed.parameters()) / batch.weight.sum()

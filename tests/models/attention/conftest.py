@@ -28,7 +28,7 @@ def plant():
                     parameter.copy_(torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
                 for name, value in (state or {}).items():
                     module.get_parameter(name).copy_(torch.as_tensor(value))
-            members.append(Member.of(module, np.arange(1.0, spec.n_heads + 1)))
+            members.append(Member.from_module(module, np.arange(1.0, spec.n_heads + 1)))
         weights = weights or (1.0,)
         names = ["heads", *(f"heads, start {k}" for k in range(2, len(weights) + 1))]
         parts = {name: Heads((member,), terms, (1.0,)) for name, member in zip(names, members, strict=True)}

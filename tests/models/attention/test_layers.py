@@ -39,7 +39,7 @@ def weights_of(z, state, name, head, d=4):
     q = z @ state[f"{name}query"][head] + state[f"{name}offset"][head]
     scores = q @ (z @ state[f"{name}key"][head]).T / np.sqrt(d)
     scores[np.eye(len(z), dtype=bool)] = -np.inf
-    scores = np.c_[scores, q @ state[f"{name}nobody"][head, 0] / np.sqrt(d)]
+    scores = np.c_[scores, q @ state[f"{name}null_key"][head, 0] / np.sqrt(d)]
     weights = np.exp(scores - scores.max(1, keepdims=True))
     return (weights / weights.sum(1, keepdims=True))[:, :-1]
 
@@ -169,7 +169,7 @@ def test_earlier_layers_lean_on_a_soft_prior(industries, plant):
 
 @pytest.mark.parametrize("similarity", ["dot_product", "gaussian", "additive"])
 def test_earlier_layers_have_the_similarity_and_tied_scores(similarity):
-    spec = PeerSpec(3, n_heads=2, n_layers=3, similarity=similarity, symmetric=True, nobody=False)
+    spec = PeerSpec(3, n_heads=2, n_layers=3, similarity=similarity, symmetric=True, null_peer=False)
     module = PeerModule(spec, torch.Generator().manual_seed(0))
     x = torch.tensor(np.random.default_rng(0).normal(size=(1, 7, 3)))
     for layer in module.before:

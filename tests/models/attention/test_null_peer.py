@@ -11,12 +11,12 @@ from peerattn.models.learners.heads.peer_module import PeerModule, PeerSpec
 N = 8
 
 
-def module(nobody, seed=0, **options):
-    made = PeerModule(PeerSpec(3, n_heads=2, d_head=4, nobody=nobody, **options), torch.Generator().manual_seed(seed))
+def module(null_peer, seed=0, **options):
+    made = PeerModule(PeerSpec(3, n_heads=2, d_head=4, null_peer=null_peer, **options), torch.Generator().manual_seed(seed))
     generator = torch.Generator().manual_seed(seed + 1)
     with torch.no_grad():
         for name, parameter in made.named_parameters():
-            if nobody or "nobody" not in name:
+            if null_peer or "null_key" not in name:
                 parameter.copy_(torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
     return made.requires_grad_(False)
 
@@ -29,37 +29,37 @@ def rows(seed=0, y=None):
     return Batch(rows, rows, torch.ones(1, N))
 
 
-def by_hand(made, x, nobody):
+def by_hand(made, x, null_peer):
     """Return weights (H, n, n) of a softmax over the others, and over the null peer."""
     found = []
     for h in range(2):
         q = x @ made.query[h] + made.offset[h]
         scores = q @ (x @ made.key[h]).T / 2
         scores[torch.eye(N, dtype=torch.bool)] = -torch.inf
-        if nobody:
-            scores = torch.cat([scores, (q @ made.nobody[h, 0] / 2)[:, None]], dim=1)
+        if null_peer:
+            scores = torch.cat([scores, (q @ made.null_key[h, 0] / 2)[:, None]], dim=1)
         found.append(scores.softmax(-1)[:, :N])
     return torch.stack(found)
 
 
-@pytest.mark.parametrize("nobody", [False, True])
-def test_weights_are_a_softmax_with_or_without_the_null_peer(nobody):
-    made, firms = module(nobody), rows()
+@pytest.mark.parametrize("null_peer", [False, True])
+def test_weights_are_a_softmax_with_or_without_the_null_peer(null_peer):
+    made, firms = module(null_peer), rows()
     weights = made.weights(firms)[0]
-    torch.testing.assert_close(weights, by_hand(made, firms.focal.x[0], nobody))
+    torch.testing.assert_close(weights, by_hand(made, firms.focal.x[0], null_peer))
     total = weights.sum(-1)
-    if nobody:
+    if null_peer:
         assert (total < 1).all() and (total > 0).all()
     else:
         torch.testing.assert_close(total, torch.ones_like(total))
 
 
 @pytest.mark.parametrize("values", ["characteristics", "outcomes"])
-@pytest.mark.parametrize("nobody", [False, True])
-def test_its_information_is_zero(nobody, values):
+@pytest.mark.parametrize("null_peer", [False, True])
+def test_its_information_is_zero(null_peer, values):
     y = torch.randn(1, N, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
-    made, firms = module(nobody, values=values, own="none"), rows(y=y)
-    W, x = by_hand(made, firms.focal.x[0], nobody), firms.focal.x[0]
+    made, firms = module(null_peer, values=values, own="none"), rows(y=y)
+    W, x = by_hand(made, firms.focal.x[0], null_peer), firms.focal.x[0]
     if values == "outcomes":
         expected = torch.einsum("hij,j,h->i", W, y[0], made.value[:, 0])
     else:
@@ -72,7 +72,7 @@ def test_a_firm_may_look_to_nobody():
     made, firms = module(True), rows()
     with torch.no_grad():
         made.offset.fill_(50.0)
-        made.nobody.fill_(50.0)
+        made.null_key.fill_(50.0)
     weights = made.weights(firms)[0]
     assert weights.max() < 1e-12 and torch.isfinite(weights).all()
     predicted = made(firms)[0][0, :, 0]
@@ -106,5 +106,5 @@ def test_a_restricting_prior_has_no_null_peer():
     def fit(prior):
         return PeerAttentionRegressor(n_heads=1, kappa=None, prior=prior, random_state=0).fit(panel.X, panel.y)
 
-    assert not fit(Prior("industry", only=True)).members_[0].spec.nobody
-    assert fit(Prior("industry")).members_[0].spec.nobody
+    assert not fit(Prior("industry", only=True)).members_[0].spec.null_peer
+    assert fit(Prior("industry")).members_[0].spec.null_peer

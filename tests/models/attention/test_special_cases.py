@@ -19,7 +19,7 @@ def frozen(plant):
 
     def fitted(model, X, y, **state):
         model.set_params(kappa=None, n_heads=1, own="none", random_state=0).fit(X, y)
-        return plant(model, nobody=False, state=state)
+        return plant(model, null_peer=False, state=state)
 
     return fitted
 

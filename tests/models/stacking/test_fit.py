@@ -296,7 +296,7 @@ def test_without_a_kappa_heads_are_used_in_full_and_untested():
     for section, predicted in zip(sections, heads.predict(sections), strict=True):
         added = predicted - section.own_term
         # what they add to the mean of a period has a weight of its own
-        expected.append(predicted - (1 - heads.of_mean) * added.mean(0))
+        expected.append(predicted - (1 - heads.mean_factor) * added.mean(0))
     expected = np.concatenate(expected)[:, 0] * model.y_scale_ + model.y_center_
     labels = [(firm, s.period) for s in sections for firm in s.focal.label]
     found = pd.Series(model.predict(panel.X), panel.X.index)

@@ -132,9 +132,9 @@ class Batch:
         return cls(focal, peers, weight, PairTensors.of([section], [rows], terms, dtype, device))
 
     @cached_property
-    def bars(self) -> Tensor:
-        """Which rows may not attend to which, by :func:`barred`: made once for all modules, dearer than a head's attention."""
-        return barred(admissible(self.focal, self.peers), self.focal.x.dtype)
+    def blocked(self) -> Tensor:
+        """Which rows may not attend to which, by :func:`blocking_bias`: made once for all modules."""
+        return blocking_bias(admissible(self.focal, self.peers), self.focal.x.dtype)
 
 
 def others(focal: RowTensors, peers: RowTensors) -> Tensor:
@@ -153,7 +153,7 @@ def _of_another_identity(focal: RowTensors, peers: RowTensors) -> Tensor:
     return mine[:, :, None] != peers.identity[:, None, :]
 
 
-def barred(may: Tensor, dtype: torch.dtype) -> Tensor:
+def blocking_bias(may: Tensor, dtype: torch.dtype) -> Tensor:
     """Return what is added to scores, (B, n_focal, n_peers + 1): −∞ where a row may not look, else 0; the null peer is last."""
     zero = torch.zeros((), dtype=dtype, device=may.device)
     return torch.where(F.pad(may, (0, 1), value=True), zero, -math.inf)

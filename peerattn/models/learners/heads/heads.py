@@ -49,7 +49,7 @@ class Member:
     share: np.ndarray
 
     @classmethod
-    def of(cls, module: PeerModule, importance: np.ndarray) -> Member:
+    def from_module(cls, module: PeerModule, importance: np.ndarray) -> Member:
         """Return the arrays of a trained module."""
         state = {name: value.detach().double().cpu().numpy() for name, value in module.state_dict().items()}
         return cls(module.spec, state, importance, shares(importance))
@@ -68,25 +68,25 @@ class Member:
 
     def take(self, heads: Sequence[int]) -> Member:
         """Return the member with only these heads."""
-        return Member.of(self.module().take(list(heads)), self.importance[list(heads)])
+        return Member.from_module(self.module().take(list(heads)), self.importance[list(heads)])
 
 
 @dataclass(frozen=True)
 class Heads:
     """A candidate: heads from one or more starts; ``mix`` is the share of each start (member) in the prediction.
 
-    Where heads are used in full, ``of_mean`` is the weight of what they add to a period's mean.
+    Where heads are used in full, ``mean_factor`` is the weight of what they add to a period's mean.
     """
 
     members: tuple[Member, ...]
     terms: PairTerms
     mix: tuple[float, ...]
-    of_mean: float = 1.0
+    mean_factor: float = 1.0
 
     @classmethod
-    def of(cls, modules: Sequence[PeerModule], sections: Sequence[CrossSection], settings: Settings) -> Heads:
+    def from_modules(cls, modules: Sequence[PeerModule], sections: Sequence[CrossSection], settings: Settings) -> Heads:
         """Return the mean of modules, whose contributions are measured on training cross-sections."""
-        return cls.mean(list(map(Member.of, modules, contribution_spreads(modules, sections, settings))), settings.terms)
+        return cls.mean(list(map(Member.from_module, modules, contribution_spreads(modules, sections, settings))), settings.terms)
 
     @classmethod
     def mean(cls, members: Sequence[Member], terms: PairTerms) -> Heads:
@@ -145,7 +145,7 @@ class Heads:
             elif which == "keys":
                 each = module.keys(of_peers)
             else:
-                each = module.information(of_peers, batch.peers)
+                each = module.head_values(of_peers, batch.peers)
             found.append(each[0].transpose(0, 1).numpy())
         return np.concatenate(found, axis=1)
 

@@ -19,9 +19,9 @@ from peerattn.models.learners.heads.selection import Predict, Selection, selecte
 from peerattn.models.learners.heads.training import (
     DEFAULT,
     TrainingOptions,
-    objective_of,
-    of_equal_weights,
-    trained,
+    equal_weights,
+    make_objective,
+    train_seeds,
 )
 from peerattn.models.learners.losses import Loss, squared_error
 
@@ -130,7 +130,7 @@ class HeadsLearner:
         modules = learner._trained(sections)
         for module in modules:
             module.rescale(chosen.size)
-        self.heads_ = replace(learner._heads(modules, sections), of_mean=chosen.of_mean)
+        self.heads_ = replace(learner._heads(modules, sections), mean_factor=chosen.mean_factor)
         return self
 
     def _with(self, **options: Any) -> HeadsLearner:
@@ -146,11 +146,11 @@ class HeadsLearner:
         if nothing or not self.spec.n_heads or self.terms.priors or self.spec.n_layers > 1 or self.loss is not squared_error:
             return []
         # embeddings of the code would be constants of its levels
-        one = replace(self, spec=replace(self.spec, n_heads=1, nobody=False, code_levels=()), equal=True)
+        one = replace(self, spec=replace(self.spec, n_heads=1, null_peer=False, code_levels=()), equal=True)
         return [replace(one, terms=replace(self.terms, priors=(Prior(c, only=True),))) for c in self.terms.columns]
 
     def _heads(self, modules: Sequence[PeerModule], sections: Sequence[CrossSection]) -> Heads:
-        return Heads.of(modules, sections, Settings(self.terms, self.dtype))
+        return Heads.from_modules(modules, sections, Settings(self.terms, self.dtype))
 
     def _predictor(self, sections: Sequence[CrossSection]) -> Predict:
         """Return the predictions of heads that are trained on cross-sections."""
@@ -160,10 +160,10 @@ class HeadsLearner:
         """Return the seeds that are averaged, the best one first, in float64 and on the CPU."""
         generator = torch.Generator("cpu").manual_seed(self.seed)
         sample = Sample(sections, self.terms, self.dtype, self.device)
-        objective = objective_of(sample, self.loss, self.spec)
+        objective = make_objective(sample, self.loss, self.spec)
         if self.equal:
-            return [of_equal_weights(self.spec, sample, objective).double().cpu()]
-        seeds = trained(self.spec, sample, objective, self.options, generator)
+            return [equal_weights(self.spec, sample, objective).double().cpu()]
+        seeds = train_seeds(self.spec, sample, objective, self.options, generator)
         # what is fitted predicts in float64, wherever and in whatever precision it was trained
         modules = [seeds.module(seed, objective.unit).double().cpu() for seed in range(seeds.n_seeds)]
         for module in modules:

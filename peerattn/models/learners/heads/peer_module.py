@@ -15,7 +15,7 @@ from torch.nn import Parameter
 
 from peerattn import nn
 from peerattn.models.cross_section import NOBODY
-from peerattn.models.learners.heads.batches import Batch, PairTensors, RowTensors, admissible, barred, others
+from peerattn.models.learners.heads.batches import Batch, PairTensors, RowTensors, admissible, blocking_bias, others
 
 SHARP = 2.0  # size of the first queries and keys: from flatter weights fewer heads find a network
 SMALL = 0.1  # size of the first values: training starts near the own part
@@ -37,7 +37,7 @@ class PeerSpec:
     symmetric: bool = False
     n_priors: int = 0
     n_outputs: int = 1
-    nobody: bool = True  # a null peer: a firm may attend to nobody
+    null_peer: bool = True  # a null peer: a firm may attend to nobody
 
     @property
     def n_inputs(self) -> int:
@@ -75,8 +75,8 @@ class Layer(torch.nn.Module):
             self.key.data[:, of_codes] = self.query.data[:, of_codes]
         if spec.similarity == "additive":
             self.combine = Parameter(uniform(generator, H, d, width=spec.n_inputs).to(dtype))
-        if spec.nobody:  # the profile of the null peer, whose information is zero
-            self.nobody = Parameter(torch.zeros(H, 1, d, dtype=dtype))
+        if spec.null_peer:  # the profile of the null peer, whose information is zero
+            self.null_key = Parameter(torch.zeros(H, 1, d, dtype=dtype))
         if spec.n_priors:  # a relation that was named is first leaned on
             self.prior_strength = Parameter(torch.ones(H, spec.n_priors, dtype=dtype))
 
@@ -102,19 +102,19 @@ class Layer(torch.nn.Module):
         """The projection of keys, which is that of queries in a symmetric similarity."""
         return self.query if self.spec.symmetric else self.key
 
-    def scores(self, query_features: Tensor, key_features: Tensor, pairs: PairTensors, nobody: bool = True) -> dict[str, Any]:
+    def scores(self, query_features: Tensor, key_features: Tensor, pairs: PairTensors, null_peer: bool = True) -> dict[str, Any]:
         """Return query, key, scale and bias whose scores are the similarity of the specification; the null peer comes last."""
         query = self.queries(query_features)
         key = self.keys(key_features)
         bias = pairs.terms(self.prior_strength)
-        if self.spec.nobody and nobody:
-            key = torch.cat([key, self.nobody.expand(len(key), -1, -1, -1)], dim=2)
+        if self.spec.null_peer and null_peer:
+            key = torch.cat([key, self.null_key.expand(len(key), -1, -1, -1)], dim=2)
             if bias is not None:
                 bias = F.pad(bias, (0, 1))
         return nn.score_terms(query, key, self.spec.similarity, combine=self.combine, bias=bias)
 
     def mean(
-        self, query_features: Tensor, key_features: Tensor, bars: Tensor, pairs: PairTensors, value: Tensor | None = None
+        self, query_features: Tensor, key_features: Tensor, blocked: Tensor, pairs: PairTensors, value: Tensor | None = None
     ) -> Tensor:
         """Return every head's weighted mean (B, H, n_focal, ...) of values, by default of what the peers show."""
         if value is None:
@@ -125,7 +125,7 @@ class Layer(torch.nn.Module):
         n_keys = scores["key"].shape[2]
         # the information of the null peer, where there is one, is zero
         value = F.pad(value, (0, 0, 0, n_keys - value.shape[2]))
-        bias = bars[:, None, :, :n_keys]
+        bias = blocked[:, None, :, :n_keys]
         if scores["bias"] is not None:
             bias = bias + scores["bias"]
         return nn.attention(value=value, **scores | {"bias": bias})
@@ -227,8 +227,8 @@ class PeerModule(Layer):
         if among.copies:
             querying = replace(peers, identity=torch.full_like(peers.identity, NOBODY))
         own, pool = (rows[:, None].expand(-1, len(self.query), -1, -1) for rows in (own, pool))
-        of_pool = barred(others(querying, peers), pool.dtype)
-        of_focal = barred(others(focal, peers), pool.dtype)
+        of_pool = blocking_bias(others(querying, peers), pool.dtype)
+        of_focal = blocking_bias(others(focal, peers), pool.dtype)
         matching = ((focal.identity, peers.identity), (focal.x, peers.x), (focal.codes, peers.codes))
         same = not among.copies and all(torch.equal(mine, theirs) for mine, theirs in matching)
         for layer in layers:
@@ -241,7 +241,7 @@ class PeerModule(Layer):
                 h_focal = torch.cat([own, h_own], dim=-1)
         return h_focal, h_pool
 
-    def information(self, key_features: Tensor, peers: RowTensors) -> Tensor:
+    def head_values(self, key_features: Tensor, peers: RowTensors) -> Tensor:
         """Return the information of the peers, (B, H, n_peers, K): ``V'x_j``, or slope times outcome."""
         if self.spec.values == "characteristics":
             return projected(key_features, self.value)
@@ -254,8 +254,8 @@ class PeerModule(Layer):
         heads = batch.focal.x.new_zeros(len(batch.focal.x), 0, batch.focal.x.shape[1], self.spec.n_outputs)
         if len(self.query):
             query_features, key_features = self.features(batch)
-            value = self.information(key_features, batch.peers)
-            heads = self.mean(query_features, key_features, batch.bars, batch.pairs, value)
+            value = self.head_values(key_features, batch.peers)
+            heads = self.mean(query_features, key_features, batch.blocked, batch.pairs, value)
         return heads.sum(1) + self.own(batch.focal), heads
 
     def own(self, rows: RowTensors) -> Tensor:

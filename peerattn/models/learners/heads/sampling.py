@@ -77,7 +77,7 @@ class Sample:
         peers = self.peers.at(_places(self.n_peers, group, pools, self.device))
         return Batch(self.focal.at(at), peers, weight, pairs, own)
 
-    def whole(self, n_heads: int, most: int) -> Iterator[Batch]:
+    def all_batches(self, n_heads: int, most: int) -> Iterator[Batch]:
         """Yield all cross-sections in batches; where they have more than ``most`` rows, with every k-th row only."""
         every = max(1, -(-self.n_rows // most))
         limit = max(1, PAIRS // max(1, n_heads)) * every
@@ -95,7 +95,7 @@ class Sample:
     def _thinned(self, group: Sequence[int], every: int) -> Batch:
         return self.batch(group, [np.arange(k % every % self.n_focal[k], self.n_focal[k], every) for k in group])
 
-    def drawn(self, generator: torch.Generator, n_heads: int) -> Iterator[Batch]:
+    def random_batches(self, generator: torch.Generator, n_heads: int) -> Iterator[Batch]:
         """Yield batches without end, of a few cross-sections: fewer rows where these times peers times heads are too many.
 
         Samples that are hardly larger than a step come whole. Periods are drawn in random order; of large ones, some focal rows.
@@ -103,13 +103,13 @@ class Sample:
         """
         cells = PAIRS / max(1, n_heads)
         n_sections = max(PERIODS, len(self.sections) / SHARE)
-        most = min(ROWS, n_sections * _of_a_row(self.n_focal), cells / _of_a_row(self.n_peers))
+        most = min(ROWS, n_sections * _size_around_a_row(self.n_focal), cells / _size_around_a_row(self.n_peers))
         rows = max(FEWEST, round(most))
         if self.n_rows <= 1.5 * rows and self.n_cells <= 1.5 * cells:
             yield from itertools.repeat(self.batch(range(len(self.sections))))
         # rows of one period share its peers: those of several show a network with less noise
         queries = -(-rows // min(PERIODS, len(self.sections)))
-        per_step = max(1, min(round(rows / _of_a_row(self.n_focal.clip(max=queries))), len(self.sections)))
+        per_step = max(1, min(round(rows / _size_around_a_row(self.n_focal.clip(max=queries))), len(self.sections)))
         while True:
             order = _order(len(self.sections), generator).tolist()
             for start in range(0, len(order) - per_step + 1, per_step):
@@ -141,6 +141,6 @@ def _places(sizes: np.ndarray, group: Sequence[int], rows: Sequence[np.ndarray],
     return pad_sequence(at, batch_first=True, padding_value=-1)
 
 
-def _of_a_row(sizes: np.ndarray) -> float:
+def _size_around_a_row(sizes: np.ndarray) -> float:
     """Return the size of the cross-section that the average row is in: tiny ones hardly count."""
     return float((sizes**2).sum() / max(sizes.sum(), 1))

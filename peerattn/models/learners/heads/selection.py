@@ -26,7 +26,7 @@ class Selection:
 
     best: int = 0
     size: float = 1.0
-    of_mean: float = 1.0
+    mean_factor: float = 1.0
 
 
 def selected(
@@ -66,10 +66,10 @@ def selected(
     if fallbacks:  # they take the place of heads that predict nothing
         losses = [value if size > 0 else np.inf for size, value in zip(sizes, losses, strict=True)]
     best = int(np.argmin(losses))
-    of_mean = 1.0
+    mean_factor = 1.0
     if loss is squared_error:
-        of_mean = factor_of_means(sizes[best] * added[best], own, later)
-    return Selection(best, sizes[best], of_mean)
+        mean_factor = factor_of_means(sizes[best] * added[best], own, later)
+    return Selection(best, sizes[best], mean_factor)
 
 
 def split(sections: Sequence[CrossSection]) -> tuple[list[CrossSection], list[CrossSection]]:

@@ -22,11 +22,11 @@ def strongest_peers(section: CrossSection, heads: Heads, top_k: int) -> sparse.c
     plain = section.answering is None and not section.own_copies and section.peers.weight is None
     if not (used and plain) or heads.terms.priors or any(m.spec.similarity == "additive" for m, _ in used):
         return None
-    if sum(m.spec.n_heads for m, _ in used) > 1 and any(m.spec.nobody for m, _ in used):
+    if sum(m.spec.n_heads for m, _ in used) > 1 and any(m.spec.null_peer for m, _ in used):
         return None  # heads leave different shares to the null peer: their weights are divided after they are added up
     batch = Batch.of(section, heads.terms)
     modules = [member.module() for member, _ in used]
-    scores = [module.scores(*module.features(batch), batch.pairs, nobody=False) for module in modules]
+    scores = [module.scores(*module.features(batch), batch.pairs, null_peer=False) for module in modules]
     share = torch.as_tensor(np.concatenate([mix * m.share for m, mix in used]))
     counts = share.nonzero()[:, 0]
     query, key = (torch.cat([one[side][0] for one in scores])[counts].float() for side in ("query", "key"))

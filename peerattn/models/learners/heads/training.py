@@ -83,18 +83,18 @@ class Seeds(torch.nn.Module):
 
     def forward(self, batch: Batch) -> Tensor:
         """Return what each seed adds to least squares, its heads and its own slopes, (B, seeds, n_focal, K)."""
-        added = self.of_heads(batch).unflatten(1, (self.n_seeds, self.spec.n_heads)).sum(2)
+        added = self.contributions(batch).unflatten(1, (self.n_seeds, self.spec.n_heads)).sum(2)
         if self.spec.own != "linear":
             return added
         own = torch.einsum("bnp,epk->benk", self.heads.inputs(batch.focal), self.slope)
         return added + own + self.intercept[:, None]
 
-    def of_heads(self, batch: Batch) -> Tensor:
+    def contributions(self, batch: Batch) -> Tensor:
         """Return what each head of each seed adds, (B, seeds × heads, n_focal, K)."""
         return self.heads(batch)[1]
 
     @classmethod
-    def of(cls, modules: Sequence[PeerModule], unit: float) -> Seeds:
+    def from_modules(cls, modules: Sequence[PeerModule], unit: float) -> Seeds:
         """Return modules of one specification as seeds, their predictions in units of ``unit``."""
         first = modules[0]
         dtype, device = first.query.dtype, first.query.device
@@ -148,7 +148,7 @@ class Objective:
         error = (batch.focal.outcomes[:, None] - own) / self.unit - added  # (B, seeds, n, K)
         return ((self.net_of_common(error, weight).square() * weight[..., None]).sum((2, 3)) * times).sum(0)
 
-    def left(self, batch: Batch) -> Tensor:
+    def residuals(self, batch: Batch) -> Tensor:
         """Return what the own part leaves, (B, n, K): minus the derivative of the loss by predictions, up to a factor."""
         if self.loss is squared_error:
             return batch.focal.outcomes - batch.own
@@ -162,7 +162,7 @@ class Objective:
         return values - theta * mean
 
 
-def objective_of(sample: Sample, loss: Loss, spec: PeerSpec) -> Objective:
+def make_objective(sample: Sample, loss: Loss, spec: PeerSpec) -> Objective:
     """Return the loss of these rows.
 
     In a forecast the mean of a period counts less, by generalised least squares. Not in a nowcast: there the mean of all others
@@ -179,7 +179,9 @@ def objective_of(sample: Sample, loss: Loss, spec: PeerSpec) -> Objective:
     return Objective(loss, common, unit)
 
 
-def trained(spec: PeerSpec, sample: Sample, objective: Objective, options: TrainingOptions, generator: torch.Generator) -> Seeds:
+def train_seeds(
+    spec: PeerSpec, sample: Sample, objective: Objective, options: TrainingOptions, generator: torch.Generator
+) -> Seeds:
     """Train seeds from random starts and return those that find most, the best one first.
 
     Where nearly all are stuck, as with several networks, of which each finds one at most, there is a second cycle whose starts
@@ -187,13 +189,13 @@ def trained(spec: PeerSpec, sample: Sample, objective: Objective, options: Train
     """
     seeds = Seeds(spec, options.n_seeds, generator, sample.dtype, sample.device)
     _cycle(seeds, sample, objective, options, generator)
-    kept = within(falls(seeds, sample, objective), options.window)
+    kept = in_window(loss_reductions(seeds, sample, objective), options.window)
     if len(kept) < FEW * options.n_seeds:
-        seeds = combined(seeds, products_of_heads(seeds, sample, objective), options.n_combined)
+        seeds = combine_heads(seeds, head_products(seeds, sample, objective), options.n_combined)
         _cycle(seeds, sample, objective, options, generator)
-        kept = within(falls(seeds, sample, objective), options.window)
+        kept = in_window(loss_reductions(seeds, sample, objective), options.window)
     # decay keeps scores from growing sharp on noise before a network is found, and blurs one that is
-    seeds = Seeds.of([seeds.module(seed, 1.0) for seed in kept], 1.0)
+    seeds = Seeds.from_modules([seeds.module(seed, 1.0) for seed in kept], 1.0)
     steps = math.ceil(options.max_steps / 4)
     last = replace(options, max_steps=steps, learning_rate=options.learning_rate / 2, weight_decays=(0.0,))
     _cycle(seeds, sample, objective, last, generator)
@@ -211,7 +213,7 @@ def _cycle(seeds: Seeds, sample: Sample, objective: Objective, options: Training
     train(
         seeds,
         loss,
-        sample.drawn(generator, seeds.heads.spec.n_heads),
+        sample.random_batches(generator, seeds.heads.spec.n_heads),
         max_steps=options.max_steps,
         learning_rate=options.learning_rate,
         weight_decay=options.weight_decays[0],
@@ -220,7 +222,7 @@ def _cycle(seeds: Seeds, sample: Sample, objective: Objective, options: Training
 
 
 @torch.no_grad()
-def products_of_heads(seeds: Seeds, sample: Sample, objective: Objective, most: int = 20_000) -> Tensor:
+def head_products(seeds: Seeds, sample: Sample, objective: Objective, most: int = 20_000) -> Tensor:
     """Return sums over rows of the products of what heads add and, last, what the own part leaves: (H + 1, H + 1).
 
     Both are net of own slopes; of large samples over about ``most`` rows.
@@ -228,7 +230,7 @@ def products_of_heads(seeds: Seeds, sample: Sample, objective: Objective, most: 
     n = seeds.heads.spec.n_heads + 1
 
     def columns(batch: Batch) -> Tensor:
-        found = [torch.cat([seeds.of_heads(batch), objective.left(batch)[:, None]], dim=1).permute(0, 3, 2, 1)]
+        found = [torch.cat([seeds.contributions(batch), objective.residuals(batch)[:, None]], dim=1).permute(0, 3, 2, 1)]
         if seeds.spec.own == "linear":
             own = seeds.heads.inputs(batch.focal)[:, None].expand(-1, seeds.spec.n_outputs, -1, -1)
             found += [own, torch.ones_like(own[..., :1])]
@@ -242,32 +244,32 @@ def products_of_heads(seeds: Seeds, sample: Sample, objective: Objective, most: 
 def _moments(columns: Callable[[Batch], Tensor], sample: Sample, objective: Objective, n_heads: int, most: int) -> Tensor:
     """Return the sums over rows of products of columns (B, K, n, m), net of common shocks and weighted: (K, m, m)."""
     total = torch.zeros((), dtype=torch.float64, device=sample.device)
-    for batch in sample.whole(n_heads, most):
+    for batch in sample.all_batches(n_heads, most):
         weight = batch.weight[:, None].double()
         net = objective.net_of_common(columns(batch).double(), weight)
         total = total + torch.einsum("bkni,bknj,bkn->kij", net, net, weight.expand(net.shape[:-1]))
     return all_sum(total)
 
 
-def combined(seeds: Seeds, products: Tensor, n_starts: int) -> Seeds:
+def combine_heads(seeds: Seeds, products: Tensor, n_starts: int) -> Seeds:
     """Return starts whose heads together explain what the own part leaves, whichever seeds they are of.
 
     Each begins with one of the heads that explain most of it alone, and goes on by orthogonal matching pursuit (Pati, Rezaiifar
     and Krishnaprasad 1993).
     """
     starts: list[list[int]] = []
-    for first in explained(products, []).argsort(descending=True).tolist():
+    for first in explained_squares(products, []).argsort(descending=True).tolist():
         chosen = [first]
         while len(chosen) < seeds.spec.n_heads:
-            chosen.append(int(explained(products, chosen).argmax()))
+            chosen.append(int(explained_squares(products, chosen).argmax()))
         if sorted(chosen) not in starts:
             starts.append(sorted(chosen))
         if len(starts) == n_starts:
             break
-    return Seeds.of([seeds.module_of(chosen, chosen[0] // seeds.spec.n_heads, 1.0) for chosen in starts], 1.0)
+    return Seeds.from_modules([seeds.module_of(chosen, chosen[0] // seeds.spec.n_heads, 1.0) for chosen in starts], 1.0)
 
 
-def explained(products: Tensor, chosen: Sequence[int]) -> Tensor:
+def explained_squares(products: Tensor, chosen: Sequence[int]) -> Tensor:
     """Return the squares that each head explains beyond the chosen ones, (H,); −1 of these."""
     left = products.clone()
     for head in chosen:
@@ -281,7 +283,7 @@ def explained(products: Tensor, chosen: Sequence[int]) -> Tensor:
 
 
 @torch.no_grad()
-def of_equal_weights(spec: PeerSpec, sample: Sample, objective: Objective) -> PeerModule:
+def equal_weights(spec: PeerSpec, sample: Sample, objective: Objective) -> PeerModule:
     """Return one head whose scores are zero; its values, own slopes and constant have the least squared error, exactly."""
     with torch.device("cpu"):
         module = PeerModule(spec, dtype=sample.dtype)
@@ -292,10 +294,10 @@ def of_equal_weights(spec: PeerSpec, sample: Sample, objective: Objective) -> Pe
     def columns(batch: Batch) -> Tensor:
         of_focal, of_peers = module.features(batch)
         values = batch.peers.outcomes if spec.values == "outcomes" else of_peers
-        found = [module.mean(of_focal, of_peers, batch.bars, batch.pairs, values)[:, 0]]
+        found = [module.mean(of_focal, of_peers, batch.blocked, batch.pairs, values)[:, 0]]
         if spec.own == "linear":
             found += [of_focal, torch.ones_like(of_focal[..., :1])]
-        return torch.cat([*found, objective.left(batch) / objective.unit], dim=-1)[:, None]
+        return torch.cat([*found, objective.residuals(batch) / objective.unit], dim=-1)[:, None]
 
     moments = _moments(columns, sample, objective, 1, sample.n_rows)[0]
     found = (torch.linalg.pinv(moments[:-1, :-1], rtol=1e-10, hermitian=True) @ moments[:-1, -1:]).to(sample.dtype)
@@ -309,10 +311,10 @@ def of_equal_weights(spec: PeerSpec, sample: Sample, objective: Objective) -> Pe
 
 
 @torch.no_grad()
-def falls(seeds: Seeds, sample: Sample, objective: Objective, most: int = 20_000) -> Tensor:
+def loss_reductions(seeds: Seeds, sample: Sample, objective: Objective, most: int = 20_000) -> Tensor:
     """Return the log loss of the own part alone less that of each seed, (seeds,); of large samples over about ``most`` rows."""
     total = torch.zeros(1 + seeds.n_seeds, dtype=torch.float64, device="cpu")
-    for batch in sample.whole(seeds.heads.spec.n_heads, most):
+    for batch in sample.all_batches(seeds.heads.spec.n_heads, most):
         added = seeds(batch)
         nothing = torch.zeros_like(added[:, :1])
         total += objective(torch.cat([nothing, added], dim=1), batch).double().cpu()
@@ -320,20 +322,20 @@ def falls(seeds: Seeds, sample: Sample, objective: Objective, most: int = 20_000
     return log[0] - log[1:]
 
 
-def within(fall: Tensor, window: float) -> list[int]:
+def in_window(fall: Tensor, window: float) -> list[int]:
     """Return the seeds in Occam's window, those whose fall is at least this share of the largest; the best comes first."""
     order = fall.argsort(descending=True)
     largest = fall[order[0]]
     return order[fall[order] >= largest - (1 - window) * largest.abs()].tolist()
 
 
-def refitted(modules: Sequence[PeerModule], sample: Sample, loss: Loss, counts: np.ndarray, steps: int) -> list[PeerModule]:
+def refit_modules(modules: Sequence[PeerModule], sample: Sample, loss: Loss, counts: np.ndarray, steps: int) -> list[PeerModule]:
     """Train modules from where they stand, each on a draw of the cross-sections: ``counts`` is (draws, cross-sections).
 
     The loss plus a ridge penalty on all parameters, on all rows in every step.
     """
-    objective = objective_of(sample, loss, modules[0].spec)
-    seeds = Seeds.of(modules, objective.unit)
+    objective = make_objective(sample, loss, modules[0].spec)
+    seeds = Seeds.from_modules(modules, objective.unit)
     batch = sample.batch(range(len(sample.sections)))
     times = torch.as_tensor(counts.T, dtype=batch.weight.dtype, device=batch.weight.device)
     rows = (times * batch.weight.sum(1, keepdim=True)).sum(0)

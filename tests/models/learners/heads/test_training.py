@@ -20,14 +20,14 @@ from peerattn.models.learners.heads.training import (
     Objective,
     Seeds,
     TrainingOptions,
-    combined,
-    explained,
-    falls,
-    objective_of,
-    of_equal_weights,
-    products_of_heads,
-    trained,
-    within,
+    combine_heads,
+    equal_weights,
+    explained_squares,
+    head_products,
+    in_window,
+    loss_reductions,
+    make_objective,
+    train_seeds,
 )
 from peerattn.models.learners.losses import Pinball, cross_entropy, huber, loss_of, squared_error
 
@@ -194,7 +194,7 @@ def test_focal_rows_are_drawn_and_pools_are_whole(panel, monkeypatch, limit):
     monkeypatch.setattr(sampling, "ROWS", limit)
     monkeypatch.setattr(sampling, "FEWEST", 10)
     sample = Sample(sections_of(panel), NO_TERMS, torch.float64, "cpu")
-    batches = list(itertools.islice(sample.drawn(torch.Generator().manual_seed(0), 1), 3))
+    batches = list(itertools.islice(sample.random_batches(torch.Generator().manual_seed(0), 1), 3))
     assert all(batch.peers.present.sum(1).eq(20).all() for batch in batches)
     rows = {tuple((batch.weight > 0).sum(1).tolist()) for batch in batches}
     assert rows == {40: {(10,) * 4}, 10_000: {(20,) * 4}}[limit]
@@ -204,7 +204,7 @@ def test_of_one_cross_section_a_step_has_all_its_rows(panel, monkeypatch):
     monkeypatch.setattr(sampling, "FEWEST", 12)
     monkeypatch.setattr(sampling, "ROWS", 12)
     sample = Sample(sections_of(panel)[:1], NO_TERMS, torch.float64, "cpu")
-    batch = next(sample.drawn(torch.Generator().manual_seed(0), 1))
+    batch = next(sample.random_batches(torch.Generator().manual_seed(0), 1))
     assert (batch.weight > 0).sum() == 12 and batch.peers.present.sum() == 20
 
 
@@ -230,13 +230,13 @@ def test_seeds_are_modules_by_themselves(codes, n_layers):
     with torch.no_grad():
         for parameter in seeds.parameters():
             parameter.copy_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1)))
-    unit = objective_of(sample, squared_error, spec).unit
+    unit = make_objective(sample, squared_error, spec).unit
     batch = sample.batch(range(4))
     together = seeds(batch)
     modules = [seeds.module(seed, unit) for seed in range(3)]
     for seed, module in enumerate(modules):
         torch.testing.assert_close(module(batch)[0], together[:, seed] * unit)
-    torch.testing.assert_close(Seeds.of(modules, unit)(batch), together)
+    torch.testing.assert_close(Seeds.from_modules(modules, unit)(batch), together)
 
 
 @pytest.mark.parametrize(
@@ -249,7 +249,7 @@ def test_seeds_are_modules_by_themselves(codes, n_layers):
     ],
 )
 def test_seeds_in_the_window_of_the_best_are_averaged(fall, kept):
-    found = within(torch.tensor(fall, dtype=torch.float64), 0.85)
+    found = in_window(torch.tensor(fall, dtype=torch.float64), 0.85)
     assert found[0] == kept[0] and sorted(found) == sorted(kept)
 
 
@@ -258,10 +258,10 @@ def test_the_fall_of_a_seed_is_that_of_the_log_loss(panel):
     sections = sections_of(panel)[:6]
     spec = spec_of(sections, values="outcomes")
     sample = Sample(sections, NO_TERMS, torch.float64, "cpu")
-    objective = objective_of(sample, squared_error, spec)
+    objective = make_objective(sample, squared_error, spec)
     seeds = Seeds(spec, 2, torch.Generator().manual_seed(0), torch.float64, "cpu")
     left = np.concatenate([s.focal.y - s.own[0][:, 0] for s in sections])
-    for seed, fall in enumerate(falls(seeds, sample, objective).tolist()):
+    for seed, fall in enumerate(loss_reductions(seeds, sample, objective).tolist()):
         module = seeds.module(seed, objective.unit)
         added = np.concatenate([module(sample.batch([k]))[0][0, :, 0].detach() for k in range(6)])
         assert fall == pytest.approx(np.log((left**2).sum() / ((left - added) ** 2).sum()))
@@ -274,12 +274,12 @@ def test_what_heads_explain_is_that_of_regressions(panel, loss, own):
     sections = [replace(s, focal=replace(s.focal, weight=np.linspace(0.5, 2, 20))) for s in sections_of(panel)[:8]]
     sample = Sample(sections, NO_TERMS, torch.float64, "cpu")
     spec = spec_of(sections, own=own)
-    objective = objective_of(sample, loss, spec)
+    objective = make_objective(sample, loss, spec)
     seeds = Seeds(spec, 2, torch.Generator().manual_seed(0), torch.float64, "cpu")
-    products = products_of_heads(seeds, sample, objective)
+    products = head_products(seeds, sample, objective)
 
     root = np.sqrt(np.concatenate([s.focal.loss_weights for s in sections]))[:, None]
-    columns = [seeds.of_heads(sample.batch([k]))[0, :, :, 0].detach().numpy().T for k in range(8)]
+    columns = [seeds.contributions(sample.batch([k]))[0, :, :, 0].detach().numpy().T for k in range(8)]
     left = np.concatenate([s.focal.y - s.own[0][:, 0] for s in sections])[:, None]
     if loss is huber:
         left = 2 * np.clip(left, -1.35, 1.35)
@@ -297,7 +297,7 @@ def test_what_heads_explain_is_that_of_regressions(panel, loss, own):
         return ((net[:, 4] - fitted) ** 2).sum()
 
     for chosen in ([], [2], [3, 0]):
-        found = explained(products, chosen)
+        found = explained_squares(products, chosen)
         for head in range(4):
             expected = -1.0 if head in chosen else squares(chosen) - squares([*chosen, head])
             assert float(found[head]) == pytest.approx(expected, rel=1e-6, abs=1e-9)
@@ -307,15 +307,15 @@ def test_a_start_is_combined_of_the_heads_that_explain_most_whichever_seeds_foun
     sections = sections_of(panel)[:8]
     sample = Sample(sections, NO_TERMS, torch.float64, "cpu")
     seeds = Seeds(spec_of(sections), 4, torch.Generator().manual_seed(0), torch.float64, "cpu")
-    truth = [seeds.of_heads(sample.batch([k]))[0, [1, 6], :, 0].sum(0).detach().numpy() for k in range(8)]
+    truth = [seeds.contributions(sample.batch([k]))[0, [1, 6], :, 0].sum(0).detach().numpy() for k in range(8)]
     sections = [replace(s, focal=replace(s.focal, y=s.own[0][:, 0] + added)) for s, added in zip(sections, truth, strict=True)]
     sample = Sample(sections, NO_TERMS, torch.float64, "cpu")
-    objective = objective_of(sample, squared_error, seeds.spec)
-    starts = combined(seeds, products_of_heads(seeds, sample, objective), 3)
+    objective = make_objective(sample, squared_error, seeds.spec)
+    starts = combine_heads(seeds, head_products(seeds, sample, objective), 3)
     assert starts.n_seeds == 3
     batch = sample.batch(range(8))
-    expected = seeds.of_heads(batch)[:, [1, 6]]
-    matches = [torch.allclose(starts.of_heads(batch)[:, [k, k + 1]], expected) for k in (0, 2, 4)]
+    expected = seeds.contributions(batch)[:, [1, 6]]
+    matches = [torch.allclose(starts.contributions(batch)[:, [k, k + 1]], expected) for k in (0, 2, 4)]
     assert any(matches) and not all(matches), "starts differ"
 
 
@@ -331,10 +331,10 @@ def test_a_second_cycle_starts_where_nearly_all_seeds_are_stuck_and_the_last_has
         cycles.append((seeds.n_seeds, options.max_steps, options.weight_decays))
         once(seeds, sample, objective, options, generator)
 
-    monkeypatch.setattr(training, "within", lambda fall, window: list(range(min(n_within, len(fall)))))
+    monkeypatch.setattr(training, "in_window", lambda fall, window: list(range(min(n_within, len(fall)))))
     monkeypatch.setattr(training, "_cycle", counted)
     options = TrainingOptions(max_steps=6, weight_decays=(0.3,))
-    seeds = trained(spec, sample, objective_of(sample, squared_error, spec), options, torch.Generator().manual_seed(0))
+    seeds = train_seeds(spec, sample, make_objective(sample, squared_error, spec), options, torch.Generator().manual_seed(0))
     second = [(4, 6, (0.3,))] if n_within < 3 else []
     assert cycles == [(12, 6, (0.3,)), *second, (n_within, 2, (0.0,))]
     assert seeds.n_seeds == n_within
@@ -346,10 +346,10 @@ def test_heads_of_equal_weights_are_least_squares_on_the_industry_mean(outcomes)
     sections = sections_of(INDUSTRIES, outcomes=outcomes, codes=True)
     values = "outcomes" if outcomes else "characteristics"
     terms = PairTerms((Prior("industry", only=True),), {"industry": 0})
-    spec = PeerSpec(4, (), n_heads=1, values=values, nobody=False)
+    spec = PeerSpec(4, (), n_heads=1, values=values, null_peer=False)
     sample = Sample(sections, terms, torch.float64, "cpu")
-    objective = objective_of(sample, squared_error, spec)
-    module = of_equal_weights(spec, sample, objective)
+    objective = make_objective(sample, squared_error, spec)
+    module = equal_weights(spec, sample, objective)
     rows, targets = [], []
     for section in sections:
         code = section.peers.codes[:, 0]

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import wraps
 from importlib.metadata import version
 from itertools import product
-from typing import Any, overload
+from typing import Any, cast, overload
 
 import numpy as np
 import pandas as pd
@@ -24,13 +25,28 @@ from peerattn.evaluation.running.nested import decomposition_of, placebo_gains, 
 from peerattn.evaluation.running.store import FoldStore
 from peerattn.evaluation.sample import Labels, as_return, panel_facts
 from peerattn.evaluation.splits import WalkForward, checked_folds, gaps_of, split_words
-from peerattn.exceptions import InputError, check_at_least, check_names, checked, expect
+from peerattn.exceptions import Door, InputError, check_at_least, check_names, checked, expect
 from peerattn.models.forecasters import make_models, model_names, model_title
 from peerattn.panel.panel import Panel, panel_digest
 from peerattn.render import File
 from peerattn.types import OutcomesLike, PanelLike, ReferenceLike
 
 Models = Mapping[str, Any] | Sequence[str]
+
+
+def outcome_by_outcome(compare_one: Door) -> Door:
+    """Let a comparison take several outcomes, which are compared one by one, each with all options of the call."""
+
+    @wraps(compare_one)
+    def compare_all(
+        models: Models, X: PanelLike, y: OutcomesLike = None, *, outcome: Any = None, **options: Any
+    ) -> Comparison | Comparisons:
+        if not isinstance(outcome, list | tuple):
+            return compare_one(models, X, y, outcome=outcome, **options)
+        each = frames_by_outcome(X, y, outcome).items()
+        return Comparisons({name: compare_one(models, frame, outcome=name, **options) for name, frame in each})
+
+    return cast(Door, compare_all)
 
 
 @overload
@@ -46,6 +62,7 @@ def compare(
 
 
 @checked  # type: ignore[misc]  # the overloads leave the options unnamed
+@outcome_by_outcome
 def compare(
     models: Mapping[str, Any] | Sequence[str],
     X: PanelLike,
@@ -205,13 +222,10 @@ def compare(
     >>> compare({"Ridge": Ridge()}, X, y, cv=WalkForward(test_periods=12, refit_every=6), verbose=False)
     Comparison(forecast of roa_next: 10 models, baseline 'Ridge', 30 firms, 12 periods, 360 outcomes)
     """
-    # several outcomes are compared one by one, each with all options of this call
-    options = {k: v for k, v in locals().items() if k not in ("models", "X", "y", "outcome")}
     check_at_least(0, placebo=placebo)
     expect(n_jobs != 0, "n_jobs", "a number other than 0, or None", 0, "-1 takes all cores.")
-    if isinstance(outcome, list | tuple):
-        each = frames_by_outcome(X, y, outcome).items()
-        return Comparisons({name: compare(models, frame, outcome=name, **options) for name, frame in each})
+    if outcome_horizon is not None:
+        check_at_least(0, outcome_horizon=outcome_horizon)
     panel = comparison_panel(
         X, y, cv, reference, outcome=outcome, characteristics=characteristics, codes=codes, firm=firm, period=period,
         industry=industry,

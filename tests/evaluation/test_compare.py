@@ -634,3 +634,8 @@ def test_a_wrong_declaration_is_an_error_before_any_fit(panel):
     model.information = "peer"
     with pytest.raises(InputError, match="information must be one of .*Near matches: 'peers'"):
         run({"Declared": model}, panel)
+
+
+def test_an_outcome_realised_before_its_row_is_an_error(panel):
+    with pytest.raises(InputError, match="outcome_horizon: expected an integer of at least 0, got -1"):
+        run({"ridge": Ridge()}, panel, outcome_horizon=-1)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn
 
 import numpy as np
 import pandas as pd
@@ -157,39 +157,6 @@ class PeerTransformerRegressor(PanelRegressorMixin, PrunableHeads, PanelStack):
     }
 
     # ------------------------------------------------------------------ learning
-
-    def fit(
-        self,
-        X: PanelLike,
-        y: OutcomesLike = None,
-        sample_weight: OutcomesLike = None,
-        *,
-        reference: ReferenceLike = None,
-        loss_weight: OutcomesLike = None,
-        peer_weight: OutcomesLike = None,
-        device: str = "auto",
-    ) -> Self:
-        """Fit on training rows.
-
-        Parameters
-        ----------
-        X, y, sample_weight, reference, loss_weight, peer_weight
-            As in :meth:`PeerAttentionRegressor.fit`.
-        device : str, default "auto"
-            Where torch learns: "cpu", "cuda", ...; "auto" is a GPU where there is one. Predictions are computed on the CPU, in
-            float64. Arrays without periods are learned on the CPU, in float64, too.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        InputError
-            For bad options (the message names both of a bad pair), input that cannot be used, or a missing reference.
-        """
-        weights = {"loss_weight": loss_weight, "peer_weight": peer_weight}
-        return super().fit(X, y, sample_weight, reference=reference, device=device, **weights)
 
     def _validate_params(self) -> None:
         super()._validate_params()

@@ -155,7 +155,7 @@ class PanelStack(HeadNetworks, PanelEstimator):
         reference: ReferenceLike = None,
         loss_weight: OutcomesLike = None,
         peer_weight: OutcomesLike = None,
-        device: str = "cpu",
+        device: str = "auto",
     ) -> Self:
         """Fit on training rows.
 
@@ -175,8 +175,9 @@ class PanelStack(HeadNetworks, PanelEstimator):
             Weighs each row's loss (panels only).
         peer_weight : Series or array-like (n,), optional
             Positive numbers such as market values: log w_j is added to the scores of peer j (panels only).
-        device : str, default "cpu"
-            Where torch learns; "auto" is a GPU where there is one. Predictions are always computed on the CPU, in float64.
+        device : str, default "auto"
+            Where torch learns: "cpu", "cuda", ...; "auto" is a GPU where there is one. Predictions are always computed on the
+            CPU, in float64.
 
         Returns
         -------

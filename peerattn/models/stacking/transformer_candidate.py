@@ -1,4 +1,4 @@
-"""The transformer over firms as a candidate of a stack, and its portfolios beside those of other networks."""
+"""The transformer over firms as a candidate of a stack."""
 
 from __future__ import annotations
 

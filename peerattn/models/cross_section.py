@@ -12,7 +12,7 @@ from scipy import sparse
 from peerattn.exceptions import InputError
 from peerattn.network.cross_section import frozen, strongest
 
-NOBODY = -1  # an identity that equals no other: the row may attend to every row
+NO_IDENTITY = -1  # an identity that equals no other: the row may attend to every row
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class Rows:
 
     def anonymous(self) -> Self:
         """Return the same rows without identity: they may attend to every row."""
-        return replace(self, identity=np.full(len(self), NOBODY))
+        return replace(self, identity=np.full(len(self), NO_IDENTITY))
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class CrossSection:
     focal, peers : Rows
     within : bool
         The peers are the call's own cross-section (not stored training rows).
-    answering : ndarray (n_peers,) of bool, or None
+    attendable : ndarray (n_peers,) of bool, or None
         Which peers may be attended to (those of known outcome, where outcomes are read); the others only help to encode.
     past : History or None
         Outcomes of earlier periods, where the model reads them.
@@ -146,7 +146,7 @@ class CrossSection:
     peers: Rows
     within: bool = False
     own_copies: bool = False
-    answering: np.ndarray | None = None
+    attendable: np.ndarray | None = None
     past: Any = None
     own: tuple[np.ndarray, np.ndarray] | None = None
     place: int = 0
@@ -158,20 +158,20 @@ class CrossSection:
         return self.own[0]
 
     @property
-    def answers(self) -> np.ndarray:
+    def may_be_attended(self) -> np.ndarray:
         """Which peers may be attended to, (n_peers,), where nothing bars them all."""
-        return np.ones(len(self.peers), dtype=bool) if self.answering is None else self.answering
+        return np.ones(len(self.peers), dtype=bool) if self.attendable is None else self.attendable
 
     def admissible(self, rows: slice = slice(None)) -> np.ndarray:
         """Return which rows may be attended to, (n_focal, n_peers); True = may."""
         mine = self.focal.identity[rows, None]
-        return ((mine == NOBODY) | (mine != self.peers.identity)) & self.answers
+        return ((mine == NO_IDENTITY) | (mine != self.peers.identity)) & self.may_be_attended
 
     def take(self, focal: np.ndarray | slice, peers: np.ndarray | slice) -> Self:
         """Return some focal rows of the cross-section, and some of its peers."""
         found = replace(self, focal=self.focal.take(focal), peers=self.peers.take(peers))
-        if self.answering is not None:
-            found = replace(found, answering=self.answering[peers])
+        if self.attendable is not None:
+            found = replace(found, attendable=self.attendable[peers])
         if self.own is not None:
             found = replace(found, own=(self.own[0][focal], self.own[1][peers]))
         return found
@@ -183,7 +183,7 @@ class CrossSection:
 
     def known_peers(self) -> np.ndarray:
         """Return the positions of the peers that answer with a known outcome."""
-        return np.flatnonzero(np.isfinite(self.peers.outcomes) & self.answers)
+        return np.flatnonzero(np.isfinite(self.peers.outcomes) & self.may_be_attended)
 
     def unknown(self) -> Self:
         """Return the cross-section without the outcomes of its focal rows."""
@@ -197,9 +197,9 @@ class CrossSection:
         if self.peers.y is None or not late.any():
             return found
         found = replace(found, peers=replace(self.peers, y=np.where(late, np.nan, self.peers.y)))
-        if self.answering is None:
+        if self.attendable is None:
             return found
-        return replace(found, answering=self.answering & ~late)
+        return replace(found, attendable=self.attendable & ~late)
 
     def pool(self) -> Self:
         """Return the peers as focal rows of their own pool."""
@@ -349,7 +349,7 @@ def means_of_others(
     y = np.concatenate([np.zeros(n), y[member]])
     # rows without identity get numbers of their own, as each equals no other
     free = identity.max(initial=0) + 1
-    identity = np.where(identity == NOBODY, free + np.arange(len(identity)), identity)
+    identity = np.where(identity == NO_IDENTITY, free + np.arange(len(identity)), identity)
     span = free + len(identity)
     keys, pair = np.unique(group * span + identity, return_inverse=True)
     peers = np.bincount(pair[n:], minlength=len(keys)) > 0

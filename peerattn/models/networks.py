@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from peerattn.models.cross_section import NOBODY, CrossSection, adding_up, stacked
+from peerattn.models.cross_section import NO_IDENTITY, CrossSection, adding_up, stacked
 from peerattn.network import PeerNetwork
 from peerattn.network.base import last_learned
 from peerattn.panel.memory import check_memory
@@ -76,7 +76,7 @@ def peer_columns(section: CrossSection) -> tuple[pd.Index, sparse.csr_array]:
     """Return the network's columns, and the matrix that adds peer rows up into them."""
     labels = section.focal.label.unique()
     # without labels the rows of the call are numbered, and so are those of training: no. 0 of both are two firms
-    rows_of_others = isinstance(labels, pd.RangeIndex) and (section.focal.identity == NOBODY).all()
+    rows_of_others = isinstance(labels, pd.RangeIndex) and (section.focal.identity == NO_IDENTITY).all()
     if rows_of_others or not section.peers.label.isin(labels).all():
         labels = section.peers.label.unique()
     return labels, adding_up(labels.get_indexer(section.peers.label), len(labels))

@@ -59,4 +59,4 @@ def against_training(panel: Panel, call: Rows, training: Rows | None, labelled: 
 def peers_of_known_outcome(sections: Iterator[CrossSection]) -> Iterator[CrossSection]:
     """Yield cross-sections whose peers of known outcome alone may be attended to; the others still help to encode."""
     for section in sections:
-        yield replace(section, answering=np.isfinite(section.peers.outcomes))
+        yield replace(section, attendable=np.isfinite(section.peers.outcomes))

@@ -130,8 +130,8 @@ def _changes(model: PanelEstimator, section: CrossSection) -> tuple[pd.Index, pd
     for j in range(len(section.peers)):
         rest = np.arange(len(section.peers)) != j
         smaller = replace(section, peers=section.peers.take(rest))
-        if section.answering is not None:
-            smaller = replace(smaller, answering=section.answering[rest])
+        if section.attendable is not None:
+            smaller = replace(smaller, attendable=section.attendable[rest])
         attends = section.admissible()[:, j]
         delta[attends, j] = (whole - model._attend(smaller)[0])[attends]
     return section.focal.label, section.peers.label, delta

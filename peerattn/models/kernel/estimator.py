@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import Interval, Options, StrOptions
 
 from peerattn.exceptions import InputError
 from peerattn.models.base import Encoded, PanelEstimator
-from peerattn.models.cross_section import NOBODY, CrossSection, Rows
+from peerattn.models.cross_section import NO_IDENTITY, CrossSection, Rows
 from peerattn.models.kernel.bandwidth import CRITERIA, Problem, choose_bandwidths, given_bandwidths, reference_bandwidths
 from peerattn.models.kernel.local_regression import KERNELS, Bandwidths, KernelCodes, LocalRegression, Points
 from peerattn.models.mixins import PanelRegressorMixin
@@ -267,6 +267,6 @@ class NadarayaWatsonRegressor(PanelRegressorMixin, PanelEstimator):
 
 def _mask(section: CrossSection, rows: slice) -> torch.Tensor | None:
     """Return which rows may be attended to; None = everybody, which the fast kernel likes."""
-    if (section.focal.identity[rows] == NOBODY).all():
+    if (section.focal.identity[rows] == NO_IDENTITY).all():
         return None
     return torch.from_numpy(section.admissible(rows))

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from peerattn import nn
-from peerattn.models.cross_section import NOBODY, CrossSection, Rows
+from peerattn.models.cross_section import NO_IDENTITY, CrossSection, Rows
 from peerattn.models.learners.bounds import CLIP
 from peerattn.nn.recording import recorded_weights
 
@@ -33,7 +33,7 @@ class Tokens:
     y : Tensor (B, n, K) or None
         Observed outcomes that are inputs; None in a forecast, and of focal rows.
     identity : Tensor (B, n)
-        Rows of one identity do not attend to each other; NOBODY equals no other.
+        Rows of one identity do not attend to each other; NO_IDENTITY equals no other.
     log_weight : Tensor (B, n)
         Added to the scores of this row as a key; −∞ where it is no key (padding, an unknown outcome, a hidden one).
     own_weight : Tensor (B, n)
@@ -58,7 +58,7 @@ class Tokens:
 
     def bias_for(self, queries: Tokens) -> Tensor:
         """Return what is added to the scores of these queries, (B, n_queries, n); −∞ where one may not attend."""
-        mine = queries.identity.masked_fill(queries.identity == NOBODY, NOBODY - 1)
+        mine = queries.identity.masked_fill(queries.identity == NO_IDENTITY, NO_IDENTITY - 1)
         own = mine[:, :, None] == self.identity[:, None, :]
         return torch.where(own, self.own_weight[:, None, :], self.log_weight[:, None, :])
 
@@ -88,7 +88,7 @@ class Batch:
         def tokens(rows: Sequence[Rows], identity: Iterable[np.ndarray], bias: Sequence[Tensor]) -> Tokens:
             numbers = padded(map(_inputs, rows))
             codes = padded((each.codes for each in rows), kind=torch.int64)
-            return Tokens(numbers, codes, None, padded(identity, NOBODY, torch.int64), *bias)
+            return Tokens(numbers, codes, None, padded(identity, NO_IDENTITY, torch.int64), *bias)
 
         pool = [section.peers for section in sections]
         keys = [padded(of_kind, NO_KEY) for of_kind in zip(*map(_log_weights, sections), strict=True)]
@@ -120,7 +120,7 @@ def hidden_folds(section: CrossSection, n_folds: int) -> tuple[np.ndarray, np.nd
     # dealt out in turn, so that folds are of nearly equal size
     fold = np.empty(len(identity), dtype=int)
     fold[np.lexsort((first, least))] = np.arange(len(identity)) % n_folds
-    of_firm = dict(zip(identity.tolist(), fold.tolist(), strict=True)) | {NOBODY: -1}
+    of_firm = dict(zip(identity.tolist(), fold.tolist(), strict=True)) | {NO_IDENTITY: -1}
     own = _own_identity(section).tolist()
     return np.array([of_firm.get(each, -1) for each in own], dtype=int), fold[place]
 
@@ -136,7 +136,7 @@ def _log_weights(section: CrossSection) -> tuple[np.ndarray, np.ndarray]:
     # a row counted w times has w − 1 copies of itself for peers
     copies = np.maximum(counts - 1, 0) * section.own_copies
     with np.errstate(divide="ignore"):
-        return np.log(counts * section.answers), np.log(copies)
+        return np.log(counts * section.may_be_attended), np.log(copies)
 
 
 def _inputs(rows: Rows) -> np.ndarray:

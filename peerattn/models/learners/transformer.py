@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.func import functional_call, vmap
 
 from peerattn import nn
-from peerattn.models.cross_section import NOBODY, CrossSection
+from peerattn.models.cross_section import NO_IDENTITY, CrossSection
 from peerattn.models.learners.firm_transformer import ALL, Batch, FirmTransformer, TransformerSpec, hidden_folds
 from peerattn.models.learners.linear import stacked_rows
 from peerattn.models.learners.transformer_losses import SectionLoss, rank_correlation, sharpe_ratio, squared_error
@@ -134,7 +134,7 @@ class TransformerLearner:
     def _tensors(self, sections: Sequence[CrossSection], dtype: torch.dtype, device: str = "cpu") -> Batch:
         if not self.spec.attends:  # one peer that nobody may attend to replaces all
             nobody = [replace(s.take(ALL, slice(0, 1)), own_copies=False) for s in sections]
-            sections = [replace(s, answering=np.zeros(len(s.peers), dtype=bool)) for s in nobody]
+            sections = [replace(s, attendable=np.zeros(len(s.peers), dtype=bool)) for s in nobody]
         return Batch.of(sections, outcomes=self.spec.outcomes, dtype=dtype, device=device)
 
     def _batched(self, sections: Sequence[CrossSection]) -> list[Batch]:
@@ -166,7 +166,7 @@ class TransformerLearner:
             return batch
         n = 2 + int(max(batch.focal.identity.max(), batch.peers.identity.max()))
         drawn = torch.rand(len(batch.weight), n, generator=generator).to(batch.weight.device) < HIDDEN
-        of_focal, of_peers = (drawn.gather(1, rows.identity - NOBODY) for rows in (batch.focal, batch.peers))
+        of_focal, of_peers = (drawn.gather(1, rows.identity - NO_IDENTITY) for rows in (batch.focal, batch.peers))
         return replace(batch, peers=batch.peers.hide(of_peers), weight=batch.weight * of_focal)
 
     def _validation_loss(self, modules: torch.nn.ModuleList, loss: SectionLoss, later: Sequence[Batch]) -> float:

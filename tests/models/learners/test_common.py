@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from peerattn.models.cross_section import NOBODY, CrossSection, Rows
+from peerattn.models.cross_section import NO_IDENTITY, CrossSection, Rows
 from peerattn.models.learners.common import CodeShocks, PeriodMean, effect_levels, fit_code_shocks
 
 N = 24
@@ -28,22 +28,22 @@ CASES = {
     "each firm its own": {},
     "groups of one identity": {"identity": np.arange(N) // 3},
     "weights": {"weight": WEIGHT, "identity": np.arange(N) // 2},
-    "identity unknown": {"identity": np.full(N, NOBODY)},
+    "identity unknown": {"identity": np.full(N, NO_IDENTITY)},
 }
 
 
-@pytest.mark.parametrize("answering", [False, True])
+@pytest.mark.parametrize("attendable", [False, True])
 @pytest.mark.parametrize("name", CASES)
-def test_means_are_those_of_plain_loops(name, answering):
+def test_means_are_those_of_plain_loops(name, attendable):
     given = rows(**CASES[name])
-    may = np.arange(N) % 5 != 0 if answering else None
-    section = CrossSection(1, slice(0, N), given, given, True, answering=may)
+    may = np.arange(N) % 5 != 0 if attendable else None
+    section = CrossSection(1, slice(0, N), given, given, True, attendable=may)
     known = np.isfinite(given.y) & (True if may is None else may)
     weight = np.ones(N) if given.weight is None else given.weight
 
     (found,) = PeriodMean().predict([section])
     for i in range(N):
-        others = known & ((given.identity != given.identity[i]) | (given.identity[i] == NOBODY))
+        others = known & ((given.identity != given.identity[i]) | (given.identity[i] == NO_IDENTITY))
         total = weight[others].sum()
         expected = weight[others] @ given.y[others] / total if total else 0.0
         assert found[i, 0] == pytest.approx(expected, abs=1e-10)

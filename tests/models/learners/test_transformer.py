@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
-from peerattn.models.cross_section import NOBODY, CrossSection, Rows
+from peerattn.models.cross_section import NO_IDENTITY, CrossSection, Rows
 from peerattn.models.learners import firm_transformer
 from peerattn.models.learners.firm_transformer import FirmTransformer, TransformerSpec, hidden_folds
 from peerattn.models.learners.transformer import (
@@ -139,7 +139,7 @@ def test_a_focal_firm_that_is_no_peer_reads_everyone():
 def test_unknown_outcomes_and_firms_without_peers(n_layers):
     one = section(0, 6)
     y = np.where(np.arange(6) < 2, one.peers.y, np.nan)
-    some = replace(one, peers=replace(one.peers, y=y), answering=np.isfinite(y))
+    some = replace(one, peers=replace(one.peers, y=y), attendable=np.isfinite(y))
     weights = learner(n_layers).weights(some, slice(0, 6))
     assert (weights[:, 2:] == 0).all()
     alone = one.take(slice(0, 1), slice(0, 1))
@@ -304,5 +304,5 @@ def test_pruned_heads_add_nothing_more():
 def test_identities_of_nobody_equal_no_other():
     one = section(0, 5)
     unnamed = replace(one, focal=one.focal.anonymous(), peers=one.peers.anonymous())
-    assert (unnamed.focal.identity == NOBODY).all()
+    assert (unnamed.focal.identity == NO_IDENTITY).all()
     assert (learner(1, outcomes=False).weights(unnamed, slice(0, 5)) > 0).all()

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from peerattn.models.cross_section import NOBODY, CrossSection, Rows, sums_of_others
+from peerattn.models.cross_section import NO_IDENTITY, CrossSection, Rows, sums_of_others
 from peerattn.models.learners.bounds import Bounds
 from peerattn.models.learners.covariance.kernel import SPARE, Features, Parameters, inverse, noise, ranked, shared
 from peerattn.models.learners.past_outcomes import History
@@ -200,7 +200,7 @@ class Solved:
         u is the unit vector of its row where that row is in the pool, and ``P k`` otherwise, k the covariances with the pool.
         """
         mine = self.section.focal.identity[rows, None]
-        own = (mine == self.section.peers.identity[self.known]) & (mine != NOBODY)
+        own = (mine == self.section.peers.identity[self.known]) & (mine != NO_IDENTITY)
         u = self.focal.x.new_zeros(own.shape)
         if not own.size:  # nobody's outcome is known
             return u
@@ -229,7 +229,7 @@ class Solved:
         """Whether the focal firms are the known peers, in their order, and of one identity each."""
         mine = self.section.focal.identity
         theirs = self.section.peers.identity[self.known]
-        standalone = np.array_equal(mine, theirs) and len(np.unique(mine)) == len(mine) and NOBODY not in mine
+        standalone = np.array_equal(mine, theirs) and len(np.unique(mine)) == len(mine) and NO_IDENTITY not in mine
         return standalone and bool(self._is_row(slice(None), np.arange(len(mine))).all())
 
     def _own_row(self, rows: slice, own: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from peerattn.models.cross_section import NOBODY, CrossSection, Rows
+from peerattn.models.cross_section import NO_IDENTITY, CrossSection, Rows
 from peerattn.models.learners.bounds import Bounds
 from peerattn.models.learners.covariance.covariance import Covariance, features
 from peerattn.models.learners.covariance.kernel import Features, Parameters, inverse, noise, shared
@@ -66,7 +66,7 @@ class _Period:
         if history is not None:
             history = section.past or history
         found = features(rows, section, history, dtype)
-        standalone = np.where(rows.identity == NOBODY, -1 - np.arange(len(rows)), rows.identity)
+        standalone = np.where(rows.identity == NO_IDENTITY, -1 - np.arange(len(rows)), rows.identity)
         return cls(found, torch.as_tensor(rows.y, dtype=dtype), torch.as_tensor(weight, dtype=dtype), standalone)
 
     def draw(self, generator: torch.Generator) -> tuple[Tensor, ...]:

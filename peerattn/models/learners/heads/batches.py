@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from peerattn.models.cross_section import NOBODY, CrossSection, Rows
+from peerattn.models.cross_section import NO_IDENTITY, CrossSection, Rows
 from peerattn.models.learners.bounds import CLIP
 from peerattn.models.learners.heads.priors import PairTerms
 
@@ -24,7 +24,7 @@ class RowTensors:
     """Rows of a batch of cross-sections, padded to equal length.
 
     ``x`` (B, n, p), ``codes`` (B, n, c), ``y`` (B, n) or (B, n, K) or None, ``identity`` (B, n) with −1 = equal to no other,
-    ``present`` (B, n): False where padded; ``answers`` (B, n): False where a peer may not be attended to either.
+    ``present`` (B, n): False where padded; ``may_be_attended`` (B, n): False of a peer that is padded, or may not be attended to.
     """
 
     x: Tensor
@@ -32,10 +32,10 @@ class RowTensors:
     y: Tensor | None
     identity: Tensor
     present: Tensor
-    answers: Tensor
+    may_be_attended: Tensor
 
     @classmethod
-    def of(cls, rows: Rows, answering: np.ndarray | None, dtype: torch.dtype, device: str | torch.device) -> RowTensors:
+    def of(cls, rows: Rows, attendable: np.ndarray | None, dtype: torch.dtype, device: str | torch.device) -> RowTensors:
         """Return rows as one cross-section; characteristics count for at most ``CLIP``, so that no outlier carries a head."""
 
         def one(values: np.ndarray, kind: torch.dtype) -> Tensor:
@@ -44,8 +44,8 @@ class RowTensors:
         x = one(rows.x.clip(-CLIP, CLIP), dtype)
         y = None if rows.y is None else one(np.nan_to_num(rows.y), dtype)
         present = one(np.ones(len(rows)), torch.bool)
-        answers = present if answering is None else one(answering, torch.bool)
-        return cls(x, one(rows.codes, torch.int64), y, one(rows.identity, torch.int64), present, answers)
+        may_be_attended = present if attendable is None else one(attendable, torch.bool)
+        return cls(x, one(rows.codes, torch.int64), y, one(rows.identity, torch.int64), present, may_be_attended)
 
     @property
     def outcomes(self) -> Tensor:
@@ -58,7 +58,12 @@ class RowTensors:
         there = places >= 0
         gathered = {name: v[0][places.clamp(min=0)] for name, v in vars(self).items() if v is not None}
         rows = replace(self, **gathered)
-        return replace(rows, identity=rows.identity.masked_fill(~there, NOBODY), present=there, answers=rows.answers & there)
+        return replace(
+            rows,
+            identity=rows.identity.masked_fill(~there, NO_IDENTITY),
+            present=there,
+            may_be_attended=rows.may_be_attended & there,
+        )
 
 
 @dataclass(frozen=True)
@@ -127,7 +132,7 @@ class Batch:
     ) -> Batch:
         """Return some focal rows of one cross-section, and its pool."""
         focal = RowTensors.of(section.focal.take(rows), None, dtype, device)
-        peers = RowTensors.of(section.peers, section.answering, dtype, device)
+        peers = RowTensors.of(section.peers, section.attendable, dtype, device)
         weight = torch.as_tensor(section.focal.take(rows).loss_weights, dtype=dtype, device=device)[None]
         return cls(focal, peers, weight, PairTensors.of([section], [rows], terms, dtype, device))
 
@@ -143,13 +148,13 @@ def others(focal: RowTensors, peers: RowTensors) -> Tensor:
 
 
 def admissible(focal: RowTensors, peers: RowTensors) -> Tensor:
-    """Return which rows may attend to which, (B, n_focal, n_peers): another firm that answers, as no padding does."""
-    return _of_another_identity(focal, peers) & peers.answers[:, None, :]
+    """Return which rows may attend to which, (B, n_focal, n_peers): another firm that may_be_attended, as no padding does."""
+    return _of_another_identity(focal, peers) & peers.may_be_attended[:, None, :]
 
 
 def _of_another_identity(focal: RowTensors, peers: RowTensors) -> Tensor:
-    # NOBODY equals no other, not even NOBODY
-    mine = focal.identity.masked_fill(focal.identity == NOBODY, NOBODY - 1)
+    # NO_IDENTITY equals no other, not even NO_IDENTITY
+    mine = focal.identity.masked_fill(focal.identity == NO_IDENTITY, NO_IDENTITY - 1)
     return mine[:, :, None] != peers.identity[:, None, :]
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from peerattn import nn
-from peerattn.models.cross_section import NOBODY
+from peerattn.models.cross_section import NO_IDENTITY
 from peerattn.models.learners.heads.batches import Batch, PairTensors, RowTensors, admissible, blocking_bias, others
 
 SHARP = 2.0  # size of the first queries and keys: from flatter weights fewer heads find a network
@@ -225,7 +225,7 @@ class PeerModule(Layer):
         among = batch.pairs.among or PairTensors()
         querying = peers
         if among.copies:
-            querying = replace(peers, identity=torch.full_like(peers.identity, NOBODY))
+            querying = replace(peers, identity=torch.full_like(peers.identity, NO_IDENTITY))
         own, pool = (rows[:, None].expand(-1, len(self.query), -1, -1) for rows in (own, pool))
         of_pool = blocking_bias(others(querying, peers), pool.dtype)
         of_focal = blocking_bias(others(focal, peers), pool.dtype)

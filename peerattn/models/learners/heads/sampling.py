@@ -35,9 +35,9 @@ class Sample:
         self, sections: Sequence[CrossSection], terms: PairTerms, dtype: torch.dtype, device: str | torch.device
     ) -> None:
         self.sections, self.terms, self.dtype, self.device = sections, terms, dtype, device
-        answers = np.concatenate([section.answers for section in sections])
+        may_be_attended = np.concatenate([section.may_be_attended for section in sections])
         self.focal = RowTensors.of(stacked_rows(sections), None, dtype, device)
-        self.peers = RowTensors.of(Rows.stacked([section.peers for section in sections]), answers, dtype, device)
+        self.peers = RowTensors.of(Rows.stacked([section.peers for section in sections]), may_be_attended, dtype, device)
         self.weight = self._on_device(np.concatenate([section.focal.loss_weights for section in sections]))
         self.own = self._on_device(np.concatenate([section.own_term for section in sections]))
         self.n_focal = np.array([len(section.focal) for section in sections])

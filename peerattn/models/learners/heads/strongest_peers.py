@@ -19,7 +19,7 @@ def strongest_peers(section: CrossSection, heads: Heads, top_k: int) -> sparse.c
     with a null peer.
     """
     used = [(m, share) for m, share in zip(heads.members, heads.mix, strict=True) if m.spec.n_heads]
-    plain = section.answering is None and not section.own_copies and section.peers.weight is None
+    plain = section.attendable is None and not section.own_copies and section.peers.weight is None
     if not (used and plain) or heads.terms.priors or any(m.spec.similarity == "additive" for m, _ in used):
         return None
     if sum(m.spec.n_heads for m, _ in used) > 1 and any(m.spec.null_peer for m, _ in used):

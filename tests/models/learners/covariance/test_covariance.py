@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from peerattn.models import CrossSectionalRidge, StackedPeerRegressor
-from peerattn.models.cross_section import NOBODY, CrossSection, Rows, identities
+from peerattn.models.cross_section import NO_IDENTITY, CrossSection, Rows, identities
 from peerattn.models.learners.covariance import covariance, fit, kernel
 from peerattn.models.learners.covariance.covariance import features
 from peerattn.models.learners.covariance.fit import fit_covariance
@@ -57,8 +57,8 @@ def predict(model, section, past=None):
 
 def by_deletion(model, section, i, past=None):
     """Prediction of focal firm i by ordinary kriging after its rows are deleted, in float64."""
-    keep = np.isfinite(section.peers.y) & (section.answering if section.answering is not None else True)
-    if section.focal.identity[i] != NOBODY:
+    keep = np.isfinite(section.peers.y) & (section.attendable if section.attendable is not None else True)
+    if section.focal.identity[i] != NO_IDENTITY:
         keep &= section.peers.identity != section.focal.identity[i]
     theta = {name: torch.as_tensor(value) for name, value in model.parameters.items()}
     history = (past or section.past) if model.reads_past else None
@@ -72,7 +72,7 @@ def unknown(section):
     y = section.peers.y.copy()
     y[[2, 7]] = np.nan
     some = replace(section.peers, y=y)
-    return replace(section, focal=some, peers=some, answering=np.arange(len(y)) != 11)
+    return replace(section, focal=some, peers=some, attendable=np.arange(len(y)) != 11)
 
 
 def grouped(section):

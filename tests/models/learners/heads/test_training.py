@@ -10,7 +10,7 @@ import torch
 
 from peerattn.datasets import simulate_panel
 from peerattn.exceptions import InputError
-from peerattn.models.cross_section import NOBODY, CrossSection, Rows
+from peerattn.models.cross_section import NO_IDENTITY, CrossSection, Rows
 from peerattn.models.learners.heads import sampling, training
 from peerattn.models.learners.heads.learner import HeadsLearner
 from peerattn.models.learners.heads.peer_module import PeerSpec
@@ -53,8 +53,8 @@ def sections_of(panel, *, known=1.0, outcomes=False, codes=False, seed=0):
         peers = replace(rows, y=np.where(has_outcome, (y - own)[at], np.nan)) if outcomes else rows
         mine = np.flatnonzero(has_outcome)
         part = (own[at][mine, None], own[at][:, None])
-        answering = has_outcome if outcomes else None
-        sections.append(CrossSection(period, at, rows.take(mine), peers, True, answering=answering, own=part))
+        attendable = has_outcome if outcomes else None
+        sections.append(CrossSection(period, at, rows.take(mine), peers, True, attendable=attendable, own=part))
     return sections
 
 
@@ -183,7 +183,7 @@ def test_cross_sections_without_outcomes_or_own_part_raise(panel):
 
 def test_one_cross_section_without_labels_is_trained(panel):
     (section,) = sections_of(panel)[:1]
-    anonymous = replace(section, focal=replace(section.focal, identity=np.full(20, NOBODY)))
+    anonymous = replace(section, focal=replace(section.focal, identity=np.full(20, NO_IDENTITY)))
     learner = HeadsLearner(spec_of([section]), options=QUICK).fit([anonymous])
     assert np.isfinite(learner.predict([anonymous])[0]).all()
 

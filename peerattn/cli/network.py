@@ -6,7 +6,7 @@ from peerattn.cli.commands import Network
 from peerattn.cli.model_file import load_model
 from peerattn.cli.output import report_line, working, writable_file, write_frame
 from peerattn.cli.panels import period_named
-from peerattn.evaluation.report.network import RELEVANCE, most_looked_to
+from peerattn.evaluation.report.network import RELEVANCE, most_attended
 from peerattn.exceptions import InputError
 from peerattn.network import PeerNetwork
 from peerattn.panel import find_firm
@@ -68,6 +68,6 @@ def _words(options: Network, network: PeerNetwork, name: str) -> tuple[str, dict
         table = Table.from_frame(peers, title=f"Peers of {firm} ({name})", formats={"weight": ".4f"})
         text = str(table) if len(peers) else f"{firm} has no admissible peer in this period."
         return text, facts | {"firm": firm, "peers": peers}
-    table = most_looked_to(network, f"Firms with the largest incoming weight ({name})", options.k)
+    table = most_attended(network, f"Firms with the largest incoming weight ({name})", options.k)
     most = [{"firm": each, "given": weight} for each, weight in table.rows]
-    return f"{network!r}\n\n{table}", facts | {"most_looked_to": most}
+    return f"{network!r}\n\n{table}", facts | {"most_attended": most}

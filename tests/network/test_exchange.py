@@ -99,8 +99,8 @@ def test_nodes_of_graphml_are_firms_with_attributes(tmp_path: Path) -> None:
     facts = pd.DataFrame({"sic": ["0100", None, "9", "9"], "size": [1.5, 2.5, 0.0, 0.0]}, index=index)
     network.to_graphml(tmp_path / "n.graphml", 2001, attributes=facts)
     assert dict(nx.read_graphml(tmp_path / "n.graphml").nodes(data=True)) == {
-        "2001-01-31": {"label": "2001-01-31", "looks": True, "looked_to": False, "sic": "0100", "size": 1.5},
-        "2001-02-28": {"label": "2001-02-28", "looks": False, "looked_to": True, "size": 2.5},
+        "2001-01-31": {"label": "2001-01-31", "focal": True, "candidate": False, "sic": "0100", "size": 1.5},
+        "2001-02-28": {"label": "2001-02-28", "focal": False, "candidate": True, "size": 2.5},
     }
     assert PeerNetwork.from_graphml(tmp_path / "n.graphml").matrix().to_numpy().tolist() == [[1.0]]
     with pytest.raises(InputError, match="attributes: none of its labels"):

@@ -78,7 +78,7 @@ def search_blocks(compared: WithClaims) -> list[Block]:
     return [words, profile_picture(matrix, name), laid_out("The strongest pairs", columns, rows)]
 
 
-def most_looked_to(network: PeerNetwork, title: str, k: int = 10) -> Table:
+def most_attended(network: PeerNetwork, title: str, k: int = 10) -> Table:
     """Return the firms that are given the most weight by all firms together."""
     given = network.matrix().sum().sort_values(ascending=False, kind="stable").head(k)
     rows = list(zip(map(show_label, given.index), given.tolist()))
@@ -88,7 +88,7 @@ def most_looked_to(network: PeerNetwork, title: str, k: int = 10) -> Table:
 def _top_peers(network: PeerNetwork) -> Table:
     """Return the peers with the most weight: of every firm, or of all firms together in a large network."""
     if len(network.firms) > _FIRMS_LISTED:
-        return most_looked_to(network, "Firms with the largest incoming weight")
+        return most_attended(network, "Firms with the largest incoming weight")
     rows = [(show_label(firm), *first_peers(network, firm)) for firm in network.edges()["firm"].unique()]
     return Table("The peers with the largest weights", ("Firm", *FIRST), rows)
 

@@ -38,7 +38,7 @@ def to_networkx(network: Network, period: Hashable = None, *, top_k: int | None 
     Returns
     -------
     networkx.DiGraph
-        Firms are nodes (isolates too) with ``looks`` and ``looked_to``; edges have ``weight``; the graph has
+        Firms are nodes (isolates too) with ``focal`` and ``candidate``; edges have ``weight``; the graph has
         ``name``, ``period``, ``signed``, ``row_normalized``, ``learned_until`` (a number or text).
 
     Examples
@@ -55,10 +55,10 @@ def to_networkx(network: Network, period: Hashable = None, *, top_k: int | None 
     graph = nx.DiGraph(name=network.name, period=label, signed=network.signed, row_normalized=whole)
     graph.graph["learned_until"] = as_plain(network.learned_until)
     names = network.labels.to_list()
-    looks = set(section.rows.tolist())
-    looked_to = set(section.columns.tolist())
+    focal = set(section.rows.tolist())
+    candidate = set(section.columns.tolist())
     nodes = pd.unique(np.concatenate([section.rows, section.columns])).tolist()  # the focal firms first
-    graph.add_nodes_from((names[p], {"looks": p in looks, "looked_to": p in looked_to}) for p in nodes)
+    graph.add_nodes_from((names[p], {"focal": p in focal, "candidate": p in candidate}) for p in nodes)
     ends = (part.tolist() for part in section.edges(top_k))
     graph.add_weighted_edges_from((names[a], names[b], w) for a, b, w in zip(*ends, strict=True))
     return graph
@@ -110,14 +110,14 @@ def _graph_parts(graph: nx.Graph, weight: str) -> tuple[list[Any], list[Any], sp
         if weight not in facts:
             raise InputError(f"graphs: the edge from {focal!r} to {peer!r} has no {weight!r}.")
     nodes = list(graph.nodes)
-    looks, looked_to = (
-        [n for n, (_, facts) in enumerate(graph.nodes(data=True)) if facts.get(side, True)] for side in ("looks", "looked_to")
+    focal, candidate = (
+        [n for n, (_, facts) in enumerate(graph.nodes(data=True)) if facts.get(side, True)] for side in ("focal", "candidate")
     )
     if not nodes:
         return [], [], sparse.csr_array((0, 0))
     weights = nx.to_scipy_sparse_array(graph, nodelist=nodes, weight=weight, dtype=np.float64, format="csr")
-    block = sparse.csr_array(weights)[looks][:, looked_to]
-    return [nodes[n] for n in looks], [nodes[n] for n in looked_to], block
+    block = sparse.csr_array(weights)[focal][:, candidate]
+    return [nodes[n] for n in focal], [nodes[n] for n in candidate], block
 
 
 def to_graphml(
@@ -129,7 +129,7 @@ def to_graphml(
     ----------
     path : path-like
         The file. A node's id is the firm's label as text, control characters replaced; nodes carry ``label``,
-        ``looks``, ``looked_to`` and the attributes.
+        ``focal``, ``candidate`` and the attributes.
     period : label, optional
         May be left out when there is only one.
     attributes : DataFrame or Series by firm, or by firm and period, optional

@@ -111,4 +111,4 @@ class CovariancePeerRegressor(PanelRegressorMixin, PanelStack):
         M = np.diag(np.exp(v["linear"]) + np.exp(v["slope"])) + v["low_rank"] @ v["low_rank"].T
         names = self.design_.number_names
         profile = SearchProfile.of_rule(M, names, list(map(str, self.design_.characteristics)))
-        return profile if X is None else profile.with_firms(self._gate_rows(X)[1], names)
+        return profile.with_firms(self, X)

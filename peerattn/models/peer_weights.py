@@ -111,7 +111,7 @@ def peer_weights(
     if has_peers(model):
         return model.peer_network(X, **({} if top_k is None else {"top_k": top_k}))
     if hasattr(model, "fit"):
-        check_is_fitted(_last(model))
+        check_is_fitted(last_estimator(model))
     if X_train is None or y_train is None:
         raise InputError("X_train, y_train: pass the rows and outcomes that the model was fitted on.")
     X, X_train = (_frame(rows) for rows in (X, X_train))
@@ -143,7 +143,7 @@ def peer_weights(
         matrices[when] = (firms[at], peers, stacked(blocks, len(at), top_k))
     signed = any(W.min() < -1e-15 for _, _, W in matrices.values())
     whole = top_k is None and not signed
-    name = type(_last(model)).__name__
+    name = type(last_estimator(model)).__name__
     network = PeerNetwork.from_matrices(matrices, name=name, signed=signed, row_normalized=whole)
     return network.replaced(top_k=top_k)
 
@@ -177,7 +177,7 @@ def _check_fit(made: np.ndarray, predicted: np.ndarray, y: np.ndarray, model: An
         raise InputError(f"X_train, y_train: {found}; {remedy}")
 
 
-def _last(model: Any) -> Any:
+def last_estimator(model: Any) -> Any:
     """Return the model itself, of a pipeline or a search of one."""
     model = getattr(model, "best_estimator_", model)
     return model[-1] if hasattr(model, "steps") else model

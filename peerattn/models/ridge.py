@@ -193,7 +193,7 @@ class CrossSectionalRidge(PanelRegressorMixin, PanelEstimator):
         of_numbers = slice(1, len(names) + 1)  # after the constant
         observed = list(map(str, self.design_.characteristics))
         profile = SearchProfile.of_rule(M[of_numbers, of_numbers], names, observed)
-        return profile if X is None else profile.with_firms(self._gate_rows(X)[1], names)
+        return profile.with_firms(self, X)
 
     @one_thread()
     def _weights(self, section: CrossSection, rows: slice) -> np.ndarray:

@@ -147,7 +147,9 @@ def edge_attention(
         scores = scores + bias
     weights = edge_softmax(scores, edges[0], query.shape[-2])
     output = edge_mean(weights, value, edges, query.shape[-2])
-    return (output, weights) if return_weights else output
+    if return_weights:
+        return output, weights
+    return output
 
 
 class GraphAttention(nn.Module):
@@ -249,7 +251,9 @@ class GraphAttention(nn.Module):
         found = edge_mean(self.drop_weights(weights), self.drop_value(value), edges, len(x))  # (H, n, d)
         joined = found.mean(0) if self.heads == "mean" else found.transpose(0, 1).flatten(1)
         output = joined + self.bias
-        return (output, weights) if return_weights else output
+        if return_weights:
+            return output, weights
+        return output
 
 
 def check_edges(edges: Tensor, n_queries: int, n_keys: int) -> None:

@@ -102,7 +102,7 @@ def net_of_factors(panel: Panel, factors: pd.DataFrame | None, task: str, horizo
             "(peerattn.evaluation.factor_adjusted), and leave out factors=."
         )
     if horizon is None:
-        horizon = 1 if NEXT.search(panel.outcome) else 0
+        horizon = int(bool(NEXT.search(panel.outcome)))
     y = _adjusted(panel.y, panel.labels.get_level_values("firm"), Knowledge.of(panel), factors, horizon)
     columns = [str(name) for name in factors.select_dtypes("number")]
     if len(columns) > 3:

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from peerattn.exceptions import InputError, checked
+from peerattn.models.peer_weights import last_estimator
 from peerattn.panel import as_panel, sorted_periods
 from peerattn.types import LabelsLike, OutcomesLike, PanelLike
 
@@ -251,7 +252,7 @@ def nowcast_score(estimator: Any, X: PanelLike, y: OutcomesLike) -> float:
     0.765
     """
     model = getattr(estimator, "best_estimator_", estimator)
-    final = model[-1] if hasattr(model, "steps") else model
+    final = last_estimator(model)
     if "outcomes" not in signature(final.predict).parameters:
         raise InputError(f"nowcast_score: {type(final).__name__} reads no outcomes of peers; score it with scoring='r2'.")
     predicted = np.asarray(model.predict(X, outcomes=y), dtype=float).reshape(-1)

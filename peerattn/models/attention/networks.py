@@ -219,7 +219,7 @@ class HeadNetworks(Mixed):
         names = list(map(str, self.design_.characteristics))
         profile = SearchProfile.of(self.stack_.heads(), self.feature_names_, names, unit=self.y_scale_)
         profile = replace(profile, single=not self._signed)
-        return profile if X is None else profile.with_firms(self._gate_rows(X)[1], self.design_.number_names)
+        return profile.with_firms(self, X)
 
 
 def _vectors(model: HeadNetworks, which: str, X: PanelLike, **given: Any) -> pd.DataFrame:

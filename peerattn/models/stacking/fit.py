@@ -120,8 +120,7 @@ class Stack:
 
         ``left`` are the cross-sections with residuals of observed outcomes, by default those of this stack.
         """
-        parts = self.fitted | (self.without_history.fitted if self.without_history else {})
-        if not left and any(isinstance(part, CodeShocks | PeriodMean) for part in parts.values()):
+        if not left and any(isinstance(part, CodeShocks | PeriodMean) for part in self.fitted.values()):
             left = self.left(prepared)
         found = predictions(self.fitted, prepared, left)
         of_sections = [{name: p[k] for name, p in found.items()} for k in range(len(prepared))]
@@ -129,7 +128,7 @@ class Stack:
         known = [self._have_past(p, len(section.focal)) for section, p in zip(prepared, of_sections, strict=True)]
         if self.without_history is None or all(each.all() for each in known):
             return steps
-        others = self.without_history.predict_steps(prepared, left)
+        others = self.without_history.predict_steps(prepared, left or self.left(prepared))
         return [np.where(at[:, None, None], *of_both) for at, *of_both in zip(known, steps, others, strict=True)]
 
     def _have_past(self, found: Predicted, n_rows: int) -> np.ndarray:

@@ -11,9 +11,9 @@ import pandas as pd
 
 from peerattn.exceptions import InputError, check_names
 from peerattn.foreign_text import visible
-from peerattn.models.cross_section import Rows
 from peerattn.models.learners.heads.heads import Heads
 from peerattn.network import search_map
+from peerattn.types import PanelLike
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -89,9 +89,13 @@ class SearchProfile:
         none = pd.Series(0.0, index=list(names))
         return cls((matrix,), (none,), (), ((0, 0),), np.ones(1), tuple(observed))
 
-    def with_firms(self, rows: Rows, names: Sequence[str]) -> SearchProfile:
-        """Return the profile with the mean characteristics of the firms of these rows."""
-        return replace(self, firms=pd.DataFrame(rows.x, columns=list(names)).groupby(np.asarray(rows.label)).mean())
+    def with_firms(self, model: Any, X: PanelLike) -> SearchProfile:
+        """Return the profile with the mean characteristics of the firms of X, where there is one."""
+        if X is None:
+            return self
+        rows = model._gate_rows(X)[1]
+        of_firms = pd.DataFrame(rows.x, columns=model.design_.number_names).groupby(np.asarray(rows.label)).mean()
+        return replace(self, firms=of_firms)
 
     def named(self, at: int = 0) -> pd.DataFrame:
         """Return M of one kept head among the characteristics."""

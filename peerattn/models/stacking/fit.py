@@ -120,7 +120,7 @@ class Stack:
 
         ``left`` are the cross-sections with residuals of observed outcomes, by default those of this stack.
         """
-        if not left and any(isinstance(part, CodeShocks | PeriodMean) for part in self.fitted.values()):
+        if not left and self._uses_residuals:
             left = self.left(prepared)
         found = predictions(self.fitted, prepared, left)
         of_sections = [{name: p[k] for name, p in found.items()} for k in range(len(prepared))]
@@ -128,8 +128,15 @@ class Stack:
         known = [self._have_past(p, len(section.focal)) for section, p in zip(prepared, of_sections, strict=True)]
         if self.without_history is None or all(each.all() for each in known):
             return steps
-        others = self.without_history.predict_steps(prepared, left or self.left(prepared))
+        others = self.without_history.predict_steps(prepared, left)
         return [np.where(at[:, None, None], *of_both) for at, *of_both in zip(known, steps, others, strict=True)]
+
+    @property
+    def _uses_residuals(self) -> bool:
+        """Whether a part uses residuals of observed outcomes, as common shocks do."""
+        if self.without_history is not None and self.without_history._uses_residuals:
+            return True
+        return any(isinstance(part, CodeShocks | PeriodMean) for part in self.fitted.values())
 
     def _have_past(self, found: Predicted, n_rows: int) -> np.ndarray:
         """Return which focal rows firm history predicts, (n_focal,); all where it has no weight."""

@@ -57,7 +57,9 @@ class Member:
     @property
     def slopes(self) -> np.ndarray:
         """By how much each head's weighted mean of outcomes counts; of characteristics its share in the network."""
-        return self.state["value"][:, 0] if self.spec.values == "outcomes" else self.share
+        if self.spec.values == "outcomes":
+            return self.state["value"][:, 0]
+        return self.share
 
     def module(self) -> PeerModule:
         """Rebuild the module, in float64."""

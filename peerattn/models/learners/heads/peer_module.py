@@ -100,7 +100,9 @@ class Layer(torch.nn.Module):
     @property
     def key_projection(self) -> Tensor:
         """The projection of keys, which is that of queries in a symmetric similarity."""
-        return self.query if self.spec.symmetric else self.key
+        if self.spec.symmetric:
+            return self.query
+        return self.key
 
     def scores(self, query_features: Tensor, key_features: Tensor, pairs: PairTensors, null_peer: bool = True) -> dict[str, Any]:
         """Return query, key, scale and bias whose scores are the similarity of the specification; the null peer comes last."""

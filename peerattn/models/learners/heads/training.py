@@ -293,7 +293,9 @@ def equal_weights(spec: PeerSpec, sample: Sample, objective: Objective) -> PeerM
 
     def columns(batch: Batch) -> Tensor:
         of_focal, of_peers = module.features(batch)
-        values = batch.peers.outcomes if spec.values == "outcomes" else of_peers
+        values = of_peers
+        if spec.values == "outcomes":
+            values = batch.peers.outcomes
         found = [module.mean(of_focal, of_peers, batch.blocked, batch.pairs, values)[:, 0]]
         if spec.own == "linear":
             found += [of_focal, torch.ones_like(of_focal[..., :1])]

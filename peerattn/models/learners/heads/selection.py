@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ from peerattn.models.learners.variance_components import common_variance, net_of
 
 LEARNED = 2 / 3  # share of the rows that come before the periods that are held out
 FEW_PERIODS = 3  # held-out periods from which errors are clustered by period
+CLEAR = 2.0  # standard errors beyond which heads take the place of fallbacks, as peers in a stack
 Predict = Callable[[Sequence[CrossSection]], list[np.ndarray]]
 
 
@@ -44,7 +46,8 @@ def selected(
 
     the slope of the outcome on the prediction in new data (Copas 1983), itself shrunk by its standard error, which is clustered
     by period (James and Stein 1961). Sums are of rows net of θ of their period's mean, each period divided by its mean squared
-    error. Heads that predict nothing of later periods add nothing; fallbacks, which have a factor of one, then take their place.
+    error. Heads that predict nothing of later periods add nothing. Where there are fallbacks, which have a factor of one, these
+    take the place of heads unless t exceeds 2: of two fits of noise one has a t above 1 in three of ten cases.
     What heads add to the mean of a period has a factor of its own, by the same equation over the means of held-out periods: a
     level that wanders is no evidence on peers.
 
@@ -61,7 +64,10 @@ def selected(
     if loss is squared_error:
         common = common_variance(residuals(learned))
     added = [np.concatenate(fit(learned)(later)) - own for fit in [*fits, *fallbacks]]
-    sizes = [factor(each, own, later, loss, common) for each in added[: len(fits)]] + [1.0] * len(fallbacks)
+    least = 1.0
+    if fallbacks:
+        least = CLEAR
+    sizes = [factor(each, own, later, loss, common, least) for each in added[: len(fits)]] + [1.0] * len(fallbacks)
     losses = [_held_out_loss(loss, own + size * each, later) for size, each in zip(sizes, added, strict=True)]
     if fallbacks:  # they take the place of heads that predict nothing
         losses = [value if size > 0 else np.inf for size, value in zip(sizes, losses, strict=True)]
@@ -93,8 +99,10 @@ def _held_out_loss(loss: Loss, predicted: np.ndarray, later: Sequence[CrossSecti
     return float(loss_of(loss, predicted, rows.outcomes) @ rows.loss_weights)
 
 
-def factor(added: np.ndarray, own: np.ndarray, later: Sequence[CrossSection], loss: Loss, common: float) -> float:
-    """Return the factor of what heads add to the own part of later cross-sections, between 0 and 1."""
+def factor(
+    added: np.ndarray, own: np.ndarray, later: Sequence[CrossSection], loss: Loss, common: float, least: float = 1.0
+) -> float:
+    """Return the factor of what heads add to the own part of later cross-sections, between 0 and 1; 0 of a t below ``least``."""
     if loss is not squared_error:
         value = lambda size: _held_out_loss(loss, own + size * added, later)  # noqa: E731
         return float(minimize_scalar(value, bounds=(0.0, 1.0), method="bounded").x)
@@ -110,7 +118,7 @@ def factor(added: np.ndarray, own: np.ndarray, later: Sequence[CrossSection], lo
     terms = product
     if len(total) >= FEW_PERIODS:  # fewer are no clusters
         terms = np.bincount(period, product)
-    return _shrunk_slope(terms, float(weight @ D**2))
+    return _shrunk_slope(terms, float(weight @ D**2), least)
 
 
 def factor_of_means(added: np.ndarray, own: np.ndarray, later: Sequence[CrossSection]) -> float:
@@ -125,10 +133,10 @@ def factor_of_means(added: np.ndarray, own: np.ndarray, later: Sequence[CrossSec
     return _shrunk_slope(D * e, float(D @ D))
 
 
-def _shrunk_slope(terms: np.ndarray, length: float) -> float:
-    """Return the slope Σ terms / length, at most 1, times 1 − 1/t² of independent terms; 0 where it is negative."""
+def _shrunk_slope(terms: np.ndarray, length: float, least: float = 1.0) -> float:
+    """Return the slope Σ terms / length, at most 1, times 1 − 1/t² of independent terms; 0 where t is below ``least``."""
     variance = float(((terms - terms.mean()) ** 2).sum() * len(terms) / max(len(terms) - 1, 1))
     score = float(terms.sum())
-    if score <= 0 or length <= 0:
+    if score <= least * math.sqrt(variance) or length <= 0:
         return 0.0
-    return min(1.0, score / length) * max(0.0, 1 - variance / score**2)
+    return min(1.0, score / length) * (1 - variance / score**2)

@@ -1,12 +1,15 @@
 """Heads in full: what they add within periods and to a period's mean have factors of their own."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from peerattn import PeerAttentionRegressor
 from peerattn.models.cross_section import CrossSection, Rows
-from peerattn.models.learners.heads.selection import factor_of_means
+from peerattn.models.learners.heads.selection import factor, factor_of_means, selected
+from peerattn.models.learners.losses import squared_error
 
 
 def sections(means, added, n=5, seed=0):
@@ -34,6 +37,36 @@ def test_the_factor_of_means_is_the_shrunk_slope_of_period_means():
     t2 = terms.sum() ** 2 / (12 * terms.var(ddof=1))
     expected = min(1, terms.sum() / (D @ D)) * (1 - 1 / t2)
     assert np.isclose(factor_of_means(added, np.zeros((60, 1)), later), expected)
+
+
+def faint(seed):
+    """Later cross-sections, what heads add to them, and its t by hand: errors by period, each in units of its squares."""
+    later, D = sections(np.zeros(12), np.zeros(12), seed=seed)
+    e = np.concatenate([section.focal.y for section in later])
+    terms = (D[:, 0] * e).reshape(12, 5).sum(1) / np.square(e).reshape(12, 5).mean(1)
+    return later, D, terms.sum() / np.sqrt(12 * terms.var(ddof=1))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_heads_add_nothing_where_t_is_below_what_is_asked(seed):
+    later, D, t = faint(seed)
+    found = {least: factor(D, np.zeros_like(D), later, squared_error, 0.0, least) for least in (1.0, 2.0)}
+    assert (found[1.0] > 0) == (t > 1) and (found[2.0] > 0) == (t > 2)
+
+
+def test_industry_peers_stand_unless_heads_are_clearly_better():
+    """Noise of t 1.0 to 2.0 has a factor, and takes the place of no fallback."""
+    seed = next(seed for seed in range(50) if 1.2 < faint(seed)[2] < 1.8)
+    later, D, _ = faint(seed)
+    earlier, _ = sections(np.zeros(24), np.zeros(24))
+
+    def fit(value):
+        return lambda learned: lambda held_out: np.split(value, len(held_out))
+
+    every = [*earlier, *(replace(s, period=24 + k) for k, s in enumerate(later))]
+    assert selected([fit(D)], [], every, squared_error).size > 0
+    with_fallback = selected([fit(D)], [fit(np.zeros_like(D))], every, squared_error)
+    assert (with_fallback.best, with_fallback.size) == (1, 1.0)
 
 
 @pytest.mark.parametrize(("means", "added"), [([1.0, -1.0, 2.0, 1.0], [-1.0, 1.0, -2.0, -1.0]), ([1.0, 1.0], [1.0, 1.0])])

@@ -241,9 +241,14 @@ def compare(
         if baseline in model_names():
             baseline = model_title(baseline, panel.industry)
     if cv is None:
-        cv = WalkForward()
+        cv = WalkForward(horizon=max(1, outcome_horizon or 1))
     folds, short = checked_folds(cv, panel)
     horizon = int(getattr(cv, "horizon", 1))
+    if hasattr(cv, "horizon") and panel.known_at is None and (outcome_horizon or 0) > horizon:
+        raise InputError(
+            f"cv: outcomes are realised over outcome_horizon={outcome_horizon} periods, and models would learn from those that "
+            f"are not known yet. Set horizon={outcome_horizon} in the splitter, or pass known_at."
+        )
     gaps = gaps_of(panel, folds, task)
     entries = entries_of(models, task, panel, reference, gaps, horizon)  # type: ignore[arg-type]
     stack = stack_among(entries, task, horizon) if decomposition else None

@@ -19,7 +19,7 @@ from sklearn.tree import DecisionTreeRegressor, ExtraTreeRegressor
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
-from peerattn.exceptions import InputError, checked
+from peerattn.exceptions import InputError, checked, reworded
 from peerattn.models.base import has_peers
 from peerattn.models.cross_section import adding_up, stacked
 from peerattn.network import PeerNetwork
@@ -124,7 +124,9 @@ def peer_weights(
         cells = 8.0 * len(X) * len(peers)
         what = f"weights of {len(X):,} rows"
         check_memory(cells, what, "keep the strongest only, top_k=.")
-    smoother = smoother_of(model, X_train)
+    fitted = f"X_train, y_train: expected the rows that {type(model).__name__} was fitted on"
+    with reworded(fitted, kinds=ValueError):
+        smoother = smoother_of(model, X_train)
     predicted = np.asarray(model.predict(X), dtype=float).reshape(-1)
     step = max(1, _CELLS // len(y))
 

@@ -70,8 +70,8 @@ class StackedPeerRegressor(AttentionRegressorMixin, AttentionOptions, PanelStack
     Notes
     -----
     With fewer than 50 rows of known outcome nothing is tested: least squares.
-    Firms without a past have weights of their own, estimated without the group of history; ``evidence_`` and the network are
-    those of firms with a past.
+    Firms without a past have weights of their own, estimated without the group of history: predictions, networks and
+    contributions of these firms are by them, ``evidence_`` is of firms with a past.
 
     References
     ----------
@@ -105,6 +105,10 @@ class StackedPeerRegressor(AttentionRegressorMixin, AttentionOptions, PanelStack
         found += user_candidates([entry for entry in self.learners if not _is_transformer(entry)])
         for entry in filter(_is_transformer, self.learners):
             found.append(entry[1].as_learner(entry[0], problem, settings, int(draws[1])))
+        taken = [each.name for each in found]
+        for each in found:
+            if taken.count(each.name) > 1:
+                raise InputError(f"learners: the name {each.name!r} stands twice, or is one of the stack's. Rename yours.")
         return in_order(found)
 
 

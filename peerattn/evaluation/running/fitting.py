@@ -121,7 +121,7 @@ def fit_fold(entry: Entry, rows: FoldRows, fold: int, with_network: bool) -> Fol
                 found |= {"network": _last_network(entry, model, rows), "profile": _profile(final)}
         if steps.shape[1] > 1:
             found["steps"] = steps
-        found["selected"], found["untested"] = _selected(final)
+        found["selected"], found["untested"] = _selected(final, steps)
         y = rows.call.y.to_numpy(dtype=float)[rows.scored]
         # of a model without steps the version without peers is the model itself
         compared = predicted, rows.train.y.mean(), steps[:, -2:][:, 0]
@@ -158,15 +158,22 @@ def _profile(final: object) -> SearchProfile | None:
     return None
 
 
-def _selected(final: object) -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:
-    """Return the parts that a stack selected in each group, and why groups were not tested."""
+def _selected(final: object, steps: np.ndarray) -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:
+    """Return the parts that a stack selected in each group, and why groups were not tested.
+
+    ``steps`` are its predictions after each group: those of firms without a past have weights of their own, whose parts count
+    where some of these firms were predicted.
+    """
     stack = getattr(final, "stack_", None)
     if not isinstance(stack, Stack):
         return {}, {}
     selected = {}
     untested = {}
-    for step, group in zip(STEPS[1:], GROUPS, strict=True):
-        selected[step] = tuple(dict.fromkeys(name for name, _ in stack.stages[group].selected()))
+    for k, (step, group) in enumerate(zip(STEPS[1:], GROUPS, strict=True)):
+        columns = stack.stages[group].selected()
+        if not columns and stack.without_history is not None and (steps[:, k + 1] != steps[:, k]).any():
+            columns = stack.without_history.stages[group].selected()
+        selected[step] = tuple(dict.fromkeys(name for name, _ in columns))
         if not (selected[step] or stack.evidence.loc[group, "tested"]):
             untested[step] = str(stack.evidence.loc[group, "reason"])
     return selected, untested

@@ -174,7 +174,7 @@ class PanelStack(HeadNetworks, PanelEstimator):
         loss_weight : Series or array-like (n,), optional
             Weighs each row's loss (panels only).
         peer_weight : Series or array-like (n,), optional
-            Positive numbers such as market values: log w_j is added to the scores of peer j (panels only).
+            Numbers of at least 0 such as market values (0: not a peer): log w_j is added to the scores of peer j (panels only).
         device : str, default "auto"
             Where torch learns: "cpu", "cuda", ...; "auto" is a GPU where there is one. Predictions are always computed on the
             CPU, in float64.

@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -71,17 +72,19 @@ def contributions(
     for section in sections:
         labels, group = peer_columns(section)
         prepared = model._as_seen(section)
-        contributed = stack.summed(prepared, lambda name, prepared: _of_part(stack.fitted[name], prepared))
+        contributed = stack.summed(prepared, _of_part)
         blocks = [contributed(rows) @ group for rows in section.chunks()]
         matrices[section.period] = (section.focal.label, labels, np.concatenate(blocks) * model.y_scale_)
     name = f"contributions in {type(model).__name__}"
     return PeerNetwork.from_matrices(matrices, name=name, row_normalized=False)
 
 
-def _of_part(part: Heads | Covariance, prepared: CrossSection) -> Callable[[slice], np.ndarray]:
+def _of_part(part: Any, prepared: CrossSection) -> Callable[[slice], np.ndarray]:
     """Return what gives, for focal rows, what a part contributes, (n_rows, n_peers), in units of training."""
     if isinstance(part, Heads):
         return lambda rows: np.tensordot(part.mix, [_of_member(m, part, prepared, rows) for m in part.members], axes=1)
+    if not isinstance(part, Covariance):
+        raise InputError(f"model: contributions are of heads and covariances, and {type(part).__name__} was selected.")
     observed = part.observed(prepared).peers.outcomes
     weights = part.derivative(prepared)
     return lambda rows: np.abs(weights(rows) * np.nan_to_num(observed))
@@ -140,6 +143,9 @@ def panel_with_heads(model: PanelStack, keep: Mapping[int, Sequence[int]]) -> Pa
             kept = [m.take(keep.get(start + k, range(m.spec.n_heads))) for k, m in enumerate(part.members)]
             fitted[name] = replace(part, members=tuple(kept))
             start = start + len(kept)
-    pruned.stack_ = replace(model.stack_, fitted=fitted)
+    others = model.stack_.without_history
+    if others is not None:  # the same parts by other weights
+        others = replace(others, fitted=others.fitted | {name: fitted[name] for name in others.fitted if name in fitted})
+    pruned.stack_ = replace(model.stack_, fitted=fitted, without_history=others)
     pruned._set_heads()
     return pruned

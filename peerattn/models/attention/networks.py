@@ -18,7 +18,7 @@ from peerattn.models.learners.heads.search_profile import SearchProfile
 from peerattn.models.learners.heads.strongest_peers import strongest_peers
 from peerattn.models.mixins import Mixed
 from peerattn.models.networks import SectionWeights
-from peerattn.models.stacking.candidates import COVARIANCE, RIDGE
+from peerattn.models.stacking.candidates import COVARIANCE, HEADS, RIDGE
 from peerattn.models.stacking.fit import Stack
 from peerattn.network import PeerNetwork
 from peerattn.panel.design import Design
@@ -28,7 +28,7 @@ from peerattn.types import OutcomesLike, PanelLike, ReferenceLike
 
 def derivative(stack: Stack, prepared: CrossSection, part: str | None = None) -> Callable[[slice], np.ndarray]:
     """Return what gives the derivative of predictions by the peers' outcomes: of the whole prediction, or of one part."""
-    return stack.summed(prepared, lambda name, prepared: stack.fitted[name].derivative(prepared), part)
+    return stack.summed(prepared, lambda fitted, prepared: fitted.derivative(prepared), part)
 
 
 def selected_heads(heads: Heads, table: pd.DataFrame, head: int | None) -> Heads:
@@ -106,9 +106,9 @@ class HeadNetworks(Mixed):
         self, part: str | None = None, layer: int | None = None, head: int | None = None, top_k: int | None = None
     ) -> NetworkMaker:
         check_is_fitted(self, "stack_")
-        check_one_of(part=(part, (None, "heads", COVARIANCE, RIDGE)))
+        check_one_of(part=(part, (None, HEADS, *dict.fromkeys([COVARIANCE, RIDGE, *self.stack_.peer_parts()]))))
         one_of_heads = (head, layer) != (None, None)
-        fits = not one_of_heads or part not in (COVARIANCE, RIDGE)
+        fits = not one_of_heads or part in (None, HEADS)
         expect(fits, "part", '"heads", to which head= and layer= belong', repr(part))
         check_one_of(layer=(layer, [None, *range(self.n_layers)]))
         if top_k is not None:
@@ -116,16 +116,19 @@ class HeadNetworks(Mixed):
         heads = selected_heads(self.stack_.heads(), self.heads_, head)
         if layer == self.n_layers - 1:
             layer = None  # the last one, as by default
-        of_heads = part == "heads" or one_of_heads or (part is None and not self._signed)
+        of_heads = part == HEADS or one_of_heads or (part is None and not self._signed)
 
         def of_section(section: CrossSection) -> Callable[[slice], np.ndarray]:
             prepared = self._as_seen(section)
-            if of_heads:
+            if not of_heads:
+                return derivative(self.stack_, prepared, part)
+            if head is not None:
                 return partial(heads.network, prepared, layer=layer)
-            return derivative(self.stack_, prepared, part)
+            return self.stack_.by_past(prepared, lambda stack: partial(stack.heads().network, prepared, layer=layer))
 
         options: dict[str, Any] = {"top_k": top_k, "signed": not of_heads}
-        if of_heads and layer is None and top_k is not None:  # found without an array of all pairs
+        one_way = self.stack_.without_history is None or head is not None
+        if of_heads and one_way and layer is None and top_k is not None:  # found without an array of all pairs
             options["sparse_weights"] = partial(strongest_peers, heads=heads, top_k=top_k)
         return self._with_stability(of_section, **options)
 
@@ -142,17 +145,17 @@ class HeadNetworks(Mixed):
 
     @property
     def _signed(self) -> bool:
-        return bool({COVARIANCE, RIDGE} & self.stack_.fitted.keys())
+        return any(not isinstance(part, Heads) for part in self.stack_.peer_parts().values())
 
     @property
     def _weights_read_past(self) -> bool:
-        return any(getattr(part, "reads_past", False) for part in self.stack_.fitted.values())
+        return any(getattr(part, "reads_past", False) for part in self.stack_.peer_parts().values())
 
     def _weights(self, section: CrossSection, rows: slice) -> np.ndarray:
         prepared = self._as_seen(section)
         if self._signed:
             return derivative(self.stack_, prepared)(rows)
-        return self.stack_.heads().network(prepared, rows)
+        return self.stack_.by_past(prepared, lambda stack: partial(stack.heads().network, prepared))(rows)
 
     def explain_gain(self) -> pd.DataFrame:
         """Return held-out R² step by step: own characteristics, nonlinear own-firm models, history, common shocks, peers.

@@ -36,6 +36,8 @@ from peerattn.models.stacking.evidence import (
 from peerattn.models.stacking.origins import Origin, forward_origins, outcomes_of, share_learned
 from peerattn.models.stacking.weights import MEAN, UNTESTED, WHOLE, WITHIN, Stage
 
+OfRows = Callable[[slice], np.ndarray]  # gives (n_rows, n_peers) for some focal rows
+
 
 @dataclass(frozen=True)
 class Stack:
@@ -95,15 +97,33 @@ class Stack:
         """Return the weight of a part that reads peers (of differences within a period, where it has two)."""
         return float(sum(w for (n, of), w in self.stages[PEERS].weights.items() if n == part and of != MEAN))
 
-    def summed(self, prepared: CrossSection, of: Any, part: str | None = None) -> Callable[[slice], np.ndarray]:
-        """Return the sum over parts that read peers of what ``of(name, seen)`` gives for focal rows, (n_rows, n_peers).
+    def peer_parts(self) -> dict[str, Any]:
+        """Return the parts that use peers and were selected, for firms with a past or without."""
+        if self.without_history is None:
+            return self.peers()
+        return self.without_history.peers() | self.peers()
+
+    def by_past(self, section: CrossSection, of: Callable[[Stack], OfRows]) -> OfRows:
+        """Return what gives (n_rows, n_peers) for focal rows: ``of`` this stack, or of that of firms without a past for these."""
+        main = of(self)
+        known = self.have_past(section)
+        if self.without_history is None or known.all():
+            return main
+        others = of(self.without_history)
+        return lambda rows: np.where(known[rows, None], main(rows), others(rows))
+
+    def summed(self, prepared: CrossSection, of: Any, part: str | None = None) -> OfRows:
+        """Return the sum over parts that read peers of what ``of(fitted, prepared)`` gives for focal rows, (n_rows, n_peers).
 
         Each counts by its weight; one part alone, where it is named, as it is.
         """
+        return self.by_past(prepared, lambda stack: stack._summed(prepared, of, part))
+
+    def _summed(self, prepared: CrossSection, of: Any, part: str | None) -> OfRows:
         weights = {name: self.weight(name) for name in self.peers() if part in (None, name)}
         if part is not None:
             weights = dict.fromkeys(weights, 1.0)
-        each = [(weight, of(name, prepared)) for name, weight in weights.items()]
+        each = [(weight, of(self.fitted[name], prepared)) for name, weight in weights.items()]
 
         def total(rows: slice) -> np.ndarray:
             none = np.zeros((rows.stop - rows.start, len(prepared.peers)))
@@ -125,7 +145,7 @@ class Stack:
         found = predictions(self.fitted, prepared, left)
         of_sections = [{name: p[k] for name, p in found.items()} for k in range(len(prepared))]
         steps = [self._weighed(s.own_term, p) + self.level for s, p in zip(prepared, of_sections, strict=True)]
-        known = [self._have_past(p, len(section.focal)) for section, p in zip(prepared, of_sections, strict=True)]
+        known = [self.have_past(section) for section in prepared]
         if self.without_history is None or all(each.all() for each in known):
             return steps
         others = self.without_history.predict_steps(prepared, left)
@@ -138,12 +158,12 @@ class Stack:
             return True
         return any(isinstance(part, CodeShocks | PeriodMean) for part in self.fitted.values())
 
-    def _have_past(self, found: Predicted, n_rows: int) -> np.ndarray:
-        """Return which focal rows firm history predicts, (n_focal,); all where it has no weight."""
-        history = [np.isfinite(found[name][:, 0]) for name, _ in self.stages[HISTORY].selected() if name in found]
-        if not history:
-            return np.ones(n_rows, dtype=bool)
-        return np.logical_or.reduce(history)
+    def have_past(self, section: CrossSection) -> np.ndarray:
+        """Return which focal rows have a known outcome of the past, (n_focal,); all where there is one set of weights."""
+        if self.without_history is None or section.past is None:
+            return np.ones(len(section.focal), dtype=bool)
+        _, _, number = section.past.own_past([section])
+        return np.asarray(number > 0)
 
     def left(self, prepared: Sequence[CrossSection]) -> list[CrossSection]:
         """Return cross-sections whose observed outcomes are residuals from own characteristics and history."""

@@ -46,10 +46,9 @@ def selected(
 
     the slope of the outcome on the prediction in new data (Copas 1983), itself shrunk by its standard error, which is clustered
     by period (James and Stein 1961). Sums are of rows net of θ of their period's mean, each period divided by its mean squared
-    error. Heads that predict nothing of later periods add nothing. Where there are fallbacks, which have a factor of one, these
-    take the place of heads unless t exceeds 2: of two fits of noise one has a t above 1 in three of ten cases.
-    What heads add to the mean of a period has a factor of its own, by the same equation over the means of held-out periods: a
-    level that wanders is no evidence on peers.
+    error. Heads that predict nothing of later periods add nothing. Fallbacks have a factor of one: the best of them takes the
+    place of heads unless these predict something beyond it, with a t above 2. What heads add to the mean of a period has a
+    factor of its own, by the same equation over the means of held-out periods: a level that wanders is no evidence on peers.
 
     References
     ----------
@@ -64,14 +63,16 @@ def selected(
     if loss is squared_error:
         common = common_variance(residuals(learned))
     added = [np.concatenate(fit(learned)(later)) - own for fit in [*fits, *fallbacks]]
-    least = 1.0
-    if fallbacks:
-        least = CLEAR
-    sizes = [factor(each, own, later, loss, common, least) for each in added[: len(fits)]] + [1.0] * len(fallbacks)
+    sizes = [factor(each, own, later, loss, common) for each in added[: len(fits)]] + [1.0] * len(fallbacks)
     losses = [_held_out_loss(loss, own + size * each, later) for size, each in zip(sizes, added, strict=True)]
-    if fallbacks:  # they take the place of heads that predict nothing
-        losses = [value if size > 0 else np.inf for size, value in zip(sizes, losses, strict=True)]
     best = int(np.argmin(losses))
+    if fallbacks:
+        fallback = len(fits) + int(np.argmin(losses[len(fits) :]))
+        base = added[fallback]
+        # heads are tested beyond the best fallback, as peers are beyond the models before them in a stack
+        beyond = [factor(each - base, own + base, later, loss, common, CLEAR) for each in added[: len(fits)]]
+        clear = [k for k, size in enumerate(sizes[: len(fits)]) if size > 0 and beyond[k] > 0]
+        best = min(clear, key=lambda k: losses[k], default=fallback)
     mean_factor = 1.0
     if loss is squared_error:
         mean_factor = factor_of_means(sizes[best] * added[best], own, later)

@@ -639,3 +639,10 @@ def test_a_wrong_declaration_is_an_error_before_any_fit(panel):
 def test_an_outcome_realised_before_its_row_is_an_error(panel):
     with pytest.raises(InputError, match="outcome_horizon: expected an integer of at least 0, got -1"):
         run({"ridge": Ridge()}, panel, outcome_horizon=-1)
+
+
+def test_outcomes_realised_later_than_the_splitter_purges_are_an_error(panel):
+    with pytest.raises(InputError, match="cv: outcomes are realised over outcome_horizon=3 periods.*horizon=3"):
+        run({"ridge": Ridge()}, panel, cv=WalkForward(2, 2), outcome_horizon=3)
+    found = run({"ridge": Ridge()}, panel, cv=WalkForward(2, 2, horizon=3), outcome_horizon=3)
+    assert "horizon=3" in found.methods()

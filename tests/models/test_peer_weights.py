@@ -191,3 +191,11 @@ def test_models_that_are_not_fitted_are_named(rows):
     ):
         with pytest.raises(NotFittedError):
             peer_weights(model, X, X, y)
+
+
+def test_a_forest_of_other_rows_is_an_error():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(40, 2)), rng.normal(size=40)
+    forest = RandomForestRegressor(n_estimators=3, random_state=0).fit(X, y)
+    with pytest.raises(InputError, match="X_train, y_train: expected the rows that RandomForestRegressor was fitted on"):
+        peer_weights(forest, X[:5], X[:30], y[:30])

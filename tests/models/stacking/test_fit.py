@@ -360,20 +360,3 @@ def test_a_part_that_did_not_enter_has_an_empty_network():
         assert len(network.isolates) == len(panel.X)
     heads = model.peer_network(panel.X, outcomes=panel.y, part="heads")
     assert heads.equals(model.peer_network(panel.X, outcomes=panel.y))
-
-
-def test_firms_never_seen_have_peers_where_history_leaves_nothing_to_them():
-    """The level of a firm is that of its nearest firms: history knows it for old firms, peers for new ones."""
-    rng = np.random.default_rng(0)
-    place = pd.Series(rng.uniform(0, 6, size=90), [f"F{k:02}" for k in range(90)], name="place")
-    index = pd.MultiIndex.from_product([place.index, range(PERIODS)], names=["firm", "period"])
-    X = place.reindex(index, level="firm").to_frame()
-    y = np.sin(X["place"]) + 0.2 * rng.normal(size=len(X))
-    new = X.index.get_level_values("firm").isin(place.index[60:])
-    model = StackedPeerRegressor(task="nowcast", own="linear", random_state=0).fit(X[~new], y[~new])
-    assert model.evidence_.loc["history", "factor"] > 0.9
-    # the last period of all firms at once: those that were trained on have a past, the others none
-    last = X.index.get_level_values("period") == PERIODS - 1
-    predicted = pd.Series(model.predict(X[last], outcomes=y[last]), X.index[last])
-    error = ((predicted - y[last]) ** 2)[new[last]].mean()
-    assert error < 0.4 * y[new].var()

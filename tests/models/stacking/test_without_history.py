@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from peerattn import CrossSectionalRidge, NewFirms, StackedPeerRegressor, WalkForward, compare
+from peerattn import CrossSectionalRidge, NewFirms, PeerAttentionRegressor, StackedPeerRegressor, WalkForward, compare
 from peerattn.evaluation import prune
 from peerattn.models import contributions
 
@@ -55,17 +55,21 @@ def test_their_rows_of_the_network_are_by_their_weights(fitted):
     assert not given[~new].any() and given[new].any()
 
 
+def with_heads(stack, model, weight):
+    """Return a stack whose peers are the heads of a model alone."""
+    stage = replace(stack.stages["peers"], weights={("heads", ""): weight})
+    heads = {"heads": model.stack_.fitted["heads"]}
+    return replace(stack, fitted=stack.fitted | heads, stages=stack.stages | {"peers": stage})
+
+
 def test_without_heads_their_predictions_change_too(fitted):
     model, X, y, new = fitted
-    others = model.stack_.without_history
-    assert others.weight("heads") > 0
-    # heads that have a weight for firms with a past, too
+    every, outcome, unseen = panel()
+    alone = PeerAttentionRegressor(task="nowcast", kappa=None, random_state=0).fit(every[~unseen], outcome[~unseen])
+    # the same heads by a weight of .5 for firms with a past, and of .8 for others
     both = copy.copy(model)
-    weights = replace(model.stack_.stages["peers"], weights={("heads", ""): 0.5})
-    both.stack_ = replace(
-        model.stack_,
-        fitted=model.stack_.fitted | {"heads": others.fitted["heads"]},
-        stages=model.stack_.stages | {"peers": weights},
+    both.stack_ = with_heads(
+        replace(model.stack_, without_history=with_heads(model.stack_.without_history, alone, 0.8)), alone, 0.5
     )
     both._set_heads()
     moved = np.abs(prune(both, []).predict(X, outcomes=y) - both.predict(X, outcomes=y))

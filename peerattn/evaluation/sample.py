@@ -123,11 +123,12 @@ def describe_panel(
     """
     expect(all(0 <= q <= 1 for q in quantiles), "quantiles", "numbers between 0 and 1", list(quantiles))
     panel = as_panel(X, y, firm=firm, period=period, codes=codes)
-    if panel.outcomes is not None and panel.outcome in panel.characteristics:
-        raise InputError(f"y: {panel.outcome!r} is the name of a characteristic, too. Rename one of them.")
     outcome = {}
     if panel.outcomes is not None:
-        outcome[str(panel.outcome)] = panel.outcomes
+        name = str(panel.outcome)
+        if panel.outcome in panel.characteristics:  # a row for each of the two
+            name = f"{name} (outcome)"
+        outcome[name] = panel.outcomes
     columns = outcome | {str(name): column.to_numpy() for name, column in panel.characteristics.items()}
     labels = labels or {}
     check_names("labels", "variable", labels, [*columns, *map(str, panel.codes.columns)])

@@ -108,7 +108,9 @@ class StackedPeerRegressor(AttentionRegressorMixin, AttentionOptions, PanelStack
         taken = [each.name for each in found]
         for each in found:
             if taken.count(each.name) > 1:
-                raise InputError(f"learners: the name {each.name!r} stands twice, or is one of the stack's. Rename yours.")
+                raise InputError(
+                    f"learners: more than one learner has the name {each.name!r}, yours or the stack's. Rename yours."
+                )
         return in_order(found)
 
 

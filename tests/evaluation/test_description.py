@@ -51,10 +51,10 @@ def test_bad_descriptions_are_named(given, message):
         describe_panel(*panel(), codes=["sic"], **given)
 
 
-def test_an_outcome_with_the_name_of_a_characteristic_is_no_description_of_either():
+def test_an_outcome_with_the_name_of_a_characteristic_has_a_row_of_its_own():
     X, y = panel()
-    with pytest.raises(InputError, match="y: 'size' is the name of a characteristic, too"):
-        describe_panel(X, y.rename("size"), codes=["sic"])
+    found = describe_panel(X, y.rename("size"), codes=["sic"]).frame["mean"]
+    assert found["size (outcome)"] == pytest.approx(y.mean()) and found["size"] == pytest.approx(X["size"].mean())
 
 
 @pytest.mark.filterwarnings("ignore::peerattn.exceptions.UnitWarning")  # one industry

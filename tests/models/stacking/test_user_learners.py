@@ -95,7 +95,7 @@ def test_what_cannot_be_a_learner_is_an_error(learners, message):
 def test_two_learners_of_one_name_are_an_error():
     for name in ("firm effect", "near"):
         learners = [(name, Weighted(), "peers"), ("near", Weighted(), "peers")]
-        with pytest.raises(InputError, match=f"learners: the name '{name}' stands twice, or is one of the stack's"):
+        with pytest.raises(InputError, match=f"learners: more than one learner has the name '{name}'"):
             stack(*learners).fit(PANEL.X, PANEL.y)
 
 

@@ -77,11 +77,11 @@ class HeadNetworks(Mixed):
         ----------
         X, outcomes, reference, peer_weight
             As in ``predict``.
-        part : {"heads", "covariance", "ridge"}, optional
+        part : {"heads", "covariance", "ridge"} or the name of a learner of your own, optional
             One part of the prediction. Heads give non-negative weights that have direction; a covariance and the ridge signed
             ones, symmetric but for the division by a firm's own variance, so that their direction is popularity alone. By
-            default the weights of the whole prediction where a covariance or ridge was selected (signed), else those of the
-            heads.
+            default the weights of the whole prediction where a covariance, ridge or learner of your own was selected (signed),
+            else those of the heads.
         layer : int, optional
             One of the ``n_layers`` layers, from 0; by default the last, whose heads carry information of peers into the
             prediction. ``rollout(layers, residual=0)`` multiplies layers to the network of peers' peers. Where

@@ -105,9 +105,9 @@ class StackedPeerRegressor(AttentionRegressorMixin, AttentionOptions, PanelStack
         found += user_candidates([entry for entry in self.learners if not _is_transformer(entry)])
         for entry in filter(_is_transformer, self.learners):
             found.append(entry[1].as_learner(entry[0], problem, settings, int(draws[1])))
-        taken = [each.name for each in found]
+        names = [each.name for each in found]
         for each in found:
-            if taken.count(each.name) > 1:
+            if names.count(each.name) > 1:
                 raise InputError(
                     f"learners: more than one learner has the name {each.name!r}, yours or the stack's. Rename yours."
                 )

@@ -47,7 +47,7 @@ def selected(
     the slope of the outcome on the prediction in new data (Copas 1983), itself shrunk by its standard error, which is clustered
     by period (James and Stein 1961). Sums are of rows net of θ of their period's mean, each period divided by its mean squared
     error. Heads that predict nothing of later periods add nothing. Fallbacks have a factor of one: the best of them takes the
-    place of heads unless these predict something beyond it, with a t above 2. What heads add to the mean of a period has a
+    place of heads unless these predict something, by themselves and beyond it, with a t above 2. What heads add to the mean of a period has a
     factor of its own, by the same equation over the means of held-out periods: a level that wanders is no evidence on peers.
 
     References
@@ -69,9 +69,10 @@ def selected(
     if fallbacks:
         fallback = len(fits) + int(np.argmin(losses[len(fits) :]))
         base = added[fallback]
-        # heads are tested beyond the best fallback, as peers are beyond the models before them in a stack
+        # heads are tested beyond the best fallback, too, as peers are beyond the models before them in a stack
+        standalone = [factor(each, own, later, loss, common, CLEAR) for each in added[: len(fits)]]
         beyond = [factor(each - base, own + base, later, loss, common, CLEAR) for each in added[: len(fits)]]
-        clear = [k for k, size in enumerate(sizes[: len(fits)]) if size > 0 and beyond[k] > 0]
+        clear = [k for k in range(len(fits)) if standalone[k] > 0 and beyond[k] > 0]
         best = min(clear, key=lambda k: losses[k], default=fallback)
     mean_factor = 1.0
     if loss is squared_error:

@@ -47,8 +47,9 @@ def selected(
     the slope of the outcome on the prediction in new data (Copas 1983), itself shrunk by its standard error, which is clustered
     by period (James and Stein 1961). Sums are of rows net of θ of their period's mean, each period divided by its mean squared
     error. Heads that predict nothing of later periods add nothing. Fallbacks have a factor of one: the best of them takes the
-    place of heads unless these predict something, by themselves and beyond it, with a t above 2. What heads add to the mean of a period has a
-    factor of its own, by the same equation over the means of held-out periods: a level that wanders is no evidence on peers.
+    place of heads unless these predict something, by themselves and beyond it, with a t above 2. What heads add to the mean of
+    a period has a factor of its own, by the same equation over the means of held-out periods: a level that wanders is no
+    evidence on peers.
 
     References
     ----------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -135,28 +135,26 @@ class Stack:
         """Return predictions of the focal rows of cross-sections as candidates see them, (n_focal, K) each."""
         return [steps[:, -1] for steps in self.predict_steps(prepared)]
 
-    def predict_steps(self, prepared: Sequence[CrossSection], left: Sequence[CrossSection] = ()) -> list[np.ndarray]:
-        """Return the predictions of the linear part and after each group, (n_focal, 1 + groups, K) each.
-
-        ``left`` are the cross-sections with residuals of observed outcomes, by default those of this stack.
-        """
-        if not left and self._uses_residuals:
-            left = self.left(prepared)
-        found = predictions(self.fitted, prepared, left)
-        of_sections = [{name: p[k] for name, p in found.items()} for k in range(len(prepared))]
-        steps = [self._weighed(s.own_term, p) + self.level for s, p in zip(prepared, of_sections, strict=True)]
+    def predict_steps(self, prepared: Sequence[CrossSection]) -> list[np.ndarray]:
+        """Return the predictions of the linear part and after each group, (n_focal, 1 + groups, K) each."""
         known = [self.have_past(section) for section in prepared]
-        if self.without_history is None or all(each.all() for each in known):
-            return steps
-        others = self.without_history.predict_steps(prepared, left)
-        return [np.where(at[:, None, None], *of_both) for at, *of_both in zip(known, steps, others, strict=True)]
-
-    @property
-    def _uses_residuals(self) -> bool:
-        """Whether a part uses residuals of observed outcomes, as common shocks do."""
-        if self.without_history is not None and self.without_history._uses_residuals:
-            return True
-        return any(isinstance(part, CodeShocks | PeriodMean) for part in self.fitted.values())
+        parts = self.fitted
+        if self.without_history is not None and not all(each.all() for each in known):
+            # a part of both sets of weights predicts once
+            parts = self.without_history.fitted | parts
+        left: Sequence[CrossSection] = ()
+        if any(isinstance(part, CodeShocks | PeriodMean) for part in parts.values()):
+            left = self.left(prepared)
+        found = predictions(parts, prepared, left)
+        steps = []
+        for k, (section, at) in enumerate(zip(prepared, known, strict=True)):
+            of_section = {name: predicted[k] for name, predicted in found.items()}
+            weighed = _weighed(self.stages, section.own_term, of_section)
+            if self.without_history is not None and not at.all():
+                others = _weighed(self.without_history.stages, section.own_term, of_section)
+                weighed = np.where(at[:, None, None], weighed, others)
+            steps.append(weighed + self.level)
+        return steps
 
     def have_past(self, section: CrossSection) -> np.ndarray:
         """Return which focal rows have a known outcome of the past, (n_focal,); all where there is one set of weights."""
@@ -182,15 +180,16 @@ class Stack:
         others = self.without_history and self.without_history._own()
         return replace(self, fitted=fitted, stages=stages, without_history=others)
 
-    def _weighed(self, base: np.ndarray, found: Predicted) -> np.ndarray:
-        """Return the linear part and the stack after each group, (n_focal, 1 + groups, K)."""
-        steps = [base]
-        for group, stage in self.stages.items():  # a part that could not be fitted to all periods adds nothing
-            B = steps[-1]
-            selected = [(name, of) for name, of in stage.selected() if name in found]
-            added = [stage.weights[name, of] * difference(found[name], B, base, group, of) for name, of in selected]
-            steps.append(B + sum(added))
-        return np.stack(steps, axis=1)
+
+def _weighed(stages: Mapping[str, Stage], base: np.ndarray, found: Predicted) -> np.ndarray:
+    """Return the linear part and the stack after each group, (n_focal, 1 + groups, K)."""
+    steps = [base]
+    for group, stage in stages.items():  # a part that could not be fitted to all periods adds nothing
+        B = steps[-1]
+        selected = [(name, of) for name, of in stage.selected() if name in found]
+        added = [stage.weights[name, of] * difference(found[name], B, base, group, of) for name, of in selected]
+        steps.append(B + sum(added))
+    return np.stack(steps, axis=1)
 
 
 def fit_stack(

@@ -10,7 +10,7 @@ from peerattn.models.learners import nonlinear, past_outcomes, training
 from peerattn.models.learners.bounds import CLIP
 from peerattn.models.learners.covariance import fit as covariance
 from peerattn.models.learners.heads.training import TrainingOptions
-from peerattn.models.stacking import origins, weights
+from peerattn.models.stacking import evidence, origins, weights
 
 PAGE = Path(__file__).parents[2] / "docs" / "background" / "model.md"
 OPTIONS = TrainingOptions()
@@ -20,6 +20,7 @@ VALUES = {
     "FOLDS": origins.FOLDS,
     "FEW_ROWS": training.FEW_ROWS,
     "FEW_PERIODS": weights.FEW_PERIODS,
+    "POWER": evidence.POWER,
     "n_seeds": OPTIONS.n_seeds,
     "window": OPTIONS.window,
     "max_steps": OPTIONS.max_steps,

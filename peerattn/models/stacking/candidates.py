@@ -164,7 +164,7 @@ def heads_candidates(model: BaseEstimator, settings: Settings, seed: int) -> lis
         )
         return learner.fit(training.with_outcomes).heads_
 
-    return [Candidate(HEADS, PEERS, fit)]
+    return [Candidate(HEADS, PEERS, fit, trained=True)]
 
 
 #: What values heads have in each task.

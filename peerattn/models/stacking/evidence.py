@@ -27,7 +27,9 @@ from peerattn.models.stacking.weights import (
     Column,
     HeldOut,
     Stage,
+    conditional_power,
     kind,
+    threshold,
     too_few,
     weigh,
 )
@@ -38,6 +40,7 @@ STEPS = ("own characteristics (linear)", "nonlinear own-firm models", "firm hist
 EQUAL = 1e-9  # relative difference of columns that are one
 #: κ counts twice for peers, so that about 5 % of panels without any select some.
 TIMES = {PEERS: 2}
+POWER = 0.2  # conditional power below which a candidate is given up
 
 #: Fitted parts by the name of their candidate. ``part.predict(sections)`` is the prediction of every focal row of each
 #: cross-section as candidates see it (its ``past`` set), (n_focal, K), NaN without one; a part that reads peers has a
@@ -52,13 +55,14 @@ class Candidate:
 
     ``make(training, earlier)`` gives the fitted part, or None: not on these data. ``earlier`` is the one of the origin before.
     With a ``control``, the same model without peers, a candidate is tested by what it predicts beyond it: one more model of the
-    same kind makes an average better without any peer.
+    same kind makes an average better without any peer. One that is ``trained`` at length is given up where it is futile.
     """
 
     name: str
     group: str
     make: Callable[[Training, Any], Any]
     control: Candidate | None = None
+    trained: bool = False
 
     def fit(self, training: Training, earlier: Parts) -> Parts:
         """Return the fitted part by its name; nothing where there is none."""
@@ -131,6 +135,11 @@ class OriginResult:
         prepared = training.history.informed(training.prepared(origin.held_out))
         return cls(origin, prepared, {g: {} for g in GROUPS}, {})
 
+    def only(self, candidate: Candidate) -> OriginResult:
+        """Return the origin as if the candidate were the only one of its group."""
+        predicted = {name: each for name, each in self.found[candidate.group].items() if name == candidate.name}
+        return replace(self, found=self.found | {candidate.group: predicted})
+
     def nothing(self) -> list[np.ndarray]:
         """Return the prediction for each cross-section of a part that could not be fitted here: NaN."""
         return [np.full_like(section.own_term, np.nan) for section in self.prepared]
@@ -180,13 +189,30 @@ class Evidence:
 
     def _weighed(self, group: str, held: HeldOut, columns: dict[Column, np.ndarray]) -> Stage:
         """Return the weights of a group's columns."""
-        observed = group in (COMMON, PEERS) and self.problem.dated and self.problem.outcomes
-        kappa = self.kappa * TIMES.get(group, 1)
-        if group == COMMON and self.problem.outcomes:  # others' outcomes show it, and variance components shrink it
-            kappa = 0.0
         kinds = list(map(kind, columns))
         tested = columns | self._beyond_controls(group)
-        return weigh(held, columns, self.problem.loss, kappa, mutual=observed, kinds=kinds, tested=tested)
+        mutual = self._mutual(group)
+        return weigh(held, columns, self.problem.loss, self._kappa(group), mutual=mutual, kinds=kinds, tested=tested)
+
+    def _mutual(self, group: str) -> bool:
+        """Whether firms read each other's outcomes in a group."""
+        return group in (COMMON, PEERS) and self.problem.dated and self.problem.outcomes
+
+    def _kappa(self, group: str) -> float:
+        if group == COMMON and self.problem.outcomes:  # others' outcomes show it, and variance components shrink it
+            return 0.0
+        return self.kappa * TIMES.get(group, 1)
+
+    def is_futile(self, candidate: Candidate, done: Sequence[OriginResult]) -> bool:
+        """Whether to give up a candidate that was tested at some of the origins: it will hardly be selected."""
+        so_far = replace(self, held_out=[each.only(candidate) for each in done])
+        t = so_far.stages()[0][candidate.group].t
+        held = self._held_out()
+        tested = so_far._held_out()
+        if held is None or tested is None or len(tested.y) == len(held.y) or not np.isfinite(t):
+            return False
+        least = float(threshold(self._kappa(candidate.group), held, self._mutual(candidate.group)))
+        return conditional_power(t, len(tested.y) / len(held.y), least) < POWER
 
     def untested(self, group: str) -> str:
         """Return why a group cannot be tested on the held-out cross-sections, or nothing."""

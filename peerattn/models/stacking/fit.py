@@ -283,18 +283,39 @@ def _tried(
                 Stack(t.view, j.parts, stages, Stack(t.view, j.parts, of_new)) for t, j in zip(trainings, held_out, strict=True)
             ]
             held_out = [replace(j, left=s.left(j.prepared)) for j, s in zip(held_out, stacks, strict=True)]
-        for now, training in zip(held_out, trainings, strict=True):
-            earlier: Parts = {}
-            if now.origin.forward:  # the parts of another fold know what this one is tested on
-                earlier = latest
-            parts = each.fit(training, earlier)
-            now.add(each.group, parts, problem.dtype)
-            latest |= parts
-            if each.control is not None:
-                controls = each.control.fit(training, earlier)
-                now.add_control(each.name, controls, problem.dtype)
-                latest |= controls
+        if each.trained:
+            _fit_backwards(each, held_out, trainings, evidence(held_out))
+        else:
+            _fit_forwards(each, held_out, trainings, latest)
     return held_out, latest
+
+
+def _fit_forwards(
+    candidate: Candidate, held_out: Sequence[OriginResult], trainings: Sequence[Training], latest: dict[str, Any]
+) -> None:
+    """Fit a candidate at each origin, from its part of the origin before, and add what it predicts; update the latest parts."""
+    for now, training in zip(held_out, trainings, strict=True):
+        earlier: Parts = {}
+        if now.origin.forward:  # the parts of another fold know what this one is tested on
+            earlier = latest
+        parts = candidate.fit(training, earlier)
+        now.add(candidate.group, parts, training.problem.dtype)
+        latest |= parts
+        if candidate.control is not None:
+            controls = candidate.control.fit(training, earlier)
+            now.add_control(candidate.name, controls, training.problem.dtype)
+            latest |= controls
+
+
+def _fit_backwards(
+    candidate: Candidate, held_out: Sequence[OriginResult], trainings: Sequence[Training], evidence: Evidence
+) -> None:
+    """Fit a candidate that is trained at length at the last origin first, which has most to learn from, until it is futile."""
+    for k in reversed(range(len(held_out))):
+        parts = candidate.fit(trainings[k], {})
+        held_out[k].add(candidate.group, parts, trainings[k].problem.dtype)
+        if evidence.is_futile(candidate, held_out[k:]):
+            return
 
 
 def _selected(stages: dict[str, Stage]) -> set[str]:

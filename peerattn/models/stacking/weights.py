@@ -126,9 +126,9 @@ def weigh(
     score = rows.sum(0)
     error = _errors(rows, held, mutual)
     t = np.divide(score, error, out=np.zeros_like(score), where=error > 0)
-    threshold = _threshold(kappa, held, mutual)
+    least = threshold(kappa, held, mutual)
     # what is not clearly of use takes no part in the problem: many such columns would fit the held-out rows
-    open_ = t > threshold
+    open_ = t > least
     w = np.zeros(len(t))
     if open_.any():
         members = _members(kinds, len(t))[:, open_]
@@ -144,7 +144,7 @@ def weigh(
         dict(zip(columns, w.tolist(), strict=True)),
         float(together.sum() / se) if se > 0 else float("nan"),
         1 - after / before if before > 0 else 0.0,
-        float(threshold.min()),
+        float(least.min()),
     )
 
 
@@ -204,8 +204,17 @@ def _variance(terms: np.ndarray) -> np.ndarray:
     return np.asarray(((terms - terms.mean(0)) ** 2).sum(0) * n / max(n - 1, 1))
 
 
-def _threshold(kappa: float | np.ndarray, held: HeldOut, mutual: bool) -> np.ndarray:
+def threshold(kappa: float | np.ndarray, held: HeldOut, mutual: bool) -> np.ndarray:
     """Return the quantile of Student's t that has the probability of κ under the normal distribution."""
     firms = len(np.unique(held.firm))
     df = max(firms if mutual or too_few(held.n_periods) else min(firms, held.n_periods), 2) - 1
     return np.asarray(stats.t.isf(stats.norm.sf(kappa), df))
+
+
+def conditional_power(t: float, share: float, least: float) -> float:
+    r"""Return the probability that the t of all held-out rows exceeds ``least``, given that of a share f of them.
+
+    The rest resembles what was seen: :math:`\Phi\bigl((t / \sqrt f - c) / \sqrt{1 - f}\bigr)` (Lan, Simon and Halperin 1982,
+    Stochastically curtailed tests in long-term clinical trials, Communications in Statistics C 1).
+    """
+    return float(stats.norm.cdf((t / np.sqrt(share) - least) / np.sqrt(1 - share)))

@@ -9,11 +9,12 @@ import torch
 from scipy import stats
 from scipy.optimize import minimize
 
-from peerattn import StackedPeerRegressor, simulate_panel
+from peerattn import PeerAttentionRegressor, StackedPeerRegressor, simulate_panel
+from peerattn.models.learners.heads.learner import HeadsLearner
 from peerattn.models.learners.losses import Pinball, huber, squared_error
 from peerattn.models.stacking import weights as stack
 from peerattn.models.stacking.evidence import STEPS
-from peerattn.models.stacking.weights import HeldOut, Stage, weigh
+from peerattn.models.stacking.weights import HeldOut, Stage, conditional_power, weigh
 
 
 def held_out(n=40, T=8, seed=0, K=1):
@@ -251,3 +252,29 @@ def test_a_candidate_with_a_control_is_tested_by_what_it_predicts_beyond_it():
     # where the control is of no use the candidate has the weight that it has without one
     same = weigh(held, columns, squared_error, 2.0, mutual=False, tested=dict(columns))
     assert same.weights == alone.weights and same.t == alone.t
+
+
+@pytest.mark.parametrize(("t", "share", "least"), [(0.5, 0.5, 2.0), (1.5, 0.5, 2.0), (1.0, 1 / 3, 4.5), (3.0, 0.6, 2.0)])
+def test_conditional_power_is_how_often_the_rest_leads_to_a_selection(t, share, least):
+    """The score of the rest is normal, of mean and variance by its share of the rows."""
+    rest = stats.norm.rvs(size=200_000, random_state=0)
+    drift = t / np.sqrt(share)
+    final = np.sqrt(share) * t + (1 - share) * drift + np.sqrt(1 - share) * rest
+    assert conditional_power(t, share, least) == pytest.approx((final > least).mean(), abs=0.005)
+
+
+def test_heads_that_predict_nothing_of_the_last_periods_are_not_trained_for_earlier_ones(monkeypatch, full_search):
+    trained = []
+    fit = HeadsLearner.fit
+    monkeypatch.setattr(HeadsLearner, "fit", lambda self, sections: trained.append(len(sections)) or fit(self, sections))
+    panel = simulate_panel(25, 30, 3, sharpness=3.0, random_state=0)
+    with full_search(n_seeds=4, max_steps=200):
+        PeerAttentionRegressor(n_heads=1, random_state=0).fit(panel.X, panel.y)
+    assert trained == [25, 20, 30], "the later origin first; then all periods"
+    trained.clear()
+    noise = pd.Series(np.random.default_rng(0).normal(size=len(panel.y)), panel.y.index)
+    with full_search(n_seeds=4, max_steps=200):
+        model = PeerAttentionRegressor(n_heads=1, random_state=0).fit(panel.X, noise)
+    assert trained == [25]
+    evidence = model.evidence_.loc["peers"]
+    assert evidence["tested"] and evidence["t"] < 1 and not evidence["factor"] and "t must exceed" in evidence["reason"]

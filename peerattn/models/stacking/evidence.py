@@ -135,9 +135,9 @@ class OriginResult:
         prepared = training.history.informed(training.prepared(origin.held_out))
         return cls(origin, prepared, {g: {} for g in GROUPS}, {})
 
-    def only(self, candidate: Candidate) -> OriginResult:
-        """Return the origin as if the candidate were the only one of its group."""
-        predicted = {name: each for name, each in self.found[candidate.group].items() if name == candidate.name}
+    def without(self, candidate: Candidate) -> OriginResult:
+        """Return the origin as if the candidate had not been fitted."""
+        predicted = {name: each for name, each in self.found[candidate.group].items() if name != candidate.name}
         return replace(self, found=self.found | {candidate.group: predicted})
 
     def nothing(self) -> list[np.ndarray]:
@@ -204,15 +204,19 @@ class Evidence:
         return self.kappa * TIMES.get(group, 1)
 
     def is_futile(self, candidate: Candidate, done: Sequence[OriginResult]) -> bool:
-        """Whether to give up a candidate that was tested at some of the origins: it will hardly be selected."""
-        so_far = replace(self, held_out=[each.only(candidate) for each in done])
-        t = so_far.stages()[0][candidate.group].t
+        """Whether to give up a candidate after some of the origins: it will hardly add to the others of its group."""
         held = self._held_out()
+        so_far = replace(self, held_out=done)
         tested = so_far._held_out()
-        if held is None or tested is None or len(tested.y) == len(held.y) or not np.isfinite(t):
+        if held is None or tested is None or so_far.untested(candidate.group) or len(tested.y) == len(held.y):
             return False
+        others = replace(self, held_out=[each.without(candidate) for each in done])
+        _, bases = others.stages()
+        group = GROUPS.index(candidate.group)
+        columns = so_far._differences(candidate.group, candidate.name, by_section(bases[group], so_far._sections()))
+        t = so_far._weighed(candidate.group, replace(tested, base=bases[group + 1]), columns).t
         least = float(threshold(self._kappa(candidate.group), held, self._mutual(candidate.group)))
-        return conditional_power(t, len(tested.y) / len(held.y), least) < POWER
+        return bool(np.isfinite(t)) and conditional_power(t, len(tested.y) / len(held.y), least) < POWER
 
     def untested(self, group: str) -> str:
         """Return why a group cannot be tested on the held-out cross-sections, or nothing."""

@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from peerattn.evaluation import prune
 from peerattn.exceptions import PeerAttnWarning
 from peerattn.models import CrossSectionalRidge, PeerAttentionRegressor, Prior
 from report import RESULTS, SHARED, options, publish, stored
@@ -34,7 +35,7 @@ MODELS: dict[str, tuple[Prior | None, list[str]]] = {
     "attention": (None, BOTH),
     "attention within SIC-3": (Prior("sic3", only=True), BOTH),
 }
-NOTHING = 1e-5  # standard deviation of a peer part, in those of the outcome, below which it is zero
+NOTHING = 1e-5  # standard deviation of what heads add, in those of the outcome, below which they were shrunk to nothing
 NETWORK_MONTHS = 6  # last tested months in which the weight within industries is measured
 
 
@@ -130,8 +131,6 @@ class Span:
         """Return for each tested month the decile spread, the rank IC and the score of the peer part, and squared errors."""
         found: dict[str, list[float]] = {name: [] for name in ("spread", "ic", "score", "error", "own_error", "square")}
         rows = np.flatnonzero(self.test)
-        if peer_part.std() < NOTHING * self.y.std():
-            peer_part = np.zeros_like(peer_part)  # heads that were shrunk to nothing: no rank is of rounding errors
         for at in pd.Series(np.arange(len(rows))).groupby(self.frame["period"].to_numpy()[rows]).indices.values():
             part = peer_part[at]
             y = self.y[rows[at]]
@@ -179,9 +178,12 @@ def attention(frame: pd.DataFrame, first: str, prior: Prior | None, numbers: lis
     model = PeerAttentionRegressor(prior=prior, kappa=None, random_state=0)
     model.fit(X[span.train], y[span.train], loss_weight=weight[span.train])
     seconds = time.process_time() - start
-    alone = PeerAttentionRegressor(n_heads=0, kappa=None).fit(X[span.train], y[span.train], loss_weight=weight[span.train])
-    part = np.asarray(model.predict(X[span.test])) - np.asarray(alone.predict(X[span.test]))
-    found: dict[str, Any] = span.monthly(part, span.fitted([]))
+    # what heads add to the model's own part is one column beside own characteristics, as that of a rule
+    known = span.train | span.test
+    added = np.zeros(len(frame))
+    added[known] = np.asarray(model.predict(X[known])) - np.asarray(prune(model, []).predict(X[known]))
+    nothing = added.std() < NOTHING * y.std()
+    found: dict[str, Any] = rule(span, [] if nothing else [added])
     months = np.unique(frame["period"][span.test])[-NETWORK_MONTHS:]
     at = frame["period"].isin(months).to_numpy()
     network = model.peer_network(X[at])
@@ -264,8 +266,9 @@ def main() -> None:
         "Rules: least squares, months weighted by their inverse variance. Cross-sectional ridge: what the other firms' last "
         "returns give for a firm's last return, by characteristics and codes, in the place of the industry's mean.",
         "Attention: heads in full (kappa=None) at defaults, of last return, size (but in the first) and the codes SIC-3 and "
-        "FF49, on what own characteristics leave, one seed; where scores predict nothing of held-out months, weights are equal "
-        "within the code that does best there; weight within SIC-3 beside what equal weights on all firms would have.",
+        "FF49, on what own characteristics leave, one seed, what they add as one column like that of a rule; where they predict "
+        "nothing of held-out months, weights are equal within the code that does best there; weight within SIC-3 beside what "
+        "equal weights on all firms would have.",
         "Inputs of attention were chosen after fits with all twelve characteristics had been tested on 2005 to 2008, where the "
         "defaults shrink heads to nothing: its figures there are not of untouched data.",
         "The panel has firms that were alive at the end of 2017, with the codes of then.",

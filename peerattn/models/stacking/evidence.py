@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -115,11 +116,21 @@ def difference(predicted: np.ndarray, base: np.ndarray, own: np.ndarray, group: 
 
 
 @dataclass(frozen=True)
+class GivenUp:
+    """A candidate that is not fitted at all origins, and the t of what it adds to the others of its group at the later ones."""
+
+    name: str
+    group: str
+    t: float
+
+
+@dataclass(frozen=True)
 class OriginResult:
     """One origin: the later cross-sections as seen, the parts fitted before them, and what these predict, by group.
 
     ``left`` are these cross-sections with residuals of observed outcomes from the stack of own characteristics and history,
-    ``controls`` what the controls of candidates predict, by the candidate.
+    ``controls`` what the controls of candidates predict, by the candidate; ``given_up`` candidates that were fitted here, whose
+    predictions are not used.
     """
 
     origin: Origin
@@ -128,6 +139,7 @@ class OriginResult:
     parts: dict[str, Any]
     left: Sequence[CrossSection] = ()
     controls: dict[str, list[np.ndarray]] = field(default_factory=dict)
+    given_up: list[GivenUp] = field(default_factory=list)
 
     @classmethod
     def of(cls, origin: Origin, training: Training) -> OriginResult:
@@ -139,6 +151,12 @@ class OriginResult:
         """Return the origin as if the candidate had not been fitted."""
         predicted = {name: each for name, each in self.found[candidate.group].items() if name != candidate.name}
         return replace(self, found=self.found | {candidate.group: predicted})
+
+    def give_up(self, candidate: GivenUp) -> None:
+        """Remove the predictions of a candidate."""
+        self.found[candidate.group].pop(candidate.name)
+        self.parts.pop(candidate.name)
+        self.given_up.append(candidate)
 
     def nothing(self) -> list[np.ndarray]:
         """Return the prediction for each cross-section of a part that could not be fitted here: NaN."""
@@ -203,20 +221,22 @@ class Evidence:
             return 0.0
         return self.kappa * TIMES.get(group, 1)
 
-    def is_futile(self, candidate: Candidate, done: Sequence[OriginResult]) -> bool:
-        """Whether to give up a candidate after some of the origins: it will hardly add to the others of its group."""
+    def futile(self, candidate: Candidate, done: Sequence[OriginResult]) -> GivenUp | None:
+        """Return a candidate as given up where, after some of the origins, it will hardly add to the others of its group."""
         held = self._held_out()
         so_far = replace(self, held_out=done)
         tested = so_far._held_out()
         if held is None or tested is None or so_far.untested(candidate.group) or len(tested.y) == len(held.y):
-            return False
+            return None
         others = replace(self, held_out=[each.without(candidate) for each in done])
         _, bases = others.stages()
         group = GROUPS.index(candidate.group)
         columns = so_far._differences(candidate.group, candidate.name, by_section(bases[group], so_far._sections()))
         t = so_far._weighed(candidate.group, replace(tested, base=bases[group + 1]), columns).t
         least = float(threshold(self._kappa(candidate.group), held, self._mutual(candidate.group)))
-        return bool(np.isfinite(t)) and conditional_power(t, len(tested.y) / len(held.y), least) < POWER
+        if np.isfinite(t) and conditional_power(t, len(tested.y) / len(held.y), least) < POWER:
+            return GivenUp(candidate.name, candidate.group, t)
+        return None
 
     def untested(self, group: str) -> str:
         """Return why a group cannot be tested on the held-out cross-sections, or nothing."""
@@ -287,27 +307,39 @@ class Evidence:
         held = self._held_out()
         if held is None:
             return evidence_of(stages, untested), pd.DataFrame(columns=["r2", "gain"])
-        table = evidence_of(stages, untested, round(held.n_periods, 1))
+        given_up = {each.group: each for origin in self.held_out for each in origin.given_up}
+        table = evidence_of(stages, untested, round(held.n_periods, 1), given_up)
         losses = [loss_of(self.problem.loss, b, held.y) @ held.weight for b in (0 * bases[0], *bases)]
         r2 = [1 - float(each / (losses[0] or np.nan)) for each in losses[1:]]
         steps = pd.DataFrame({"r2": r2, "gain": np.diff(r2, prepend=0.0)}, index=["own characteristics", *GROUPS])
         return table, steps.rename_axis("step")
 
 
-def evidence_of(stages: dict[str, Stage], untested: Mapping[str, str], periods: float = 0.0) -> pd.DataFrame:
-    """Return the evidence of the stages on every group, and why it is ``untested``, if it is."""
+def evidence_of(
+    stages: dict[str, Stage],
+    untested: Mapping[str, str],
+    periods: float = 0.0,
+    given_up: Mapping[str, GivenUp] = MappingProxyType({}),
+) -> pd.DataFrame:
+    """Return the evidence of the stages on every group, why it is ``untested``, and which candidate was given up, if any."""
     rows = {}
     for group, stage in stages.items():
-        reason = untested[group]
-        if not reason and not stage.selected() and stage.threshold > 0:
-            reason = f"none selected: t must exceed {stage.threshold:.2f}"
+        t = stage.t
+        reasons = [untested[group]]
+        if not untested[group] and not stage.selected() and stage.threshold > 0:
+            reasons.append(f"none selected: t must exceed {stage.threshold:.2f}")
+        if group in given_up:
+            early = given_up[group]
+            reasons.append(f"{early.name} given up: t = {early.t:.2f} on the later held-out rows")
+            if np.isnan(t):
+                t = early.t
         rows[group] = {
             "factor": max(stage.sums(without=MEAN).values(), default=0.0),
-            "t": stage.t,
+            "t": t,
             "loss_reduction": stage.loss_reduction,
             "periods": periods,
             "tested": not untested[group],
-            "reason": reason,
+            "reason": "; ".join(filter(None, reasons)),
             "selected": ", ".join(f"{name}{of} {stage.weights[name, of]:.2f}" for name, of in stage.selected()),
         }
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("group")

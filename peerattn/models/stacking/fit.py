@@ -314,7 +314,10 @@ def _fit_backwards(
     for k in reversed(range(len(held_out))):
         parts = candidate.fit(trainings[k], {})
         held_out[k].add(candidate.group, parts, trainings[k].problem.dtype)
-        if evidence.is_futile(candidate, held_out[k:]):
+        given_up = evidence.futile(candidate, held_out[k:])
+        if given_up:
+            for each in held_out[k:]:
+                each.give_up(given_up)
             return
 
 

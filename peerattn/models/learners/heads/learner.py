@@ -26,6 +26,9 @@ from peerattn.models.learners.heads.training import (
 from peerattn.models.learners.losses import Loss, squared_error
 
 FEW_SEEDS = 4  # are trained however large pools are
+STABLE = 0.85  # expected correlation with the network of other seeds from which no more are trained, in full; ...
+MOST_DRAWS = 5  # ... at most so many times as many
+FIRMS = 500  # focal firms of a cross-section whose weights are compared
 
 
 @dataclass
@@ -59,8 +62,8 @@ class HeadsLearner:
         Where and in what precision training takes place. Fitted heads are arrays in float64.
     options : TrainingOptions, optional
     shrinks : bool, default True
-        True: weight decay and a factor of what heads add are chosen on held-out later periods. False: neither, where a stack
-        weighs the heads.
+        True: weight decay and a factor of what heads add are chosen on held-out later periods, and draws of seeds are averaged
+        until those of others would give much the same network. False: neither, where a stack weighs the heads.
     equal : bool, default False
         Scores are not learned: weights are equal on all firms that ``terms`` allow.
 
@@ -127,7 +130,10 @@ class HeadsLearner:
             tried = [each._with(n_seeds=n_seeds)._predictor for each in learned]
             chosen = selected(tried, [each._predictor for each in fallbacks], sections, self.loss)
             learner = [*learned, *fallbacks][chosen.best]
-        modules = learner._trained(sections)
+        if self.shrinks and chosen.size and self.spec.n_heads and not learner.equal:
+            modules = learner._drawn(sections)
+        else:
+            modules = learner._trained(sections)
         for module in modules:
             module.rescale(chosen.size)
         self.heads_ = replace(learner._heads(modules, sections), mean_factor=chosen.mean_factor)
@@ -148,6 +154,19 @@ class HeadsLearner:
         # embeddings of the code would be constants of its levels
         one = replace(self, spec=replace(self.spec, n_heads=1, null_peer=False, code_levels=()), equal=True)
         return [replace(one, terms=replace(self.terms, priors=(Prior(c, only=True),))) for c in self.terms.columns]
+
+    def _drawn(self, sections: Sequence[CrossSection]) -> list[PeerModule]:
+        """Return modules of several draws of seeds, of so many that the network of other draws would be much the same."""
+        largest = max(sections, key=lambda section: len(section.focal))
+        modules = list[PeerModule]()
+        networks = list[np.ndarray]()
+        for number in range(MOST_DRAWS):
+            draw = replace(self, seed=self.seed + number)._trained(sections)
+            modules += draw
+            networks.append(self._heads(draw, [largest]).weights(largest, slice(0, FIRMS)).ravel())
+            if reliability(networks) >= STABLE:
+                break
+        return modules
 
     def _heads(self, modules: Sequence[PeerModule], sections: Sequence[CrossSection]) -> Heads:
         return Heads.from_modules(modules, sections, Settings(self.terms, self.dtype))
@@ -187,3 +206,20 @@ def _of_size(options: TrainingOptions, spec: PeerSpec, sections: Sequence[CrossS
     # seeds are one batch dimension: a step holds the pairs of all of them
     affordable = 2 * PAIRS // (FEWEST * widest * spec.n_heads)
     return replace(options, n_seeds=min(options.n_seeds, max(FEW_SEEDS, affordable)))
+
+
+def reliability(networks: Sequence[np.ndarray]) -> float:
+    r"""Return the expected correlation of the mean of networks with the mean of as many others; 0 of a single one.
+
+    With r the mean correlation of two of k networks: :math:`k r / (1 + (k - 1) r)` (Spearman 1910; Brown 1910).
+    """
+    k = len(networks)
+    if k < 2:
+        return 0.0
+    # own weights, and forbidden ones, are zero in all
+    there = np.any(networks, axis=0)
+    values = [network[there] for network in networks]
+    if not there.any() or min(np.std(value) for value in values) == 0:
+        return 1.0
+    r = (np.corrcoef(values).sum() - k) / (k * (k - 1))
+    return float(k * r / (1 + (k - 1) * r))

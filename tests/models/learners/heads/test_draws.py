@@ -1,0 +1,57 @@
+"""In full, heads of more seeds are averaged as long as other seeds would give another network."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from peerattn import PeerAttentionRegressor, simulate_panel
+from peerattn.models.learners.heads import learner
+from peerattn.models.learners.heads.learner import MOST_DRAWS, HeadsLearner, reliability
+
+
+@pytest.mark.parametrize(("k", "share"), [(2, 0.5), (5, 0.3), (3, 0.9)])
+def test_reliability_is_the_correlation_with_the_mean_of_as_many_others(k, share):
+    rng = np.random.default_rng(0)
+    networks = np.sqrt(share) * rng.normal(size=100_000) + np.sqrt(1 - share) * rng.normal(size=(2 * k, 100_000))
+    expected = np.corrcoef(networks[:k].mean(0), networks[k:].mean(0))[0, 1]
+    assert reliability(list(networks[:k])) == pytest.approx(expected, abs=0.01)
+
+
+def test_reliability_of_one_network_is_unknown_and_of_flat_ones_perfect():
+    one = np.array([0.0, 0.2, 0.8])
+    assert reliability([]) == reliability([one]) == 0
+    assert reliability([one, one]) == pytest.approx(1)
+    assert reliability([np.ones(3), np.ones(3)]) == reliability([np.zeros(3), np.zeros(3)]) == 1
+
+
+@pytest.fixture
+def draws(monkeypatch):
+    """Return the seeds of the draws that are trained on all periods."""
+    trained = []
+    plain = HeadsLearner._trained
+
+    def noted(self, sections):
+        if len(sections) == 24:
+            trained.append(self.seed)
+        return plain(self, sections)
+
+    monkeypatch.setattr(HeadsLearner, "_trained", noted)
+    return trained
+
+
+@pytest.mark.usefixtures("heads_in_full")
+def test_noise_has_the_most_draws_and_all_are_averaged(draws):
+    panel = simulate_panel(20, 24, 3, random_state=0)
+    noise = pd.Series(np.random.default_rng(0).normal(size=len(panel.y)), panel.y.index)
+    model = PeerAttentionRegressor(kappa=None, random_state=0).fit(panel.X, noise)
+    assert len(set(draws)) == len(draws) == MOST_DRAWS
+    members = model.stack_.fitted["heads"].members
+    assert len(members) >= MOST_DRAWS and len(model.heads_) == 2 * len(members)
+
+
+@pytest.mark.usefixtures("heads_in_full")
+def test_there_are_no_more_draws_than_a_stable_network_needs(draws, monkeypatch):
+    monkeypatch.setattr(learner, "STABLE", 0.0)
+    panel = simulate_panel(20, 24, 3, random_state=0)
+    PeerAttentionRegressor(kappa=None, random_state=0).fit(panel.X, panel.y)
+    assert len(draws) == 1

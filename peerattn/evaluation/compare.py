@@ -242,9 +242,12 @@ def compare(
             baseline = model_title(baseline, panel.industry)
     if cv is None:
         cv = WalkForward(horizon=max(1, outcome_horizon or 1))
-    folds, short = checked_folds(cv, panel)
-    horizon = int(getattr(cv, "horizon", 1))
-    if hasattr(cv, "horizon") and panel.known_at is None and (outcome_horizon or 0) > horizon:
+    least = 1
+    if panel.known_at is None:  # where outcomes have dates, these are kept
+        least = max(1, outcome_horizon or 1)
+    horizon = int(getattr(cv, "horizon", least))
+    folds, short = checked_folds(cv, panel, horizon)
+    if least > horizon:
         raise InputError(
             f"cv: outcomes are realised over outcome_horizon={outcome_horizon} periods, and models would learn from those that "
             f"are not known yet. Set horizon={outcome_horizon} in the splitter, or pass known_at."

@@ -293,15 +293,15 @@ class NewFirms(BaseCrossValidator):
                     yield fold.train[group[fold.train] != number], test
 
 
-def checked_folds(cv: object, panel: Panel) -> tuple[Folds, list[str]]:
-    """Return the folds of any splitter, and what a reader must know of them."""
+def checked_folds(cv: object, panel: Panel, horizon: int) -> tuple[Folds, list[str]]:
+    """Return the folds of any splitter, and what a reader must know of them; outcomes are known after so many periods."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         folds = [(np.asarray(train), np.asarray(test)) for train, test in split_panel(cv, panel)]
     # recorded only to be noted in the report: the user sees them as well
     for entry in caught:
         warn_user(entry.message)
-    _check_leaks(cv, panel, folds)
+    _check_leaks(cv, panel, folds, horizon)
     return folds, [str(entry.message) for entry in caught if isinstance(entry.message, ShortPanelWarning)]
 
 
@@ -317,14 +317,14 @@ def split_panel(cv: object, panel: Panel) -> Iterator[tuple[np.ndarray, np.ndarr
     return cv.split(panel.X.rename_axis(names), panel.y.rename_axis(names))
 
 
-def _check_leaks(cv: object, panel: Panel, folds: Folds) -> None:
+def _check_leaks(cv: object, panel: Panel, folds: Folds, horizon: int) -> None:
     """Raise where a tested period or a later one is learned from, or nothing is."""
     knowledge = Knowledge.of(panel)
     tested = np.concatenate([np.empty(0, dtype=int), *(test for _, test in folds)])
     if not len(tested) or len(np.unique(tested)) != len(tested):
         raise InputError("cv: expected some tested rows, and none that is tested twice; use WalkForward.")
     for train, test in folds:
-        if why := too_late((train, test), knowledge, int(getattr(cv, "horizon", 1))):
+        if why := too_late((train, test), knowledge, horizon):
             after = "a panel is tested on periods after those learned from. Use WalkForward."
             raise InputError(f"cv: {type(cv).__name__} {why}; {after}")
         if panel.y.iloc[train].notna().sum() < 2:

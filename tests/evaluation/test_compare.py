@@ -646,3 +646,24 @@ def test_outcomes_realised_later_than_the_splitter_purges_are_an_error(panel):
         run({"ridge": Ridge()}, panel, cv=WalkForward(2, 2), outcome_horizon=3)
     found = run({"ridge": Ridge()}, panel, cv=WalkForward(2, 2, horizon=3), outcome_horizon=3)
     assert "horizon=3" in found.methods()
+
+
+class LastYears:
+    """A splitter that names no horizon: each of the last two years, ``gap`` years after those learned from."""
+
+    def __init__(self, gap):
+        self.gap = gap
+
+    def split(self, X, y=None, groups=None):
+        year = X.index.get_level_values("period")
+        for tested in (2010, 2011):
+            yield np.flatnonzero(year <= tested - self.gap), np.flatnonzero(year == tested)
+
+
+def test_splitters_that_name_no_horizon_keep_that_of_the_outcome(panel):
+    with pytest.raises(InputError, match="cv: LastYears learns from 2009 to predict 2010 at horizon 3"):
+        run({"ridge": Ridge()}, panel, cv=LastYears(1), outcome_horizon=3)
+    attention = {"attention": PeerAttentionRegressor(n_heads=0)}
+    found = run(attention, panel, cv=LastYears(3), outcome_horizon=3)
+    assert found.horizon == 3
+    assert "purge=2" in found.models[0].settings

@@ -279,6 +279,11 @@ def two_stage(
     # the instrumented column, where there are instruments
     w_at = np.array([len(names)] if len(z_at) else [], dtype=int)
     used = np.r_[x_at, w_at]
+    if len(w_at) and not independent_columns(table[:, used] * root)[-1]:
+        raise InputError(
+            "y: the mean outcome of peers does not vary beyond own and peers' characteristics and the effects that are absorbed. "
+            "Use peer_outcome=False."
+        )
     if not len(used):
         raise InputError("X: no characteristic varies beyond the effects that are absorbed.")
     X = table[:, x_at]

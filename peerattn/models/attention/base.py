@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 import torch
+from sklearn.base import is_classifier, is_regressor
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
@@ -144,6 +145,8 @@ class PanelStack(HeadNetworks, PanelEstimator):
         super()._validate_params()
         if self.kappa is None and not isinstance(self.own, str):
             raise InputError("own: an estimator is weighed on held-out periods, and kappa=None has none. Set kappa=1.0.")
+        if is_regressor(self) and not isinstance(self.own, str) and is_classifier(self.own):
+            raise InputError(f"own: {type(self).__name__} needs a regressor, got the classifier {type(self.own).__name__}.")
 
     @one_thread()
     def fit(

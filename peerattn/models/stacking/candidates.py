@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_regressor
 from sklearn.dummy import DummyRegressor
 
 from peerattn.exceptions import InputError, check_one_of
@@ -80,10 +80,11 @@ def user_candidates(learners: Sequence[tuple[str, Any, str]]) -> list[Candidate]
             raise InputError(f"learners: expected (name, learner, information), got {entry!r}.")
         name, learner, information = entry
         check_one_of(information=(information, list(INFORMATION)))
-        if not isinstance(learner, Learner) and not (information == "own" and isinstance(learner, BaseEstimator)):
+        of_own = information == "own" and isinstance(learner, BaseEstimator) and is_regressor(learner)
+        if not isinstance(learner, Learner) and not of_own:
             raise InputError(
                 f"learners: {name!r} must have fit(sections), predict(sections) and weights(section, rows) "
-                f"(peerattn.models.Learner), got {type(learner).__name__}."
+                f'(peerattn.models.Learner), or with information "own" be a regressor; got {type(learner).__name__}.'
             )
         made = partial(_fit_users, name=name, learner=learner, group=INFORMATION[information])
         found.append(Candidate(name, INFORMATION[information], made))

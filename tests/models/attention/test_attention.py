@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import torch
 from sklearn.base import clone
-from sklearn.linear_model import LinearRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from peerattn import PeerAttentionRegressor, nowcast_score
 from peerattn.datasets import simulate_panel
@@ -328,6 +328,11 @@ def test_an_own_estimator_in_full_is_an_error():
     panel = simulate_panel(10, 6, 2, random_state=0)
     with pytest.raises(InputError, match=r"own: .* Set kappa=1\.0"):
         PeerAttentionRegressor(own=LinearRegression(), kappa=None).fit(panel)
+
+
+def test_a_classifier_is_no_own_model_of_a_regressor():
+    with pytest.raises(InputError, match="own: PeerAttentionRegressor needs a regressor, got the classifier LogisticRegression"):
+        PeerAttentionRegressor(own=LogisticRegression()).fit(simulate_panel(10, 6, 2, random_state=0))
 
 
 # ---------------------------------------------------------------- a known network is found again

@@ -159,7 +159,7 @@ def test_an_estimator_without_sample_weights_is_refused_by_name():
         def predict(self, X):
             return np.zeros(len(X))
 
-    with pytest.raises(InputError, match="own: Plain takes no sample_weight.*use one that does"):
+    with pytest.raises(InputError, match="own, learners: Plain takes no sample_weight.*use one that does"):
         fit_estimator(training(lambda x, _: x[:, 0], weights=True), Plain())
 
 

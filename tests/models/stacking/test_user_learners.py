@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.ensemble import HistGradientBoostingRegressor
-from sklearn.linear_model import LinearRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from peerattn import StackedPeerRegressor, simulate_panel
 from peerattn.exceptions import InputError
@@ -85,6 +85,7 @@ def test_an_estimator_of_own_characteristics_needs_no_protocol():
         ([("mine", Weighted(), "friends")], "information must be one of"),
         ([("mine",)], r"expected \(name, learner, information\)"),
         ([("boosting", HistGradientBoostingRegressor(), "peers")], "peerattn.models.Learner"),
+        ([("classes", LogisticRegression(), "own")], 'or with information "own" be a regressor; got LogisticRegression'),
     ],
 )
 def test_what_cannot_be_a_learner_is_an_error(learners, message):

@@ -105,8 +105,8 @@ class PeerTransformerRegressor(PanelRegressorMixin, PrunableHeads, PanelStack):
     Notes
     -----
     A firm without an admissible peer gets its own part. Weights of attention show what a layer uses, not what a prediction rests
-    on (Jain and Wallace 2019), and are no causal peer effects. Training stops early by the last 15 % of the periods. With fewer
-    than 50 rows of known outcome nothing is tested: least squares.
+    on (Jain and Wallace 2019), and are no causal peer effects. Training stops early by the last 15 % of the periods, a gap of
+    ``purge`` before them. With fewer than 50 rows of known outcome nothing is tested: least squares.
 
     References
     ----------
@@ -244,7 +244,9 @@ class PeerTransformerRegressor(PanelRegressorMixin, PrunableHeads, PanelStack):
         )
         dtype = str(problem.dtype).removeprefix("torch.")
         progress = type(self).__name__ if self.verbose else None
-        how = TransformerTraining(self.loss, self.n_seeds, self.max_steps, seed, dtype, settings.device, self.precision, progress)
+        how = TransformerTraining(
+            self.loss, self.n_seeds, self.max_steps, seed, dtype, settings.device, self.precision, progress, problem.purge
+        )
         return TransformerLearner(spec, how)
 
     def _loss(self) -> Loss:

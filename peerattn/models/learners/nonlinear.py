@@ -205,7 +205,9 @@ def fit_estimator(
     weight = {}
     if rows.loss_weight is not None:
         if not has_fit_parameter(given, "sample_weight"):
-            raise InputError(f"own, learners: {type(given).__name__} takes no sample_weight, but weights were given: use one that does.")
+            raise InputError(
+                f"own, learners: {type(given).__name__} takes no sample_weight, but weights were given: use one that does."
+            )
         weight["sample_weight"] = rows.loss_weight
     found.estimator.fit(found.inputs(rows, *more), y, **weight)
     return found

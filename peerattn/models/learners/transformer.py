@@ -44,6 +44,7 @@ class TransformerTraining:
     device: str = "cpu"
     precision: str = "float32"
     progress: str | None = None
+    purge: int = 0  # periods before the last ones that are not learned from, as their outcomes are not known by then
 
     @property
     def kind(self) -> torch.dtype:
@@ -85,13 +86,11 @@ class TransformerLearner:
         generator = torch.Generator().manual_seed(self.training.seed)
         modules = self._new(generator) if start is None else start.modules()
         modules.to(device=self.training.device, dtype=self.training.kind).requires_grad_(True)
-        # of one cross-section there are no later periods to stop by
-        n_earlier = len(sections) - round(LATER * len(sections))
-        earlier = sections[:n_earlier]
+        earlier, later = self._split(sections)
         loss = self._loss_of(earlier)
         validate = None
-        if len(sections) > n_earlier:
-            validate = partial(self._validation_loss, modules, loss, self._batched(sections[n_earlier:]))
+        if later:
+            validate = partial(self._validation_loss, modules, loss, self._batched(later))
         y = stacked_rows(earlier).outcomes
         self.scale = float(y.std()) or 1.0
         steps = min(self.training.max_steps, max(FEWEST_STEPS, len(y) // ROWS_PER_STEP))
@@ -112,6 +111,18 @@ class TransformerLearner:
         )
         self.keep(modules)
         return self
+
+    def _split(self, sections: Sequence[CrossSection]) -> tuple[list[CrossSection], list[CrossSection]]:
+        """Return cross-sections to learn from, of outcomes known by the later ones, and these; of too few all, and none."""
+        start = len(sections) - round(LATER * len(sections))
+        later = list(sections[start:])
+        if not later or start <= self.training.purge:  # of one cross-section there are no later periods to stop by
+            return list(sections), []
+        known = [(each, np.flatnonzero(~each.focal.late(later[0].place))) for each in sections[: start - self.training.purge]]
+        earlier = [each.take(rows, ALL) for each, rows in known if len(rows)]
+        if not earlier:
+            return list(sections), []
+        return earlier, later
 
     def _new(self, generator: torch.Generator) -> torch.nn.ModuleList:
         return torch.nn.ModuleList(FirmTransformer(self.spec, generator) for _ in range(self.training.n_seeds))

@@ -306,3 +306,19 @@ def test_identities_of_nobody_equal_no_other():
     unnamed = replace(one, focal=one.focal.anonymous(), peers=one.peers.anonymous())
     assert (unnamed.focal.identity == NO_IDENTITY).all()
     assert (learner(1, outcomes=False).weights(unnamed, slice(0, 5)) > 0).all()
+
+
+def test_periods_that_stop_training_come_after_the_outcomes_learned_from():
+    sections = [replace(section(k), place=k) for k in range(20)]
+    for purge, last in ((0, 16), (2, 14)):
+        earlier, later = TransformerLearner(TransformerSpec(P), TransformerTraining(purge=purge))._split(sections)
+        assert [each.period for each in (earlier[-1], *later)] == [last, 17, 18, 19]
+    # the outcome of one firm is known late, those of a period never
+    late = np.zeros(9, dtype=int)
+    late[0] = 18
+    for k, known_from in ((3, late), (4, np.full(9, 20))):
+        rows = replace(sections[k].focal, known_from=known_from)
+        sections[k] = replace(sections[k], focal=rows, peers=rows)
+    earlier, _ = TransformerLearner(TransformerSpec(P))._split(sections)
+    assert [len(each.focal) for each in earlier] == [9, 9, 9, 8] + [9] * 12
+    assert TransformerLearner(TransformerSpec(P), TransformerTraining(purge=17))._split(sections)[1] == []

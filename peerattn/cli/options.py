@@ -120,7 +120,7 @@ class SplitOptions:
     train_periods : N
         Length of the rolling window, in periods.
     horizon : N
-        Periods until a row's outcome is known. [default: 1]
+        Periods until a row's outcome is known. [default: 1, or --outcome-horizon]
     known_at : COLUMN
         Period in which a row's outcome is known; no fit learns from it before.
     """

@@ -221,7 +221,9 @@ def take_split(panel: Panel, options: Audit | CompareOptions) -> WalkForward | N
         if tested is not None and tested < known:
             spread_over = tested
         every = max(1, -(-spread_over // MOST_FITS))
-    lengths: dict[str, Any] = {"train_periods": options.train_periods, "horizon": options.horizon or 1}
+    # without --horizon outcomes are known once they are realised
+    horizon = options.horizon or getattr(options, "outcome_horizon", None) or 1
+    lengths: dict[str, Any] = {"train_periods": options.train_periods, "horizon": horizon}
     walk = WalkForward(tested, every, window=window, **lengths)
     groups = getattr(options, "new_firms", None)
     if groups is None:

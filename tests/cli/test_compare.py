@@ -213,6 +213,13 @@ def test_refits_by_default(tested, expected):
     assert panels.take_split(load_grunfeld(), CompareOptions(test_periods=tested)).refit_every == expected
 
 
+def test_the_split_leaves_the_time_in_which_the_outcome_is_realised():
+    panel = load_grunfeld()
+    assert panels.take_split(panel, CompareOptions(outcome_horizon=3)).horizon == 3
+    assert panels.take_split(panel, CompareOptions(outcome_horizon=3, horizon=4)).horizon == 4
+    assert panels.take_split(panel, CompareOptions(outcome_horizon=0)).horizon == 1
+
+
 def test_rolling_window():
     rolling = CompareOptions(test_periods=4, refit_every=2, window="rolling", train_periods=5)
     cv = panels.take_split(load_grunfeld(), rolling)

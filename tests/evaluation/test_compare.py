@@ -667,3 +667,24 @@ def test_splitters_that_name_no_horizon_keep_that_of_the_outcome(panel):
     found = run(attention, panel, cv=LastYears(3), outcome_horizon=3)
     assert found.horizon == 3
     assert "purge=2" in found.models[0].settings
+
+
+class KeepsColumns(DummyRegressor):
+    """Keeps the columns that it is fitted on."""
+
+    def fit(self, X, y, sample_weight=None):
+        KeepsColumns.fitted = X
+        return super().fit(X, y)
+
+
+def test_peers_past_outcomes_are_in_training_rows_from_the_period_they_are_known(flat):
+    """Outcomes are filed two years later: rows up to 2005 do not have those of 2004."""
+    found = []
+    for added in (0.0, 9.0):
+        frame = flat.assign(filed=flat["fyear"] + 2, roa_next=flat["roa_next"] + added * (flat["fyear"] == 2004))
+        names = {"outcome": "roa_next", "firm": "gvkey_name", "period": "fyear", "known_at": "filed"}
+        model = make_pipeline(PeerFeatures(of="outcomes", keep=False), KeepsColumns())
+        run({"columns": model}, read_panel(frame, characteristics=["size"], **names), cv=WalkForward(2, 2))
+        found.append(KeepsColumns.fitted)
+    moved = (found[0] != found[1]).any(axis=1)
+    assert found[0].index[moved].get_level_values("period").min() == 2006

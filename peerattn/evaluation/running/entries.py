@@ -163,7 +163,10 @@ class Entry:
             return model.fit(X, y, **self._reference_of(model))
         known = y.notna().to_numpy()
         if reads_rows(model):
-            return model.fit(X[known], y[known])
+            X = X[known]
+            if isinstance(fold.train, Panel):  # which holds the dates at which outcomes are known
+                X = fold.train.take(np.flatnonzero(known)).with_outcomes(None)
+            return model.fit(X, y[known])
         return model.fit(X[known], y[known].to_numpy())
 
     def predict(self, model: BaseEstimator, fold: FoldRows) -> np.ndarray:

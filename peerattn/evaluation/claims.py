@@ -172,8 +172,9 @@ def _answer(compared: Compared, gain: Gain, found: Concentration | None) -> tupl
     if not note.fits_with_peers:
         if reason := note.untested.get(PEERS):
             return UNTESTED, f"peers were not tested in the stack ({reason})", None
-        fits = {1: "one fit"}.get(note.fits, f"{note.fits} fits")
-        return NO, f"peers were selected in none of {fits}", None
+        if note.fits == 1:
+            return NO, "peers were not selected in the one fit", None
+        return NO, f"peers were selected in none of {note.fits} fits", None
     if len(compared.periods) == 1:
         return UNTESTED, "one period is tested, and what holds in it may not hold in another", None
     if gain.gain <= 0 or found is None:

@@ -175,7 +175,7 @@ class LinearInMeansRegressor(PanelRegressorMixin, PanelEstimator):
 
     def _gate_call(self, X: PanelLike, outcomes: OutcomesLike) -> tuple[Panel, Iterator[CrossSection]]:
         if outcomes is not None and not self.reads_outcomes:
-            raise InputError("outcomes= was given, but without network (or with peer_outcome=False) the model reads none.")
+            raise InputError("outcomes= was given, but without network (or with peer_outcome=False) the model uses none.")
         panel, call = self._gate_rows(X, outcomes)
         return panel, self._within(panel, call, known=outcomes is not None)
 

@@ -39,7 +39,7 @@ class PanelForecaster(OwnFirmMixin, PanelRegressorMixin, PanelEstimator):
 
     def _gate_call(self, X: PanelLike, outcomes: OutcomesLike) -> tuple[Panel, Any]:
         if outcomes is not None:
-            raise InputError(f"outcomes: {type(self).__name__} reads none; leave them out.")
+            raise InputError(f"outcomes: {type(self).__name__} uses none; leave them out.")
         check_is_fitted(self)
         return self._check(X, fitting=False), None
 

@@ -150,7 +150,7 @@ class PeerFeatures(FrameTransformer):
             if network.signed and set(self.statistics) != {"mean"}:
                 raise InputError("statistics: of a signed network only 'mean' is defined.")
         if getattr(network, "needs_outcomes", False):
-            raise InputError("network: the model reads outcomes of its own period; use task='forecast'.")
+            raise InputError("network: the model uses outcomes of its own period; use task='forecast'.")
         check_one_of(of=(self.of, ("characteristics", "outcomes")))
         if self.of == "outcomes" and (panel.firm is None or panel.outcomes is None):
             raise InputError("of='outcomes' needs firm and period in the index of X, and y.")

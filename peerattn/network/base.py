@@ -93,7 +93,7 @@ class Network:
 
     @property
     def reference(self) -> pd.Index:
-        """Possible peers of any period (columns)."""
+        """Candidate peers of any period (columns)."""
         return self.labels.take(self._occurring("columns"))
 
     def _occurring(self, side: str) -> Array:

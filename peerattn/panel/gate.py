@@ -64,7 +64,7 @@ def check_panel(
     undated : bool
         Accept firms without a period (a reference universe).
     universe : frame, optional
-        The firms that answer, where these are others: levels of codes are counted over them, too.
+        The candidate peers, where these are other firms: levels of codes are counted over them, too.
 
     Raises
     ------
@@ -246,7 +246,7 @@ def examine(panel: Panel, learned: Sequence[Any], declared: Sequence[Any], unive
     learned, declared : sequence
         Codes that a model learns from, and those that were declared.
     universe : frame, optional
-        The firms that answer, where these are others: levels of codes are counted over them, too.
+        The candidate peers, where these are other firms: levels of codes are counted over them, too.
     names : (str, str)
         Of the universe's firm and period labels.
     """

@@ -128,7 +128,7 @@ def test_own_prediction_does_not_tell_whether_the_own_outcome_is_known(fitted, p
 
 @pytest.mark.parametrize("name", ["attention", "stacked"])
 def test_models_of_characteristics_read_no_outcome(fitted, panel, name):
-    with pytest.raises(InputError, match='outcomes= was given, but task="forecast" reads no outcomes'):
+    with pytest.raises(InputError, match="outcomes= was given, but a forecast uses no outcomes"):
         fitted[name].predict(panel[0], outcomes=panel[1])
 
 

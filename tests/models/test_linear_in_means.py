@@ -393,7 +393,7 @@ def test_errors():
         LinearInMeansRegressor(effects=("industry",)).fit(X, y)
     with pytest.raises(InputError, match="X carries no 'firm'"):
         LinearInMeansRegressor(network=networks[2001]).fit(X.to_numpy(), y.to_numpy())
-    with pytest.raises(InputError, match="the model reads none"):
+    with pytest.raises(InputError, match="the model uses none"):
         LinearInMeansRegressor().fit(X, y).predict(X, outcomes=y)
     with pytest.raises(InputError, match="y: the mean outcome of peers does not vary beyond"):
         LinearInMeansRegressor(network=networks[2001]).fit(X, 0 * y)

@@ -77,7 +77,7 @@ def test_nowcasts_never_read_the_own_outcome_and_forecasts_none(data, options, t
     X, y = data
     found = PeerTransformerRegressor(task=task, **{**SMALL, **options}).fit(X, y)
     if task == "forecast":
-        with pytest.raises(InputError, match="reads no outcomes"):
+        with pytest.raises(InputError, match="uses no outcomes"):
             found.predict(X, outcomes=y)
         return
     at = list(range(20, 30))

@@ -129,7 +129,7 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
         """
         check_is_fitted(self)
         observed = outcomes is not None
-        verb = "reads none: leave them out" if observed else "needs them: pass those of the rows"
+        verb = "uses none: leave them out" if observed else "needs them: pass those of the rows"
         if observed not in self.margins_:
             raise InputError(f"outcomes: {type(self.estimator).__name__} {verb}.")
         margins = self.margins_[observed]

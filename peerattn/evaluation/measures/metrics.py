@@ -254,7 +254,7 @@ def nowcast_score(estimator: Any, X: PanelLike, y: OutcomesLike) -> float:
     model = getattr(estimator, "best_estimator_", estimator)
     final = last_estimator(model)
     if "outcomes" not in signature(final.predict).parameters:
-        raise InputError(f"nowcast_score: {type(final).__name__} reads no outcomes of peers; score it with scoring='r2'.")
+        raise InputError(f"nowcast_score: {type(final).__name__} uses no outcomes of peers; score it with scoring='r2'.")
     predicted = np.asarray(model.predict(X, outcomes=y), dtype=float).reshape(-1)
     firm = getattr(final, "firm", "firm")
     period = getattr(final, "period", "period")

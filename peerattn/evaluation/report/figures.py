@@ -121,10 +121,7 @@ def steps_picture(compared: WithClaims) -> Picture:
         ax.set_xlabel(f"held-out R² of {figure_text(compared.outcome, _NAME)}")
 
     wording = "; ".join(f"{step.name} {step.r2:.3f}" for step in steps)
-    caption = (
-        "R² of one stack after each group of information. Lines: 95% interval of the gain over the step before. "
-        f"Do peers help? {compared.claims.answer}."
-    )
+    caption = "R² of one stack after each group of information. Lines: 95% interval of the gain over the step before."
     return picture(draw, 0.55 * len(steps) + 0.9, f"Held-out R² after each group of information: {wording}", caption)
 
 

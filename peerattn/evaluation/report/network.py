@@ -139,10 +139,10 @@ def peers_by_model(compared: WithClaims) -> list[Block]:
         return []
     main = next(name for name in (compared.claims.network, *networks) if name in networks)
     when = show_label(networks[main].periods[0])
-    words = f"Whose outcomes or characteristics are used in the predictions of each model for {when}, from its last fit."
+    words = f"The firms whose outcomes or characteristics each model uses in its predictions for {when}, from its last fit."
     if training:
         words += (
-            f" Of {listed(training)}, a prediction is a weighted sum of training outcomes, Σ_j w_ij y_j, and the weights of a "
+            f" A prediction of {listed(training)} is a weighted sum of training outcomes, Σ_j w_ij y_j, and the weights of a "
             'firm\'s training rows are added up (Geertsema and Lu 2023): "on itself" is its own past.'
         )
     return [words, _spread(networks, main, few_codes(compared)), *_first_peers(networks, main)]
@@ -165,7 +165,7 @@ def _spread(networks: dict[str, PeerNetwork], main: str, codes: pd.Series | None
         columns |= {f"Within the {codes.name}": ".0%", "By chance": ".0%"}
         note += f" Within the {codes.name}: share of the |w| on other firms; by chance: if it were even over them."
     note += f" Correlation: with the weights of {main}, on other firms."
-    return laid_out("How wide, how near, how alike", columns | {"Correlation": ".2f"}, rows, note)
+    return laid_out("Effective peers, weight within the industry, and agreement", columns | {"Correlation": ".2f"}, rows, note)
 
 
 def _first_peers(networks: dict[str, PeerNetwork], main: str) -> list[Table]:

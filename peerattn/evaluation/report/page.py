@@ -40,13 +40,14 @@ def to_html(compared: WithClaims, path: File) -> Path:
         "Firms scored": f"{compared.n_firms:,}",
         "Tested periods": f"{len(compared.periods)} ({compared.span})",
         "Outcomes scored": f"{compared.n_outcomes:,}",
-        "Do peers help?": compared.claims.answer,
     }
     first, *finding = sentences.summary(compared)
+    title = f"{sentences.question(compared)} {compared.claims.answer}"
+    why = first.removeprefix(f"{title}: ")  # the title has the question and the answer
     text = page(
-        f"{sentences.question(compared)} {compared.claims.answer}",
+        title,
         _sections(compared, finding),
-        lead=first,
+        lead=why[0].upper() + why[1:],
         opening=opening_pictures(compared, sentences.few_codes(compared)),
         facts=facts,
         footer=_made_with(compared),
@@ -132,7 +133,7 @@ def _inputs(compared: WithClaims) -> list[str]:
     wording = [f"{line[0].upper()}{line[1:]}." for line in str(compared.panel.choice).splitlines()]
     plain = (
         "Plain regressors get missing values as the period's median with an indicator, codes one-hot, all learned on training "
-        "rows only. What each model reads is in the table of models."
+        "rows only. The table of models shows what each of them uses."
     )
     return [*wording, plain]
 
@@ -165,8 +166,7 @@ def _decomposition(compared: WithClaims) -> list[Block]:
     rows = [(step.name, step.r2, *_gain_cells(step.gain), step.selected) for step in claims.steps]
     notes = ("p: two-sided, each step on its own. Intervals: 95%.", sentences.tests(compared))
     columns = {"Step": "l", "R²": ".4f", **_GAIN, "t": ".2f", "p": "r", "Selected": "l"}
-    title = f"Held-out R², step by step. Do peers help? {claims.answer}"
-    blocks: list[Block] = [words, laid_out(title, columns, rows, *notes)]
+    blocks: list[Block] = [words, laid_out("Held-out R², step by step", columns, rows, *notes)]
     if claims.models:
         of_models = [(gain.model, gain.against, gain.r2, *_gain_cells(gain)) for gain in claims.models]
         columns = {"Model": "l", "Against": "l", "R²": ".4f", **_GAIN, "t": ".2f", "p": "r"}

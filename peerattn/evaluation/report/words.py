@@ -281,8 +281,8 @@ def nested(compared: WithClaims) -> str:
         return ""
     return (
         f"Held-out R² is decomposed by nested models: the predictions of one stack after {listed([*STEPS])}. Each group is "
-        "given weights on held-out periods of the training rows, and none on the tested ones. Whether peers help is the test of "
-        "the last step."
+        "given weights on held-out periods of the training rows, never on the test rows. Whether peers help is the test of the "
+        "last step."
     )
 
 

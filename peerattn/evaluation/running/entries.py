@@ -133,7 +133,7 @@ class Entry:
     control : bool
         Whether ``compare`` added it.
     reference : Reference or None
-        The firms that answer, for cross-attention.
+        The candidate peers of cross-attention.
     """
 
     name: str
@@ -390,7 +390,7 @@ def _entry(name: object, model: BaseEstimator, task: Task, reference: Reference)
 def _advice(model: BaseEstimator, task: Task) -> str:
     if task == "forecast":
         where = " (or set its task='forecast')" * ("task" in last_step(model).get_params())
-        return f"it reads the outcomes of the period it predicts. Compare with task='nowcast'{where}."
+        return f"it uses the outcomes of the period it predicts. Compare with task='nowcast'{where}."
     if any(search.scoring is not nowcast_score for search in searches(model)):
         return "its search scores without peers' outcomes. Set scoring=nowcast_score, or use task='forecast'."
     return "it does not read peers' outcomes. Set task='nowcast', or compare with task='forecast'."

@@ -172,8 +172,8 @@ class PanelStack(HeadNetworks, PanelEstimator):
         sample_weight : array-like (n,), optional
             Frequency weights: a weight of 2 equals the row twice; it never brings the own firm back into its pool.
         reference : Reference, frame, or pair (X_ref, y_ref), optional
-            Raw, in the columns of ``X``. The firms that answer, for ``attention="cross"``; with ``"self"``, on a panel,
-            firms that join the pool of their period.
+            In the columns and units of ``X``. With ``attention="cross"`` the candidate peers; with ``"self"``, on a panel, further
+            candidate peers of each period.
         loss_weight : Series or array-like (n,), optional
             Weighs each row's loss (panels only).
         peer_weight : Series or array-like (n,), optional
@@ -202,7 +202,7 @@ class PanelStack(HeadNetworks, PanelEstimator):
         by_period.check_not_with_files(X, loss_weight=loss_weight, peer_weight=peer_weight)
         device = find_device(device)
         if self.attention == "cross" and reference is None:
-            raise InputError('attention="cross" needs reference=: the firms that answer, a frame or (X_ref, y_ref).')
+            raise InputError('attention="cross" needs reference=: the candidate peers, a frame or (X_ref, y_ref).')
         # levels of a code are counted over the reference, too
         panel, training = self._gate_training(X, y, sample_weight, universe=Reference.of(reference).X)
         self.weighs_peers_ = peer_weight is not None
@@ -304,7 +304,7 @@ class PanelStack(HeadNetworks, PanelEstimator):
             period, never its own of that period or a later one; those of earlier periods are its past, so that a call of
             several periods knows more of it than calls of one each. NaN = unknown.
         reference : Reference, frame, or pair (X_ref, y_ref), optional
-            Cross-attention: the universe to search instead of fit's. Self-attention on a panel: further firms to search.
+            Cross-attention: the candidate peers, instead of fit's. Self-attention on a panel: further candidate peers.
         peer_weight : Series or array-like (n,), optional
             Of the rows of ``X``, where the model was fitted with one.
 
@@ -324,9 +324,9 @@ class PanelStack(HeadNetworks, PanelEstimator):
     ) -> tuple[Panel, Iterator[CrossSection]]:
         check_is_fitted(self, "stack_")
         if outcomes is not None and not self.reads_outcomes:
-            why = 'attention="cross" reads the reference\'s: pass reference=(X_ref, y_ref)'
+            why = 'attention="cross" uses the reference\'s: pass reference=(X_ref, y_ref)'
             if self.task == "forecast":
-                why = 'task="forecast" reads no outcomes: use task="nowcast"'
+                why = 'a forecast uses no outcomes: use task="nowcast"'
             raise InputError(f"outcomes= was given, but {why}.")
         panel, call = self._gate_rows(X, self._encode_outcomes(outcomes))
         if self.attention != "cross":

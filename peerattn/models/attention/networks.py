@@ -160,13 +160,13 @@ class HeadNetworks(Mixed):
     def explain_gain(self) -> pd.DataFrame:
         """Return held-out R² step by step: own characteristics, nonlinear own-firm models, history, common shocks, peers.
 
-        Each step reads what the steps before it read and something more; held out are the later periods of each forward
-        origin in training. ``r2`` is of the stack so far, ``gain`` what the step adds.
+        Each step uses the information of the steps before it and something more. Held out are the training periods after each
+        forward origin. ``r2`` is of the stack so far, ``gain`` what the step adds.
 
         Returns
         -------
         DataFrame
-            Index ``step``; columns ``r2``, ``gain``; empty where nothing could be tested (``evidence_["reason"]``).
+            Index ``step``; columns ``r2``, ``gain``; empty where nothing was tested, as with ``kappa=None`` (``evidence_["reason"]``).
         """
         check_is_fitted(self, "stack_")
         return self.gain_

@@ -171,6 +171,11 @@ def _name_side(axes: Axes, side: str, firms: pd.Index, groups: list[str] | None)
             axis.set_label_text("")
     axis.set_ticks(at, names)
     axis.set_tick_params(length=0, labelrotation=90 * (side == "x" and upright))
+    if 0 < len(firms) <= _LABELLED:
+        # a name larger than its row would overlap the next
+        axes.apply_aspect()
+        points = 72 * min(axes.bbox.size) / axes.figure.dpi / len(firms)
+        axis.set_tick_params(labelsize=min(axis.get_ticklabels()[0].get_size(), 0.9 * points))
 
 
 @checked

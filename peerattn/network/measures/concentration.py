@@ -183,7 +183,7 @@ def summary_table(network: Network) -> Table:
         (len(section.rows), len(section.columns), section.n_edges, np.nan, np.nan, section.isolates().sum())
         for _, section in network.sections()
     ]
-    names = ("Firms", "Possible peers", "Edges", "Effective peers", "Gini", "Isolates")
+    names = ("Firms", "Candidate peers", "Edges", "Effective peers", "Gini", "Isolates")
     frame = pd.DataFrame(rows, index=network.periods.rename("Period"), columns=names)
     if network.top_k is None:
         frame[["Effective peers", "Gini"]] = concentration(network)[["effective_peers", "gini"]]
@@ -193,7 +193,7 @@ def summary_table(network: Network) -> Table:
     if network.row_normalized or network.signed:
         notes.append("Weights are predictive relevance, not causal peer effects.")
     if not frame["Edges"].any():
-        notes.append("The network is empty: no firm has a peer.")
+        notes.append("The network is empty: no firm has a peer. The model's evidence_ gives the reason.")
     if sentence := stability_sentence(network):
         notes.append(sentence)
     title = ": ".join(filter(None, ("Peer network", network.name)))

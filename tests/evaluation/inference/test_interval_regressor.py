@@ -74,7 +74,7 @@ def test_margins_are_those_of_the_call_that_is_made():
         covered = (found["lower"] <= y[new]) & (y[new] <= found["upper"])
         assert 0.7 < covered.mean() < 0.95
     assert model.margins_.loc[None, True] < 0.6 * model.margins_.loc[None, False]
-    with pytest.raises(InputError, match="outcomes: LinearRegression reads none: leave them out"):
+    with pytest.raises(InputError, match="outcomes: LinearRegression uses none: leave them out"):
         IntervalRegressor(LinearRegression(), level=0.8).fit(X, y).predict_interval(X, outcomes=y)
     with pytest.raises(InputError, match="outcomes: CovariancePeerRegressor needs them"):
         few = X[X.index.get_level_values("firm") < 20]

@@ -60,11 +60,11 @@ def test_boostings_network_is_its_prediction_as_a_sum_of_training_outcomes(panel
 def test_the_models_stand_side_by_side(result, tmp_path):
     assert list(result.networks) == ["Kernel", "Ridge across firms", "Industry", "Ridge", BOOSTING]
     page = result.to_html(tmp_path / "report.html").read_text()
-    start = page.index("Whose outcomes or characteristics are used")
+    start = page.index("The firms whose outcomes or characteristics each model uses")
     part = page[start : page.index("<section", start)]
     for name in result.networks:
         assert name in part
-    assert "Of Ridge and Gradient boosting, a prediction is a weighted sum of training outcomes" in part
+    assert "A prediction of Ridge and Gradient boosting is a weighted sum of training outcomes" in part
     assert "Within the sector" in part
     shown = min(("Kernel", "Ridge across firms"), key=lambda name: result.scores["rmse"][name])
     alike = network_correlation(result.networks[BOOSTING], result.networks[shown])

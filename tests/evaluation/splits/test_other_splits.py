@@ -194,7 +194,7 @@ def test_explain_score_is_r2_of_what_the_others_tell(panel):
     assert nowcast_score(model, X, holes.sample(frac=1, random_state=0)) == pytest.approx(expected)
     with pytest.warns(IsolateWarning), pytest.raises(InputError, match="1 outcomes are known"):
         nowcast_score(model, X, y.where(np.arange(len(y)) == 3))
-    with pytest.raises(InputError, match="Ridge reads no outcomes of peers; score it with scoring='r2'"):
+    with pytest.raises(InputError, match="Ridge uses no outcomes of peers; score it with scoring='r2'"):
         nowcast_score(Ridge().fit(X[["size"]], y), X[["size"]], y)
 
 

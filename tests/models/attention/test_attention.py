@@ -204,7 +204,7 @@ def test_cross_on_arrays():
 
 def test_outcomes_where_they_have_no_meaning_and_where_they_are_missing(panel, reference):
     X, y = panel
-    with pytest.raises(InputError, match='outcomes= was given, but task="forecast" reads no outcomes'):
+    with pytest.raises(InputError, match="outcomes= was given, but a forecast uses no outcomes"):
         quick().fit(X, y).predict(X, outcomes=y)
     model = quick(task="nowcast").fit(X, y)
     for call in (model.predict, model.peer_network):
@@ -215,7 +215,7 @@ def test_outcomes_where_they_have_no_meaning_and_where_they_are_missing(panel, r
             call(X)
     assert model.score(X, y) == pytest.approx(nowcast_score(model, X, y))
     cross = quick(attention="cross", task="nowcast").fit(X, y, reference=reference)
-    with pytest.raises(InputError, match='attention="cross" reads the reference\'s: pass reference=.X_ref, y_ref'):
+    with pytest.raises(InputError, match='attention="cross" uses the reference\'s: pass reference=.X_ref, y_ref'):
         cross.predict(X, outcomes=y)
 
 

@@ -77,7 +77,8 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sourcelink = False
-html_sidebars: dict[str, list[str]] = {"index": []}
+# pages without others beneath them need no list of these
+html_sidebars: dict[str, list[str]] = {"index": [], "install": [], "tutorial": []}
 html_theme_options = {
     "navbar_align": "left",
     "show_toc_level": 2,
@@ -86,7 +87,8 @@ html_theme_options = {
     "footer_end": [],
     "secondary_sidebar_items": {
         part: ["page-toc"] for part in ("guide/*", "examples/*", "core/*", "background/**", "reference/**")
-    },
+    }
+    | {"background/coming-from": []},  # two columns of code take its place
 }
 html_context = {"default_mode": "light"}
 

@@ -43,7 +43,7 @@ with figure_style():
     for ax in axes[:, 0]:
         ax.set_ylabel("attends")
     for ax in axes[1]:
-        ax.set_xlabel("is looked to")
+        ax.set_xlabel("attended to")
 
 # %%
 # - **others**: in a panel a firm is never its own peer.

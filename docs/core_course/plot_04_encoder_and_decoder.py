@@ -102,6 +102,9 @@ with figure_style():
         ax.set_yticks(range(LENGTH), range(1, LENGTH + 1))
     axes[0].set_ylabel("position being written")
 
+# %%
+# The loss in training, beside that of guessing:
+
 with figure_style():
     figure, ax = plt.subplots(figsize=(5.6, 2.8))
     ax.plot(record.losses, color=PALETTE[0])

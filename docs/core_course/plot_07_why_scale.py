@@ -19,7 +19,7 @@ WIDTHS, N = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512], 64
 # %%
 # **What saturates, and what it does to learning.** The gradient of a weight in its scores is :math:`\partial
 # \alpha_i / \partial e_j = \alpha_i (1[i = j] - \alpha_j)`: where one weight is 1 and all others are 0, it is zero
-# in every direction. The row looks at one key and cannot learn to look elsewhere.
+# in every direction. The row attends to one key, and cannot learn to attend to others.
 
 
 def slope(weights):

@@ -72,7 +72,7 @@ with figure_style():
         for offset, color in ((N, "#2a7f62"), (2 * N, "#b3423a")):
             pointed = x[:, offset : offset + N].argmax(1)
             ax.scatter(pointed, range(N), s=18, facecolors="none", edgecolors=color)
-        ax.set(title=name, xticks=[], yticks=[], xlabel="is looked to")
+        ax.set(title=name, xticks=[], yticks=[], xlabel="attended to")
     axes[1].set_ylabel("attends")
 
 # %%

@@ -35,7 +35,7 @@ print(hard.numpy(), "->", (hard @ value).item())
 
 weights = {h: (-((query - key.T) ** 2) / (2 * h**2)).softmax(-1)[0] for h in (0.1, 0.7, 2.0, 100.0)}
 with figure_style():
-    figure, axes = plt.subplots(1, 4, figsize=(8.4, 2.4), sharey=True)
+    figure, axes = plt.subplots(1, 4, figsize=(9.2, 2.4), sharey=True)
     for ax, (h, w), color in zip(axes, weights.items(), PALETTE):
         ax.bar(firms, w.numpy(), color=color)
         ax.set_title(f"h = {h:g}: answer {w @ value:.1f} %")

@@ -51,7 +51,7 @@ with figure_style():
     ax.plot(grid, by_kernel, color=PALETTE[1], label="prediction")
     ax.axvline(grid[at], color=PALETTE[1], linewidth=0.8, linestyle=":")
     ax.set(xlabel="characteristic x (units of x)", ylabel="outcome y (units of y)")
-    ax.legend(ncols=3, loc="upper center", markerscale=0.8)
+    ax.legend(ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0), markerscale=0.8)
 
 # %%
 # **No exponential is needed.** Any score that is not negative makes weights, :math:`\alpha_j = s_j / \sum_l s_l`
@@ -67,9 +67,9 @@ print(f"neighbours by kernel weight: {nearby[at]:.1f} at x = {grid[at]:.1f}, {ne
 # %%
 # **Scores may be negative**, too, if they are not divided by their sum, which may then be near zero. The plainest score is the
 # inner product: :math:`\sum_j (x_i' x_j) y_j`. The estimator with these weights is the cross-sectional ridge,
-# :math:`\alpha_{ij} = z_i'(Z'Z + \lambda)^{-1} z_j`: z are standardised, and as its penalty grows only the product is left, in
-# units that are too small by λ: :math:`(Z'Z + \lambda)^{-1} \to 1/\lambda` where λ is large. With a small penalty the inverse
-# divides by the number of firms instead, so that the sum over firms becomes a mean. Its network is signed.
+# :math:`\alpha_{ij} = z_i'(Z'Z + \lambda)^{-1} z_j`, where z are standardised. With a large penalty λ the inverse is about
+# :math:`1/\lambda`: the weights are inner products divided by λ. With a small penalty the inverse divides by the number of
+# firms instead, so that the sum over firms becomes a mean. The network of a ridge is signed.
 
 X = rng.normal(size=(80, 2))
 z = torch.from_numpy((X - X.mean(0)) / X.std(0))
@@ -81,5 +81,5 @@ print(f"{(z @ z.T < 0).double().mean():.0%} of the scores are negative")
 
 # %%
 # What the kernel cannot do: its distance is given, not learned, each characteristic counts alike in both
-# directions, and a firm far from all others has no good peer. The next pages loosen this step by step. The
-# fixed kernel is a baseline in every comparison of this package.
+# directions, and a firm far from all others has no good peer. The next pages relax this step by step. The
+# fixed kernel is a baseline in every comparison of this course.

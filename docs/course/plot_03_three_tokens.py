@@ -34,7 +34,7 @@ assert np.allclose(weights[0], [0.401, 0.198, 0.401], atol=1e-3)
 
 # %%
 # **Output**: each row becomes the weighted mean of all rows. "cat" is 0.40 (1, 0) + 0.20 (0, 1) + 0.40 (1,
-# 1) = (0.80, 0.60): it now knows of its surroundings.
+# 1) = (0.80, 0.60): it now contains part of the other rows.
 
 output = weights @ X
 print(output.round(2))

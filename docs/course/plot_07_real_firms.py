@@ -25,8 +25,8 @@ from peerattn.network import heat_map
 from peerattn.render import PALETTE, figure_style
 
 panel = load_multiples().before("2018")
-market_value = load_market_values()
-market_value = market_value[market_value.index.get_level_values("period") < "2016"]  # who is in the sample is known by then
+market_value = load_market_values()  # to 2015: later values must not decide which firms are in the sample
+market_value = market_value[market_value.index.get_level_values("period") < "2016"]
 largest = market_value.groupby("firm").median().nlargest(80).index.sort_values()
 kept = panel.X.index.get_level_values("firm").isin(largest)
 X, y = panel.X[kept].drop(columns="sub_industry"), panel.y[kept]
@@ -52,7 +52,8 @@ def value(name, model, predicted, network):
 
 # %%
 # **Industry peers.** The value is the sector's median, as practitioners take it. The map shows equal weights within the
-# sector and zero elsewhere: scores of 0 and −∞.
+# sector and zero elsewhere: scores of 0 and −∞. In all maps private firms have white columns: they have no price, and so are
+# nobody's peers.
 
 industry = IndustryMedianRegressor(industry="sector").fit(X_past, y_past)
 value(

@@ -60,8 +60,8 @@ scores["the truth"] = 1 - ((y - signal.ravel())[~past] ** 2).sum() / ((y - y[~pa
 print(pd.Series(scores, name="R² of 20 later periods").round(2))
 
 # %%
-# The control is the same network, trained in the same way, in which no firm may attend to another: what is between them is
-# what attention adds, *holding the rest of the network fixed*. And the attention finds the network, which it was never given.
+# The control is the same network, trained in the same way, in which no firm may attend to another. The difference in R² is
+# what attention adds, *holding the rest of the network fixed*. Attention also recovers the network, which it was never given.
 
 network = model.peer_network(X[~past])
 found = np.stack([network.matrix(t).loc[X.loc[t].index, X.loc[t].index] for t in range(100, T)])
@@ -85,8 +85,8 @@ print(model.heads_.assign(correlation=np.round(fit, 2)))
 
 # %%
 # **Real firms.** Next year's investment of eleven American corporations, 1935 to 1953 (Grunfeld 1958). By default (``kappa=1``)
-# held-out periods decide how much weight the transformer gets beside the firm's own part, in which the same network without
-# attention is.
+# held-out periods decide how much weight the transformer gets beside the own part, which includes the same network without
+# attention.
 
 grunfeld = load_grunfeld()
 known = grunfeld.y.notna()
@@ -95,8 +95,8 @@ chosen = PeerTransformerRegressor(random_state=0).fit(X_real, y_real)
 print(chosen.evidence_.loc[["nonlinear", "peers"], ["factor", "t", "selected", "reason"]].to_string())
 
 # %%
-# With ``kappa=None`` it is used in full, and its attention can be inspected all the same. That a network *has* weights does not
-# mean that they predict anything: the factor above is their weight on later years.
+# With ``kappa=None`` it is used in full, without a test, and its attention can be inspected. That a network *has* weights does
+# not mean that they predict anything: on later years their weight is the factor above, zero.
 
 in_full = PeerTransformerRegressor(kappa=None, random_state=0).fit(X_real, y_real)
 year = X_real.index.get_level_values("period").max()
@@ -106,7 +106,7 @@ with figure_style():
     image = ax.imshow(weights, cmap="Blues", vmin=0)
     ax.set_xticks(range(len(weights)), weights.columns, rotation=60, ha="right", fontsize=7)
     ax.set_yticks(range(len(weights)), weights.index, fontsize=7)
-    ax.set(xlabel="peer", ylabel="firm", title="Attention, not selected by later years")
+    ax.set(xlabel="peer", ylabel="firm", title="Attention used in full (not selected above)")
     figure.colorbar(image, ax=ax, shrink=0.8, label="weight")
 
 # %%

@@ -51,7 +51,8 @@ def squares(*networks):
     return float((left**2).mean() / (rest**2).mean())
 
 
-print({"own": squares(), "and peers": squares(last), "and their peers": squares(last, through)})
+not_explained = {"own": squares(), "and peers": squares(last), "and their peers": squares(last, through)}
+print(pd.Series(not_explained, name="share not explained").round(2))
 
 # %%
 # **Found from outcomes and characteristics alone.** ``PeerAttentionRegressor(n_layers=2)`` learns chains of two

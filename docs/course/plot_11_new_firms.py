@@ -28,9 +28,9 @@ split = NewFirms(WalkForward(test_periods=2, refit_every=2), n_splits=4)
 folds = list(split.split(X))
 for train, test in folds:
     assert not set(firm[train]) & set(firm[test]) and period[train].max() < period[test].min()
-print(
-    f"{len(folds)} folds; the first tests {len(set(firm[folds[0][1]]))} firms in {sorted(set(period[folds[0][1]]))}"
-)
+tested = folds[0][1]
+months = " and ".join(sorted(set(period[tested].strftime("%B %Y"))))
+print(f"{len(folds)} folds; the first tests {firm[tested].nunique()} firms in {months}")
 
 # %%
 # **Two kinds of knowledge.** A mean for each firm, learned in training, is the strongest case of a table: it identifies
@@ -38,7 +38,7 @@ print(
 # training, later, and on new firms.
 
 
-def errors(train, test):
+def r2_of(train, test):
     """R² against the mean of training: firm means, least squares, and the kernel."""
     base = y.iloc[train].mean()
     by_name = y.iloc[train].groupby(firm[train]).mean().reindex(firm[test]).fillna(base).to_numpy()
@@ -51,8 +51,8 @@ def errors(train, test):
     return {k: 1 - np.mean((truth - p) ** 2) / np.mean((truth - base) ** 2) for k, p in found.items()}
 
 
-later = [errors(train, test) for train, test in WalkForward(test_periods=2, refit_every=2).split(X)]
-never = [errors(train, test) for train, test in folds]
+later = [r2_of(train, test) for train, test in WalkForward(test_periods=2, refit_every=2).split(X)]
+never = [r2_of(train, test) for train, test in folds]
 table = pd.DataFrame(
     {"firms of training": pd.DataFrame(later).mean(), "new firms": pd.DataFrame(never).mean()}
 )

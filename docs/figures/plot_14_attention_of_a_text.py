@@ -26,6 +26,6 @@ with figure_style():
         ax.imshow(seen.matrix(head=head), cmap=weight_colours(), vmin=0, vmax=1)
         ax.set_xticks(range(len(seen.keys)), seen.keys, rotation=60, ha="right")
         ax.set_yticks(range(len(seen.queries)), seen.queries)
-        ax.set(title=f"head {head + 1}", xlabel="looked to")
+        ax.set(title=f"head {head + 1}", xlabel="attended to")
     axes[0].set_ylabel("attends")
 print(model.generate("the bank ", 6))

@@ -61,8 +61,8 @@ def warn_of_one_cross_section(panel: Panel, firm: str, period: str) -> None:
     """Warn of training rows without labels, which are taken for one cross-section."""
     if panel.firm is None:
         found = f"X carries neither {firm!r} nor {period!r}, so its {len(panel):,} rows are one cross-section"
-        remedy = f"If X is a panel, set them as index, df.set_index([{firm!r}, {period!r}]), or name yours with firm= and period=. "
-        remedy += "If it is one cross-section, index its rows by firm."
+        remedy = f"If X is a panel, set them as index, df.set_index([{firm!r}, {period!r}]), or name yours with firm= and "
+        remedy += "period=. If it is one cross-section, index its rows by firm."
         warn_user(LabelWarning(f"{found}, all periods in one. {remedy}"))
 
 

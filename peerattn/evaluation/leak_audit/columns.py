@@ -207,7 +207,7 @@ class Rows:
 
 
 def made_of_unknown(rows: Rows) -> dict[str, str]:
-    """Return the columns and codes that were made of what nobody knew when the row was, and of what.
+    """Return the columns and codes that were made of values unknown at the time of the row, and of which values.
 
     Outcomes of the row, later ones, means with these in them and later values of other columns are the unknown; past outcomes
     and other columns are the known. A column is refuted where it is an exact function of an unknown, a sum that takes it (in
@@ -227,7 +227,7 @@ def made_of_unknown(rows: Rows) -> dict[str, str]:
         name = guilty[0]
         if len(guilty) > 1:
             name = min(guilty, key=lambda name: len(_sums(rest.without(name))))
-        found[name] = "with other columns makes up outcomes that nobody knew, own or of groups"
+        found[name] = "with other columns gives outcomes (own or of groups) that were unknown at the time"
         rest = rest.without(name)
     return found
 

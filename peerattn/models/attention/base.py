@@ -172,8 +172,8 @@ class PanelStack(HeadNetworks, PanelEstimator):
         sample_weight : array-like (n,), optional
             Frequency weights: a weight of 2 equals the row twice; it never brings the own firm back into its pool.
         reference : Reference, frame, or pair (X_ref, y_ref), optional
-            In the columns and units of ``X``. With ``attention="cross"`` the candidate peers; with ``"self"``, on a panel, further
-            candidate peers of each period.
+            In the columns and units of ``X``. With ``attention="cross"`` the candidate peers; with ``"self"``, on a panel,
+            further candidate peers of each period.
         loss_weight : Series or array-like (n,), optional
             Weighs each row's loss (panels only).
         peer_weight : Series or array-like (n,), optional

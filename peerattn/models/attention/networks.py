@@ -166,7 +166,8 @@ class HeadNetworks(Mixed):
         Returns
         -------
         DataFrame
-            Index ``step``; columns ``r2``, ``gain``; empty where nothing was tested, as with ``kappa=None`` (``evidence_["reason"]``).
+            Index ``step``; columns ``r2``, ``gain``; empty where nothing was tested (``evidence_["reason"]``), as with
+            ``kappa=None``.
         """
         check_is_fitted(self, "stack_")
         return self.gain_

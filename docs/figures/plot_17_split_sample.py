@@ -3,8 +3,8 @@ A learned network in an equation
 ================================
 
 The estimated effect of peers where nobody has a peer, in 200 simulated panels (``benchmarks/learned_w.py``). A network that was
-learned from the outcomes it explains has one in every panel; learned on one half of the periods and used on the other, it has
-none.
+learned from the outcomes it explains gives an effect in every panel; one that was learned on one half of the periods and is used
+on the other gives none.
 """
 
 import json
@@ -28,7 +28,8 @@ with figure_style():
         axes.plot(mean, at, "o", color=PALETTE[0])
         axes.text(mean, at + 0.12, f"significant in {share:.0%}", ha="center")
     axes.axvline(0, color="#8b9096", linewidth=0.8)
-    axes.set_yticks(range(len(null)), null["use"])
+    names = {"naive": "same data", "one split": "half the periods each", "there and back": "both halves in turn"}
+    axes.set_yticks(range(len(null)), null["use"].map(names))
     axes.set(
         xlabel="effect of peers' x (true: 0); 95 % of panels", xlim=(-0.3, 1.3), ylim=(-0.5, len(null) - 0.4)
     )

@@ -12,7 +12,7 @@ from peerattn.cli import options as o
 
 @dataclass(kw_only=True)
 class Audit(o.ModelOptions, o.SplitOptions, o.PanelOptions, o.Output):
-    """Test a model for leaks on this panel and split: a line for each rule, with its evidence."""
+    """Test a model for leaks. Prints, for this panel and split, one line for each rule, with its evidence."""
 
     example: ClassVar = "audit panel.parquet --outcome roa_next --industry sic --test-periods 4"
 
@@ -45,7 +45,7 @@ class Compare(o.Settings, o.CompareOptions, o.Output):
 
 @dataclass(kw_only=True)
 class Describe(o.Output):
-    """Describe a file: its labels, characteristics, codes and outcomes, how unbalanced it is, and how much is missing.
+    """Describe a file. Prints its labels, characteristics, codes and outcomes, how unbalanced it is, and how much is missing.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class Fit(o.ModelOptions, o.PanelOptions, o.Output):
 
 @dataclass(kw_only=True)
 class Network(o.SavedModelOptions, o.Output):
-    """Write the peer network of a saved model, and print the firms with the largest incoming weight.
+    """Write the peer network of a saved model. Prints the firms with the largest incoming weight, or the peers of one firm.
 
     Attributes
     ----------

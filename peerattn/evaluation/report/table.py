@@ -20,7 +20,8 @@ READS = scores.Metric("reads", "Uses", "")
 STARS_NOTE = "* p < 0.10, ** p < 0.05, *** p < 0.01 (two-sided), on DM t."
 #: What is noted under the table where one of these columns is shown.
 _NOTES = {
-    ("r2_mean", "r2_zero"): ("R² mean, R² zero: out of sample, against the prevailing mean and against a forecast of zero."),
+    ("r2_mean",): "R² mean: out of sample, against the prevailing mean.",
+    ("r2_zero",): "R² zero: the same against a forecast of zero.",
     ("r2_se",): "s.e.: of R² mean, over time, or clustered by firm where the periods are few.",
     ("r2_within",): "R² within period: of differences between the firms of a period.",
     ("fm_slope", "fm_t"): "FM: mean of the slopes of outcome on prediction, period by period (Fama–MacBeth).",

@@ -27,8 +27,9 @@ _FAINT = 0.15  # of the largest weight: less is not drawn
 _LETTER = 0.062
 _LINE = 0.27  # inches a character is wide and a point with its name is high
 # inches for names: at the left and below, at the right and above
-_BELOW = np.array([0.55, 0.12])
+_BELOW = np.array([0.55, 0.35])
 _ABOVE = np.array([0.55, 0.35])
+_ASIDE = 0.07  # inches from a point to the middle of it and its name
 _OTHERS = "#8b9096"
 
 
@@ -91,7 +92,7 @@ def ties_plot(
         # in inches: names have a size, whatever the data are
         size = np.array(axes.get_window_extent().size) / axes.figure.dpi
         names = [short_name(firm, _NAME) for firm in drawn]
-        places = _places(ties, names, size)
+        places, sides = _places(ties, names, size)
         top = max(weight for *_, weight in ties)
         for i, j, weight in ties:
             axes.annotate(
@@ -106,8 +107,8 @@ def ties_plot(
         colours = _colours(axes, network, groups, drawn.take(list(places)), label)
         for (i, place), colour in zip(places.items(), colours, strict=True):
             axes.plot(*place, "o", color=colour, markersize=5.5, zorder=3)
-            above = axes.annotate(names[i], tuple(place), xytext=(0, 5), textcoords="offset points")
-            above.set(ha="center", fontsize=7, zorder=4, path_effects=halo)
+            name = axes.annotate(names[i], tuple(place), xytext=(0, 5 * sides[i]), textcoords="offset points")
+            name.set(ha="center", va={1: "bottom", -1: "top"}[sides[i]], fontsize=7, zorder=4, path_effects=halo)
         found = np.array(list(places.values()))
         # room for names at the edges, in units of the data
         unit = np.ptp(found, axis=0) / np.maximum(size - _BELOW - _ABOVE, 1.0)  # of the axes, in an inch
@@ -134,8 +135,11 @@ def _strongest(weights: Array, k: int) -> list[tuple[int, int, float]]:
     return [tie for tie in ties if tie[2] > _FAINT * weights.max(initial=0.0)]
 
 
-def _places(ties: list[tuple[int, int, float]], names: list[str], size: Array) -> dict[int, Array]:
-    """Return a place in inches for each firm with a tie: names apart, firms without a path to each other a little further."""
+def _places(ties: list[tuple[int, int, float]], names: list[str], size: Array) -> tuple[dict[int, Array], dict[int, int]]:
+    """Return a place in inches for each firm with a tie, and the side of its name: 1 above, -1 below.
+
+    Names are apart, and firms without a path to each other a little further. Names are where fewer arrows are.
+    """
     import networkx as nx
 
     graph = nx.Graph([(i, j) for i, j, _ in ties])
@@ -143,9 +147,11 @@ def _places(ties: list[tuple[int, int, float]], names: list[str], size: Array) -
     steps = dict(nx.all_pairs_shortest_path_length(graph))
     apart = 2 + max(max(found.values()) for found in steps.values())
     found = nx.kamada_kawai_layout(graph, dist={i: {j: steps[i].get(j, apart) for j in graph} for i in graph})
+    sides = {node: -1 if sum(np.sign(found[other][1] - found[node][1]) for other in graph[node]) > 0 else 1 for node in graph}
     boxes = np.array([(_LETTER * len(names[node]) + 0.12, _LINE) for node in graph])
-    points = _apart(np.array([found[node] for node in graph]) * size / 2, boxes)
-    return dict(zip(graph, points, strict=True))
+    aside = _ASIDE * np.array([(0, sides[node]) for node in graph])
+    points = _apart(np.array([found[node] for node in graph]) * size / 2 + aside, boxes) - aside
+    return dict(zip(graph, points, strict=True)), sides
 
 
 def _apart(points: Array, boxes: Array) -> Array:

@@ -75,6 +75,7 @@ with figure_style():
     figure, ax = plt.subplots(figsize=(4.2, 3.6))
     ax.scatter(truth_M, found_M, color=PALETTE[0])
     ax.axline((0, 0), slope=1, color="#8b9096", linewidth=0.8, linestyle=":")
+    ax.margins(0.15)
     for (i, j), true in np.ndenumerate(truth_M):
         if abs(true) > 1.0:
             at = (true, found_M[i, j])

@@ -55,7 +55,7 @@ def shown_output(page: Path) -> list[str | None]:
 
 def with_marks(page: Path) -> object:
     """Return the page as a parameter, marked where it needs a full search."""
-    full = [pytest.mark.full_search(n_seeds=12, max_steps=600)] if page.name in FULL else []
+    full = [pytest.mark.full_search(n_seeds=12, max_steps=450)] if page.name in FULL else []
     return pytest.param(page, id=page.name, marks=full)
 
 

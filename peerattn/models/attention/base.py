@@ -255,8 +255,9 @@ class PanelStack(HeadNetworks, PanelEstimator):
         return self._in_units(training)
 
     def _set_heads(self) -> None:
-        self.members_ = self.stack_.heads().members
-        self.heads_ = heads_table(self.members_, (self.y_scale_ * self.stack_.weights_of_heads()).tolist())
+        stack = self.stack_.with_heads()
+        self.members_ = stack.heads().members
+        self.heads_ = heads_table(self.members_, (self.y_scale_ * stack.weights_of_heads()).tolist())
         self.prior_strength_ = prior_strengths(self.members_, self.pair_terms_.soft)
 
     def _problem(self, dated: bool, weighed: bool) -> Problem:

@@ -18,6 +18,7 @@ from peerattn.models.learners.heads.batches import Batch
 from peerattn.models.learners.heads.heads import Heads, Member
 from peerattn.models.learners.losses import gradient
 from peerattn.models.networks import peer_columns
+from peerattn.models.stacking.fit import Stack
 from peerattn.network import PeerNetwork
 from peerattn.types import OutcomesLike, PanelLike, ReferenceLike
 
@@ -135,17 +136,23 @@ def panel_head_importance(
 
 def panel_with_heads(model: PanelStack, keep: Mapping[int, Sequence[int]]) -> PanelStack:
     """Return a copy of a fitted attention model with only these heads of its members; nothing is fitted again."""
-    pruned = copy.copy(model)
     start = 0
-    fitted = dict(model.stack_.fitted)
-    for name, part in sorted(fitted.items()):  # seeds are numbered in this order
+    parts = {}
+    for name, part in sorted(model.stack_.with_heads().fitted.items()):  # seeds are numbered in this order
         if isinstance(part, Heads):
             kept = [m.take(keep.get(start + k, range(m.spec.n_heads))) for k, m in enumerate(part.members)]
-            fitted[name] = replace(part, members=tuple(kept))
+            parts[name] = replace(part, members=tuple(kept))
             start = start + len(kept)
-    others = model.stack_.without_history
-    if others is not None:  # the same parts by other weights
-        others = replace(others, fitted=others.fitted | {name: fitted[name] for name in others.fitted if name in fitted})
-    pruned.stack_ = replace(model.stack_, fitted=fitted, without_history=others)
+    pruned = copy.copy(model)
+    pruned.stack_ = _with_parts(model.stack_, parts)
     pruned._set_heads()
     return pruned
+
+
+def _with_parts(stack: Stack, parts: Mapping[str, Heads]) -> Stack:
+    """Return a stack with these parts in the place of those of the same names, for firms with a past and without."""
+    fitted = {name: parts.get(name, part) for name, part in stack.fitted.items()}
+    others = stack.without_history
+    if others is not None:
+        others = _with_parts(others, parts)
+    return replace(stack, fitted=fitted, without_history=others)

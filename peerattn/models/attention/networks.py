@@ -113,7 +113,7 @@ class HeadNetworks(Mixed):
         check_one_of(layer=(layer, [None, *range(self.n_layers)]))
         if top_k is not None:
             check_at_least(1, top_k=top_k)
-        heads = selected_heads(self.stack_.heads(), self.heads_, head)
+        heads = selected_heads(self.stack_.with_heads().heads(), self.heads_, head)
         if layer == self.n_layers - 1:
             layer = None  # the last one, as by default
         of_heads = part == HEADS or one_of_heads or (part is None and not self._signed)
@@ -221,7 +221,7 @@ class HeadNetworks(Mixed):
         if self.similarity == "additive":
             raise InputError(f'{products} similarity="additive" does not have.')
         names = list(map(str, self.design_.characteristics))
-        profile = SearchProfile.of(self.stack_.heads(), self.feature_names_, names, unit=self.y_scale_)
+        profile = SearchProfile.of(self.stack_.with_heads().heads(), self.feature_names_, names, unit=self.y_scale_)
         profile = replace(profile, single=not self._signed)
         return profile.with_firms(self, X)
 
@@ -229,7 +229,7 @@ class HeadNetworks(Mixed):
 def _vectors(model: HeadNetworks, which: str, X: PanelLike, **given: Any) -> pd.DataFrame:
     """Return the queries, keys or values of all firms, head by head."""
     check_is_fitted(model, "stack_")
-    heads = model.stack_.heads()
+    heads = model.stack_.with_heads().heads()
     unit = model.y_scale_ if which == "values" else 1.0
     blocks = []
     for section in model._gate_call(X, **given)[1]:

@@ -54,7 +54,7 @@ class WarmStart:
         sections = model._training_sections(model._in_units(rows), panel)
         self.training = Training.of(sections, model._problem(True, False))
         self.sections = self.training.with_outcomes
-        self.sample = Sample(self.sections, model.stack_.heads().terms, torch.float64, "cpu")
+        self.sample = Sample(self.sections, model.stack_.with_heads().heads().terms, torch.float64, "cpu")
 
     @property
     def n_periods(self) -> int:
@@ -93,6 +93,6 @@ class WarmStart:
         for section in sections:
             _, group = peer_columns(section)
             everyone = slice(0, len(section.focal))
-            fitted = self.model.stack_.heads()
+            fitted = self.model.stack_.with_heads().heads()
             heads = [Heads(tuple(draw), fitted.terms, fitted.mix) for draw in members]
             yield np.stack([draw.network(self.model._as_seen(section), everyone) @ group for draw in heads])

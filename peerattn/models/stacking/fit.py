@@ -79,6 +79,12 @@ class Stack:
         """Return the parts that use peers and were selected."""
         return {name: part for name, part in self.fitted.items() if reads_peers(part)}
 
+    def with_heads(self) -> Stack:
+        """Return the stack whose heads are listed: this one, or that of firms without a past where only it has any."""
+        if self._parts_of_heads() or self.without_history is None:
+            return self
+        return self.without_history
+
     def heads(self) -> Heads:
         """Return the heads of all parts, mixed by their weights in the network (evenly where all are zero)."""
         parts = self._parts_of_heads().values()

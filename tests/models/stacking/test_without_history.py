@@ -76,6 +76,18 @@ def test_without_heads_their_predictions_change_too(fitted):
     assert moved[new].max() > 0 and moved[~new].max() > 0
 
 
+def test_heads_of_new_firms_alone_are_listed_and_can_be_left_out(fitted):
+    model, X, y, new = fitted
+    every, outcome, unseen = panel()
+    alone = PeerAttentionRegressor(task="nowcast", kappa=None, random_state=0).fit(every[~unseen], outcome[~unseen])
+    mine = copy.copy(model)
+    mine.stack_ = replace(model.stack_, without_history=with_heads(model.stack_.without_history, alone, 0.8))
+    mine._set_heads()
+    assert len(mine.heads_) == len(mine.search_profile().heads) > 0 and (mine.heads_["importance"] > 0).any()
+    moved = np.abs(prune(mine, []).predict(X, outcomes=y) - mine.predict(X, outcomes=y))
+    assert moved[new].max() > 0 and not moved[~new].any()
+
+
 def test_a_comparison_of_new_firms_says_what_was_selected_for_them():
     rng = np.random.default_rng(1)
     firms, periods = 36, 12

@@ -281,6 +281,13 @@ def _codes(values: list[Any]) -> np.ndarray:
     return pd.factorize(pd.Index(values, dtype=object, tupleize_cols=False))[0]
 
 
+def known_before(sections: Sequence[CrossSection], start: int, purge: int) -> list[CrossSection]:
+    """Return the cross-sections before one, less ``purge`` of them, with the focal rows whose outcomes are known by then."""
+    place = sections[start].place
+    known = [(each, np.flatnonzero(~each.focal.late(place))) for each in sections[: max(0, start - purge)]]
+    return [each.take(rows, slice(None)) for each, rows in known if len(rows)]
+
+
 def section_numbers(sections: Sequence[CrossSection]) -> np.ndarray:
     """Return for each focal row of the sections, one after another, the number of its section."""
     return np.repeat(np.arange(len(sections)), [len(section.focal) for section in sections])

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.func import functional_call, vmap
 
 from peerattn import nn
-from peerattn.models.cross_section import NO_IDENTITY, CrossSection
+from peerattn.models.cross_section import NO_IDENTITY, CrossSection, known_before
 from peerattn.models.learners.firm_transformer import ALL, Batch, FirmTransformer, TransformerSpec, hidden_folds
 from peerattn.models.learners.linear import stacked_rows
 from peerattn.models.learners.transformer_losses import SectionLoss, rank_correlation, sharpe_ratio, squared_error
@@ -115,14 +115,12 @@ class TransformerLearner:
     def _split(self, sections: Sequence[CrossSection]) -> tuple[list[CrossSection], list[CrossSection]]:
         """Return cross-sections to learn from, of outcomes known by the later ones, and these; of too few all, and none."""
         start = len(sections) - round(LATER * len(sections))
-        later = list(sections[start:])
-        if not later or start <= self.training.purge:  # of one cross-section there are no later periods to stop by
+        if start == len(sections):  # of one cross-section there are no later periods to stop by
             return list(sections), []
-        known = [(each, np.flatnonzero(~each.focal.late(later[0].place))) for each in sections[: start - self.training.purge]]
-        earlier = [each.take(rows, ALL) for each, rows in known if len(rows)]
+        earlier = known_before(sections, start, self.training.purge)
         if not earlier:
             return list(sections), []
-        return earlier, later
+        return earlier, list(sections[start:])
 
     def _new(self, generator: torch.Generator) -> torch.nn.ModuleList:
         return torch.nn.ModuleList(FirmTransformer(self.spec, generator) for _ in range(self.training.n_seeds))

@@ -20,6 +20,7 @@ from peerattn.models.learners.covariance.ridge import fit_ridge_covariance
 from peerattn.models.learners.heads.heads import Heads, OwnSlopes, Settings
 from peerattn.models.learners.heads.learner import HeadsLearner
 from peerattn.models.learners.heads.peer_module import PeerSpec
+from peerattn.models.learners.heads.priors import NO_TERMS
 from peerattn.models.learners.history import fit_autoregression, fit_effect, fit_trees_with_past, fit_trend
 from peerattn.models.learners.losses import squared_error
 from peerattn.models.learners.protocol import Added, Learner, fit_added
@@ -62,10 +63,18 @@ def all_candidates(model: BaseEstimator, problem: Problem, settings: Settings, d
 def _fit_own_codes(model: BaseEstimator, settings: Settings, seed: int, training: Training, _: Any) -> OwnSlopes:
     """Fit the model of attention without heads: slopes on own characteristics and on vectors of own codes."""
     spec = replace(_spec(model), n_heads=0, n_layers=1)
-    loss = training.problem.loss
-    learner = HeadsLearner(spec, loss=loss, seed=seed, dtype=settings.dtype, device=settings.device, shrinks=model.kappa is None)
-    (member,) = learner.fit(training.with_outcomes).heads_.members
-    return OwnSlopes(member)
+    heads = _fit_heads(spec, model, replace(settings, terms=NO_TERMS), seed, training)
+    return OwnSlopes(heads.members[0])
+
+
+def _fit_heads(spec: PeerSpec, model: BaseEstimator, settings: Settings, seed: int, training: Training) -> Heads:
+    """Fit heads; those that nothing else gives a weight are shrunk by themselves."""
+    problem = training.problem
+    in_full = model.kappa is None
+    learner = HeadsLearner(
+        spec, settings.terms, problem.loss, seed, settings.dtype, settings.device, shrinks=in_full, purge=problem.purge
+    )
+    return learner.fit(training.with_outcomes).heads_
 
 
 #: What a user calls the information that a learner uses, and its group.
@@ -153,19 +162,11 @@ def covariance_candidates(settings: Settings, seed: int, *, past: bool = True) -
 
 
 def heads_candidates(model: BaseEstimator, settings: Settings, seed: int) -> list[Candidate]:
-    """Return attention heads, where there are any; those that nothing else gives a weight are shrunk by themselves."""
+    """Return attention heads, where there are any."""
     if not model.n_heads:
         return []
     spec = _spec(model)
-    in_full = model.kappa is None
-
-    def fit(training: Training, _: Any) -> Heads:
-        learner = HeadsLearner(
-            spec, settings.terms, training.problem.loss, seed, settings.dtype, settings.device, shrinks=in_full
-        )
-        return learner.fit(training.with_outcomes).heads_
-
-    return [Candidate(HEADS, PEERS, fit, trained=True)]
+    return [Candidate(HEADS, PEERS, lambda t, _: _fit_heads(spec, model, settings, seed, t), trained=True)]
 
 
 #: What values heads have in each task.

@@ -20,6 +20,8 @@ from peerattn.models.learners.heads.training import (
     DEFAULT,
     TrainingOptions,
     equal_weights,
+    in_window,
+    loss_reductions,
     make_objective,
     train_seeds,
 )
@@ -66,6 +68,8 @@ class HeadsLearner:
         until those of others would give much the same network. False: neither, where a stack weighs the heads.
     equal : bool, default False
         Scores are not learned: weights are equal on all firms that ``terms`` allow.
+    purge : int, default 0
+        Periods before held-out ones that are not learned from, as their outcomes are not known by then.
 
     Attributes
     ----------
@@ -102,6 +106,7 @@ class HeadsLearner:
     options: TrainingOptions = field(default_factory=lambda: DEFAULT)
     shrinks: bool = True
     equal: bool = False
+    purge: int = 0
 
     def fit(self, sections: Sequence[CrossSection]) -> Self:
         """Train heads on cross-sections.
@@ -128,7 +133,7 @@ class HeadsLearner:
             # the seeds are shared out among the weight decays
             n_seeds = max(1, learner.options.n_seeds // len(learned))
             tried = [each._with(n_seeds=n_seeds)._predictor for each in learned]
-            chosen = selected(tried, [each._predictor for each in fallbacks], sections, self.loss)
+            chosen = selected(tried, [each._predictor for each in fallbacks], sections, self.loss, self.purge)
             learner = [*learned, *fallbacks][chosen.best]
         if self.shrinks and chosen.size and self.spec.n_heads and not learner.equal:
             modules = learner._drawn(sections)
@@ -158,15 +163,15 @@ class HeadsLearner:
     def _drawn(self, sections: Sequence[CrossSection]) -> list[PeerModule]:
         """Return modules of several draws of seeds, of so many that the network of other draws would be much the same."""
         largest = max(sections, key=lambda section: len(section.focal))
-        modules = list[PeerModule]()
-        networks = list[np.ndarray]()
+        draws = list[Draw]()
+        kept = list[list[PeerModule]]()
         for number in range(MOST_DRAWS):
-            draw = replace(self, seed=self.seed + number)._trained(sections)
-            modules += draw
-            networks.append(self._heads(draw, [largest]).weights(largest, slice(0, FIRMS)).ravel())
-            if reliability(networks) >= STABLE:
+            draws.append(replace(self, seed=self.seed + number)._draw(sections))
+            kept = modules_in_window(draws, self.options.window)
+            heads = [self._heads(modules, [largest]) for modules in kept]
+            if reliability([each.weights(largest, slice(0, FIRMS)).ravel() for each in heads]) >= STABLE:
                 break
-        return modules
+        return [module for modules in kept for module in modules]
 
     def _heads(self, modules: Sequence[PeerModule], sections: Sequence[CrossSection]) -> Heads:
         return Heads.from_modules(modules, sections, Settings(self.terms, self.dtype))
@@ -177,17 +182,21 @@ class HeadsLearner:
 
     def _trained(self, sections: Sequence[CrossSection]) -> list[PeerModule]:
         """Return the seeds that are averaged, the best one first, in float64 and on the CPU."""
+        return self._draw(sections).modules
+
+    def _draw(self, sections: Sequence[CrossSection]) -> Draw:
+        """Return one draw of seeds, trained."""
         generator = torch.Generator("cpu").manual_seed(self.seed)
         sample = Sample(sections, self.terms, self.dtype, self.device)
         objective = make_objective(sample, self.loss, self.spec)
         if self.equal:
-            return [equal_weights(self.spec, sample, objective).double().cpu()]
+            return Draw([equal_weights(self.spec, sample, objective).double().cpu()], torch.zeros(1))
         seeds = train_seeds(self.spec, sample, objective, self.options, generator)
         # what is fitted predicts in float64, wherever and in whatever precision it was trained
         modules = [seeds.module(seed, objective.unit).double().cpu() for seed in range(seeds.n_seeds)]
         for module in modules:
             average_unseen_codes(module, sections)
-        return modules
+        return Draw(modules, loss_reductions(seeds, sample, objective))
 
     def predict(self, sections: Sequence[CrossSection]) -> list[np.ndarray]:
         """Return the own part plus what heads add, (n_focal, K) for each cross-section; their own outcomes are not used."""
@@ -196,6 +205,23 @@ class HeadsLearner:
     def weights(self, section: CrossSection, rows: slice) -> np.ndarray:
         """Return the weights of some focal rows on their peers, (n_rows, n_peers); rows sum to one."""
         return self.heads_.network(section, rows)
+
+
+@dataclass(frozen=True)
+class Draw:
+    """Trained seeds of one random start, and the fall of the log training loss of each, (n_seeds,)."""
+
+    modules: list[PeerModule]
+    loss_reductions: torch.Tensor
+
+
+def modules_in_window(draws: Sequence[Draw], window: float) -> list[list[PeerModule]]:
+    """Return of each draw the modules in Occam's window of all draws; draws without any are left out."""
+    draw_of = [k for k, draw in enumerate(draws) for _ in draw.modules]
+    modules = [module for draw in draws for module in draw.modules]
+    inside = set(in_window(torch.cat([draw.loss_reductions for draw in draws]), window))
+    kept = [[modules[m] for m in sorted(inside) if draw_of[m] == k] for k in range(len(draws))]
+    return [each for each in kept if each]
 
 
 def _of_size(options: TrainingOptions, spec: PeerSpec, sections: Sequence[CrossSection]) -> TrainingOptions:

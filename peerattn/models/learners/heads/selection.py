@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from peerattn.models.cross_section import CrossSection, section_numbers
+from peerattn.models.cross_section import CrossSection, known_before, section_numbers
 from peerattn.models.learners.heads.sampling import residuals
 from peerattn.models.learners.linear import stacked_rows
 from peerattn.models.learners.losses import Loss, loss_of, squared_error
@@ -36,6 +36,7 @@ def selected(
     fallbacks: Sequence[Callable[[Sequence[CrossSection]], Predict]],
     sections: Sequence[CrossSection],
     loss: Loss,
+    purge: int = 0,
 ) -> Selection:
     r"""Return which fit has the least held-out loss, and the factors that what its heads add is multiplied by.
 
@@ -46,17 +47,17 @@ def selected(
 
     the slope of the outcome on the prediction in new data (Copas 1983), itself shrunk by its standard error, which is clustered
     by period (James and Stein 1961). Sums are of rows net of θ of their period's mean, each period divided by its mean squared
-    error. Heads that predict nothing of later periods add nothing. Fallbacks have a factor of one: the best of them takes the
-    place of heads unless these predict something, by themselves and beyond it, with a t above 2. What heads add to the mean of
-    a period has a factor of its own, by the same equation over the means of held-out periods: a level that wanders is no
-    evidence on peers.
+    error. Heads that predict nothing of later periods add nothing. Fallbacks have a factor of one unless later periods reject
+    them, by a t below −2 of the fall of the squared error: :math:`2 D_i e_i - D_i^2`. The best of them takes the place of heads
+    unless these predict something, by themselves and beyond it, with a t above 2. What heads add to the mean of a period has a
+    factor of its own, by the same equation over the means of held-out periods: a level that wanders is no evidence on peers.
 
     References
     ----------
     Copas (1983), Regression, prediction and shrinkage, JRSS B 45.
     James and Stein (1961), Estimation with quadratic loss, Fourth Berkeley Symposium.
     """
-    learned, later = split(sections)
+    learned, later = split(sections, purge)
     if not learned:
         return Selection()
     own = np.concatenate([section.own_term for section in later])
@@ -64,16 +65,18 @@ def selected(
     if loss is squared_error:
         common = common_variance(residuals(learned))
     added = [np.concatenate(fit(learned)(later)) - own for fit in [*fits, *fallbacks]]
-    sizes = [factor(each, own, later, loss, common) for each in added[: len(fits)]] + [1.0] * len(fallbacks)
+    n_fits = len(fits)
+    sizes = [factor(each, own, later, loss, common) for each in added[:n_fits]] + [1.0] * len(fallbacks)
     losses = [_held_out_loss(loss, own + size * each, later) for size, each in zip(sizes, added, strict=True)]
-    best = int(np.argmin(losses))
-    if fallbacks:
-        fallback = len(fits) + int(np.argmin(losses[len(fits) :]))
+    best = int(np.argmin(losses[:n_fits]))
+    credible = [k for k in range(n_fits, len(added)) if not is_rejected(added[k], own, later, common)]
+    if credible:
+        fallback = min(credible, key=lambda k: losses[k])
         base = added[fallback]
         # heads are tested beyond the best fallback, too, as peers are beyond the models before them in a stack
-        standalone = [factor(each, own, later, loss, common, CLEAR) for each in added[: len(fits)]]
-        beyond = [factor(each - base, own + base, later, loss, common, CLEAR) for each in added[: len(fits)]]
-        clear = [k for k in range(len(fits)) if standalone[k] > 0 and beyond[k] > 0]
+        standalone = [factor(each, own, later, loss, common, CLEAR) for each in added[:n_fits]]
+        beyond = [factor(each - base, own + base, later, loss, common, CLEAR) for each in added[:n_fits]]
+        clear = [k for k in range(n_fits) if standalone[k] > 0 and beyond[k] > 0]
         best = min(clear, key=lambda k: losses[k], default=fallback)
     mean_factor = 1.0
     if loss is squared_error:
@@ -81,8 +84,11 @@ def selected(
     return Selection(best, sizes[best], mean_factor)
 
 
-def split(sections: Sequence[CrossSection]) -> tuple[list[CrossSection], list[CrossSection]]:
-    """Return cross-sections to learn from and later ones; of a single one, rows to learn from and others; of too few, nothing."""
+def split(sections: Sequence[CrossSection], purge: int = 0) -> tuple[list[CrossSection], list[CrossSection]]:
+    """Return cross-sections to learn from and later ones; of a single one, rows to learn from and others; of too few, nothing.
+
+    The last ``purge`` before the later ones are not learned from, nor rows whose outcomes are not known by then.
+    """
     n_rows = np.array([len(section.focal) for section in sections])
     if n_rows.sum() < FEW_ROWS:
         return [], []
@@ -94,7 +100,10 @@ def split(sections: Sequence[CrossSection]) -> tuple[list[CrossSection], list[Cr
         return [sections[0].take(parts[0], slice(None))], [sections[0].take(parts[1], slice(None))]
     known = n_rows.cumsum() / n_rows.sum()
     end = 1 + int(np.abs(known[:-1] - LEARNED).argmin())
-    return list(sections[:end]), list(sections[end:])
+    learned = known_before(sections, end, purge)
+    if not learned:
+        return [], []
+    return learned, list(sections[end:])
 
 
 def _held_out_loss(loss: Loss, predicted: np.ndarray, later: Sequence[CrossSection]) -> float:
@@ -109,6 +118,21 @@ def factor(
     if loss is not squared_error:
         value = lambda size: _held_out_loss(loss, own + size * added, later)  # noqa: E731
         return float(minimize_scalar(value, bounds=(0.0, 1.0), method="bounded").x)
+    D, e, weight = _net_rows(added, own, later, common)
+    return _shrunk_slope(_clustered(weight * D * e, later), float(weight @ D**2), least)
+
+
+def is_rejected(added: np.ndarray, own: np.ndarray, later: Sequence[CrossSection], common: float) -> bool:
+    """Whether what is added to the own part makes squared errors of later cross-sections larger, with a t above ``CLEAR``."""
+    D, e, weight = _net_rows(added, own, later, common)
+    falls = _clustered(weight * (2 * D * e - D**2), later)
+    return bool(falls.sum() < -CLEAR * math.sqrt(_variance(falls)))
+
+
+def _net_rows(
+    added: np.ndarray, own: np.ndarray, later: Sequence[CrossSection], common: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return what is added and the residuals of the own part, net of θ of their period's mean, and weights of rows, (n,) each."""
     rows = stacked_rows(later)
     period = section_numbers(later)
     columns = np.column_stack([added[:, 0], rows.outcomes - own[:, 0]])
@@ -117,11 +141,14 @@ def factor(
     squares = np.bincount(period, rows.loss_weights * e**2) / np.maximum(total, 1e-12)
     # a period counts by the inverse of its variance, a nearly exact one by at most a hundred times the usual
     weight = rows.loss_weights / np.maximum(squares, squares.mean() / 100 + 1e-12)[period]
-    product = weight * D * e
-    terms = product
-    if len(total) >= FEW_PERIODS:  # fewer are no clusters
-        terms = np.bincount(period, product)
-    return _shrunk_slope(terms, float(weight @ D**2), least)
+    return D, e, weight
+
+
+def _clustered(terms: np.ndarray, later: Sequence[CrossSection]) -> np.ndarray:
+    """Return the sums of terms by period; of few periods, which are no clusters, the terms."""
+    if len(later) < FEW_PERIODS:
+        return terms
+    return np.bincount(section_numbers(later), terms)
 
 
 def factor_of_means(added: np.ndarray, own: np.ndarray, later: Sequence[CrossSection]) -> float:
@@ -138,8 +165,13 @@ def factor_of_means(added: np.ndarray, own: np.ndarray, later: Sequence[CrossSec
 
 def _shrunk_slope(terms: np.ndarray, length: float, least: float = 1.0) -> float:
     """Return the slope Σ terms / length, at most 1, times 1 − 1/t² of independent terms; 0 where t is below ``least``."""
-    variance = float(((terms - terms.mean()) ** 2).sum() * len(terms) / max(len(terms) - 1, 1))
+    variance = _variance(terms)
     score = float(terms.sum())
     if score <= least * math.sqrt(variance) or length <= 0:
         return 0.0
     return min(1.0, score / length) * (1 - variance / score**2)
+
+
+def _variance(terms: np.ndarray) -> float:
+    """Return the variance of a sum of independent terms."""
+    return float(((terms - terms.mean()) ** 2).sum() * len(terms) / max(len(terms) - 1, 1))

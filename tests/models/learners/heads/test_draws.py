@@ -3,10 +3,13 @@
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from peerattn import PeerAttentionRegressor, simulate_panel
 from peerattn.models.learners.heads import learner
-from peerattn.models.learners.heads.learner import MOST_DRAWS, HeadsLearner, reliability
+from peerattn.models.learners.heads.learner import MOST_DRAWS, Draw, HeadsLearner, modules_in_window, reliability
+
+FALLS = {"a": [0.5, 0.45], "b": [0.1, 0.05], "c": [0.48, 0.2]}
 
 
 @pytest.mark.parametrize(("k", "share"), [(2, 0.5), (5, 0.3), (3, 0.9)])
@@ -28,25 +31,29 @@ def test_reliability_of_one_network_is_unknown_and_of_flat_ones_perfect():
 def draws(monkeypatch):
     """Return the seeds of the draws that are trained on all periods."""
     trained = []
-    plain = HeadsLearner._trained
+    plain = HeadsLearner._draw
 
     def noted(self, sections):
         if len(sections) == 24:
             trained.append(self.seed)
         return plain(self, sections)
 
-    monkeypatch.setattr(HeadsLearner, "_trained", noted)
+    monkeypatch.setattr(HeadsLearner, "_draw", noted)
     return trained
 
 
 @pytest.mark.usefixtures("heads_in_full")
-def test_noise_has_the_most_draws_and_all_are_averaged(draws):
+def test_noise_has_the_most_draws(draws):
     panel = simulate_panel(20, 24, 3, random_state=0)
     noise = pd.Series(np.random.default_rng(0).normal(size=len(panel.y)), panel.y.index)
-    model = PeerAttentionRegressor(kappa=None, random_state=0).fit(panel.X, noise)
+    PeerAttentionRegressor(kappa=None, random_state=0).fit(panel.X, noise)
     assert len(set(draws)) == len(draws) == MOST_DRAWS
-    members = model.stack_.fitted["heads"].members
-    assert len(members) >= MOST_DRAWS and len(model.heads_) == 2 * len(members)
+
+
+def test_seeds_are_averaged_that_are_in_the_window_of_all_draws():
+    """A draw in which no seed found a network has no part."""
+    one, two, three = (Draw([f"{name}{k}" for k in range(2)], torch.tensor(fall)) for name, fall in FALLS.items())
+    assert modules_in_window([one, two, three], 0.85) == [["a0", "a1"], ["c0"]]
 
 
 @pytest.mark.usefixtures("heads_in_full")

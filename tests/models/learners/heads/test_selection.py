@@ -8,7 +8,7 @@ import pytest
 
 from peerattn import PeerAttentionRegressor
 from peerattn.models.cross_section import CrossSection, Rows
-from peerattn.models.learners.heads.selection import factor, factor_of_means, selected
+from peerattn.models.learners.heads.selection import factor, factor_of_means, is_rejected, selected, split
 from peerattn.models.learners.losses import squared_error
 
 
@@ -67,6 +67,33 @@ def test_industry_peers_stand_unless_heads_are_clearly_better():
     assert selected([fit(D)], [], every, squared_error).size > 0
     with_fallback = selected([fit(D)], [fit(np.zeros_like(D))], every, squared_error)
     assert (with_fallback.best, with_fallback.size) == (1, 1.0)
+
+
+def test_industry_peers_that_later_periods_reject_are_no_fallback():
+    earlier, _ = sections(np.zeros(24), np.zeros(24))
+    later, _ = sections(np.zeros(12), np.zeros(12), seed=1)
+    outcome = np.concatenate([section.focal.y for section in later])[:, None]
+    every = [*earlier, *(replace(s, period=24 + k) for k, s in enumerate(later))]
+    nothing = np.zeros_like(outcome)
+    assert is_rejected(-outcome, nothing, later, 0.0)
+    assert not is_rejected(nothing, nothing, later, 0.0) and not is_rejected(0.5 * outcome, nothing, later, 0.0)
+
+    def fit(value):
+        return lambda learned: lambda held_out: np.split(value, len(held_out))
+
+    assert selected([fit(nothing)], [fit(0.5 * outcome)], every, squared_error).best == 1
+    assert selected([fit(nothing)], [fit(-outcome)], every, squared_error).best == 0
+
+
+def test_what_is_not_known_by_the_held_out_periods_is_not_learned_from():
+    every, _ = sections(np.zeros(30), np.zeros(30))
+    placed = [replace(section, period=k, place=k) for k, section in enumerate(every)]
+    learned, later = split(placed)
+    assert [s.period for s in learned] == list(range(20)) and later[0].period == 20
+    assert [s.period for s in split(placed, purge=3)[0]] == list(range(17))
+    late = [replace(s, focal=replace(s.focal, known_from=np.full(5, s.place + 1) + 4 * (np.arange(5) == 0))) for s in placed]
+    assert [len(s.focal) for s in split(late)[0]] == [5] * 16 + [4] * 4
+    assert split(placed, purge=25) == ([], [])
 
 
 @pytest.mark.parametrize(("means", "added"), [([1.0, -1.0, 2.0, 1.0], [-1.0, 1.0, -2.0, -1.0]), ([1.0, 1.0], [1.0, 1.0])])

@@ -1,19 +1,21 @@
-"""Errors and warnings of the package, one place for all of them."""
+"""Errors and warnings of the package, one place for all of them, and the checks of arguments that raise them."""
 
 import difflib
 import importlib
 import sys
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import wraps
-from inspect import Parameter, signature, unwrap
-from numbers import Integral, Real
-from pathlib import Path
-from types import FunctionType, NoneType, UnionType
-from typing import Any, ForwardRef, Literal, TypeVar, Union, cast, get_args, get_origin
+from functools import cache, wraps
+from inspect import Parameter, signature
+from numbers import Integral
+from types import FunctionType
+from typing import Any, TypeVar, cast, get_type_hints
 
 from peerattn.foreign_text import VisibleText
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Class = TypeVar("Class", bound=type)
 
 
 class InputError(VisibleText, ValueError):
@@ -156,6 +158,19 @@ def check_at_least(least: int, **numbers: Any) -> None:
         expect(right, name, f"an integer of at least {least}", repr(number))
 
 
+def check_count(**numbers: int | None) -> None:
+    """Raise an InputError that names the first of these numbers of draws, peers and the like that is below 1 or above a million.
+
+    >>> check_count(n_draws=0)
+    Traceback (most recent call last):
+    peerattn.exceptions.InputError: n_draws: expected at least 1, got 0.
+    """
+    for name, number in numbers.items():
+        if number is not None:
+            expect(number >= 1, name, "at least 1", repr(number))
+            expect(number <= 1_000_000, name, "at most 1,000,000", repr(number))
+
+
 def check_share(most: float = 1, **numbers: Any) -> None:
     """Raise an InputError that names the first of these numbers that is not above 0 and at most ``most``."""
     for name, number in numbers.items():
@@ -198,17 +213,6 @@ def extra(module: str, name: str, needed_by: str) -> Any:
         raise MissingExtraError(f"{needed_by} needs {package}: pip install 'peerattn[{name}]'.") from error
 
 
-MOST = {"n_jobs": 1024}  # of a number that counts work; others that begin with n_ at most a million
-_MILLION = 1_000_000
-#: And what begins with n_: at least 1, or 0 where that is the default.
-_COUNTS = ("k", "top_k", "horizon", "width", "d_head")
-_SHARES = ("level", "quantile", "size", "share")  # strictly between 0 and 1
-_COLUMNS = ("firm", "period", "outcome", "industry", "value_weight", "known_at")
-
-Door = TypeVar("Door", bound=Callable[..., Any])
-Kind = tuple[Callable[[Any], Any], str]  # whether a value is of it, and what is expected
-
-
 class UnknownArgument(InputError, TypeError):
     """An argument that a function or class does not have."""
 
@@ -217,182 +221,44 @@ class WrongType(InputError, TypeError):
     """Data of a type that cannot be used; scikit-learn's checks expect a TypeError."""
 
 
-def checked(door: Door) -> Door:
-    """Check the arguments of a public function, or of the public methods of a class, by their annotations.
+_hints_of = cache(get_type_hints)  # at the first call, when all names of a module are there
+
+
+def validate_arguments(function: Function) -> Function:
+    """Check the arguments of a public function by its annotations, before anything is computed.
 
     A wrong one raises an :class:`InputError` that names it, what came and what is expected, with the nearest name where the
-    argument itself is unknown. Annotations are checked as far as they concern a scalar, text, a choice, a list of names,
-    a mapping, a function or a class of this package; what arrays and frames hold is checked where they are read. A number of
-    draws, processes and the like (``n_...``) is at least 1 (0 where that is the default) and at most a million, a level or
-    share between 0 and 1.
+    argument itself is unknown. Annotations give kinds; ranges are checked where a number is used, and what arrays and frames
+    hold where they are read.
     """
-    if isinstance(door, type):
-        for name, value in list(vars(door).items()):
-            if isinstance(value, FunctionType) and (not name.startswith("_") or name == "__init__"):
-                setattr(door, name, checked(value))
-        return door
-    shape = signature(door)
-    kinds: dict[str, Kind] = {}
-    defaults = {
-        name: each.default
-        for name, each in shape.parameters.items()
-        if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD) and name not in ("self", "cls")
-    }
+    shape = signature(function)
 
-    @wraps(door)
+    @wraps(function)
     def call(*args: Any, **options: Any) -> Any:
-        unknown = [name for name in options if name not in defaults]
+        # beartype is loaded by the first call, and not by "import peerattn"
+        from peerattn.kinds import in_short, in_words, is_kind
+
         try:
-            bound = shape.bind(*args, **options).arguments
+            given = shape.bind(*args, **options).arguments
         except TypeError as error:
-            near = "".join(did_you_mean(name, defaults) for name in unknown[:1])
-            raise UnknownArgument(f"{door.__qualname__}: {error}.{near}") from None
-        if not kinds:
-            kinds.update({n: _kind(_evaluated(shape.parameters[n].annotation, door)) for n in defaults})
-        given = {n: bound[n] for n in defaults if bound.get(n, defaults[n]) is not defaults[n]}
+            unknown = [name for name in options if name not in shape.parameters]
+            near = "".join(did_you_mean(name, shape.parameters) for name in unknown[:1])
+            raise UnknownArgument(f"{function.__qualname__}: {error}.{near}") from None
+        hints = _hints_of(function)
         for name, value in given.items():
-            _check(name, value, kinds[name], defaults[name])
-        try:
-            return door(*args, **options)
-        except InputError:
-            raise
-        except UnicodeEncodeError as error:  # half of a pair of surrogates, in a label, a name or a path
-            raise InputError(f"text that is no valid Unicode, {error.object[:60]!a}: replace or drop it.") from error
-        except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, OSError) as error:
-            if isinstance(error, TypeError) and unknown and "unexpected keyword" in str(error):
-                raise UnknownArgument(f"{door.__qualname__}: {error}.") from error
-            odd = {name: _oddness(value, kinds[name]) for name, value in given.items()}
-            name = max(odd, key=lambda key: odd[key], default="")
-            if not name or not odd[name] or hasattr(error, "__notes__"):
-                raise
-            why = " ".join(f"{type(error).__name__}: {error}".split())[:120]
-            kind = WrongType if isinstance(error, TypeError) else InputError
-            raise kind(f"{name}: cannot be used, got {_short(given[name])} ({why}).") from error
+            several = shape.parameters[name].kind is Parameter.VAR_POSITIONAL  # they come as one tuple
+            if not several and not is_kind(value, hints.get(name, Any)):
+                wanted = in_words(hints[name])
+                remedy = f": write [{value!r}]" * (isinstance(value, str) and "a list" in wanted)
+                raise InputError(f"{name}: expected {wanted}, got {in_short(value)}{remedy}.")
+        return function(*args, **options)
 
-    return cast(Door, call)
+    return cast(Function, call)
 
 
-def _check(name: str, value: Any, kind: Kind, default: Any) -> None:
-    """Raise for a value of another kind, and for a count, share or seed outside its range."""
-    fits, wording = kind
-    named = name in _COLUMNS and isinstance(value, str | int | tuple)  # columns need not be named by text
-    if not named and not fits(value):
-        remedy = f": write [{value!r}]" if isinstance(value, str) and "list" in wording else ""
-        raise InputError(f"{name}: expected {wording}, got {_short(value)}{remedy}.")
-    if not isinstance(value, Real):
-        return
-    size = cast(float, value)
-    counts = name.startswith("n_") or name in _COUNTS
-    least = min(1, default) if isinstance(default, int) else 1
-    most = MOST.get(name, _MILLION)
-    for wrong, wanted in (
-        (counts and name != "n_jobs" and size < least, f"at least {least}"),
-        (counts and not abs(size) <= most, f"at most {most:,}"),
-        (name in _SHARES and not 0 < size < 1, "a number between 0 and 1"),
-        (name == "random_state" and not 0 <= size < 2**32, f"a whole number from 0 to {2**32 - 1}"),
-    ):
-        if wrong:
-            raise InputError(f"{name}: expected {wanted}, got {_short(value)}.")
-
-
-def _evaluated(annotation: Any, door: Any) -> Any:
-    """Return what an annotation means; Any where nothing can be checked here (names imported for type checkers alone)."""
-    if annotation is Parameter.empty:
-        return Any
-    if not isinstance(annotation, str):
-        return annotation
-    try:
-        return eval(annotation, unwrap(door).__globals__)  # our own source
-    except Exception:
-        return Any
-
-
-def _kind(annotation: Any) -> Kind:
-    """Return what checks whether a value is of a kind, and what is expected; all values are of a kind that is not checked here.
-
-    >>> _kind(int | None)[1], _kind(Literal["seeds", "folds"])[1]
-    ('a whole number or None', "'seeds' or 'folds'")
-    """
-    origin = get_origin(annotation)
-    parts = get_args(annotation)
-    if isinstance(annotation, TypeVar):
-        bound = annotation.__bound__
-        if isinstance(bound, ForwardRef):
-            bound = getattr(sys.modules[annotation.__module__], bound.__forward_arg__, Any)
-        return _kind(bound)
-    if origin in (Union, UnionType):
-        fits, wording = zip(*map(_kind, parts))
-        return lambda value: any(fit(value) for fit in fits), " or ".join(dict.fromkeys(wording))
-    if origin is Literal:
-        options = " or ".join(map(repr, parts))
-        return lambda value: any(type(value) is type(part) and value == part for part in parts), options
-    if annotation in _PLAIN:
-        return _PLAIN[annotation]
-    if origin in (Sequence, Iterable, list, tuple):
-        named = parts[0] is str  # columns need not be named by text
-        each = _kind(Hashable if named else parts[0])[0]
-        unseen = origin is tuple or parts[0] is Any
-
-        def are(value: Any) -> bool:
-            listed = hasattr(value, "__iter__") and not isinstance(value, str | bytes)
-            return listed and (unseen or isinstance(value, Iterator) or all(map(each, value)))
-
-        return are, "a list of names" if named else "a list of values"
-    if origin in (Mapping, dict):
-        held = _kind(parts[1])[0]
-        return lambda value: isinstance(value, Mapping) and all(map(held, value.values())), "a dictionary"
-    name = str(getattr(origin or annotation, "__name__", annotation))
-    if name in _HAS:
-        return lambda value: hasattr(value, _HAS[name]) and not isinstance(value, str | bytes), name
-    ours = isinstance(annotation, type) and annotation.__module__.startswith(_OURS)
-    ours = ours or annotation in (Path, Hashable)
-    return lambda value: not ours or isinstance(value, annotation), name
-
-
-def _is_truth(value: Any) -> bool:
-    """Whether a value is True or False, Python's or numpy's."""
-    return isinstance(value, bool) or type(value).__name__ == "bool"
-
-
-_PLAIN: dict[Any, Kind] = {
-    int: (lambda value: isinstance(value, Integral) and not _is_truth(value), "a whole number"),
-    float: (lambda value: isinstance(value, Real) and not _is_truth(value) and value == value, "a number"),
-    bool: (_is_truth, "True or False"),
-    str: (lambda value: isinstance(value, str), "text"),
-    NoneType: (lambda value: value is None, "None"),
-}
-#: What functions, paths, tables and arrays of any library have.
-_HAS = {
-    "Callable": "__call__", "PathLike": "__fspath__",
-    "DataFrame": "columns", "Index": "get_indexer", "Series": "to_frame", "ndarray": "__len__",
-}  # fmt: skip
-_OURS = ("peerattn.", "numpy.random.")  # modules whose classes are meant as they are named
-
-
-def _oddness(value: Any, kind: Kind) -> int:
-    """Return how unlikely data are to be what a failing function expects: 2 never right, 1 seldom, 0 may be right."""
-    unsaid = kind[1] == "Any"
-    ours = type(value).__module__.startswith("peerattn.")
-    if ours or hasattr(value, "get_params") or hasattr(value, "period"):
-        return 0
-    if hasattr(value, "__len__") and not isinstance(value, str):
-        size = getattr(value, "size", None)
-        numbers = getattr(value, "select_dtypes", lambda kind: value)("number")
-        text = getattr(getattr(value, "dtype", None), "kind", "") == "O" or getattr(numbers, "size", 1) == 0
-        hollow = not len(value) or size == 0 or text or getattr(value, "ndim", 1) > 2
-        if hollow or isinstance(value, set | bytes):
-            return 2
-        return int(unsaid and (size is None or size < 4))
-    if isinstance(value, str):
-        return int(unsaid or "\x00" in value or len(value) > 255)  # no name of a file
-    if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e9:
-        return int(unsaid)
-    return 2
-
-
-def _short(value: object) -> str:
-    """Return the value as a message shows it: its first characters, and its type."""
-    try:
-        return f"{repr(value)[:60]} ({type(value).__name__})"
-    except Exception:  # a repr of somebody else's may raise anything
-        return type(value).__name__
+def validate_methods(made: Class) -> Class:
+    """Check the arguments of a class and of its public methods by :func:`validate_arguments`."""
+    for name, method in list(vars(made).items()):
+        if isinstance(method, FunctionType) and (name == "__init__" or not name.startswith("_")):
+            setattr(made, name, validate_arguments(method))
+    return made

@@ -3,7 +3,15 @@
 from numbers import Integral
 from typing import Any
 
+import numpy as np
+
 from peerattn.exceptions import InputError
+
+
+def seeded_generator(random_state: int) -> np.random.Generator:
+    """Return numpy's generator of a seed, or an InputError as :func:`check_seed` raises it."""
+    check_seed(random_state)
+    return np.random.default_rng(random_state)
 
 
 def check_seed(random_state: Any) -> None:

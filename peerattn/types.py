@@ -1,6 +1,7 @@
 """Names of the kinds of input that public functions take; what arrived is found out by the one gate in ``peerattn.panel``."""
 
-from typing import TypeAlias
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, TypeAlias
 
 #: A Panel; a DataFrame indexed by (firm, period), of pandas, polars, Arrow or DuckDB; an array (one cross-section); or a
 #: panel in files: a path, a Dataset, a StoredPanel, an iterator of frames.
@@ -12,3 +13,8 @@ OutcomesLike: TypeAlias = object
 ReferenceLike: TypeAlias = object
 #: Firms or periods, one label a row.
 LabelsLike: TypeAlias = object
+if TYPE_CHECKING:
+    #: A column by its name: text, or what else pandas takes for one.
+    ColumnLike: TypeAlias = str
+else:
+    ColumnLike = Hashable

@@ -21,10 +21,13 @@ FLOORS = {
     "evaluation": 4,
     "cli": 5, "__main__": 6,
 }  # fmt: skip
-EVERYBODYS = {"exceptions", "foreign_text", "scaling", "types"}  # import nothing else of ours, imported by all
+EVERYBODYS = {"exceptions", "foreign_text", "kinds", "scaling", "types"}  # import nothing else of ours, imported by all
 
 #: Outside packages that a part may use; a part that is not named may use all that the package asks for.
-MAY_USE = {"nn": {"torch"}, "exceptions": set(), "foreign_text": set(), "scaling": {"numpy"}, "types": set()}
+MAY_USE = {
+    "nn": {"torch"}, "exceptions": set(), "foreign_text": set(), "kinds": {"beartype", "numpy"}, "scaling": {"numpy"},
+    "types": set(),
+}  # fmt: skip
 MUST_NOT_USE = {
     "panel": {"torch"},
     "render": {"torch", "sklearn"},

@@ -3,15 +3,16 @@
 import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from peerattn import NewFirms, PeerNetwork, compare, read_panel, simulate_panel
-from peerattn.exceptions import InputError, checked
-from peerattn.network import reciprocity, rollout
+from peerattn.evaluation import quantile_portfolios, r2_out_of_sample, rmse
+from peerattn.exceptions import InputError, check_count, expect, validate_arguments
+from peerattn.network import heat_map, reciprocity, rollout
 from peerattn.panel import as_panel, canonical_codes
 
 SCRIPT = Path(__file__).resolve().parents[1] / "benchmarks" / "front_doors.py"
@@ -27,7 +28,7 @@ def test_few_bad_arguments_end_in_another_librarys_error():
     assert len(foreign) <= 5, foreign
 
 
-@checked
+@validate_arguments
 def door(
     x: int,
     *,
@@ -38,14 +39,11 @@ def door(
     level: float = 0.9,
     parts: Sequence[PeerNetwork] = (),
 ) -> int:
+    check_count(n_draws=n_draws)
+    expect(0 < level < 1, "level", "a number between 0 and 1", level)
     if note == "bug":
         raise KeyError("of our own")
     return x
-
-
-@checked
-def numbers(values: Any, firm: Any = None) -> np.ndarray:
-    return np.asarray(values, dtype=float)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +87,13 @@ def test_what_an_attack_found():
         (lambda: canonical_codes(["0100"]), "column: expected Series"),
         (lambda: rollout(range(3)), "layers"),
         (lambda: simulate_panel(random_state=[None]), "random_state"),
-        (lambda: numbers("x", firm=None), "values: cannot be used, got 'x'"),
+        (lambda: r2_out_of_sample([1.0, 2.0], [1.0, 2.0], benchmark="x"), "benchmark must be numbers, one for each row"),
+        (lambda: quantile_portfolios(["x"], [1.0], ["A"], [2001]), "outcome must be numbers, one for each row"),
+        (lambda: rmse([1.0], [1.0], period={}), "period: expected one label for each row"),
+        (lambda: heat_map(panel.network.mean(), ax=3), "ax: expected axes of matplotlib"),
+        (lambda: PeerNetwork.from_networkx(3), "graphs: expected a networkx graph"),
+        (lambda: panel.network.to_csv("x" * 300), "path: cannot write"),
+        (lambda: rollout([panel.network, 3]), "layers: expected "),
         (lambda: compare({"a": None}, panel.X, panel.y, verbose=False), "'a'"),
     ):
         with pytest.raises(InputError, match=name):

@@ -13,7 +13,7 @@ import tomli_w
 from peerattn.cli.options import CompareOptions, given
 from peerattn.evaluation import Comparison
 from peerattn.evaluation.report.words import versions_of
-from peerattn.exceptions import InputError, PeerAttnWarning, check_names, expect, warn_user
+from peerattn.exceptions import InputError, PeerAttnWarning, check_names, expect, validate_arguments, warn_user
 
 DATA = "data (SHA-256 of what models see)"
 PATHS = ("panel", "reference", "factors")
@@ -68,7 +68,7 @@ def _options(table: dict[str, Any], path: Path) -> CompareOptions:
         expect(texts, f"--config: {key}", "a list of texts", repr(value))
     paths = {name: panel_path(table[name], path) for name in PATHS if isinstance(table.get(name), str)}
     try:
-        return CompareOptions(**table | paths)
+        return validate_arguments(CompareOptions)(**table | paths)
     except InputError as error:
         raise InputError(f"--config: {error}".replace(" or None", "")) from error  # TOML has no None
 

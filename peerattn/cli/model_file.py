@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -15,7 +16,7 @@ from peerattn.cli.options import naming
 from peerattn.cli.output import flat_frame
 from peerattn.datasets.presets import PRESETS, read_preset
 from peerattn.evaluation.running.entries import Entry, is_peer_model
-from peerattn.exceptions import InputError, checked
+from peerattn.exceptions import InputError, validate_methods
 from peerattn.panel import Panel, StoredPanel, read_panel, scan_panel
 from peerattn.panel.columns import check_known
 from peerattn.store.objects import load_estimator, save_estimator
@@ -25,7 +26,7 @@ _PACKAGES = ("torch", "scikit-learn", "numpy", "pandas")  # that a fitted model 
 _READ = ("firm", "period", "characteristics", "codes", "industry")  # of a file, by read_panel
 
 
-@checked
+@validate_methods
 @dataclass(frozen=True)
 class SavedModel:
     """A fitted model and how its panel is read.
@@ -37,7 +38,7 @@ class SavedModel:
     task : str
     firm, period, outcome : str
         Columns of the source.
-    characteristics, codes : tuple of str
+    characteristics, codes : sequence of str
     industry, preset : str or None
     versions : dict of str to str
     """
@@ -48,8 +49,8 @@ class SavedModel:
     firm: str
     period: str
     outcome: str
-    characteristics: tuple[str, ...]
-    codes: tuple[str, ...]
+    characteristics: Sequence[str]
+    codes: Sequence[str]
     industry: str | None = None
     preset: str | None = None
     versions: dict[str, str] = field(default_factory=dict)

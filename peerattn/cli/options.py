@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal
 
 import typer
 
-from peerattn.exceptions import InputError, checked
+from peerattn.exceptions import InputError
 
 #: Panels that need no file.
 Dataset = Literal["grunfeld", "multiples", "russell", "simulated"]
@@ -133,7 +133,6 @@ class SplitOptions:
     known_at: str | None = None
 
 
-@checked
 @dataclass(kw_only=True)
 class CompareOptions(SplitOptions, PanelOptions):
     """What makes a comparison: the keys of a configuration.

@@ -13,10 +13,11 @@ from typing import Any
 import pandas as pd
 
 from peerattn.datasets.embedded import value_after
-from peerattn.exceptions import InputError, check_names, checked, did_you_mean
+from peerattn.exceptions import InputError, check_names, did_you_mean, validate_arguments
 from peerattn.panel import Panel, read_panel
 from peerattn.panel.frames import flat, read_frame
 from peerattn.panel.time_order import timestamps
+from peerattn.types import ColumnLike
 
 _SAME_MONTH = 0.9  # correlation above which two columns of returns are one
 
@@ -81,15 +82,15 @@ _RULES = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-
 PRESETS = {rules["name"]: Preset(**rules) for rules in _RULES}
 
 
-@checked
+@validate_arguments
 def read_preset(
     source: Any,
     preset: str,
     *,
-    outcome: str | None = None,
+    outcome: ColumnLike | None = None,
     characteristics: Sequence[str] | None = None,
     codes: Sequence[str] = (),
-    industry: str | None = None,
+    industry: ColumnLike | None = None,
 ) -> Panel:
     """Read a panel whose file a preset knows.
 

@@ -9,9 +9,10 @@ import pandas as pd
 from numpy.random import RandomState
 from sklearn.utils import check_random_state
 
-from peerattn.exceptions import InputError, check_at_least, checked
+from peerattn.exceptions import InputError, check_at_least, check_count, expect, validate_arguments
 from peerattn.network import PeerNetwork
 from peerattn.panel import Panel, as_panel
+from peerattn.seeds import check_seed
 
 Truth = Literal["directed", "symmetric", "industry"]
 
@@ -101,7 +102,7 @@ class SimulatedPanel(Panel):
         )
 
 
-@checked
+@validate_arguments
 def simulate_panel(
     n_firms: int = 150,
     n_periods: int = 80,
@@ -187,8 +188,10 @@ def simulate_panel(
     >>> panel.network.peers("F001", period="2000-01", k=2).columns.tolist()
     ['peer', 'weight']
     """
-    check_at_least(1, d_head=d_head)
+    check_count(n_periods=n_periods, n_characteristics=n_characteristics, n_networks=n_networks, n_layers=n_layers, d_head=d_head)
     check_at_least(3, n_firms=n_firms)
+    expect(0 <= n_industries <= n_firms, "n_industries", "a whole number from 0 to n_firms", n_industries)
+    check_seed(random_state)
     got = f"got n_layers={n_layers}, n_networks={n_networks}, truth={truth!r}, n_industries={n_industries}."
     if truth == "industry" and (n_industries < 1 or n_networks > 1):
         raise InputError(f"truth='industry' takes n_industries of 1 or more and one network; {got}")

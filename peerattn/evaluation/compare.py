@@ -25,16 +25,16 @@ from peerattn.evaluation.running.nested import decomposition_of, placebo_gains, 
 from peerattn.evaluation.running.store import FoldStore
 from peerattn.evaluation.sample import Labels, as_return, panel_facts
 from peerattn.evaluation.splits import WalkForward, checked_folds, gaps_of, split_words
-from peerattn.exceptions import Door, InputError, check_at_least, check_names, checked, expect
+from peerattn.exceptions import Function, InputError, check_at_least, check_names, expect, validate_arguments
 from peerattn.models.forecasters import make_models, model_names, model_title
 from peerattn.panel.panel import Panel, panel_digest
 from peerattn.render import File
-from peerattn.types import OutcomesLike, PanelLike, ReferenceLike
+from peerattn.types import ColumnLike, OutcomesLike, PanelLike, ReferenceLike
 
 Models = Mapping[str, Any] | Sequence[str]
 
 
-def outcome_by_outcome(compare_one: Door) -> Door:
+def outcome_by_outcome(compare_one: Function) -> Function:
     """Let a comparison take several outcomes, which are compared one by one, each with all options of the call."""
 
     @wraps(compare_one)
@@ -46,7 +46,7 @@ def outcome_by_outcome(compare_one: Door) -> Door:
         each = frames_by_outcome(X, y, outcome).items()
         return Comparisons({name: compare_one(models, frame, outcome=name, **options) for name, frame in each})
 
-    return cast(Door, compare_all)
+    return cast(Function, compare_all)
 
 
 @overload
@@ -61,7 +61,7 @@ def compare(
 ) -> Comparison: ...
 
 
-@checked  # type: ignore[misc]  # the overloads leave the options unnamed
+@validate_arguments  # type: ignore[misc]  # the overloads leave the options unnamed
 @outcome_by_outcome
 def compare(
     models: Mapping[str, Any] | Sequence[str],
@@ -74,9 +74,9 @@ def compare(
     outcome: str | list[str] | tuple[str, ...] | None = None,
     characteristics: Sequence[str] | None = None,
     codes: Sequence[str] = (),
-    firm: str = "firm",
-    period: str = "period",
-    industry: str | None = None,
+    firm: ColumnLike = "firm",
+    period: ColumnLike = "period",
+    industry: ColumnLike | None = None,
     reference: ReferenceLike = None,
     groups: Sequence[str] = (),
     limits: Sequence[str] = (),
@@ -223,7 +223,8 @@ def compare(
     Comparison(forecast of roa_next: 10 models, baseline 'Ridge', 30 firms, 12 periods, 360 outcomes)
     """
     check_at_least(0, placebo=placebo)
-    expect(n_jobs != 0, "n_jobs", "a number other than 0, or None", 0, "-1 takes all cores.")
+    if n_jobs is not None:
+        expect(n_jobs != 0 and abs(n_jobs) <= 1024, "n_jobs", "1 to 1024 processes", n_jobs, "-1 takes all cores.")
     if outcome_horizon is not None:
         check_at_least(0, outcome_horizon=outcome_horizon)
     panel = comparison_panel(

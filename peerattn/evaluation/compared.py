@@ -16,7 +16,7 @@ from peerattn.evaluation.running.entries import STACK_WITHOUT
 from peerattn.evaluation.running.fitting import Failure
 from peerattn.evaluation.running.information import COMMON, OWN, PEERS
 from peerattn.evaluation.sample import PanelFacts
-from peerattn.exceptions import check_names, checked
+from peerattn.exceptions import check_names, validate_methods
 from peerattn.models.learners.heads.search_profile import SearchProfile
 from peerattn.network import PeerNetwork
 from peerattn.render import show_label
@@ -82,7 +82,7 @@ class ModelNote:
         return self.information == PEERS
 
 
-@checked
+@validate_methods
 @dataclass(frozen=True, repr=False, eq=False)
 class Compared:
     """The data of a comparison; users meet it as :class:`~peerattn.evaluation.Comparison`.

@@ -15,11 +15,11 @@ from peerattn.evaluation.measures.groups import scores_by
 from peerattn.evaluation.measures.portfolios import QuantilePortfolios, Weighting, portfolios_of
 from peerattn.evaluation.report import page, words
 from peerattn.evaluation.report import table as tables
-from peerattn.exceptions import InputError, check_names, checked
+from peerattn.exceptions import InputError, check_count, check_names, validate_methods
 from peerattn.render import File, Table, atomic_path, markdown_text, write_atomic, write_workbook
 
 
-@checked
+@validate_methods
 class Comparison(WithClaims):
     """Models compared out of sample on one common sample; made by :func:`peerattn.evaluation.compare`.
 
@@ -96,6 +96,7 @@ class Comparison(WithClaims):
 
     def text(self, width: int | None = None) -> str:
         """Return the table and the finding as text, no wider than ``width`` (by default the terminal)."""
+        check_count(width=width)
         width = width or shutil.get_terminal_size((100, 24)).columns
         displayed = self.as_table(tables.without_tests(self, tables.PRINTED))
         parts = (self.summary(), displayed.footnotes)

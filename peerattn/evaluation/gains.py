@@ -12,7 +12,7 @@ from scipy.stats import ttest_1samp
 
 from peerattn.evaluation.compared import Compared
 from peerattn.evaluation.inference.forecast_tests import MeanTest, mean_error, mean_test, periods_needed
-from peerattn.exceptions import checked
+from peerattn.exceptions import InputError, validate_arguments
 from peerattn.models.wild_bootstrap import WildMeans
 from peerattn.render import show_label
 
@@ -185,6 +185,8 @@ def labels_of(rows: pd.DataFrame, group: pd.Series) -> np.ndarray:
     """Return the group of each row, from a Series indexed by firm and period, by name in either order; NaN where it has none."""
     if set(group.index.names) == {"firm", "period"}:
         group = group.reorder_levels(["firm", "period"])  # type: ignore[list-item]  # names are levels, too
+    if group.index.has_duplicates:
+        raise InputError(f"groups: {group.index[group.index.duplicated()][0]!r} occurs twice in its index; keep one row each.")
     return group.reindex(pd.MultiIndex.from_frame(rows[["firm", "period"]])).to_numpy(dtype=object)
 
 
@@ -200,7 +202,7 @@ def _saved_by_model(compared: Compared, model: str, against: str) -> pd.DataFram
     return saved_by_row(compared, compared.known[model], compared.known[against])
 
 
-@checked
+@validate_arguments
 def gain_by_firm(compared: Compared, model: str, against: str) -> pd.DataFrame:
     """Return who gains and who loses: the squared error that a model saves on each firm.
 
@@ -219,7 +221,7 @@ def gain_by_firm(compared: Compared, model: str, against: str) -> pd.DataFrame:
     return _gains(_saved_by_model(compared, model, against), "firm")
 
 
-@checked
+@validate_arguments
 def gain_by(compared: Compared, groups: pd.Series, model: str, against: str) -> pd.DataFrame:
     """Return the squared error saved in each group of firms, as :func:`gain_by_firm`; intervals are over the group's firms."""
     rows = _saved_by_model(compared, model, against)

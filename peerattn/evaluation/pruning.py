@@ -1,17 +1,18 @@
 """Pruning of trained models: which heads matter, the model without the others, and what that costs."""
 
+from collections.abc import Iterable
 from typing import Any, cast
 
 import pandas as pd
 
-from peerattn.exceptions import InputError, checked, expect
+from peerattn.exceptions import InputError, expect, validate_arguments
 from peerattn.models.attention.contributions import panel_head_importance, panel_with_heads
 from peerattn.models.attention.options import AttentionOptions
 from peerattn.training.prunable import PrunableHeads
 from peerattn.types import OutcomesLike, PanelLike
 
 
-@checked
+@validate_arguments
 def head_importance(model: Any, X: PanelLike, y: OutcomesLike = None, **options: Any) -> pd.Series:
     r"""Return how much a trained model's loss would change, to first order, were each head silenced.
 
@@ -66,7 +67,7 @@ def head_importance(model: Any, X: PanelLike, y: OutcomesLike = None, **options:
     return pd.Series(list(found.values()), index=index, name="importance", dtype=float)
 
 
-@checked
+@validate_arguments
 def prune(model: Any, keep: Any) -> Any:
     """Return a trained model with only some of its heads; nothing is fitted again.
 
@@ -92,7 +93,9 @@ def prune(model: Any, keep: Any) -> Any:
     if isinstance(keep, pd.Series):
         keep = keep.index[keep.to_numpy(dtype=bool)]
     kept: dict[Any, list[int]] = {layer: [] for layer, _ in have}
+    expect(isinstance(keep, Iterable), "keep", "pairs of layer (of a panel: seed) and head", type(keep).__name__)
     for name in keep:
+        expect(isinstance(name, tuple | list), "keep", "pairs of layer (of a panel: seed) and head", repr(name))
         if tuple(name) not in have:
             raise InputError(f"keep: the model has no head {tuple(name)}; its heads are {sorted(have)}.")
         layer, head = name
@@ -103,7 +106,7 @@ def prune(model: Any, keep: Any) -> Any:
     return model.with_heads(kept)
 
 
-@checked
+@validate_arguments
 def pruning_curve(model: Any, importance: pd.Series, X: PanelLike, y: OutcomesLike = None) -> pd.DataFrame:
     """Return the score of a trained model with fewer and fewer heads, the least important left out first.
 

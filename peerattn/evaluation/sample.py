@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, check_names, checked, expect
+from peerattn.exceptions import InputError, check_names, expect, validate_arguments
 from peerattn.network import PeerNetwork
 from peerattn.panel import Panel, as_panel, sic_to_fama_french
 from peerattn.panel.columns import ColumnChoice, named_like_return
 from peerattn.render import File, Shown, Table
 from peerattn.scaling import ROUNDING
-from peerattn.types import OutcomesLike, PanelLike
+from peerattn.types import ColumnLike, OutcomesLike, PanelLike
 
 MOST_GROUPS = 30
 SIZE_GROUPS = 5
@@ -76,15 +76,15 @@ class PanelDescription(Shown):
         return f"PanelDescription({len(self.frame)} variables, {size})"
 
 
-@checked
+@validate_arguments
 def describe_panel(
     X: PanelLike,
     y: OutcomesLike = None,
     *,
     labels: Labels | None = None,
     quantiles: Sequence[float] = QUANTILES,
-    firm: str = "firm",
-    period: str = "period",
+    firm: ColumnLike = "firm",
+    period: ColumnLike = "period",
     codes: Sequence[str] = (),
 ) -> PanelDescription:
     """Return Table 1: N, mean, standard deviation and quantiles of the outcome and each characteristic.

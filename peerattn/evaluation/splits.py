@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 
 from peerattn.evaluation.running.fitting import Folds
 from peerattn.evaluation.running.inputs import LABELS
-from peerattn.exceptions import InputError, PeerAttnWarning, check_at_least, checked, warn_user
+from peerattn.exceptions import InputError, PeerAttnWarning, check_at_least, validate_methods, warn_user
 from peerattn.panel import Knowledge, Panel, as_panel, sorted_periods
 from peerattn.render import show_label
 from peerattn.seeds import check_seed
@@ -41,7 +41,7 @@ class Fold:
         return f"Fold(train {learned}, test {self.periods[0]} to {self.periods[-1]}, {len(self.test)} rows)"
 
 
-@checked
+@validate_methods
 @dataclass(eq=False, repr=False)
 class WalkForward(BaseCrossValidator):
     r"""Walk forward through a panel: learn from the past, predict the periods after it, move on.
@@ -214,7 +214,7 @@ def labelled(splitter: WalkForward, X: PanelLike, y: OutcomesLike = None, known_
     return panel
 
 
-@checked
+@validate_methods
 @dataclass(eq=False, repr=False)
 class NewFirms(BaseCrossValidator):
     r"""Test on later periods and on firms never seen: the split by period, crossed with a split by firm.

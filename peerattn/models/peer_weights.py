@@ -19,7 +19,7 @@ from sklearn.tree import DecisionTreeRegressor, ExtraTreeRegressor
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
-from peerattn.exceptions import InputError, checked, reworded
+from peerattn.exceptions import InputError, reworded, validate_arguments
 from peerattn.models.base import has_peers
 from peerattn.models.cross_section import adding_up, stacked
 from peerattn.network import PeerNetwork
@@ -28,12 +28,13 @@ from peerattn.panel.labels import panel_labels
 from peerattn.panel.memory import check_memory
 from peerattn.panel.panel import Panel
 from peerattn.render import show_label
+from peerattn.types import ColumnLike
 
 _CELLS = 5_000_000  # of a block of weights: 40 megabytes
 _ROUNDING = 1e-4  # of the outcome's standard deviation: histogram boosting sums in single precision
 
 
-@checked
+@validate_arguments
 def peer_weights(
     model: Any,
     X: Any,
@@ -42,8 +43,8 @@ def peer_weights(
     *,
     by: Literal["firm", "row"] = "firm",
     top_k: int | None = None,
-    firm: str = "firm",
-    period: str = "period",
+    firm: ColumnLike = "firm",
+    period: ColumnLike = "period",
 ) -> PeerNetwork:
     r"""Return whose outcomes a fitted model's predictions are made of.
 

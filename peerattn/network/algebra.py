@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, checked, expect
+from peerattn.exceptions import InputError, expect, validate_arguments
 from peerattn.network.attributes import Values, by_firm, firm_level
 from peerattn.network.base import Net, Network, last_learned
 from peerattn.network.cross_section import Array, CrossSection, Weights, frozen, where_in
@@ -204,7 +204,7 @@ def _result_index(network: Network, given: pd.Index, level: int | None) -> pd.In
     return pd.MultiIndex.from_frame(rows[order], names=[a or b for a, b in zip(named, order, strict=True)])
 
 
-@checked
+@validate_arguments
 def rollout(layers: Sequence[Net], *, residual: float = 0.5) -> Net:
     """Return what stacked attention layers add up to: the product of ``(1 − residual) A + residual I``.
 
@@ -241,6 +241,7 @@ def rollout(layers: Sequence[Net], *, residual: float = 0.5) -> Net:
     expect(len(layers) > 0, "layers", "at least one network", "none")
     expect(0 <= residual <= 1, "residual", "a number between 0 and 1", repr(residual))
     for number, network in enumerate(layers):
+        expect(isinstance(network, Network), "layers", "networks", f"{type(network).__name__} as layer {number}")
         if not network.row_normalized:
             raise InputError(f"layers: rows of layer {number} do not sum to one; use normalized() first.")
         same = network.labels.equals(layers[0].labels) and network.periods.equals(layers[0].periods)

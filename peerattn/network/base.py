@@ -8,12 +8,11 @@ from typing import Any, Concatenate, Generic, Literal, ParamSpec, Self, TypeVar
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, checked, expect
+from peerattn.exceptions import InputError, expect, validate_arguments, validate_methods
 from peerattn.network.cross_section import Array, CrossSection, check_rows, where_in
 from peerattn.panel.columns import check_known
 from peerattn.panel.labels import find_firm, find_period
 
-Net = TypeVar("Net", bound="Network")
 Made = TypeVar("Made")
 Side = Literal["rows", "columns"]
 Arguments = ParamSpec("Arguments")
@@ -26,14 +25,14 @@ class Constructor(Generic[Arguments]):
     """A function of a class and what to make, as a class method that gives what the class is."""
 
     def __init__(self, function: Callable[Concatenate[Any, Arguments], Any]) -> None:
-        self.function = checked(function)
+        self.function = validate_arguments(function)
 
     def __get__(self, instance: object, owner: type[Made]) -> Callable[Arguments, Made]:
         """Return the function bound to a class."""
         return MethodType(self.function, owner)
 
 
-@checked
+@validate_methods
 @dataclass(frozen=True, eq=False, repr=False)
 class Network:
     """Labels, periods and cross-sections; see :class:`PeerNetwork`, which adds what can be done with them."""
@@ -59,6 +58,8 @@ class Network:
             stability=_checked_stability(self.stability),
             learned_until=until.item() if isinstance(until, np.number) else until,
         )
+        count = len(self._sections)
+        expect(count == len(self.periods), "sections", f"one for each of {len(self.periods)} periods", count)
         if self.row_normalized:
             for period, section in zip(self.periods, self._sections, strict=True):
                 check_rows(section, self.labels.take(section.rows), where_in(period))
@@ -273,6 +274,9 @@ class Network:
         if self.signed or not len(sums):
             return f"{size} of each firm"
         return f"{size} of each firm, {np.median(sums):.1%} of all weight (median firm)"
+
+
+Net = TypeVar("Net", bound=Network)
 
 
 def as_plain(label: object) -> int | float | str | None:

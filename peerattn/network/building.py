@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from peerattn.exceptions import InputError, expect
+from peerattn.exceptions import InputError, expect, validate_arguments
 from peerattn.network.base import Net, last_learned
 from peerattn.network.cross_section import Array, CrossSection, checked_weights, where_in
 from peerattn.panel.columns import check_known
@@ -16,6 +16,7 @@ from peerattn.panel.time_order import in_time
 Matrices = Mapping[Any, Any]  # by period
 
 
+@validate_arguments
 def from_matrices(
     cls: type[Net], matrices: Matrices, *, name: str = "", signed: bool = False, row_normalized: bool = True
 ) -> Net:
@@ -82,7 +83,7 @@ def _parts(entry: Any, where: str) -> tuple[pd.Index, pd.Index, Any]:
     return own, _check_unique(_as_labels(peers, "peers" + where), "peers" + where), weights
 
 
-def from_edges(cls: type[Net], edges: pd.DataFrame, firms: Any = None, **kind: Any) -> Net:
+def from_edges(cls: type[Net], edges: pd.DataFrame, firms: Iterable[Any] | None = None, **kind: Any) -> Net:
     """Make a network from a frame of edges.
 
     Parameters

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import sparse
 
-from peerattn.exceptions import InputError, expect, reworded
+from peerattn.exceptions import InputError, check_count, expect, reworded
 from peerattn.render import show_label
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -106,6 +106,7 @@ class CrossSection:
         With ``top_k``, the ``top_k`` largest by absolute size in each row, largest first; ties go to the
         earlier column, so that the choice is exact and always the same.
         """
+        check_count(top_k=top_k)
         if top_k is None:
             found = self.csr().tocoo()
             return found.row, found.col, found.data

@@ -1,6 +1,6 @@
 """The directed peer network: weights of focal firms (rows) on peers (columns), period by period."""
 
-from peerattn.exceptions import checked
+from peerattn.exceptions import validate_methods
 from peerattn.network import algebra, building
 from peerattn.network import peers as peers_of
 from peerattn.network.base import Constructor, Network
@@ -12,7 +12,7 @@ from peerattn.network.measures.asymmetry import asymmetry as measured_asymmetry
 from peerattn.render import Shown
 
 
-@checked
+@validate_methods
 class PeerNetwork(Network, Shown):
     """Directed, weighted network of firms over periods.
 

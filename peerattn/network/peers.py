@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import sparse
 
-from peerattn.exceptions import InputError, checked
+from peerattn.exceptions import InputError, check_count, validate_arguments
 from peerattn.network.base import Net, Network, Side
 from peerattn.network.cross_section import as_dense, where_in
 
@@ -105,7 +105,7 @@ def followers(network: Network, firm: Hashable, period: Hashable = None, k: int 
     return largest_first(pd.DataFrame({"firm": network.labels, "weight": weights}), k)
 
 
-@checked
+@validate_arguments
 def paths(network: Network, firm: Hashable, peer: Any, period: Hashable = None, *, k: int | None = 10) -> pd.DataFrame:
     """Return the paths of two steps from a firm to a peer: ``w_ij w_jk`` for every j between i and k.
 
@@ -162,6 +162,7 @@ def found_firm(network: Net, firm: Hashable, period: Hashable, side: Side, argum
 
 def largest_first(frame: pd.DataFrame, k: int | None) -> pd.DataFrame:
     """Return the rows with a ``weight``, at most ``k``, by its absolute size; of equal ones the earlier first."""
+    check_count(k=k)
     kept = frame[frame["weight"] != 0].sort_values("weight", key=np.abs, ascending=False, kind="stable")
     return kept[:k].reset_index(drop=True)
 

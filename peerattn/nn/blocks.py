@@ -3,12 +3,12 @@
 import copy
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
-from peerattn.exceptions import InputError, checked, expect
+from peerattn.exceptions import InputError, check_at_least, check_one_of, expect
 from peerattn.nn.linear import Dropout, linear
 from peerattn.nn.multihead import KeyValueCache, MultiheadAttention
 from peerattn.nn.recording import recorded_weights
@@ -51,7 +51,6 @@ class FeedForward(nn.Module):
     torch.Size([3, 4])
     """
 
-    @checked
     def __init__(
         self,
         d_model: int,
@@ -61,6 +60,8 @@ class FeedForward(nn.Module):
         generator: Generator | None = None,
     ):
         super().__init__()
+        check_at_least(1, d_model=d_model, d_hidden=d_hidden)
+        check_one_of(activation=(activation, get_args(Activation)))
         generator = generator or Generator()
         self.activation = activation
         self.hidden = linear(d_model, d_hidden, generator=generator)
@@ -123,7 +124,6 @@ class TransformerBlock(nn.Module):
     True
     """
 
-    @checked
     def __init__(
         self,
         d_model: int,
@@ -138,6 +138,8 @@ class TransformerBlock(nn.Module):
         **heads: Any,
     ):
         super().__init__()
+        check_at_least(1, d_model=d_model)
+        check_one_of(norm=(norm, get_args(Norm)))
         generator = generator or Generator()
         if d_feedforward is None:
             d_feedforward = 4 * d_model

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
-from peerattn.exceptions import checked, expect
+from peerattn.exceptions import check_at_least, check_one_of, expect
 from peerattn.nn.linear import Dropout, linear, normal, split_heads
 
 
@@ -197,7 +197,6 @@ class GraphAttention(nn.Module):
     (torch.Size([4, 6]), torch.Size([2, 2]))
     """
 
-    @checked
     def __init__(
         self,
         d_input: int,
@@ -210,6 +209,8 @@ class GraphAttention(nn.Module):
         generator: Generator | None = None,
     ):
         super().__init__()
+        check_at_least(1, d_input=d_input, n_heads=n_heads, d_head=d_head)
+        check_one_of(heads=(heads, ["concatenate", "mean"]))
         generator = generator or Generator()
         self.n_heads = n_heads
         self.d_head = d_head

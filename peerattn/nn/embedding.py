@@ -1,12 +1,12 @@
 """Symbols as vectors, and vectors as symbols."""
 
 import math
-from typing import Literal
+from typing import Literal, get_args
 
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
-from peerattn.exceptions import checked
+from peerattn.exceptions import check_at_least, check_one_of
 from peerattn.nn.linear import Dropout, normal
 from peerattn.nn.positions import LearnedPositions, sinusoidal_positions
 
@@ -95,7 +95,6 @@ class InputEmbedding(nn.Module):
     torch.Size([1, 3, 4])
     """
 
-    @checked
     def __init__(
         self,
         n_symbols: int,
@@ -110,6 +109,8 @@ class InputEmbedding(nn.Module):
         generator: Generator | None = None,
     ):
         super().__init__()
+        check_at_least(1, n_symbols=n_symbols, d_model=d_model, n_positions=n_positions)
+        check_one_of(positions=(positions, get_args(Positions)))
         generator = generator or Generator()
         self.positions = positions
         self.tokens = TokenEmbedding(n_symbols, d_model, std=std, generator=generator)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from peerattn.exceptions import InputError, checked, reworded
+from peerattn.exceptions import InputError, reworded, validate_arguments
 from peerattn.panel.words import WORDS
 
 #: Classifications whose digits nest: the code of length k is a group of the code of length k + 1.
@@ -30,7 +30,7 @@ LARGEST_WHOLE = 2**53
 TABLES = Path(__file__).with_name("fama_french.json")
 
 
-@checked
+@validate_arguments
 def code_scheme(name: object) -> str:
     """Return ``"sic"``, ``"naics"``, ``"gics"`` or ``"plain"``, by the column's name.
 
@@ -52,7 +52,7 @@ def are_whole(values: npt.ArrayLike | pd.Series) -> bool:
     return bool((known == known.round()).all() and (known > 1).any())
 
 
-@checked
+@validate_arguments
 def canonical_codes(column: pd.Series, scheme: str | None = None) -> pd.Series:
     """Return codes as strings, one spelling a code; unknown codes are NA.
 
@@ -129,7 +129,7 @@ def _industry_of_code(industries: int) -> np.ndarray:
     return names
 
 
-@checked
+@validate_arguments
 def sic_to_fama_french(sic: Any, industries: Literal[12, 48, 49] = 49) -> Any:
     """Return the Fama–French industry of SIC codes.
 

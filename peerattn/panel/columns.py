@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import CodeWarning, InputError, check_names, checked, warn_user
+from peerattn.exceptions import CodeWarning, InputError, check_names, validate_arguments, warn_user
 from peerattn.foreign_text import visible
 from peerattn.panel.codes import are_whole, looks_like_code
 from peerattn.panel.words import missing_words, read_numbers
+from peerattn.types import ColumnLike
 
 _COPY = r"(?:\.\d+|_\d+|_x|_y|_duplicated_\d+)?"  # how merges and readers name a second column of one name
 _LATER = rf"(_next|_lead|_fwd)\d*{_COPY}$|_lead|_fwd|^(next|lead|fwd)\d*_|t ?\+ ?\d+[)\]]?$"
@@ -66,12 +67,12 @@ def named_like_return(outcome: str) -> bool:
     return bool(_RETURN.search(outcome))
 
 
-@checked
+@validate_arguments
 def choose_columns(
     frame: pd.DataFrame,
     *,
     labels: Sequence[str],
-    outcome: str | None = None,
+    outcome: ColumnLike | None = None,
     characteristics: Sequence[str] | None = None,
     codes: Sequence[str] = (),
 ) -> ColumnChoice:

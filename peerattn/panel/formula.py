@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, check_names, checked, extra, reworded
+from peerattn.exceptions import InputError, check_names, extra, reworded, validate_arguments
 from peerattn.panel.columns import is_number, read_with_warning
 from peerattn.panel.frames import flat, read_frame
 from peerattn.panel.labels import panel_labels
@@ -33,7 +33,7 @@ class Read(NamedTuple):
     lagged: bool
 
 
-@checked
+@validate_arguments
 def from_formula(formula: str, frame: Any, *, firm: str = "firm", period: str = "period", **options: Any) -> Panel:
     """Return the panel of a formula such as ``"roa_next ~ size + log(assets) | sic + year"``.
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.base import BaseEstimator
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_X_y, validate_data
 
@@ -15,8 +16,8 @@ from peerattn.exceptions import (
     LostPeriodWarning,
     PossibleLeakWarning,
     UnitWarning,
-    checked,
     did_you_mean,
+    validate_arguments,
     warn_user,
 )
 from peerattn.panel.columns import LEAK_CORRELATION, ColumnChoice, all_columns, check_known, named_like_return, possible_leaks
@@ -24,22 +25,22 @@ from peerattn.panel.frames import as_pandas
 from peerattn.panel.labels import kind_of_firms, warn_of_labels
 from peerattn.panel.panel import Panel
 from peerattn.panel.reading import as_panel, panel_of, refusing
-from peerattn.types import OutcomesLike, PanelLike
+from peerattn.types import ColumnLike, OutcomesLike, PanelLike
 
 PER_CENT = 1.5  # median size of returns above which they are per cent
 IDENTITY_SHARE = 0.9  # a code with this many levels per firm names the firm itself
 
 
-@checked
+@validate_arguments
 @refusing()
 def check_panel(
-    estimator: Any,
+    estimator: BaseEstimator,
     X: PanelLike,
     y: OutcomesLike = None,
     *,
     fitting: bool,
-    firm: str = "firm",
-    period: str = "period",
+    firm: ColumnLike = "firm",
+    period: ColumnLike = "period",
     codes: Sequence[str] = (),
     groupings: Sequence[str] = (),
     undated: bool = False,

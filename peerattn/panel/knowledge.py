@@ -67,14 +67,13 @@ def sorted_periods(period: LabelsLike) -> tuple[np.ndarray, pd.Index]:
     >>> codes.tolist(), periods.tolist()
     ([1, 0, 1], [2001, 2002])
     """
-    if isinstance(period, pd.Index | pd.Series):
+    with reworded("period: expected one label for each row: a date, a number or text", kinds=(TypeError, ValueError)):
+        if not isinstance(period, pd.Index | pd.Series):
+            period = np.asarray(period).reshape(-1)
         labels = pd.Index(period)
-    else:
-        with reworded("period: expected one label a row, got lists of several lengths", kinds=ValueError):
-            labels = pd.Index(np.asarray(period).reshape(-1))
-    if labels.hasnans:
-        raise InputError("period: a label is missing in some rows; every row needs one.")
-    codes, periods = pd.factorize(in_time(labels), sort=True)
+        if labels.hasnans:
+            raise InputError("period: a label is missing in some rows; every row needs one.")
+        codes, periods = pd.factorize(in_time(labels), sort=True)
     return codes, pd.Index(periods)
 
 

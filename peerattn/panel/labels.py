@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, LabelWarning, checked, did_you_mean, warn_user
+from peerattn.exceptions import InputError, LabelWarning, did_you_mean, validate_arguments, warn_user
 from peerattn.panel.codes import LARGEST_WHOLE
 from peerattn.panel.time_order import in_time, is_date, plain, span_of
 from peerattn.types import LabelsLike, PanelLike
@@ -156,8 +156,8 @@ def kind_of_firms(firms: pd.Index) -> str:
     return _type_of(firms[0])
 
 
-@checked
-def find_period(label: object, periods: pd.Index) -> Any:
+@validate_arguments
+def find_period(label: Hashable, periods: pd.Index) -> Any:
     """Return the period that ``label`` means among ``periods``.
 
     A string may be less exact than the labels: ``"2012-06"`` finds the one month-end of June 2012.
@@ -279,8 +279,8 @@ def _compared(periods: pd.Index, label: object, end: str, compare: Callable[[Any
     return np.asarray(compare(periods, label))
 
 
-@checked
-def find_firm(label: object, firms: pd.Index) -> Any:
+@validate_arguments
+def find_firm(label: Hashable, firms: pd.Index) -> Any:
     """Return the firm that ``label`` means among ``firms`` (``10107`` finds ``"10107"`` and the reverse).
 
     Raises

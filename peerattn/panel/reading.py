@@ -1,6 +1,6 @@
 """Whatever came in, read into a panel: the one place where labels are parsed and columns become what they are."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, WrongType, checked
+from peerattn.exceptions import InputError, WrongType, expect, validate_arguments
 from peerattn.panel.codes import canonical_codes
 from peerattn.panel.columns import (
     ColumnChoice,
@@ -23,7 +23,7 @@ from peerattn.panel.columns import (
 from peerattn.panel.frames import as_pandas, read_frame
 from peerattn.panel.labels import Labels, panel_labels, warn_of_labels
 from peerattn.panel.panel import Panel, as_float, check_finite, floats
-from peerattn.types import OutcomesLike, PanelLike
+from peerattn.types import ColumnLike, OutcomesLike, PanelLike
 
 
 @contextmanager
@@ -46,20 +46,20 @@ def refusing() -> Iterator[None]:
         raise InputError(wording) from error
 
 
-@checked
+@validate_arguments
 @refusing()
 def as_panel(
     X: PanelLike,
     y: OutcomesLike = None,
     *,
-    outcome: str | None = None,
+    outcome: ColumnLike | None = None,
     characteristics: Sequence[str] | None = None,
     codes: Sequence[str] = (),
-    industry: str | None = None,
+    industry: ColumnLike | None = None,
     weights: Mapping[str, Any] | None = None,
     known_at: Any = None,
-    firm: str = "firm",
-    period: str = "period",
+    firm: ColumnLike = "firm",
+    period: ColumnLike = "period",
     undated: bool = False,
     description: str = "",
 ) -> Panel:
@@ -160,24 +160,25 @@ def as_panel(
     if known_at is None:
         return panel
     known_at = as_pandas(known_at)
+    expect(isinstance(known_at, Sized), "known_at", "one label for each row of X", repr(known_at))
     at = panel.positions(known_at, "known_at")
     if len(known_at) != len(panel):
         raise InputError(f"known_at has {len(known_at)} values for {len(panel)} rows of X: one for each row is expected.")
     return replace(panel, known_at=pd.Index(known_at)[at])
 
 
-@checked
+@validate_arguments
 @refusing()
 def read_panel(
     source: Any,
     *,
-    outcome: str,
-    firm: str = "firm",
-    period: str = "period",
+    outcome: ColumnLike,
+    firm: ColumnLike = "firm",
+    period: ColumnLike = "period",
     characteristics: Sequence[str] | None = None,
     codes: Sequence[str] = (),
-    industry: str | None = None,
-    known_at: str | None = None,
+    industry: ColumnLike | None = None,
+    known_at: ColumnLike | None = None,
     description: str = "",
 ) -> Panel:
     """Read a panel and choose its columns.
@@ -241,8 +242,8 @@ def read_panel(
 def panel_of(
     X: Any,
     choose: Callable[[pd.DataFrame], tuple[pd.DataFrame, ColumnChoice]],
-    firm: str,
-    period: str,
+    firm: ColumnLike,
+    period: ColumnLike,
     *,
     undated: bool = False,
 ) -> Panel:

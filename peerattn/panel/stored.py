@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import CodeWarning, InputError, checked, reworded
+from peerattn.exceptions import CodeWarning, InputError, reworded, validate_arguments
 from peerattn.panel.columns import ColumnChoice, check_known, choose_columns
 from peerattn.panel.files import Reader, Run, dataset_of, runs_of, schema_of
 from peerattn.panel.labels import panel_labels
@@ -19,7 +19,7 @@ from peerattn.panel.panel import Panel
 from peerattn.panel.reading import as_panel
 from peerattn.panel.words import read_numbers
 from peerattn.processes import share
-from peerattn.types import PanelLike
+from peerattn.types import ColumnLike, PanelLike
 
 #: float64 copies of its rows' characteristics: 29 were measured with curves (the default), 9 without
 COPIES_OF_FIT = 30
@@ -181,16 +181,16 @@ class StoredPanel:
         return f"StoredPanel({sizes} characteristics, outcome={self.outcome!r}{fits})"
 
 
-@checked
+@validate_arguments
 def scan_panel(
     source: Any,
     *,
-    outcome: str | None = None,
-    firm: str = "firm",
-    period: str = "period",
+    outcome: ColumnLike | None = None,
+    firm: ColumnLike = "firm",
+    period: ColumnLike = "period",
     characteristics: Sequence[str] | None = None,
     codes: Sequence[str] = (),
-    industry: str | None = None,
+    industry: ColumnLike | None = None,
     training_rows: int | None = None,
     description: str = "",
 ) -> StoredPanel:

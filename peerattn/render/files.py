@@ -41,15 +41,16 @@ def atomic_path(path: File) -> Iterator[Path]:
     'whole'
     """
     target = Path(path)
-    expect(not target.is_dir(), "path", "the name of a file", f"the folder {str(target)!r}")
     # in the same folder: a rename across disks is a copy, and not atomic
-    temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.part")
+    temporary = target.parent / f".{target.name}.{uuid.uuid4().hex[:8]}.part"
     try:
+        is_folder = target.is_dir()
         temporary.touch(exist_ok=False)
     except (OSError, ValueError) as error:  # ValueError: a path with a zero byte
         why = getattr(error, "strerror", error)
         raise InputError(f"path: cannot write {str(target)!r}: {why}.") from error
     try:
+        expect(not is_folder, "path", "the name of a file", f"the folder {str(target)!r}")
         yield temporary
         if target.exists():
             shutil.copymode(target, temporary)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, checked, expect
+from peerattn.exceptions import InputError, expect, validate_arguments
 from peerattn.render.cells import formatted, with_minus
 from peerattn.render.files import File
 from peerattn.render.table import Shown, Table
@@ -164,7 +164,7 @@ def as_regression(result: Any) -> Regression:
     )
 
 
-@checked
+@validate_arguments
 def regression_table(
     results: Any,
     *,

@@ -14,7 +14,7 @@ import pandas as pd
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from peerattn.exceptions import InputError, PeerAttnWarning, checked, reworded
+from peerattn.exceptions import InputError, PeerAttnWarning, reworded, validate_arguments
 from peerattn.store.sealed import FOREIGN, read_state, write_state
 from peerattn.store.sklearn_models import KNOWN, from_state, state_of, with_attributes
 
@@ -46,7 +46,7 @@ def load_estimator(path: str | os.PathLike[str], cls: type = object) -> tuple[An
     return estimator, spec.get("about")
 
 
-@checked
+@validate_arguments
 def load(path: str | os.PathLike[str]) -> Any:
     """Read a fitted model that ``save`` or ``peerattn fit`` wrote, whatever its class; no code of the file is run.
 

@@ -47,7 +47,7 @@ def test_outcomes_and_what_is_known_beside_them():
     coming = later.y.unstack("period")
     both = level[2014].notna() & coming[2013].notna()
     np.testing.assert_allclose(coming.loc[both, 2013], level.loc[both, 2014], rtol=1e-5)
-    with pytest.raises(InputError, match="outcome must be one of 'ebit_ta', .* got 'sales'"):
+    with pytest.raises(InputError, match="outcome: expected 'ebit_ta' or .* got 'sales'"):
         load_russell("sales")
 
 

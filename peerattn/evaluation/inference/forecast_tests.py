@@ -11,7 +11,8 @@ import pandas as pd
 from scipy.signal import lfilter
 from scipy.stats import t as student
 
-from peerattn.exceptions import InputError, checked
+from peerattn.evaluation.measures.metrics import as_numbers
+from peerattn.exceptions import InputError, check_count, validate_arguments
 from peerattn.foreign_text import visible
 from peerattn.panel.knowledge import sorted_periods
 from peerattn.types import LabelsLike, OutcomesLike
@@ -75,6 +76,7 @@ def periods_needed(horizon: int = 1) -> int:
     >>> periods_needed(), periods_needed(horizon=12)
     (12, 52)
     """
+    check_count(horizon=horizon)
     return max(MIN_PERIODS, 4 * (horizon + 1))
 
 
@@ -280,7 +282,7 @@ def p_words(p_value: float) -> str:
     return f"p = {format_p(p_value)}".replace("= <", "< ")
 
 
-@checked
+@validate_arguments
 def diebold_mariano(
     loss: Any, baseline_loss: Any, period: LabelsLike, *, horizon: int = 1, model: str = "model", baseline: str = "baseline"
 ) -> ForecastTest:
@@ -340,7 +342,8 @@ def diebold_mariano(
     >>> diebold_mariano(baseline_loss[:50], baseline_loss[50:100], period[:50])
     ForecastTest(Diebold–Mariano, 'model' against 'baseline': n/a (T=2, 12 needed))
     """
-    ours, theirs = (np.asarray(values, dtype=float).reshape(-1) for values in (loss, baseline_loss))
+    ours = as_numbers("loss", loss)
+    theirs = as_numbers("baseline_loss", baseline_loss)
     codes, _ = sorted_periods(period)
     if not len(ours) == len(theirs) == len(codes):
         lengths = f"{len(ours)}, {len(theirs)} and {len(codes)}"

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, checked
+from peerattn.exceptions import InputError, validate_arguments
 from peerattn.models.base import PanelEstimator
 from peerattn.models.cross_section import CrossSection
 from peerattn.network import PeerNetwork
@@ -56,7 +56,7 @@ class Influence(Shown):
         return f"Influence(rank correlation {means.iloc[0]:.3f}, same top peer {means.iloc[1]:.1%})"
 
 
-@checked
+@validate_arguments
 def influence(model: PanelEstimator, X: PanelLike, *, outcomes: OutcomesLike = None, periods: Any = None) -> Influence:
     r"""Return how much each prediction would change were a peer not there, beside the peer's weight.
 

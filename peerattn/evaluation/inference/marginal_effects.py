@@ -9,9 +9,10 @@ import pandas as pd
 from scipy import stats
 from sklearn.base import clone
 
-from peerattn.exceptions import InputError, check_at_least, check_names, check_share, checked, expect
+from peerattn.exceptions import InputError, check_at_least, check_count, check_names, check_share, expect, validate_arguments
 from peerattn.panel import Panel, as_panel
 from peerattn.render import Regression
+from peerattn.seeds import check_seed
 from peerattn.types import OutcomesLike
 
 
@@ -51,7 +52,7 @@ class MarginalEffects(Regression):
         return [unit, note]
 
 
-@checked
+@validate_arguments
 def marginal_effects(
     model: Any,
     X: Any,
@@ -145,6 +146,7 @@ def marginal_effects(
     firm, period = (pd.factorize(panel.X.index.get_level_values(name), sort=True)[0] for name in (0, 1))
     if rows is None:
         rows = X[period == period.max()]
+    expect(isinstance(rows, pd.DataFrame), "at", "a DataFrame or a Panel", type(rows).__name__)
     if isinstance(outcomes, pd.Series) and rows.index.isin(outcomes.index).all():
         outcomes = outcomes.loc[rows.index]
     if outcomes is not None:
@@ -155,6 +157,8 @@ def marginal_effects(
         labels = [name for name in rows if name not in numbers]
     check_names("characteristics", "column", (*numbers, *labels), rows.columns)
     check_share(step=step)
+    check_count(n_batches=n_batches)
+    check_seed(random_state)
     moves = _Moves(rows, numbers, labels, step, n_batches, random_state, options)
     found = moves.effects(model)
     if found is None:
@@ -167,6 +171,7 @@ def marginal_effects(
     left = "blocks of periods"
     if y is not None:
         check_at_least(2, n_refits=n_refits)
+        check_count(n_refits=n_refits)
         # blocks of periods; groups of firms where periods are few
         groups = period * n_refits // (period.max() + 1)
         if period.max() + 1 < 2 * n_refits:

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from peerattn.evaluation.inference.forecast_tests import mean_test, periods_needed
-from peerattn.exceptions import InputError, checked
+from peerattn.exceptions import InputError, expect, validate_arguments
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class ConfidenceSet:
         return f"ConfidenceSet({1 - self.size:.0%}: {included}; {len(self.excluded)} excluded)"
 
 
-@checked
+@validate_arguments
 def model_confidence_set(losses: pd.DataFrame, *, size: float = 0.1, horizon: int = 1) -> ConfidenceSet:
     r"""Return the models that hold the best one with probability 1 − size at least.
 
@@ -80,6 +80,7 @@ def model_confidence_set(losses: pd.DataFrame, *, size: float = 0.1, horizon: in
     >>> model_confidence_set(losses)
     ConfidenceSet(90%: A, B; 1 excluded)
     """
+    expect(0 < size < 1, "size", "a number between 0 and 1", size)
     values = losses.to_numpy(dtype=float)
     needed = periods_needed(horizon)
     few = f"{len(values)} periods are too few for a test over time; {needed} are needed"

@@ -8,11 +8,12 @@ import numpy as np
 import pandas as pd
 from scipy.special import logit
 
-from peerattn.exceptions import InputError, checked, expect
+from peerattn.exceptions import InputError, check_count, expect, validate_arguments
 from peerattn.models.attention.warm_start import WarmStart
 from peerattn.network import PeerNetwork
 from peerattn.network.measures.asymmetry import cyclic_part
 from peerattn.render import Shown, Table, show_label
+from peerattn.seeds import seeded_generator
 from peerattn.types import OutcomesLike, PanelLike
 
 _TINY = 1e-12  # weights are kept this far from 0 and 1 before their log odds are taken
@@ -47,7 +48,7 @@ class NetworkBootstrap(Shown):
     n_draws: int
     block_length: int
 
-    @checked
+    @validate_arguments
     def spread(self, share: float = 0.95) -> pd.DataFrame:
         """Return where the middle share of the refits lies for each edge; it is no confidence interval.
 
@@ -64,6 +65,7 @@ class NetworkBootstrap(Shown):
         pandas.DataFrame
             Columns ``period, firm, peer, weight, settled, lower, upper``, as :func:`peerattn.network.write_explorer` takes them.
         """
+        expect(0 < share < 1, "share", "a number between 0 and 1", share)
         lower, upper = np.quantile(self.draws, ((1 - share) / 2, (1 + share) / 2), axis=0, method="weibull")
         return self.edges.assign(lower=lower, upper=upper)
 
@@ -104,7 +106,7 @@ class NetworkBootstrap(Shown):
         return f"NetworkBootstrap({edges}, direction p={self.p_value:.3f}{least})"
 
 
-@checked
+@validate_arguments
 def bootstrap_network(
     model: Any,
     X: PanelLike,
@@ -179,12 +181,13 @@ def bootstrap_network(
     """
     if y is None:
         raise InputError("y: pass the outcomes that the model was fitted on.")
+    check_count(n_draws=n_draws, top_k=top_k)
     start = WarmStart(model, X, y)
     if (n := start.n_periods) < 4:
         raise InputError(f"X: blocks need at least four periods with outcomes, got {n}.")
     length = round(n ** (1 / 3)) if block_length is None else block_length
     expect(1 <= length <= n, "block_length", f"1 to {n} (periods)", repr(block_length))
-    drawn = block_counts(np.random.default_rng(random_state), n, length, n_draws)
+    drawn = block_counts(seeded_generator(random_state), n, length, n_draws)
     counts = np.vstack([np.ones_like(drawn[:1]), drawn])  # the sample itself first
     if at is None:
         at = X

@@ -9,7 +9,7 @@ import pandas as pd
 
 from peerattn.evaluation.inference import forecast_tests as tests
 from peerattn.evaluation.measures.metrics import moments_within, scored_rows
-from peerattn.exceptions import InputError, checked
+from peerattn.exceptions import InputError, validate_arguments
 from peerattn.panel.effects import effect_labels, net_of
 from peerattn.panel.knowledge import sorted_periods
 from peerattn.render import Regression
@@ -43,7 +43,7 @@ class FamaMacBethSlope(tests.OfPeriods):
         return f"FamaMacBethSlope(slope={self.slope:.4g}, t={self._t_text}, periods={len(self.by_period)})"
 
 
-@checked
+@validate_arguments
 def fama_macbeth(outcome: Any, prediction: OutcomesLike, period: LabelsLike, *, horizon: int = 1) -> FamaMacBethSlope:
     r"""Return the Fama–MacBeth slope of the outcome on the prediction.
 
@@ -139,7 +139,7 @@ def _one_a_row(name: str, labels: LabelsLike, n: int) -> np.ndarray:
     return found
 
 
-@checked
+@validate_arguments
 def calibration(
     outcome: Any,
     prediction: OutcomesLike,

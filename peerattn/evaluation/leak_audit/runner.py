@@ -15,12 +15,13 @@ from peerattn.evaluation.running.entries import Entry, Task, entries_of
 from peerattn.evaluation.running.fitting import Folds, How
 from peerattn.evaluation.running.inputs import comparison_panel
 from peerattn.evaluation.splits import WalkForward
-from peerattn.exceptions import InputError, checked
+from peerattn.exceptions import InputError, check_count, validate_arguments
 from peerattn.foreign_text import visible
 from peerattn.panel import Knowledge, Panel, as_panel
 from peerattn.render import Shown, Table, progress_bar
+from peerattn.seeds import check_seed
 from peerattn.training import one_thread
-from peerattn.types import OutcomesLike, PanelLike, ReferenceLike
+from peerattn.types import ColumnLike, OutcomesLike, PanelLike, ReferenceLike
 
 #: Columns that hold when an outcome is known.
 DATES = ("known_at", "outcome_known_at")
@@ -82,7 +83,7 @@ class Audit(Shown):
         return f"Audit({self.task}: {refuted} refuted)"
 
 
-@checked
+@validate_arguments
 def audit(
     model: Any,
     X: PanelLike,
@@ -90,12 +91,12 @@ def audit(
     cv: Any = None,
     *,
     task: Task = "forecast",
-    outcome: str | None = None,
+    outcome: ColumnLike | None = None,
     characteristics: Sequence[str] | None = None,
     codes: Sequence[str] = (),
-    firm: str = "firm",
-    period: str = "period",
-    industry: str | None = None,
+    firm: ColumnLike = "firm",
+    period: ColumnLike = "period",
+    industry: ColumnLike | None = None,
     reference: ReferenceLike = None,
     n_placebo: int = 19,
     random_state: int = 0,
@@ -155,6 +156,8 @@ def audit(
     >>> audit(Ridge(), X, (X["size"] + rng.normal(size=360)).rename("roa"))
     Audit(forecast: no claim refuted)
     """
+    check_count(n_placebo=n_placebo)
+    check_seed(random_state)
     with quiet():
         panel = comparison_panel(
             X, y, cv, None, outcome=outcome, characteristics=characteristics, codes=codes, firm=firm, period=period,

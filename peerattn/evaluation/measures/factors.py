@@ -6,7 +6,7 @@ from numbers import Integral
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, checked
+from peerattn.exceptions import InputError
 from peerattn.panel import Panel
 from peerattn.panel.time_order import span_of
 from peerattn.render import show_label
@@ -34,7 +34,6 @@ def periods_per_year(periods: pd.Index) -> float | None:
     return next((float(n) for n in (252, 52, 12, 4, 2, 1) if 0.7 < years * n < 1.5), None)
 
 
-@checked
 def match_factors(factors: pd.DataFrame, periods: pd.Index, *, outcome_horizon: int | None = None) -> pd.DataFrame:
     r"""Return the factor returns of the time in which the outcomes of each period are realised.
 

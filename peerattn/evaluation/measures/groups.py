@@ -9,13 +9,13 @@ from peerattn.evaluation.compared import Compared
 from peerattn.evaluation.gains import labels_of
 from peerattn.evaluation.measures.information import rank_ic
 from peerattn.evaluation.measures.scores import errors_of
-from peerattn.exceptions import InputError, checked, expect
+from peerattn.exceptions import InputError, expect, validate_arguments
 from peerattn.panel.time_order import span_of
 
 _SHOWN = ("r2_mean", "r2_mean_periods", "r2_within", "rmse", "rank_ic")
 
 
-@checked
+@validate_arguments
 def scores_by(comparison: Compared, by: str | pd.Series) -> pd.DataFrame:
     """Return the scores of every model within groups of rows: by year, size group or industry.
 

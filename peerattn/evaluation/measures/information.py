@@ -8,7 +8,7 @@ import pandas as pd
 
 from peerattn.evaluation.inference.forecast_tests import MeanTest, OfPeriods, mean_test
 from peerattn.evaluation.measures.metrics import moments_within
-from peerattn.exceptions import checked
+from peerattn.exceptions import validate_arguments
 from peerattn.scaling import ROUNDING
 from peerattn.types import LabelsLike, OutcomesLike
 
@@ -49,7 +49,7 @@ class InformationCoefficient(OfPeriods):
         return f"{name}(mean={self.mean:.4f}, t={self._t_text}, periods={self.n_periods})"
 
 
-@checked
+@validate_arguments
 def rank_ic(outcome: Any, prediction: OutcomesLike, period: LabelsLike, *, horizon: int = 1) -> InformationCoefficient:
     r"""Return the rank information coefficient: the mean over periods of the Spearman correlation.
 
@@ -88,7 +88,7 @@ def rank_ic(outcome: Any, prediction: OutcomesLike, period: LabelsLike, *, horiz
     return _coefficient(outcome, prediction, period, horizon, "rank")
 
 
-@checked
+@validate_arguments
 def ic(outcome: Any, prediction: OutcomesLike, period: LabelsLike, *, horizon: int = 1) -> InformationCoefficient:
     r"""Return the information coefficient: the mean over periods of the Pearson correlation.
 

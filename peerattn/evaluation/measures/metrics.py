@@ -11,18 +11,26 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, checked
+from peerattn.exceptions import InputError, expect, reworded, validate_arguments
 from peerattn.models.peer_weights import last_estimator
 from peerattn.panel import as_panel, sorted_periods
 from peerattn.types import LabelsLike, OutcomesLike, PanelLike
 
 
+def as_numbers(argument: str, values: Any) -> np.ndarray:
+    """Return values as a flat float array.
+
+    >>> as_numbers("loss", ["low"])
+    Traceback (most recent call last):
+    peerattn.exceptions.InputError: loss must be numbers, one for each row (could not convert string to float: 'low').
+    """
+    with reworded(f"{argument} must be numbers, one for each row", kinds=(TypeError, ValueError)):
+        return np.asarray(values, dtype=float).reshape(-1)
+
+
 def scored_rows(*columns: Any) -> list[np.ndarray]:
     """Return float columns of equal length, outcomes and predictions first, without the rows in which one is unknown."""
-    try:
-        arrays = [np.asarray(column, dtype=float).reshape(-1) for column in columns]
-    except (TypeError, ValueError) as error:
-        raise InputError(f"outcomes and predictions must be numbers, one for each row ({error}).") from error
+    arrays = [as_numbers("outcomes and predictions", column) for column in columns]
     lengths = [len(array) for array in arrays]
     if len(set(lengths)) != 1:
         raise InputError(f"outcomes and predictions must have one length, got {lengths}.")
@@ -61,7 +69,7 @@ def _weighted(period: LabelsLike, *columns: Any) -> tuple[list[np.ndarray], np.n
     return scored, 1 / (rows[at] * len(groups))
 
 
-@checked
+@validate_arguments
 def rmse(outcome: Any, prediction: OutcomesLike, period: LabelsLike = None) -> float:
     r"""Return the root mean squared error.
 
@@ -87,7 +95,7 @@ def rmse(outcome: Any, prediction: OutcomesLike, period: LabelsLike = None) -> f
     return float(np.sqrt(weight @ (y - forecast) ** 2))
 
 
-@checked
+@validate_arguments
 def mae(outcome: Any, prediction: OutcomesLike, period: LabelsLike = None) -> float:
     r"""Return the mean absolute error.
 
@@ -113,7 +121,7 @@ def mae(outcome: Any, prediction: OutcomesLike, period: LabelsLike = None) -> fl
     return float(weight @ np.abs(y - forecast))
 
 
-@checked
+@validate_arguments
 def r2_out_of_sample(outcome: Any, prediction: OutcomesLike, benchmark: Any = 0.0, period: LabelsLike = None) -> float:
     r"""Return the share of squared error saved against a benchmark forecast.
 
@@ -149,12 +157,15 @@ def r2_out_of_sample(outcome: Any, prediction: OutcomesLike, benchmark: Any = 0.
     >>> r2_out_of_sample([1.0, 3.0], [1.0, 2.0], benchmark=2.0)
     0.5
     """
-    base = np.broadcast_to(np.asarray(benchmark, dtype=float).reshape(-1), (np.size(outcome),))
+    base = as_numbers("benchmark", benchmark)
+    size = np.size(outcome)
+    expect(len(base) in (1, size), "benchmark", f"one number, or one for each of {size} rows", len(base))
+    base = np.broadcast_to(base, (size,))
     (y, forecast, base), weight = _weighted(period, outcome, prediction, base)
     return _share_saved(weight @ (y - forecast) ** 2, weight @ (y - base) ** 2)
 
 
-@checked
+@validate_arguments
 def r2_within_period(outcome: Any, prediction: OutcomesLike, period: LabelsLike) -> float:
     r"""Return the R² of differences between firms of the same period.
 
@@ -217,7 +228,7 @@ def _share_saved(error: float, total: float) -> float:
     return float(1 - error / total) if total > 0 else float("nan")
 
 
-@checked
+@validate_arguments
 def nowcast_score(estimator: Any, X: PanelLike, y: OutcomesLike) -> float:
     r"""Return R² of ``estimator.predict(X, outcomes=y)`` over the rows whose outcome is known.
 
@@ -253,6 +264,7 @@ def nowcast_score(estimator: Any, X: PanelLike, y: OutcomesLike) -> float:
     """
     model = getattr(estimator, "best_estimator_", estimator)
     final = last_estimator(model)
+    expect(hasattr(final, "predict"), "estimator", "a fitted peer model", type(final).__name__)
     if "outcomes" not in signature(final.predict).parameters:
         raise InputError(f"nowcast_score: {type(final).__name__} uses no outcomes of peers; score it with scoring='r2'.")
     predicted = np.asarray(model.predict(X, outcomes=y), dtype=float).reshape(-1)

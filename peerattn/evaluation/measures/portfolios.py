@@ -9,8 +9,8 @@ import pandas as pd
 from peerattn.evaluation.compared import Compared
 from peerattn.evaluation.inference.forecast_tests import MeanTest, OfPeriods, mean_test
 from peerattn.evaluation.measures.factors import match_factors, periods_per_year
-from peerattn.evaluation.measures.metrics import check_one_order
-from peerattn.exceptions import InputError, check_at_least, checked, expect
+from peerattn.evaluation.measures.metrics import as_numbers, check_one_order
+from peerattn.exceptions import InputError, check_at_least, check_count, expect, validate_arguments
 from peerattn.panel.knowledge import sorted_periods
 from peerattn.scaling import ROUNDING
 from peerattn.types import LabelsLike, OutcomesLike
@@ -85,7 +85,7 @@ class QuantilePortfolios(OfPeriods):
         return f"QuantilePortfolios({sorted_by}, spread {self.mean:.4g}, t={self._t_text}, {traded})"
 
 
-@checked
+@validate_arguments
 def quantile_portfolios(
     outcome: Any,
     prediction: OutcomesLike,
@@ -157,6 +157,7 @@ def quantile_portfolios(
     [0.1, 0.2]
     """
     check_at_least(2, n_quantiles=n_quantiles)
+    check_count(n_quantiles=n_quantiles)
     expect(periods_per_year > 0, "periods_per_year", "a positive number", periods_per_year)
     check_one_order(outcome, prediction, firm, period, weight)
     weighting: Weighting = "equal" if weight is None else "value"
@@ -184,9 +185,10 @@ def quantile_portfolios(
 def _sorted_rows(outcome: Any, prediction: Any, firm: Any, period: Any, weight: Any) -> tuple[pd.DataFrame, np.ndarray, pd.Index]:
     """Return checked rows with t, firm, r, w and prediction, the number of each row's period, and the periods."""
     codes, periods = sorted_periods(period)
-    weights = np.ones(len(codes)) if weight is None else np.asarray(weight, dtype=float)
-    given: dict[str, Any] = {"firm": np.asarray(firm), "r": np.asarray(outcome, dtype=float), "w": weights}
-    given["prediction"] = np.asarray(prediction, dtype=float)
+    if weight is None:
+        weight = np.ones(len(codes))
+    given = {"firm": np.asarray(firm).reshape(-1), "r": as_numbers("outcome", outcome), "w": as_numbers("weight", weight)}
+    given["prediction"] = as_numbers("prediction", prediction)
     lengths = {len(codes), *map(len, given.values())}
     expect(len(lengths) == 1, "outcome, prediction, firm, period, weight", "one length", sorted(lengths))
     frame = pd.DataFrame({"t": codes, **given})
@@ -254,7 +256,6 @@ def _alpha(spread: pd.Series, factors: pd.DataFrame, horizon: int) -> tuple[Mean
 _QUANTILES = ((100, 10), (25, 5), (9, 3))
 
 
-@checked
 def portfolios_of(
     comparison: Compared, model: str, *, n_quantiles: int | None = None, weighting: Weighting = "equal"
 ) -> QuantilePortfolios:

@@ -8,11 +8,12 @@ from sklearn.utils import check_random_state
 
 from peerattn.evaluation.compared import Compared
 from peerattn.evaluation.measures.valuation import NEAR, named_like_log, percentage_errors
-from peerattn.exceptions import checked, expect
+from peerattn.exceptions import check_count, expect, validate_arguments
 from peerattn.models.industry import middle_of
+from peerattn.seeds import check_seed
 
 
-@checked
+@validate_arguments
 def pricing_errors(comparison: Compared, *, level: float = 0.95, n_draws: int = 999, random_state: Any = 0) -> pd.DataFrame:
     r"""Return what each model's valuations miss by, in per cent of the price, with intervals over firms.
 
@@ -49,6 +50,9 @@ def pricing_errors(comparison: Compared, *, level: float = 0.95, n_draws: int = 
     50(4), 1059–1093. Liu, J., Nissim, D. and Thomas, J. (2002), Equity valuation using multiples, Journal of Accounting
     Research 40(1), 135–172.
     """
+    check_count(n_draws=n_draws)
+    check_seed(random_state)
+    expect(0 < level < 1, "level", "a number between 0 and 1", level)
     logs = named_like_log(comparison.outcome)
     expect(logs, "comparison", "an outcome in logs, named log_... or ln_...", repr(comparison.outcome))
     frame = comparison.known

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from peerattn.evaluation.measures.metrics import scored_rows
-from peerattn.exceptions import checked
+from peerattn.exceptions import validate_arguments
 from peerattn.types import OutcomesLike
 
 NEAR = 0.15  # Kaplan and Ruback's share of valuations within 15 per cent of the price
@@ -22,7 +22,7 @@ def named_like_log(outcome: str) -> bool:
     return bool(_LOG.search(outcome))
 
 
-@checked
+@validate_arguments
 def percentage_errors(outcome: Any, prediction: OutcomesLike) -> np.ndarray:
     r"""Return the errors of predicted logs in per cent of the level: ``exp(ŷ − y) − 1``.
 
@@ -47,7 +47,7 @@ def percentage_errors(outcome: Any, prediction: OutcomesLike) -> np.ndarray:
     return np.asarray(np.expm1(np.clip(forecast - y, -700, 700)))
 
 
-@checked
+@validate_arguments
 def median_ape(outcome: Any, prediction: OutcomesLike) -> float:
     """Return the median absolute percentage error of predicted logs, in decimals; see :func:`percentage_errors`.
 
@@ -57,7 +57,7 @@ def median_ape(outcome: Any, prediction: OutcomesLike) -> float:
     return float(np.median(np.abs(percentage_errors(outcome, prediction))))
 
 
-@checked
+@validate_arguments
 def share_near(outcome: Any, prediction: OutcomesLike) -> float:
     """Return the share of predictions within 15 per cent of the level; see :func:`percentage_errors`.
 

@@ -15,7 +15,7 @@ from peerattn.evaluation.measures.metrics import nowcast_score
 from peerattn.evaluation.running.information import last_step, steps_of
 from peerattn.evaluation.running.inner_folds import random_rows
 from peerattn.evaluation.running.inputs import LABELS, FoldRows, Frames
-from peerattn.exceptions import InputError, checked
+from peerattn.exceptions import InputError, validate_arguments
 from peerattn.models import CommonShocksRegressor, IndustryMeansRegressor, OwnHistoryRegressor, PeerFeatures, Reference
 from peerattn.models.base import PanelEstimator, has_peers
 from peerattn.models.forecasters import make_model, model_title
@@ -79,7 +79,7 @@ def _grouped_by(model: BaseEstimator) -> tuple[Any, ...] | None:
     return final.industry, final.shrinkage, final.value_weight
 
 
-@checked
+@validate_arguments
 def supports(model: Any, task: Task) -> bool:
     """Return whether a model can do a task.
 

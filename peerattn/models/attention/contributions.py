@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
 
-from peerattn.exceptions import InputError, expect
+from peerattn.exceptions import InputError, expect, validate_arguments
 from peerattn.models.attention.base import PanelStack
 from peerattn.models.attention.options import AttentionOptions
 from peerattn.models.cross_section import CrossSection
@@ -98,6 +98,7 @@ def _of_member(member: Member, part: Heads, prepared: CrossSection, rows: slice)
     return np.asarray((module.weights(batch)[0] * sizes[:, None, :]).sum(0).numpy())
 
 
+@validate_arguments
 def panel_head_importance(
     model: PanelStack, X: PanelLike, y: OutcomesLike, *, outcomes: OutcomesLike = None, reference: ReferenceLike = None
 ) -> pd.Series:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, checked, expect
+from peerattn.exceptions import InputError, expect, validate_arguments
 from peerattn.network.attributes import code_numbers
 from peerattn.network.base import Network
 from peerattn.network.cross_section import Array, CrossSection, frozen
@@ -26,7 +26,7 @@ from peerattn.render.page import template
 _HERE = "peerattn.network.explorer"
 
 
-@checked
+@validate_arguments
 def write_explorer(
     network: Network,
     path: str | os.PathLike[str],

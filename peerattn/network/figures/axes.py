@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
+from peerattn.exceptions import expect
 from peerattn.network.base import Network
 from peerattn.render import figure_style, figure_text, show_label
 
@@ -30,12 +31,14 @@ def drawing(ax: Axes | None, size: tuple[float, float], title: str, *, bare: boo
         Without ticks and frame.
     """
     with figure_style():
-        axes = ax if ax is not None else import_module("matplotlib.pyplot").subplots(figsize=size)[1]
-        yield axes
-        axes.set_title(title)
+        if ax is None:
+            ax = cast("Axes", import_module("matplotlib.pyplot").subplots(figsize=size)[1])
+        expect(hasattr(ax, "imshow"), "ax", "axes of matplotlib or None", type(ax).__name__)
+        yield ax
+        ax.set_title(title)
         if bare:
-            axes.set(xticks=[], yticks=[])
-            for spine in axes.spines.values():
+            ax.set(xticks=[], yticks=[])
+            for spine in ax.spines.values():
                 spine.set_visible(False)
 
 

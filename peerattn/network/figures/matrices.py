@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import checked, expect
+from peerattn.exceptions import expect, validate_arguments
 from peerattn.network.attributes import labels_of
 from peerattn.network.base import Network
 from peerattn.network.cross_section import Array, CrossSection
@@ -19,6 +19,8 @@ from peerattn.render.cells import MINUS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+else:
+    Axes = object  # matplotlib is loaded by the first figure
 
 Order = pd.Series | Mapping[Any, Any]
 _LABELLED = 40  # more firms than this have no legible label
@@ -26,7 +28,7 @@ _SERIATED = 3_000  # more firms than this are not put in order of their ties
 _CELLS = 300  # more rows than this are averaged in blocks before drawing
 
 
-@checked
+@validate_arguments
 def heat_map(network: Network, period: Hashable = None, *, ax: Axes | None = None, order: Order | None = None) -> Axes:
     """Draw one period's weights: rows are focal firms, columns are peers.
 
@@ -178,7 +180,7 @@ def _name_side(axes: Axes, side: str, firms: pd.Index, groups: list[str] | None)
         axis.set_tick_params(labelsize=min(axis.get_ticklabels()[0].get_size(), 0.9 * points))
 
 
-@checked
+@validate_arguments
 def flow_map(network: Network, groups: pd.Series, period: Hashable = None, *, ax: Axes | None = None) -> Axes:
     """Draw the flows between groups: each row shows where a group's weight goes.
 
@@ -238,7 +240,7 @@ def _grid(
     return axes
 
 
-@checked
+@validate_arguments
 def search_map(profile: pd.DataFrame, *, ax: Axes | None = None, title: str = "Search profile") -> Axes:
     """Draw M = W_Q W_K': blue where more of the row's characteristic seeks more of the column's, orange less.
 

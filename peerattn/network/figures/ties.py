@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, checked
+from peerattn.exceptions import InputError, check_count, validate_arguments
 from peerattn.network.attributes import labels_of
 from peerattn.network.base import Network, Side
 from peerattn.network.cross_section import Array, CrossSection, as_dense
@@ -20,6 +20,8 @@ from peerattn.render import INK, PALETTE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+else:
+    Axes = object  # matplotlib is loaded by the first figure
 
 
 _NAME = 20  # characters
@@ -33,7 +35,7 @@ _ASIDE = 0.07  # inches from a point to the middle of it and its name
 _OTHERS = "#8b9096"
 
 
-@checked
+@validate_arguments
 def ties_plot(
     network: Network,
     period: Hashable = None,
@@ -82,6 +84,7 @@ def ties_plot(
     """
     from matplotlib.patheffects import withStroke
 
+    check_count(firms=firms, k=k)
     label, section = network.section(period)
     positions = _at_strongest(section, firms)
     drawn = network.labels.take(positions)
@@ -191,7 +194,7 @@ def _colours(axes: Axes, network: Network, groups: pd.Series | None, drawn: pd.I
     return [palette.get(name, _OTHERS) for name in names]
 
 
-@checked
+@validate_arguments
 def ego_plot(network: Network, firm: Hashable, period: Hashable = None, *, k: int = 8, ax: Axes | None = None) -> Axes:
     r"""Draw a firm's followers (left) and peers (right); width and shade are weights.
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse, stats
 
-from peerattn.exceptions import InputError, checked, expect
+from peerattn.exceptions import InputError, expect, validate_arguments, validate_methods
 from peerattn.network.algebra import subset
 from peerattn.network.attributes import characteristic, code_numbers
 from peerattn.network.base import Network
@@ -18,7 +18,7 @@ from peerattn.render import Regression
 from peerattn.render.regression import estimates
 
 
-@checked
+@validate_methods
 @dataclass(frozen=True)
 class SameCode:
     """Regressor 1[code_i = code_j]; zero where either code is unknown.
@@ -45,7 +45,7 @@ class SameCode:
         return np.asarray(((codes[:, None] == codes[None]) & (codes[:, None] >= 0)).astype(np.float64))
 
 
-@checked
+@validate_methods
 @dataclass(frozen=True)
 class Difference:
     """Regressor x_j − x_i (how much larger the peer is), or its size.
@@ -115,6 +115,8 @@ def observations(network: Network, regressors: Mapping[str, Any], periods: Any =
         known = _complete(np.isnan(stack).any(axis=0) & off)
         i, j = np.nonzero(off & known & known[:, None])
         parts.append((firms[i], firms[j], np.full(len(i), number), weights[i, j], *stack[:, i, j]))
+    if not parts:
+        raise InputError("periods: none is chosen; choose at least one.")
     focal, peers, period, y, *X = (np.concatenate(column) for column in zip(*parts, strict=True))
     return pd.DataFrame({"firm": focal, "peer": peers, "period": period}), y, np.column_stack(X)
 
@@ -202,7 +204,7 @@ class DyadicRegression(Regression):
         return notes
 
 
-@checked
+@validate_arguments
 def dyadic_regression(
     network: Network, regressors: Mapping[str, Any], *, periods: Any = None, effects: Sequence[str] = ()
 ) -> DyadicRegression:

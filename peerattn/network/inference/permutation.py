@@ -8,12 +8,13 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from peerattn.exceptions import InputError, checked, expect
+from peerattn.exceptions import InputError, check_count, expect, validate_arguments
 from peerattn.network.base import Net, Network
 from peerattn.network.cross_section import Array, CrossSection, frozen
 from peerattn.network.inference.dyadic import check_independent, observations
 from peerattn.render import Regression
 from peerattn.render.regression import Parentheses, estimates
+from peerattn.seeds import seeded_generator
 
 Exchange = Callable[[np.random.Generator], Array]
 
@@ -64,7 +65,7 @@ class PermutationRegression(Regression):
         ]
 
 
-@checked
+@validate_arguments
 def mrqap(
     network: Network,
     regressors: Mapping[str, Any],
@@ -124,6 +125,7 @@ def mrqap(
     >>> mrqap(network, {"same code": SameCode(codes)}, n_permutations=99).pvalues.tolist()
     [0.02]
     """
+    check_count(n_permutations=n_permutations)
     pairs, y, X = observations(network, regressors, periods)
     # three firms have too few different permutations
     enough = (pairs.groupby("period")["firm"].transform("nunique") >= 4).to_numpy()
@@ -138,7 +140,7 @@ def mrqap(
     check_independent(X)
     coefficients = np.linalg.lstsq(X, y, rcond=None)[0]
     rest = y - X @ coefficients
-    rng = np.random.default_rng(random_state)
+    rng = seeded_generator(random_state)
     exchange = _exchanges(pairs)
     t, p = np.transpose([_tested(exchange, y, X, k, n_permutations, rng) for k in range(X.shape[1])])
     names = pd.Index(list(regressors), name="regressor")
@@ -234,7 +236,7 @@ def within(rng: np.random.Generator, groups: Array) -> Array:
 Kind = Literal["relabelled", "rewired"]
 
 
-@checked
+@validate_arguments
 def placebo(network: Net, kind: Kind = "rewired", *, random_state: int = 0) -> Net:
     """Return a network with the same weights on other peers.
 
@@ -265,7 +267,7 @@ def placebo(network: Net, kind: Kind = "rewired", *, random_state: int = 0) -> N
     >>> placebo(network, "rewired", random_state=0).matrix().sum(axis=1).tolist()
     [1.0, 1.0, 1.0]
     """
-    rng = np.random.default_rng(random_state)
+    rng = seeded_generator(random_state)
     square = all(section.is_square for _, section in network.sections())
     expect(square, "placebo", "focal firms that are the peers", "others", "Take subset(firms=...) of both.")
     sections = []

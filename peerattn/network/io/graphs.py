@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from peerattn.exceptions import InputError, checked, expect, extra, reworded
+from peerattn.exceptions import InputError, expect, extra, reworded, validate_arguments
 from peerattn.network.attributes import by_firm
 from peerattn.network.base import Net, Network, as_plain, last_learned
 from peerattn.network.building import from_matrices
@@ -21,9 +21,12 @@ from peerattn.render.files import File
 
 if TYPE_CHECKING:
     import networkx as nx
+    from networkx import DiGraph
+else:
+    DiGraph = object  # networkx is loaded by the first graph
 
 
-def to_networkx(network: Network, period: Hashable = None, *, top_k: int | None = None) -> nx.DiGraph:
+def to_networkx(network: Network, period: Hashable = None, *, top_k: int | None = None) -> DiGraph:
     """Return one period as a directed graph: an edge from the focal firm to the peer.
 
     Generic measures of graphs are networkx's: ``networkx.pagerank(graph)``, ``networkx.community.louvain_communities(graph)``.
@@ -98,6 +101,7 @@ def from_networkx(cls: type[Net], graphs: Any, *, weight: str = "weight", **kind
     """
     if hasattr(graphs, "graph"):  # one, and not one for each period
         graphs = {graphs.graph.get("period"): graphs}
+    expect(isinstance(graphs, Mapping), "graphs", "a networkx graph, or a dictionary of them", type(graphs).__name__)
     made = from_matrices(cls, {period: _graph_parts(graph, weight) for period, graph in graphs.items()}, **kind)
     return made.replaced(learned_until=last_learned(graph.graph.get("learned_until") for graph in graphs.values()))
 
@@ -106,6 +110,7 @@ def _graph_parts(graph: nx.Graph, weight: str) -> tuple[list[Any], list[Any], sp
     """Focal firms, peers and weights of one networkx graph."""
     import networkx as nx
 
+    expect(isinstance(graph, nx.Graph), "graphs", "a networkx graph, or a dictionary of them", type(graph).__name__)
     for focal, peer, facts in graph.edges(data=True):
         if weight not in facts:
             raise InputError(f"graphs: the edge from {focal!r} to {peer!r} has no {weight!r}.")
@@ -223,7 +228,7 @@ def from_graphml(cls: type[Net], path: File) -> Net:
     return from_networkx(cls, graph, name=str(name or ""), signed=bool(signed), row_normalized=whole is True)
 
 
-@checked
+@validate_arguments
 def _xml(network: Network, kind: str, period: Hashable, attributes: Any = None, top_k: int | None = None) -> bytes:
     """One period in a format of networkx, text that XML can hold, its nodes in the order of :func:`to_networkx`."""
     import networkx as nx
@@ -238,7 +243,9 @@ def _xml(network: Network, kind: str, period: Hashable, attributes: Any = None, 
         ids[text] = firm
     if attributes is not None:
         # attributes of this period, where they are dated
-        here = by_firm(network, pd.DataFrame(attributes).astype(object), label, "attributes")
+        with reworded("attributes: expected a frame indexed by firm, or by firm and period", kinds=ValueError):
+            attributes = pd.DataFrame(attributes)
+        here = by_firm(network, attributes.astype(object), label, "attributes")
         for name, values in here.items():
             known = {firm: _plain(value) for firm, value in values.dropna().items()}
             nx.set_node_attributes(graph, known, printable(name))

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy import linalg, sparse
 
-from peerattn.exceptions import InputError, checked
+from peerattn.exceptions import InputError, check_count, validate_arguments
 from peerattn.network.base import Network
 from peerattn.network.cross_section import Array, CrossSection
 from peerattn.network.measures.concentration import by_period_table
@@ -54,7 +54,7 @@ class Asymmetry(Shown):
     pairs: pd.DataFrame
     name: str = ""
 
-    @checked
+    @validate_arguments
     def most_one_sided(self, k: int = 10, *, kind: Kind = "direction", period: Hashable = None) -> pd.DataFrame:
         """Return the most one-sided pairs.
 
@@ -81,6 +81,7 @@ class Asymmetry(Shown):
         found = self.pairs[self.pairs["kind"] == kind]
         if period is not None:
             found = found[found["period"] == find_period(period, self.by_period.index)]
+        check_count(k=k)
         ordered = found.sort_values("gap", ascending=False, kind="stable").head(k)
         return ordered.drop(columns="kind").reset_index(drop=True)
 
@@ -117,7 +118,7 @@ class Asymmetry(Shown):
         return f"Asymmetry({displayed}, {len(self.by_period)} period{'s' * (len(self.by_period) != 1)})"
 
 
-@checked
+@validate_arguments
 def asymmetry(network: Network) -> Asymmetry:
     """Measure how one-sided a network is, and split it into popularity and true direction.
 
@@ -185,7 +186,7 @@ def asymmetry(network: Network) -> Asymmetry:
     return Asymmetry(by_period, network.tidy(potentials), network.tidy(pairs), network.name)
 
 
-@checked
+@validate_arguments
 def reciprocity(network: Network) -> pd.Series:
     """Return the share of weight that is returned: ``Σ min(w_ij, w_ji) / Σ w_ij`` over pairs of distinct firms.
 

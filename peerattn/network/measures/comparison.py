@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from peerattn.exceptions import InputError, checked
+from peerattn.exceptions import InputError, check_count, validate_arguments
 from peerattn.network.attributes import code_numbers
 from peerattn.network.base import Network
 from peerattn.network.cross_section import Array, CrossSection, as_dense, strongest
@@ -16,7 +16,7 @@ from peerattn.render import show_label
 from peerattn.types import OutcomesLike
 
 
-@checked
+@validate_arguments
 def overlap(network: Network, codes: pd.Series) -> pd.DataFrame:
     """Return how much weight stays within a code (an industry), against what chance gives.
 
@@ -75,7 +75,7 @@ def weight_to_groups(weights: OutcomesLike, group: Array, count: int) -> Array:
     return np.asarray(as_dense(weights @ member))
 
 
-@checked
+@validate_arguments
 def group_flows(network: Network, groups: pd.Series, period: Hashable = None) -> pd.DataFrame:
     """Return the weight of one group of focal firms on each group of peers: the mean row, summed over peers' groups.
 
@@ -119,7 +119,7 @@ def _number_first(name: str) -> tuple[bool, str, str]:
     return not name.isdigit(), name.zfill(32) * name.isdigit(), name
 
 
-@checked
+@validate_arguments
 def turnover(network: Network, *, top_k: int = 10) -> pd.DataFrame:
     """Return how much of each firm's attention moves from one period to the next.
 
@@ -204,7 +204,7 @@ def aligned(first: Network, second: Network) -> Iterator[tuple[Any, Array, Array
         yield period, rows, columns, *(CrossSection(rows, columns, block).others() for block in blocks)
 
 
-@checked
+@validate_arguments
 def network_correlation(first: Network, second: Network) -> float:
     """Return the correlation of two networks' weights over pairs of distinct firms, all common periods together.
 
@@ -254,7 +254,7 @@ def network_correlation(first: Network, second: Network) -> float:
     return float((xy - x * y) / np.sqrt((xx - x * x) * (yy - y * y)))
 
 
-@checked
+@validate_arguments
 def common_peers(first: Network, second: Network, k: int = 5) -> float:
     """Return the mean share of common top-k peers, over firms and common periods.
 
@@ -285,6 +285,7 @@ def common_peers(first: Network, second: Network, k: int = 5) -> float:
     >>> round(common_peers(first, second, k=1), 3)
     0.667
     """
+    check_count(k=k)
     for network in (first, second):
         network.check_whole("common_peers", int(k))
     shares = [np.empty(0)]

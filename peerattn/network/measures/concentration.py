@@ -5,14 +5,14 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import checked
+from peerattn.exceptions import validate_arguments
 from peerattn.network.base import Network
 from peerattn.network.cross_section import Array
 from peerattn.network.measures.comparison import stability_sentence
 from peerattn.render import Table, show_label
 
 
-@checked
+@validate_arguments
 def in_strength(network: Network) -> pd.DataFrame:
     """Return the weight each firm receives: the sum of its column, ``s_j = Σ_i w_ij``.
 
@@ -40,7 +40,7 @@ def in_strength(network: Network) -> pd.DataFrame:
     return network.tidy({"firm": s.columns, "in_strength": s.column_sums()} for _, s in network.sections())
 
 
-@checked
+@validate_arguments
 def effective_peers(network: Network) -> pd.DataFrame:
     """Return how many peers each firm in effect has: ``1 / Σ_j p_ij²`` with ``p_ij = |w_ij| / Σ_j |w_ij|``.
 
@@ -64,7 +64,7 @@ def effective_peers(network: Network) -> pd.DataFrame:
     return network.tidy({"firm": s.rows, "effective_peers": s.effective()} for _, s in network.sections())
 
 
-@checked
+@validate_arguments
 def concentration(network: Network) -> pd.DataFrame:
     """Return how concentrated attention is, per period.
 
@@ -121,7 +121,7 @@ def gini(values: Array) -> float:
     return float((2 * np.arange(1, size + 1) - size - 1) @ ordered / (size * ordered.sum() or np.nan))
 
 
-@checked
+@validate_arguments
 def connectedness(network: Network) -> pd.DataFrame:
     """Return how much each firm gives to others, takes from others, and the difference.
 

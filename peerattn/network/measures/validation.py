@@ -7,13 +7,14 @@ import numpy as np
 import pandas as pd
 from scipy import sparse, stats
 
-from peerattn.exceptions import InputError, checked
+from peerattn.exceptions import InputError, check_count, validate_arguments
 from peerattn.network.attributes import characteristic, code_numbers
 from peerattn.network.base import Network
 from peerattn.network.cross_section import Array, strongest
 from peerattn.network.inference.permutation import among, within
 from peerattn.network.measures.comparison import aligned
 from peerattn.render import Shown, Table
+from peerattn.seeds import seeded_generator
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -97,7 +98,7 @@ class Validation(Shown):
         return f"Validation(precision at {self.k} {self.precision:.3f}, lift {self.lift:.2f}, AUC {self.auc:.3f})"
 
 
-@checked
+@validate_arguments
 def validate(
     network: Network,
     links: Network,
@@ -161,11 +162,12 @@ def validate(
     >>> validate(network, links, k=1, n_permutations=19)
     Validation(precision at 1 1.000, lift 3.00, AUC 1.000)
     """
+    check_count(k=k, n_size_groups=n_size_groups, n_permutations=n_permutations)
     network.check_whole("validate", k)
     if network.is_dated and not links.is_dated:
         # links without a date hold in every period
         links = links.replaced([links.section()[1]] * len(network.periods), periods=network.periods)
-    rng = np.random.default_rng(random_state)
+    rng = seeded_generator(random_state)
     cell = _cells(network, codes, size, n_size_groups)
     groups = [np.zeros(len(network.labels), dtype=int)]
     if cell is not None:

@@ -251,7 +251,10 @@ def validate_arguments(function: Function) -> Function:
                 wanted = in_words(hints[name])
                 remedy = f": write [{value!r}]" * (isinstance(value, str) and "a list" in wanted)
                 raise InputError(f"{name}: expected {wanted}, got {in_short(value)}{remedy}.")
-        return function(*args, **options)
+        try:
+            return function(*args, **options)
+        except UnicodeEncodeError as error:  # half of a pair of surrogates, in a label, a name or a path
+            raise InputError(f"text that is no valid Unicode, {error.object[:60]!a}: replace or drop it.") from error
 
     return cast(Function, call)
 

@@ -72,5 +72,5 @@ def test_the_core_is_short():
     project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     names = {requirement.partition(">")[0] for requirement in project["dependencies"]}
     assert names == set(
-        "numpy pandas scipy scikit-learn statsmodels torch pyarrow joblib safetensors matplotlib networkx".split()
+        "numpy pandas scipy scikit-learn statsmodels torch pyarrow joblib safetensors matplotlib networkx beartype".split()
     )

@@ -190,7 +190,7 @@ def simulate_panel(
     """
     check_count(n_periods=n_periods, n_characteristics=n_characteristics, n_networks=n_networks, n_layers=n_layers, d_head=d_head)
     check_at_least(3, n_firms=n_firms)
-    expect(0 <= n_industries <= n_firms, "n_industries", "a whole number from 0 to n_firms", n_industries)
+    check_count(n_industries=n_industries or None)
     check_seed(random_state)
     got = f"got n_layers={n_layers}, n_networks={n_networks}, truth={truth!r}, n_industries={n_industries}."
     if truth == "industry" and (n_industries < 1 or n_networks > 1):

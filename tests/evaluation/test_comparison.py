@@ -153,7 +153,7 @@ def test_the_page_is_whole_safe_and_offline(real, tmp_path):
         "Prevailing mean",
         "s.e.",
         "Goyal and Welch",
-        "the comparison was not decomposed",
+        "comparison was not decomposed",
         "scikit-learn",
     ):
         assert needed in words

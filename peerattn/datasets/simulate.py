@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.random import RandomState
 from sklearn.utils import check_random_state
 
-from peerattn.exceptions import InputError, check_at_least, check_count, expect, validate_arguments
+from peerattn.exceptions import InputError, check_at_least, check_count, validate_arguments
 from peerattn.network import PeerNetwork
 from peerattn.panel import Panel, as_panel
 from peerattn.seeds import check_seed

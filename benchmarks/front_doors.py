@@ -104,7 +104,7 @@ def right_ones(folder: Path) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]
         "peerattn.panel.find_firm": {"label": firm},
         "peerattn.panel.find_period": {"label": period},
         "peerattn.network.validate": {"links": few},
-        "peerattn.evaluation.bootstrap_network": {"model": attention, "X": many, "y": their_y},
+        "peerattn.evaluation.bootstrap_network": {"model": attention, "X": many, "y": their_y, "n_draws": 3},
         "peerattn.evaluation.head_importance": {"model": attention, "X": numbers},
         "peerattn.evaluation.prune": {"model": attention},
         "peerattn.evaluation.pruning_curve": {"model": attention, "X": numbers},

@@ -19,7 +19,7 @@ from peerattn.types import OutcomesLike, PanelLike
 class WarmStart:
     """The training cross-sections of a fitted model, and refits of its heads on draws of them.
 
-    The heads minimise the loss of ``fit`` plus a ridge penalty; the own part is not refit_modules.
+    The heads minimise the loss of ``fit`` plus a ridge penalty; the own part stays as it is.
 
     Parameters
     ----------

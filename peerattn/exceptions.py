@@ -185,7 +185,8 @@ def check_one_of(**choices: tuple[Any, Sequence[Any]]) -> None:
     peerattn.exceptions.InputError: kernel must be one of ['gaussian', 'uniform'], got 'gausian'. Near matches: 'gaussian'.
     """
     for name, (value, options) in choices.items():
-        if isinstance(value, bool) or not isinstance(value, Hashable) or value not in options:
+        listed = hasattr(value, "__len__") and not isinstance(value, str | tuple)  # frames and arrays pass for hashable
+        if isinstance(value, bool) or listed or not isinstance(value, Hashable) or value not in options:
             near = did_you_mean(value, options)
             raise InputError(f"{name} must be one of {list(options)}, got {value!r}.{near}")
 
@@ -255,6 +256,10 @@ def validate_arguments(function: Function) -> Function:
             return function(*args, **options)
         except UnicodeEncodeError as error:  # half of a pair of surrogates, in a label, a name or a path
             raise InputError(f"text that is no valid Unicode, {error.object[:60]!a}: replace or drop it.") from error
+        except TypeError as error:  # options that are passed on, as to predict
+            if "unexpected keyword argument" in str(error) and any(repr(name) in str(error) for name in options):
+                raise UnknownArgument(f"{function.__qualname__}: {error}.") from error
+            raise
 
     return cast(Function, call)
 

@@ -9,7 +9,15 @@ import pandas as pd
 import pytest
 
 from peerattn import IndustryPeerRegressor, WalkForward
-from peerattn.exceptions import CodeWarning, IsolateWarning, PeerAttnWarning, warn_user
+from peerattn.exceptions import (
+    CodeWarning,
+    InputError,
+    IsolateWarning,
+    PeerAttnWarning,
+    check_one_of,
+    validate_arguments,
+    warn_user,
+)
 from peerattn.panel import PanelEncoder, check_panel
 
 INDEX = pd.MultiIndex.from_product([["A", "B", "C"], [2001, 2002, 2003]], names=["firm", "period"])
@@ -52,3 +60,19 @@ def test_text_is_a_warning_of_the_user() -> None:
         here = line() + 1
         warn_user("plain")
     assert caught[0].lineno == here
+
+
+@pytest.mark.parametrize("value", [pd.Series(["a"]), np.array(["a", "b"]), ["a"], {"a": 1}])
+def test_data_are_none_of_the_options(value) -> None:
+    with pytest.raises(InputError, match="effects must be one of"):
+        check_one_of(effects=(value, ["a", None]))
+
+
+def test_an_unknown_option_that_is_passed_on_is_an_error_of_the_function_that_was_called() -> None:
+    @validate_arguments
+    def predicted(**given: int) -> int:
+        return len(given) + (lambda *, known=0: known)(**given)
+
+    assert predicted(known=1) == 2
+    with pytest.raises(InputError, match="predicted: .*unexpected keyword argument 'unknown'"):
+        predicted(unknown=1)

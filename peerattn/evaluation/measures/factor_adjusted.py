@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from peerattn.evaluation.measures.factors import NEXT, match_factors
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, validate_arguments
 from peerattn.panel import Knowledge, Panel, sorted_periods
 from peerattn.panel.labels import panel_labels
 from peerattn.types import ReferenceLike
@@ -20,6 +20,7 @@ ADJUSTED = (
 )
 
 
+@validate_arguments
 def factor_adjusted(
     y: pd.Series, factors: pd.DataFrame, *, outcome_horizon: int = 0, firm: str = "firm", period: str = "period"
 ) -> pd.Series:

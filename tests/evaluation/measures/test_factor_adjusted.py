@@ -134,8 +134,9 @@ def test_a_factor_without_variance_gives_no_loading():
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        (lambda y, f: (y.to_numpy(), f), "y: expected a Series indexed by firm and period"),
-        (lambda y, f: (y, f["market"]), "factors: expected a DataFrame"),
+        (lambda y, f: (y.to_numpy(), f), "y: expected Series"),
+        (lambda y, f: (y.reset_index(drop=True), f), "y: expected a Series indexed by firm and period"),
+        (lambda y, f: (y, f["market"]), "factors: expected DataFrame"),
         (lambda y, f: (y, f.iloc[:-1]), "factors: outcomes are realised in 1 periods that are not covered"),
         (lambda y, f: (y, f * 1000), "per cent"),
         (lambda y, f: (y[y.index.get_level_values("period") < 2005], f), "need 6 earlier outcomes of a firm"),

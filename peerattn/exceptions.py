@@ -247,7 +247,7 @@ def validate_arguments(function: Function) -> Function:
             raise UnknownArgument(f"{function.__qualname__}: {error}.{near}") from None
         hints = _hints_of(function)
         for name, value in given.items():
-            several = shape.parameters[name].kind is Parameter.VAR_POSITIONAL  # they come as one tuple
+            several = shape.parameters[name].kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
             if not several and not is_kind(value, hints.get(name, Any)):
                 wanted = in_words(hints[name])
                 remedy = f": write [{value!r}]" * (isinstance(value, str) and "a list" in wanted)

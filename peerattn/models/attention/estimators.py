@@ -139,9 +139,9 @@ class PeerAttentionRegressor(AttentionRegressorMixin, AttentionOptions, PanelSta
         outcome; a number between 0 and 1 is the quantile of a pinball loss.
     kappa : float or None, default 1.0
         Twice this many standard errors are what the score of the heads must exceed. None: the heads are used in full, untested;
-        in a panel with codes they give way to equal weights on the firms of one level, whose values are of least squares, where
-        what they add to held-out periods is nothing (squared error, one layer, no ``prior``). In a forecast what they add to a
-        period's mean has a weight from held-out periods all the same.
+        in a panel with codes they give way to equal weights on the firms of one level, whose values are of least squares, unless
+        they predict held-out periods clearly, or these reject the equal weights (squared error, one layer, no ``prior``). In a
+        forecast what they add to a period's mean has a weight from held-out periods all the same.
     purge : int, default 0
         Periods before each held-out block that are not learned from. With outcomes over h periods, h − 1.
     firm, period : str

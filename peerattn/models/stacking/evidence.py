@@ -56,7 +56,8 @@ class Candidate:
 
     ``make(training, earlier)`` gives the fitted part, or None: not on these data. ``earlier`` is the one of the origin before.
     With a ``control``, the same model without peers, a candidate is tested by what it predicts beyond it: one more model of the
-    same kind makes an average better without any peer. One that is ``trained`` at length is given up where it is futile.
+    same kind makes an average better without any peer. One that is ``trained`` at length, without a control, is given up where it
+    is futile.
     """
 
     name: str

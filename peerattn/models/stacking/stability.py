@@ -11,12 +11,12 @@ import pandas as pd
 
 from peerattn.models.cross_section import CrossSection
 from peerattn.models.learners.heads.heads import Heads
+from peerattn.models.learners.heads.learner import FIRMS
 from peerattn.models.networks import peer_columns
 from peerattn.models.stacking.fit import Stack
 from peerattn.network import PeerNetwork, common_peers, network_correlation
 
-SECTIONS = 3
-FIRMS = 500  # last training periods, and firms of each, on which networks are compared
+SECTIONS = 3  # last training periods, of which networks are compared
 
 
 def stability(stack: Stack, prepared: Sequence[CrossSection]) -> pd.DataFrame:

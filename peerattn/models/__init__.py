@@ -8,8 +8,8 @@ from peerattn.models.forecasters import make_model, model_names
 from peerattn.models.given_network import PrecomputedPeerRegressor
 from peerattn.models.industry import IndustryMedianRegressor, IndustryPeerRegressor
 from peerattn.models.kernel.estimator import NadarayaWatsonRegressor
-from peerattn.models.learners.heads.priors import Prior
 from peerattn.models.learners.heads.search_profile import SearchProfile
+from peerattn.models.learners.priors import Prior
 from peerattn.models.learners.protocol import Learner
 from peerattn.models.linear_in_means import LinearInMeansRegressor
 from peerattn.models.mixins import PanelClassifierMixin, PanelRegressorMixin

@@ -17,8 +17,8 @@ from peerattn import (
 )
 from peerattn.exceptions import InputError
 from peerattn.models import CovariancePeerRegressor
-from peerattn.models.cross_section import Rows
-from peerattn.models.learners.heads.batches import Batch, RowTensors
+from peerattn.models.cross_section import CrossSection, Rows
+from peerattn.models.learners.batches import Batch, RowTensors
 from peerattn.models.learners.heads.peer_module import PeerModule, PeerSpec
 
 pytestmark = [
@@ -139,7 +139,7 @@ def test_gradient_by_the_own_outcome_is_exactly_zero(n_layers, similarity):
     module = PeerModule(spec, torch.Generator().manual_seed(0))
     rng, firms = np.random.default_rng(0), pd.RangeIndex(9)
     pool = Rows(rng.normal(size=(9, 3)), np.zeros((9, 0)), rng.normal(size=9), None, np.arange(9), firms, firms)
-    rows = RowTensors.of(pool, None, torch.float64, "cpu")
+    rows = RowTensors.of_peers([CrossSection(None, slice(0, 9), pool, pool)], torch.float64)
     y = rows.y.requires_grad_()
     predicted = module(Batch(rows, rows, torch.ones(1, 9)))[0][0, :, 0]
     jacobian = torch.stack([torch.autograd.grad(value, y, retain_graph=True)[0][0] for value in predicted])

@@ -18,10 +18,11 @@ from peerattn.models import by_period
 from peerattn.models.attention.networks import HeadNetworks
 from peerattn.models.base import PanelEstimator
 from peerattn.models.cross_section import CrossSection, Rows
+from peerattn.models.learners.batches import Batch
 from peerattn.models.learners.heads.heads import Settings, heads_table, prior_strengths
-from peerattn.models.learners.heads.priors import NO_TERMS, PairTerms
 from peerattn.models.learners.losses import Loss
 from peerattn.models.learners.past_outcomes import History
+from peerattn.models.learners.priors import NO_TERMS, PairTerms
 from peerattn.models.learners.training import Problem
 from peerattn.models.pools import against_training, peers_of_known_outcome
 from peerattn.models.reference import Reference, among_reference, check_reference, check_same_periods, with_reference
@@ -379,7 +380,7 @@ class PanelStack(HeadNetworks, PanelEstimator):
         """Return outputs after each group (n_focal, steps, K) in units of training, and which rows had no admissible peer."""
         (steps,) = self.stack_.predict_steps([self._as_seen(section.unknown())])
         nobody = np.zeros(0, dtype=bool)  # where there are no focal rows
-        isolated = [self.pair_terms_.isolated(section, rows) for rows in section.chunks()]
+        isolated = [Batch.of(section, self.pair_terms_, rows=rows).isolated()[0].numpy() for rows in section.chunks()]
         return steps, np.concatenate([nobody, *isolated])
 
     def _outputs(self, section: CrossSection) -> tuple[np.ndarray, np.ndarray]:

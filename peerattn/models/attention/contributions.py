@@ -13,8 +13,8 @@ from peerattn.exceptions import InputError, expect, validate_arguments
 from peerattn.models.attention.base import PanelStack
 from peerattn.models.attention.options import AttentionOptions
 from peerattn.models.cross_section import CrossSection
+from peerattn.models.learners.batches import Batch
 from peerattn.models.learners.covariance.covariance import Covariance
-from peerattn.models.learners.heads.batches import Batch
 from peerattn.models.learners.heads.heads import Heads, Member
 from peerattn.models.learners.losses import gradient
 from peerattn.models.networks import peer_columns

@@ -11,7 +11,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from peerattn.models.attention.base import MOST, PanelStack
 from peerattn.models.learners.heads.heads import Settings
-from peerattn.models.learners.heads.priors import PairTerms, excluded_group, read_priors
+from peerattn.models.learners.priors import PairTerms, excluded_group, read_priors
 from peerattn.models.learners.training import Problem
 from peerattn.models.stacking.candidates import heads_and_own
 from peerattn.models.stacking.evidence import Candidate

@@ -8,8 +8,8 @@ from sklearn.base import BaseEstimator
 
 from peerattn.exceptions import InputError, expect
 from peerattn.models.attention.options import AttentionOptions
+from peerattn.models.learners.batches import Sample
 from peerattn.models.learners.heads.heads import Heads, Member
-from peerattn.models.learners.heads.sampling import Sample
 from peerattn.models.learners.heads.training import REFIT, refit_modules
 from peerattn.models.learners.training import Training
 from peerattn.models.networks import peer_columns

@@ -13,7 +13,8 @@ from torch.func import functional_call, vmap
 
 from peerattn import nn
 from peerattn.models.cross_section import NO_IDENTITY, CrossSection, known_before
-from peerattn.models.learners.firm_transformer import ALL, Batch, FirmTransformer, TransformerSpec, hidden_folds
+from peerattn.models.learners.batches import Batch, Sample
+from peerattn.models.learners.firm_transformer import FirmTransformer, TransformerSpec, hidden_folds
 from peerattn.models.learners.linear import stacked_rows
 from peerattn.models.learners.transformer_losses import SectionLoss, rank_correlation, sharpe_ratio, squared_error
 from peerattn.models.learners.variance_components import common_variance
@@ -90,7 +91,8 @@ class TransformerLearner:
         loss = self._loss_of(earlier)
         validate = None
         if later:
-            validate = partial(self._validation_loss, modules, loss, self._batched(later))
+            batches = [sample.batch(range(len(sample.sections))) for sample in self._of_alike_size(later)]
+            validate = partial(self._validation_loss, modules, loss, batches)
         y = stacked_rows(earlier).outcomes
         self.scale = float(y.std()) or 1.0
         steps = min(self.training.max_steps, max(FEWEST_STEPS, len(y) // ROWS_PER_STEP))
@@ -99,7 +101,7 @@ class TransformerLearner:
         train(
             modules,
             lambda batch: self._losses(outputs_of(modules, batch), batch, loss).sum(),
-            self._steps(self._batched(earlier), generator),
+            self._steps(self._of_alike_size(earlier), generator),
             max_steps=steps,
             learning_rate=RATE,
             weight_decay=DECAY,
@@ -136,36 +138,34 @@ class TransformerLearner:
 
     def _losses(self, outputs: Tensor, batch: Batch, loss: SectionLoss) -> Tensor:
         """Return the loss of outputs (E, B, n, K), (E,)."""
-        assert batch.y is not None
-        y = batch.y / self.scale
+        y = batch.focal.outcomes / self.scale
         return torch.stack([loss(each.to(y.dtype), y, batch.weight) for each in outputs])
 
-    def _tensors(self, sections: Sequence[CrossSection], dtype: torch.dtype, device: str = "cpu") -> Batch:
+    def _sample(self, sections: Sequence[CrossSection], dtype: torch.dtype, device: str = "cpu") -> Sample:
         if not self.spec.attends:  # one peer that nobody may attend to replaces all
-            nobody = [replace(s.take(ALL, slice(0, 1)), own_copies=False) for s in sections]
+            nobody = [replace(s.take(slice(None), slice(0, 1)), own_copies=False) for s in sections]
             sections = [replace(s, attendable=np.zeros(len(s.peers), dtype=bool)) for s in nobody]
-        return Batch.of(sections, outcomes=self.spec.outcomes, dtype=dtype, device=device)
+        return Sample(sections, dtype=dtype, device=device)
 
-    def _batched(self, sections: Sequence[CrossSection]) -> list[Batch]:
+    def _of_alike_size(self, sections: Sequence[CrossSection]) -> list[Sample]:
         """Return cross-sections of alike size together, the largest at most a quarter larger than the smallest."""
         sizes = np.array([max(len(section.focal), len(section.peers)) for section in sections])
         bins = np.floor(np.log(sizes) / np.log(1.25))
         groups = ([sections[k] for k in np.flatnonzero(bins == each).tolist()] for each in np.unique(bins))
-        return [self._tensors(group, self.training.kind, self.training.device) for group in groups]
+        return [self._sample(group, self.training.kind, self.training.device) for group in groups]
 
-    def _steps(self, batches: Sequence[Batch], generator: torch.Generator) -> Iterator[Batch]:
+    def _steps(self, samples: Sequence[Sample], generator: torch.Generator) -> Iterator[Batch]:
         """Yield some cross-sections of alike size without end; of large ones some focal rows, drawn anew."""
         while True:
-            steps = list[tuple[Batch, Tensor]]()
-            for batch in batches:
-                n_sections, n_rows = batch.weight.shape
-                order = torch.randperm(n_sections, generator=generator)
-                steps += [(batch, at) for at in order.split(max(1, ROWS // n_rows))]
+            steps = list[tuple[Sample, list[int]]]()
+            for sample in samples:
+                order = torch.randperm(len(sample.sections), generator=generator)
+                steps += [(sample, at.tolist()) for at in order.split(max(1, ROWS // int(sample.n_focal.max())))]
             for k in torch.randperm(len(steps), generator=generator).tolist():
-                batch, at = steps[k]
-                device = batch.weight.device
-                rows = torch.randperm(batch.weight.shape[1], generator=generator)[:QUERIES].sort().values
-                drawn = self._hidden(batch.take(at.to(device), rows.to(device)), generator)
+                sample, group = steps[k]
+                rows = torch.randperm(int(sample.n_focal.max()), generator=generator)[:QUERIES].sort().values.numpy()
+                batch = sample.batch(group, [rows[rows < n] for n in sample.n_focal[group]])
+                drawn = self._hidden(batch, generator)
                 if drawn.weight.any():
                     yield drawn
 
@@ -204,7 +204,7 @@ class TransformerLearner:
     def outputs(self, modules: torch.nn.ModuleList, section: CrossSection, dtype: torch.dtype = torch.float64) -> Tensor:
         """Return what the mean of the modules adds to the own part of every focal row, (n_focal, K)."""
         found = torch.zeros(len(section.focal), self.spec.n_outputs, dtype=torch.float64)
-        for at, batch in self._passes(section, dtype):
+        for at, batch in self._passes(section, slice(None), dtype):
             found[at] = self.scale * outputs_of(modules, batch).mean(0)[0].double()
         return found
 
@@ -217,8 +217,7 @@ class TransformerLearner:
     @torch.no_grad()
     def weights(self, section: CrossSection, rows: slice, layer: int = -1, head: tuple[int, int] | None = None) -> np.ndarray:
         """Return the attention of a layer, (n_rows, n_peers): the mean over seeds and heads, or of one seed's head."""
-        part = replace(section.take(rows, ALL), own_copies=False)
-        found = np.zeros((len(part.focal), len(section.peers)))
+        found = np.zeros((len(section.focal.identity[rows]), len(section.peers)))
         if not self.spec.attends:
             return found
         modules = [module for module in self.modules() if isinstance(module, FirmTransformer)]
@@ -226,7 +225,7 @@ class TransformerLearner:
         if head is not None:
             modules = [modules[head[0]]]
             of_heads = slice(head[1], head[1] + 1)
-        for at, batch in self._passes(part, torch.float64):
+        for at, batch in self._passes(section, rows, torch.float64):
             n_heads = 0  # seeds that were pruned differ in it
             for module in modules:
                 weights = module.weights(batch, layer)[0, of_heads].numpy()
@@ -239,17 +238,18 @@ class TransformerLearner:
         """Return what gives the weights of focal rows of a cross-section."""
         return partial(self.weights, section)
 
-    def _passes(self, section: CrossSection, dtype: torch.dtype) -> Iterator[tuple[np.ndarray, Batch]]:
-        """Yield focal rows and the cross-section with the outcomes of their fold hidden."""
-        batch = self._tensors([section], dtype)
+    def _passes(self, section: CrossSection, rows: slice, dtype: torch.dtype) -> Iterator[tuple[np.ndarray, Batch]]:
+        """Yield numbers of these focal rows, and the cross-section of them with the outcomes of their fold hidden."""
+        sample = self._sample([section], dtype)
+        wanted = np.arange(len(section.focal))[rows]
         if not self.hides:
-            yield np.arange(len(section.focal)), batch
+            yield np.arange(len(wanted)), sample.batch([0], [wanted])
             return
         of_focal, of_peers = hidden_folds(section, FOLDS)
-        for fold in np.unique(of_focal):
-            at = np.flatnonzero(of_focal == fold)
-            hidden = batch.peers.hide(torch.from_numpy(of_peers == fold)[None])
-            yield at, replace(batch.take(ALL, torch.from_numpy(at)), peers=hidden)
+        for fold in np.unique(of_focal[wanted]):
+            at = np.flatnonzero(of_focal[wanted] == fold)
+            batch = sample.batch([0], [wanted[at]])
+            yield at, replace(batch, peers=batch.peers.hide(torch.from_numpy(of_peers == fold)[None]))
 
 
 def outputs_of(modules: torch.nn.ModuleList, batch: Batch) -> Tensor:

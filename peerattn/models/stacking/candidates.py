@@ -20,9 +20,9 @@ from peerattn.models.learners.covariance.ridge import fit_ridge_covariance
 from peerattn.models.learners.heads.heads import Heads, OwnSlopes, Settings
 from peerattn.models.learners.heads.learner import HeadsLearner
 from peerattn.models.learners.heads.peer_module import PeerSpec
-from peerattn.models.learners.heads.priors import NO_TERMS
 from peerattn.models.learners.history import fit_autoregression, fit_effect, fit_trees_with_past, fit_trend
 from peerattn.models.learners.losses import squared_error
+from peerattn.models.learners.priors import NO_TERMS
 from peerattn.models.learners.protocol import Added, Learner, fit_added
 from peerattn.models.learners.training import Problem, Training
 from peerattn.models.learners.within_period import SLOPES, fit_slopes_within

@@ -14,8 +14,8 @@ from scipy.optimize import minimize
 from peerattn.models.cross_section import CrossSection
 from peerattn.models.learners.common import CodeShocks, PeriodMean
 from peerattn.models.learners.heads.heads import Heads, shares
-from peerattn.models.learners.heads.priors import NO_TERMS
 from peerattn.models.learners.losses import loss_of, squared_error
+from peerattn.models.learners.priors import NO_TERMS
 from peerattn.models.learners.training import Problem, Training, View
 from peerattn.models.stacking.evidence import (
     COMMON,

@@ -10,7 +10,7 @@ import torch
 from peerattn import PeerAttentionRegressor, simulate_panel
 from peerattn.exceptions import InputError
 from peerattn.models import Prior
-from peerattn.models.learners.heads.batches import Batch, RowTensors
+from peerattn.models.learners.batches import Batch, RowTensors
 from peerattn.models.learners.heads.peer_module import PeerModule, PeerSpec
 from peerattn.network import rollout
 
@@ -102,9 +102,9 @@ def test_heads_start_as_those_of_one_layer_and_learn_to_use_the_others(values, s
     spec = PeerSpec(3, n_heads=2, n_layers=2, values=values, symmetric=symmetric)
     module = PeerModule(spec, torch.Generator().manual_seed(0))
     x = torch.tensor(np.random.default_rng(0).normal(size=(1, 9, 3)))
-    everyone = torch.ones(1, 9, dtype=torch.bool)
+    weights = torch.zeros(1, 9), torch.full((1, 9), -torch.inf), torch.ones(1, 9, dtype=torch.bool)
     no_codes = torch.zeros(1, 9, 0, dtype=torch.long)
-    focal = RowTensors(x, no_codes, x[..., 0] ** 2, torch.arange(9)[None], everyone, everyone)
+    focal = RowTensors(x, no_codes, x[..., 0] ** 2, torch.arange(9)[None], *weights)
     batch = Batch(focal, focal, torch.ones(1, 9))
     before, _ = module(batch)
     with torch.no_grad():
@@ -181,8 +181,8 @@ def test_earlier_layers_have_the_similarity_and_tied_scores(similarity):
         "gaussian": -0.5 * pairs[0].square().sum(-1),
         "additive": (pairs[1].tanh() @ module.before[0].combine[:, None, :, None])[..., 0] if similarity == "additive" else None,
     }[similarity]
-    everyone = torch.ones(1, 7, dtype=torch.bool)
-    rows = RowTensors(x, torch.zeros(1, 7, 0, dtype=torch.long), None, torch.arange(7)[None], everyone, everyone)
+    weights = torch.zeros(1, 7), torch.full((1, 7), -torch.inf), torch.ones(1, 7, dtype=torch.bool)
+    rows = RowTensors(x, torch.zeros(1, 7, 0, dtype=torch.long), None, torch.arange(7)[None], *weights)
     expected = scores.masked_fill(torch.eye(7, dtype=torch.bool), -torch.inf).softmax(-1)
     torch.testing.assert_close(module.weights(Batch(rows, rows, torch.ones(1, 7)), n_layers=0)[0], expected)
 

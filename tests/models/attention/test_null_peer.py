@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from peerattn import PeerAttentionRegressor, simulate_panel
-from peerattn.models.learners.heads.batches import Batch, RowTensors
+from peerattn.models.learners.batches import Batch, RowTensors
 from peerattn.models.learners.heads.peer_module import PeerModule, PeerSpec
 
 N = 8
@@ -24,8 +24,8 @@ def module(null_peer, seed=0, **options):
 def rows(seed=0, y=None):
     g = torch.Generator().manual_seed(seed)
     x = torch.randn(1, N, 3, generator=g, dtype=torch.float64)
-    everyone = torch.ones(1, N, dtype=torch.bool)
-    rows = RowTensors(x, torch.zeros(1, N, 0, dtype=torch.long), y, torch.arange(N)[None], everyone, everyone)
+    weights = torch.zeros(1, N), torch.full((1, N), -torch.inf), torch.ones(1, N, dtype=torch.bool)
+    rows = RowTensors(x, torch.zeros(1, N, 0, dtype=torch.long), y, torch.arange(N)[None], *weights)
     return Batch(rows, rows, torch.ones(1, N))
 
 

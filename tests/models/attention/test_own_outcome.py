@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-from peerattn.models.learners.heads.batches import Batch, RowTensors
+from peerattn.models.learners.batches import Batch, RowTensors
 from peerattn.models.learners.heads.peer_module import PeerModule, PeerSpec
 
 N, P = 9, 3
@@ -17,8 +17,8 @@ def rows(seed, y=None, identity=None):
     x = torch.randn(1, N, P, generator=g, dtype=torch.float64)
     codes = torch.randint(0, 3, (1, N, 1), generator=g)
     identity = torch.arange(N)[None] if identity is None else identity
-    everyone = torch.ones(1, N, dtype=torch.bool)
-    return RowTensors(x, codes, y, identity, everyone, everyone)
+    weights = torch.zeros(1, N), torch.full((1, N), -torch.inf), torch.ones(1, N, dtype=torch.bool)
+    return RowTensors(x, codes, y, identity, *weights)
 
 
 def own_gradients(spec, size, cross):

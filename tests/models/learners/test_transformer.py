@@ -60,10 +60,11 @@ def probes(model, one, value=1e6):
     """
     modules = model.modules()
     place = {firm: k for k, firm in enumerate(one.peers.identity)}
-    for at, batch in model._passes(one, torch.float64):
+    for at, batch in model._passes(one, slice(None), torch.float64):
         n = len(at)
-        copies = batch.take(torch.zeros(n, dtype=torch.int64))
-        y = copies.peers.y.clone()
+        focal, peers = (rows._each(lambda v, n=n: v.repeat(n, *[1] * (v.dim() - 1))) for rows in (batch.focal, batch.peers))
+        copies = replace(batch, focal=focal, peers=peers, weight=batch.weight.repeat(n, 1))
+        y = peers.y.clone()
         for k, i in enumerate(at):
             y[k, place.get(one.focal.identity[i], i)] = value
         changed = replace(copies, peers=replace(copies.peers, y=y))
@@ -193,8 +194,8 @@ def test_padding_and_blocks_of_queries_change_nothing(n_layers, outcomes, monkey
     sections = [section(k, n) for k, n in enumerate((5, 9, 7))]
     model = learner(n_layers, outcomes=outcomes)
     module = model.modules()[0]
-    alone = [module(model._tensors([s], torch.float64))[0] for s in sections]
-    batch = model._tensors(sections, torch.float64)
+    alone = [module(model._sample([s], torch.float64).batch([0]))[0] for s in sections]
+    batch = model._sample(sections, torch.float64).batch(range(3))
     for cells in (firm_transformer.CELLS, 60):
         monkeypatch.setattr(firm_transformer, "CELLS", cells)
         together = module(batch)
@@ -206,7 +207,7 @@ def test_padding_and_blocks_of_queries_change_nothing(n_layers, outcomes, monkey
 
 def test_all_seeds_at_once_are_each_seed():
     model = learner(2)
-    batch = model._tensors([section(k) for k in range(3)], torch.float64)
+    batch = model._sample([section(k) for k in range(3)], torch.float64).batch(range(3))
     each = torch.stack([module(batch) for module in model.modules()])
     with pytest.warns(UserWarning, match="performance drop") if not torch.cuda.is_available() else []:
         torch.testing.assert_close(ensemble_outputs(model.modules(), batch), each)
@@ -273,8 +274,9 @@ def test_training_in_half_precision_has_parameters_in_float32():
 def test_everything_of_a_step_is_on_the_device_that_was_chosen(place, options):
     """The second device that torch has everywhere holds shapes without values: what is made elsewhere does not mix with it."""
     model = replace(learner(2, **options), training=TransformerTraining(device=place))
-    (batch,) = model._batched([section(k) for k in range(3)])
-    held = [*vars(batch.focal).values(), *vars(batch.peers).values(), batch.y, batch.weight]
+    (sample,) = model._of_alike_size([section(k) for k in range(3)])
+    batch = sample.batch(range(3))
+    held = [*vars(batch.focal).values(), *vars(batch.peers).values(), batch.weight]
     assert {part.device.type for part in held if part is not None} == {place}
     modules = model._new(torch.Generator()).to(place)
     outputs = outputs_of(modules, batch)

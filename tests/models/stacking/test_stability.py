@@ -8,8 +8,8 @@ import pytest
 
 from peerattn.datasets import simulate_panel
 from peerattn.models import PeerAttentionRegressor
+from peerattn.models.learners.batches import Batch
 from peerattn.models.learners.heads import learner
-from peerattn.models.learners.heads.batches import Batch
 from peerattn.network import PeerNetwork, common_peers, network_correlation
 
 

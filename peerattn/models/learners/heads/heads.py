@@ -12,9 +12,9 @@ import pandas as pd
 import torch
 
 from peerattn.models.cross_section import CrossSection
-from peerattn.models.learners.heads.batches import Batch, RowTensors
+from peerattn.models.learners.batches import Batch, RowTensors
 from peerattn.models.learners.heads.peer_module import PeerModule, PeerSpec
-from peerattn.models.learners.heads.priors import PairTerms, Prior
+from peerattn.models.learners.priors import PairTerms, Prior
 
 SPREAD_SECTIONS = 24  # cross-sections over which contributions are measured
 
@@ -162,7 +162,7 @@ class OwnSlopes:
     def predict(self, sections: Sequence[CrossSection]) -> list[np.ndarray]:
         """Return the prediction of every focal row of each cross-section, (n_focal, K), in training units."""
         module = self.member.module()
-        focal = [RowTensors.of(section.focal, None, torch.float64, "cpu") for section in sections]
+        focal = [RowTensors.of_focal([section], torch.float64) for section in sections]
         return [section.own_term + module.own(rows)[0].numpy() for section, rows in zip(sections, focal, strict=True)]
 
 

@@ -11,10 +11,10 @@ import torch
 
 from peerattn.exceptions import InputError
 from peerattn.models.cross_section import CrossSection
+from peerattn.models.learners.batches import Sample
 from peerattn.models.learners.heads.heads import Heads, Settings, average_unseen_codes
 from peerattn.models.learners.heads.peer_module import PeerModule, PeerSpec
-from peerattn.models.learners.heads.priors import NO_TERMS, PairTerms, Prior
-from peerattn.models.learners.heads.sampling import FEWEST, PAIRS, Sample
+from peerattn.models.learners.heads.sampling import FEWEST, PAIRS
 from peerattn.models.learners.heads.selection import Predict, Selection, selected
 from peerattn.models.learners.heads.training import (
     DEFAULT,
@@ -26,6 +26,7 @@ from peerattn.models.learners.heads.training import (
     train_seeds,
 )
 from peerattn.models.learners.losses import Loss, squared_error
+from peerattn.models.learners.priors import NO_TERMS, PairTerms, Prior
 
 FEW_SEEDS = 4  # are trained however large pools are
 STABLE = 0.85  # expected correlation with the network of other seeds from which no more are trained, in full; ...

@@ -14,8 +14,7 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from peerattn import nn
-from peerattn.models.cross_section import NO_IDENTITY
-from peerattn.models.learners.heads.batches import Batch, PairTensors, RowTensors, admissible, blocking_bias, others
+from peerattn.models.learners.batches import Batch, PairTensors, RowTensors, with_null_peer
 
 SHARP = 2.0  # size of the first queries and keys: from flatter weights fewer heads find a network
 SMALL = 0.1  # size of the first values: training starts near the own part
@@ -123,14 +122,18 @@ class Layer(torch.nn.Module):
             value = key_features
         if value.dim() == 3:  # the same of all heads
             value = value[:, None]
-        scores = self.scores(query_features, key_features, pairs)
-        n_keys = scores["key"].shape[2]
+        scores = self.blocked_scores(query_features, key_features, blocked, pairs)
         # the information of the null peer, where there is one, is zero
-        value = F.pad(value, (0, 0, 0, n_keys - value.shape[2]))
-        bias = blocked[:, None, :, :n_keys]
+        value = F.pad(value, (0, 0, 0, scores["key"].shape[2] - value.shape[2]))
+        return nn.attention(value=value, **scores)
+
+    def blocked_scores(self, query_features: Tensor, key_features: Tensor, blocked: Tensor, pairs: PairTensors) -> dict[str, Any]:
+        """Return the scores with ``blocked`` (B, n_focal, n_peers + 1), as :attr:`Batch.blocked`, in their bias."""
+        scores = self.scores(query_features, key_features, pairs)
+        bias = blocked[:, None, :, : scores["key"].shape[2]]
         if scores["bias"] is not None:
             bias = bias + scores["bias"]
-        return nn.attention(value=value, **scores | {"bias": bias})
+        return scores | {"bias": bias}
 
 
 def projected(features: Tensor, weight: Tensor) -> Tensor:
@@ -225,14 +228,11 @@ class PeerModule(Layer):
         if not layers:
             return own, pool
         among = batch.pairs.among or PairTensors()
-        querying = peers
-        if among.copies:
-            querying = replace(peers, identity=torch.full_like(peers.identity, NO_IDENTITY))
         own, pool = (rows[:, None].expand(-1, len(self.query), -1, -1) for rows in (own, pool))
-        of_pool = blocking_bias(others(querying, peers), pool.dtype)
-        of_focal = blocking_bias(others(focal, peers), pool.dtype)
+        of_pool = with_null_peer(peers.bias_for(peers, of_unknown_outcome=True))
+        of_focal = with_null_peer(peers.bias_for(focal, of_unknown_outcome=True))
         matching = ((focal.identity, peers.identity), (focal.x, peers.x), (focal.codes, peers.codes))
-        same = not among.copies and all(torch.equal(mine, theirs) for mine, theirs in matching)
+        same = all(torch.equal(mine, theirs) for mine, theirs in matching)
         for layer in layers:
             pool_before = h_pool
             h_pool = torch.cat([pool, layer.mean(pool_before, pool_before, of_pool, among)], dim=-1)
@@ -271,10 +271,8 @@ class PeerModule(Layer):
         if n_layers is None:
             n_layers = len(self.before)
         query_features, key_features = self.features(batch, n_layers)
-        may = admissible(batch.focal, batch.peers)
+        blocked = batch.blocked
         if n_layers < len(self.before):  # no outcome is used there, so that all may be attended to
-            may = others(batch.focal, batch.peers)
-        scores = self.layers()[n_layers].scores(query_features, key_features, batch.pairs)
-        n_null = scores["key"].shape[2] - may.shape[-1]
-        weights = nn.attention_weights(mask=F.pad(may, (0, n_null), value=True)[:, None], **scores)
-        return weights[..., : may.shape[-1]]
+            blocked = with_null_peer(batch.peers.bias_for(batch.focal, of_unknown_outcome=True))
+        scores = self.layers()[n_layers].blocked_scores(query_features, key_features, blocked, batch.pairs)
+        return nn.attention_weights(**scores)[..., : len(batch.peers.x[0])]

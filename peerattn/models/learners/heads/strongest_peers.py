@@ -8,7 +8,7 @@ from scipy import sparse
 
 from peerattn import nn
 from peerattn.models.cross_section import CrossSection
-from peerattn.models.learners.heads.batches import Batch
+from peerattn.models.learners.batches import Batch
 from peerattn.models.learners.heads.heads import Heads
 
 

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
-from peerattn.models.learners.heads.batches import Batch
+from peerattn.models.learners.batches import Batch, Sample
 from peerattn.models.learners.heads.peer_module import PeerModule, PeerSpec
-from peerattn.models.learners.heads.sampling import Sample
+from peerattn.models.learners.heads.sampling import all_batches, common_share, own_share, random_batches
 from peerattn.models.learners.losses import Loss, slope, squared_error
 from peerattn.processes import all_sum, n_processes
 from peerattn.training import train
@@ -172,7 +172,7 @@ def make_objective(sample: Sample, loss: Loss, spec: PeerSpec) -> Objective:
         return Objective(loss, 0.0, 1.0)
     common = 0.0
     if spec.values == "characteristics" and spec.own == "linear":
-        common = sample.common
+        common = common_share(sample)
     error = (sample.focal.outcomes[0] - sample.own).double()
     squares = (error.square().sum(-1) * sample.weight.double()).sum()
     unit = float((squares / sample.weight.double().sum()).sqrt()) or 1.0
@@ -213,7 +213,7 @@ def _cycle(seeds: Seeds, sample: Sample, objective: Objective, options: Training
     train(
         seeds,
         loss,
-        sample.random_batches(generator, seeds.heads.spec.n_heads),
+        random_batches(sample, generator, seeds.heads.spec.n_heads),
         max_steps=options.max_steps,
         learning_rate=options.learning_rate,
         weight_decay=options.weight_decays[0],
@@ -244,7 +244,7 @@ def head_products(seeds: Seeds, sample: Sample, objective: Objective, most: int 
 def _moments(columns: Callable[[Batch], Tensor], sample: Sample, objective: Objective, n_heads: int, most: int) -> Tensor:
     """Return the sums over rows of products of columns (B, K, n, m), net of common shocks and weighted: (K, m, m)."""
     total = torch.zeros((), dtype=torch.float64, device=sample.device)
-    for batch in sample.all_batches(n_heads, most):
+    for batch in all_batches(sample, n_heads, most):
         weight = batch.weight[:, None].double()
         net = objective.net_of_common(columns(batch).double(), weight)
         total = total + torch.einsum("bkni,bknj,bkn->kij", net, net, weight.expand(net.shape[:-1]))
@@ -316,7 +316,7 @@ def equal_weights(spec: PeerSpec, sample: Sample, objective: Objective) -> PeerM
 def loss_reductions(seeds: Seeds, sample: Sample, objective: Objective, most: int = 20_000) -> Tensor:
     """Return the log loss of the own part alone less that of each seed, (seeds,); of large samples over about ``most`` rows."""
     total = torch.zeros(1 + seeds.n_seeds, dtype=torch.float64, device="cpu")
-    for batch in sample.all_batches(seeds.heads.spec.n_heads, most):
+    for batch in all_batches(sample, seeds.heads.spec.n_heads, most):
         added = seeds(batch)
         nothing = torch.zeros_like(added[:, :1])
         total += objective(torch.cat([nothing, added], dim=1), batch).double().cpu()
@@ -338,7 +338,7 @@ def refit_modules(modules: Sequence[PeerModule], sample: Sample, loss: Loss, cou
     """
     objective = make_objective(sample, loss, modules[0].spec)
     seeds = Seeds.from_modules(modules, objective.unit)
-    batch = sample.batch(range(len(sample.sections)))
+    batch = own_share(sample, range(len(sample.sections)))
     times = torch.as_tensor(counts.T, dtype=batch.weight.dtype, device=batch.weight.device)
     rows = (times * batch.weight.sum(1, keepdim=True)).sum(0)
 

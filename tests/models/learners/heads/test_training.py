@@ -11,11 +11,10 @@ import torch
 from peerattn.datasets import simulate_panel
 from peerattn.exceptions import InputError
 from peerattn.models.cross_section import NO_IDENTITY, CrossSection, Rows
+from peerattn.models.learners.batches import Sample
 from peerattn.models.learners.heads import sampling, training
 from peerattn.models.learners.heads.learner import HeadsLearner
 from peerattn.models.learners.heads.peer_module import PeerSpec
-from peerattn.models.learners.heads.priors import NO_TERMS, PairTerms, Prior
-from peerattn.models.learners.heads.sampling import Sample
 from peerattn.models.learners.heads.training import (
     Objective,
     Seeds,
@@ -30,6 +29,7 @@ from peerattn.models.learners.heads.training import (
     train_seeds,
 )
 from peerattn.models.learners.losses import Pinball, cross_entropy, huber, loss_of, squared_error
+from peerattn.models.learners.priors import NO_TERMS, PairTerms, Prior
 
 TERMS = PairTerms((), {"industry": 0})
 QUICK = TrainingOptions(n_seeds=4, max_steps=40)
@@ -194,8 +194,8 @@ def test_focal_rows_are_drawn_and_pools_are_whole(panel, monkeypatch, limit):
     monkeypatch.setattr(sampling, "ROWS", limit)
     monkeypatch.setattr(sampling, "FEWEST", 10)
     sample = Sample(sections_of(panel), NO_TERMS, torch.float64, "cpu")
-    batches = list(itertools.islice(sample.random_batches(torch.Generator().manual_seed(0), 1), 3))
-    assert all(batch.peers.present.sum(1).eq(20).all() for batch in batches)
+    batches = list(itertools.islice(sampling.random_batches(sample, torch.Generator().manual_seed(0), 1), 3))
+    assert all(batch.peers.may_be_attended.sum(1).eq(20).all() for batch in batches)
     rows = {tuple((batch.weight > 0).sum(1).tolist()) for batch in batches}
     assert rows == {40: {(10,) * 4}, 10_000: {(20,) * 4}}[limit]
 
@@ -204,8 +204,8 @@ def test_of_one_cross_section_a_step_has_all_its_rows(panel, monkeypatch):
     monkeypatch.setattr(sampling, "FEWEST", 12)
     monkeypatch.setattr(sampling, "ROWS", 12)
     sample = Sample(sections_of(panel)[:1], NO_TERMS, torch.float64, "cpu")
-    batch = next(sample.random_batches(torch.Generator().manual_seed(0), 1))
-    assert (batch.weight > 0).sum() == 12 and batch.peers.present.sum() == 20
+    batch = next(sampling.random_batches(sample, torch.Generator().manual_seed(0), 1))
+    assert (batch.weight > 0).sum() == 12 and batch.peers.may_be_attended.sum() == 20
 
 
 def test_rows_are_whitened_by_the_inverse_covariance_of_a_period(panel):

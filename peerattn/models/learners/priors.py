@@ -1,4 +1,4 @@
-"""What is known of pairs of firms beforehand: a shared code, a given network, frequency weights."""
+"""What is known of pairs of firms beforehand: a shared code, a given network."""
 
 from __future__ import annotations
 
@@ -72,28 +72,17 @@ class PairTerms:
         return tuple(prior for prior in self.priors if not prior.only)
 
     def bias(self, section: CrossSection, rows: Any = slice(None)) -> np.ndarray | None:
-        """Return what is added to the scores, (n_rows, n_peers): log weights, −∞ for the unrelated; None = nothing."""
+        """Return what is added to the scores, (n_rows, n_peers): −∞ for the unrelated; None = nothing."""
         related = [self.relation(prior, section, rows) > 0 for prior in self.priors if prior.only]
-        terms = [np.where(pairs, 0.0, -np.inf) for pairs in related]
-        if section.peers.weight is not None:
-            terms.append(log_frequencies(section)[rows])
-        if not terms:
+        if not related:
             return None
-        return np.asarray(sum(terms))
+        return np.where(np.all(related, axis=0), 0.0, -np.inf)
 
     def prior(self, section: CrossSection, rows: Any = slice(None)) -> np.ndarray | None:
         """Return the relations of learned strength, (n_rows, n_peers, K); None = there are none."""
         if not self.soft:
             return None
         return np.stack([self.relation(prior, section, rows) for prior in self.soft], axis=-1)
-
-    def isolated(self, section: CrossSection, rows: Any = slice(None)) -> np.ndarray:
-        """Return which focal rows have no admissible peer."""
-        may = section.admissible(rows)
-        bias = self.bias(section, rows)
-        if bias is not None:
-            may &= np.isfinite(bias)
-        return np.asarray(~may.any(axis=1))
 
     def relation(self, prior: Prior, section: CrossSection, rows: Any = slice(None)) -> np.ndarray:
         """Return ``g_ij`` of one prior, (n_rows, n_peers)."""
@@ -116,16 +105,6 @@ def network_relation(network: PeerNetwork, section: CrossSection, rows: Any = sl
         return np.zeros((len(firms), len(peers)))
     weights = network_weights(network, section.period, firms, peers).toarray()
     return weights / (np.abs(edges["weight"].to_numpy()).max(initial=0.0) or 1.0)
-
-
-def log_frequencies(section: CrossSection) -> np.ndarray:
-    """Return log frequency weights of the peers, (n_focal, n_peers)."""
-    counts = section.peers.counts
-    with np.errstate(divide="ignore"):
-        found = np.tile(np.log(counts), (len(section.focal), 1))
-        if section.own_copies:  # a row counted w times has w − 1 copies of itself for peers
-            np.fill_diagonal(found, np.log(np.maximum(counts - 1, 0)))
-    return found
 
 
 def _listed(prior: Any) -> list[Any]:

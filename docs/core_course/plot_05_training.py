@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from peerattn.nn import Encoder, linear
 from peerattn.render import PALETTE, figure_style
 from peerattn.sequence import LanguageModel
-from peerattn.training import SCHEDULES, make_scheduler, train
+from peerattn.training import SCHEDULES, make_schedule, train
 
 # %%
 # **Warm-up.** Adam divides a step by the size of past gradients, which are unknown at first, and
@@ -25,14 +25,8 @@ from peerattn.training import SCHEDULES, make_scheduler, train
 
 
 def shares(schedule, steps=200):
-    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
-    scheduler = make_scheduler(schedule, optimizer, steps)
-    found = []
-    for _ in range(steps):
-        found.append(optimizer.param_groups[0]["lr"])
-        optimizer.step()
-        scheduler.step()
-    return found
+    rate = make_schedule(schedule, 1.0, steps)
+    return [rate(step) for step in range(steps)]
 
 
 with figure_style():

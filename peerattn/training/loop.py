@@ -7,18 +7,15 @@ from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
-from torch.optim import Optimizer, lr_scheduler
 
-from peerattn.exceptions import InputError, check_at_least, did_you_mean, expect
+from peerattn.exceptions import InputError, check_at_least, expect
 from peerattn.processes import all_sum, averaged, n_processes, process
 from peerattn.render import progress_bar
+from peerattn.training.adamw import AdamW
 from peerattn.training.device import multiplied_in, precision_of
+from peerattn.training.schedules import Schedule, make_schedule
 
 Batch = TypeVar("Batch")
-#: ``schedule(step, max_steps)`` with step = 0, ..., max_steps - 1 gives the share of the peak learning rate.
-Schedule = Callable[[int, int], float]
-SCHEDULES = ("constant", "cosine", "inverse_sqrt", "one_cycle")
-WARMUP = 0.1  # share of the steps in which "cosine" and "inverse_sqrt" rise
 READ_EVERY = 20  # steps between readings of the losses on a device that works while Python goes on
 
 
@@ -98,7 +95,7 @@ def train(
     learning_rate : float
         Peak learning rate :math:`\eta`.
     schedule : {"one_cycle", "cosine", "inverse_sqrt", "constant"} or callable, default "one_cycle"
-        :math:`c(t)`, a torch schedule (see `make_scheduler`) or a function of (step, max_steps).
+        :math:`c(t)`, a schedule of this name (see `make_schedule`) or a function of (step, max_steps).
     weight_decay : float, default 0
         :math:`\lambda`, on parameters with two or more dimensions. 0 is Adam.
     clip : float, default 1
@@ -167,8 +164,8 @@ def train(
         read_every = READ_EVERY
         if device.type == "cpu" or n_processes() > 1:
             read_every = 1
-    optimizer = _adamw(trained, learning_rate, weight_decay)
-    scheduler = make_scheduler(schedule, optimizer, max_steps)
+    optimizer = AdamW(trained, weight_decay)
+    rate_of = make_schedule(schedule, learning_rate, max_steps)
     log = _Log(device)
     kept = _Kept(trained)
     with progress_bar(None if process() else progress, max_steps) as advance:
@@ -177,15 +174,13 @@ def train(
             with multiplied_in(precision, device):
                 value = loss(batch)
             norm = _gradient(value, trained, clip)
+            rate = rate_of(done - 1)
             # a step that is not finite is left out on the device itself, and so are all after it
-            optimizer.found_inf = log.add(value.detach().reshape(()), norm, optimizer.param_groups[0]["lr"])  # type: ignore[attr-defined]
+            broken = log.add(value.detach().reshape(()), norm, rate)
             if done % read_every == 0 or done == max_steps:
                 log.read()
-            optimizer.step()
+            optimizer.step(rate, broken)
             advance(f"loss {log.losses[-1]:.4g}" if log.losses else "")
-            rate = optimizer.param_groups[0]["lr"]
-            if done < max_steps:
-                scheduler.step()
             if average is not None and max_steps - done < average:
                 kept.mean()
             if validate is not None and (done % validate_every == 0 or done == max_steps):
@@ -280,62 +275,3 @@ class _Kept:
     def restore(self) -> None:
         for tensor, value in zip(self.trained, self.values):
             tensor.copy_(value)
-
-
-def _adamw(trained: list[Tensor], learning_rate: float, weight_decay: float) -> torch.optim.AdamW:
-    # decay is for matrices: an intercept shrunk to zero would shift predictions
-    matrices, others = ([x for x in trained if (x.ndim >= 2) == large] for large in (True, False))
-    groups = [{"params": matrices, "weight_decay": weight_decay}, {"params": others, "weight_decay": 0.0}]
-    # fused: 3 times faster on a CPU
-    return torch.optim.AdamW([group for group in groups if group["params"]], lr=learning_rate, fused=True)
-
-
-def make_scheduler(schedule: str | Schedule, optimizer: Optimizer, max_steps: int) -> lr_scheduler.LRScheduler:
-    r"""Return a torch scheduler whose peak is the optimizer's learning rate.
-
-    Parameters
-    ----------
-    schedule : {"one_cycle", "cosine", "inverse_sqrt", "constant"} or callable
-        "one_cycle": torch's `OneCycleLR`, up along a half cosine for 30 % of the steps, then down along another. "cosine" and
-        "inverse_sqrt": up along a line for 10 % of the steps (w), then along a half cosine to 0, or as :math:`\sqrt{w / t}`. A
-        function of (step, max_steps) gives the share of the peak.
-    optimizer : torch.optim.Optimizer
-    max_steps : int
-
-    Raises
-    ------
-    InputError
-        When there is no schedule of that name.
-
-    References
-    ----------
-    Smith and Topin (2017), Super-convergence: very fast training of neural networks using large learning rates. Loshchilov and
-    Hutter (2017), SGDR: stochastic gradient descent with warm restarts, ICLR. Vaswani et al. (2017), Attention is all you need,
-    section 5.3.
-
-    Examples
-    --------
-    >>> import torch
-    >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.5)
-    >>> scheduler = make_scheduler("inverse_sqrt", optimizer, 20)
-    >>> optimizer.param_groups[0]["lr"]  # half of the peak in the first of two rising steps
-    0.25
-    """
-    rising = max(WARMUP * max_steps, 1.0)
-    if callable(schedule):
-        return lr_scheduler.LambdaLR(optimizer, lambda step: schedule(step, max_steps))
-    if schedule == "constant":
-        return lr_scheduler.ConstantLR(optimizer, factor=1.0)
-    if schedule == "one_cycle":
-        peak = optimizer.param_groups[0]["lr"]
-        return lr_scheduler.OneCycleLR(optimizer, peak, total_steps=max_steps, cycle_momentum=False)
-    if schedule == "inverse_sqrt":
-        return lr_scheduler.LambdaLR(optimizer, lambda step: min((step + 1) / rising, math.sqrt(rising / (step + 1))))
-    if schedule == "cosine":
-        # a cosine from the peak on, after a straight rise
-        rise = round(rising)
-        up = lr_scheduler.LinearLR(optimizer, 1 / rise, total_iters=max(rise - 1, 1))
-        down = lr_scheduler.CosineAnnealingLR(optimizer, max(max_steps - rise, 1))
-        return lr_scheduler.SequentialLR(optimizer, [up, down], milestones=[rise])
-    wanted = f"schedule: expected one of {list(SCHEDULES)} or a function of (step, max_steps)"
-    raise InputError(f"{wanted}, got {schedule!r}.{did_you_mean(schedule, SCHEDULES)}")

@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import math
-import warnings
 
 import pytest
 import torch
 
 from peerattn.exceptions import InputError
-from peerattn.training import SCHEDULES, make_scheduler
+from peerattn.training import SCHEDULES, make_schedule
 
 
 def shares(schedule, max_steps):
-    """The learning rate of every step, as a share of the peak; torch gives no warning."""
-    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1)
-    found = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        scheduler = make_scheduler(schedule, optimizer, max_steps)
-        for step in range(max_steps):
-            found.append(optimizer.param_groups[0]["lr"] / 0.1)
-            optimizer.step()
-            if step < max_steps - 1:
-                scheduler.step()
-    return found
+    """The learning rate of every step, as a share of the peak."""
+    rate = make_schedule(schedule, 0.1, max_steps)
+    return [rate(step) / 0.1 for step in range(max_steps)]
+
+
+@pytest.mark.parametrize("max_steps", [1, 2, 3, 10, 450])
+def test_one_cycle_is_torchs(max_steps):
+    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.02)
+    scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.02, total_steps=max_steps, cycle_momentum=False)
+    ours = make_schedule("one_cycle", 0.02, max_steps)
+    for step in range(max_steps):
+        assert ours(step) == pytest.approx(optimizer.param_groups[0]["lr"], rel=1e-12)
+        optimizer.step()
+        if step < max_steps - 1:
+            scheduler.step()
 
 
 def half_cosine(start, end, share):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
@@ -166,11 +167,14 @@ class HeadsLearner:
         largest = max(sections, key=lambda section: len(section.focal))
         draws = list[Draw]()
         kept = list[list[PeerModule]]()
+        networks = dict[PeerModule, np.ndarray]()
         for number in range(MOST_DRAWS):
             draws.append(replace(self, seed=self.seed + number)._draw(sections))
+            for module in draws[-1].modules:
+                heads = self._heads([module], [largest])
+                networks[module] = heads.weights(largest, slice(0, FIRMS)).ravel().astype(np.float32)
             kept = modules_in_window(draws, self.options.window)
-            heads = [self._heads(modules, [largest]) for modules in kept]
-            if reliability([each.weights(largest, slice(0, FIRMS)).ravel() for each in heads]) >= STABLE:
+            if reliability([np.mean([networks[module] for module in modules], axis=0) for modules in kept]) >= STABLE:
                 break
         return [module for modules in kept for module in modules]
 
@@ -191,13 +195,13 @@ class HeadsLearner:
         sample = Sample(sections, self.terms, self.dtype, self.device)
         objective = make_objective(sample, self.loss, self.spec)
         if self.equal:
-            return Draw([equal_weights(self.spec, sample, objective).double().cpu()], torch.zeros(1))
+            return Draw([equal_weights(self.spec, sample, objective).double().cpu()])
         seeds = train_seeds(self.spec, sample, objective, self.options, generator)
         # what is fitted predicts in float64, wherever and in whatever precision it was trained
         modules = [seeds.module(seed, objective.unit).double().cpu() for seed in range(seeds.n_seeds)]
         for module in modules:
             average_unseen_codes(module, sections)
-        return Draw(modules, loss_reductions(seeds, sample, objective))
+        return Draw(modules, partial(loss_reductions, seeds, sample, objective))
 
     def predict(self, sections: Sequence[CrossSection]) -> list[np.ndarray]:
         """Return the own part plus what heads add, (n_focal, K) for each cross-section; their own outcomes are not used."""
@@ -210,10 +214,15 @@ class HeadsLearner:
 
 @dataclass(frozen=True)
 class Draw:
-    """Trained seeds of one random start, and the fall of the log training loss of each, (n_seeds,)."""
+    """Trained seeds of one random start, and what gives the fall of the log training loss of each, (n_seeds,)."""
 
     modules: list[PeerModule]
-    loss_reductions: torch.Tensor
+    reductions: Callable[[], torch.Tensor] = partial(torch.zeros, 1)
+
+    @cached_property
+    def loss_reductions(self) -> torch.Tensor:
+        """The fall of the log training loss of each seed: measured where draws are compared."""
+        return self.reductions()
 
 
 def modules_in_window(draws: Sequence[Draw], window: float) -> list[list[PeerModule]]:

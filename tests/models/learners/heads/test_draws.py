@@ -1,5 +1,7 @@
 """In full, heads of more seeds are averaged as long as other seeds would give another network."""
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -52,7 +54,7 @@ def test_noise_has_the_most_draws(draws):
 
 def test_seeds_are_averaged_that_are_in_the_window_of_all_draws():
     """A draw in which no seed found a network has no part."""
-    one, two, three = (Draw([f"{name}{k}" for k in range(2)], torch.tensor(fall)) for name, fall in FALLS.items())
+    one, two, three = (Draw([f"{name}{k}" for k in range(2)], partial(torch.tensor, fall)) for name, fall in FALLS.items())
     assert modules_in_window([one, two, three], 0.85) == [["a0", "a1"], ["c0"]]
 
 

@@ -17,7 +17,7 @@ from peerattn.models.mixins import PanelRegressorMixin
 from peerattn.network import PeerNetwork
 from peerattn.panel.labels import within_or_before
 from peerattn.panel.panel import Panel
-from peerattn.panel.time_order import span_of
+from peerattn.panel.time_order import comparable, kind_of, span_of
 from peerattn.types import LabelsLike
 
 
@@ -81,10 +81,12 @@ def network_period(network: PeerNetwork, period: LabelsLike) -> Any:
         if period not in network.periods:
             raise InputError(f"network has no period {period!r}, and text has no order of time: give it all periods of X.")
         return period
-    try:
-        earlier = network.periods[network.periods <= period]
-    except TypeError as error:
-        raise InputError(f"network has period {network.periods[0]!r}, X has {period!r}: they cannot be compared.") from error
+    requested = pd.Index([period])
+    if not comparable(requested, network.periods):
+        ours, theirs = (f"{each.tolist()[0]!r} ({kind_of(each)})" for each in (network.periods, requested))
+        remedy = "Label each of its cross-sections with the first period of X in which it may be used."
+        raise InputError(f"network has period {ours}, X has {theirs}: they cannot be compared. {remedy}")
+    earlier = network.periods[network.periods <= period]
     if not len(earlier):
         raise NetworkStartsLater(f"network starts in {network.periods.min()}, after period {period} of X.")
     return earlier.max()

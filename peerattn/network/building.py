@@ -1,6 +1,6 @@
 """From what a user has (matrices, frames of edges) to labels, periods and cross-sections of a network."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -118,6 +118,8 @@ def from_edges(cls: type[Net], edges: pd.DataFrame, firms: Iterable[Any] | None 
     check_known("edges", ("firm", "peer", "weight"), edges.columns)
     ends = [_as_labels(edges[side], f"edges[{side!r}]") for side in ("firm", "peer")]
     weights = pd.to_numeric(edges["weight"], errors="coerce").to_numpy(dtype=np.float64)
+    for text in edges["weight"][np.isnan(weights) & edges["weight"].notna()]:
+        raise InputError(f"edges['weight']: expected numbers, got {text!r}.")
     listed = None
     if firms is not None:
         listed = _as_labels(firms["firm"] if isinstance(firms, pd.DataFrame) else firms, "firms")
@@ -173,6 +175,8 @@ def _as_labels(labels: Iterable[object], argument: str) -> pd.Index:
         raise InputError(f"{argument}: expected single labels, got tuples such as {index[0]!r}.")
     if index.hasnans:
         raise InputError(f"{argument}: {int(np.sum(index.isna()))} labels are missing.")
+    for label in index[:1]:
+        expect(isinstance(label, Hashable), argument, "single labels", repr(label))
     return _of_one_kind(index.rename(None), argument)
 
 

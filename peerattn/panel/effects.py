@@ -8,7 +8,7 @@ import pandas as pd
 from scipy import sparse
 from scipy.sparse.linalg import lsqr
 
-from peerattn.exceptions import InputError, did_you_mean, extra, reworded
+from peerattn.exceptions import InputError, did_you_mean, expect, extra, reworded
 
 BY = "×"  # between the parts of an effect, "sic×period"; "^", as in fixest, is read alike
 ROUNDS = 100_000  # in which two effects are absorbed, or an error tells that they are not
@@ -22,6 +22,7 @@ def effect_parts(effects: str | Sequence[str] | None) -> dict[str, tuple[str, ..
     """
     if isinstance(effects, str):
         effects = (effects,)
+    expect(isinstance(effects, Sequence | Mapping | None), "effects", "a list of names", type(effects).__name__)
     named = (str(name).replace("^", BY) for name in effects or ())
     return {name: tuple(part.strip() for part in name.split(BY)) for name in named}
 

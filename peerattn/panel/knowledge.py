@@ -9,7 +9,7 @@ import pandas as pd
 
 from peerattn.exceptions import InputError, reworded
 from peerattn.panel.panel import Panel
-from peerattn.panel.time_order import in_time, kind_of
+from peerattn.panel.time_order import comparable, in_time, kind_of
 from peerattn.types import LabelsLike
 
 
@@ -82,7 +82,7 @@ def first_known(given: pd.Index, periods: pd.Index) -> np.ndarray:
     at = np.full(len(given), len(periods))
     known = ~np.asarray(given.isna())
     labels = in_time(given[known].infer_objects(), "known_at", check=False)
-    if len(labels) and kind_of(labels) != kind_of(periods):
+    if not comparable(labels, periods):
         raise InputError(
             f"known_at must hold period labels of the type of X's (such as {periods[0]}, {kind_of(periods)}); got "
             f"{labels.tolist()[0]!r}, {kind_of(labels)}. Convert it: labels of different types cannot be compared."

@@ -252,6 +252,7 @@ def scan_panel(
         schema, wrong = schema_of(dataset, files)
         for argument, name in {"firm": firm, "period": period, "outcome": outcome, "industry": industry}.items():
             check_known(argument, [name], schema.names)
+        check_known("characteristics", characteristics or (), schema.names)
         for name in [firm, period, outcome, *(characteristics or ())]:
             if kinds := wrong.get(str(name)):
                 raise InputError(f"column {name!r} holds {kinds}: write one type in all files.")

@@ -1,6 +1,7 @@
 """The one order of periods: labels of a kind whose own order is that of time."""
 
 import re
+from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
@@ -220,23 +221,55 @@ def span_of(label: object) -> pd.Period | None:
 
 
 def kind_of(labels: pd.Index) -> str:
-    """Return of which kind period labels are: those of two kinds cannot be compared."""
+    """Return of which kind period labels are: the order of labels of two kinds, such as years and months, is not that of time.
+
+    >>> kind_of(pd.Index([200001, 200012])), kind_of(pd.Index([2000, 2021])), kind_of(pd.Index(["12/2021"]))
+    ('yyyymm', 'years', 'text written as 99/9999')
+    """
     if isinstance(labels, pd.PeriodIndex):
         return f"period of frequency {labels.freqstr}"
     if isinstance(labels, pd.DatetimeIndex):
         return "timestamp without time zone" if labels.tz is None else "timestamp with time zone"
-    if pd.api.types.is_integer_dtype(labels.dtype) and labels.min() >= 100_000:
-        return "yyyymm"
+    unique = labels.unique()
+    if pd.api.types.is_integer_dtype(labels.dtype):
+        return next((kind for kind, is_kind in _NUMBERS.items() if bool(is_kind(unique.to_numpy()).all())), "integer")
+    if labels.inferred_type == "string" and any(map(_YEAR.search, unique)):
+        return "text written as " + " or ".join(sorted({re.sub(r"\d", "9", label) for label in unique})[:3])
     return labels.inferred_type
 
 
+def _are_years(year: np.ndarray) -> np.ndarray:
+    return (year >= 1800) & (year < 2200)
+
+
+def _are_months(month: np.ndarray) -> np.ndarray:
+    return _are_years(month // 100) & (month % 100 >= 1) & (month % 100 <= 12)
+
+
+_NUMBERS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "yyyymmdd": lambda day: _are_months(day // 100) & (day % 100 >= 1) & (day % 100 <= 31),
+    "yyyymm": _are_months,
+    "yyyyq": lambda quarter: _are_years(quarter // 10) & (quarter % 10 >= 1) & (quarter % 10 <= 4),
+    "years": _are_years,
+}
+
+
+def comparable(one: pd.Index, other: pd.Index) -> bool:
+    """Return whether labels are of one kind, so that their order is that of time; whole numbers may be counters."""
+    if one.empty or other.empty:
+        return True
+    kinds = {kind_of(one), kind_of(other)}
+    if len(kinds) == 1:
+        return True
+    if "integer" not in kinds or not all(pd.api.types.is_integer_dtype(each.dtype) for each in (one, other)):
+        return False
+    # counters of periods, some of which may be spelled as a date is, but not years beside months
+    return min(one.max(), other.max()) > 10_000 or max(one.min(), other.min()) < 100_000
+
+
 def check_comparable(requested: pd.Index, known: pd.Index) -> None:
-    """Raise where the periods of a call are of another kind than those of fit; whole numbers above 10,000 are counters."""
-    if requested.empty or known.empty:
-        return
-    kinds = {kind_of(requested), kind_of(known)}
-    counters = kinds == {"integer", "yyyymm"} and min(requested.max(), known.max()) > 10_000
-    if len(kinds) > 1 and not counters:
+    """Raise where the periods of a call are of another kind than those of fit."""
+    if not comparable(requested, known):
         ours, theirs = (f"{each.tolist()[0]!r} ({kind_of(each)})" for each in (known, requested))
         raise InputError(
             f"periods of X such as {theirs} cannot be compared with those of fit, such as {ours}: give them one type."

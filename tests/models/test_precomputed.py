@@ -126,3 +126,28 @@ def test_errors():
         PrecomputedPeerRegressor(network={"2002-06": weights()}).fit(X, y).predict(X, outcomes=y)
     with pytest.raises(InputError, match="network has periods but X has none"):
         PrecomputedPeerRegressor(network={2002: weights()}).fit([[1.0], [2.0]], [1.0, 2.0]).predict([[1.0]])
+
+
+@pytest.mark.parametrize(
+    ("of_network", "of_panel"),
+    [
+        ((2000, 2021), (200001, 200002)),
+        ((1999, 2005), (20000131, 20000229)),
+        ((199912, 200512), (20000131, 20000229)),
+        (("12/1999", "12/2021"), ("2000-01", "2000-02")),
+        (("2000", "2001"), ("2000-11", "2000-12")),
+        (("Jan 1999", "Dec 2005"), ("2000-01-31", "2000-02-29")),
+    ],
+)
+def test_a_network_whose_periods_are_written_otherwise_is_not_looked_up_in_the_future(of_network, of_panel):
+    """2021 is below 200001, and "12/2021" before "2000-01": the order of numbers and letters is not that of time."""
+    firms = list("ABC")
+    ring = pd.DataFrame([[0, 1, 0], [0, 0, 1], [1, 0, 0]], firms, firms)
+    network = PeerNetwork.from_matrices({of_network[0]: ring, of_network[1]: ring.T})
+    index = pd.MultiIndex.from_product([firms, of_panel], names=["firm", "period"])
+    X, y = pd.DataFrame({"size": np.arange(6.0)}, index), pd.Series(np.arange(6.0), index)
+    with pytest.raises(InputError, match="cannot be compared. Label each of its cross-sections with the first period of X"):
+        PrecomputedPeerRegressor(network=network).fit(X, y).predict(X, outcomes=y)
+    late = PeerNetwork.from_matrices({of_panel[1]: ring})
+    with pytest.raises(InputError, match="starts in"):
+        PrecomputedPeerRegressor(network=late).fit(X, y).predict(X, outcomes=y)

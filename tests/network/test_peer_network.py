@@ -460,3 +460,16 @@ def test_a_network_without_periods_prints():
     empty = PeerNetwork.from_matrices({1: pd.DataFrame([[0, 1.0], [1, 0]], list("AB"), list("AB"))}).subset(periods=[])
     assert "empty" in str(empty)
     assert "<table" in empty._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("edges", "message"),
+    [
+        ({"weight": ["much"]}, r"edges\['weight'\]: expected numbers, got 'much'"),
+        ({"firm": [["a"]]}, r"edges\['firm'\]: expected single labels, got \['a'\]"),
+        ({"period": [[2000]]}, r"edges\['period'\]: expected single labels"),
+    ],
+)
+def test_edges_of_wrong_kinds_are_named(edges, message):
+    with pytest.raises(InputError, match=message):
+        PeerNetwork.from_edges(pd.DataFrame({"firm": ["a"], "peer": ["b"], "weight": [1.0]} | edges))

@@ -194,3 +194,11 @@ def test_effects_that_do_not_converge_are_an_error(monkeypatch):
     groups = pd.DataFrame({"firm": rng.integers(0, 20, 60), "period": rng.integers(0, 20, 60)})
     with pytest.raises(InputError, match="effects: firm, period are not absorbed"):
         net_of(groups, rng.normal(size=(60, 1)))
+
+
+def test_effects_and_labels_of_wrong_kinds_are_named():
+    network = PeerNetwork.from_matrices({None: (pd.Index(["A", "B", "C"]), None, (1 - np.eye(3)) / 2)})
+    with pytest.raises(InputError, match="effects: expected a list of names, got Series"):
+        dyadic_regression(network, {"same": network}, effects=pd.Series(["firm"]))
+    with pytest.raises(InputError, match="firm: expected one label for each of the 2 rows"):
+        calibration([1.0, 2.0], [1.0, 2.0], [1, 2], firm=[[1], [2, 3]])

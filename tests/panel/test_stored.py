@@ -108,6 +108,8 @@ def test_training_rows_are_whole_periods_evenly_spaced(frame, tmp_path):
 
 def test_errors(frame, tmp_path, monkeypatch):
     path = write(frame, tmp_path, "parquet")
+    with pytest.raises(InputError, match="characteristics: no column is named 'sze'"):
+        scan_panel(path, characteristics=["sze"])
     with pytest.raises(InputError, match="outcome: no column is named 'y_nxt'.*'y_next'"):
         scan_panel(path, outcome="y_nxt")
     with pytest.raises(InputError, match="no such file or folder"):

@@ -158,7 +158,12 @@ def test_text_that_names_no_date_is_refused(labels):
         (["2001"], [2000], True),
         (pd.period_range("2001", periods=1, freq="Y"), pd.period_range("2000-01", periods=1, freq="M"), True),
         (pd.to_datetime(["2001"]).tz_localize("UTC"), pd.to_datetime(["2000"]), True),
+        ([20001231], [200011], True),
+        ([20001], [2000], True),  # the first quarter
+        (["2000-10"], ["2000-8", "2000-9"], True),
+        (["12/2000"], ["2000-11"], True),
         ([150_000], [90_000, 110_000], False),  # hours since some day
+        ([200_001], [199_990, 200_010], False),  # ... of which some look like months
         ([200112], [199901], False),
         ([2002], [2000, 2001], False),
         ([], ["2001"], False),
@@ -167,3 +172,25 @@ def test_text_that_names_no_date_is_refused(labels):
 def test_periods_of_another_kind_than_those_of_fit_are_refused(asked, known, refused):
     with pytest.raises(InputError, match="cannot be compared with those of fit") if refused else nullcontext():
         check_comparable(pd.Index(asked), pd.Index(known))
+
+
+@pytest.mark.parametrize(
+    ("periods", "known", "wrong"),
+    [
+        ([20000131, 20000229, 20000331], 202112, True),
+        ([200001, 200002, 200003], 20000115, True),
+        (["2000-01", "2000-02", "2000-03"], "12/2021", True),
+        (["2000-01", "2000-02", "2000-03"], "2000", True),
+        (["2000-01", "2000-02", "2000-03"], "2021-12", False),
+    ],
+)
+def test_dates_of_knowledge_are_written_as_periods_are(periods, known, wrong):
+    """A number or a text that sorts before a period may be years after it."""
+    index = pd.MultiIndex.from_product([["A", "B"], periods], names=["firm", "period"])
+    X, y = pd.DataFrame({"size": np.arange(6.0)}, index), pd.Series(1.0, index)
+    split = WalkForward(1, known_at=pd.Series(known, index))
+    if not wrong:
+        assert [len(fold.train) for fold in split.folds(X, y)] == [0]
+        return
+    with pytest.raises(InputError, match="known_at must hold period labels of the type of X's"):
+        list(split.folds(X, y))

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from peerattn.evaluation.inference.forecast_tests import mean_test, periods_needed
-from peerattn.exceptions import InputError, expect, validate_arguments
+from peerattn.exceptions import InputError, expect, reworded, validate_arguments
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,8 @@ def model_confidence_set(losses: pd.DataFrame, *, size: float = 0.1, horizon: in
     ConfidenceSet(90%: A, B; 1 excluded)
     """
     expect(0 < size < 1, "size", "a number between 0 and 1", size)
-    values = losses.to_numpy(dtype=float)
+    with reworded("losses: expected numbers, one column for each model", kinds=(TypeError, ValueError)):
+        values = losses.to_numpy(dtype=float)
     needed = periods_needed(horizon)
     few = f"{len(values)} periods are too few for a test over time; {needed} are needed"
     if values.shape[1] < 2:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from peerattn.evaluation.inference import forecast_tests as tests
 from peerattn.evaluation.measures.metrics import moments_within, scored_rows
-from peerattn.exceptions import InputError, validate_arguments
+from peerattn.exceptions import InputError, reworded, validate_arguments
 from peerattn.panel.effects import effect_labels, net_of
 from peerattn.panel.knowledge import sorted_periods
 from peerattn.render import Regression
@@ -133,7 +133,8 @@ class Calibration(Regression):
 
 def _one_a_row(name: str, labels: LabelsLike, n: int) -> np.ndarray:
     """Return labels as an array, one for each of n rows."""
-    found = np.asarray(labels)
+    with reworded(f"{name}: expected one label for each of the {n} rows", kinds=ValueError):
+        found = np.asarray(labels)
     if found.shape != (n,):
         raise InputError(f"{name}: expected one label for each of the {n} rows, got an array of shape {found.shape}.")
     return found

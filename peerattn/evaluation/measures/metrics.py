@@ -24,6 +24,7 @@ def as_numbers(argument: str, values: Any) -> np.ndarray:
     Traceback (most recent call last):
     peerattn.exceptions.InputError: loss must be numbers, one for each row (could not convert string to float: 'low').
     """
+    expect(values is not None, argument, "numbers, one for each row", None)
     with reworded(f"{argument} must be numbers, one for each row", kinds=(TypeError, ValueError)):
         return np.asarray(values, dtype=float).reshape(-1)
 

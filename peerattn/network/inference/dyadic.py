@@ -13,7 +13,7 @@ from peerattn.network.algebra import subset
 from peerattn.network.attributes import characteristic, code_numbers
 from peerattn.network.base import Network
 from peerattn.network.cross_section import Array
-from peerattn.panel.effects import effect_labels, net_of
+from peerattn.panel.effects import effect_labels, effect_parts, net_of
 from peerattn.render import Regression
 from peerattn.render.regression import estimates
 
@@ -262,7 +262,7 @@ def dyadic_regression(
     """
     pairs, y, X = observations(network, regressors, periods)
     names = list(regressors)
-    if not effects:
+    if not effect_parts(effects):
         names = ["constant", *names]
         X = np.column_stack([np.ones(len(y)), X])
     expect(len(y) > len(names), "network", f"more known pairs than {len(names)} coefficients", len(y))

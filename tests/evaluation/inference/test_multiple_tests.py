@@ -61,3 +61,8 @@ def test_bad_losses():
         model_confidence_set(L.iloc[:20], horizon=12)
     with pytest.raises(InputError, match="size: expected a number between 0 and 1"):
         model_confidence_set(L, size=1.5)
+
+
+def test_losses_that_are_no_numbers_are_named():
+    with pytest.raises(InputError, match="losses: expected numbers, one column for each model .*'x'"):
+        model_confidence_set(pd.DataFrame({"a": ["x"] * 20, "b": range(20)}))

@@ -143,8 +143,6 @@ def _adjusted(y: pd.Series, firm: pd.Index, knowledge: Knowledge, factors: pd.Da
 
 def _of_rows(factors: pd.DataFrame, rows: pd.Index, period: pd.Index, horizon: int) -> np.ndarray:
     """Return the factors of the time in which the outcome of each row is realised, (n, K)."""
-    if not isinstance(factors, pd.DataFrame):
-        raise InputError(f"factors: expected a DataFrame indexed by period, or by firm and period, got {type(factors).__name__}.")
     twice = factors.index[factors.index.duplicated()]
     if len(twice):
         raise InputError(f"factors: {twice[0]} occurs twice in its index; keep one row each.")

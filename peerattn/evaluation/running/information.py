@@ -33,11 +33,9 @@ _KINDS: tuple[tuple[Any, tuple[Information, str], tuple[Information, str]], ...]
     (models.OwnHistoryRegressor, (HISTORY, "own x, own past y"), (HISTORY, "own x, own past y")),
     (models.IndustryMeansRegressor, (COMMON, "own and others' x"), (COMMON, "own and others' x")),
     (models.IndustryPeerRegressor, (COMMON, "the industry's past y"), (COMMON, _OTHERS)),
-    (models.OwnCharacteristicsRegressor, (OWN, "own x"), (OWN, "own x")),
-    (models.FamaMacBethRegressor | ElasticNetRegressor, (OWN, "own x"), (OWN, "own x")),
+    (models.OwnCharacteristicsRegressor | models.FamaMacBethRegressor | ElasticNetRegressor, (OWN, "own x"), (OWN, "own x")),
     # in a forecast means over training rows that are near in characteristics: curves of the own ones
-    (models.NadarayaWatsonRegressor, (OWN, "own x"), (PEERS, f"own and peers' x, {_OTHERS}")),
-    (models.CrossSectionalRidge, (OWN, "own x"), (PEERS, f"own and peers' x, {_OTHERS}")),
+    (models.NadarayaWatsonRegressor | models.CrossSectionalRidge, (OWN, "own x"), (PEERS, f"own and peers' x, {_OTHERS}")),
     (
         models.PeerAttentionRegressor | models.PeerAttentionClassifier | models.PeerTransformerRegressor,
         (PEERS, "own and peers' x, codes"),

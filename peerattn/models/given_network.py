@@ -51,13 +51,13 @@ def check_not_learned(until: Any, periods: pd.Index | None) -> None:
     """
     if until is None or (periods is not None and not len(periods)):
         return
-    wording = ", and is used without periods"
-    if periods is not None and not (isinstance(until, float) and np.isnan(until)):
-        if not within_or_before(periods, until).any():
-            return
-        wording = f" until {until}, and is used in {periods.min()}"
-    remedy = "Learn it on earlier periods, and use it in later ones."
-    raise InputError(f"network was learned from outcomes{wording}: it was chosen to fit them. {remedy}")
+    undated = periods is None or (isinstance(until, float) and np.isnan(until))
+    if undated or periods is None or within_or_before(periods, until).any():
+        wording = ", and is used without periods"
+        if not undated and periods is not None:
+            wording = f" until {until}, and is used in {periods.min()}"
+        remedy = "Learn it on earlier periods, and use it in later ones."
+        raise InputError(f"network was learned from outcomes{wording}: it was chosen to fit them. {remedy}")
 
 
 class NetworkStartsLater(InputError):

@@ -198,7 +198,7 @@ def test_effective_f_by_its_formula(cluster):
         factor = 80 / 79 * (n - 1) / (n - k)
     expected = slopes @ slopes / (factor * (scores.to_numpy() ** 2).sum())
     found = LinearInMeansRegressor(network=networks, cluster=cluster, effects=()).fit(X, y)
-    assert found.results_.identification.effective_f == pytest.approx(expected, rel=1e-8)
+    assert found.results_.first_stage_f == pytest.approx(expected, rel=1e-8)
 
 
 def test_without_peer_outcome_it_is_least_squares():

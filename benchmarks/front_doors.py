@@ -4,7 +4,7 @@ python benchmarks/front_doors.py [--calls 10000]
 
 Each call has the arguments of a right one (which is tried first), but for one that is wrong: of another type, empty, of other
 length, huge, NaN, unknown; or the right one spoiled (rows cut off or twice, values missing, infinite or text, other labels). It
-ends in a result (it was not wrong), in this package's error, in that of another library (foreign), or hangs (ten CPU seconds).
+ends in a result (it was not wrong), in this package's error, in that of another library (foreign), or hangs (twenty CPU seconds).
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ import pandas as pd
 from peerattn.exceptions import InputError
 
 ROOMS = ("peerattn", "peerattn.panel", "peerattn.network", "peerattn.evaluation")
-# ten seconds of work, or a minute in which nothing comes back
-TIMERS = ((signal.ITIMER_PROF, signal.SIGPROF, 10), (signal.ITIMER_REAL, signal.SIGALRM, 60))
+# twenty seconds of work, or a minute and a half in which nothing comes back
+TIMERS = ((signal.ITIMER_PROF, signal.SIGPROF, 20), (signal.ITIMER_REAL, signal.SIGALRM, 90))
 BAD: tuple[Any, ...] = (
     None, "x", "", 3, -1, 0, 2.5, 10**18, 10**30, float("nan"), float("inf"), True, b"bytes", [], [1, 2, 3], {}, {"a": 1}, (),
     set(), object(), pd.DataFrame(), pd.Series(dtype=float), np.zeros(3), np.zeros((2, 2, 2)), lambda: None, int, ["no such"],

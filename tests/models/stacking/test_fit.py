@@ -237,7 +237,7 @@ def test_peers_read_no_purged_outcomes_either():
         (
             int,
             str,
-            r"periods of X such as '20\d\d' .string. cannot be compared with those of fit, such as 20\d\d .integer.",
+            r"periods of X such as '20\d\d' .text written as 9999. cannot be compared with those of fit, such as 20\d\d .years.",
         ),
         (int, lambda t: 100 * t + 12, r"periods of X such as 20\d\d12 .yyyymm."),
     ],

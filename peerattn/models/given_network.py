@@ -120,7 +120,8 @@ class PrecomputedPeerRegressor(PanelRegressorMixin, PanelEstimator):
     ----------
     network : PeerNetwork, DataFrame or dict of DataFrame, optional
         Weights, not negative: a PeerNetwork, a frame (firms × firms) for all periods, or a dict by period. For a period the
-        latest cross-section up to it is used. None: all firms weigh the same.
+        latest cross-section up to it is used, so that a cross-section is labelled with the first period in which it may be
+        used, written as the periods of ``X``. None: all firms weigh the same.
     firm, period : str
         Names of the index levels (or columns) with the labels.
 

@@ -20,8 +20,9 @@ class AdamW:
         self.second = {x: torch.zeros_like(x) for x in parameters}
         self.steps = {x: torch.zeros((), dtype=torch.float32, device=x.device) for x in parameters}
         # decay is for matrices: an intercept shrunk to zero would shift predictions
-        self.decays = {weight_decay: [x for x in parameters if x.ndim >= 2]}
-        self.decays[0.0] = self.decays.get(0.0, []) + [x for x in parameters if x.ndim < 2]
+        matrices = [x for x in parameters if x.ndim >= 2]
+        others = [x for x in parameters if x.ndim < 2]
+        self.groups = [(matrices, weight_decay), (others, 0.0)]
 
     def zero_grad(self) -> None:
         """Forget the gradients of the last step."""
@@ -31,7 +32,7 @@ class AdamW:
     @torch.no_grad()
     def step(self, learning_rate: float, skipped: Tensor) -> None:
         """Move the parameters that have a gradient; where ``skipped`` is 1, on the device itself, none."""
-        for decay, group in self.decays.items():
+        for group, decay in self.groups:
             moved = [x for x in group if x.grad is not None]
             if moved:
                 adamw(

@@ -18,7 +18,7 @@ from peerattn.models import by_period
 from peerattn.models.attention.networks import HeadNetworks
 from peerattn.models.base import PanelEstimator
 from peerattn.models.cross_section import CrossSection, Rows
-from peerattn.models.learners.batches import Batch
+from peerattn.models.learners.batches import isolated
 from peerattn.models.learners.heads.heads import Settings, heads_table, prior_strengths
 from peerattn.models.learners.losses import Loss
 from peerattn.models.learners.past_outcomes import History
@@ -379,9 +379,7 @@ class PanelStack(HeadNetworks, PanelEstimator):
     def _steps(self, section: CrossSection) -> tuple[np.ndarray, np.ndarray]:
         """Return outputs after each group (n_focal, steps, K) in units of training, and which rows had no admissible peer."""
         (steps,) = self.stack_.predict_steps([self._as_seen(section.unknown())])
-        nobody = np.zeros(0, dtype=bool)  # where there are no focal rows
-        isolated = [Batch.of(section, self.pair_terms_, rows=rows).isolated()[0].numpy() for rows in section.chunks()]
-        return steps, np.concatenate([nobody, *isolated])
+        return steps, isolated(section, self.pair_terms_)
 
     def _outputs(self, section: CrossSection) -> tuple[np.ndarray, np.ndarray]:
         """Return outputs (n_focal, K) in units of training, and which focal rows had no admissible peer."""

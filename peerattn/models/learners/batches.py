@@ -181,13 +181,6 @@ class Batch:
         """What is added to scores, (B, n_focal, n_peers + 1), the null peer last: made once for all modules."""
         return with_null_peer(self.peers.bias_for(self.focal))
 
-    def isolated(self) -> Tensor:
-        """Return which focal rows have no admissible peer, (B, n_focal)."""
-        bias = self.peers.bias_for(self.focal)
-        if self.pairs.bias is not None:
-            bias = bias + self.pairs.bias[:, 0]
-        return ~(bias > NO_PEER).any(-1)
-
 
 class Sample:
     """Cross-sections as tensors on one device, of which batches are made.
@@ -236,6 +229,20 @@ class Sample:
 def _copies(rows: Rows, own: bool) -> np.ndarray:
     """Return how many other copies of itself each row has, (n,): of a row counted w times w − 1, where these are its peers."""
     return np.maximum(rows.counts - 1, 0) * own
+
+
+def isolated(section: CrossSection, terms: PairTerms) -> np.ndarray:
+    """Return which focal rows have no admissible peer, (n_focal,)."""
+    focal = RowTensors.of_focal([section], torch.float32)
+    peers = RowTensors.of_peers([section], torch.float32)
+    found = np.zeros(len(section.focal), dtype=bool)
+    for rows in section.chunks():
+        may = peers.bias_for(focal.rows(rows))[0].numpy() > NO_PEER
+        bias = terms.bias(section, rows)
+        if bias is not None:
+            may &= bias > NO_PEER
+        found[rows] = ~may.any(axis=1)
+    return found
 
 
 def with_null_peer(bias: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from peerattn.models.given_network import PrecomputedPeerRegressor
 from peerattn.models.industry import IndustryMedianRegressor, IndustryPeerRegressor
 from peerattn.models.kernel.estimator import NadarayaWatsonRegressor
 from peerattn.models.learners.heads.search_profile import SearchProfile
-from peerattn.models.learners.priors import Prior
+from peerattn.models.learners.priors import Comovement, Prior
 from peerattn.models.learners.protocol import Learner
 from peerattn.models.linear_in_means import LinearInMeansRegressor
 from peerattn.models.mixins import PanelClassifierMixin, PanelRegressorMixin
@@ -27,11 +27,11 @@ from peerattn.models.two_stage import Identification, TwoStage
 from peerattn.models.wild_bootstrap import wild_cluster_p
 
 __all__ = [
-    "CommonShocksRegressor", "CovariancePeerRegressor", "CrossSectionalRidge", "FamaMacBethRegressor", "FirmMeanRegressor",
-    "Identification", "IndustryMeansRegressor", "IndustryMedianRegressor", "IndustryPeerRegressor", "LastValueRegressor",
-    "Learner", "LinearInMeansRegressor", "NadarayaWatsonRegressor", "OwnCharacteristicsRegressor", "OwnHistoryRegressor",
-    "PanelClassifierMixin", "PanelEstimator", "PanelRegressorMixin", "PeerAttentionClassifier", "PeerAttentionRegressor",
-    "PeerFeatures", "PeerTransformerRegressor", "PrecomputedPeerRegressor", "Prior", "Reference", "SearchProfile",
-    "StackedPeerRegressor", "TwoStage", "contributions", "make_model", "model_names", "peer_weights", "split_sample",
-    "wild_cluster_p",
+    "CommonShocksRegressor", "Comovement", "CovariancePeerRegressor", "CrossSectionalRidge", "FamaMacBethRegressor",
+    "FirmMeanRegressor", "Identification", "IndustryMeansRegressor", "IndustryMedianRegressor", "IndustryPeerRegressor",
+    "LastValueRegressor", "Learner", "LinearInMeansRegressor", "NadarayaWatsonRegressor", "OwnCharacteristicsRegressor",
+    "OwnHistoryRegressor", "PanelClassifierMixin", "PanelEstimator", "PanelRegressorMixin", "PeerAttentionClassifier",
+    "PeerAttentionRegressor", "PeerFeatures", "PeerTransformerRegressor", "PrecomputedPeerRegressor", "Prior", "Reference",
+    "SearchProfile", "StackedPeerRegressor", "TwoStage", "contributions", "make_model", "model_names", "peer_weights",
+    "split_sample", "wild_cluster_p",
 ]  # fmt: skip

@@ -113,10 +113,11 @@ class PeerAttentionRegressor(AttentionRegressorMixin, AttentionOptions, PanelSta
     similarity : {"scaled_dot_product", "symmetric", "dot_product", "additive", "gaussian"}, default "scaled_dot_product"
         Score of query q and key k: ``q'k / √d``; the same with ``W_Q = W_K``, the restricted model in which i scores j as j
         scores i; ``q'k``; ``a' tanh(q + k)`` (O(n² d) memory); ``−½ ‖q − k‖²``.
-    prior : str, Prior, PeerNetwork, "only", or a sequence of them, optional
-        Relations that are added to the scores: firms of the same code (the column's name), or a given network; each adds
-        ``λ_h g_ij``, with λ learned (``prior_strength_``). ``"only"``, or ``Prior(..., only=True)``: firms attend to related
-        firms only. ``Prior(column, exclude=True)``: rows of one group (share classes of one company) are never peers.
+    prior : str, Prior, PeerNetwork, Comovement, "only", or a sequence of them, optional
+        Relations that are added to the scores: firms of the same code (the column's name), a given network, or how firms moved
+        together in the past; each adds ``λ_h g_ij``, with λ learned (``prior_strength_``). ``"only"``, or
+        ``Prior(..., only=True)``: firms attend to related firms only. ``Prior(column, exclude=True)``: rows of one group (share
+        classes of one company) are never peers.
     own : {"linear", "none"} or scikit-learn estimator, default "linear"
         The own part. "linear": least squares on the firm's own characteristics and, where there are codes, slopes on a learned
         vector of each code, weighed on held-out periods: the level of an industry is no peer. "none": zero. An estimator receives

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
+from peerattn.exceptions import InputError
 from peerattn.models.attention.base import MOST, PanelStack
 from peerattn.models.learners.heads.heads import Settings
 from peerattn.models.learners.priors import PairTerms, excluded_group, read_priors
@@ -62,6 +63,14 @@ class AttentionOptions(MixedStack):
 
     def _candidates(self, problem: Problem, settings: Settings, draws: np.ndarray) -> list[Candidate]:
         return heads_and_own(self, problem, settings, draws)
+
+    def _problem(self, dated: bool, weighed: bool) -> Problem:
+        problem = super()._problem(dated, weighed)
+        if self.pair_terms_.reads_past and not (dated and problem.reads_past):
+            raise InputError(
+                'prior: Comovement() uses past outcomes: it needs firm and period in X, attention="self" and a dated reference.'
+            )
+        return problem
 
     def _groupings(self) -> tuple[str, ...]:
         return () if self.own_group is None else (self.own_group,)

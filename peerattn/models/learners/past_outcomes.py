@@ -1,5 +1,6 @@
 """The firms' own past outcomes: a table of firms and periods, of which a period sees what lies before it."""
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -114,6 +115,11 @@ class History:
             at = self.table.index.get_indexer(firms)
             past[at >= 0, window - (end - start) :] = self.standardised[at[at >= 0], start:end]
         return past
+
+    def comovement(self, period: Any, firms: pd.Index, peers: pd.Index, window: int) -> np.ndarray:
+        """Return √window times the cosine of the last ``window`` standardised outcomes of firms and peers, (n, n_peers)."""
+        mine, theirs = (_of_length_one(self.before(period, each, window)) for each in (firms, peers))
+        return math.sqrt(window) * mine @ theirs.T
 
     def own_past(self, sections: Sequence[CrossSection]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return each focal firm's last known outcome in the window before its period, their mean, and their number, (n,) each.

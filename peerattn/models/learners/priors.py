@@ -1,9 +1,10 @@
-"""What is known of pairs of firms beforehand: a shared code, a given network."""
+"""What is known of pairs of firms beforehand: a shared code, a given network, how they moved together."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,35 @@ import numpy as np
 from peerattn.exceptions import did_you_mean, expect
 from peerattn.models.cross_section import CrossSection
 from peerattn.models.given_network import NetworkStartsLater, network_period, network_weights
+from peerattn.models.learners.past_outcomes import WINDOW
 from peerattn.network import PeerNetwork
+
+
+@dataclass(frozen=True)
+class Comovement:
+    r"""How firms moved together in the past, as the source of a prior: :math:`g_{ij} = \sqrt{T} z_i'z_j / (|z_i| |z_j|)`.
+
+    z are a firm's outcomes in the last T periods before that of the row, net of its linear own part, in standard deviations of
+    their period and 0 where unknown; a length below √6 counts as √6. Between firms that are independent g has about variance 1.
+    Several windows give recent periods a weight of their own, which is learned. For panels with ``attention="self"``; a forecast
+    knows the outcomes of training alone.
+
+    Parameters
+    ----------
+    window : int, default 60
+        Number of periods, from 1 to 96.
+
+    Examples
+    --------
+    >>> from peerattn import PeerAttentionRegressor
+    >>> model = PeerAttentionRegressor(task="nowcast", prior=[Comovement(12), Comovement(60)])
+    """
+
+    window: int = 60
+
+    def __post_init__(self) -> None:
+        whole = isinstance(self.window, Integral) and 1 <= self.window <= WINDOW
+        expect(whole, "window", f"a whole number of periods from 1 to {WINDOW}", repr(self.window))
 
 
 @dataclass(frozen=True)
@@ -20,12 +49,12 @@ class Prior:
 
     Parameters
     ----------
-    source : str or PeerNetwork
-        A code column of ``X`` (firms of the same code are related), or a network. A network must never be built from
-        outcomes of the periods that are predicted; one without periods holds in all of them.
+    source : str, PeerNetwork or Comovement
+        A code column of ``X`` (firms of the same code are related), a network, or co-movement in the past. A network must never
+        be built from outcomes of the periods that are predicted; one without periods holds in all of them.
     only : bool, default False
         False: the relation adds ``λ_h g_ij`` to the scores of head h, with λ learned (``g`` = 1 for the same code, ``w_ij`` over
-        the largest weight for a network). True: firms attend to related firms only.
+        the largest weight for a network). True: firms attend to related firms only, those of positive ``g``.
     exclude : bool, default False
         Related firms are never peers (share classes of one company): a code's column, which is then not learned from. It holds
         for every part of a model.
@@ -37,7 +66,7 @@ class Prior:
     True
     """
 
-    source: str | PeerNetwork
+    source: str | PeerNetwork | Comovement
     only: bool = False
     exclude: bool = False
 
@@ -46,6 +75,8 @@ class Prior:
         """How reports call it."""
         if isinstance(self.source, str):
             return self.source
+        if isinstance(self.source, Comovement):
+            return f"co-movement over {self.source.window} periods"
         return self.source.name or "network"
 
 
@@ -71,6 +102,11 @@ class PairTerms:
         """Priors of learned strength."""
         return tuple(prior for prior in self.priors if not prior.only)
 
+    @property
+    def reads_past(self) -> bool:
+        """Whether past outcomes are used."""
+        return any(isinstance(prior.source, Comovement) for prior in self.priors)
+
     def bias(self, section: CrossSection, rows: Any = slice(None)) -> np.ndarray | None:
         """Return what is added to the scores, (n_rows, n_peers): −∞ for the unrelated; None = nothing."""
         related = [self.relation(prior, section, rows) > 0 for prior in self.priors if prior.only]
@@ -89,6 +125,9 @@ class PairTerms:
         if isinstance(prior.source, str):
             mine, theirs = (r.codes[:, self.columns[prior.source]] for r in (section.focal, section.peers))
             return ((mine[rows, None] == theirs[None, :]) & (theirs[None, :] > 0)).astype(float)
+        if isinstance(prior.source, Comovement):
+            firms = (section.focal.label[rows], section.peers.label)
+            return np.asarray(section.past.comovement(section.period, *firms, prior.source.window))
         return network_relation(prior.source, section, rows)
 
 
@@ -111,9 +150,9 @@ def _listed(prior: Any) -> list[Any]:
     """Return the option ``prior`` as a list: it may be one item, or None."""
     if prior is None:
         return []
-    if isinstance(prior, str | Prior | PeerNetwork):
+    if isinstance(prior, str | Prior | PeerNetwork | Comovement):
         return [prior]
-    wanted = "a column, a Prior, a PeerNetwork or a list of them"
+    wanted = "a column, a Prior, a PeerNetwork, Comovement() or a list of them"
     expect(isinstance(prior, list | tuple), "prior", wanted, repr(prior))
     return list(prior)
 
@@ -142,7 +181,8 @@ def read_priors(prior: Any, code_names: Sequence[str]) -> tuple[Prior, ...]:
             item = Prior(item)
         named = isinstance(item.source, str)
         kind = type(item.source).__name__
-        expect(named or isinstance(item.source, PeerNetwork), "prior", "a code column or a PeerNetwork", kind)
+        known = named or isinstance(item.source, PeerNetwork | Comovement)
+        expect(known, "prior", "a code column, a PeerNetwork or Comovement()", kind)
         if item.exclude:
             continue
         remedy = f"{did_you_mean(item.source, code_names)} Declare it in codes=."

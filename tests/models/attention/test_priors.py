@@ -1,11 +1,13 @@
 """Priors: a code or a given network, soft with a learned strength or as the only peers."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
+import peerattn
 from peerattn.datasets import simulate_panel
 from peerattn.exceptions import InputError, IsolateWarning
-from peerattn.models import PeerAttentionRegressor, Prior
+from peerattn.models import Comovement, PeerAttentionRegressor, Prior, StackedPeerRegressor
 
 pytestmark = pytest.mark.usefixtures("fewest_steps")  # what is found is beside the point
 
@@ -57,7 +59,7 @@ def test_given_network_restricts_or_leans(panel):
     [
         ("secotr", "expected a code column of X, .*got 'secotr'.*Declare it in codes="),
         ("only", "expected one code in X .*Name it"),
-        (Prior({"A": 1.0}), "expected a code column or a PeerNetwork, got dict"),
+        (Prior({"A": 1.0}), "expected a code column, a PeerNetwork or Comovement\\(\\), got dict"),
     ],
 )
 def test_bad_priors_are_refused(panel, prior, message):
@@ -76,3 +78,105 @@ def test_firms_of_an_excluded_group_are_never_peers(panel):
     first = X["industry"] == X["industry"].iloc[0]
     moved = model.predict(X, outcomes=y + 5.0 * first)
     np.testing.assert_allclose(moved[first], model.predict(X, outcomes=y)[first], atol=1e-10)
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    """Twenty firms, each of which moves with one other for a reason that no characteristic shows."""
+    rng = np.random.default_rng(0)
+    index = pd.MultiIndex.from_product([[f"F{k:02d}" for k in range(20)], range(2000, 2040)], names=["firm", "period"])
+    X = pd.DataFrame(rng.normal(size=(800, 2)), index, ["size", "leverage"])
+    common = np.repeat(rng.normal(size=(10, 40)), 2, axis=0).ravel()
+    return X, pd.Series(X["size"] + common + 0.4 * rng.normal(size=800), index)
+
+
+MOVED = {"prior": [Comovement(6), Comovement(30)], "task": "nowcast", **FAST}
+
+
+@pytest.mark.full_search
+def test_heads_attend_to_firms_that_moved_together(pairs):
+    X, y = pairs
+    past = X.index.get_level_values("period") < 2030
+    model = PeerAttentionRegressor(**MOVED).fit(X[past], y[past])
+    W = model.peer_network(X, outcomes=y).matrix(2035)
+    partner = np.arange(20) ^ 1
+    assert W.to_numpy()[np.arange(20), partner].mean() > 0.9
+    assert model.prior_strength_.groupby("prior")["strength"].mean()["co-movement over 30 periods"] > 0.3
+
+    def error(fitted):
+        return np.mean((y[~past] - fitted.predict(X[~past], outcomes=y[~past])) ** 2)
+
+    without = PeerAttentionRegressor(**{**MOVED, "prior": None}).fit(X[past], y[past])
+    assert error(model) < 0.4 * error(without)
+
+
+def test_comovement_is_the_cosine_of_past_residuals_in_standard_errors(pairs):
+    X, y = pairs
+    model = PeerAttentionRegressor(**MOVED).fit(X, y)
+    _, sections = model._gate_call(X, y)
+    section = list(sections)[20]
+    found = model.pair_terms_.prior(section, slice(0, 5))
+    slopes = np.linalg.lstsq(np.column_stack([X, np.ones(800)]), y, rcond=None)[0]
+    residual = (y - X @ slopes[:2] - slopes[2]).unstack("period")
+    z = ((residual - residual.mean()) / residual.std(ddof=0)).clip(-4, 4)
+    for k, window in enumerate((6, 30)):
+        before = z.loc[:, :2019].to_numpy()[:, -window:]
+        length = np.sqrt(np.maximum((before**2).sum(axis=1), 6))
+        expected = np.sqrt(window) * before @ before.T / np.outer(length, length)
+        np.testing.assert_allclose(found[..., k], expected[:5], atol=1e-2)
+
+
+def test_comovement_uses_no_outcome_of_the_period_or_later_ones(pairs):
+    X, y = pairs
+    period = X.index.get_level_values("period")
+    firm = X.index.get_level_values("firm")
+    model = PeerAttentionRegressor(**MOVED).fit(X[period < 2020], y[period < 2020])
+    usual = model.peer_network(X[period >= 2020], outcomes=y[period >= 2020])
+    predicted = model.predict(X, outcomes=y)
+    later = y + 9.0 * np.random.default_rng(1).normal(size=len(y)) * (period >= 2030)
+    moved = model.peer_network(X[period >= 2020], outcomes=later[period >= 2020])
+    for year in (2020, 2030):
+        pd.testing.assert_frame_equal(usual.matrix(year), moved.matrix(year))
+    assert not np.allclose(usual.matrix(2035), moved.matrix(2035))
+    np.testing.assert_array_equal(model.predict(X, outcomes=later)[period < 2030], predicted[period < 2030])
+    own = (period == 2030) & (firm == "F03")
+    changed = model.predict(X, outcomes=y + 5.0 * own)
+    np.testing.assert_array_equal(changed[own], predicted[own])
+    assert (changed != predicted)[period == 2030].any()
+
+
+def test_comovement_is_saved_and_read_period_by_period(pairs, tmp_path):
+    X, y = pairs
+    recent = X.index.get_level_values("period") >= 2030
+    model = PeerAttentionRegressor(**MOVED).fit(X[~recent], y[~recent])
+    expected = model.predict(X[recent], outcomes=y[recent])
+    model.save(tmp_path / "model")
+    again = peerattn.load(tmp_path / "model")
+    np.testing.assert_array_equal(again.predict(X[recent], outcomes=y[recent]), expected)
+    frames = (X[recent].assign(y=y[recent])[X.index[recent].get_level_values("period") == t] for t in range(2030, 2040))
+    parts = model.predict(frames, outcomes="y")
+    by_period = X.index[recent].get_level_values("period").argsort(kind="stable")
+    np.testing.assert_allclose(parts, expected[by_period], rtol=1e-12)
+
+
+def test_comovement_in_a_forecast_knows_training_alone(pairs):
+    X, y = pairs
+    past = X.index.get_level_values("period") < 2030
+    network = PeerAttentionRegressor(prior=Comovement(), **FAST).fit(X[past], y[past]).peer_network(X[~past])
+    assert network.periods.size == 10
+
+
+@pytest.mark.parametrize("window", [0, 97, 1.5, "12", None])
+def test_bad_windows_are_an_error(window):
+    with pytest.raises(InputError, match="window: expected a whole number of periods from 1 to 96"):
+        Comovement(window)
+
+
+def test_comovement_needs_a_panel(pairs):
+    X, y = pairs
+    for model in (PeerAttentionRegressor(**MOVED), StackedPeerRegressor(task="nowcast", prior=Comovement())):
+        with pytest.raises(InputError, match=r"Comovement\(\) uses past outcomes"):
+            model.fit(X.to_numpy(), y.to_numpy())
+    cross = PeerAttentionRegressor(attention="cross", **MOVED)
+    with pytest.raises(InputError, match=r"Comovement\(\) uses past outcomes"):
+        cross.fit(X, y, reference=(X, y))

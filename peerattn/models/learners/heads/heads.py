@@ -85,6 +85,11 @@ class Heads:
     mix: tuple[float, ...]
     mean_factor: float = 1.0
 
+    @property
+    def reads_past(self) -> bool:
+        """Whether past outcomes are used."""
+        return self.terms.reads_past
+
     @classmethod
     def from_modules(cls, modules: Sequence[PeerModule], sections: Sequence[CrossSection], settings: Settings) -> Heads:
         """Return the mean of modules, whose contributions are measured on training cross-sections."""

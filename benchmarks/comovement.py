@@ -17,11 +17,13 @@ import torch
 from peerattn.evaluation.measures.metrics import r2_within_period
 from peerattn.exceptions import PeerAttnWarning
 from peerattn.models import (
+    Comovement,
     CovariancePeerRegressor,
     CrossSectionalRidge,
     IndustryPeerRegressor,
     NadarayaWatsonRegressor,
     PanelEstimator,
+    PeerAttentionRegressor,
     StackedPeerRegressor,
 )
 from report import RESULTS, SHARED, options, publish
@@ -57,6 +59,11 @@ def attention(**options: object) -> StackedPeerRegressor:
     return StackedPeerRegressor(task="nowcast", random_state=0, **options)  # type: ignore[arg-type]
 
 
+def heads(**options: object) -> PeerAttentionRegressor:
+    """Return attention heads, otherwise at their defaults."""
+    return PeerAttentionRegressor(task="nowcast", random_state=0, **options)  # type: ignore[arg-type]
+
+
 MODELS: dict[str, tuple[Callable[[], PanelEstimator], list[str]]] = {
     "mean of SIC-4": (lambda: IndustryPeerRegressor(industry="sic"), ["sic"]),
     "mean of SIC-3": (lambda: IndustryPeerRegressor(industry="sic3"), ["sic3"]),
@@ -65,6 +72,8 @@ MODELS: dict[str, tuple[Callable[[], PanelEstimator], list[str]]] = {
     "Nadaraya-Watson": (lambda: NadarayaWatsonRegressor(bandwidth=0.7), []),
     "ridge, λ = 30": (lambda: CrossSectionalRidge(alpha=30.0, scale=None), ["ff49", "sic3"]),
     "attention, defaults": (attention, CODES),
+    "heads": (heads, ["ff49", "sic3"]),
+    "heads that know past co-movement": (lambda: heads(prior=Comovement(60)), ["ff49", "sic3"]),
     "covariance alone": (lambda: CovariancePeerRegressor(random_state=0), CODES),
 }
 

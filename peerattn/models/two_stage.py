@@ -112,11 +112,14 @@ def identification(
     n_groups = min(len(np.unique(column)) for column in groups.T)
     freedom = max(n_groups - 1 if clustered else len(y) - k - len(first), 1)
 
+    def covariance(b: Any) -> np.ndarray:
+        """Of the reduced form less b times the first stage: quadratic in b, known from the reduced forms at 1, 0 and −1."""
+        at = np.asarray(b)[..., None, None]
+        return np.asarray(A + at * (plus - minus) / 2 + at**2 * V)
+
     def p(b: Any) -> np.ndarray:
-        """Of coefficients b: their covariances are quadratic in b, known from three values."""
-        at = np.asarray(b)[..., None]
-        slopes = second - at * first
-        cov = A + at[..., None] * (plus - minus) / 2 + at[..., None] ** 2 * ((plus + minus) / 2 - A)
+        slopes = second - np.asarray(b)[..., None] * first
+        cov = covariance(b)
         sound = np.linalg.eigvalsh(cov)[..., 0] > 0
         cov[~sound] = np.eye(len(first))
         squares = (slopes * np.linalg.solve(cov, slopes[..., None])[..., 0]).sum(-1)
@@ -131,13 +134,18 @@ def identification(
             test = iv.IVGMM(y, X, endogenous, Q, weights=weight, **moments).fit().j_stat
             j = float(test.stat)
             j_p = float(test.pval)
-    return Identification(f, float(p(0.0)), _confidence_set(p, scale), j, j_p)
+    # two-stage least squares with its standard error: near it lies the set of strong instruments
+    share = first / max(first @ first, np.finfo(float).tiny)
+    center = float(share @ second)
+    error = np.sqrt(max(share @ covariance(center) @ share, 0.0))
+    near = (center + error * np.linspace(-8.0, 8.0, 1001)) * scale
+    return Identification(f, float(p(0.0)), _confidence_set(lambda b: p(b / scale), near), j, j_p)
 
 
-def _confidence_set(p: Any, scale: float) -> tuple[tuple[float, float], ...]:
-    """Return the intervals of a grid (finer where peer effects lie) that the test does not reject."""
-    grid = np.unique(np.concatenate([GRID, -GRID]))
-    kept = p(grid / scale) >= 1 - LEVEL
+def _confidence_set(p: Any, near: np.ndarray) -> tuple[tuple[float, float], ...]:
+    """Return the intervals of a grid (finer where peer effects lie, and near the estimate) that the test does not reject."""
+    grid = np.unique(np.concatenate([GRID, -GRID, near]))
+    kept = p(grid) >= 1 - LEVEL
     edges = np.flatnonzero(np.diff(np.r_[False, kept, False].astype(int)))
     grid[[0, -1]] = (-np.inf, np.inf)
     return tuple((float(grid[start]), float(grid[stop - 1])) for start, stop in edges.reshape(-1, 2))

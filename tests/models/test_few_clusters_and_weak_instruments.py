@@ -162,6 +162,18 @@ def test_a_negative_variance_of_two_kinds_of_clusters_is_nan():
     assert found.freedom == 3
 
 
+@pytest.mark.parametrize("n", [300, 200_000])
+def test_with_one_strong_instrument_the_set_is_the_interval_of_two_stage_least_squares(n):
+    """However precise the estimate is: a set on a fixed grid would miss it, and be empty."""
+    rng = np.random.default_rng(1)
+    z, e = rng.normal(size=(2, n))
+    w = 3 * z + e
+    found = two_stage(0.4025 * w + 0.3 * e, pd.DataFrame({"one": np.ones(n)}), w, pd.DataFrame({"z": z}))
+    ((low, high),) = found.identification.ar_set
+    interval = found.conf_int().loc["peers' outcome"]
+    np.testing.assert_allclose([low, high], interval, atol=0.05 * np.ptp(interval))
+
+
 def test_weak_instruments_do_not_bound_the_effect():
     g, X, Z, _, _ = data(60, 5, n_instruments=1)
     rng = np.random.default_rng(4)

@@ -66,7 +66,7 @@ def main() -> None:
         "data of Bloom, Schankerman and Van Reenen.",
         "Table 3 rests on a file that holds some firm-years two or three times. Here they are once, with their number, by which "
         "they are counted; if such rows differ in what counts as a bubble, the last digit may. Our standard errors of Table 3 "
-        "count each firm-year once.",
+        "count each firm-year once, and are by the jackknife, larger with few years.",
     ])  # fmt: skip
 
 

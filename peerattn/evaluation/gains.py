@@ -223,19 +223,22 @@ def gain_by_firm(compared: Compared, model: str, against: str) -> pd.DataFrame:
 
 @validate_arguments
 def gain_by(compared: Compared, groups: pd.Series, model: str, against: str) -> pd.DataFrame:
-    """Return the squared error saved in each group of firms, as :func:`gain_by_firm`; intervals are over the group's firms."""
+    """Return the squared error saved in each group of firms, as :func:`gain_by_firm`; intervals are clustered by firm."""
     rows = _saved_by_model(compared, model, against)
     rows["group"] = labels_of(rows, groups)
     return _gains(rows, "group")
 
 
 def _gains(rows: pd.DataFrame, by: str) -> pd.DataFrame:
-    within = rows if by == "firm" else rows.groupby([by, "firm"], as_index=False)["gain"].mean()
-    parts = within.groupby(by)["gain"]
     gains = rows.groupby(by)["gain"]
+    rest = rows.assign(gain=rows["gain"] - gains.transform("mean"))
+    # the rows of a firm go together, however many they are
+    within = rest if by == "firm" else rest.groupby([by, "firm"], as_index=False)["gain"].sum()
+    squares = (within["gain"] ** 2).groupby(within[by])
     mean = gains.mean()
-    n = parts.size()
-    reach = (parts.std() / np.sqrt(n) * student.ppf(0.975, (n - 1).clip(lower=1))).where(n >= 3)
+    n = squares.size()
+    error = np.sqrt(n / (n - 1) * squares.sum()) / gains.size()
+    reach = (error * student.ppf(0.975, (n - 1).clip(lower=1))).where(n >= 3)
     found = {"rows": gains.size(), "gain": mean, "low": mean - reach, "high": mean + reach}
     found["share"] = gains.sum() / rows["gain"].sum()
     return pd.DataFrame(found).sort_values("gain", ascending=False, kind="stable")

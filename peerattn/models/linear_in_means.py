@@ -83,8 +83,9 @@ class LinearInMeansRegressor(PanelRegressorMixin, PanelEstimator):
     -----
     ``predict(X, outcomes=y)`` uses the peers' outcomes; ``predict(X)`` solves for them, ``ŷ = (I − βW)⁻¹(a + Xγ + WXδ)``,
     over the rows of each period of the call. What was not in training gets the mean effect. Peers with unknown outcomes
-    count in WX, not in Wy. Missing characteristics are filled and indicated. Estimates are those of ``linearmodels``
-    (``IV2SLS``); weights are frequency weights in the estimates, while standard errors count a row once. A network learned from
+    count in WX, not in Wy. Missing characteristics are filled and indicated. Estimates and standard errors are those of
+    ``linearmodels``, ``IV2SLS(...).fit(debiased=True)``; with fewer than 50 clusters errors are by the jackknife and
+    larger. Weights are frequency weights in the estimates, while standard errors count a row once. A network learned from
     earlier outcomes is a generated regressor: its sampling error is not in the standard errors, and a warning reports it. β is a
     causal peer effect only if the network and the characteristics are exogenous.
 

@@ -145,7 +145,9 @@ def peer_weights(
         blocks = (block_of(at[start : start + step]) for start in range(0, len(at), step))
         matrices[when] = (firms[at], peers, stacked(blocks, len(at), top_k))
     signed = any(W.min() < -1e-15 for _, _, W in matrices.values())
-    whole = top_k is None and not signed
+    # without a constant, or from a start of zero, weights that are not negative need not sum to one
+    sums = np.concatenate([np.asarray(W.sum(axis=1)).ravel() for _, _, W in matrices.values()])
+    whole = top_k is None and not signed and bool(np.abs(sums - 1).max(initial=0.0) < 1e-6)
     name = type(last_estimator(model)).__name__
     network = PeerNetwork.from_matrices(matrices, name=name, signed=signed, row_normalized=whole)
     return network.replaced(top_k=top_k)

@@ -112,11 +112,14 @@ def identification(
     n_groups = min(len(np.unique(column)) for column in groups.T)
     freedom = max(n_groups - 1 if clustered else len(y) - k - len(first), 1)
 
+    def covariance(b: Any) -> np.ndarray:
+        """Of the reduced form less b times the first stage: quadratic in b, known from the reduced forms at 1, 0 and −1."""
+        at = np.asarray(b)[..., None, None]
+        return np.asarray(A + at * (plus - minus) / 2 + at**2 * V)
+
     def p(b: Any) -> np.ndarray:
-        """Of coefficients b: their covariances are quadratic in b, known from three values."""
-        at = np.asarray(b)[..., None]
-        slopes = second - at * first
-        cov = A + at[..., None] * (plus - minus) / 2 + at[..., None] ** 2 * ((plus + minus) / 2 - A)
+        slopes = second - np.asarray(b)[..., None] * first
+        cov = covariance(b)
         sound = np.linalg.eigvalsh(cov)[..., 0] > 0
         cov[~sound] = np.eye(len(first))
         squares = (slopes * np.linalg.solve(cov, slopes[..., None])[..., 0]).sum(-1)
@@ -131,13 +134,18 @@ def identification(
             test = iv.IVGMM(y, X, endogenous, Q, weights=weight, **moments).fit().j_stat
             j = float(test.stat)
             j_p = float(test.pval)
-    return Identification(f, float(p(0.0)), _confidence_set(p, scale), j, j_p)
+    # two-stage least squares with its standard error: near it lies the set of strong instruments
+    share = first / max(first @ first, np.finfo(float).tiny)
+    center = float(share @ second)
+    error = np.sqrt(max(share @ covariance(center) @ share, 0.0))
+    near = (center + error * np.linspace(-8.0, 8.0, 1001)) * scale
+    return Identification(f, float(p(0.0)), _confidence_set(lambda b: p(b / scale), near), j, j_p)
 
 
-def _confidence_set(p: Any, scale: float) -> tuple[tuple[float, float], ...]:
-    """Return the intervals of a grid (finer where peer effects lie) that the test does not reject."""
-    grid = np.unique(np.concatenate([GRID, -GRID]))
-    kept = p(grid / scale) >= 1 - LEVEL
+def _confidence_set(p: Any, near: np.ndarray) -> tuple[tuple[float, float], ...]:
+    """Return the intervals of a grid (finer where peer effects lie, and near the estimate) that the test does not reject."""
+    grid = np.unique(np.concatenate([GRID, -GRID, near]))
+    kept = p(grid) >= 1 - LEVEL
     edges = np.flatnonzero(np.diff(np.r_[False, kept, False].astype(int)))
     grid[[0, -1]] = (-np.inf, np.inf)
     return tuple((float(grid[start]), float(grid[stop - 1])) for start, stop in edges.reshape(-1, 2))
@@ -157,7 +165,8 @@ class TwoStage(Regression):
     params, std_errors : Series
         By regressor; robust to heteroskedasticity, and to dependence within clusters if there are any: with the factor
         ``G / (G − 1) · (n − 1) / (n − k)`` for G clusters, and with fewer than 50 of one kind by the jackknife over clusters
-        (MacKinnon, Nielsen and Webb 2023), ``(G − 1) / G Σ_g (b₋g − b)²``.
+        (MacKinnon, Nielsen and Webb 2023), ``(G − 1) / G Σ_g (b₋g − b)²``, effects absorbed anew. k counts regressors and
+        absorbed effects, but not effects nested in clusters. NaN where a variance clustered two ways comes out negative.
     pvalues : Series
         Two-sided, Student's t with ``freedom`` degrees of freedom; with ``n_bootstrap`` by the wild cluster bootstrap
         (of the instrumented column: the Anderson–Rubin test's).
@@ -310,11 +319,12 @@ def two_stage(
     cov = np.asarray(fit.cov)
     # with few clusters the sandwich is too small
     if len(counts) == 1 and min(counts.values()) < FEW_CLUSTERS:
-        scaled = table * root
-        cov = _jackknife(scaled[:, used], scaled[:, np.r_[x_at, z_at]], scaled[:, -1], groups[:, 0])
+        moved = effects if absorbed else effects.iloc[:, :0]  # effects nested in the clusters stay what they are
+        cov = _jackknife(table, ours, moved, groups[:, 0], used, np.r_[x_at, z_at])
     freedom = max(freedom, 1)
     params = np.asarray(fit.params)
-    errors = np.sqrt(np.diag(cov))
+    variance = np.diag(cov)
+    errors = np.sqrt(np.where(variance >= 0, variance, np.nan))
     p = 2 * stats.t.sf(np.abs(params / errors), freedom)
     if n_bootstrap:
         p_of = partial(
@@ -351,17 +361,17 @@ def two_stage(
     )
 
 
-def _jackknife(R: np.ndarray, Q: np.ndarray, y: np.ndarray, cluster: np.ndarray) -> np.ndarray:
-    """Return the covariance by leaving out one cluster after the other; R the regressors, Q exogenous and instruments."""
-    members = [cluster == label for label in np.unique(cluster)]
-    sums = np.stack([Q[at].T @ np.column_stack([Q[at], R[at], y[at]]) for at in members])
+def _jackknife(
+    table: np.ndarray, weight: np.ndarray, effects: pd.DataFrame, cluster: np.ndarray, used: np.ndarray, outside: np.ndarray
+) -> np.ndarray:
+    """Return the covariance by leaving out one cluster after the other; in the table regressors, instruments and outcome last."""
 
-    # the estimate depends on the rows by sums of products alone, which clusters add up to
-    def estimate(moments: np.ndarray) -> np.ndarray:
-        gram, cross, target = np.split(moments, [Q.shape[1], Q.shape[1] + R.shape[1]], axis=1)
-        first = np.linalg.lstsq(gram, cross, rcond=None)[0]
-        return np.asarray(np.linalg.lstsq(first.T @ cross, first.T @ target, rcond=None)[0][:, 0])
+    def estimate(rows: np.ndarray) -> np.ndarray:
+        # the effects without a cluster are others: of a net table they would leave the shifts too small
+        net = net_of(effects[rows], table[rows], weight[rows])[0] * np.sqrt(weight[rows])[:, None]
+        first = net[:, outside] @ np.linalg.lstsq(net[:, outside], net[:, used], rcond=DEPENDENT)[0]
+        return np.asarray(np.linalg.lstsq(first, net[:, -1], rcond=DEPENDENT)[0])
 
-    whole = sums.sum(axis=0)
-    shift = np.stack([estimate(whole - part) for part in sums]) - estimate(whole)
-    return np.asarray((1 - 1 / len(sums)) * (shift.T @ shift))
+    labels = np.unique(cluster)
+    shift = np.stack([estimate(cluster != label) for label in labels]) - estimate(np.full(len(cluster), True))
+    return np.asarray((1 - 1 / len(labels)) * (shift.T @ shift))

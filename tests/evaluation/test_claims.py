@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import pytest
+import statsmodels.api as sm
 from scipy.stats import t as student
 from scipy.stats import ttest_1samp
 from sklearn.linear_model import Ridge
@@ -463,6 +464,22 @@ def test_gains_by_firm_add_up_to_the_gain():
     groups = result.gain_by(half)
     assert list(sorted(groups.index)) == ["a", "b"] and groups["share"].sum() == pytest.approx(1)
     assert result.gain_by(half.swaplevel()).equals(groups)  # levels are found by name
+
+
+def test_intervals_of_gains_are_those_of_a_constant_clustered_by_firm():
+    """Of firms with other numbers of rows: the mean over rows, with the error of that mean."""
+    result = made()
+    frame = result.predictions
+    frame = frame.assign(outcome=frame["outcome"].where((frame["firm"] > "F10") | (frame["period"] > 2018)))
+    result = replace(result, predictions=frame)
+    labels = pd.MultiIndex.from_frame(frame[["firm", "period"]])
+    found = result.gain_by(pd.Series(np.where(frame["firm"] < "F20", "a", "b"), labels, dtype=object))
+    rows = saved_by_row(result, result.known[STACK], result.known[STACK_WITHOUT])
+    for group, here in rows.groupby(np.where(rows["firm"] < "F20", "a", "b")):
+        firms = {"groups": pd.factorize(here["firm"])[0], "df_correction": True}
+        fit = sm.OLS(here["gain"], np.ones(len(here))).fit(cov_type="cluster", cov_kwds=firms, use_t=True)
+        expected = [fit.params.iloc[0], *fit.conf_int().iloc[0]]
+        assert found.loc[group, ["gain", "low", "high"]].tolist() == pytest.approx(expected, rel=1e-6)
 
 
 def test_power_is_that_of_planted_networks():

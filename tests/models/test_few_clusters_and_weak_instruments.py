@@ -99,6 +99,81 @@ def test_identification_against_linearmodels(clustered):
     assert low < 0.3 < high and "Hansen J" in found.wording()
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("clusters", [("firm",), ("firm", "period")])
+@pytest.mark.parametrize("effects", [(), ("period",), ("firm",), ("firm", "period")])
+def test_errors_are_those_of_iv2sls_with_dummies_and_its_small_sample_factor(effects, clusters, weighted):
+    """Unbalanced, labels that are text, frequency weights; effects nested in clusters take no degrees of freedom."""
+    rng = np.random.default_rng(1)
+    rows = pd.DataFrame(np.indices((60, 55)).reshape(2, -1).T[rng.random(3300) < 0.7], columns=["firm", "period"])
+    rows = rows.map("L{:02d}".format)
+    g, n = pd.factorize(rows["firm"])[0], len(rows)
+    Z, e = rng.normal(size=(n, 2)), rng.normal(size=60)[g] + rng.normal(size=n)
+    x, w = rng.normal(size=60)[g] + rng.normal(size=n), Z.sum(axis=1) + 0.5 * e + rng.normal(size=n)
+    weight = rng.integers(1, 4, n).astype(float) if weighted else None
+    names = ["x"] if effects else ["intercept", "x"]
+    X = pd.DataFrame({"intercept": 1.0, "x": x})[names]
+    options = {"weight": weight, "effects": rows[list(effects)], "clusters": rows[list(clusters)]}
+    found = two_stage(x + 0.3 * w + e, X, w, pd.DataFrame(Z, columns=["a", "b"]), **options)
+    order = sorted(effects, key=clusters.__contains__)  # those nested in clusters last
+    dummies = [pd.get_dummies(rows[name], dtype=float).to_numpy()[:, int(k > 0) :] for k, name in enumerate(order)]
+    design = np.column_stack([X, *dummies])
+    groups = np.column_stack([pd.factorize(rows[name])[0] for name in clusters])
+    fit = IV2SLS(x + 0.3 * w + e, design, w, Z, weights=weight).fit(cov_type="clustered", clusters=groups, debiased=True)
+    at = [*range(len(names)), -1]
+    np.testing.assert_allclose(found.params, fit.params.iloc[at], rtol=1e-8)
+    nested = sum(block.shape[1] for name, block in zip(order, dummies) if name in clusters)
+    k = design.shape[1] + 1
+    factor = np.sqrt((n - k) / (n - k + nested))
+    np.testing.assert_allclose(found.std_errors, fit.std_errors.iloc[at] * factor, rtol=1e-7)
+
+
+@pytest.mark.parametrize("instrumented", [False, True])
+def test_the_jackknife_of_few_clusters_absorbs_effects_anew(instrumented):
+    """An estimate without a firm is one of other period effects: of the net columns as they are shifts are too small."""
+    rng = np.random.default_rng(2)
+    rows = pd.DataFrame(np.indices((6, 10)).reshape(2, -1).T[rng.random(60) < 0.9], columns=["firm", "period"])
+    x, z, e = rng.normal(size=6)[rows["firm"]] + rng.normal(size=(3, len(rows)))
+    w = z + 0.5 * e + x
+    exogenous, instruments = pd.DataFrame({"x": x}), pd.DataFrame({"z": z})
+    given = (w, instruments) if instrumented else ()
+    found = two_stage(x + e, exogenous, *given, effects=rows[["period"]], clusters=rows[["firm"]])
+    D = pd.get_dummies(rows["period"], dtype=float).to_numpy()
+
+    def estimate(kept):
+        R, Q = np.column_stack([x, w, D])[kept], np.column_stack([x, z, D])[kept]
+        if not instrumented:
+            R = Q = np.column_stack([x, D])[kept]
+        projected = Q @ np.linalg.lstsq(Q, R, rcond=None)[0]
+        return np.linalg.lstsq(projected, (x + e)[kept], rcond=None)[0][: 1 + instrumented]
+
+    firm = rows["firm"].to_numpy()
+    shift = [estimate(firm != g) - estimate(firm >= 0) for g in range(6)]
+    np.testing.assert_allclose(found.std_errors, np.sqrt(5 / 6 * np.square(shift).sum(axis=0)), rtol=1e-6)
+
+
+def test_a_negative_variance_of_two_kinds_of_clusters_is_nan():
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        rows = pd.DataFrame(np.indices((4, 4)).reshape(2, -1).T, columns=["firm", "period"])
+        with np.errstate(invalid="raise"):
+            found = two_stage(rng.normal(size=16), pd.DataFrame({"a": 1.0, "x": rng.normal(size=16)}), clusters=rows)
+        assert np.isnan(found.std_errors).equals(pd.Series(np.diag(found.cov) < 0, found.cov.index))
+    assert found.freedom == 3
+
+
+@pytest.mark.parametrize("n", [300, 200_000])
+def test_with_one_strong_instrument_the_set_is_the_interval_of_two_stage_least_squares(n):
+    """However precise the estimate is: a set on a fixed grid would miss it, and be empty."""
+    rng = np.random.default_rng(1)
+    z, e = rng.normal(size=(2, n))
+    w = 3 * z + e
+    found = two_stage(0.4025 * w + 0.3 * e, pd.DataFrame({"one": np.ones(n)}), w, pd.DataFrame({"z": z}))
+    ((low, high),) = found.identification.ar_set
+    interval = found.conf_int().loc["peers' outcome"]
+    np.testing.assert_allclose([low, high], interval, atol=0.05 * np.ptp(interval))
+
+
 def test_weak_instruments_do_not_bound_the_effect():
     g, X, Z, _, _ = data(60, 5, n_instruments=1)
     rng = np.random.default_rng(4)

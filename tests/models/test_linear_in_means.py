@@ -77,17 +77,14 @@ def literal(X, y, networks, effects=(), cluster="firm"):
     count = len(scores)
     nested = outside.shape[1] if effects == (cluster,) else 0  # they take no degrees of freedom
     factor = n / (n - k) if cluster is None else count / (count - 1) * (n - 1) / (n - k + nested)
-    if cluster == "period":  # four clusters: the jackknife, of variables net of the effects
-        net = lambda v: v - outside @ np.linalg.lstsq(outside, v, rcond=None)[0]  # noqa: E731
-        target = y.to_numpy()
-        if effects:
-            R, Z, target = net(R[:, :5]), net(Z[:, [0, 1, 2, 3, -2, -1]]), net(target)
+    if cluster == "period":  # four clusters: the jackknife, dummies estimated anew
+        kept = X.index.get_level_values("period")
 
         def estimate(rows):
             projected = Z[rows] @ np.linalg.lstsq(Z[rows], R[rows], rcond=None)[0]
-            return np.linalg.solve(projected.T @ R[rows], projected.T @ target[rows])
+            return np.linalg.lstsq(projected, y.to_numpy()[rows], rcond=None)[0][:5]
 
-        shifts = [(estimate(group != label) - params[: R.shape[1]])[:5] for label in group.unique()]
+        shifts = [estimate(kept != label) - params[:5] for label in kept.unique()]
         order = ["peers' outcome", "size", "lev", "peers' size", "peers' lev"]
         return pd.Series(params[:5], order), pd.Series(np.sqrt(0.75 * np.sum(np.square(shifts), axis=0)), order)
     bread = np.linalg.inv(projected.T @ projected)
@@ -108,7 +105,7 @@ def test_equals_plain_two_stage_least_squares_with_dummies(cluster, effects):
     networks = {t: W.div(W.sum(axis=1).where(lambda s: s > 0, 1.0), axis=0) for t, W in networks.items()}
     coefs, errors = literal(X[keep], y[keep], networks, effects, cluster)
     np.testing.assert_allclose(found.coef_[coefs.index], coefs, atol=1e-7)
-    if effects != ("firm", "period") or cluster is None:
+    if effects != ("firm", "period") or cluster != "firm":
         np.testing.assert_allclose(found.results_.std_errors[coefs.index], errors, rtol=1e-5)
     assert found.results_.effects == effects and ("intercept" in found.coef_) == (not effects)
 

@@ -39,6 +39,7 @@ EXACT = {
     "extra trees": ExtraTreesRegressor(20, max_depth=6, random_state=0),
     "boosting": GradientBoostingRegressor(n_estimators=60, random_state=0),
     "boosting from zero": GradientBoostingRegressor(n_estimators=30, init="zero", random_state=0),
+    "one tree from zero": GradientBoostingRegressor(n_estimators=1, init="zero", random_state=0),  # weights add up to 0.1
     "search": GridSearchCV(Ridge(), {"alpha": [0.1, 1.0]}),
 }
 

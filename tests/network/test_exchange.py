@@ -151,6 +151,28 @@ def test_csv_and_back(period: Any, tmp_path: Path) -> None:
         PeerNetwork.from_csv(tmp_path / "absent.csv")
 
 
+@pytest.mark.parametrize(
+    ("firms", "period", "kinds"),
+    [
+        ([10107, 3, -20], 2001, (int, int)),
+        (["0100", "3", "20"], "2001-03", (str, str)),
+        (["10", "3", "x"], 200103, (str, int)),
+        ([10107, 3, 20], None, (int, type(None))),
+    ],
+)
+def test_whole_numbers_come_back_from_csv_as_whole_numbers(firms: Any, period: Any, kinds: Any, tmp_path: Path) -> None:
+    """A panel of integer firms and years takes the network it gave."""
+    network = network_of(firms, period)
+    network.to_csv(tmp_path / "n.csv")
+    back = PeerNetwork.from_csv(tmp_path / "n.csv")
+    assert (type(back.labels.tolist()[0]), type(back.periods.tolist()[0])) == kinds
+    assert back.isolates.firm.tolist() == firms[1:2] and back.periods.equals(network.periods)
+    np.testing.assert_array_equal(back.matrix(period).loc[firms, firms], W)
+    learned = network.replaced(learned_until=2000)
+    learned.to_csv(tmp_path / "n.csv")
+    assert PeerNetwork.from_csv(tmp_path / "n.csv").learned_until == 2000
+
+
 def test_csv_holds_no_formula_and_comes_back(tmp_path: Path) -> None:
     firms = ["=HYPERLINK(1)", "'=x", "-5", "@a", "+b", "\tc", "d\ne", "''", "it's", 'plain, "x"']
     network = PeerNetwork.from_matrices({"=2001": (firms, None, np.eye(10)[np.r_[1:10, 0]])})

@@ -199,7 +199,8 @@ def calibration(
     absorbed = tuple(map(str, groups))
     flat = np.ptp(forecast) <= 1e-12 * np.max(np.abs(forecast))
     # effects are taken out of both sides (Frisch and Waugh 1933)
-    forecast, y = net_of(groups, np.column_stack([forecast, y]))[0].T
+    net, taken = net_of(groups, np.column_stack([forecast, y]), clusters=clusters)
+    forecast, y = net.T
     truth = pd.Series({"constant": 0.0, "prediction": 1.0})
     if absorbed:
         truth = truth.drop("constant")
@@ -218,14 +219,15 @@ def calibration(
         if np.ptp(y):
             rsquared = float(1 - fit.ssr / np.sum((y - y.mean()) ** 2))
     if fewest >= tests.MIN_PERIODS and not flat:
-        clustered = fit.get_robustcov_results("cluster", groups=clusters.to_numpy().squeeze())
+        clustered = fit.get_robustcov_results("cluster", groups=clusters.to_numpy().squeeze()).cov_params()
+        clustered *= (len(y) - k) / max(len(y) - k - taken, 1)  # the degrees of freedom of effects not nested in clusters
         with np.errstate(invalid="ignore"):
-            found = np.sqrt(np.diag(clustered.cov_params()))
+            found = np.sqrt(np.diag(clustered))
         if (found > 0).all():  # two-way variances may come out negative
             gap = fit.params - truth.to_numpy()
             errors = found
             freedom = fewest - 1
-            wald = float(gap @ np.linalg.solve(clustered.cov_params(), gap))
+            wald = float(gap @ np.linalg.solve(clustered, gap))
             p = float(stats.f.sf(wald / k * (fewest - k) / (fewest - 1), k, fewest - k))
     std_errors = pd.Series(errors, truth.index)
     return Calibration(

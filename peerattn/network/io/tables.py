@@ -63,7 +63,7 @@ def to_csv(network: Network, path: str | os.PathLike[str]) -> None:
 
 
 def from_csv(cls: type[Net], path: str | os.PathLike[str], **kind: Any) -> Net:
-    """Read edges that :meth:`to_csv` wrote, or any CSV file with those columns; labels come as text.
+    """Read edges that :meth:`to_csv` wrote, or any CSV file with those columns; labels come as whole numbers or text.
 
     Parameters
     ----------
@@ -75,7 +75,8 @@ def from_csv(cls: type[Net], path: str | os.PathLike[str], **kind: Any) -> Net:
     Returns
     -------
     PeerNetwork
-        Square and sparse inside; a period's firms are those its rows name.
+        Square and sparse inside; a period's firms are those its rows name. Firms are integers where the labels of all are whole
+        numbers without zeros before them, otherwise text; periods likewise.
 
     Raises
     ------
@@ -105,9 +106,19 @@ def from_csv(cls: type[Net], path: str | os.PathLike[str], **kind: Any) -> Net:
     frame[labels] = frame[labels].map(csv_label)
     # a row without a peer says that the firm was there
     edges = frame[frame["peer"] != ""]
+    kinds = {name: "int64" for name in labels.drop(["firm", "peer"]) if _are_whole(frame[name])}
+    if _are_whole(frame["firm"], edges["peer"]):
+        kinds["firm"] = "int64"
+        edges = edges.astype({"peer": "int64"})
+    frame, edges = (part.astype(kinds) for part in (frame, edges))
     keys = frame.columns.intersection(["period", "firm"])
     peers = edges.drop(columns="firm").rename(columns={"peer": "firm"})
     return from_edges(cls, edges, pd.concat([frame[keys], peers[keys]]).drop_duplicates(), **kind)
+
+
+def _are_whole(*texts: pd.Series) -> bool:
+    """Return whether texts are those of whole numbers; 0100 is a code."""
+    return all(text.str.fullmatch(r"0|-?[1-9][0-9]{0,17}").all() for text in texts)
 
 
 def to_scipy(network: Network, period: Hashable = None) -> sparse.csr_array:

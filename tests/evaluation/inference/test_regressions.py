@@ -1,6 +1,8 @@
 import numpy as np
+import pandas as pd
 import pytest
 import statsmodels.api as sm
+from linearmodels.panel import FamaMacBeth, PanelOLS
 from scipy.stats import f as fisher
 
 from peerattn.evaluation import calibration, fama_macbeth
@@ -29,6 +31,8 @@ def test_fama_macbeth_against_a_regression_a_period(horizon):
         slopes.append(fit.params[1])
         r2.append(fit.rsquared)
     test = mean_test(slopes, horizon)
+    both = pd.DataFrame({"y": y, "one": 1.0, "x": forecast}, pd.MultiIndex.from_arrays([np.arange(len(y)), period])).dropna()
+    assert found.slope == pytest.approx(FamaMacBeth(both["y"], both[["one", "x"]]).fit().params["x"])
     assert np.allclose(found.by_period, slopes) and list(found.by_period.index) == sorted(set(period))
     assert found.slope == pytest.approx(np.mean(slopes)) and found.r2 == pytest.approx(np.mean(r2))
     if horizon == 6:
@@ -71,6 +75,27 @@ def test_calibration_clustered_by_firm_and_period_is_the_three_variances_of_one_
     assert tuple(found.std_errors) == pytest.approx(tuple(np.sqrt(np.diag(cov))), rel=1e-6)
     gap = fit.fit().params - [0, 1]
     assert found.p_value == pytest.approx(fisher.sf(gap @ np.linalg.inv(cov) @ gap / 2 * 13 / 14, 2, 13), rel=1e-6)
+
+
+@pytest.mark.parametrize("two_way", [False, True])
+@pytest.mark.parametrize("effects", [("firm",), ("period",), ("firm", "period")])
+def test_calibration_with_effects_against_panel_ols(effects, two_way):
+    """Unbalanced; effects that are not nested in clusters take degrees of freedom."""
+    rng = np.random.default_rng(4)
+    rows = pd.DataFrame(np.indices((15, 14)).reshape(2, -1).T, columns=["firm", "period"])
+    rows["x"] = rng.normal(size=15)[rows["firm"]] + rng.normal(size=210)
+    rows["y"] = (rows["x"] + rng.normal(size=14)[rows["period"]] + rng.normal(size=210)).where(rng.random(210) < 0.8)
+    labels = {name: rows[name] for name in effects}
+    found = calibration(rows["y"], rows["x"], rows["period"], firm=rows["firm"] if two_way else None, effects=labels)
+    known = rows.dropna().set_index(["firm", "period"])
+    fit = PanelOLS(known["y"], known[["x"]], entity_effects="firm" in effects, time_effects="period" in effects).fit(
+        cov_type="clustered", cluster_time=True, cluster_entity=two_way, debiased=True, group_debias=True,
+        count_effects=False, auto_df=False,
+    )  # fmt: skip
+    n, taken = len(known), {"firm": 0 if two_way else 15, "period": 0}
+    factor = np.sqrt((n - 1) / (n - 1 - sum(taken[name] for name in effects)))
+    assert found.slope == pytest.approx(fit.params["x"]) and found.rsquared == pytest.approx(fit.rsquared)
+    assert found.std_errors["prediction"] == pytest.approx(fit.std_errors["x"] * factor, rel=1e-6)
 
 
 def test_calibration_of_persistent_firms_keeps_its_size():

@@ -106,7 +106,7 @@ def _next_command(name: str, facts: dict[str, Any]) -> list[str]:
     industry = next(filter(_INDUSTRY.fullmatch, facts["codes"]), None)
     options = {what: facts[what] for what in _LABELS if facts[what] != what}
     options |= {"outcome": next(iter(facts["outcomes"]), "COLUMN"), "industry": industry}
-    if facts["periods"] >= 2 * _TEST_OVER_TIME:
+    if facts.get("periods", 0) >= 2 * _TEST_OVER_TIME:  # without a firm or a period none are counted
         n_tested = max(_TEST_OVER_TIME, facts["periods"] // 3)
         options |= {"test-periods": n_tested, "refit-every": n_tested}
     given = [[f"--{option}", str(value)] for option, value in options.items() if value is not None]

@@ -142,8 +142,9 @@ class CompareOptions(SplitOptions, PanelOptions):
     models : A,B,...
         Of industry, industry_shrunk, industry_median, kernel, cross_sectional_ridge, covariance, cross_attention, attention,
         two_layer_attention, transformer, stack; zero, mean, firm_mean, last_value, ols, ridge, elastic_net, fama_macbeth,
-        boosting, neighbors, industry_characteristics. To run one twice, give the second a name of your own: symmetric=attention,
-        with --set symmetric.similarity=symmetric. OLS, boosting and means always run. [default: industry (if given), kernel,
+        boosting, neighbors, own_history, common_shocks, industry_characteristics. To run one twice, give the second a name of
+        your own: symmetric=attention, with --set symmetric.similarity=symmetric. OLS, boosting, own history and means always
+        run. [default: industry (if given), kernel,
         cross_attention (with --reference), attention, stack; in a nowcast industry_median, too]
     baseline : NAME
         Tested against: a name in the table. [default: the first]
@@ -210,9 +211,9 @@ class ModelOptions(Settings):
     Attributes
     ----------
     model : NAME
-        Of industry, industry_shrunk, industry_median, kernel, cross_sectional_ridge, covariance, cross_attention, attention,
+        Of industry, industry_shrunk, industry_median, kernel, cross_sectional_ridge, covariance, attention,
         two_layer_attention, transformer, stack; zero, mean, firm_mean, last_value, ols, ridge, elastic_net, fama_macbeth,
-        boosting, neighbors, industry_characteristics.
+        boosting, neighbors, own_history, common_shocks, industry_characteristics.
     task
         forecast: no outcome of the period is used. nowcast: those of the other firms are, never the own one. [default:
         forecast]

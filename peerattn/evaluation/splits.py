@@ -14,6 +14,7 @@ from peerattn.evaluation.running.fitting import Folds
 from peerattn.evaluation.running.inputs import LABELS
 from peerattn.exceptions import InputError, PeerAttnWarning, check_at_least, validate_methods, warn_user
 from peerattn.panel import Knowledge, Panel, as_panel, sorted_periods
+from peerattn.panel.frames import as_pandas
 from peerattn.render import show_label
 from peerattn.seeds import check_seed
 from peerattn.types import OutcomesLike, PanelLike
@@ -69,8 +70,8 @@ class WalkForward(BaseCrossValidator):
         Periods between a row and the period in which its outcome is known.
     known_at : str, Series, or None, default None
         When each row's outcome is known, as period labels of the type of X's: a column of X, or a Series aligned with X by
-        label (by position where it has none). Rows known only after the origin, or never (missing), are not learned
-        from, beyond what the horizon leaves out: such as reports filed late.
+        label, where it may have further rows (by position where it has no labels). Rows known only after the origin, or never
+        (missing), are not learned from, beyond what the horizon leaves out: such as reports filed late.
     firm, period : str, default "firm", "period"
         Names of the two index levels (or columns) of X that carry the labels.
 
@@ -206,6 +207,13 @@ def labelled(splitter: WalkForward, X: PanelLike, y: OutcomesLike = None, known_
     names: dict[str, Any] = {"firm": splitter.firm, "period": splitter.period}
     if isinstance(known_at, pd.Series):
         known_at = known_at.rename_axis(index={name: ours for ours, name in names.items()})
+        rows = as_panel(X, characteristics=(), **names)
+        if rows.dated and set(known_at.index.names) == {*names}:  # X may be some rows of the panel, as inside a search
+            known_at = known_at[known_at.index.reorder_levels([*names]).isin(rows.labels)]
+    y = as_pandas(y)
+    if np.asarray(y).dtype.kind in "OUS" and not isinstance(y, pd.DataFrame | None):  # classes: only which are known counts
+        known = np.where(pd.isna(y), np.nan, 1.0)
+        y = pd.Series(known, y.index) if isinstance(y, pd.Series) else known
     panel = as_panel(X, y, known_at=known_at, characteristics=(), **names)
     neither = f"X has neither index levels nor columns named {splitter.firm!r} and {splitter.period!r}"
     wording = f"{neither}; set a (firm, period) index, or name the levels with firm= and period=."

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from sklearn.base import clone
 from sklearn.linear_model import ElasticNetCV, LinearRegression
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils._param_validation import HasMethods
+from sklearn.utils._param_validation import HasMethods, Interval
 
 from peerattn.exceptions import InputError
 from peerattn.models.learned import check_effect_labels
@@ -18,6 +19,7 @@ from peerattn.models.option_kinds import COLUMNS
 from peerattn.models.panel_forecasters import PanelForecaster
 from peerattn.panel.design import Design
 from peerattn.panel.effects import effect_codes, effect_labels, estimated_effects, known_effects, net_of
+from peerattn.panel.knowledge import Knowledge
 from peerattn.panel.panel import Panel
 from peerattn.panel.reading import refusing
 
@@ -121,12 +123,14 @@ class ElasticNetRegressor(PanelForecaster):
     """Elastic net on the firm's own characteristics, standardised, its penalty chosen on later periods than those learned from.
 
     ``min_b ½n⁻¹ Σ (y_i − a − x_i'b)² + λ (r ‖b‖₁ + ½ (1 − r) ‖b‖₂²)``, y in standard deviations, λ and r in {.1, .5, .9} by
-    ``ElasticNetCV`` with forward folds: the periods are cut into six blocks, and each block but the first validates what all
-    earlier ones teach.
+    ``ElasticNetCV`` with forward folds: the periods are cut into six blocks, and each block but the first validates what is
+    learned from the outcomes known by its first period.
 
     Parameters
     ----------
     random_state : int, optional
+    purge : int, default 0
+        Periods before a block that are not learned from, because their outcomes are not yet known.
     firm, period : str
         Names of the index levels (or columns) with the labels.
 
@@ -149,7 +153,9 @@ class ElasticNetRegressor(PanelForecaster):
     """
 
     random_state: int | None = None
+    purge: int = 0
     _needs_labels = False
+    _parameter_constraints = PanelForecaster._parameter_constraints | {"purge": [Interval(Integral, 0, None, closed="left")]}
 
     @property
     def slopes_(self) -> pd.Series:
@@ -160,10 +166,11 @@ class ElasticNetRegressor(PanelForecaster):
         if len(y) < 5:
             raise InputError(f"y: the penalty is chosen on five folds, and {len(y)} outcomes are known.")
         self.design_ = Design.fit(panel, without=list(panel.codes))
-        # on arrays there is no order of time to keep
         folds: Any = 5
-        if panel.dated:
-            folds = forward_folds(panel.period[known]) or folds
+        # on arrays, and in one period, there is no order of time to keep
+        if panel.dated and panel.period[known].nunique() > 1:
+            knowledge = Knowledge.of(panel, self.purge + 1)
+            folds = forward_folds(knowledge.row[known], knowledge.known[known])
         net = ElasticNetCV(l1_ratio=[0.1, 0.5, 0.9], cv=folds, random_state=self.random_state)
         # absolute and squared slopes weigh one against the other the same in every unit of the outcome
         unit = float(y.std()) or 1.0
@@ -189,12 +196,17 @@ def slopes_of(model: Pipeline, design: Design) -> pd.Series:
     return pd.Series(slopes, names, name="slope")
 
 
-def forward_folds(period: pd.Index, n_blocks: int = 6) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return folds that validate each block of periods on what all earlier blocks teach; none with one period.
+def forward_folds(row: np.ndarray, known: np.ndarray, n_blocks: int = 6) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return folds that validate each block of periods on what was known by its first one.
 
-    >>> [(train.tolist(), test.tolist()) for train, test in forward_folds(pd.Index([3, 1, 2, 1]), 3)]
-    [([1, 3], [2]), ([1, 2, 3], [0])]
+    ``row`` and ``known`` are the places of each row's period and of the first by which its outcome is known.
+
+    >>> [(train.tolist(), test.tolist()) for train, test in forward_folds(np.array([2, 0, 1, 0]), np.array([3, 1, 2, 2]), 3)]
+    [([1], [2]), ([1, 2, 3], [0])]
     """
-    when, periods = pd.factorize(period, sort=True)
-    blocks = [block for block in np.array_split(np.arange(len(periods)), n_blocks) if len(block)]
-    return [(np.flatnonzero(when < block[0]), np.flatnonzero(np.isin(when, block))) for block in blocks[1:]]
+    blocks = [np.flatnonzero(np.isin(row, block)) for block in np.array_split(np.unique(row), n_blocks)]
+    folds = [(np.flatnonzero(known <= row[block].min()), block) for block in blocks if len(block)]
+    folds = [(train, block) for train, block in folds if len(train)]
+    if not folds:
+        raise InputError("y: the penalty is chosen on later periods, and by the last one no outcome is known to learn from.")
+    return folds

@@ -1,6 +1,7 @@
 """The other commands as a user meets them."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from peerattn import cli
 from peerattn.cli.app import app
 from peerattn.cli.model_file import load_model
+from peerattn.models.forecasters import model_names
 from peerattn.network import PeerNetwork
 from peerattn.store.objects import load_estimator, save_estimator
 
@@ -184,6 +186,9 @@ def test_describe(capsys, tmp_path):
     assert facts["missing"]["rnd"] == pytest.approx(frame["rnd"].isna().mean())
     pd.concat([frame, frame.iloc[:2]]).to_feather(tmp_path / "twice.feather")
     assert "PROBLEM: 2 rows repeat a firm and period" in said(capsys, "describe", tmp_path / "twice.feather")[1]
+    frame[["rnd"]].to_csv(tmp_path / "unlabelled.csv", index=False)
+    code, text, _ = said(capsys, "describe", tmp_path / "unlabelled.csv")
+    assert code == 0 and "period: no column looks like it; name it with --period" in text
 
 
 def test_refusals(capsys, saved, tmp_path):
@@ -205,6 +210,7 @@ def test_refusals(capsys, saved, tmp_path):
     assert "read by the model: no column is named 'leverage'" in refused(capsys, "predict", saved, tmp_path / "less.csv")
     assert "no column is named 'firma'. Near matches: 'firm'" in refused(capsys, "describe", SAMPLE, "--firm", "firma")
     assert "no such file" in refused(capsys, "describe", tmp_path / "absent.csv")
+    assert "--network: expected a name that ends in .parquet" in refused(capsys, "simulate", "--network", tmp_path / "n.txt")
     assert "--until" in refused(capsys, "fit", SAMPLE, *COLUMNS, "--model", "ridge", "--until", "1990")
     assert "ends in .model" in refused(capsys, "fit", SAMPLE, *COLUMNS, "--out", tmp_path / "m.pkl")
 
@@ -224,6 +230,13 @@ def test_every_option_is_described():
     for name, command in get_command(app).commands.items():
         for option in command.params:
             assert option.help or option.name == "help", f"{name} {option.name}"
+
+
+@pytest.mark.parametrize(("name", "without"), [("compare", set()), ("fit", {"cross_attention"})])
+def test_help_lists_all_models(name, without, capsys):
+    _, text, _ = said(capsys, name, "--help")
+    listed = set(re.findall(r"\w+", text.replace("\n", " ")))
+    assert set(model_names()) - listed == without  # fit has no reference
 
 
 def test_help_lists_all_commands():

@@ -242,14 +242,17 @@ def validation(subject: Subject) -> Found:
     """Nothing inside the model is validated on random rows."""
     X = subject.panel.X.iloc[subject.train]
     y = subject.panel.y.iloc[subject.train]
-    if found := subject.entry.random_rows(X, y):
+    horizon = int(getattr(subject.cv, "horizon", 1))
+    if found := subject.entry.random_rows(subject.panel, subject.train, horizon):
         return False, "; ".join(found)
     for name, part in vars(subject.fitted.model).items():
         if not (name.endswith("_") and isinstance(part, BaseEstimator)):
             continue
         # folds by position are of its own rows
         by_position = any(key.split("__")[-1] == "cv" for key in part.get_params())
-        if not by_position and (found := [f"{name}, fitted: {wording}" for wording in random_rows(part, X, y)]):
+        if by_position:
+            continue
+        if found := [f"{name}, fitted: {wording}" for wording in random_rows(part, X, y, horizon=horizon)]:
             return False, "; ".join(found)
     return True, "no search, fold or early stop inside the model mixes rows of one period"
 

@@ -68,7 +68,8 @@ def takes_panels(model: BaseEstimator) -> bool:
 
 def reads_rows(model: BaseEstimator) -> bool:
     """Return whether a plain regressor comes after peer features, which read labels and codes as they are."""
-    return isinstance(model, Pipeline) and isinstance(model[0], PeerFeatures)
+    inner = model.estimator if isinstance(model, BaseSearchCV) else model
+    return isinstance(inner, Pipeline) and isinstance(inner[0], PeerFeatures)
 
 
 def _grouped_by(model: BaseEstimator) -> tuple[Any, ...] | None:
@@ -164,7 +165,8 @@ class Entry:
         known = y.notna().to_numpy()
         if reads_rows(model):
             X = X[known]
-            if isinstance(fold.train, Panel):  # which holds the dates at which outcomes are known
+            # a Panel holds the dates at which outcomes are known; a search splits frames
+            if isinstance(fold.train, Panel) and isinstance(model, Pipeline):
                 X = fold.train.take(np.flatnonzero(known)).with_outcomes(None)
             return model.fit(X, y[known])
         return model.fit(X[known], y[known].to_numpy())
@@ -220,12 +222,15 @@ class Entry:
         except ValueError:  # its predictions are no weighted sum of training outcomes
             return None
 
-    def random_rows(self, X: pd.DataFrame, y: pd.Series) -> list[str]:
-        """Return what in the model validates on random rows of the training rows it is fitted on, in words."""
-        if takes_panels(self.model):
-            return list(random_rows(self.model, *self._labelled(X, y)))
-        known = y.notna()
-        return list(random_rows(self.model, X[known], y[known]))
+    def random_rows(self, panel: Panel, train: np.ndarray, horizon: int) -> list[str]:
+        """Return what in the model validates on random rows of the training rows, or learns from unknown outcomes, in words."""
+        known_at = None
+        if panel.known_at is not None:
+            known_at = pd.Series(panel.known_at, panel.X.index)
+        if not takes_panels(self.model):
+            train = train[panel.y.iloc[train].notna()]
+        rows = self._labelled(panel.X.iloc[train], panel.y.iloc[train])
+        return list(random_rows(self.model, *rows, horizon=horizon, known_at=known_at))
 
     def _read(self, fold: FoldRows, rows: Panel | Frames) -> tuple[Any, pd.Series]:
         """Return rows of the fold as the model reads them (a Panel, labelled frames, or numbers), and their outcomes."""
@@ -256,7 +261,7 @@ class Entry:
     def _labelled(self, X: pd.DataFrame, y: pd.Series) -> tuple[pd.DataFrame, pd.Series]:
         """Name the index levels as this model expects them."""
         final = last_step(self.model)
-        names: Any = dict(zip(LABELS, (final.firm, final.period)))
+        names: Any = {name: getattr(final, name, name) for name in LABELS}
         return X.rename_axis(index=names), y.rename_axis(index=names)
 
     def _checked(self, predicted: object, fold: FoldRows) -> np.ndarray:
@@ -353,14 +358,13 @@ def _controls(task: Task, panel: Panel, models: Mapping[str, Any], gaps: tuple[i
 
 
 def purged(model: BaseEstimator, horizon: int) -> Any:
-    """Return a model whose held-out periods begin after the outcomes that it learns from are known."""
+    """Return a model that learns from outcomes, and has them as lags, only once they are known."""
     if horizon == 1 or isinstance(model, type) or not hasattr(model, "get_params"):
         return model
-    given = {key: value for key, value in model.get_params().items() if key.split("__")[-1] == "purge"}
-    too_short = [key for key, value in given.items() if isinstance(value, int) and value < horizon - 1]
-    if not too_short:
-        return model
-    return clone(model).set_params(**dict.fromkeys(too_short, horizon - 1))
+    least = {"purge": horizon - 1, "horizon": horizon}
+    given = {key: (value, least.get(key.split("__")[-1])) for key, value in model.get_params().items()}
+    changed = {key: enough for key, (value, enough) in given.items() if enough and isinstance(value, int) and value < enough}
+    return clone(model).set_params(**changed) if changed else model
 
 
 def _entry(name: object, model: BaseEstimator, task: Task, reference: Reference) -> Entry:

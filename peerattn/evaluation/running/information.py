@@ -96,9 +96,16 @@ def information_of(model: object, task: str) -> tuple[Information, str]:
         return PEERS, "own and peers' x, past y" + f", {_OTHERS}" * (task == "nowcast")
     if isinstance(final, PanelEstimator):  # of a user's own, it is given the whole panel
         return OWN, "not declared"
-    if not (isinstance(model, Pipeline) and isinstance(model[0], models.PeerFeatures)):
+    features = peer_features(model)
+    if not features:
         return OWN, "own x, codes"
-    what = {"outcomes": "past y"}.get(model[0].of, "x")
-    if model[0].network is None:
+    what = " and ".join(sorted({{"outcomes": "past y"}.get(each.of, "x") for each in features}, reverse=True))
+    if all(each.network is None for each in features):
         return COMMON, f"own x, others' {what}"
     return PEERS, f"own x, peers' {what}"
+
+
+def peer_features(model: Any) -> list[models.PeerFeatures]:
+    """Return the peer features in a model, wherever they are: steps of pipelines, unions of columns, what a search tunes."""
+    params = model.get_params() if hasattr(model, "get_params") else {}
+    return [part for part in params.values() if isinstance(part, models.PeerFeatures)]

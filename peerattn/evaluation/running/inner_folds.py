@@ -13,14 +13,16 @@ from sklearn.model_selection import check_cv
 
 from peerattn.models.attention.options import AttentionOptions
 from peerattn.models.base import PanelEstimator
-from peerattn.panel.knowledge import sorted_periods
+from peerattn.panel.knowledge import first_known, sorted_periods
 
 #: scikit-learn: HistGradientBoostingRegressor(early_stopping="auto") stops early beyond.
 ROWS_STOPPED_EARLY = 10_000
 
 
-def random_rows(model: BaseEstimator, X: pd.DataFrame, y: pd.Series, name: str = "") -> Iterator[str]:
-    """Yield what in a model validates on rows of periods that it learns from, in words.
+def random_rows(
+    model: BaseEstimator, X: pd.DataFrame, y: pd.Series, name: str = "", *, horizon: int = 1, known_at: pd.Series | None = None
+) -> Iterator[str]:
+    """Yield what in a model validates on rows of periods that it learns from, or whose outcomes it would not know, in words.
 
     Parameters
     ----------
@@ -28,6 +30,10 @@ def random_rows(model: BaseEstimator, X: pd.DataFrame, y: pd.Series, name: str =
         Searches, ``...CV`` estimators, stacks, boosters; parts inside pipelines and other estimators count.
     X, y
         The rows the model is fitted on, indexed by firm and period.
+    horizon : int, default 1
+        Periods until an outcome is known.
+    known_at : Series, optional
+        When outcomes are known, by firm and period, where they have dates.
 
     Examples
     --------
@@ -43,7 +49,7 @@ def random_rows(model: BaseEstimator, X: pd.DataFrame, y: pd.Series, name: str =
     params = model.get_params(deep=False)
     leave_one_out = isinstance(model, RidgeCV) and params["cv"] is None  # closed form, no folds
     folds = "cv" in params and params["cv"] != "prefit" and not leave_one_out
-    if folds and (wrong := _wrong_with(params["cv"], X, y)):
+    if folds and (wrong := _wrong_with(params["cv"], X, y, horizon, known_at)):
         yield f"{who}(cv={' '.join(str(params['cv']).split())}) {wrong}"
     # boosters hold out random rows of their own
     stops = params.get("early_stopping", False)
@@ -55,7 +61,8 @@ def random_rows(model: BaseEstimator, X: pd.DataFrame, y: pd.Series, name: str =
     for part in _parts(params):
         if isinstance(part, BaseEstimator):
             every = _fitted_rows(model, X, y)
-            yield from islice((found for rows in every for found in random_rows(part, *rows, f"{who}: ")), 1)
+            when: dict[str, Any] = {"horizon": horizon, "known_at": known_at}
+            yield from islice((found for rows in every for found in random_rows(part, *rows, f"{who}: ", **when)), 1)
 
 
 def _fitted_rows(model: BaseEstimator, X: pd.DataFrame, y: pd.Series) -> Iterator[tuple[pd.DataFrame, pd.Series]]:
@@ -77,14 +84,22 @@ def _parts(params: dict[str, Any]) -> Iterator[Any]:
             yield from (part for step in value if isinstance(step, list | tuple) for part in step)
 
 
-def _wrong_with(cv: object, X: pd.DataFrame, y: pd.Series) -> str:
+def _wrong_with(cv: object, X: pd.DataFrame, y: pd.Series, horizon: int, known_at: pd.Series | None) -> str:
     """Describe what is wrong with the folds of these rows; empty where nothing is."""
     if isinstance(cv, Iterator):
         return "can be read only once: pass a list"
-    when = sorted_periods(X.index.get_level_values(1))[0]
+    when, periods = sorted_periods(X.index.get_level_values(1))
+    known = when
+    if known_at is not None:
+        known = first_known(pd.Index(known_at.reindex(X.index)), periods)
     try:
-        if any(np.isin(when[test], when[train]).any() for train, test in list(check_cv(cv).split(X, y))):
-            return "holds out rows of periods that it learns from"
+        for train, test in list(check_cv(cv).split(X, y)):
+            held_out = np.unique(when[test])
+            after = held_out - when[train][:, None]
+            if (after == 0).any():
+                return "holds out rows of periods that it learns from"
+            if (np.abs(after) < horizon).any() or ((after > 0) & (known[train][:, None] > held_out)).any():
+                return "learns from outcomes that are not known in the periods that it holds out"
     except ValueError as error:
         return f"cannot split the rows that it is fitted on ({error})"
     except Exception:  # a splitter of somebody else's that wants other rows: left to the fit to report

@@ -240,7 +240,11 @@ class PeerAttentionClassifier(PanelClassifierMixin, AttentionOptions, PanelStack
             raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         y = as_pandas(y)
         labels = _one_column(y)
-        known = np.asarray(labels[~pd.isna(labels)].tolist())  # numbers, where all are
+        listed = labels[~pd.isna(labels)].tolist()
+        if len({isinstance(each, str) for each in listed}) > 1:
+            first = [next(each for each in listed if isinstance(each, str) is text) for text in (True, False)]
+            raise InputError(f"y: classes must be all text or all numbers, got {first[0]!r} and {first[1]!r}. Convert them.")
+        known = np.asarray(listed)  # numbers, where all are
         check_classification_targets(known)
         self.classes_ = np.unique(np.concatenate(gathered(np.unique(known))))
         held = f"y holds {self.classes_.tolist()}"

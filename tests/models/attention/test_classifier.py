@@ -3,9 +3,12 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_val_score
 
 from peerattn.datasets import simulate_panel
+from peerattn.evaluation import WalkForward
 from peerattn.exceptions import InputError
 from peerattn.models import PeerAttentionClassifier
 
@@ -57,7 +60,25 @@ def test_own_class_does_not_count(panel):
     assert np.abs(before - after).max() > 0
 
 
+def test_a_panel_of_classes_in_words_is_split_by_period(panel):
+    y = pd.Series(np.where(panel.y > 0, "up", "down"), index=panel.y.index, dtype=object)
+    last = panel.X.index.get_level_values("period").max()
+    y[panel.X.index.get_level_values("period") == last] = None  # not tested
+    cv = WalkForward(4, 4)
+    numbers = list(cv.split(panel.X, y.map({"up": 1.0, "down": 0.0})))
+    for classes in (y, y.astype("string"), y.astype("category"), y.to_numpy(), y.tolist()):
+        np.testing.assert_equal(list(cv.split(panel.X, classes)), numbers)
+    model = PeerAttentionClassifier(n_heads=0)
+    assert np.isfinite(cross_val_score(model, panel.X, y, cv=cv)).all()
+    known = y.notna()
+    calibrated = CalibratedClassifierCV(model, cv=cv).fit(panel.X[known], y[known])
+    np.testing.assert_allclose(calibrated.predict_proba(panel.X).sum(axis=1), 1)
+
+
 def test_messages(panel):
+    mixed = pd.Series([1, "up"] * (len(panel.y) // 2), index=panel.y.index)
+    with pytest.raises(InputError, match="y: classes must be all text or all numbers, got 'up' and 1"):
+        PeerAttentionClassifier().fit(panel.X, mixed)
     one = pd.Series("up", index=panel.y.index)
     with pytest.raises(InputError, match="only one class is present"):
         PeerAttentionClassifier().fit(panel.X, one)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -93,11 +93,15 @@ def split(sections: Sequence[CrossSection], purge: int = 0) -> tuple[list[CrossS
     if n_rows.sum() < FEW_ROWS:
         return [], []
     if len(sections) == 1:
-        third = sections[0].focal.checksums() % 3 == 0
+        section = sections[0]
+        third = section.focal.checksums() % 3 == 0
         if third.all() or not third.any():
             return [], []
-        parts = (np.flatnonzero(~third), np.flatnonzero(third))
-        return [sections[0].take(parts[0], slice(None))], [sections[0].take(parts[1], slice(None))]
+        rest = np.flatnonzero(~third)
+        # on arrays a new row attends to the training rows alone
+        pool = rest if section.same_rows and section.period is None else slice(None)
+        held_out = section.take(np.flatnonzero(third), pool)
+        return [section.take(rest, pool)], [replace(held_out, own_copies=False)]
     known = n_rows.cumsum() / n_rows.sum()
     end = 1 + int(np.abs(known[:-1] - LEARNED).argmin())
     learned = known_before(sections, end, purge)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 
 from peerattn import PeerAttentionRegressor
 from peerattn.models.cross_section import CrossSection, Rows
@@ -100,6 +101,18 @@ def test_what_is_not_known_by_the_held_out_periods_is_not_learned_from():
 def test_a_wrong_mean_or_too_few_periods_give_nothing(means, added):
     later, values = sections(means, added)
     assert factor_of_means(values, np.zeros((len(values), 1)), later) == 0
+
+
+@pytest.mark.parametrize("task", ["forecast", "nowcast"])
+def test_on_arrays_weights_of_one_change_nothing(task):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 2))
+    y = X[:, 0] + rng.normal(size=80)
+    model = PeerAttentionRegressor(task=task, kappa=None, n_heads=1, random_state=0)
+    plain, weighted = (clone(model).fit(X, y, sample_weight=each).predict(X[:9]) for each in (None, np.ones(80)))
+    np.testing.assert_allclose(weighted, plain, rtol=1e-9)
+    twice = clone(model).fit(X, y, sample_weight=np.r_[np.full(20, 2.0), np.ones(60)])
+    assert np.isfinite(twice.predict(X[:9])).all()
 
 
 @pytest.mark.full_search

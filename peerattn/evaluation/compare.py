@@ -1,5 +1,6 @@
 """Compare models on a panel: every model predicts the same rows, out of sample, from the same inputs."""
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
@@ -182,8 +183,8 @@ def compare(
         same folder, a comparison that was killed goes on and repeats nothing; a model whose settings or source changed (the
         class, and the functions and constants of its module that it refers to), or whose file was damaged, is fitted again.
     verbose : bool, default True
-        Show progress on stderr: the number of fits, then a line for each finished fit (model, fold, seconds, R² so
-        far, whether no peers were found), on a terminal above a bar with the time left.
+        Show progress on stderr: the columns that ``outcome=`` leaves as inputs, the number of fits, then a line for each
+        finished fit (model, fold, seconds, R² so far, whether no peers were found), on a terminal above a bar with the time left.
 
     Returns
     -------
@@ -232,6 +233,8 @@ def compare(
         X, y, cv, reference, outcome=outcome, characteristics=characteristics, codes=codes, firm=firm, period=period,
         industry=industry,
     )  # fmt: skip
+    if verbose and outcome is not None:
+        print(panel.choice, file=sys.stderr, flush=True)
     before = panel.outcome
     panel = net_of_factors(panel, factors, task, outcome_horizon, reference)
     adjusted = [ADJUSTED] if panel.outcome != before else []

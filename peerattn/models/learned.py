@@ -62,7 +62,7 @@ def warn_of_one_cross_section(panel: Panel, firm: str, period: str) -> None:
     if panel.firm is None:
         found = f"X carries neither {firm!r} nor {period!r}, so its {len(panel):,} rows are one cross-section"
         remedy = f"If X is a panel, set them as index, df.set_index([{firm!r}, {period!r}]), or name yours with firm= and "
-        remedy += "period=. If it is one cross-section, index its rows by firm."
+        remedy += f"period=. If it is one cross-section, {firm!r} and a constant {period!r} give its firms their names."
         warn_user(LabelWarning(f"{found}, all periods in one. {remedy}"))
 
 

@@ -91,7 +91,10 @@ def panel_labels(X: PanelLike, firm: str = "firm", period: str = "period", *, un
         return None
     if missing and not (undated and missing == [period]):
         one = f"X carries {next(iter(found))!r} but no {missing[0]!r}: a panel needs both, as index levels or columns"
-        raise InputError(f"{one}. Index levels: {levels}.{near} Name yours with firm= and period=.")
+        remedy = "Name yours with firm= and period="
+        if missing == [period]:
+            remedy += f"; if X is one cross-section, add a column {period!r} with one value"
+        raise InputError(f"{one}. Index levels: {levels}.{near} {remedy}.")
     for name, labels in found.items():
         absent = np.flatnonzero(labels.isna() | labels.astype(object).isin(["", "."]))
         if len(absent):

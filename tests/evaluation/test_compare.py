@@ -523,6 +523,13 @@ def test_progress_goes_to_stderr(panel, capsys):
     assert capsys.readouterr().err == ""
 
 
+def test_columns_that_were_chosen_are_announced(panel, capsys):
+    frame = panel.X.assign(roa_next=panel.y, roe_next=0.0, country=1).rename(columns={"country": "sic9"}).reset_index()
+    compare({"Ridge": Ridge()}, frame, outcome="roa_next", cv=CV, decomposition=False)
+    announced = capsys.readouterr().err.partition("fits")[0]
+    assert announced.startswith("characteristics (") and "roe_next (" in announced and "sic9 (looks like a code" in announced
+
+
 def test_a_log_gets_a_line_for_each_fit(panel, capsys):
     models = {"Ridge": Ridge(), "Bad": Fragile(), "Attention": PeerAttentionRegressor(n_heads=0)}
     result = compare(models, panel, cv=CV, decomposition=False)

@@ -7,12 +7,14 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 from sklearn.linear_model import LinearRegression, Ridge
 
 from peerattn.evaluation import WalkForward, compare, r2_out_of_sample
+from peerattn.evaluation.claims import Step
 from peerattn.evaluation.compared import ModelNote
 from peerattn.evaluation.comparison import Comparison
-from peerattn.evaluation.report.figures import _drawn_models
+from peerattn.evaluation.report.figures import _draw, _drawn_models, steps_picture
 from peerattn.evaluation.sample import PanelFacts
 from peerattn.exceptions import InputError
 from peerattn.models.industry import IndustryPeerRegressor
@@ -178,8 +180,23 @@ def test_a_chart_has_at_most_five_lines():
     rmse = pd.Series([9.0, 3.0, 1.0, 2.5, 2.0, 2.2, 1.5], names)
     compared = SimpleNamespace(scores={"rmse": rmse}, stack="Stack", without_name="Without", peer_models=["kernel", "attention"])
     assert _drawn_models(compared, names) == ["kernel", "best", "attention", "Stack", "Without"]
+    many = [*map(str, range(8)), *names]  # more models than colours
+    compared.scores = {"rmse": pd.Series([*range(10, 18), *rmse], many)}
+    axes = Figure().subplots()
+    _draw(axes, pd.DataFrame(0.0, range(3), _drawn_models(compared, many)), compared, range(3))
+    assert len({line.get_color() for line in axes.lines}) == 5
+    compared.scores = {"rmse": rmse}
     compared.stack = None
     assert _drawn_models(compared, names) == ["kernel", "best", "attention", "Stack", "good"]
+
+
+def test_ticks_of_small_gains_do_not_run_into_each_other():
+    gain = SimpleNamespace(low=-0.0064, high=0.0189, r2_against=-0.0067)
+    steps = [Step("own", -0.0067), Step("nonlinear", -0.0004, gain), Step("peers", -0.0004)]
+    markup = str(steps_picture(SimpleNamespace(claims=SimpleNamespace(steps=steps), outcome="ret_next")).svg)
+    texts = re.findall(r"<text[^>]*>([^<]*)</text>", markup)
+    assert len([text for text in texts if re.fullmatch(r"−?0\.\d+", text)]) <= 6 + len(steps)
+    assert "−0.000" not in texts and texts.count("0.000") == 3  # two values, and the tick
 
 
 def test_periods_survive_parquet(tmp_path):

@@ -426,6 +426,7 @@ def test_a_frame_without_labels_is_said_to_be_one_cross_section(panel):
     flat = X.drop(columns="sic").reset_index(drop=True)
     with pytest.warns(LabelWarning, match=r"its 72 rows are one cross-section.*df.set_index\(\['firm', 'period'\]\)"):
         NadarayaWatsonRegressor().fit(flat, y.to_numpy())
+    NadarayaWatsonRegressor().fit(flat.assign(firm=flat.index, period=2001), y.to_numpy())  # what the warning advises
     NadarayaWatsonRegressor().fit(flat.to_numpy(), y.to_numpy())  # an array is one on purpose
     NadarayaWatsonRegressor().fit(flat.set_axis([f"firm {k}" for k in range(72)]), y.to_numpy())
 

@@ -50,6 +50,8 @@ def test_one_of_two_is_an_error_that_shows_near_names():
         panel_labels(frame().rename(columns={"period": "periods"}))
     with pytest.raises(InputError, match=r"carries 'period' but no 'firm'"):
         panel_labels(frame().drop(columns="firm"))
+    with pytest.raises(InputError, match=r"if X is one cross-section, add a column 'period' with one value\.$"):
+        panel_labels(frame().drop(columns="period"))
 
 
 def test_firms_without_period_where_a_reference_is_expected():

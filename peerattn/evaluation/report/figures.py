@@ -12,6 +12,7 @@ import pandas as pd
 
 from peerattn.evaluation.claims import WithClaims
 from peerattn.evaluation.measures.portfolios import QuantilePortfolios
+from peerattn.evaluation.report.words import number
 from peerattn.exceptions import InputError
 from peerattn.network import PeerNetwork, search_map, ties_plot
 from peerattn.network.measures.comparison import stability_sentence
@@ -78,12 +79,17 @@ def cumulative_gain(compared: WithClaims) -> Picture | None:
     return picture(draw, 3.4, description, caption)
 
 
-def _drawn_models(compared: WithClaims, names: Sequence[str]) -> list[str]:
-    """Return at most five of these models: the stack with and without peers, then peer models and others by their error."""
-    by_error = list(compared.scores["rmse"][list(names)].sort_values().index)
+def _by_interest(compared: WithClaims) -> list[str]:
+    """Return all models: the stack with and without peers, then peer models and others by their error."""
+    by_error = list(compared.scores["rmse"].sort_values().index)
     stacks = [] if compared.stack is None else [compared.stack, compared.without_name]
     peer_models = [name for name in by_error if name in compared.peer_models]
-    drawn = list(dict.fromkeys([name for name in stacks if name in names] + peer_models + by_error))[:_MOST_LINES]
+    return list(dict.fromkeys([*stacks, *peer_models, *by_error]))
+
+
+def _drawn_models(compared: WithClaims, names: Sequence[str]) -> list[str]:
+    """Return at most five of these models, those of most interest."""
+    drawn = [name for name in _by_interest(compared) if name in names][:_MOST_LINES]
     return [name for name in names if name in drawn]
 
 
@@ -111,13 +117,13 @@ def steps_picture(compared: WithClaims) -> Picture:
             if step.gain is not None and np.isfinite(step.gain.low):
                 ends = step.gain.r2_against + np.array([step.gain.low, step.gain.high])
                 ax.plot(np.clip(ends, floor, 1.0), [row, row], color="#30343a", linewidth=1.3)
-            value = f"{step.r2:.3f}".replace("-", "−")
             place: Any = ("axes fraction", "data")
-            ax.annotate(value, (1.01, row), xycoords=place, va="center", fontsize=9)
+            ax.annotate(number(step.r2), (1.01, row), xycoords=place, va="center", fontsize=9)
         ax.set_yticks(range(len(steps)), [step.name for step in steps])
         ax.set_ylim(len(steps) - 0.5, -0.5)
         ax.tick_params(axis="y", length=0)
         ax.grid(axis="x")
+        ax.locator_params(axis="x", nbins=5)  # more would run into each other
         ax.set_xlabel(f"held-out R² of {figure_text(compared.outcome, _NAME)}")
 
     wording = "; ".join(f"{step.name} {step.r2:.3f}" for step in steps)
@@ -182,8 +188,9 @@ def portfolios_picture(compared: WithClaims, sorted_by: dict[str, QuantilePortfo
 def _draw(ax: Axes, lines: pd.DataFrame, compared: WithClaims, at: Any, **style: Any) -> None:
     """Draw one line per model, in its own colour in all pictures; models that use no peers are dashed."""
     solid: dict[str, Any] = dict.fromkeys(compared.peer_models, "-")
+    order = _by_interest(compared)  # what is drawn comes first in it, so that no two lines of a picture share a colour
     for name in map(str, lines):
-        colour = PALETTE[compared.names.index(name) % len(PALETTE)]
+        colour = PALETTE[order.index(name) % len(PALETTE)]
         dashes = solid.get(name, (0, (3, 2)))
         ax.plot(at, lines[name], color=colour, linestyle=dashes, label=figure_text(name, _NAME), **style)
     ax.legend(ncols=2, frameon=False, fontsize=8.5, loc="lower left", bbox_to_anchor=(0, 1.0), borderaxespad=0.2)

@@ -180,4 +180,5 @@ def _first_peers(networks: dict[str, PeerNetwork], main: str) -> list[Table]:
     first = next(iter(networks))
     rows = [(show_label(f) * (name == first), name, *first_peers(networks[name], f)) for f, name in pairs]
     title = "The peers with the largest weights, by model"
-    return [Table(title, ("Firm", "Model", *FIRST), rows)] if rows else []
+    note = "Other firms only; those with a weight below .005 are left out."
+    return [Table(title, ("Firm", "Model", *FIRST), rows, footnotes=(note,))] if rows else []

@@ -246,7 +246,7 @@ class Evidence:
             return "fewer than 50 known outcomes, or one period (but for those that are purged)"
         n = effective_number([len(section.focal) for section in held_out])
         if group in (COMMON, PEERS) and self.problem.dated and not self.problem.outcomes and too_few(n):
-            return f"{n:.1f} periods to test on, where a forecast needs {FEW_PERIODS}: train on more periods"
+            return f"held-out periods count as {n:.1f} of equal size, where a forecast needs {FEW_PERIODS}: train on more periods"
         return ""
 
     def _sections(self) -> list[CrossSection]:

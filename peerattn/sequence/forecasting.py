@@ -10,7 +10,7 @@ import torch
 from torch import Generator, Tensor
 
 from peerattn import nn
-from peerattn.exceptions import check_at_least, check_share, expect
+from peerattn.exceptions import expect
 from peerattn.scaling import centre_and_spread
 from peerattn.sequence.attention_map import AttentionMap
 from peerattn.sequence.base import BesideLine, SequenceEstimator, StackArguments, loss_reduction_in_blocks
@@ -219,9 +219,7 @@ class AttentionForecaster(BesideLine, StackArguments, SequenceEstimator[PatchFor
         -------
         self
         """
-        counts = ("horizon", "lookback", "patch", "batch_size")
-        check_at_least(1, **{name: getattr(self, name) for name in counts})
-        check_share(validation_share=self.validation_share)
+        self._validate_params()
         values = check_series(self, X, reset=True)
         size = self.lookback + self.horizon
         self.frequency_ = None

@@ -16,7 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite, check_is_fitted, validate_data
 from torch import Generator, Tensor, nn
 
-from peerattn.exceptions import InputError, check_at_least, expect
+from peerattn.exceptions import InputError, expect
 from peerattn.nn import Dropout, GraphAttention
 from peerattn.nn.edges import check_edges
 from peerattn.sequence.base import Classifies, SequenceEstimator, class_folds, seeded
@@ -167,7 +167,7 @@ class GraphAttentionClassifier(Classifies, SequenceEstimator[GraphNetwork]):
         InputError
             When an edge names a node that is not there, or no class is known.
         """
-        check_at_least(1, n_layers=self.n_layers)
+        self._validate_params()
         features = validate_data(self, X, accept_sparse="csr", dtype=np.float32, ensure_min_samples=2)
         nodes, labels = _labels(y, features.shape[0], "y")
         self.classes_, codes = np.unique(labels, return_inverse=True)

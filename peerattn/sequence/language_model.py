@@ -154,6 +154,7 @@ class LanguageModel(StackArguments, SequenceEstimator[LanguageModule]):
         InputError
             When there are fewer than two symbols.
         """
+        self._validate_params()
         if isinstance(X, str) and _PATH.fullmatch(X):
             raise InputError(f"X: {X!r} looks like the path of a file: pass its text, path.read_text().")
         if not isinstance(X, str | np.ndarray | Tensor):

@@ -209,10 +209,11 @@ class TextClassifier(Classifies, BesideLine, EncodedTexts, SequenceEstimator[Cla
         InputError
             When there are not as many classes as texts, or only one class.
         """
+        self._validate_params()
         texts = check_texts(X)
         self.classes_, numbers = np.unique(self._check_classes(y, len(texts), "text"), return_inverse=True)
         expect(len(self.classes_) > 1, "y", "at least two classes", self.classes_.tolist())
-        self.tokenizer_ = text_encoder.fitted_tokenizer(self.tokenizer, texts, self.pretrained)
+        self.tokenizer_ = text_encoder.fitted_tokenizer(self.tokenizer, texts, self.pretrained, MaskedLanguageModel)
         return self._fit((self._read(texts), numbers, texts))
 
     def _start(self, module: ClassifierModule, examples: Examples) -> None:

@@ -11,10 +11,10 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Generator, Tensor
 
 from peerattn import nn
-from peerattn.exceptions import check_at_least
+from peerattn.exceptions import expect
 from peerattn.nn.blocks import Activation
 from peerattn.sequence.attention_map import AttentionMap
-from peerattn.sequence.base import Module, SequenceEstimator, StackArguments
+from peerattn.sequence.base import Module, StackArguments
 from peerattn.sequence.tokenizers import PAD, START, Tokenizer, check_texts, find_tokenizer
 
 Texts = Sequence[list[int]]  # as numbers of symbols
@@ -85,7 +85,6 @@ class EncodedTexts(StackArguments):
         """Return the numbers of each text, ``<start>`` first, cut to the positions."""
         check_is_fitted(self, "tokenizer_")
         longest = self._sizes().n_positions
-        check_at_least(2, n_positions=longest)
         end = [self.tokenizer_.end] * self.tokenizer_.closes
         return [[START, *self.tokenizer_.encode(text)[: longest - 1 - len(end)], *end] for text in texts]
 
@@ -109,9 +108,10 @@ def as_published(module: Module, model: StackArguments) -> Module:
     return module
 
 
-def fitted_tokenizer(tokenizer: str | Tokenizer, texts: list[str], pretrained: SequenceEstimator[Any] | None = None) -> Any:
+def fitted_tokenizer(tokenizer: str | Tokenizer, texts: list[str], pretrained: object = None, kind: type = object) -> Any:
     """Return the tokenizer of the model to start from, or one of its own, fitted on the texts unless it was before."""
     if pretrained is not None:
+        expect(isinstance(pretrained, kind), "pretrained", f"a fitted {kind.__name__} or None", repr(pretrained))
         check_is_fitted(pretrained)
         return pretrained.tokenizer_
     found = find_tokenizer(tokenizer)

@@ -11,7 +11,7 @@ from typing import Self
 
 from sklearn.utils.validation import check_is_fitted
 
-from peerattn.exceptions import InputError, check_at_least, did_you_mean, expect
+from peerattn.exceptions import InputError, did_you_mean, expect
 from peerattn.sequence.base import SavedEstimator
 
 PAD, UNKNOWN, START, END, MASK = range(5)
@@ -155,7 +155,7 @@ class WordTokenizer(Tokenizer):
         InputError
             When a text is empty, or ``split`` unknown.
         """
-        expect(self.split in ("words", "spaces"), "split", "'words' or 'spaces'", repr(self.split))
+        self._validate_params()
         counts = Counter(word for text in check_texts(X) for word in self.tokenize(text))
         self._learn(counts, self.n_symbols, self.min_count)
         return self
@@ -229,7 +229,7 @@ class BytePairTokenizer(Tokenizer):
         InputError
             When a text is empty, or ``n_merges`` negative.
         """
-        check_at_least(0, n_merges=self.n_merges)
+        self._validate_params()
         words = Counter(word for text in check_texts(X) for word in text.split())
         self.merges_ = learned_merges(words, self.n_merges, self.min_count)
         self.__dict__.pop("_known", None)
@@ -355,7 +355,7 @@ def find_tokenizer(tokenizer: str | Tokenizer) -> Tokenizer:
     names = {"characters": CharacterTokenizer, "words": WordTokenizer}
     wanted = f"one of {sorted(names)} or a Tokenizer"
     near = did_you_mean(tokenizer, names)
-    expect(tokenizer in names, "tokenizer", wanted, repr(tokenizer), near)
+    expect(tokenizer in list(names), "tokenizer", wanted, repr(tokenizer), near)
     return names[tokenizer]()
 
 

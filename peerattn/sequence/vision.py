@@ -113,6 +113,7 @@ class VisionTransformerClassifier(Classifies, StackArguments, SequenceEstimator[
         InputError
             When X is no stack of images, sizes are no multiples of the patch, or labels do not fit.
         """
+        self._validate_params()
         images = _images(X)
         n, *shape = images.shape
         sides = f"a divisor of height {shape[0]} and width {shape[1]}"

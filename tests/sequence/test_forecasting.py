@@ -194,7 +194,11 @@ def test_a_window_that_is_no_multiple_is_filled_on_the_left():
         ({}, lambda x: x.iloc[:30], "lookback=24, horizon=6"),
         ({"horizon": 500}, lambda x: x, "Lower lookback or horizon"),
         ({}, lambda x: x.mask(x > 12.9), "NaN in column 'a' at row 2024"),
-        ({"horizon": 0}, lambda x: x, "horizon: expected an integer"),
+        (
+            {"horizon": 0},
+            lambda x: x,
+            "The 'horizon' parameter of AttentionForecaster must be an int in the range [1, inf). Got 0",
+        ),
         ({"validation_share": 1.0}, lambda x: x, "validation_share"),
     ],
 )

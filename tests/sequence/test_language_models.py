@@ -268,7 +268,7 @@ def test_translation_step_by_step_has_the_loss_of_all_at_once(translator):
 def test_pairs_are_checked(translator):
     with pytest.raises(InputError, match=r"y: expected one translation per text \(2\), got 1"):
         clone(translator).fit(["a", "b"], ["a"])
-    with pytest.raises(InputError, match="position_shift: expected an integer of at least 0"):
+    with pytest.raises(InputError, match=r"'position_shift' parameter of Translator must be an int in the range \[0, inf\)"):
         clone(translator).set_params(position_shift=-1).fit(["a"], ["a"])
 
 

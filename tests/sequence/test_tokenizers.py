@@ -111,9 +111,13 @@ def test_texts_are_checked(X, message):
 def test_options_are_checked():
     with pytest.raises(InputError, match="numbers: expected 0 to 5, got 9 to 9"):
         WordTokenizer().fit(["a"]).decode([9])
+    with pytest.raises(InputError, match=r"tokenizer: expected one of .*, got \[1\]"):
+        find_tokenizer([1])
+    with pytest.raises(InputError, match="'n_symbols' parameter of WordTokenizer must be"):
+        WordTokenizer(n_symbols=-1).fit(["a b"])
     with pytest.raises(InputError, match="tokenizer: expected one of .* Near matches: 'words'"):
         find_tokenizer("word")
-    with pytest.raises(InputError, match="n_merges: expected an integer of at least 0"):
+    with pytest.raises(InputError, match=r"'n_merges' parameter of BytePairTokenizer must be an int in the range \[0, inf\)"):
         BytePairTokenizer(-1).fit(["a"])
-    with pytest.raises(InputError, match="split: expected 'words' or 'spaces'"):
+    with pytest.raises(InputError, match="'split' parameter of WordTokenizer must be a str among .*'words'"):
         WordTokenizer(split="tabs").fit(["a"])

@@ -267,7 +267,7 @@ def hop_distance(adjacency: Tensor, longest: int) -> Tensor:
 
 
 def _angles(start: int, n: int, width: int, device: torch.device | None, dtype: torch.dtype, base: float = 10_000.0) -> Tensor:
-    expect(width % 2 == 0, "width", "an even number, for sines and cosines in pairs", width)
+    expect(width % 2 == 0, "d_model or d_head", "an even width, for sines and cosines in pairs", width)
     positions = torch.arange(start, start + n, device=device, dtype=dtype)
     pairs = torch.arange(0, width, 2, device=device, dtype=dtype)
     return positions[:, None] * torch.exp(pairs * (-math.log(base) / width))

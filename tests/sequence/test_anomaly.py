@@ -93,7 +93,7 @@ def test_files_keep_it(tmp_path):
         (
             {"contamination": 0.7},
             100,
-            "'contamination' parameter of AttentionAnomalyDetector must be a float in the range (0.0, 0.5]",
+            "'contamination' parameter of AttentionAnomalyDetector must be a float in the range",
         ),
         ({}, 20, "at least 32 rows (window), got n_samples=20"),
     ],

@@ -197,7 +197,7 @@ def test_a_window_that_is_no_multiple_is_filled_on_the_left():
         (
             {"horizon": 0},
             lambda x: x,
-            "The 'horizon' parameter of AttentionForecaster must be an int in the range [1, inf). Got 0",
+            "'horizon' parameter of AttentionForecaster must be an int in the range [1, inf)",
         ),
         ({"validation_share": 1.0}, lambda x: x, "validation_share"),
     ],

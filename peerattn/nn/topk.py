@@ -67,7 +67,8 @@ def top_k_weights(
     """
     _check(query, key, k, exclude, head_share)
     if query.ndim == 2:
-        query, key = query[None], key[None]  # (H, N, d)
+        query = query[None]  # (H, N, d)
+        key = key[None]
     if scale is None:
         scale = 1 / math.sqrt(query.shape[2])
     dtype = torch.promote_types(query.dtype, torch.float32)

@@ -82,8 +82,8 @@ def window_ridge(train: np.ndarray, validation: np.ndarray, lookback: int) -> tu
     array([1., 2.])
     """
     past, both = np.hsplit(train[:lookback], [lookback])
-    # penalties in units of the mean eigenvalue: the series' own unit does not matter
-    unit = max(np.trace(past) / lookback, np.finfo(float).tiny) * np.eye(lookback)
+    # penalties in units of the mean eigenvalue: the series' own unit does not matter, where there is any
+    unit = (np.trace(past) / lookback or 1.0) * np.eye(lookback)
     maps = [np.linalg.solve(past + penalty * unit, both) for penalty in PENALTIES]
     # squared errors from second moments alone: no window is made again
     left = [np.vstack([-coefficients, np.eye(coefficients.shape[1])]) for coefficients in maps]

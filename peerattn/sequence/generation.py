@@ -48,7 +48,7 @@ def sample(
     >>> sorted(set(draws))
     [0, 1]
     """
-    expect(temperature >= 0, "temperature", "a number of at least 0", temperature)
+    expect(0 <= temperature < torch.inf, "temperature", "a number of at least 0", temperature)
     if top_k is not None:
         check_at_least(1, top_k=top_k)
     if top_p is not None:
@@ -56,8 +56,9 @@ def sample(
     if temperature == 0:
         return log_probabilities.argmax(-1)
     # on the CPU and in double precision, so that every device draws alike
-    ordered, symbols = (log_probabilities.cpu().double() / temperature).sort(descending=True)
-    probabilities = ordered.softmax(-1)
+    ordered, symbols = log_probabilities.cpu().double().sort(descending=True)
+    # net of the largest, so that a small temperature does not overflow
+    probabilities = ((ordered - ordered[:, :1]) / temperature).softmax(-1)
     if top_k is not None:
         probabilities[:, top_k:] = 0
     if top_p is not None:

@@ -379,8 +379,10 @@ def check_texts(texts: object, name: str = "X") -> list[str]:
     >>> check_texts(("one", "two"))
     ['one', 'two']
     """
-    if isinstance(texts, str) or not isinstance(texts, Iterable):
-        raise InputError(f"{name}: expected a list of texts, got {type(texts).__name__}. Put it into a list.")
+    # a frame would give the names of its columns
+    if isinstance(texts, str) or not isinstance(texts, Iterable) or getattr(texts, "ndim", 1) != 1:
+        remedy = "Put one text into a list, and take one column of a frame."
+        raise InputError(f"{name}: expected a list of texts, got {type(texts).__name__}. {remedy}")
     found = list(texts)
     for k, text in enumerate(found):
         expect(isinstance(text, str), name, "strings", f"{type(text).__name__} at place {k}")

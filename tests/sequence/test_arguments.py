@@ -54,6 +54,21 @@ def test_counts_are_at_least_one(kind, name):
                 kind(**{name: value}).fit(*DATA[kind])
 
 
+@pytest.mark.parametrize("labels", [[math.nan] * 4 + [1.0] * 4, [0.5, 1.5] * 4, [None] * 4 + ["a"] * 4])
+def test_classes_of_texts_are_no_numbers_with_decimals_and_none_is_missing(labels):
+    with pytest.raises(ValueError, match="NaN|label type"):
+        TextClassifier().fit(TEXTS, labels)
+
+
+@pytest.mark.parametrize("kind", [TextClassifier, VisionTransformerClassifier])
+def test_the_importance_of_heads_needs_a_class_for_each_text_or_image(kind):
+    small = {"n_layers": 1, "n_epochs": 1, "d_model": 8} | ({"line": False} if kind is TextClassifier else {})
+    model = kind(**small).fit(*DATA[kind])
+    for wrong in (CLASSES[:3], CLASSES * 2):
+        with pytest.raises(InputError, match=r"y: expected one class per .* \(8\), got"):
+            model.head_importance(DATA[kind][0], wrong)
+
+
 @pytest.mark.parametrize(("kind", "wanted"), [(TextClassifier, "MaskedLanguageModel"), (Translator, "Translator")])
 def test_the_model_to_start_from_is_of_the_right_kind(kind, wanted):
     for other in (3, LanguageModel()):

@@ -79,6 +79,12 @@ def test_a_random_walk_repeats_its_last_value():
 # ---------------------------------------------------------------------- the forecaster
 
 
+@pytest.mark.parametrize(("series", "lookback"), [(np.full((60, 1), 3.0), 8), (np.arange(60.0)[:, None], 1)])
+def test_a_past_without_any_change_repeats_its_last_value(series, lookback):
+    model = AttentionForecaster(horizon=2, lookback=lookback, max_steps=2, random_state=0).fit(series)
+    np.testing.assert_allclose(model.predict(series)[:, 0], series[-1, 0], rtol=0.05)
+
+
 def test_a_wave_goes_on(fitted):
     shown = waves(400)
     found = fitted.predict(shown)

@@ -103,6 +103,10 @@ def test_attention_looks_back_only(model):
         (lambda m: m.generate(""), "prompt: expected at least 1 symbol.s., got 0"),
         (lambda m: m.generate("a", 0), "n_symbols: expected an integer of at least 1"),
         (lambda m: m.generate("a", temperature=-1), "temperature: expected a number of at least 0"),
+        (lambda m: m.generate("a", temperature=np.inf), "temperature: expected a number of at least 0, got inf"),
+        (lambda m: m.generate("a", temperature="hot"), "temperature: expected a number, got 'hot'"),
+        (lambda m: m.predict_proba([]), "X: expected at least one text, got none"),
+        (lambda m: clone(m).fit(None), "X: expected a text, texts, or numbers, got None"),
         (lambda m: m.generate("a", top_p=1.5), "top_p: expected a share"),
         (lambda m: m.generate("a", top_k=0), "top_k: expected an integer of at least 1"),
         (lambda m: m.generate("a", n_beams=0), "n_beams: expected an integer of at least 1, got 0"),
@@ -128,6 +132,7 @@ def test_unfitted_models_say_so():
 def test_sampling_keeps_to_its_options():
     p = torch.tensor([[0.4, 0.3, 0.2, 0.1]]).log().expand(4000, -1)
     generator = torch.Generator().manual_seed(0)
+    assert set(sample(p, generator, temperature=1e-310).tolist()) == {0}
 
     def shares(**options) -> np.ndarray:
         return np.bincount(sample(p, generator, **options), minlength=4) / len(p)
@@ -208,7 +213,7 @@ def test_a_text_longer_than_the_positions_is_cut():
         model.fit(texts, [1])
     with pytest.raises(InputError, match="y: expected at least two classes"):
         model.fit(texts, [1] * 20)
-    with pytest.raises(InputError, match="n_positions: expected an integer of at least 2"):
+    with pytest.raises(InputError, match=r"'n_positions' parameter of TextClassifier must be an int in the range .2, inf"):
         clone(model).set_params(n_positions=1).fit(texts, [1, 0] * 10)
 
 

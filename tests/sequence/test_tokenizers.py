@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from peerattn.exceptions import InputError
@@ -100,6 +101,7 @@ def test_what_was_never_seen_is_unknown():
         ([], "X: expected at least one text"),
         (["a", " "], "X: expected texts that are not empty, got an empty one at place 1"),
         ("a text", "X: expected a list of texts, got str"),
+        (pd.DataFrame({"text": ["a"]}), "X: expected a list of texts, got DataFrame.* take one column"),
         ([1], "X: expected strings, got int at place 0"),
     ],
 )

@@ -157,6 +157,21 @@ class Table:
         pass
 
 
+@pytest.mark.parametrize("n_beams", [1, 2, 5])
+def test_a_sequence_that_is_nearly_certain_is_found_whatever_ends_before_it(n_beams):
+    log_p = torch.full((8, 8), -9.0)
+    for symbol in range(7):  # 0, 1, ..., and 7 is the end
+        log_p[symbol, symbol + 1] = -1e-4
+    start = torch.tensor([[0], [3]])
+    assert beam_search(Table(log_p), start, n_beams=n_beams, max_symbols=20, end=7) == [[1, 2, 3, 4, 5, 6], [4, 5, 6]]
+
+
+def test_one_beam_is_greedy_and_stops_at_the_end():
+    log_p = torch.tensor([[-9.0, -0.9, -0.6], [-9.0, -1e-4, -9.0], [0.0, 0.0, 0.0]])
+    for start in ([[0]], [[0], [1]]):
+        assert beam_search(Table(log_p), torch.tensor(start), n_beams=1, max_symbols=9, end=2)[0] == []
+
+
 def test_a_wide_beam_finds_the_best_of_all_sequences():
     log_p = torch.randn(4, 4, generator=torch.Generator().manual_seed(3)).log_softmax(-1)
 

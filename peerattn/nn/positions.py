@@ -145,6 +145,11 @@ def rotary(x: Tensor, *, start: int = 0, base: float = 10_000.0) -> Tensor:
     InputError
         When the width is odd.
 
+    Notes
+    -----
+    Angles are computed in single precision, or in that of x where it is higher: at position 100,000 columns of size one are
+    off by 0.005.
+
     References
     ----------
     Su et al. (2021), RoFormer: enhanced transformer with rotary position embedding.

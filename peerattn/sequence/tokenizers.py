@@ -46,6 +46,8 @@ class Tokenizer(SavedEstimator):
     never: tuple[int, ...] = (PAD, UNKNOWN, START, MASK)  # symbols that never continue a text
     between = ""  # what joins symbols
     closes = False  # whether a text is read with its end
+    n_symbols: int | None = None
+    min_count: int = 1
 
     @property
     def end(self) -> int:
@@ -53,8 +55,16 @@ class Tokenizer(SavedEstimator):
         return END
 
     def fit(self, X: Iterable[str], y: None = None) -> Self:
-        """Learn the symbols of these texts."""
-        self._learn(Counter(symbol for text in check_texts(X) for symbol in self.tokenize(text)))
+        """Learn the symbols of these texts.
+
+        Raises
+        ------
+        InputError
+            When a text is empty, or an argument of the constructor cannot be used.
+        """
+        self._validate_params()
+        counts = Counter(symbol for text in check_texts(X) for symbol in self.tokenize(text))
+        self._learn(counts, self.n_symbols, self.min_count)
         return self
 
     def tokenize(self, text: str) -> list[str]:
@@ -146,19 +156,6 @@ class WordTokenizer(Tokenizer):
     min_count: int = 1
     lowercase: bool = True
     split: str = "words"
-
-    def fit(self, X: Iterable[str], y: None = None) -> Self:
-        """Learn the words of these texts.
-
-        Raises
-        ------
-        InputError
-            When a text is empty, or ``split`` unknown.
-        """
-        self._validate_params()
-        counts = Counter(word for text in check_texts(X) for word in self.tokenize(text))
-        self._learn(counts, self.n_symbols, self.min_count)
-        return self
 
     def tokenize(self, text: str) -> list[str]:
         """Return the words and marks."""

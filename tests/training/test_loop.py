@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from peerattn.exceptions import InputError
-from peerattn.training import TrainingRecord, device, find_device, loop, multiplied_in, precision_of, train
+from peerattn.training import TrainingRecord, find_device, loop, multiplied_in, precision_of, train
 
 TARGET = torch.tensor([[1.0, -2.0], [0.5, 3.0]], dtype=torch.float64)
 
@@ -281,10 +281,10 @@ def test_precision_is_found_by_the_device(monkeypatch):
 
 
 def test_a_device_that_is_not_there_is_named(monkeypatch):
-    monkeypatch.setattr(device, "_has_cuda", lambda: False)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert find_device("auto") == "cpu"
     for name in ("cuda:99", "gpu", "abacus"):
         with pytest.raises(InputError, match=f"device='{name}' cannot be used .*Use device=\"cpu\""):
             find_device(name)
-    monkeypatch.setattr(device, "_has_cuda", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     assert find_device("auto") == "cuda"

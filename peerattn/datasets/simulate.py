@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.random import RandomState
 from sklearn.utils import check_random_state
 
-from peerattn.exceptions import InputError, check_at_least, check_count, validate_arguments
+from peerattn.exceptions import InputError, check_at_least, check_count, expect, validate_arguments
 from peerattn.network import PeerNetwork
 from peerattn.panel import Panel, as_panel
 from peerattn.seeds import check_seed
@@ -203,6 +203,7 @@ def simulate_panel(
             continue
         end = {"signal_share": "]"}.get(name, ")")
         raise InputError(f"{name}: expected a number in [0, 1{end}, got {share}.")
+    expect(0 <= sharpness < np.inf, "sharpness", "a number of at least 0", sharpness)
     rng = check_random_state(random_state)
     x = _characteristics(rng, n_firms, n_periods, n_characteristics, persistence)  # (T, n, p)
     present = rng.uniform(size=x.shape[:2]) >= missing_share

@@ -66,7 +66,7 @@ def attention_weights(
     tensor([[1.0000, 0.0000],
             [0.2689, 0.7311]])
     """
-    _check_shapes(query, key, mask, bias)
+    check_shapes(query, key, mask, bias)
     # softmax in half precision loses small weights
     dtype = torch.promote_types(query.dtype, torch.float32)
     if scale is None:
@@ -132,8 +132,9 @@ def attention(
     >>> attention(query, key, torch.tensor([[1.0], [2.0], [3.0], [6.0]]))
     tensor([[3.]])
     """
-    _check_shapes(query, key, mask, bias)
+    check_shapes(query, key, mask, bias)
     n_keys = key.shape[-2]
+    expect(value.ndim > 1, "value", "at least two dimensions (rows, width)", tuple(value.shape))
     n_values = value.shape[-2]
     expect(n_values == n_keys, "value", f"one row per key ({n_keys})", n_values, "Pass those of the keys.")
     if return_weights:
@@ -159,8 +160,12 @@ def attention(
 
 def leading(*tensors: Tensor) -> torch.Size:
     """Return the common dimensions before rows and columns (torch's broadcast_shapes imports sympy, a third of a second)."""
-    sizes = zip_longest(*(x.shape[-3::-1] for x in tensors), fillvalue=1)
-    return torch.Size([next((n for n in each if n != 1), 1) for each in sizes][::-1])
+    sizes = [*zip_longest(*(x.shape[-3::-1] for x in tensors), fillvalue=1)]
+    found = [next((n for n in each if n != 1), 1) for each in sizes]
+    if not all(n in (1, size) for each, size in zip(sizes, found) for n in each):
+        shapes = " and ".join(str(tuple(x.shape)) for x in tensors)
+        raise InputError(f"query, key and value: expected dimensions before the rows that broadcast, got {shapes}.")
+    return torch.Size(found[::-1])
 
 
 def _pad(x: Tensor, width: int) -> Tensor:
@@ -193,7 +198,8 @@ def _combine(mask: Tensor | None, bias: Tensor | None, dtype: torch.dtype) -> Te
     return torch.where(mask, bias, -math.inf)
 
 
-def _check_shapes(query: Tensor, key: Tensor, mask: Tensor | None, bias: Tensor | None) -> None:
+def check_shapes(query: Tensor, key: Tensor, mask: Tensor | None, bias: Tensor | None) -> None:
+    """Raise an InputError unless queries, keys, mask and bias fit each other."""
     if query.ndim < 2 or key.ndim < 2:
         raise InputError(
             f"query and key: expected at least two dimensions (rows, width), got {tuple(query.shape)} and "

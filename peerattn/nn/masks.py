@@ -60,7 +60,7 @@ def padding_mask(lengths: Tensor, n_keys: int | None = None) -> Tensor:
             [ True,  True,  True]])
     """
     if n_keys is None:
-        n_keys = int(lengths.max())
+        n_keys = max(lengths.tolist(), default=0)
     return (torch.arange(n_keys, device=lengths.device) < lengths[:, None])[:, None, None, :]
 
 
@@ -81,7 +81,7 @@ def local_mask(n_queries: int, window: int, n_keys: int | None = None, *, device
     Raises
     ------
     InputError
-        When the window is negative.
+        When the window is negative, or there are fewer keys than queries.
 
     Examples
     --------
@@ -92,8 +92,11 @@ def local_mask(n_queries: int, window: int, n_keys: int | None = None, *, device
             [0, 0, 1, 1]], dtype=torch.int32)
     """
     check_at_least(0, window=window)
-    place = torch.arange(n_queries if n_keys is None else n_keys, device=device)
-    return (place[len(place) - n_queries :, None] - place).abs() <= window
+    if n_keys is None:
+        n_keys = n_queries
+    expect(n_keys >= n_queries, "n_keys", f"at least n_queries={n_queries}", n_keys)
+    place = torch.arange(n_keys, device=device)
+    return (place[n_keys - n_queries :, None] - place).abs() <= window
 
 
 def block_mask(groups: Tensor) -> Tensor:

@@ -95,7 +95,9 @@ class MultiheadAttention(nn.Module):
         generator: Generator | None = None,
     ):
         super().__init__()
-        check_at_least(1, n_heads=n_heads)
+        widths = {"d_memory": d_memory, "d_head": d_head, "d_value": d_value, "d_output": d_output}
+        given = {name: width for name, width in widths.items() if width is not None}
+        check_at_least(1, d_model=d_model, n_heads=n_heads, **given)
         divides = d_head or not d_model % n_heads
         expect(bool(divides), "n_heads", f"a divisor of d_model={d_model}", n_heads, "Change one of them, or give d_head.")
         check_score(score)

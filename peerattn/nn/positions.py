@@ -145,6 +145,11 @@ def rotary(x: Tensor, *, start: int = 0, base: float = 10_000.0) -> Tensor:
     InputError
         When the width is odd.
 
+    Notes
+    -----
+    Angles are computed in single precision, or in that of x where it is higher: at position 100,000 columns of size one are
+    off by 0.005.
+
     References
     ----------
     Su et al. (2021), RoFormer: enhanced transformer with rotary position embedding.
@@ -267,7 +272,7 @@ def hop_distance(adjacency: Tensor, longest: int) -> Tensor:
 
 
 def _angles(start: int, n: int, width: int, device: torch.device | None, dtype: torch.dtype, base: float = 10_000.0) -> Tensor:
-    expect(width % 2 == 0, "width", "an even number, for sines and cosines in pairs", width)
+    expect(width % 2 == 0, "d_model or d_head", "an even width, for sines and cosines in pairs", width)
     positions = torch.arange(start, start + n, device=device, dtype=dtype)
     pairs = torch.arange(0, width, 2, device=device, dtype=dtype)
     return positions[:, None] * torch.exp(pairs * (-math.log(base) / width))

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from peerattn.exceptions import expect
+from peerattn.exceptions import check_names, expect
 from peerattn.nn.multihead import MultiheadAttention
 
 Batch = TypeVar("Batch")
@@ -169,8 +169,10 @@ def keep_heads(module: nn.Module, keep: Mapping[str, Sequence[int]]) -> None:
     >>> heads_by_layer(model)
     {'0': 2}
     """
+    layers = _attention_layers(module)
+    check_names("keep", "layer with heads", keep, layers)
     for name, heads in keep.items():
-        pruned = prune_heads(_attention_layers(module)[name], torch.tensor(list(heads), dtype=torch.int64, device="cpu"))
+        pruned = prune_heads(layers[name], torch.tensor(list(heads), device="cpu"))
         module.set_submodule(name, pruned)
 
 
@@ -237,8 +239,8 @@ def _head_numbers(keep: Tensor, n_heads: int) -> Tensor:
         shape = tuple(keep.shape)
         expect(shape == (n_heads,), "keep", f"one bool per head, shape ({n_heads},)", shape)
         return keep.nonzero().flatten()
-    numbers = keep.sort().values
-    inside = ((numbers >= 0) & (numbers < n_heads)).all()
+    numbers = keep.long().sort().values
+    inside = ((numbers >= 0) & (numbers < n_heads)).all() and (keep == keep.long()).all()
     right = keep.ndim == 1 and bool(inside) and len(numbers.unique()) == len(numbers)
     expect(right, "keep", f"different head numbers from 0 to {n_heads - 1}", keep.tolist())
     return numbers

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from peerattn.exceptions import InputError, expect
+from peerattn.nn.attention import check_shapes
 
 Score = Literal["scaled_dot_product", "dot_product", "gaussian", "additive"]
 SCORES = get_args(Score)
@@ -205,6 +206,7 @@ def kernel_attention(
     >>> kernel_attention(x, x, x, scale=1.0).flatten()  # 1·1·1 + 1·(−2)·(−2), −2·1·1 + (−2)·(−2)·(−2)
     tensor([  5., -10.])
     """
+    check_shapes(query, key, mask, bias)
     if scale is None:
         scale = 1 / math.sqrt(query.shape[-1])
     scores = scale * query @ key.mT

@@ -66,7 +66,9 @@ def top_k_weights(
     (tensor([1, 2, 1]), tensor([0.5000, 0.8808, 0.8808]))
     """
     _check(query, key, k, exclude, head_share)
-    query, key = (x.reshape(-1, *x.shape[-2:]) for x in (query, key))  # (H, N, d)
+    if query.ndim == 2:
+        query = query[None]  # (H, N, d)
+        key = key[None]
     if scale is None:
         scale = 1 / math.sqrt(query.shape[2])
     dtype = torch.promote_types(query.dtype, torch.float32)
@@ -77,10 +79,12 @@ def top_k_weights(
     columns = key.to(dtype).mT.contiguous()  # (H, d, Nk)
     weights = query.new_zeros(n_queries, min(k, n_keys))
     keys = torch.full(weights.shape, -1, device=query.device)
+    if n_keys == 0:
+        return weights, keys
     if exclude is None:  # ids of nobody
         exclude = (query.new_empty(0), query.new_empty(0))
     known = exclude[1].sort()
-    step = max(1, block_size // max(n_keys, 1))
+    step = max(1, block_size // n_keys)
     for start in range(0, n_queries, step):
         block = slice(start, start + step)
         own = equal_ids(exclude[0][block], *known)

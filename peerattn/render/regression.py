@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, expect, validate_arguments
+from peerattn.exceptions import InputError, check_at_least, expect, validate_arguments
 from peerattn.render.cells import formatted, with_minus
 from peerattn.render.files import File
 from peerattn.render.table import Shown, Table
@@ -70,6 +70,7 @@ class Regression(Shown):
         """Return confidence intervals, columns lower and upper; NaN where there is no p value."""
         from scipy import stats
 
+        expect(0 < level < 1, "level", "a number between 0 and 1", level)
         # the normal distribution where degrees of freedom are unknown
         tail = (1 + level) / 2
         width = stats.norm.ppf(tail) if self.freedom is None else stats.t.ppf(tail, self.freedom)
@@ -214,6 +215,7 @@ def regression_table(
         results = {"(1)": results}
     columns = {head: as_regression(result) for head, result in results.items()}
     expect(bool(columns), "results", "a regression, or a mapping of heads to regressions", "an empty one")
+    check_at_least(0, decimals=decimals)
     levels = sorted(stars, reverse=True)
     expect(all(0 < level < 1 for level in levels), "stars", "levels between 0 and 1", repr(stars))
     frames = [result.to_frame().rename(index=str) for result in columns.values()]

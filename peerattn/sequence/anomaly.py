@@ -10,7 +10,7 @@ from sklearn.base import OutlierMixin
 from torch import Generator, Tensor
 
 from peerattn import nn
-from peerattn.exceptions import check_share, expect
+from peerattn.exceptions import expect
 from peerattn.scaling import centre_and_spread
 from peerattn.sequence.attention_map import AttentionMap
 from peerattn.sequence.base import SequenceEstimator, StackArguments
@@ -138,12 +138,9 @@ class AttentionAnomalyDetector(OutlierMixin, StackArguments, SequenceEstimator[H
         -------
         self
         """
-        whole = self.patch > 0 and self.window % self.patch == 0 and self.window >= 2 * self.patch
+        self._validate_params()
+        whole = self.window % self.patch == 0 and self.window >= 2 * self.patch
         expect(whole, "window", f"a multiple of patch={self.patch}, at least twice it", self.window)
-        methods = ("reconstruction", "prediction")
-        expect(self.method in methods, "method", "'reconstruction' or 'prediction'", repr(self.method))
-        check_share(hidden=self.hidden)
-        check_share(0.5, contamination=self.contamination)
         values = check_series(self, X, reset=True, shortest=self.window, why="window")
         self.mean_, self.scale_ = centre_and_spread(values)
         self._fit(tensor_windows((values - self.mean_) / self.scale_, self.window))

@@ -4,13 +4,15 @@ import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from numbers import Integral, Real
+from typing import Any, ClassVar, Generic, Self, TypeVar, get_args
 
 import numpy as np
 import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils._param_validation import Interval, InvalidParameterError, StrOptions
 from sklearn.utils.validation import check_is_fitted, check_random_state, column_or_1d
 from torch import Generator, Tensor
 
@@ -20,7 +22,7 @@ from peerattn.nn.recording import recorded_weights
 from peerattn.seeds import check_seed
 from peerattn.sequence.attention_map import AttentionMap, stacked
 from peerattn.store.objects import load_estimator, save_estimator
-from peerattn.training import find_device, train
+from peerattn.training import Precision, find_device, train
 from peerattn.training.prunable import PrunableHeads
 
 #: A model's torch module.
@@ -29,6 +31,16 @@ Module = TypeVar("Module", bound=torch.nn.Module)
 EXACT = 1e-9  # mean loss below which nothing is left to learn
 #: Arguments of `peerattn.training.train` that a model's attributes give.
 _OPTIONS = ("max_steps", "learning_rate", "weight_decay", "schedule", "average", "clip", "validate_every", "precision")
+#: Arguments of constructors by their kind: an argument means the same in all models.
+_COUNTS = (
+    "average", "batch_size", "block_size", "d_head", "d_model", "horizon", "lookback", "max_steps", "min_count", "n_beams",
+    "n_epochs", "n_heads", "n_layers", "patch", "window",
+)  # fmt: skip
+_FLAGS = ("compile", "copy", "directed", "early_stopping", "line", "lowercase", "normalise", "verbose")
+
+
+def _interval(kind: type, least: float, most: float | None = None, closed: str = "left") -> list[Any]:
+    return [Interval(kind, least, most, closed=closed)]
 
 
 class SavedEstimator(BaseEstimator):
@@ -46,6 +58,32 @@ class SavedEstimator(BaseEstimator):
     >>> len(WordTokenizer.load(path).encode("a cat"))
     2
     """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **dict.fromkeys(_COUNTS, _interval(Integral, 1)),
+        **dict.fromkeys(("n_merges", "position_shift", "shift"), _interval(Integral, 0)),
+        **dict.fromkeys(("d_feedforward", "n_symbols"), [*_interval(Integral, 1), None]),
+        **dict.fromkeys(("alpha", "length_penalty", "weight_decay"), _interval(Real, 0)),
+        **dict.fromkeys(("label_smoothing", "symbol_dropout"), _interval(Real, 0, 1, "both")),
+        **dict.fromkeys(("hidden", "validation_share"), _interval(Real, 0, 1, "right")),
+        **dict.fromkeys(_FLAGS, ["boolean"]),
+        "contamination": _interval(Real, 0, 0.5, "right"),
+        "device": [str],
+        "dropout": _interval(Real, 0, 1),
+        "learning_rate": _interval(Real, 0, None, "neither"),
+        "method": [StrOptions({"prediction", "reconstruction"})],
+        "n_positions": _interval(Integral, 2),
+        "precision": [StrOptions(set(get_args(Precision)))],
+        "positions": [StrOptions(set(get_args(nn.embedding.Positions)))],
+        "split": [StrOptions({"words", "spaces"})],
+    }
+
+    def _validate_params(self) -> None:
+        """Raise an InputError for an argument of the constructor that cannot be used."""
+        try:
+            super()._validate_params()
+        except InvalidParameterError as error:
+            raise InputError(str(error)) from None
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one file, atomically: safetensors and JSON, no pickle.

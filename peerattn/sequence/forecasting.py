@@ -10,7 +10,7 @@ import torch
 from torch import Generator, Tensor
 
 from peerattn import nn
-from peerattn.exceptions import check_at_least, check_share, expect
+from peerattn.exceptions import expect
 from peerattn.scaling import centre_and_spread
 from peerattn.sequence.attention_map import AttentionMap
 from peerattn.sequence.base import BesideLine, SequenceEstimator, StackArguments, loss_reduction_in_blocks
@@ -82,8 +82,8 @@ def window_ridge(train: np.ndarray, validation: np.ndarray, lookback: int) -> tu
     array([1., 2.])
     """
     past, both = np.hsplit(train[:lookback], [lookback])
-    # penalties in units of the mean eigenvalue: the series' own unit does not matter
-    unit = max(np.trace(past) / lookback, np.finfo(float).tiny) * np.eye(lookback)
+    # penalties in units of the mean eigenvalue: the series' own unit does not matter, where there is any
+    unit = (np.trace(past) / lookback or 1.0) * np.eye(lookback)
     maps = [np.linalg.solve(past + penalty * unit, both) for penalty in PENALTIES]
     # squared errors from second moments alone: no window is made again
     left = [np.vstack([-coefficients, np.eye(coefficients.shape[1])]) for coefficients in maps]
@@ -219,9 +219,7 @@ class AttentionForecaster(BesideLine, StackArguments, SequenceEstimator[PatchFor
         -------
         self
         """
-        counts = ("horizon", "lookback", "patch", "batch_size")
-        check_at_least(1, **{name: getattr(self, name) for name in counts})
-        check_share(validation_share=self.validation_share)
+        self._validate_params()
         values = check_series(self, X, reset=True)
         size = self.lookback + self.horizon
         self.frequency_ = None

@@ -48,7 +48,7 @@ def sample(
     >>> sorted(set(draws))
     [0, 1]
     """
-    expect(temperature >= 0, "temperature", "a number of at least 0", temperature)
+    expect(0 <= temperature < torch.inf, "temperature", "a number of at least 0", temperature)
     if top_k is not None:
         check_at_least(1, top_k=top_k)
     if top_p is not None:
@@ -56,8 +56,9 @@ def sample(
     if temperature == 0:
         return log_probabilities.argmax(-1)
     # on the CPU and in double precision, so that every device draws alike
-    ordered, symbols = (log_probabilities.cpu().double() / temperature).sort(descending=True)
-    probabilities = ordered.softmax(-1)
+    ordered, symbols = log_probabilities.cpu().double().sort(descending=True)
+    # net of the largest, so that a small temperature does not overflow
+    probabilities = ((ordered - ordered[:, :1]) / temperature).softmax(-1)
     if top_k is not None:
         probabilities[:, top_k:] = 0
     if top_p is not None:
@@ -118,36 +119,38 @@ def beam_search(
     scores = torch.full((n, n_beams), -torch.inf, device=device)
     scores[:, 0] = 0.0  # at first all beams are the same
     best: list[tuple[float, list[int]]] = [(-torch.inf, [])] * n
-    n_finished = [0] * n
+    largest = ((5 + max_symbols) / 6) ** length_penalty
+    # twice as many as beams, should every beam's best be the end; a greedy search stops there
+    n_candidates = 1
+    if n_beams > 1:
+        n_candidates = 2 * n_beams
     reader.reorder(torch.arange(n, device=device).repeat_interleave(n_beams))
     for length in range(1, max_symbols + 1):
         log_p = reader.next_log_probabilities(sequences).view(n, n_beams, -1)  # (n, K, V)
         n_symbols = log_p.shape[-1]
         total = (scores[..., None] + log_p).flatten(1)
-        # twice as many are enough, should every beam's best be the end
-        found, where = total.topk(min(2 * n_beams, total.shape[1]))
+        found, where = total.topk(min(n_candidates, total.shape[1]))
         beams = where // n_symbols
         symbols = where % n_symbols
         penalty = ((5 + length) / 6) ** length_penalty
         ending = torch.zeros_like(symbols, dtype=torch.bool)
         if end is not None:
             ending = symbols == end
-        last = length == max_symbols
-        done = (ending | last) & (found > -torch.inf)
+        done = (ending | (length == max_symbols)) & (found > -torch.inf)
         for row, rank in done[:, :n_beams].nonzero().tolist():
             score = float(found[row, rank]) / penalty
-            n_finished[row] += 1
             if score > best[row][0]:
                 written = sequences[row * n_beams + beams[row, rank], start.shape[1] :].tolist()
                 symbol = int(symbols[row, rank])
                 if symbol != end:
                     written.append(symbol)
                 best[row] = (score, written)
-        # as many finished as there are beams: longer ones are seldom better
-        if last or min(n_finished) >= n_beams:
-            break
         # the beams that go on
         live = found.masked_fill(ending, -torch.inf).topk(n_beams)  # (n, K)
+        # log probabilities only fall: no beam that goes on can end with more than this
+        reachable = (live.values[:, 0] / largest).tolist()
+        if all(score >= most for (score, _), most in zip(best, reachable)):
+            break
         scores = live.values
         rows = (torch.arange(n, device=device)[:, None] * n_beams + beams.gather(1, live.indices)).flatten()
         sequences = torch.cat([sequences[rows], symbols.gather(1, live.indices).view(-1, 1)], dim=1)

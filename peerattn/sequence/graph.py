@@ -16,7 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite, check_is_fitted, validate_data
 from torch import Generator, Tensor, nn
 
-from peerattn.exceptions import InputError, check_at_least, expect
+from peerattn.exceptions import InputError, expect, reworded
 from peerattn.nn import Dropout, GraphAttention
 from peerattn.nn.edges import check_edges
 from peerattn.sequence.base import Classifies, SequenceEstimator, class_folds, seeded
@@ -167,7 +167,7 @@ class GraphAttentionClassifier(Classifies, SequenceEstimator[GraphNetwork]):
         InputError
             When an edge names a node that is not there, or no class is known.
         """
-        check_at_least(1, n_layers=self.n_layers)
+        self._validate_params()
         features = validate_data(self, X, accept_sparse="csr", dtype=np.float32, ensure_min_samples=2)
         nodes, labels = _labels(y, features.shape[0], "y")
         self.classes_, codes = np.unique(labels, return_inverse=True)
@@ -326,11 +326,12 @@ def _edges(edges: npt.ArrayLike | None, n: int, directed: bool) -> np.ndarray:
     """Return int64 edges sorted by node, each once, both ways unless directed, with every node's edge to itself."""
     own = np.arange(n)
     given = np.empty((2, 0), np.int64)
-    if edges is not None:
-        given = np.asarray(edges)
-    if given.dtype.kind in "iu" or not given.size:
-        given = given.astype(np.int64)
-    check_edges(torch.as_tensor(given), n, n)
+    with reworded("edges: expected int64 of shape (2, n_edges)", " Not a matrix of all pairs: its np.nonzero(...)."):
+        if edges is not None:
+            given = np.asarray(edges)
+        if given.dtype.kind in "iu" or not given.size:
+            given = given.astype(np.int64)
+        check_edges(torch.as_tensor(given), n, n)
     ways = [given, np.stack([own, own])]
     if not directed:
         ways.append(given[::-1])

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, ClassVar, Self
@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Generator, Tensor
 
 from peerattn import nn
-from peerattn.exceptions import InputError, check_at_least, expect
+from peerattn.exceptions import InputError, check_at_least, expect, validate_arguments
 from peerattn.sequence import text_encoder
 from peerattn.sequence.attention_map import AttentionMap
 from peerattn.sequence.base import SequenceEstimator, StackArguments, seeded
@@ -154,9 +154,11 @@ class LanguageModel(StackArguments, SequenceEstimator[LanguageModule]):
         InputError
             When there are fewer than two symbols.
         """
+        self._validate_params()
         if isinstance(X, str) and _PATH.fullmatch(X):
             raise InputError(f"X: {X!r} looks like the path of a file: pass its text, path.read_text().")
         if not isinstance(X, str | np.ndarray | Tensor):
+            expect(isinstance(X, Iterable), "X", "a text, texts, or numbers", repr(X))
             X = list(X)  # an iterator is read twice below
         self.tokenizer_ = None
         # of several texts each has an end, which one long text has not
@@ -231,6 +233,7 @@ class LanguageModel(StackArguments, SequenceEstimator[LanguageModule]):
         if self.tokenizer_ is not None:
             X = check_texts(X)
         read = [self._read(text)[None, -self.block_size :].to(self._on) for text in X]
+        expect(bool(read), "X", "at least one text", "none")
         with torch.inference_mode():
             rows = [module(numbers)[0, -1].softmax(-1) for numbers in read]
         return torch.stack(rows).cpu().numpy()
@@ -242,8 +245,9 @@ class LanguageModel(StackArguments, SequenceEstimator[LanguageModule]):
             return best
         return np.array([self.tokenizer_.symbols_[k] for k in best], dtype=object)
 
+    @validate_arguments
     def generate(
-        self, prompt: str | Sequence[int], n_symbols: int = 100, *, temperature: float = 1.0, top_k: int | None = None,
+        self, prompt: Symbols, n_symbols: int = 100, *, temperature: float = 1.0, top_k: int | None = None,
         top_p: float | None = None, n_beams: int | None = None, cache: bool = True,
         random_state: int | np.random.RandomState | None = 0,
     ) -> str | list[int]:  # fmt: skip

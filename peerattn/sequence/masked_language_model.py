@@ -107,6 +107,7 @@ class MaskedLanguageModel(EncodedTexts, SequenceEstimator[MaskedLanguageModule])
         X : iterable of str
         y : None
         """
+        self._validate_params()
         texts = check_texts(X)
         self.tokenizer_ = text_encoder.fitted_tokenizer(self.tokenizer, texts)
         return self._fit((self._read(texts),))

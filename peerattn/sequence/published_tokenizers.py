@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
 from sklearn.utils.validation import check_is_fitted
@@ -115,7 +115,8 @@ class ByteLevelTokenizer(Tokenizer):
 
     Examples
     --------
-    >>> symbols = [*byte_symbols().values(), "he", "<|endoftext|>"]
+    >>> from tokenizers.pre_tokenizers import ByteLevel
+    >>> symbols = [*sorted(ByteLevel.alphabet()), "he", "<|endoftext|>"]
     >>> tokenizer = ByteLevelTokenizer().from_symbols(symbols, [("h", "e")])
     >>> tokenizer.tokenize("he hé")
     ['he', 'Ġ', 'h', 'Ã', '©']
@@ -128,7 +129,8 @@ class ByteLevelTokenizer(Tokenizer):
 
     def from_symbols(self, symbols: Sequence[str], merges: Iterable[Sequence[str]]) -> Self:
         """Take a published vocabulary and its merges, in order."""
-        lacks = sorted({*byte_symbols().values(), END_OF_TEXT} - set(symbols))
+        library = extra("tokenizers", "text", type(self).__name__)
+        lacks = sorted({*library.pre_tokenizers.ByteLevel.alphabet(), END_OF_TEXT} - set(symbols))
         if lacks:
             raise InputError(f"symbols: expected all bytes and {END_OF_TEXT}, got a vocabulary without {lacks[:3]}.")
         pairs = [tuple(pair) for pair in merges]
@@ -173,17 +175,3 @@ class ByteLevelTokenizer(Tokenizer):
         found.decoder = library.decoders.ByteLevel()
         found.add_special_tokens([END_OF_TEXT])
         return found
-
-
-@cache
-def byte_symbols() -> dict[int, str]:
-    """Return the printable character by which GPT-2 writes each byte.
-
-    Examples
-    --------
-    >>> byte_symbols()[ord("a")], byte_symbols()[ord(" ")]
-    ('a', 'Ġ')
-    """
-    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    others = [byte for byte in range(256) if byte not in printable]
-    return {byte: chr(byte) for byte in printable} | {byte: chr(256 + k) for k, byte in enumerate(others)}

@@ -11,6 +11,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
+from sklearn.utils.multiclass import check_classification_targets
 from torch import Generator, Tensor
 
 from peerattn import nn
@@ -209,10 +210,13 @@ class TextClassifier(Classifies, BesideLine, EncodedTexts, SequenceEstimator[Cla
         InputError
             When there are not as many classes as texts, or only one class.
         """
+        self._validate_params()
         texts = check_texts(X)
-        self.classes_, numbers = np.unique(self._check_classes(y, len(texts), "text"), return_inverse=True)
+        labels = self._check_classes(y, len(texts), "text")
+        check_classification_targets(labels)
+        self.classes_, numbers = np.unique(labels, return_inverse=True)
         expect(len(self.classes_) > 1, "y", "at least two classes", self.classes_.tolist())
-        self.tokenizer_ = text_encoder.fitted_tokenizer(self.tokenizer, texts, self.pretrained)
+        self.tokenizer_ = text_encoder.fitted_tokenizer(self.tokenizer, texts, self.pretrained, MaskedLanguageModel)
         return self._fit((self._read(texts), numbers, texts))
 
     def _start(self, module: ClassifierModule, examples: Examples) -> None:
@@ -257,7 +261,7 @@ class TextClassifier(Classifies, BesideLine, EncodedTexts, SequenceEstimator[Cla
 
     def _loss_sums(self, module: ClassifierModule, X: object, y: object) -> Iterator[tuple[Tensor, int]]:
         texts = check_texts(X)
-        truth = self._class_numbers(y)
+        truth = self._class_numbers(self._check_classes(y, len(texts), "text"))
         offsets = torch.tensor(self._offsets(texts), dtype=torch.float32)
         for at, symbols, lengths in text_encoder.by_length(self._read(texts), self._on):
             logits = offsets[at].to(self._on) + self.factor_ * module(symbols, lengths)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,25 +11,16 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Generator, Tensor
 
 from peerattn import nn
-from peerattn.exceptions import check_at_least
-from peerattn.nn.blocks import Activation
+from peerattn.exceptions import expect
 from peerattn.sequence.attention_map import AttentionMap
-from peerattn.sequence.base import Module, SequenceEstimator, StackArguments
+from peerattn.sequence.base import Module, StackArguments
 from peerattn.sequence.tokenizers import PAD, START, Tokenizer, check_texts, find_tokenizer
 
 Texts = Sequence[list[int]]  # as numbers of symbols
 
 
-class Published(TypedDict):
-    """What the configuration of published weights sets beyond the sizes of a model."""
-
-    activation: Activation
-    epsilon: float
-    """Of the normalisations."""
-    d_feedforward: int | None
-
-
-_TRAINED_HERE: Published = {"activation": "gelu", "epsilon": 1e-5, "d_feedforward": None}
+# what the configuration of published weights sets beyond the sizes of a model; epsilon is that of the normalisations
+_TRAINED_HERE: dict[str, Any] = {"activation": "gelu", "epsilon": 1e-5, "d_feedforward": None}
 
 
 class TextEncoder(torch.nn.Module):
@@ -85,20 +76,18 @@ class EncodedTexts(StackArguments):
         """Return the numbers of each text, ``<start>`` first, cut to the positions."""
         check_is_fitted(self, "tokenizer_")
         longest = self._sizes().n_positions
-        check_at_least(2, n_positions=longest)
         end = [self.tokenizer_.end] * self.tokenizer_.closes
         return [[START, *self.tokenizer_.encode(text)[: longest - 1 - len(end)], *end] for text in texts]
 
 
-def published_of(model: StackArguments) -> Published:
+def published_of(model: StackArguments) -> dict[str, Any]:
     """Return what published weights need; of a model that was trained here, what `peerattn.nn` does by itself."""
     return getattr(model, "published_", _TRAINED_HERE)
 
 
 def block_options(model: StackArguments) -> dict[str, Any]:
     """Return the options of the blocks that published weights need."""
-    published = published_of(model)
-    return {"activation": published["activation"], "d_feedforward": published["d_feedforward"]}
+    return {name: value for name, value in published_of(model).items() if name != "epsilon"}
 
 
 def as_published(module: Module, model: StackArguments) -> Module:
@@ -109,9 +98,10 @@ def as_published(module: Module, model: StackArguments) -> Module:
     return module
 
 
-def fitted_tokenizer(tokenizer: str | Tokenizer, texts: list[str], pretrained: SequenceEstimator[Any] | None = None) -> Any:
+def fitted_tokenizer(tokenizer: str | Tokenizer, texts: list[str], pretrained: Any = None, kind: type = object) -> Any:
     """Return the tokenizer of the model to start from, or one of its own, fitted on the texts unless it was before."""
     if pretrained is not None:
+        expect(isinstance(pretrained, kind), "pretrained", f"a fitted {kind.__name__} or None", repr(pretrained))
         check_is_fitted(pretrained)
         return pretrained.tokenizer_
     found = find_tokenizer(tokenizer)

@@ -11,7 +11,7 @@ from typing import Self
 
 from sklearn.utils.validation import check_is_fitted
 
-from peerattn.exceptions import InputError, check_at_least, did_you_mean, expect
+from peerattn.exceptions import InputError, did_you_mean, expect
 from peerattn.sequence.base import SavedEstimator
 
 PAD, UNKNOWN, START, END, MASK = range(5)
@@ -46,6 +46,8 @@ class Tokenizer(SavedEstimator):
     never: tuple[int, ...] = (PAD, UNKNOWN, START, MASK)  # symbols that never continue a text
     between = ""  # what joins symbols
     closes = False  # whether a text is read with its end
+    n_symbols: int | None = None
+    min_count: int = 1
 
     @property
     def end(self) -> int:
@@ -53,8 +55,16 @@ class Tokenizer(SavedEstimator):
         return END
 
     def fit(self, X: Iterable[str], y: None = None) -> Self:
-        """Learn the symbols of these texts."""
-        self._learn(Counter(symbol for text in check_texts(X) for symbol in self.tokenize(text)))
+        """Learn the symbols of these texts.
+
+        Raises
+        ------
+        InputError
+            When a text is empty, or an argument of the constructor cannot be used.
+        """
+        self._validate_params()
+        counts = Counter(symbol for text in check_texts(X) for symbol in self.tokenize(text))
+        self._learn(counts, self.n_symbols, self.min_count)
         return self
 
     def tokenize(self, text: str) -> list[str]:
@@ -147,19 +157,6 @@ class WordTokenizer(Tokenizer):
     lowercase: bool = True
     split: str = "words"
 
-    def fit(self, X: Iterable[str], y: None = None) -> Self:
-        """Learn the words of these texts.
-
-        Raises
-        ------
-        InputError
-            When a text is empty, or ``split`` unknown.
-        """
-        expect(self.split in ("words", "spaces"), "split", "'words' or 'spaces'", repr(self.split))
-        counts = Counter(word for text in check_texts(X) for word in self.tokenize(text))
-        self._learn(counts, self.n_symbols, self.min_count)
-        return self
-
     def tokenize(self, text: str) -> list[str]:
         """Return the words and marks."""
         if self.lowercase:
@@ -229,7 +226,7 @@ class BytePairTokenizer(Tokenizer):
         InputError
             When a text is empty, or ``n_merges`` negative.
         """
-        check_at_least(0, n_merges=self.n_merges)
+        self._validate_params()
         words = Counter(word for text in check_texts(X) for word in text.split())
         self.merges_ = learned_merges(words, self.n_merges, self.min_count)
         self.__dict__.pop("_known", None)
@@ -355,7 +352,7 @@ def find_tokenizer(tokenizer: str | Tokenizer) -> Tokenizer:
     names = {"characters": CharacterTokenizer, "words": WordTokenizer}
     wanted = f"one of {sorted(names)} or a Tokenizer"
     near = did_you_mean(tokenizer, names)
-    expect(tokenizer in names, "tokenizer", wanted, repr(tokenizer), near)
+    expect(tokenizer in list(names), "tokenizer", wanted, repr(tokenizer), near)
     return names[tokenizer]()
 
 
@@ -379,8 +376,10 @@ def check_texts(texts: object, name: str = "X") -> list[str]:
     >>> check_texts(("one", "two"))
     ['one', 'two']
     """
-    if isinstance(texts, str) or not isinstance(texts, Iterable):
-        raise InputError(f"{name}: expected a list of texts, got {type(texts).__name__}. Put it into a list.")
+    # a frame would give the names of its columns
+    if isinstance(texts, str) or not isinstance(texts, Iterable) or getattr(texts, "ndim", 1) != 1:
+        remedy = "Put one text into a list, and take one column of a frame."
+        raise InputError(f"{name}: expected a list of texts, got {type(texts).__name__}. {remedy}")
     found = list(texts)
     for k, text in enumerate(found):
         expect(isinstance(text, str), name, "strings", f"{type(text).__name__} at place {k}")

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Generator, Tensor
 
 from peerattn import nn
-from peerattn.exceptions import check_at_least, expect, reworded
+from peerattn.exceptions import expect, reworded
 from peerattn.sequence import text_encoder
 from peerattn.sequence.attention_map import AttentionMap, stacked
 from peerattn.sequence.base import SequenceEstimator, StackArguments
@@ -200,9 +200,9 @@ class Translator(StackArguments, SequenceEstimator[TranslatorModule]):
         InputError
             When there are not as many translations as texts, or an argument is out of range.
         """
+        self._validate_params()
         sources, targets = _check_pairs(X, y)
-        check_at_least(0, position_shift=self.position_shift)
-        self.tokenizer_ = text_encoder.fitted_tokenizer(self.tokenizer, [*sources, *targets], self.pretrained)
+        self.tokenizer_ = text_encoder.fitted_tokenizer(self.tokenizer, [*sources, *targets], self.pretrained, Translator)
         return self._fit(tuple(zip(*(self._numbers(s, t)[:2] for s, t in zip(sources, targets)))))
 
     def _start(self, module: TranslatorModule, examples: tuple[Texts, Texts]) -> None:

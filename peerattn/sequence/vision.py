@@ -113,6 +113,7 @@ class VisionTransformerClassifier(Classifies, StackArguments, SequenceEstimator[
         InputError
             When X is no stack of images, sizes are no multiples of the patch, or labels do not fit.
         """
+        self._validate_params()
         images = _images(X)
         n, *shape = images.shape
         sides = f"a divisor of height {shape[0]} and width {shape[1]}"
@@ -172,8 +173,9 @@ class VisionTransformerClassifier(Classifies, StackArguments, SequenceEstimator[
         return self._in_parts(lambda part: self._scores(module, part).double().softmax(-1), images)
 
     def _loss_sums(self, module: VisionTransformer, X: object, y: object) -> Iterator[tuple[Tensor, int]]:
-        pixels = self._standardised(_images(X, self.image_shape_)).split(256)
-        for part, classes in zip(pixels, self._class_numbers(y).to(self._on).split(256)):
+        pixels = self._standardised(_images(X, self.image_shape_))
+        truth = self._class_numbers(self._check_classes(y, len(pixels), "image")).to(self._on)
+        for part, classes in zip(pixels.split(256), truth.split(256)):
             yield F.cross_entropy(module(self._patches(part)), classes, reduction="sum"), len(classes)
 
     def attention(self, image: npt.ArrayLike) -> AttentionMap:

@@ -90,16 +90,10 @@ def _own_code() -> str:
 
 
 @functools.cache
-def package_digest() -> str:
-    """Return the SHA-256 of this package's own source."""
-    files = sorted(_PACKAGE.rglob("*.py"))
-    return _digest(str(file.relative_to(_PACKAGE)).encode() + file.read_bytes() for file in files)
-
-
-@functools.cache
 def code_version() -> str:
     """Return what figures depend on besides data and options: this package's source, and the versions of its dependencies."""
-    found = [package_digest()]
+    files = sorted(_PACKAGE.rglob("*.py"))
+    found = [_digest(str(file.relative_to(_PACKAGE)).encode() + file.read_bytes() for file in files)]
     for name in _COMPUTE.values():
         try:
             found.append(f"{name} {version(name)}")

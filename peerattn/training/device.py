@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from functools import cache
 from typing import Literal, get_args
 
 import torch
@@ -31,7 +30,7 @@ def find_device(name: str) -> str:
     'cpu'
     """
     if name == "auto":
-        return "cuda" if _has_cuda() else "cpu"
+        return "cuda" if torch.cuda.is_available() else "cpu"
     with reworded(f"device={name!r} cannot be used", ' Use device="cpu".', (RuntimeError, AssertionError, TypeError)):
         torch.empty(0, device=name)
     return name
@@ -86,11 +85,6 @@ def multiplied_in(precision: str, device: torch.device) -> Iterator[None]:
             yield
     finally:
         torch.set_float32_matmul_precision(before)
-
-
-@cache
-def _has_cuda() -> bool:
-    return torch.cuda.is_available()
 
 
 def _is_recent(device: torch.device) -> bool:

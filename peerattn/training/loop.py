@@ -8,7 +8,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
-from peerattn.exceptions import InputError, check_at_least, expect
+from peerattn.exceptions import InputError, check_at_least, expect, validate_arguments
 from peerattn.processes import all_sum, averaged, n_processes, process
 from peerattn.render import progress_bar
 from peerattn.training.adamw import AdamW
@@ -60,6 +60,7 @@ class TrainingRecord:
         return f"{wording}; best validation {best:.4g} after step {self.best_step}"
 
 
+@validate_arguments
 def train(
     parameters: nn.Module | Iterable[Tensor],
     loss: Callable[[Batch], Tensor],
@@ -152,11 +153,14 @@ def train(
     counts = {"max_steps": max_steps, "validate_every": validate_every, "average": average, "read_every": read_every}
     check_at_least(1, **{name: value for name, value in counts.items() if value is not None})
     expect(0 < learning_rate < math.inf, "learning_rate", "a positive number", learning_rate)
+    expect(weight_decay >= 0, "weight_decay", "a number of at least 0", weight_decay)
+    expect(clip is None or clip > 0, "clip", "a positive number or None", clip)
     if average is not None and validate is not None:
         raise InputError("average: goes without validation, which keeps one step's parameters. Leave out validate.")
     if isinstance(parameters, nn.Module):
         parameters = parameters.parameters()
-    trained = [tensor for tensor in parameters if tensor.requires_grad]
+    # rows of one tensor, in place of a list of tensors, are no leaves: a step would not reach them
+    trained = [tensor for tensor in parameters if tensor.requires_grad and tensor.is_leaf]
     expect(bool(trained), "parameters", "at least one tensor with requires_grad=True", "none")
     device = trained[0].device
     precision = precision_of(precision, device)

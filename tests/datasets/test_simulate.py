@@ -193,6 +193,7 @@ def test_it_is_a_panel():
         ({"truth": "industry"}, "n_industries of 1 or more"),
         ({"sharpness": 0.0}, "raise sharpness"),
         ({"n_layers": 0}, "n_layers: expected at least 1"),
+        ({"sharpness": -1.0}, "sharpness: expected a number of at least 0, got -1.0"),
         ({"n_layers": 2, "n_networks": 2}, "one network that is no industry; got n_layers=2, n_networks=2"),
     ],
 )

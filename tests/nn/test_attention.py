@@ -185,6 +185,11 @@ def test_large_scores_stay_finite():
             r"bias: expected a shape that broadcasts to \(5, 6\), got \(2, 5, 6\)",
         ),
         ({"value": draw(5, 4)}, r"value: expected one row per key \(6\), got 5"),
+        ({"value": draw(6)}, r"value: expected at least two dimensions \(rows, width\), got \(6,\)"),
+        (
+            {"query": draw(2, 5, 4), "key": draw(3, 6, 4)},
+            r"query, key and value: expected dimensions before the rows that broadcast, got \(2, 5, 4\) and \(3, 6, 4\)",
+        ),
     ],
 )
 @pytest.mark.parametrize("weights_path", [False, True])

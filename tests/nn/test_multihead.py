@@ -125,6 +125,9 @@ def test_heads_must_divide_the_width():
         MultiheadAttention(6, 4)
     with pytest.raises(InputError, match="n_heads: expected an integer of at least 1, got 0"):
         MultiheadAttention(6, 0, d_head=2)
+    for name in ("d_memory", "d_head", "d_value", "d_output"):
+        with pytest.raises(InputError, match=f"{name}: expected an integer of at least 1, got 0"):
+            MultiheadAttention(6, 2, **{name: 0})
 
 
 def test_symmetric_scores_have_one_matrix_for_queries_and_keys():

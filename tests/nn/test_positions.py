@@ -45,6 +45,10 @@ def test_masks_against_plain_loops():
     assert padding_mask(torch.tensor([2, 0]), 3).squeeze().tolist() == [[True, True, False], [False] * 3]
     with pytest.raises(InputError, match="n_keys: expected at least n_queries=3, got 2"):
         causal_mask(3, 2)
+    with pytest.raises(InputError, match="n_keys: expected at least n_queries=3, got 2"):
+        local_mask(3, 1, 2)
+    assert torch.equal(local_mask(2, 1, 6), local_mask(6, 1)[4:])
+    assert padding_mask(torch.zeros(0, dtype=torch.int64)).shape == (0, 1, 1, 0)
     with pytest.raises(InputError, match="window: expected"):
         local_mask(3, -1)
 
@@ -63,7 +67,7 @@ def test_sinusoids_against_the_formula():
         for t in range(3, 8)
     ]  # fmt: skip
     np.testing.assert_allclose(sinusoidal_positions(5, 6, start=3).numpy(), want, atol=1e-5)
-    with pytest.raises(InputError, match="width: expected an even number"):
+    with pytest.raises(InputError, match="d_model or d_head: expected an even width"):
         sinusoidal_positions(2, 5)
 
 

@@ -11,6 +11,7 @@ from peerattn.nn import (
     MultiheadAttention,
     head_gates,
     head_importance,
+    keep_heads,
     prune_heads,
 )
 
@@ -110,6 +111,8 @@ def test_pruning_by_importance_beats_pruning_the_rest():
         (torch.tensor([4]), r"keep: expected different head numbers from 0 to 3, got \[4\]"),
         (torch.tensor([-1]), r"keep: expected different head numbers from 0 to 3, got \[-1\]"),
         (torch.tensor([1, 1]), r"got \[1, 1\]"),
+        (torch.tensor(1), r"keep: expected different head numbers from 0 to 3, got 1"),
+        (torch.tensor([0.5]), r"keep: expected different head numbers from 0 to 3, got \[0.5\]"),
         (torch.tensor([True, False]), r"keep: expected one bool per head, shape \(4,\), got \(2,\)"),
     ],
 )
@@ -120,6 +123,10 @@ def test_heads_that_are_not_there(keep, message):
 
 def test_bad_arguments_are_named():
     layer = make_layer()
+    with pytest.raises(InputError, match="keep: no layer with heads is named '7'.* Known: 0"):
+        keep_heads(torch.nn.Sequential(layer), {"7": [0]})
+    with pytest.raises(InputError, match="keep: expected different head numbers"):
+        keep_heads(torch.nn.Sequential(layer), {"0": [0.5]})
     with pytest.raises(InputError, match=r"gates: expected one gate per head, shape \(4,\), got \(3,\)"):
         with head_gates({layer: torch.ones(3)}):
             pass

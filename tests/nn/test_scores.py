@@ -68,6 +68,10 @@ def test_what_cannot_be_done_is_said():
         MultiheadAttention(4, 2, score="cosine")
     with pytest.raises(InputError, match="combine: expected the learned vectors of score='additive'"):
         score_terms(q, q, "additive")
+    with pytest.raises(InputError, match=r"mask: expected a bool tensor"):
+        kernel_attention(q, q, q, mask=torch.ones(4, 4))
+    with pytest.raises(InputError, match=r"key: expected the width of the queries \(2\), got 1"):
+        kernel_attention(q, q[:, :1], q)
 
 
 @pytest.mark.parametrize("score", SCORES)

@@ -115,6 +115,11 @@ def test_normalisation_stands_where_it_should(norm):
     assert len({tuple(by_hand(TransformerBlock(12, 3, norm=n), x.float()).flatten().tolist()) for n in NORMS}) == 4
 
 
+def test_a_stack_has_no_negative_number_of_blocks():
+    with pytest.raises(InputError, match="n_layers: expected an integer of at least 0, got -1"):
+        Encoder(-1, 4, 2)
+
+
 def test_context_and_cross_attention_go_together():
     with pytest.raises(InputError, match="context: expected None in a block without"):
         TransformerBlock(4, 2)(draw(2, 4).float(), context=draw(2, 4).float())

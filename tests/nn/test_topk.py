@@ -81,6 +81,12 @@ def test_an_empty_pool_gives_zeros():
     assert (weights[2] > 0).all() and (keys[2] >= 0).all()
 
 
+def test_no_keys_and_no_queries_give_empty_tables():
+    x = draw(3, 2)
+    assert [each.shape for each in top_k_weights(x, x[:0], 2)] == [(3, 0), (3, 0)]
+    assert [each.shape for each in top_k_weights(x[:0], x, 2)] == [(0, 2), (0, 2)]
+
+
 def test_large_scores_and_single_precision_stay_finite():
     x = draw(200, 4).float() * 1e4
     weights, _ = top_k_weights(x, x, 3)

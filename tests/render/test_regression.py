@@ -74,7 +74,14 @@ def test_no_p_value_no_star_and_no_interval():
     assert "*" not in regression_table(found, stars=(0.1,)).rows[0][1] and found.conf_int().isna().all(axis=None)
 
 
-@pytest.mark.parametrize(("given", "message"), [({"parentheses": "se"}, "parentheses"), ({"stars": (5,)}, "between 0 and 1")])
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"parentheses": "se"}, "parentheses"),
+        ({"stars": (5,)}, "between 0 and 1"),
+        ({"decimals": -1}, "decimals: expected an integer of at least 0, got -1"),
+    ],
+)
 def test_bad_choices_are_named(given, message):
     with pytest.raises(InputError, match=message):
         regression_table(result(), **given)
@@ -85,5 +92,7 @@ def test_bad_choices_are_named(given, message):
 def test_intervals_are_those_of_t():
     from scipy.stats import t
 
+    with pytest.raises(InputError, match="level: expected a number between 0 and 1, got 95"):
+        result().conf_int(95)
     ends = result().conf_int(0.9)
     np.testing.assert_allclose(ends["upper"] - ends["lower"], 2 * t.ppf(0.95, 30) * np.array([0.1, 0.5]))

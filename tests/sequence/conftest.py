@@ -9,13 +9,13 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from peerattn.sequence.published_tokenizers import byte_symbols
-
 D, HEADS, LAYERS, POSITIONS = 16, 4, 3, 24
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 # one symbol is a line separator, as in a published vocabulary of many languages
 PIECES = ["[PAD]", "[unused0]", *SPECIAL[1:], "the", "cafe", "\u2028", "play", "##ing", "##s", ".", "cat"]
-SYMBOLS = [*byte_symbols().values(), "he", "Ġt", "Ġthe", "<|endoftext|>"]
+# the printable characters by which GPT-2 writes the 256 bytes
+BYTES = [chr(k) for k in (*range(33, 127), *range(161, 173), *range(174, 256), *range(256, 324))]
+SYMBOLS = [*BYTES, "he", "Ġt", "Ġthe", "<|endoftext|>"]
 
 
 def drawn(shapes):

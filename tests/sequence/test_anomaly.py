@@ -88,9 +88,13 @@ def test_files_keep_it(tmp_path):
     ("options", "rows", "words"),
     [
         ({"window": 30}, 100, "multiple of patch=4"),
-        ({"method": "guess"}, 100, "'reconstruction' or 'prediction'"),
-        ({"hidden": 0}, 100, "hidden: expected a share"),
-        ({"contamination": 0.7}, 100, "contamination: expected a share"),
+        ({"method": "guess"}, 100, "The 'method' parameter of AttentionAnomalyDetector must be a str among"),
+        ({"hidden": 0}, 100, "The 'hidden' parameter of AttentionAnomalyDetector must be a float in the range (0.0, 1.0]"),
+        (
+            {"contamination": 0.7},
+            100,
+            "'contamination' parameter of AttentionAnomalyDetector must be a float in the range",
+        ),
         ({}, 20, "at least 32 rows (window), got n_samples=20"),
     ],
 )

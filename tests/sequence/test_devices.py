@@ -20,7 +20,6 @@ from peerattn.sequence import (
     VisionTransformerClassifier,
 )
 from peerattn.sequence.base import SequenceEstimator
-from peerattn.training import device
 
 SMALL = {"n_layers": 2, "n_heads": 2, "d_model": 8, "dropout": 0.0, "random_state": 0}
 TEXT = "the cat sat on the mat. " * 9
@@ -119,7 +118,7 @@ def test_a_tensor_that_is_made_elsewhere_is_noticed(wrong, stopped):
 
 
 def test_auto_is_the_cpu_where_there_is_no_gpu_and_other_devices_are_named(monkeypatch):
-    monkeypatch.setattr(device, "_has_cuda", lambda: False)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     options = SMALL | {"block_size": 16, "max_steps": 2}
     auto = LanguageModel(**options, device="auto", precision="auto").fit(TEXT)
     assert auto.loss(TEXT) == LanguageModel(**options).fit(TEXT).loss(TEXT)

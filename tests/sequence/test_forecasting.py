@@ -79,6 +79,12 @@ def test_a_random_walk_repeats_its_last_value():
 # ---------------------------------------------------------------------- the forecaster
 
 
+@pytest.mark.parametrize(("series", "lookback"), [(np.full((60, 1), 3.0), 8), (np.arange(60.0)[:, None], 1)])
+def test_a_past_without_any_change_repeats_its_last_value(series, lookback):
+    model = AttentionForecaster(horizon=2, lookback=lookback, max_steps=2, random_state=0).fit(series)
+    np.testing.assert_allclose(model.predict(series)[:, 0], series[-1, 0], rtol=0.05)
+
+
 def test_a_wave_goes_on(fitted):
     shown = waves(400)
     found = fitted.predict(shown)
@@ -194,7 +200,11 @@ def test_a_window_that_is_no_multiple_is_filled_on_the_left():
         ({}, lambda x: x.iloc[:30], "lookback=24, horizon=6"),
         ({"horizon": 500}, lambda x: x, "Lower lookback or horizon"),
         ({}, lambda x: x.mask(x > 12.9), "NaN in column 'a' at row 2024"),
-        ({"horizon": 0}, lambda x: x, "horizon: expected an integer"),
+        (
+            {"horizon": 0},
+            lambda x: x,
+            "'horizon' parameter of AttentionForecaster must be an int in the range [1, inf)",
+        ),
         ({"validation_share": 1.0}, lambda x: x, "validation_share"),
     ],
 )

@@ -126,6 +126,8 @@ def test_saved_and_loaded_is_the_same(communities, fitted, tmp_path):
         ({"edges": [[0, 1], [1, -2]]}, "got -2"),
         ({"edges": [[0, 1]] * 5}, "expected int64 of shape (2, n_edges), got torch.int64 of shape (5, 2)"),
         ({"edges": [[0.5], [1.0]]}, "expected int64"),
+        ({"edges": sparse.eye_array(40)}, "edges: expected int64 of shape (2, n_edges) (can't convert"),
+        ({"edges": [[0], [1, 2]]}, "edges: expected int64 of shape (2, n_edges) (setting an array element"),
         ({"y": np.full(40, -1)}, "some known classes"),
         ({"y": [0, 1]}, "one class per node"),
         ({"y_validation": np.full(40, 7)}, "y_validation: expected classes of fit [3, 8], got 7"),

@@ -103,6 +103,10 @@ def test_attention_looks_back_only(model):
         (lambda m: m.generate(""), "prompt: expected at least 1 symbol.s., got 0"),
         (lambda m: m.generate("a", 0), "n_symbols: expected an integer of at least 1"),
         (lambda m: m.generate("a", temperature=-1), "temperature: expected a number of at least 0"),
+        (lambda m: m.generate("a", temperature=np.inf), "temperature: expected a number of at least 0, got inf"),
+        (lambda m: m.generate("a", temperature="hot"), "temperature: expected a number, got 'hot'"),
+        (lambda m: m.predict_proba([]), "X: expected at least one text, got none"),
+        (lambda m: clone(m).fit(None), "X: expected a text, texts, or numbers, got None"),
         (lambda m: m.generate("a", top_p=1.5), "top_p: expected a share"),
         (lambda m: m.generate("a", top_k=0), "top_k: expected an integer of at least 1"),
         (lambda m: m.generate("a", n_beams=0), "n_beams: expected an integer of at least 1, got 0"),
@@ -128,6 +132,7 @@ def test_unfitted_models_say_so():
 def test_sampling_keeps_to_its_options():
     p = torch.tensor([[0.4, 0.3, 0.2, 0.1]]).log().expand(4000, -1)
     generator = torch.Generator().manual_seed(0)
+    assert set(sample(p, generator, temperature=1e-310).tolist()) == {0}
 
     def shares(**options) -> np.ndarray:
         return np.bincount(sample(p, generator, **options), minlength=4) / len(p)
@@ -150,6 +155,21 @@ class Table:
 
     def reorder(self, sequences: torch.Tensor) -> None:
         pass
+
+
+@pytest.mark.parametrize("n_beams", [1, 2, 5])
+def test_a_sequence_that_is_nearly_certain_is_found_whatever_ends_before_it(n_beams):
+    log_p = torch.full((8, 8), -9.0)
+    for symbol in range(7):  # 0, 1, ..., and 7 is the end
+        log_p[symbol, symbol + 1] = -1e-4
+    start = torch.tensor([[0], [3]])
+    assert beam_search(Table(log_p), start, n_beams=n_beams, max_symbols=20, end=7) == [[1, 2, 3, 4, 5, 6], [4, 5, 6]]
+
+
+def test_one_beam_is_greedy_and_stops_at_the_end():
+    log_p = torch.tensor([[-9.0, -0.9, -0.6], [-9.0, -1e-4, -9.0], [0.0, 0.0, 0.0]])
+    for start in ([[0]], [[0], [1]]):
+        assert beam_search(Table(log_p), torch.tensor(start), n_beams=1, max_symbols=9, end=2)[0] == []
 
 
 def test_a_wide_beam_finds_the_best_of_all_sequences():
@@ -208,7 +228,7 @@ def test_a_text_longer_than_the_positions_is_cut():
         model.fit(texts, [1])
     with pytest.raises(InputError, match="y: expected at least two classes"):
         model.fit(texts, [1] * 20)
-    with pytest.raises(InputError, match="n_positions: expected an integer of at least 2"):
+    with pytest.raises(InputError, match=r"'n_positions' parameter of TextClassifier must be an int in the range .2, inf"):
         clone(model).set_params(n_positions=1).fit(texts, [1, 0] * 10)
 
 
@@ -268,7 +288,7 @@ def test_translation_step_by_step_has_the_loss_of_all_at_once(translator):
 def test_pairs_are_checked(translator):
     with pytest.raises(InputError, match=r"y: expected one translation per text \(2\), got 1"):
         clone(translator).fit(["a", "b"], ["a"])
-    with pytest.raises(InputError, match="position_shift: expected an integer of at least 0"):
+    with pytest.raises(InputError, match=r"'position_shift' parameter of Translator must be an int in the range \[0, inf\)"):
         clone(translator).set_params(position_shift=-1).fit(["a"], ["a"])
 
 

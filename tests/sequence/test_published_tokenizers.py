@@ -7,10 +7,10 @@ import pickle
 import sys
 
 import pytest
+from tokenizers.pre_tokenizers import ByteLevel
 
 from peerattn.exceptions import InputError, MissingExtraError
 from peerattn.sequence import ByteLevelTokenizer, WordPieceTokenizer, load_bert, load_gpt2
-from peerattn.sequence.published_tokenizers import byte_symbols
 from peerattn.store.objects import load_estimator
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -117,7 +117,7 @@ def test_byte_pairs_are_cut_and_joined_as_published(published, tmp_path):
 
 
 def test_merges_and_symbols_that_do_not_fit_are_named():
-    symbols = [*byte_symbols().values(), "he", "<|endoftext|>"]
+    symbols = [*ByteLevel.alphabet(), "he", "<|endoftext|>"]
     with pytest.raises(InputError, match="merges: .*'x', 'y'"):
         ByteLevelTokenizer().from_symbols(symbols, [("h", "e"), ("x", "y")])
     with pytest.raises(InputError, match="symbols: .*endoftext"):
@@ -134,7 +134,7 @@ def test_copies_and_files_read_alike(published, tmp_path):
     loaded, _ = load_estimator(tmp_path / "tokenizer.safetensors")
     for each in (copy.deepcopy(tokenizer), pickle.loads(pickle.dumps(tokenizer)), loaded):
         assert each.encode(text) == wanted
-    other = tokenizer.from_symbols([*byte_symbols().values(), "<|endoftext|>"], [])
+    other = tokenizer.from_symbols([*ByteLevel.alphabet(), "<|endoftext|>"], [])
     assert other.tokenize("he") == ["h", "e"]
 
 

@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from peerattn.exceptions import InputError
@@ -100,6 +101,7 @@ def test_what_was_never_seen_is_unknown():
         ([], "X: expected at least one text"),
         (["a", " "], "X: expected texts that are not empty, got an empty one at place 1"),
         ("a text", "X: expected a list of texts, got str"),
+        (pd.DataFrame({"text": ["a"]}), "X: expected a list of texts, got DataFrame.* take one column"),
         ([1], "X: expected strings, got int at place 0"),
     ],
 )
@@ -111,9 +113,13 @@ def test_texts_are_checked(X, message):
 def test_options_are_checked():
     with pytest.raises(InputError, match="numbers: expected 0 to 5, got 9 to 9"):
         WordTokenizer().fit(["a"]).decode([9])
+    with pytest.raises(InputError, match=r"tokenizer: expected one of .*, got \[1\]"):
+        find_tokenizer([1])
+    with pytest.raises(InputError, match="'n_symbols' parameter of WordTokenizer must be"):
+        WordTokenizer(n_symbols=-1).fit(["a b"])
     with pytest.raises(InputError, match="tokenizer: expected one of .* Near matches: 'words'"):
         find_tokenizer("word")
-    with pytest.raises(InputError, match="n_merges: expected an integer of at least 0"):
+    with pytest.raises(InputError, match=r"'n_merges' parameter of BytePairTokenizer must be an int in the range \[0, inf\)"):
         BytePairTokenizer(-1).fit(["a"])
-    with pytest.raises(InputError, match="split: expected 'words' or 'spaces'"):
+    with pytest.raises(InputError, match="'split' parameter of WordTokenizer must be a str among .*'words'"):
         WordTokenizer(split="tabs").fit(["a"])

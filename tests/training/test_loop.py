@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from peerattn.exceptions import InputError
-from peerattn.training import TrainingRecord, device, find_device, loop, multiplied_in, precision_of, train
+from peerattn.training import TrainingRecord, find_device, loop, multiplied_in, precision_of, train
 
 TARGET = torch.tensor([[1.0, -2.0], [0.5, 3.0]], dtype=torch.float64)
 
@@ -143,7 +143,12 @@ def test_too_few_batches_are_an_error():
         ({"max_steps": 0}, "max_steps: expected an integer of at least 1, got 0"),
         ({"validate_every": -1}, "validate_every: expected"),
         ({"learning_rate": 0.0}, "learning_rate: expected a positive number, got 0.0"),
-        ({"learning_rate": math.nan}, "learning_rate: expected a positive number, got nan"),
+        ({"learning_rate": math.nan}, "learning_rate: expected a number, got nan"),
+        ({"learning_rate": "fast"}, "learning_rate: expected a number, got 'fast'"),
+        ({"clip": 0}, "clip: expected a positive number or None, got 0"),
+        ({"clip": -1.0}, "clip: expected a positive number or None, got -1.0"),
+        ({"weight_decay": -1}, "weight_decay: expected a number of at least 0, got -1"),
+        ({"parameters": zeros(2)}, "parameters: expected at least one tensor"),
         (
             {"parameters": [torch.zeros(1)]},
             "parameters: expected at least one tensor with requires_grad=True",
@@ -254,7 +259,7 @@ def test_bfloat16_multiplies_in_bfloat16_and_keeps_parameters_in_float32():
 
 
 @pytest.mark.parametrize(
-    ("precision", "words"), [("tf32", "needs a CUDA GPU"), ("float16", "expected one of"), (16, "expected one of")]
+    ("precision", "words"), [("tf32", "needs a CUDA GPU"), ("float16", "expected one of"), (16, "expected text, got 16")]
 )
 def test_a_precision_that_the_device_lacks_is_named(precision, words):
     parameter = zeros(2, 2)
@@ -276,10 +281,10 @@ def test_precision_is_found_by_the_device(monkeypatch):
 
 
 def test_a_device_that_is_not_there_is_named(monkeypatch):
-    monkeypatch.setattr(device, "_has_cuda", lambda: False)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert find_device("auto") == "cpu"
     for name in ("cuda:99", "gpu", "abacus"):
         with pytest.raises(InputError, match=f"device='{name}' cannot be used .*Use device=\"cpu\""):
             find_device(name)
-    monkeypatch.setattr(device, "_has_cuda", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     assert find_device("auto") == "cuda"

@@ -212,7 +212,7 @@ def labelled(splitter: WalkForward, X: PanelLike, y: OutcomesLike = None, known_
             known_at = known_at[known_at.index.reorder_levels([*names]).isin(rows.labels)]
     y = as_pandas(y)
     if np.asarray(y).dtype.kind in "OUS" and not isinstance(y, pd.DataFrame | None):  # classes: only which are known counts
-        known = np.where(pd.isna(y), np.nan, 1.0)
+        known = np.where(pd.isna(np.asarray(y)), np.nan, 1.0)
         y = pd.Series(known, y.index) if isinstance(y, pd.Series) else known
     panel = as_panel(X, y, known_at=known_at, characteristics=(), **names)
     neither = f"X has neither index levels nor columns named {splitter.firm!r} and {splitter.period!r}"

@@ -199,7 +199,7 @@ def calibration(
     absorbed = tuple(map(str, groups))
     flat = np.ptp(forecast) <= 1e-12 * np.max(np.abs(forecast))
     # effects are taken out of both sides (Frisch and Waugh 1933)
-    net, n_absorbed = net_of(groups, np.column_stack([forecast, y]), clusters=clusters)
+    net, degrees = net_of(groups, np.column_stack([forecast, y]), clusters=clusters)
     forecast, y = net.T
     truth = pd.Series({"constant": 0.0, "prediction": 1.0})
     if absorbed:
@@ -220,7 +220,7 @@ def calibration(
             rsquared = float(1 - fit.ssr / np.sum((y - y.mean()) ** 2))
     if fewest >= tests.MIN_PERIODS and not flat:
         clustered = fit.get_robustcov_results("cluster", groups=clusters.to_numpy().squeeze()).cov_params()
-        clustered *= (len(y) - k) / max(len(y) - k - n_absorbed, 1)  # the degrees of freedom of effects not nested in clusters
+        clustered *= (len(y) - k) / max(len(y) - k - degrees, 1)  # those of effects not nested in clusters
         with np.errstate(invalid="ignore"):
             found = np.sqrt(np.diag(clustered))
         if (found > 0).all():  # two-way variances may come out negative

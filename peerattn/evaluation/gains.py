@@ -108,7 +108,7 @@ def difference(compared: Compared, ours: pd.Series, theirs: pd.Series, names: tu
     """Return the gain of some predictions of the scored rows over others, as :func:`gain_of` does."""
     rows = saved_by_row(compared, ours, theirs)
     # R² of both against the prevailing mean, on the same rows
-    base = saved_by_row(compared, theirs, compared.known["training_mean"])["gain"].mean()
+    base = float(saved_by_row(compared, theirs, compared.known["training_mean"])["gain"].mean())
     gain = float(rows["gain"].mean())
     if float(np.abs(ours - theirs).max()) <= SAME * float(np.abs(theirs).max()):
         return Gain(*names, base + gain, base, 0.0, 0.0, 0.0, reason="same predictions")

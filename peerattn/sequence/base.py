@@ -298,7 +298,7 @@ class BesideLine:
         why = f"loss_reduction_={self.loss_reduction_:.3g} is within its standard error of {self.loss_reduction_error_:.2g}"
         remedy = "without attention. Make the model with line=False, or train it longer."
         if self._line_alone:
-            raise InputError(f"line: {self._answers} are the line's alone ({why}), {remedy}")
+            raise InputError(f"line: {self._answers} are those of the linear model alone ({why}), {remedy}")
 
 
 class Classifies(ClassifierMixin):

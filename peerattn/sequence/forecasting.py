@@ -163,7 +163,7 @@ class AttentionForecaster(BesideLine, StackArguments, SequenceEstimator[PatchFor
         By how much attention lowers the line's loss on the validation rows, as a share.
     loss_reduction_error_ : float
         Its standard error, over blocks of windows as long as the horizon. Where ``loss_reduction_`` does not exceed it, forecasts
-        are the line's alone.
+        are those of the linear model alone.
     mean_, scale_ : ndarray, shape (n_columns,)
         Of the training rows; inside, columns are standardised.
     frequency_ : str or None

@@ -117,10 +117,14 @@ def check_series(estimator: BaseEstimator, X: object, *, reset: bool, shortest: 
     if isinstance(frame, pd.DataFrame):
         # raises unless rows are in the order of time
         times_of(frame.index)
-        for name, kind in frame.dtypes.items():
-            if kind.kind == "M" or isinstance(kind, pd.PeriodDtype):
-                remedy = f"Make them the index: X.set_index({name!r})."
-                raise InputError(f"X: expected numbers in each column, got dates in {name!r}. {remedy}")
+        for name, column in frame.items():
+            found = f"X: expected numbers in each column, got {{}} in {name!r}."
+            if column.dtype.kind == "M" or isinstance(column.dtype, pd.PeriodDtype):
+                raise InputError(f"{found.format('dates')} Make them the index: X.set_index({name!r}).")
+            words = column[pd.to_numeric(column, errors="coerce").isna() & column.notna()]
+            if len(words):
+                remedy = f"Leave it out; if it holds dates, make them the index: X.set_index(pd.to_datetime(X[{name!r}]))."
+                raise InputError(f"{found.format(repr(words.iloc[0]))} {remedy}")
     options = {"dtype": np.float64, "ensure_all_finite": False, "ensure_min_samples": 1 + reset}
     values: np.ndarray = validate_data(estimator, frame, reset=reset, **options)
     bad = np.argwhere(~np.isfinite(values))

@@ -126,7 +126,8 @@ def test_ties_are_the_strongest_and_names_do_not_overlap() -> None:
     partner = np.arange(30) ^ 1  # 0 with 1, 2 with 3, ...
     weights[np.arange(30), partner] = np.linspace(0.9, 0.5, 30)
     network = PeerNetwork.from_matrices({2001: (firms, None, weights)}, row_normalized=False)
-    axes = ties_plot(network, firms=10, groups=pd.Series(["even", "odd"] * 15, index=firms))
+    axes = ties_plot(network, firms=10, groups=pd.Series(["even", "odd"] * 15, index=firms, name="parity"))
+    assert axes.get_legend().get_title().get_text() == "parity"
     shown = [text.get_text() for text in axes.texts if text.get_text()]
     assert sorted(shown) == firms[:10]  # the ends of the strongest ties
     assert sum(text.get_text() == "" for text in axes.texts) == 10  # faint ties are left out

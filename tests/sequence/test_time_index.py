@@ -134,6 +134,13 @@ def test_dates_in_a_column_are_to_be_the_index(dates):
         AttentionForecaster(3, 12).fit(frame)
 
 
+@pytest.mark.parametrize("cells", ["2020-01-01 0:00", datetime.date(2024, 1, 31)])
+def test_text_in_a_column_is_named(cells):
+    frame = pd.DataFrame({"x": map(str, range(N)), "date": cells})  # numbers as text are numbers
+    with pytest.raises(InputError, match=r"got .*20.* in 'date'\. Leave it out.* X.set_index\(pd.to_datetime\(X\['date'\]\)\)"):
+        AttentionForecaster(3, 12).fit(frame)
+
+
 def test_the_date_type_of_python_stays():
     assert later_labels(pd.Index([datetime.date(2024, 1, 31), datetime.date(2024, 2, 29), datetime.date(2024, 3, 31)]), 1)[
         0

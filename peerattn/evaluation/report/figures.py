@@ -151,6 +151,8 @@ def weights_picture(network: PeerNetwork, name: str, groups: pd.Series | None) -
         words += f" Firms are ordered by {groups.name}, in each the largest incoming weight first."
     elif many:
         words += " Firms that give each other weight are side by side."
+    if not network.section()[1].column_sums().all():
+        words += " An empty column: no firm puts weight on it, in a nowcast because its outcome is unknown."
     title = f"{figure_text(name, _NAME)}, {show_label(network.periods[0])}"
     wording = f"Heat map of the weights of {name}: a row for each firm, a column for each peer"
     return picture(draw, 5.1, wording, words, title)

@@ -64,14 +64,16 @@ def search_blocks(compared: WithClaims) -> list[Block]:
     names = list(matrix.columns)
     order = np.argsort(-np.abs(scores), axis=None, kind="stable")[:_PAIRS]
     rows = [(names[i], names[j], scores[i, j]) for i, j in zip(*np.unravel_index(order, scores.shape))]
-    n = len(profile.heads)
-    heads = {1: "1 head was"}.get(n, f"{n} heads were")
     words = (
-        f"{name} scores a peer by pairs of characteristics, in standard deviations: the matrix M = W_Q W_K'. {heads} kept; shown "
-        f"is the one with the largest share of the network ({profile.shares[strongest]:.0%}). A positive entry: the more a firm "
-        "has of the row's characteristic, the more weight it puts on peers that have much of the column's. What is learned is "
-        "M; heads are known up to their order."
+        f"{name} scores a peer by pairs of characteristics, in standard deviations, with the matrix M (of a head W_Q W_K'). A "
+        "positive entry: the more a firm has of the row's characteristic, the more weight it puts on peers that have much of the "
+        "column's."
     )
+    if (n := len(profile.heads)) > 1:
+        words += (
+            f" {n} heads were kept, which are known up to their order; the matrix is that of the head with the largest share of "
+            f"the network ({profile.shares[strongest]:.0%})."
+        )
     if len(matrix) < len(profile.matrices[strongest]):
         words += " Codes and indicators of missing values are not shown."
     columns = {"A firm with much": "l", "attends to peers with much": "l", "score": ".3f"}

@@ -98,7 +98,7 @@ def _sections(compared: WithClaims, finding: list[str]) -> list[Section]:
         "Over time": [cumulative_gain(compared)],
         "Sorted by forecast": _portfolio(compared),
         "Estimated peer network": network_blocks(compared),
-        "Score matrix of the strongest head": search_blocks(compared),
+        "Score matrix": search_blocks(compared),
         "Peers by model": peers_by_model(compared),
         "Audit": _audit(compared),
         "Descriptive statistics": [found.as_table("The panel, all periods") if found else None],

@@ -246,7 +246,7 @@ def methods_paragraph(compared: WithClaims) -> str:
     settings = compared.settings
     columns = f"{len(choice.characteristics)} characteristics ({', '.join(choice.characteristics)})"
     if choice.codes:
-        columns += f" and the codes {', '.join(choice.codes)}"
+        columns += f" and {len(choice.codes)} codes ({', '.join(choice.codes)})".replace(" 1 codes", " 1 code")
     split = settings.get("split", "see the split")
     if "fits per model" in settings:
         split += f"; fits per model: {settings['fits per model']}"

@@ -109,7 +109,8 @@ def fit_added(training: Training, name: str, learner: Learner, *, peers: bool, c
     InputError
         When a firm's own outcome is used in its own prediction.
     """
-    fitted = clone(learner, safe=False).fit(training.residuals)
+    fitted = clone(learner, safe=False)
+    fitted.fit(training.residuals)
     part = Added(name, fitted, only_term=common)
     if peers:
         part = AddedByPeers(name, fitted)

@@ -90,10 +90,10 @@ def user_candidates(learners: Sequence[tuple[str, Any, str]]) -> list[Candidate]
         name, learner, information = entry
         check_one_of(information=(information, list(INFORMATION)))
         of_own = information == "own" and isinstance(learner, BaseEstimator) and is_regressor(learner)
-        if not isinstance(learner, Learner) and not of_own:
+        if isinstance(learner, type) or not (isinstance(learner, Learner) or of_own):
             raise InputError(
-                f"learners: {name!r} must have fit(sections), predict(sections) and weights(section, rows) "
-                f'(peerattn.models.Learner), or with information "own" be a regressor; got {type(learner).__name__}.'
+                f"learners: {name!r} must be an object, no class, with fit(sections), predict(sections) and "
+                f'weights(section, rows) (peerattn.models.Learner), or with information "own" be a regressor; got {learner!r}.'
             )
         made = partial(_fit_users, name=name, learner=learner, group=INFORMATION[information])
         found.append(Candidate(name, INFORMATION[information], made))

@@ -271,5 +271,5 @@ def search_map(profile: pd.DataFrame, *, ax: Axes | None = None, title: str = "S
     """
     values = profile.to_numpy(dtype=np.float64)
     expect(bool(np.isfinite(values).any()), "profile", "a matrix with finite numbers", "nothing to draw")
-    written = "{:.2f}" if len(profile) <= 12 else ""
+    written = "{:z.2f}" if len(profile) <= 12 else ""
     return _grid(profile, ax, title, "characteristic", True, written, "score per standard deviation of each")

@@ -190,7 +190,8 @@ def _colours(axes: Axes, network: Network, groups: pd.Series | None, drawn: pd.I
     for name, colour in legend:
         displayed = short_name(name, 28)  # matplotlib leaves out a label that begins with an underscore
         axes.plot([], [], "o", color=colour, markersize=5, label="\u200b" * displayed.startswith("_") + displayed)
-    axes.legend(ncols=3, loc="upper left", bbox_to_anchor=(0.0, 0.0), fontsize=8, handletextpad=0.2)
+    place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0.0, 0.0)}
+    axes.legend(title=short_name(groups.name or "", 28), title_fontsize=8, fontsize=8, ncols=3, handletextpad=0.2, **place)
     return [palette.get(name, _OTHERS) for name in names]
 
 

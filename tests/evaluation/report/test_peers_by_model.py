@@ -65,10 +65,22 @@ def test_the_models_stand_side_by_side(result, tmp_path):
     for name in result.networks:
         assert name in part
     assert "A prediction of Ridge and Gradient boosting is a weighted sum of training outcomes" in part
-    assert "Within the sector" in part
+    assert "Within the sector" in part and "those with a weight below .005 are left out" in part
     shown = min(("Kernel", "Ridge across firms"), key=lambda name: result.scores["rmse"][name])
     alike = network_correlation(result.networks[BOOSTING], result.networks[shown])
     assert f"Correlation: with the weights of {shown}" in part and f"{alike:.2f}".replace("-", "−") in part
+
+
+def test_a_ridge_has_a_score_matrix_and_no_heads(panel, tmp_path):
+    """Firms of unknown outcome are empty columns of a nowcast's heat map, which its caption explains."""
+    X, y = panel
+    y = y.where(y.index.get_level_values(1) + y.index.get_level_values(0) != 9)
+    one = {"Ridge across firms": CrossSectionalRidge(codes=["sector"])}
+    found = compare(one, X, y, task="nowcast", cv=WalkForward(2, 2), decomposition=False, verbose=False)
+    page = " ".join(found.to_html(tmp_path / "report.html").read_text().split())
+    assert "Score matrix</h2>" in page and " kept" not in page and "An empty column: no firm puts weight on it" in page
+    assert "and 1 code (sector)" in found.methods()
+    assert "np.float64" not in repr(found.test("Ridge across firms", BOOSTING))
 
 
 def test_one_network_has_nothing_beside_it(panel, tmp_path):

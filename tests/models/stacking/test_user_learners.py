@@ -81,7 +81,8 @@ def test_an_estimator_of_own_characteristics_needs_no_protocol():
     ("learners", "message"),
     [
         ([("leaky", Weighted(leak=True), "peers")], "'leaky' uses a firm's own outcome to predict it"),
-        ([("mine", object(), "peers")], "'mine' must have fit"),
+        ([("mine", object(), "peers")], "'mine' must be an object, no class, with fit"),
+        ([("mine", Weighted, "peers")], "'mine' must be an object, no class.*got <class"),
         ([("mine", Weighted(), "friends")], "information must be one of"),
         ([("mine",)], r"expected \(name, learner, information\)"),
         ([("boosting", HistGradientBoostingRegressor(), "peers")], "peerattn.models.Learner"),
@@ -98,6 +99,18 @@ def test_two_learners_of_one_name_are_an_error():
         learners = [(name, Weighted(), "peers"), ("near", Weighted(), "peers")]
         with pytest.raises(InputError, match=f"learners: more than one learner has the name '{name}'"):
             stack(*learners).fit(PANEL.X, PANEL.y)
+
+
+class ReturnsNothing(Weighted):
+    """A learner whose fit forgets to return it."""
+
+    def fit(self, sections):
+        super().fit(sections)
+
+
+def test_what_fit_returns_does_not_matter():
+    found = [stack(("near", each, "peers")).fit(PANEL.X, PANEL.y) for each in (Weighted(), ReturnsNothing())]
+    assert np.array_equal(*(model.predict(PANEL.X, outcomes=PANEL.y) for model in found))
 
 
 class PastMean:

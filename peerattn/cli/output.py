@@ -25,10 +25,10 @@ def flat_frame(path: Path | str) -> pd.DataFrame:
     return frame.set_axis([str(name) for name in frame.columns], axis=1)
 
 
-def writable_file(path: Path, known: tuple[str, ...]) -> Path:
+def writable_file(path: Path, known: tuple[str, ...], option: str = "--out") -> Path:
     """Return a file to write, its folder made, its ending known; found out before the work."""
-    expect(path.suffix.lower() in known, "--out", f"a name that ends in {', '.join(known)}", repr(str(path)))
-    check_writable(path.parent, argument="--out")
+    expect(path.suffix.lower() in known, option, f"a name that ends in {', '.join(known)}", repr(str(path)))
+    check_writable(path.parent, argument=option)
     return path
 
 

@@ -11,7 +11,7 @@ def run(options: Simulate) -> None:
     """Simulate, write, print."""
     files = {"panel": writable_file(options.out, FRAMES).resolve()}
     if options.network:
-        files["true network"] = writable_file(options.network, (".parquet",)).resolve()
+        files["true network"] = writable_file(options.network, (".parquet",), "--network").resolve()
     with working(options, "simulating"):
         made = simulate_panel(
             *(options.firms, options.periods, options.characteristics),

@@ -35,6 +35,8 @@ def run(options: Describe) -> None:
     for what in _LABELS:
         check_known(f"--{what}", [getattr(options, what)], frame.columns)
     labels = {what: getattr(options, what) or getattr(likely, what) for what in _LABELS}
+    same = labels["firm"] is not None and labels["firm"] == labels["period"]
+    expect(not same, "--firm and --period", "two columns", f"{labels['firm']!r} for both")
     facts = _facts(frame, labels)
     report_line(options, _text(str(options.panel), facts), {"file": str(options.panel)} | facts)
 
@@ -104,7 +106,7 @@ def _listed(names: list[str]) -> str:
 
 def _next_command(name: str, facts: dict[str, Any]) -> list[str]:
     industry = next(filter(_INDUSTRY.fullmatch, facts["codes"]), None)
-    options = {what: facts[what] for what in _LABELS if facts[what] != what}
+    options = {what: facts[what] or "COLUMN" for what in _LABELS if facts[what] != what}
     options |= {"outcome": next(iter(facts["outcomes"]), "COLUMN"), "industry": industry}
     if facts.get("periods", 0) >= 2 * _TEST_OVER_TIME:  # without a firm or a period none are counted
         n_tested = max(_TEST_OVER_TIME, facts["periods"] // 3)

@@ -101,7 +101,8 @@ def head_importance(module: nn.Module, loss: Callable[[Batch], Tensor], batches:
     expect(bool(layers), "module", "at least one MultiheadAttention in it", type(module).__name__)
     gates = [layer.output.weight.new_ones(layer.n_heads).requires_grad_() for layer in layers.values()]
     with head_gates(dict(zip(layers.values(), gates))):
-        slopes = [torch.autograd.grad(loss(batch), gates) for batch in batches]
+        # a layer that the loss does not use has no slope
+        slopes = [torch.autograd.grad(loss(batch), gates, materialize_grads=True) for batch in batches]
     expect(bool(slopes), "batches", "at least one batch", "none")
     return {name: torch.stack(each).abs().mean(0) for name, each in zip(layers, zip(*slopes))}
 

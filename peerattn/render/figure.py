@@ -131,9 +131,6 @@ def svg(figure: MatplotlibFigure, *, description: str = "") -> str:
         label = f'role="img" aria-label="{escape(description)}"'
     head, rest = text.replace("<svg ", f"<svg {label} ", 1).split(">", 1)
     # the size is the page's, at most the drawn width, so that a phone shows the whole figure
-    width = re.search(r'width="([\d.]+)pt"', head)
+    [width] = re.findall(r'width="([\d.]+)pt"', head)
     head = re.sub(r'\s(?:width|height)="[\d.]+pt"', "", head)
-    limit = ""
-    if width:
-        limit = f"max-width:{float(width.group(1)) * 4 / 3:.0f}px;"
-    return f'{head} style="{limit}width:100%;height:auto">{rest}'
+    return f'{head} style="max-width:{float(width) * 4 / 3:.0f}px;width:100%;height:auto">{rest}'

@@ -205,7 +205,8 @@ class AttentionAnomalyDetector(OutlierMixin, StackArguments, SequenceEstimator[H
         blocks = sorted({*starts[::length].tolist(), int(starts[-1])})
         length *= self.patch
         rows = (np.concatenate([at + k * self.patch for k in blocks])[:, None] + np.arange(length)).ravel()
-        found = np.repeat(np.concatenate([errors(k) for k in blocks]), length)
+        # beside values of 1e200 errors are beyond floating point: infinite
+        found = np.repeat(np.nan_to_num(np.concatenate([errors(k) for k in blocks]), nan=np.inf), length)
         count = np.bincount(rows, minlength=n)
         first = np.flatnonzero(count)[0]
         mean = np.bincount(rows, found, minlength=n)[first:] / count[first:]

@@ -191,6 +191,16 @@ def test_describe(capsys, tmp_path):
     assert code == 0 and "period: no column looks like it; name it with --period" in text
 
 
+def test_a_file_without_labels_is_described(capsys, tmp_path):
+    (tmp_path / "plain.csv").write_text("x,y\n1,2\n")
+    code, text, _ = said(capsys, "describe", tmp_path / "plain.csv")
+    assert code == 0 and "firm: no column looks like it; name it with --firm" in text
+    assert text.rstrip().endswith("--firm COLUMN --period COLUMN --outcome y")
+    both = refused(capsys, "describe", SAMPLE, "--firm", "year", "--period", "year")
+    assert "--firm and --period: expected two columns, got 'year' for both" in both
+    assert "--network: expected a name that ends in .parquet" in refused(capsys, "simulate", "--network", "true.csv")
+
+
 def test_refusals(capsys, saved, tmp_path):
     assert "MODEL: expected a file that save() of this package wrote" in refused(capsys, "predict", SAMPLE, SAMPLE)
     model, about = load_estimator(saved)

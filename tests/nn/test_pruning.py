@@ -93,6 +93,12 @@ def test_importance_is_the_slope_in_every_gate():
     assert all(parameter.grad is None for parameter in encoder.parameters())
 
 
+def test_a_layer_that_the_loss_does_not_use_has_no_importance():
+    both = torch.nn.ModuleList([make_layer(), make_layer()])
+    found = head_importance(both, lambda batch: both[0](batch).square().mean(), [draw(2, 8)])
+    assert (found["0"] > 0).all() and (found["1"] == 0).all()
+
+
 def test_pruning_by_importance_beats_pruning_the_rest():
     layer, x = make_layer(), draw(6, 8)
     with torch.no_grad():

@@ -104,6 +104,13 @@ def test_what_cannot_be_used_is_named(options, rows, words):
     assert words in str(caught.value)
 
 
+def test_a_value_beyond_any_error_is_an_anomaly():
+    series = beat(200)
+    model = AttentionAnomalyDetector(**QUICK).fit(series)
+    series[150] = 1e200
+    assert not np.isnan(model.score_samples(series)).any() and model.predict(series)[150] == -1
+
+
 def test_a_gap_is_named():
     series = pd.Series(beat(100)[:, 0], index=pd.date_range("2024-01-01", periods=100), name="load")
     series.iloc[40] = np.nan

@@ -144,8 +144,8 @@ class CompareOptions(SplitOptions, PanelOptions):
         two_layer_attention, transformer, stack; zero, mean, firm_mean, last_value, ols, ridge, elastic_net, fama_macbeth,
         boosting, neighbors, own_history, common_shocks, industry_characteristics. To run one twice, give the second a name of
         your own: symmetric=attention, with --set symmetric.similarity=symmetric. OLS, boosting, firm history and means always
-        run. [default: industry (if given), kernel,
-        cross_attention (with --reference), attention, stack; in a nowcast industry_median, too]
+        run. [default: industry (if given), kernel, cross_attention (with --reference), attention, stack; in a nowcast
+        industry_median, too]
     baseline : NAME
         Tested against: a name in the table. [default: the first]
     task

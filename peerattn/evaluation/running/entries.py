@@ -8,12 +8,13 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, clone, is_regressor
 from sklearn.dummy import DummyRegressor
+from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 
 from peerattn.evaluation.measures.metrics import nowcast_score
 from peerattn.evaluation.running.information import last_step, steps_of
-from peerattn.evaluation.running.inner_folds import random_rows
+from peerattn.evaluation.running.inner_folds import parts_of, purged, random_rows
 from peerattn.evaluation.running.inputs import LABELS, FoldRows, Frames
 from peerattn.exceptions import InputError, validate_arguments
 from peerattn.models import CommonShocksRegressor, IndustryMeansRegressor, OwnHistoryRegressor, PeerFeatures, Reference
@@ -357,16 +358,6 @@ def _controls(task: Task, panel: Panel, models: Mapping[str, Any], gaps: tuple[i
     ]
 
 
-def purged(model: BaseEstimator, horizon: int) -> Any:
-    """Return a model that learns from outcomes, and has them as lags, only once they are known."""
-    if horizon == 1 or isinstance(model, type) or not hasattr(model, "get_params"):
-        return model
-    least = {"purge": horizon - 1, "horizon": horizon}
-    given = {key: (value, least.get(key.split("__")[-1])) for key, value in model.get_params().items()}
-    changed = {key: enough for key, (value, enough) in given.items() if enough and isinstance(value, int) and value < enough}
-    return clone(model).set_params(**changed) if changed else model
-
-
 def _entry(name: object, model: BaseEstimator, task: Task, reference: Reference) -> Entry:
     if not isinstance(name, str) or not name.strip() or name in RESERVED_NAMES:
         reserved = ", ".join(map(repr, RESERVED_NAMES))
@@ -378,6 +369,8 @@ def _entry(name: object, model: BaseEstimator, task: Task, reference: Reference)
         wrong = f" is the text {model!r}: pass a list of ready names, [{model!r}, ...], or make_model({model!r})."
     elif not hasattr(model, "fit") or not is_regressor(model):
         wrong = f": expected a regressor with fit and predict, got {type(model).__name__}."
+    elif any(isinstance(part, FrozenEstimator) for part in parts_of(model)):
+        wrong = ": a FrozenEstimator is never fitted again, and may have learned from tested periods. Pass the estimator itself."
     elif not supports(model, task):
         wrong = f" cannot do task={task!r}: {_advice(model, task)}"
     if wrong:

@@ -1,4 +1,4 @@
-"""Validation inside a model: a search or an early stop that holds out random rows sees the periods it is validated on."""
+"""Validation inside a model: searches and early stops that hold out rows of periods they learn from, and gaps before periods."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingRegressor
 from sklearn.linear_model import RidgeCV
 from sklearn.model_selection import check_cv
@@ -82,6 +82,24 @@ def _parts(params: dict[str, Any]) -> Iterator[Any]:
         yield value
         if isinstance(value, list | tuple):
             yield from (part for step in value if isinstance(step, list | tuple) for part in step)
+
+
+def purged(model: BaseEstimator, horizon: int) -> Any:
+    """Return a model that learns from outcomes, and has them as lags, only once they are known."""
+    if horizon == 1 or isinstance(model, type) or not hasattr(model, "get_params"):
+        return model
+    least = {"purge": horizon - 1, "horizon": horizon}
+    given = {key: (value, least.get(key.split("__")[-1])) for key, value in model.get_params().items()}
+    changed = {key: enough for key, (value, enough) in given.items() if enough and isinstance(value, int) and value < enough}
+    return clone(model).set_params(**changed) if changed else model
+
+
+def parts_of(model: object) -> Iterator[object]:
+    """Yield a model and all that it is made of: steps, what a search tunes, learners."""
+    yield model
+    if isinstance(model, BaseEstimator):
+        for part in _parts(model.get_params(deep=False)):
+            yield from parts_of(part)
 
 
 def _wrong_with(cv: object, X: pd.DataFrame, y: pd.Series, horizon: int, known_at: pd.Series | None) -> str:

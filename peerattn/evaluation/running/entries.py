@@ -8,13 +8,12 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, clone, is_regressor
 from sklearn.dummy import DummyRegressor
-from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 
 from peerattn.evaluation.measures.metrics import nowcast_score
 from peerattn.evaluation.running.information import last_step, steps_of
-from peerattn.evaluation.running.inner_folds import parts_of, purged, random_rows
+from peerattn.evaluation.running.inner_folds import purged, random_rows
 from peerattn.evaluation.running.inputs import LABELS, FoldRows, Frames
 from peerattn.exceptions import InputError, validate_arguments
 from peerattn.models import CommonShocksRegressor, IndustryMeansRegressor, OwnHistoryRegressor, PeerFeatures, Reference
@@ -369,8 +368,6 @@ def _entry(name: object, model: BaseEstimator, task: Task, reference: Reference)
         wrong = f" is the text {model!r}: pass a list of ready names, [{model!r}, ...], or make_model({model!r})."
     elif not hasattr(model, "fit") or not is_regressor(model):
         wrong = f": expected a regressor with fit and predict, got {type(model).__name__}."
-    elif any(isinstance(part, FrozenEstimator) for part in parts_of(model)):
-        wrong = ": a FrozenEstimator is never fitted again, and may have learned from tested periods. Pass the estimator itself."
     elif not supports(model, task):
         wrong = f" cannot do task={task!r}: {_advice(model, task)}"
     if wrong:

@@ -143,9 +143,9 @@ class CompareOptions(SplitOptions, PanelOptions):
         Of industry, industry_shrunk, industry_median, kernel, cross_sectional_ridge, covariance, cross_attention, attention,
         two_layer_attention, transformer, stack; zero, mean, firm_mean, last_value, ols, ridge, elastic_net, fama_macbeth,
         boosting, neighbors, own_history, common_shocks, industry_characteristics. To run one twice, give the second a name of
-        your own: symmetric=attention, with --set symmetric.similarity=symmetric. OLS, boosting, firm histories and means always
-        run. [default: industry (if given), kernel,
-        cross_attention (with --reference), attention, stack; in a nowcast industry_median, too]
+        your own: symmetric=attention, with --set symmetric.similarity=symmetric. OLS, boosting, firm history and means always
+        run. [default: industry (if given), kernel, cross_attention (with --reference), attention, stack; in a nowcast
+        industry_median, too]
     baseline : NAME
         Tested against: a name in the table. [default: the first]
     task

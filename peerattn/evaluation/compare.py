@@ -10,6 +10,7 @@ from typing import Any, cast, overload
 
 import numpy as np
 import pandas as pd
+from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 
 from peerattn.datasets import SimulatedPanel
@@ -22,6 +23,7 @@ from peerattn.evaluation.report.words import PACKAGES
 from peerattn.evaluation.running.entries import Entry, Task, entries_of, reads_rows
 from peerattn.evaluation.running.fitting import FoldResult, Folds, How, failures_of, fit_all, warn_once
 from peerattn.evaluation.running.information import information_of, peer_features
+from peerattn.evaluation.running.inner_folds import parts_of
 from peerattn.evaluation.running.inputs import LABELS, comparison_panel, frames_by_outcome
 from peerattn.evaluation.running.nested import decomposition_of, placebo_gains, stack_among
 from peerattn.evaluation.running.store import FoldStore
@@ -320,6 +322,11 @@ def _check_entries(entries: list[Entry], panel: Panel, folds: Folds, horizon: in
     """Raise, before any fit, for a wrong declaration, a code that was left out of the columns, or validation on random rows."""
     for entry in entries:
         information_of(entry.model, entry.task)
+        if any(isinstance(part, FrozenEstimator) for part in parts_of(entry.model)):
+            raise InputError(
+                f"model {entry.name!r}: a FrozenEstimator is never fitted again, and may have learned from tested periods. Pass "
+                "the estimator itself."
+            )
         past = any(features.of == "outcomes" for features in peer_features(entry.model))
         if past and panel.known_at is not None and not (reads_rows(entry.model) and isinstance(entry.model, Pipeline)):
             raise InputError(

@@ -210,11 +210,12 @@ def labelled(splitter: WalkForward, X: PanelLike, y: OutcomesLike = None, known_
         rows = as_panel(X, characteristics=(), **names)
         if rows.dated and set(known_at.index.names) == {*names}:  # X may be some rows of the panel, as inside a search
             known_at = known_at[known_at.index.reorder_levels([*names]).isin(rows.labels)]
-    y = as_pandas(y)
-    if np.asarray(y).dtype.kind in "OUS" and not isinstance(y, pd.DataFrame | None):  # classes: only which are known counts
-        known = np.where(pd.isna(np.asarray(y)), np.nan, 1.0)
-        y = pd.Series(known, y.index) if isinstance(y, pd.Series) else known
-    panel = as_panel(X, y, known_at=known_at, characteristics=(), **names)
+    outcomes: Any = as_pandas(y)
+    # of classes only those that are known count
+    if not isinstance(outcomes, pd.DataFrame | None) and np.asarray(outcomes).dtype.kind in "OUS":
+        known = np.where(pd.isna(outcomes), np.nan, 1.0)
+        outcomes = pd.Series(known, outcomes.index) if isinstance(outcomes, pd.Series) else known
+    panel = as_panel(X, outcomes, known_at=known_at, characteristics=(), **names)
     neither = f"X has neither index levels nor columns named {splitter.firm!r} and {splitter.period!r}"
     wording = f"{neither}; set a (firm, period) index, or name the levels with firm= and period=."
     if not panel.dated:

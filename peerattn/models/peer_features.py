@@ -52,7 +52,7 @@ class PeerFeatures(FrameTransformer):
     keep : bool, default True
         Whether the characteristics themselves come first. Codes are left out in any case.
     horizon : int, default 1
-        Periods until an outcome is known; where the panel has dates (``known_at``), not before these either.
+        Periods until an outcome is known (``compare`` sets it); where the panel has dates (``known_at``), not before them.
     n_blocks : int, default 3
         Blocks of periods in cross-fitting.
     firm, period : str

@@ -8,6 +8,7 @@ import pytest
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.model_selection import GridSearchCV, KFold, TimeSeriesSplit
 from sklearn.pipeline import make_pipeline
@@ -18,7 +19,7 @@ from peerattn.datasets import simulate_panel
 from peerattn.evaluation import IntervalRegressor, ShortPanelWarning, WalkForward, compare, supports
 from peerattn.evaluation.running.entries import entries_of
 from peerattn.exceptions import InputError, IsolateWarning, PossibleLeakWarning
-from peerattn.models import NadarayaWatsonRegressor, PeerAttentionRegressor, PeerFeatures
+from peerattn.models import NadarayaWatsonRegressor, OwnCharacteristicsRegressor, PeerAttentionRegressor, PeerFeatures
 from peerattn.models.forecasters import make_model
 from peerattn.models.industry import IndustryPeerRegressor
 from peerattn.panel import PanelEncoder, read_panel, scan_panel
@@ -369,6 +370,16 @@ def test_a_model_that_cannot_do_the_task_is_refused_by_name(panel):
         run({"Attention": PeerAttentionRegressor()}, panel, task="nowcast")
     with pytest.raises(InputError, match="'Tuned' cannot do task='nowcast'.*scoring=nowcast_score"):
         run({"Tuned": GridSearchCV(IndustryPeerRegressor(), {})}, panel, task="nowcast")
+
+
+@pytest.mark.parametrize(
+    "held", [lambda known: known, lambda known: make_pipeline(StandardScaler(), known), OwnCharacteristicsRegressor]
+)
+def test_a_model_that_is_not_fitted_again_is_an_error(panel, held):
+    """It may have learned from the tested periods."""
+    known = FrozenEstimator(Ridge().fit(panel.characteristics.fillna(0.0), panel.y.fillna(0.0)))
+    with pytest.raises(InputError, match="model 'known': a FrozenEstimator is never fitted again"):
+        run({"known": held(known)}, panel)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from sklearn.pipeline import Pipeline
 
 from peerattn.evaluation.measures.metrics import nowcast_score
 from peerattn.evaluation.running.information import last_step, steps_of
-from peerattn.evaluation.running.inner_folds import random_rows
+from peerattn.evaluation.running.inner_folds import purged, random_rows
 from peerattn.evaluation.running.inputs import LABELS, FoldRows, Frames
 from peerattn.exceptions import InputError, validate_arguments
 from peerattn.models import CommonShocksRegressor, IndustryMeansRegressor, OwnHistoryRegressor, PeerFeatures, Reference
@@ -355,16 +355,6 @@ def _controls(task: Task, panel: Panel, models: Mapping[str, Any], gaps: tuple[i
         for applies, name, model in controls
         if applies and name not in models and _grouped_by(model) not in given
     ]
-
-
-def purged(model: BaseEstimator, horizon: int) -> Any:
-    """Return a model that learns from outcomes, and has them as lags, only once they are known."""
-    if horizon == 1 or isinstance(model, type) or not hasattr(model, "get_params"):
-        return model
-    least = {"purge": horizon - 1, "horizon": horizon}
-    given = {key: (value, least.get(key.split("__")[-1])) for key, value in model.get_params().items()}
-    changed = {key: enough for key, (value, enough) in given.items() if enough and isinstance(value, int) and value < enough}
-    return clone(model).set_params(**changed) if changed else model
 
 
 def _entry(name: object, model: BaseEstimator, task: Task, reference: Reference) -> Entry:

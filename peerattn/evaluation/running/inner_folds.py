@@ -1,4 +1,4 @@
-"""Validation inside a model: a search or an early stop that holds out random rows sees the periods it is validated on."""
+"""Validation inside a model: searches and early stops that hold out rows of periods they learn from, and gaps before periods."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingRegressor
 from sklearn.linear_model import RidgeCV
 from sklearn.model_selection import check_cv
 
+from peerattn.evaluation.inference.interval_regressor import IntervalRegressor
+from peerattn.models import PeerFeatures
 from peerattn.models.attention.options import AttentionOptions
 from peerattn.models.base import PanelEstimator
 from peerattn.panel.knowledge import first_known, sorted_periods
@@ -82,6 +84,31 @@ def _parts(params: dict[str, Any]) -> Iterator[Any]:
         yield value
         if isinstance(value, list | tuple):
             yield from (part for step in value if isinstance(step, list | tuple) for part in step)
+
+
+def purged(model: BaseEstimator, horizon: int) -> Any:
+    """Return a model that learns from outcomes, and has them as lags, only once they are known."""
+    if horizon == 1 or isinstance(model, type) or not hasattr(model, "get_params"):
+        return model
+    params = model.get_params()
+    changed = {}
+    for key, value in params.items():
+        owner, _, option = key.rpartition("__")
+        least = {"purge": horizon - 1}.get(option, 0)
+        # a model of the user's own may mean something else by its horizon
+        if option == "horizon" and isinstance(params.get(owner, model), PeerFeatures | IntervalRegressor):
+            least = horizon
+        if isinstance(value, int) and value < least:
+            changed[key] = least
+    return clone(model).set_params(**changed) if changed else model
+
+
+def parts_of(model: object) -> Iterator[object]:
+    """Yield a model and all that it is made of: steps, what a search tunes, learners."""
+    yield model
+    if isinstance(model, BaseEstimator):
+        for part in _parts(model.get_params(deep=False)):
+            yield from parts_of(part)
 
 
 def _wrong_with(cv: object, X: pd.DataFrame, y: pd.Series, horizon: int, known_at: pd.Series | None) -> str:

@@ -7,9 +7,10 @@ import numpy as np
 import pandas as pd
 
 from peerattn.evaluation.compared import ModelNote
-from peerattn.evaluation.running.entries import STACK_WITHOUT, Entry, Task, purged
+from peerattn.evaluation.running.entries import STACK_WITHOUT, Entry, Task
 from peerattn.evaluation.running.fitting import STACK, FoldResult, Folds, How, fit_all, squared_errors
 from peerattn.evaluation.running.information import COMMON, information_of
+from peerattn.evaluation.running.inner_folds import purged
 from peerattn.exceptions import InputError
 from peerattn.models import CommonShocksRegressor, OwnHistoryRegressor, StackedPeerRegressor, make_model
 from peerattn.models.stacking.evidence import STEPS

@@ -5,13 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
 from importlib.metadata import version
-from itertools import product
 from typing import Any, cast, overload
 
 import numpy as np
 import pandas as pd
-from sklearn.frozen import FrozenEstimator
-from sklearn.pipeline import Pipeline
 
 from peerattn.datasets import SimulatedPanel
 from peerattn.evaluation.compared import ModelNote
@@ -20,10 +17,10 @@ from peerattn.evaluation.leak_audit.runner import run_audits
 from peerattn.evaluation.measures.factor_adjusted import ADJUSTED, net_of_factors
 from peerattn.evaluation.measures.factors import factors_realised
 from peerattn.evaluation.report.words import PACKAGES
-from peerattn.evaluation.running.entries import Entry, Task, entries_of, reads_rows
+from peerattn.evaluation.running.checks import check_entries
+from peerattn.evaluation.running.entries import Entry, Task, entries_of
 from peerattn.evaluation.running.fitting import FoldResult, Folds, How, failures_of, fit_all, warn_once
-from peerattn.evaluation.running.information import information_of, peer_features
-from peerattn.evaluation.running.inner_folds import parts_of
+from peerattn.evaluation.running.information import information_of
 from peerattn.evaluation.running.inputs import LABELS, comparison_panel, frames_by_outcome
 from peerattn.evaluation.running.nested import decomposition_of, placebo_gains, stack_among
 from peerattn.evaluation.running.store import FoldStore
@@ -267,7 +264,7 @@ def compare(
         baseline = names[0]
     check_names("baseline", "model", [baseline], names)
     audited = _audited(audit, entries)
-    _check_entries(entries, panel, folds, horizon)
+    check_entries(entries, panel, folds, horizon)
     tested = np.concatenate([test for _, test in folds])
     digest = panel_digest(panel)
     how = How(n_jobs, FoldStore(store, digest), verbose)
@@ -316,39 +313,6 @@ def _audited(audit: bool | Sequence[str], entries: list[Entry]) -> set[str]:
         return {entry.name for entry in entries if audit and entry.native and not entry.control}
     check_names("audit", "model", audit, [entry.name for entry in entries])
     return set(audit)
-
-
-def _check_entries(entries: list[Entry], panel: Panel, folds: Folds, horizon: int) -> None:
-    """Raise, before any fit, for a wrong declaration, a code that was left out of the columns, or validation on random rows."""
-    for entry in entries:
-        information_of(entry.model, entry.task)
-        if any(isinstance(part, FrozenEstimator) for part in parts_of(entry.model)):
-            raise InputError(
-                f"model {entry.name!r}: a FrozenEstimator is never fitted again, and may have learned from tested periods. Pass "
-                "the estimator itself."
-            )
-        past = any(features.of == "outcomes" for features in peer_features(entry.model))
-        if past and panel.known_at is not None and not (reads_rows(entry.model) and isinstance(entry.model, Pipeline)):
-            raise InputError(
-                f"model {entry.name!r}: its PeerFeatures(of='outcomes') would not know when outcomes are known (known_at). Make "
-                "them the first step: make_pipeline(PeerFeatures(of='outcomes'), ...)."
-            )
-        for step in dict(getattr(entry.model, "steps", [("", entry.model)])).values():
-            given = [getattr(step, argument, None) for argument in ("industry", "codes", "over")]
-            given += [name for part in given if isinstance(part, list | tuple) for name in part]
-            for name in given:
-                if isinstance(name, str) and name in panel.choice.left:
-                    raise InputError(
-                        f"model {entry.name!r} uses the column {name!r}, which was left out ({panel.choice.left[name]}): pass "
-                        f"codes=[{name!r}]."
-                    )
-    walk = f"WalkForward(k, k, horizon={horizon}{', known_at=...' * (panel.known_at is not None)})"
-    for entry, (train, _) in product([entry for entry in entries if not entry.control], folds):
-        if found := entry.random_rows(panel, train, horizon):
-            raise InputError(
-                f"model {entry.name!r}: {found[0]}. Firms of one period share its shocks, so a panel is never validated on "
-                f"random rows: search with GridSearchCV(..., cv={walk}), or pass early_stopping=False."
-            )
 
 
 def _baseline_left(baseline: str, names: list[str]) -> tuple[str, list[str]]:

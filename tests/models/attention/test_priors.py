@@ -93,7 +93,7 @@ def pairs():
 MOVED = {"prior": [Comovement(6), Comovement(30)], "task": "nowcast", **FAST}
 
 
-@pytest.mark.full_search
+@pytest.mark.full_search(n_seeds=4, max_steps=300)
 def test_heads_attend_to_firms_that_moved_together(pairs):
     X, y = pairs
     past = X.index.get_level_values("period") < 2030
@@ -106,7 +106,7 @@ def test_heads_attend_to_firms_that_moved_together(pairs):
     def error(fitted):
         return np.mean((y[~past] - fitted.predict(X[~past], outcomes=y[~past])) ** 2)
 
-    without = PeerAttentionRegressor(**{**MOVED, "prior": None}).fit(X[past], y[past])
+    without = PeerAttentionRegressor(**{**MOVED, "n_heads": 0}).fit(X[past], y[past])
     assert error(model) < 0.4 * error(without)
 
 

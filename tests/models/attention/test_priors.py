@@ -97,7 +97,7 @@ MOVED = {"prior": [Comovement(6), Comovement(30)], "task": "nowcast", **FAST}
 def test_heads_attend_to_firms_that_moved_together(pairs):
     X, y = pairs
     past = X.index.get_level_values("period") < 2030
-    model = PeerAttentionRegressor(**MOVED).fit(X[past], y[past])
+    model = PeerAttentionRegressor(**{**MOVED, "kappa": 1.0}).fit(X[past], y[past])
     W = model.peer_network(X, outcomes=y).matrix(2035)
     partner = np.arange(20) ^ 1
     assert W.to_numpy()[np.arange(20), partner].mean() > 0.9

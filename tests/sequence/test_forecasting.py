@@ -125,7 +125,7 @@ def test_without_a_gain_the_line_alone_is_kept():
     last = scaled[-1]
     line = last + (scaled[-16:, 0] - last) @ model.state_["line"]
     np.testing.assert_allclose(model.predict(series)[:, 0], line * model.scale_ + model.mean_, rtol=1e-5)
-    with pytest.raises(InputError, match="the line's alone"):
+    with pytest.raises(InputError, match="those of the linear model alone"):
         model.attention(series)
 
 

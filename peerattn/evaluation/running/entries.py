@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, clone, is_regressor
 from sklearn.dummy import DummyRegressor
+from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 
@@ -368,6 +369,8 @@ def _entry(name: object, model: BaseEstimator, task: Task, reference: Reference)
         wrong = f" is the text {model!r}: pass a list of ready names, [{model!r}, ...], or make_model({model!r})."
     elif not hasattr(model, "fit") or not is_regressor(model):
         wrong = f": expected a regressor with fit and predict, got {type(model).__name__}."
+    elif isinstance(model, FrozenEstimator):
+        wrong = ": a FrozenEstimator is never fitted again, and may have learned from tested periods. Pass the estimator itself."
     elif not supports(model, task):
         wrong = f" cannot do task={task!r}: {_advice(model, task)}"
     if wrong:

@@ -224,6 +224,8 @@ def test_a_scaler_fitted_before_is_found(panel):
     scaler = FrozenEstimator(StandardScaler().fit(numbers))
     found = audit(make_pipeline(scaler, Ridge()), X[["size", "lev"]], y, CV, n_placebo=1)
     assert TRAINING in found.refuted and "fitted before" in str(found)
+    with pytest.raises(InputError, match="a FrozenEstimator is never fitted again"):
+        audit(FrozenEstimator(Ridge().fit(numbers, [1.0, 2.0, 3.0])), X[["size", "lev"]], y, CV, n_placebo=1)
 
 
 def test_columns_standardised_over_all_rows_are_found(panel):

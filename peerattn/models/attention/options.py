@@ -66,9 +66,11 @@ class AttentionOptions(MixedStack):
 
     def _problem(self, dated: bool, weighed: bool) -> Problem:
         problem = super()._problem(dated, weighed)
-        if self.pair_terms_.reads_past and not (dated and problem.reads_past):
+        known = dated and problem.reads_past and problem.n_outputs == 1
+        if self.pair_terms_.reads_past and not known:
             raise InputError(
-                'prior: Comovement() uses past outcomes: it needs firm and period in X, attention="self" and a dated reference.'
+                'prior: Comovement() uses past outcomes: it needs firm and period in X, attention="self", a dated reference, and '
+                "at most two classes."
             )
         return problem
 

@@ -169,7 +169,7 @@ def read_priors(prior: Any, code_names: Sequence[str]) -> tuple[Prior, ...]:
     Raises
     ------
     InputError
-        When a column is no code of ``X``, or ``"only"`` does not name the code.
+        When a column is no code of ``X``, ``"only"`` does not name the code, or what is excluded is no column.
     """
     priors = []
     for item in _listed(prior):
@@ -184,6 +184,7 @@ def read_priors(prior: Any, code_names: Sequence[str]) -> tuple[Prior, ...]:
         known = named or isinstance(item.source, PeerNetwork | Comovement)
         expect(known, "prior", "a code column, a PeerNetwork or Comovement()", kind)
         if item.exclude:
+            expect(named, "prior", "a code column in Prior(..., exclude=True)", kind)
             continue
         remedy = f"{did_you_mean(item.source, code_names)} Declare it in codes=."
         known = not named or item.source in code_names

@@ -7,7 +7,7 @@ import pytest
 import peerattn
 from peerattn.datasets import simulate_panel
 from peerattn.exceptions import InputError, IsolateWarning
-from peerattn.models import Comovement, PeerAttentionRegressor, Prior, StackedPeerRegressor
+from peerattn.models import Comovement, PeerAttentionClassifier, PeerAttentionRegressor, Prior, StackedPeerRegressor
 
 pytestmark = pytest.mark.usefixtures("fewest_steps")  # what is found is beside the point
 
@@ -59,6 +59,7 @@ def test_given_network_restricts_or_leans(panel):
     [
         ("secotr", "expected a code column of X, .*got 'secotr'.*Declare it in codes="),
         ("only", "expected one code in X .*Name it"),
+        (Prior(Comovement(), exclude=True), r"expected a code column in Prior\(..., exclude=True\), got Comovement"),
         (Prior({"A": 1.0}), "expected a code column, a PeerNetwork or Comovement\\(\\), got dict"),
     ],
 )
@@ -177,6 +178,9 @@ def test_comovement_needs_a_panel(pairs):
     for model in (PeerAttentionRegressor(**MOVED), StackedPeerRegressor(task="nowcast", prior=Comovement())):
         with pytest.raises(InputError, match=r"Comovement\(\) uses past outcomes"):
             model.fit(X.to_numpy(), y.to_numpy())
+    three = PeerAttentionClassifier(**MOVED)
+    with pytest.raises(InputError, match="at most two classes"):
+        three.fit(X, pd.Series(np.digitize(y, [-1, 1]), y.index))
     cross = PeerAttentionRegressor(attention="cross", **MOVED)
     with pytest.raises(InputError, match=r"Comovement\(\) uses past outcomes"):
         cross.fit(X, y, reference=(X, y))

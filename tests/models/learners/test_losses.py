@@ -62,7 +62,7 @@ def test_working_residuals_are_what_is_left():
     np.testing.assert_allclose(observed(cross_entropy, three, label), expected)
 
 
-@pytest.mark.full_search(n_seeds=4, max_steps=400)
+@pytest.mark.full_search(n_seeds=4, max_steps=200)
 @pytest.mark.parametrize("quantile", [0.1, 0.9])
 def test_pinball_predicts_the_quantile(quantile):
     """In its sample, whether heads enter or not; heads are added as far as they lower the loss."""

@@ -5,7 +5,7 @@ from itertools import product
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 
-from peerattn.evaluation.running.entries import Entry, reads_rows
+from peerattn.evaluation.running.entries import FROZEN, Entry, reads_rows
 from peerattn.evaluation.running.fitting import Folds
 from peerattn.evaluation.running.information import information_of, peer_features
 from peerattn.evaluation.running.inner_folds import parts_of
@@ -18,10 +18,7 @@ def check_entries(entries: list[Entry], panel: Panel, folds: Folds, horizon: int
     for entry in entries:
         information_of(entry.model, entry.task)
         if any(isinstance(part, FrozenEstimator) for part in parts_of(entry.model)):
-            raise InputError(
-                f"model {entry.name!r}: a FrozenEstimator is never fitted again, and may have learned from tested periods. Pass "
-                "the estimator itself."
-            )
+            raise InputError(f"model {entry.name!r}{FROZEN}")
         past = any(features.of == "outcomes" for features in peer_features(entry.model))
         if past and panel.known_at is not None and not (reads_rows(entry.model) and isinstance(entry.model, Pipeline)):
             raise InputError(

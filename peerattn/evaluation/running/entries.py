@@ -39,6 +39,7 @@ INDUSTRY_BY_PERIOD = "Industry × period (mean)"
 EXPLAINED = 100  # firms whose training peers are made: their time is that number × training rows × trees
 STACK_WITHOUT = "Stack without peers"
 RESERVED_NAMES = ("firm", "period", "outcome", "training_mean", STACK_WITHOUT)
+FROZEN = ": a FrozenEstimator is never fitted again, and may have learned from tested periods. Pass the estimator itself."
 
 
 def searches(model: object) -> list[BaseSearchCV]:
@@ -370,7 +371,7 @@ def _entry(name: object, model: BaseEstimator, task: Task, reference: Reference)
     elif not hasattr(model, "fit") or not is_regressor(model):
         wrong = f": expected a regressor with fit and predict, got {type(model).__name__}."
     elif isinstance(model, FrozenEstimator):
-        wrong = ": a FrozenEstimator is never fitted again, and may have learned from tested periods. Pass the estimator itself."
+        wrong = FROZEN
     elif not supports(model, task):
         wrong = f" cannot do task={task!r}: {_advice(model, task)}"
     if wrong:

@@ -9,6 +9,7 @@ from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 
 from peerattn import models
+from peerattn.evaluation.running.inner_folds import parts_of
 from peerattn.exceptions import check_one_of
 from peerattn.models.base import PanelEstimator, has_peers
 from peerattn.models.own_characteristics import ElasticNetRegressor
@@ -105,7 +106,6 @@ def information_of(model: object, task: str) -> tuple[Information, str]:
     return PEERS, f"own x, peers' {what}"
 
 
-def peer_features(model: Any) -> list[models.PeerFeatures]:
-    """Return the peer features in a model, wherever they are: steps of pipelines, unions of columns, what a search tunes."""
-    params = model.get_params() if hasattr(model, "get_params") else {}
-    return [part for part in params.values() if isinstance(part, models.PeerFeatures)]
+def peer_features(model: object) -> list[models.PeerFeatures]:
+    """Return the peer features in a model, wherever they are."""
+    return [part for part in parts_of(model) if isinstance(part, models.PeerFeatures)]

@@ -104,9 +104,9 @@ def purged(model: BaseEstimator, horizon: int) -> Any:
 
 
 def parts_of(model: object) -> Iterator[object]:
-    """Yield a model and all that it is made of: steps, what a search tunes, learners."""
+    """Yield a model and all that it is made of: steps, unions of columns, what a search tunes, learners."""
     yield model
-    if isinstance(model, BaseEstimator):
+    if hasattr(model, "get_params") and not isinstance(model, type):
         for part in _parts(model.get_params(deep=False)):
             yield from parts_of(part)
 

@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "peerattn"
 
 FLOORS = {
-    "processes": -1, "seeds": -1,
+    "options": -1, "processes": -1, "seeds": -1,
     "nn": 0, "panel": 0, "render": 0,
     "store": 1,
     "network": 2, "training": 2,
@@ -36,7 +36,7 @@ MUST_NOT_USE = {
     "training": {"pandas", "sklearn"},
 }
 #: Own parts that a part may use, where fewer than the floors below it.
-MAY_IMPORT = {"sequence": {"nn", "training", "render", "store", "seeds"}, "store": {"render"}}
+MAY_IMPORT = {"sequence": {"nn", "options", "training", "render", "store", "seeds"}, "store": {"render"}}
 IMPORT_NAMES = {"scikit-learn": "sklearn"}
 BROUGHT_ALONG = {"threadpoolctl"}  # by scikit-learn
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 from sklearn.base import BaseEstimator
-from sklearn.utils._param_validation import InvalidParameterError, StrOptions
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils._tags import Tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -19,11 +19,11 @@ from peerattn.exceptions import InputError
 from peerattn.models import by_period, learned
 from peerattn.models.cross_section import CrossSection, Rows, identities
 from peerattn.models.networks import SectionWeights, network_of_sections
-from peerattn.models.option_kinds import COLUMN, COLUMNS, hint
 from peerattn.models.pools import against_training, row_labels, within_periods
 from peerattn.models.row_weights import frequencies
 from peerattn.models.summary import summary_of
 from peerattn.network import PeerNetwork
+from peerattn.options import COLUMN, COLUMNS, validate_options
 from peerattn.panel.design import Design
 from peerattn.panel.gate import check_panel, warn_of_lost_labels
 from peerattn.panel.panel import Panel
@@ -233,12 +233,7 @@ class PanelEstimator(BaseEstimator):
     # ------------------------------------------------------------------ gates
 
     def _validate_params(self) -> None:
-        """Raise for an option that violates ``_parameter_constraints``, with the nearest choices of text."""
-        try:
-            super()._validate_params()
-        except InvalidParameterError as error:
-            name = str(error).split("'")[1]
-            raise InputError(f"{error}{hint(getattr(self, name), self._parameter_constraints[name])}") from None
+        validate_options(self)
 
     def _check(
         self, X: PanelLike, y: OutcomesLike = None, *, fitting: bool, undated: bool = False, universe: PanelLike = None

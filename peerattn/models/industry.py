@@ -11,8 +11,8 @@ from peerattn.exceptions import CodeWarning, InputError, check_names, warn_user
 from peerattn.models.base import Encoded, PanelEstimator
 from peerattn.models.cross_section import CrossSection, Rows, means_of_others
 from peerattn.models.mixins import PanelRegressorMixin
-from peerattn.models.option_kinds import COLUMN
 from peerattn.network import PeerNetwork
+from peerattn.options import COLUMN
 from peerattn.panel.codes import code_scheme, sic_to_fama_french
 from peerattn.panel.design import Design, weighted_median
 from peerattn.panel.panel import Panel

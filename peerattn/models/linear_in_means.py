@@ -18,9 +18,9 @@ from peerattn.models.cross_section import CrossSection, Rows
 from peerattn.models.given_network import check_not_learned, given_network, others_weights
 from peerattn.models.learned import check_effect_labels
 from peerattn.models.mixins import PanelRegressorMixin
-from peerattn.models.option_kinds import COLUMNS
 from peerattn.models.two_stage import PEERS_OUTCOME, TwoStage, two_stage
 from peerattn.network import PeerNetwork
+from peerattn.options import COLUMNS
 from peerattn.panel.design import Design
 from peerattn.panel.effects import effect_codes, effect_labels, effect_parts, estimated_effects, known_effects
 from peerattn.panel.panel import Panel

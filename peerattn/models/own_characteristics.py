@@ -15,8 +15,8 @@ from sklearn.utils._param_validation import HasMethods, Interval
 
 from peerattn.exceptions import InputError
 from peerattn.models.learned import check_effect_labels
-from peerattn.models.option_kinds import COLUMNS
 from peerattn.models.panel_forecasters import PanelForecaster
+from peerattn.options import COLUMNS
 from peerattn.panel.design import Design
 from peerattn.panel.effects import effect_codes, effect_labels, estimated_effects, known_effects, net_of
 from peerattn.panel.knowledge import Knowledge

@@ -12,13 +12,14 @@ import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.utils._param_validation import Interval, InvalidParameterError, StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, check_random_state, column_or_1d
 from torch import Generator, Tensor
 
 from peerattn import nn
 from peerattn.exceptions import InputError, expect
 from peerattn.nn.recording import recorded_weights
+from peerattn.options import validate_options
 from peerattn.seeds import check_seed
 from peerattn.sequence.attention_map import AttentionMap, stacked
 from peerattn.store.objects import load_estimator, save_estimator
@@ -79,11 +80,7 @@ class SavedEstimator(BaseEstimator):
     }
 
     def _validate_params(self) -> None:
-        """Raise an InputError for an argument of the constructor that cannot be used."""
-        try:
-            super()._validate_params()
-        except InvalidParameterError as error:
-            raise InputError(str(error)) from None
+        validate_options(self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one file, atomically: safetensors and JSON, no pickle.

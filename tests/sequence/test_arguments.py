@@ -74,3 +74,8 @@ def test_the_model_to_start_from_is_of_the_right_kind(kind, wanted):
     for other in (3, LanguageModel()):
         with pytest.raises(InputError, match=f"pretrained: expected a fitted {wanted} or None, got"):
             kind(pretrained=other).fit(*DATA[kind])
+
+
+def test_the_nearest_choice_is_named():
+    with pytest.raises(InputError, match="'precision' parameter .* Near matches: 'bfloat16'"):
+        LanguageModel(precision="bfloat").fit(TEXTS)

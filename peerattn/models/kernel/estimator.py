@@ -16,7 +16,7 @@ from peerattn.models.cross_section import NO_IDENTITY, CrossSection, Rows
 from peerattn.models.kernel.bandwidth import CRITERIA, Problem, choose_bandwidths, given_bandwidths, reference_bandwidths
 from peerattn.models.kernel.local_regression import KERNELS, Bandwidths, KernelCodes, LocalRegression, Points
 from peerattn.models.mixins import PanelRegressorMixin
-from peerattn.models.option_kinds import COLUMNS
+from peerattn.options import COLUMNS
 from peerattn.panel.design import Design
 from peerattn.panel.panel import Panel
 from peerattn.scaling import centre_and_spread

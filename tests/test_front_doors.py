@@ -18,14 +18,14 @@ from peerattn.panel import as_panel, canonical_codes
 SCRIPT = Path(__file__).resolve().parents[1] / "benchmarks" / "front_doors.py"
 
 
-@pytest.mark.full_search  # the bootstrap's refits must converge
+@pytest.mark.full_search(n_seeds=2, max_steps=150)  # the bootstrap's refits must converge
 def test_few_bad_arguments_end_in_another_librarys_error():
     spec = importlib.util.spec_from_file_location("front_doors", SCRIPT)
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
-    found = script.tried(300, seed=1)
+    found = script.tried(150, seed=1)
     foreign = [line for line in found if line[2].startswith(("foreign", "hangs"))]
-    assert len(foreign) <= 3, foreign
+    assert len(foreign) <= 2, foreign
 
 
 @validate_arguments

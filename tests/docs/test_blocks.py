@@ -32,8 +32,9 @@ WITH_CODE = sorted(
         ),
     ]
 )
-#: Fits take all their steps: one page prints what is found, and the refits of the other must converge.
-FULL = {"README.md", "networks.md", "tutorial.md"}
+#: Heads are trained further here: two pages print what is found, and the refits of the third must converge.
+FOUND = {"n_seeds": 12, "max_steps": 450}
+FULL = {"README.md": FOUND, "tutorial.md": FOUND, "networks.md": {"n_seeds": 2, "max_steps": 150}}
 #: Folders that the site's build writes, and those of the scripts that it runs.
 MADE_FROM = {"learn": "course", "learn_core": "core_course", "gallery": "figures"}
 WRITES_REPORT = [ROOT / "README.md", ROOT / "docs" / "guide" / "compare.md"]
@@ -55,7 +56,7 @@ def shown_output(page: Path) -> list[str | None]:
 
 def with_marks(page: Path) -> object:
     """Return the page as a parameter, marked where it needs a full search."""
-    full = [pytest.mark.full_search(n_seeds=12, max_steps=450)] if page.name in FULL else []
+    full = [pytest.mark.full_search(**FULL[page.name])] if page.name in FULL else []
     return pytest.param(page, id=page.name, marks=full)
 
 

@@ -98,7 +98,7 @@ def test_the_length_of_a_round_does_not_decide(panel, model, monkeypatch):
     found = []
     for steps in (40, 80):
         monkeypatch.setattr(warm_start, "REFIT", steps)
-        found.append(bootstrap_network(model, panel.X, panel.y, at=last, n_draws=5, top_k=3).draws)
+        found.append(bootstrap_network(model, panel.X, panel.y, at=last, n_draws=3, top_k=3).draws)
     spread = [draws.std(axis=0).mean() for draws in found]
     assert spread[0] == pytest.approx(spread[1], rel=0.25)
 

@@ -115,7 +115,7 @@ def test_on_arrays_weights_of_one_change_nothing(task):
     assert np.isfinite(twice.predict(X[:9])).all()
 
 
-@pytest.mark.full_search(n_seeds=4, max_steps=200)
+@pytest.mark.full_search(n_seeds=2, max_steps=120)
 def test_a_wandering_level_does_not_move_the_means_of_heads_in_full():
     """Peers predict differences within periods; the level wanders while characteristics have a trend."""
     rng = np.random.default_rng(0)

@@ -373,12 +373,12 @@ def test_where_scores_predict_nothing_heads_in_full_are_industry_peers():
     code = noisy[0].focal.codes[:, 0]
     same = (code[:, None] == code) & ~np.eye(len(code), dtype=bool)
     of_industry = 0
-    for seed in range(5):
+    for seed in range(3):
         rng = np.random.default_rng(seed)
         noise = [replace(s, focal=replace(s.focal, y=s.own[0][:, 0] + rng.normal(size=len(s.focal)))) for s in noisy]
         W = HeadsLearner(spec, TERMS, options=QUICK).fit(noise).weights(noise[0], slice(None))
         of_industry += np.allclose(W, same / np.maximum(same.sum(1, keepdims=True), 1))
-    assert of_industry >= 3  # by chance heads seem to predict in one draw of six
+    assert of_industry >= 2  # by chance heads seem to predict in one draw of six
     options = TrainingOptions(n_seeds=4, max_steps=200)
     learned = HeadsLearner(spec, TERMS, options=options).fit(noisy).weights(noisy[0], slice(None))
     assert (learned[~same] > 0).any()

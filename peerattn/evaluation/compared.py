@@ -175,14 +175,6 @@ class Compared:
         """Names of the models that weigh no chosen peers."""
         return [model.name for model in self.models if not model.uses_peers]
 
-    @property
-    def ordering(self) -> list[str]:
-        """Names of the models whose order of a period's firms is informative.
-
-        A mean of all other firms of the period differs between firms only by the own outcome that it lacks.
-        """
-        return [m.name for m in self.models if self.task != "nowcast" or not m.averages_others]
-
     def note(self, name: str) -> ModelNote:
         """Return what is known of a model."""
         self.check_model(name)

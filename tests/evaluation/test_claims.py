@@ -288,7 +288,7 @@ def test_the_users_peer_models_are_tested_against_the_stack_without_peers_and_th
     against = [(gain.model, gain.against) for gain in claims.models]
     assert against == [("Peers", STACK_WITHOUT), ("Peers", "its own version without peers")]
     said = " ".join(made().summary())
-    assert "Peers against the stack without peers: +" in said and "Peers against its own version without peers: +" in said
+    assert "Peers against Stack without peers: +" in said and "Peers against its own version without peers: +" in said
     # one that is better than the stack without peers is named where the stack's own peers are not
     assert nothing_selected().claims.why.endswith(", though Peers predicts better than the stack without peers")
     assert "though" not in made(GOOD | {PEERS: None}, users=1.0).claims.why

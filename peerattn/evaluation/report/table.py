@@ -70,7 +70,7 @@ def _cell(compared: WithClaims, model: ModelNote, metric: scores.Metric, stars: 
     key = metric.key
     if metric is READS:
         return model.reads
-    if key in scores.ORDER_METRICS and name not in compared.ordering:
+    if key in scores.ORDER_METRICS and compared.task == "nowcast" and model.averages_others:
         return "n/a"  # it falls in the own outcome: its order of firms is -1 by construction
     if key == "rank_ic_t" and compared.rank_ics[name].n_periods:
         return compared.rank_ics[name].test.cell
@@ -109,10 +109,7 @@ def _footnotes(compared: WithClaims, metrics: set[str], stars: bool) -> list[str
     elif "rank_ic" in metrics:
         notes.append("Rank IC: mean Spearman correlation.")
     if metrics & {"dm_t", "dm_p"}:
-        notes.append(
-            f"DM t: panel Diebold–Mariano against {compared.baseline!r}, Student's t; positive = better. p: two-sided, each "
-            "on its own."
-        )
+        notes.append(f"DM t: panel Diebold–Mariano against {compared.baseline!r}; positive = better. p: two-sided, each alone.")
     if stars and "dm_t" in metrics:
         notes.append(STARS_NOTE)
     notes.append(few_periods(compared))

@@ -18,7 +18,7 @@ class Audit(o.ModelOptions, o.SplitOptions, o.PanelOptions, o.Output):
 
 
 @dataclass(kw_only=True)
-class Compare(o.Settings, o.CompareOptions, o.Output):
+class Compare(o.CompareOptions, o.Output):
     """Compare models out of sample on a panel and write the report.
 
     Attributes

@@ -448,8 +448,8 @@ def test_any_setting_survives_the_configuration(capsys, sample):
     odd = 'a "quoted"\\ \x7f\ttext, é 東'
     options = ["--models", "ridge", "--set", "ridge.estimator__scoring=null", "--limit", odd, "--quiet"]
     assert said(capsys, "compare", *SAMPLE, *options, "--out", "first")[0] == 0
-    asked, sets, made = config.read_config(sample / "first" / "report.toml")
-    assert sets == {"ridge": {"estimator__scoring": None}} and asked.limit == [odd]
+    asked, made = config.read_config(sample / "first" / "report.toml")
+    assert asked.settings == ["ridge.estimator__scoring=null"] and asked.limit == [odd]
     assert set(made) > {"data_sha256", "predictions_sha256", "python", "torch"}
     code, text, err = said(capsys, "compare", "--config", "first/report.toml", "--quiet", "--out", "second")
     assert code == 0 and "to the bit" in text
@@ -487,8 +487,8 @@ def test_json_is_one_object(capsys, sample):
             "dataset: expected 'grunfeld' or 'multiples' or 'russell' or 'simulated', got 'x'",
         ),
         ("[compare]\ntask = 'x'", "task: expected 'forecast' or 'nowcast', got 'x'"),
-        ("set = 3", "[set] must be a section"),
-        ("[set]\nattention = 3", "[set.attention] must be a section"),
+        ("made = 3", "[made] must be a section"),
+        ("[compare]\nsettings = [3]", "expected a list of texts"),
         ("[other]", "[other] is no section"),
         ("[compare", "is not valid TOML"),
         ("a = " + 100_000 * "[", "is not valid TOML"),

@@ -223,11 +223,8 @@ class ForecastTest(MeanTest):
         return f"ForecastTest(Diebold–Mariano, {self.model!r} against {self.baseline!r}: {self.outcome})"
 
     def __str__(self) -> str:
-        periods = f"{self.n_periods} period{'s' * (self.n_periods != 1)}"
-        return visible(
-            f"Diebold–Mariano test of {self.model} against {self.baseline}: {self.outcome}, mean {self.mean:.4g} "
-            f"({periods}, two-sided; equal-weighted cosine variance, t({self.freedom}))"
-        )
+        found = f"{self.outcome}, mean {self.mean:.4g} (T = {self.n_periods}, two-sided; cosine variance, t({self.freedom}))"
+        return visible(f"Diebold–Mariano test of {self.model} against {self.baseline}: {found}")
 
 
 DieboldMariano = ForecastTest  # the former name of diebold_mariano's result

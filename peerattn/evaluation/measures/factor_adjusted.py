@@ -98,10 +98,8 @@ def net_of_factors(panel: Panel, factors: pd.DataFrame | None, task: str, horizo
     if factors is None or task != "nowcast":
         return panel
     if reference is not None:
-        raise InputError(
-            "factors: the outcomes of reference= would not be net of them, those of the panel would. Pass both net of factors "
-            "(peerattn.evaluation.factor_adjusted), and leave out factors=."
-        )
+        remedy = "Pass both net of factors (peerattn.evaluation.factor_adjusted), and leave out factors=."
+        raise InputError(f"factors: the panel's outcomes would be net of them, those of reference= would not. {remedy}")
     if horizon is None:
         horizon = int(bool(NEXT.search(panel.outcome)))
     y = _adjusted(panel.y, panel.labels.get_level_values("firm"), Knowledge.of(panel), factors, horizon)
@@ -134,10 +132,8 @@ def _adjusted(y: pd.Series, firm: pd.Index, knowledge: Knowledge, factors: pd.Da
         np.add.at(sums, firms[learned], table[learned, :, None] * table[learned, None, :])
     if not np.isfinite(found).any():
         needed = OUTCOMES_PER_SLOPE * (f.shape[1] + 1)
-        raise InputError(
-            f"factors: no outcome is left net of {f.shape[1]} factors, whose loadings need {needed} earlier outcomes of a firm. "
-            "Pass fewer factors or more periods."
-        )
+        why = f"the loadings of {f.shape[1]} factors need {needed} earlier outcomes of a firm"
+        raise InputError(f"factors: no outcome is left net of them: {why}. Pass fewer factors or more periods.")
     return found
 
 

@@ -69,10 +69,8 @@ def match_factors(factors: pd.DataFrame, periods: pd.Index, *, outcome_horizon: 
     """
     source = f" ({factors.attrs.get('path')})" * ("path" in factors.attrs)
     if isinstance(outcome_horizon, bool) or not isinstance(outcome_horizon, Integral) or outcome_horizon < 0:
-        raise InputError(
-            f"outcome_horizon must be a whole number from 0, got {outcome_horizon!r}: factors are matched to the time in which "
-            "an outcome is realised, 0 where the outcome labelled t is realised in t, 1 where it is in t + 1 (ret_next)."
-        )
+        when = "0 where the outcome labelled t is realised in t, 1 where it is in t + 1 (ret_next), which factors are matched to"
+        raise InputError(f"outcome_horizon must be a whole number from 0, got {outcome_horizon!r}: {when}.")
     table = factors.select_dtypes("number").astype(float)
     if not table.shape[1]:
         raise InputError(f"factors{source}: no column of numbers beside the period.")
@@ -84,9 +82,8 @@ def match_factors(factors: pd.DataFrame, periods: pd.Index, *, outcome_horizon: 
     try:
         table.index = _read(factors.index, frequency).astype(calendar.dtype)
     except (TypeError, ValueError) as error:
-        raise InputError(
-            f"factors{source}: {show_label(factors.index[0])} is not read as a period such as {show_label(calendar[0])}: {error}."
-        ) from error
+        ends = f"{show_label(factors.index[0])} is not read as a period such as {show_label(calendar[0])}"
+        raise InputError(f"factors{source}: {ends}: {error}.") from error
     table = table.sort_index()
     twice = table.index[table.index.duplicated()].map(show_label)
     if len(twice):

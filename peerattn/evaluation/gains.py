@@ -12,7 +12,7 @@ from scipy.stats import ttest_1samp
 
 from peerattn.evaluation.compared import Compared
 from peerattn.evaluation.inference.forecast_tests import MeanTest, mean_error, mean_test, periods_needed
-from peerattn.exceptions import InputError, validate_arguments
+from peerattn.exceptions import InputError, expect, validate_arguments
 from peerattn.models.wild_bootstrap import WildMeans
 from peerattn.render import show_label
 
@@ -182,7 +182,10 @@ def labels_of(rows: pd.DataFrame, group: pd.Series) -> np.ndarray:
         group = group.reorder_levels(["firm", "period"])  # type: ignore[list-item]  # names are levels, too
     if group.index.has_duplicates:
         raise InputError(f"groups: {group.index[group.index.duplicated()][0]!r} occurs twice in its index; keep one row each.")
-    return group.reindex(pd.MultiIndex.from_frame(rows[["firm", "period"]])).to_numpy(dtype=object)
+    labels = pd.MultiIndex.from_frame(rows[["firm", "period"]])
+    found = group.index.nlevels == 2 and group.index.isin(labels).any()
+    expect(bool(found), "groups", f"an index of firm and period, such as {labels[0]!r}", group.index[:1].tolist())
+    return group.reindex(labels).to_numpy(dtype=object)
 
 
 def saved_by_row(compared: Compared, ours: pd.Series, theirs: pd.Series) -> pd.DataFrame:

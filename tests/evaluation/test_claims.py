@@ -464,6 +464,10 @@ def test_gains_by_firm_add_up_to_the_gain():
     groups = result.gain_by(half)
     assert list(sorted(groups.index)) == ["a", "b"] and groups["share"].sum() == pytest.approx(1)
     assert result.gain_by(half.swaplevel()).equals(groups)  # levels are found by name
+    # levels without names are firm and period in this order: in another order no row would have a group
+    for wrong in (half.swaplevel().rename_axis([None, None]), half.groupby(level="firm").first()):
+        with pytest.raises(InputError, match="groups: expected an index of firm and period"):
+            result.gain_by(wrong)
 
 
 def test_intervals_of_gains_are_those_of_a_constant_clustered_by_firm():

@@ -33,10 +33,7 @@ class Compare(o.CompareOptions, o.Output):
         Folder for the report, tables, predictions, edges and report.toml.
     """
 
-    example: ClassVar = (
-        "compare panel.parquet --firm permno --period date --outcome ret_next --industry sic "
-        "--test-periods 24 --refit-every 12 --out report"
-    )
+    example: ClassVar = "compare panel.parquet --firm permno --outcome ret_next --industry sic --test-periods 24 --out report"
     jobs: int | None = None
     config: Path | None = None
     fresh: bool = False

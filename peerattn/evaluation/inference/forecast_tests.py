@@ -47,18 +47,14 @@ class MeanTest:
     @property
     def reason(self) -> str:
         """Why there is no test, as a table shows it."""
-        if not self.cause:
-            return ""
-        return f"n/a ({self.cause})"
+        return f"n/a ({self.cause})" * bool(self.cause)
 
     @property
     def cell(self) -> float | str:
         """Return t, or why there is none in the width of a table's cell: ``n/a (T=3)``."""
         if self.t is not None:
             return self.t
-        if "," in self.cause:
-            return f"n/a ({self.cause.split(',')[0]})"
-        return self.reason
+        return f"n/a ({self.cause.partition(',')[0]})" * bool(self.cause)
 
     @property
     def upper_p(self) -> float | None:

@@ -14,10 +14,7 @@ from peerattn.types import ReferenceLike
 OUTCOMES_PER_SLOPE = 2  # earlier outcomes of a firm for each coefficient, from which its own loadings are estimated
 MIN_FIRMS = 2  # with such loadings, whose spread shrinks them
 #: What a report says of it.
-ADJUSTED = (
-    "Outcomes are net of the given factors, with loadings of each firm's earlier periods, drawn towards their mean (Vasicek "
-    "1973). In the first periods there are none, and outcomes are unknown."
-)
+ADJUSTED = "Outcomes are net of the given factors, with shrunk loadings of earlier periods (Vasicek 1973), or else unknown."
 
 
 @validate_arguments

@@ -1,5 +1,7 @@
 """The sections of a report on networks: the estimated one, what its heads search for, and the peers in each model."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
@@ -59,8 +61,9 @@ def search_blocks(compared: WithClaims) -> list[Block]:
     matrix = profile.named(strongest)
     if matrix.empty:
         return []
-    scores = matrix.stack().sort_values(key=lambda score: -score.abs(), kind="stable")
-    rows = [(*pair, score) for pair, score in scores.head(_PAIRS).items()]
+    scores: Any = matrix.stack()
+    largest = scores.sort_values(key=abs, ascending=False, kind="stable").head(_PAIRS)
+    rows = [(*pair, score) for pair, score in largest.items()]
     words = (
         f"{name} scores a peer by pairs of characteristics, in standard deviations, with the matrix M (of a head W_Q W_K'). "
         "Positive: firms with much of the row's characteristic attend to peers with much of the column's."

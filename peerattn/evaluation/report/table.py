@@ -25,9 +25,7 @@ _NOTES = {
     ("r2_se",): "s.e.: of R² mean, over time, or clustered by firm where the periods are few.",
     ("r2_within",): "R² within period: of differences between the firms of a period.",
     ("fm_slope", "fm_t"): "FM: mean of the slopes of outcome on prediction, period by period (Fama–MacBeth).",
-    ("cal_slope", "cal_p"): (
-        "Calibration: slope of outcome on prediction, and p of intercept 0 and slope 1, clustered by firm and period."
-    ),
+    ("cal_slope", "cal_p"): "Calibration: slope of outcome on prediction; p of intercept 0 and slope 1, clustered both ways.",
 }
 
 

@@ -244,7 +244,5 @@ class Compared:
         check_names("model", "model", names, self.names)
 
     def __repr__(self) -> str:
-        return (
-            f"Comparison({self.task} of {self.outcome}: {len(self.models)} models, baseline {self.baseline!r}, "
-            f"{self.n_firms} firms, {len(self.periods)} periods, {self.n_outcomes} outcomes)"
-        )
+        size = f"{self.n_firms} firms, {len(self.periods)} periods, {self.n_outcomes} outcomes"
+        return f"Comparison({self.task} of {self.outcome}: {len(self.models)} models, baseline {self.baseline!r}, {size})"

@@ -7,7 +7,6 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, clone, is_regressor
-from sklearn.dummy import DummyRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
@@ -28,11 +27,7 @@ from peerattn.render import show_label
 from peerattn.types import ReferenceLike
 
 Task = Literal["forecast", "nowcast"]
-OWN_CHARACTERISTICS = model_title("ols")
 BOOSTING = model_title("boosting")
-PREVAILING_MEAN = model_title("mean")
-OWN_HISTORY = model_title("own_history")
-COMMON_SHOCKS = model_title("common_shocks")
 OTHERS_CHARACTERISTICS = "Own and others' characteristics"
 ALL_OTHER_FIRMS = "All other firms (mean)"
 INDUSTRY_BY_PERIOD = "Industry × period (mean)"
@@ -328,13 +323,12 @@ def _controls(task: Task, panel: Panel, models: Mapping[str, Any], gaps: tuple[i
     controls = [
         (explains, ALL_OTHER_FIRMS, IndustryPeerRegressor(scheme="plain")),  # no industry is meant
         (explains and industry is not None, INDUSTRY_BY_PERIOD, IndustryPeerRegressor(industry=industry)),
-        (numbers, OWN_CHARACTERISTICS, make_model("ols")),
-        (numbers, BOOSTING, make_model("boosting")),
+        *((numbers, model_title(name), make_model(name)) for name in ("ols", "boosting")),
         (numbers and not explains, OTHERS_CHARACTERISTICS, IndustryMeansRegressor(industry=industry)),
         *((True, model_title(name), make_model(name)) for name in ("firm_mean", "last_value")),
-        (True, OWN_HISTORY, OwnHistoryRegressor(gaps=gaps)),
-        (explains, COMMON_SHOCKS, CommonShocksRegressor(industry=industry, gaps=gaps)),
-        (True, PREVAILING_MEAN, DummyRegressor()),
+        (True, model_title("own_history"), OwnHistoryRegressor(gaps=gaps)),
+        (explains, model_title("common_shocks"), CommonShocksRegressor(industry=industry, gaps=gaps)),
+        (True, model_title("mean"), make_model("mean")),
     ]
     # the same mean under another name would be tested twice
     given = {_grouped_by(model) for model in models.values()} - {None}

@@ -202,6 +202,7 @@ def simulate_panel(
     rng = check_random_state(random_state)
     x = _characteristics(rng, n_firms, n_periods, n_characteristics, persistence)  # (T, n, p)
     present = rng.uniform(size=x.shape[:2]) >= missing_share
+    expect(bool(present.any()), "missing_share", "a share that leaves some rows", missing_share)
     industry = np.sort(rng.randint(max(n_industries, 1), size=n_firms))
     n_maps = max(n_networks, n_layers) * (truth != "industry")
     query, key = _score_maps(rng, n_maps, x.shape[2], d_head, sharpness, truth)

@@ -97,7 +97,7 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
         """
         share = isinstance(self.level, int | float) and 0 < self.level < 1
         expect(share, "level", "a number between 0 and 1", repr(self.level))
-        check_at_least(1, horizon=self.horizon, n_refits=self.n_refits)
+        check_at_least(1, horizon=self.horizon, n_refits=self.n_refits, calibration_periods=self.calibration_periods or 1)
         fits = hasattr(self.estimator, "fit") and not isinstance(self.estimator, type)
         expect(fits, "estimator", "an estimator, such as Ridge()", repr(self.estimator))
         panel = self._read(X, y).sorted()

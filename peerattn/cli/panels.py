@@ -206,8 +206,7 @@ def take_split(panel: Panel, options: Audit | CompareOptions) -> WalkForward | N
         every = max(1, -(-spread_over // MOST_FITS))
     # without --horizon outcomes are known once they are realised
     horizon = options.horizon or getattr(options, "outcome_horizon", None) or 1
-    lengths: dict[str, Any] = {"train_periods": options.train_periods, "horizon": horizon}
-    walk = WalkForward(tested, every, window=window, **lengths)
+    walk = WalkForward(tested, every, window=window, train_periods=options.train_periods, horizon=horizon)
     groups = getattr(options, "new_firms", None)
     if groups is None:
         return walk

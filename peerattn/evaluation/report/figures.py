@@ -69,10 +69,9 @@ def cumulative_gain(compared: WithClaims) -> Picture | None:
         ax.set_xlim(-0.4, len(lines) - 0.6)
 
     ends = "; ".join(f"{name} ends at {lines[name].iloc[-1]:.3g}" for name in lines)
-    description = f"Cumulative squared-error difference against {baseline}: {ends}"
     what = f"Cumulative mean squared error of the baseline, {baseline}, minus that of each model (Goyal and Welch 2008)"
     caption = f"{what}. A rising line: the model predicts better than the baseline there.{_DASHED}"
-    return picture(draw, 3.4, description, caption)
+    return picture(draw, 3.4, f"Cumulative squared-error difference against {baseline}: {ends}", caption)
 
 
 def _by_interest(compared: WithClaims) -> list[str]:

@@ -150,9 +150,8 @@ def network_found(compared: WithClaims) -> list[str]:
 
 def direction(network: PeerNetwork) -> str:
     """Explain what an arrow of the network means."""
-    if network.signed:
-        return "Its weights are signed: an arrow shows whose outcome is used in which prediction, not which firm follows which."
-    return "An arrow leads from a firm to the peer used in its prediction; it does not show which firm influences which."
+    signed = "Its weights are signed. " * network.signed
+    return f"{signed}An arrow leads from a firm to the peer used in its prediction; it does not show which firm influences which."
 
 
 def _within(compared: WithClaims, network: PeerNetwork) -> str:

@@ -217,7 +217,8 @@ def _with_outcome(frame: pd.DataFrame, rules: Preset) -> tuple[pd.DataFrame, str
         if not (before > _SAME_MONTH or same > _SAME_MONTH):
             neither = f"neither {source} of the same month (correlation {same:.2f}) nor of the month before ({before:.2f})"
             remedy = "Was the return merged by month end? Otherwise name the column to predict."
-            raise InputError(f"preset {rules.name!r}: {rules.lagged_by} is {neither}: the timing is not known. {remedy}")
+            wording = f"{rules.lagged_by} is {neither}, so the timing of the rows is not known"
+            raise InputError(f"preset {rules.name!r}: {wording}. {remedy}")
         if before > _SAME_MONTH:  # rows are labelled by the month that is predicted
             how = f"outcome: {source} of the row's own month, which {rules.lagged_by} is a month before"
             return frame.rename(columns={source: "ret_next"}), "ret_next", how

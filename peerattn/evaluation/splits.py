@@ -183,7 +183,7 @@ class WalkForward(BaseCrossValidator):
         if requested <= len(possible):
             return possible[-requested:]
         why = f"{len(known)} periods have a known outcome, {len(possible)} can be tested"
-        warn_user(ShortPanelWarning(f"test_periods={self.test_periods}: {why}; testing the last third instead, {third}."))
+        warn_user(ShortPanelWarning(f"test_periods={self.test_periods} is too many: {why}; the last third instead, {third}."))
         return possible[-third:]
 
     def _fold(self, knowledge: Knowledge, tested: np.ndarray) -> Fold:

@@ -176,15 +176,16 @@ def _clustered(compared: Compared, rows: pd.DataFrame, series: np.ndarray) -> di
     return max(found, key=lambda one: one["p"])
 
 
-def labels_of(rows: pd.DataFrame, group: pd.Series) -> np.ndarray:
+def labels_of(rows: pd.DataFrame, group: pd.Series, argument: str = "groups") -> np.ndarray:
     """Return the group of each row, from a Series indexed by firm and period, by name in either order; NaN where it has none."""
     if set(group.index.names) == {"firm", "period"}:
         group = group.reorder_levels(["firm", "period"])  # type: ignore[list-item]  # names are levels, too
     if group.index.has_duplicates:
-        raise InputError(f"groups: {group.index[group.index.duplicated()][0]!r} occurs twice in its index; keep one row each.")
+        twice = group.index[group.index.duplicated()][0]
+        raise InputError(f"{argument}: {twice!r} occurs twice in its index; keep one row each.")
     labels = pd.MultiIndex.from_frame(rows[["firm", "period"]])
     found = group.index.nlevels == 2 and group.index.isin(labels).any()
-    expect(bool(found), "groups", f"an index of firm and period, such as {labels[0]!r}", group.index[:1].tolist())
+    expect(bool(found), argument, f"an index of firm and period, such as {labels[0]!r}", group.index[:1].tolist())
     return group.reindex(labels).to_numpy(dtype=object)
 
 

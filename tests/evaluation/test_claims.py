@@ -468,6 +468,8 @@ def test_gains_by_firm_add_up_to_the_gain():
     for wrong in (half.swaplevel().rename_axis([None, None]), half.groupby(level="firm").first()):
         with pytest.raises(InputError, match="groups: expected an index of firm and period"):
             result.gain_by(wrong)
+        with pytest.raises(InputError, match="by: expected"):
+            result.by(wrong)
 
 
 def test_intervals_of_gains_are_those_of_a_constant_clustered_by_firm():

@@ -252,7 +252,7 @@ def compare(
     horizon = int(getattr(cv, "horizon", least))
     folds, short = checked_folds(cv, panel, horizon)
     if least > horizon:
-        early = f"with outcome_horizon={least} models would learn from outcomes that are not known yet"
+        early = f"outcomes are realised over outcome_horizon={least} periods, and models would learn from them before"
         raise InputError(f"cv: {early}. Set horizon={least} in the splitter, or pass known_at.")
     gaps = gaps_of(panel, folds, task)
     entries = entries_of(models, task, panel, reference, gaps, horizon)  # type: ignore[arg-type]

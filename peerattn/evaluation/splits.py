@@ -345,7 +345,8 @@ def too_late(fold: tuple[np.ndarray, np.ndarray], knowledge: Knowledge, ahead: i
     late = int((~knowledge.by(periods[origin])[train]).sum())
     if not late:
         return ""
-    return f"learns from {late:,} rows whose outcome is not yet known (known_at) in {show_label(periods[origin])}, the origin"
+    wording = f"whose outcome is not yet known (known_at) in {show_label(periods[origin])}, which it predicts"
+    return f"learns from {late:,} rows {wording}: outcomes that are known after the origin"
 
 
 def split_words(cv: object, dated: bool = False) -> str:

@@ -96,7 +96,7 @@ def net_of_factors(panel: Panel, factors: pd.DataFrame | None, task: str, horizo
         return panel
     if reference is not None:
         remedy = "Pass both net of factors (peerattn.evaluation.factor_adjusted), and leave out factors=."
-        raise InputError(f"factors: the panel's outcomes would be net of them, those of reference= would not. {remedy}")
+        raise InputError(f"factors: the outcomes of reference= would not be net of them, those of the panel would. {remedy}")
     if horizon is None:
         horizon = int(bool(NEXT.search(panel.outcome)))
     y = _adjusted(panel.y, panel.labels.get_level_values("firm"), Knowledge.of(panel), factors, horizon)

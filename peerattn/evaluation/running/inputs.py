@@ -38,6 +38,8 @@ def comparison_panel(X: PanelLike, y: OutcomesLike, cv: object, reference: Refer
     else:
         if isinstance(X, Panel) and X.outcomes is not None and y is not None:
             raise InputError("X is a Panel, which holds its outcome; leave out y, or pass X.X and your y.")
+        if isinstance(y, str):
+            raise InputError(f"y is the text {y!r}; name a column of X with outcome={y!r}.")
         if y is None and not isinstance(X, Panel):
             raise InputError("y is missing: pass y beside X, or name the outcome's column of X with outcome=.")
         if industry is not None and hasattr(X, "columns"):

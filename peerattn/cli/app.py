@@ -7,6 +7,7 @@ import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import MISSING, fields
+from functools import cache
 from importlib import import_module
 from inspect import Parameter, Signature, cleandoc
 from typing import Annotated, Any, get_type_hints
@@ -26,11 +27,9 @@ _LAST = ("quiet", "as_json")  # options that every command has
 app = typer.Typer(name="peerattn", add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main() -> None:
     """Run the command and leave with its exit code."""
-    if arguments is None:
-        arguments = sys.argv[1:]
-    sys.exit(run(arguments))
+    sys.exit(run(sys.argv[1:]))
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -76,18 +75,17 @@ def _message(error: Exception) -> str | None:
 @contextlib.contextmanager
 def _plain_warnings() -> Iterator[None]:
     """Show our own warnings as one line each, once, without the place in the source."""
-    displayed: set[str] = set()
+    printed = cache(lambda text: print(f"warning: {visible(text)}", file=sys.stderr))
     with warnings.catch_warnings():
         warnings.simplefilter("always", PeerAttnWarning)
         # other packages' warnings stay as they are
         usual = warnings.showwarning
 
         def show(message: Warning | str, category: type[Warning], *rest: Any, **named: Any) -> None:
-            if not issubclass(category, PeerAttnWarning):
+            if issubclass(category, PeerAttnWarning):
+                printed(str(message))
+            else:
                 usual(message, category, *rest, **named)
-            elif str(message) not in displayed:
-                displayed.add(str(message))
-                print(f"warning: {visible(str(message))}", file=sys.stderr)
 
         warnings.showwarning = show
         yield

@@ -18,7 +18,7 @@ class Audit(o.ModelOptions, o.SplitOptions, o.PanelOptions, o.Output):
 
 
 @dataclass(kw_only=True)
-class Compare(o.Settings, o.CompareOptions, o.Output):
+class Compare(o.CompareOptions, o.Output):
     """Compare models out of sample on a panel and write the report.
 
     Attributes
@@ -33,10 +33,7 @@ class Compare(o.Settings, o.CompareOptions, o.Output):
         Folder for the report, tables, predictions, edges and report.toml.
     """
 
-    example: ClassVar = (
-        "compare panel.parquet --firm permno --period date --outcome ret_next --industry sic "
-        "--test-periods 24 --refit-every 12 --out report"
-    )
+    example: ClassVar = "compare panel.parquet --firm permno --outcome ret_next --industry sic --test-periods 24 --out report"
     jobs: int | None = None
     config: Path | None = None
     fresh: bool = False

@@ -8,7 +8,7 @@ from typing import Any
 from peerattn import evaluation
 from peerattn.cli import panels
 from peerattn.cli.commands import Compare
-from peerattn.cli.config import Configuration, check_again, read_config, write_config
+from peerattn.cli.config import check_again, read_config, write_config
 from peerattn.cli.options import CompareOptions, given
 from peerattn.cli.output import announce, report_line
 from peerattn.evaluation.report.table import REPORTED, without_tests
@@ -22,19 +22,17 @@ _PASSED_ON = ("baseline", "is_return", "market_value", "outcome_horizon")  # to 
 
 def run(command: Compare) -> None:
     """Compare, write, print."""
-    options, settings, made = _configured(command)
+    options, made = _configured(command)
     panel = panels.take_panel(options)
     task = options.task or "forecast"
-    seed = options.seed or 0
     reference = panels.take_reference(options, panel, task)
-    models = panels.take_models(options.models, panel, task, seed, settings, reference=reference is not None)
+    models = panels.take_models(options, options.models, panel, reference=reference is not None)
     cv = panels.take_split(panel, options)
     folder = check_writable(command.out, argument="--out")  # found out before the work, not after it
     announce(command, f"{panel}\nmodels: {', '.join(models)}, and the controls\nsplit: {split_words(cv)}")
-    # small fits are done before a process has started
-    jobs = -1 if len(panel.X) >= _MANY_ROWS else 1
-    if command.jobs is not None:
-        jobs = command.jobs
+    jobs = command.jobs
+    if jobs is None:  # small fits are done before a process has started
+        jobs = -1 if len(panel.X) >= _MANY_ROWS else 1
     result = evaluation.compare(
         models,
         panel,
@@ -51,31 +49,29 @@ def run(command: Compare) -> None:
         factors=panels.read_factors(options.factors),
         **{name: getattr(options, name) for name in _PASSED_ON},
     )
-    result = replace(result, configuration=write_config(options, settings, result, folder))
+    result = replace(result, configuration=write_config(options, result, folder))
     files = _write(result, folder)
     texts = (str(result), check_again(made, result), f"report: {(folder / 'report.html').resolve()}")
     report_line(command, "\n\n".join(filter(None, texts)), _summary(result, files))
 
 
-def _configured(command: Compare) -> Configuration:
-    """Return options, models' settings and what the configuration was made with: what is given wins over the file."""
-    # options of the command win over those of the file
+def _configured(command: Compare) -> tuple[CompareOptions, dict[str, Any]]:
+    """Return the options and what the configuration was made with: what is given wins over the file."""
     changes = given(command)
-    settings = panels.read_settings(command.settings)
     if command.config is None:
-        return Configuration(CompareOptions(**changes), settings, {})
-    options, kept, made = read_config(command.config)
+        return CompareOptions(**changes), {}
+    options, made = read_config(command.config)
+    if changes.keys() - {"panel"}:  # another comparison
+        made = {}
     if changes.keys() & {"panel", "dataset"}:
         options = replace(options, panel=None, dataset=None)
-    # settings of models that no longer take part fall away
-    if command.models:
+    kept = options.settings or []
+    if command.models:  # settings of models that no longer take part fall away
         chosen = [panels.called(entry) for entry in command.models]
-        kept = {name: values for name, values in kept.items() if name in chosen}
-    # settings given now win, option by option
-    kept |= {name: kept.get(name, {}) | values for name, values in settings.items()}
-    if changes.keys() - {"panel"} or settings:  # another comparison
-        made = {}
-    return Configuration(replace(options, **changes), kept, made)
+        kept = [text for text in kept if text.partition(".")[0].strip() in chosen]
+    # of two settings of an option the later one counts
+    changes["settings"] = [*kept, *(command.settings or ())]
+    return replace(options, **changes), made
 
 
 def _write(result: evaluation.Comparison, folder: Path) -> list[str]:

@@ -6,7 +6,7 @@ import platform
 import tomllib
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import tomli_w
 
@@ -17,23 +17,14 @@ from peerattn.exceptions import InputError, PeerAttnWarning, check_names, expect
 
 DATA = "data (SHA-256 of what models see)"
 PATHS = ("panel", "reference", "factors")
-_NULL = "null"  # as --set writes it; TOML has no such value
 
 
 class FiguresDifferWarning(PeerAttnWarning):
     """A configuration was run again and gave other figures, or cannot be expected to give the same."""
 
 
-class Configuration(NamedTuple):
-    """What makes a comparison: options, the models' settings, and the versions and digests it was made with."""
-
-    options: CompareOptions
-    settings: dict[str, dict[str, Any]]
-    made: dict[str, Any]
-
-
-def read_config(path: Path) -> Configuration:
-    """Return the configuration of a file, its panel where it lies.
+def read_config(path: Path) -> tuple[CompareOptions, dict[str, Any]]:
+    """Return the options of a file, its panel where it lies, and the versions and digests that it was made with.
 
     Raises
     ------
@@ -46,18 +37,13 @@ def read_config(path: Path) -> Configuration:
         raise InputError(f"--config: cannot read {str(path)!r}: {error.strerror}.") from error
     except (ValueError, RecursionError) as error:
         raise InputError(f"--config: {path} is not valid TOML: {error}.") from error
-    sections = {"compare": {}, "set": {}, "made": {}} | read
-    unknown = min(sections.keys() - {"compare", "set", "made"}, default="")
-    known = "known are [compare], [set.MODEL] and [made]."
-    if unknown:
-        raise InputError(f"--config: [{unknown}] is no section of a configuration; {known}")
-    tables = dict(sections)
-    if isinstance(sections["set"], dict):
-        tables |= {f"set.{name}": table for name, table in sections["set"].items()}
-    for name, table in tables.items():
+    sections = {"compare": {}, "made": {}} | read
+    for name, table in sections.items():
+        if name not in ("compare", "made"):
+            raise InputError(f"--config: [{name}] is no section of a configuration; known are [compare] and [made].")
         if not isinstance(table, dict):
             raise InputError(f"--config: [{name}] must be a section, got {name} = {table!r}.")
-    return Configuration(_options(sections["compare"], path), _each(sections["set"], _NULL, None), sections["made"])
+    return _options(sections["compare"], path), sections["made"]
 
 
 def _options(table: dict[str, Any], path: Path) -> CompareOptions:
@@ -73,17 +59,6 @@ def _options(table: dict[str, Any], path: Path) -> CompareOptions:
         raise InputError(f"--config: {error}".replace(" or None", "")) from error  # TOML has no None
 
 
-def _each(value: object, old: object, new: object) -> Any:
-    """Return settings with one value in place of another, at any depth."""
-    if isinstance(value, dict):
-        return {key: _each(entry, old, new) for key, entry in value.items()}
-    if isinstance(value, list):
-        return [_each(entry, old, new) for entry in value]
-    if value == old and type(value) is type(old):
-        return new
-    return value
-
-
 def panel_path(given: str, config: Path) -> Path:
     """Return the panel that a configuration names: beside it, or from here."""
     here = Path(given)
@@ -93,7 +68,7 @@ def panel_path(given: str, config: Path) -> Path:
     return accompanying
 
 
-def write_config(chosen: CompareOptions, settings: dict[str, dict[str, Any]], result: Comparison, folder: Path) -> str:
+def write_config(chosen: CompareOptions, result: Comparison, folder: Path) -> str:
     """Return the configuration as TOML; the panel's path is relative to the folder of the report."""
     # TOML has no empty value
     options = {key: value for key, value in given(chosen).items() if value != []}
@@ -102,8 +77,7 @@ def write_config(chosen: CompareOptions, settings: dict[str, dict[str, Any]], re
             options[name] = Path(os.path.relpath(options[name], folder)).as_posix()
         except ValueError:  # another drive
             options[name] = str(Path(options[name]).resolve())
-    sections = {"compare": options, "set": _each(settings, None, _NULL), "made": _made(result)}
-    written = tomli_w.dumps({name: table for name, table in sections.items() if table})
+    written = tomli_w.dumps({"compare": options, "made": _made(result)})
     return f"# peerattn compare --config report.toml makes the report again.\n{written}"
 
 

@@ -131,7 +131,5 @@ def load_model(path: Path) -> SavedModel:
     with naming("MODEL"):
         model, about = load_estimator(path)
         if not isinstance(about, dict):
-            raise InputError(
-                f"{str(path)!r} was saved in Python, without the columns that it uses. Open it with peerattn.load in Python."
-            )
+            raise InputError(f"{str(path)!r} was saved in Python, without the columns that it uses: open it with peerattn.load.")
         return SavedModel(model, **about)

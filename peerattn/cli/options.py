@@ -134,7 +134,20 @@ class SplitOptions:
 
 
 @dataclass(kw_only=True)
-class CompareOptions(SplitOptions, PanelOptions):
+class Settings:
+    """What is set of models.
+
+    Attributes
+    ----------
+    settings : MODEL.OPTION=VALUE
+        An option of a model, such as attention.n_heads=4 or attention.kappa=None; may be repeated.
+    """
+
+    settings: list[str] | None = option("--set")
+
+
+@dataclass(kw_only=True)
+class CompareOptions(Settings, SplitOptions, PanelOptions):
     """What makes a comparison: the keys of a configuration.
 
     Attributes
@@ -189,19 +202,6 @@ class CompareOptions(SplitOptions, PanelOptions):
     outcome_horizon: int | None = option(min=0)
     decomposition: bool | None = option("--decomposition/--no-decomposition")
     audit: bool | None = None
-
-
-@dataclass(kw_only=True)
-class Settings:
-    """What is set of models.
-
-    Attributes
-    ----------
-    settings : MODEL.OPTION=VALUE
-        An option of a model, such as attention.n_heads=4 or attention.kappa=None; may be repeated.
-    """
-
-    settings: list[str] | None = option("--set")
 
 
 @dataclass(kw_only=True)

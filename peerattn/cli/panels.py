@@ -33,30 +33,26 @@ def take_panel(options: PanelOptions, training_rows: int | None = None) -> Panel
     ``training_rows``: whole periods of at most this number of rows, read from a file that may be larger than memory. Of several
     processes each has its share of the periods.
     """
-    columns = {name: value for name, value in given(options).items() if name in _COLUMNS}
+    found = given(options)
+    columns = {name: found[name] for name in _COLUMNS if name in found}
     path = options.panel
     dataset = options.dataset
     preset = options.preset
-    came = "neither"
-    if path is not None:
-        came = f"both {path} and --dataset {dataset}"
     which = f"a file or --dataset ({', '.join(get_args(Dataset))})"
-    expect((path is None) != (dataset is None), "PANEL", which, came)
+    expect((path is None) != (dataset is None), "PANEL", which, "neither" if path is None else f"both {path} and {dataset}")
     if training_rows is not None and (path is None or preset):
         raise InputError("--training-rows: used with a file or folder, without --preset.")
     if path is None:
-        fixed = list(columns)
-        if preset:
-            fixed.append("preset")
-        _raise_first(fixed, f"--dataset {dataset}, whose columns are known")
+        _raise_first([*columns, *({"preset"} & found.keys())], f"--dataset {dataset}, whose columns are known")
         panel: Panel
         if dataset == "simulated":
-            panel = simulated(options.seed or 0)
+            # characteristics less persistent than those of firms: 20 tested periods suffice for a test over time
+            seed = options.seed or 0
+            panel = datasets.simulate_panel(100, 60, 6, n_industries=10, persistence=0.5, random_state=seed)
         else:
             panel = getattr(datasets, f"load_{dataset}")()
     elif preset is not None:
-        fixed = sorted(columns.keys() & {"firm", "period", "known_at"})
-        _raise_first(fixed, f"--preset {preset}, which knows them")
+        _raise_first([name for name in ("firm", "period", "known_at") if name in found], f"--preset {preset}, which knows them")
         panel = read_preset(path, preset, **columns)
     else:
         by_period = path.is_dir() or (joined() and path.suffix.lower() in KINDS)
@@ -81,12 +77,6 @@ def _raise_first(options: Sequence[str], where: str) -> None:
         raise InputError(f"{named}: not used with {where}; leave it out.")
 
 
-def simulated(seed: int) -> datasets.SimulatedPanel:
-    """Return the panel of ``--dataset simulated``."""
-    # characteristics less persistent than those of firms, so that 20 tested periods suffice for a test over time
-    return datasets.simulate_panel(100, 60, 6, n_industries=10, persistence=0.5, random_state=seed)
-
-
 def take_reference(options: CompareOptions, panel: Panel, task: str) -> Reference | None:
     """Return the firms that --reference names: the panel's columns, and its outcome in a nowcast."""
     if options.reference is None:
@@ -100,9 +90,8 @@ def take_reference(options: CompareOptions, panel: Panel, task: str) -> Referenc
     if "period" in frame and isinstance(panel.period, pd.DatetimeIndex):  # of a CSV file they are text
         frame["period"] = timestamps(pd.Index(frame["period"]))
     frame = frame.set_index([name for name in ("firm", "period") if name in frame])
-    if task == "nowcast":
-        return Reference(frame[list(panel.columns)], frame[panel.outcome])
-    return Reference(frame[list(panel.columns)], None)
+    outcomes = frame[panel.outcome] if task == "nowcast" else None
+    return Reference(frame[list(panel.columns)], outcomes)
 
 
 def read_factors(path: Path | str | None) -> pd.DataFrame | None:
@@ -130,18 +119,14 @@ def limits_of(preset: str | None) -> tuple[str, ...]:
 
 
 def take_models(
-    wanted: list[str] | None,
-    panel: Panel,
-    task: str,
-    seed: int,
-    settings: dict[str, dict[str, Any]],
-    reference: bool = False,
-    argument: str = "--models",
+    options: Audit | Fit | CompareOptions, wanted: list[str] | None, panel: Panel, reference: bool = False
 ) -> dict[str, Any]:
     """Return the requested models, by the name they are shown under, with their settings.
 
     ``wanted`` holds ready names, and names of the user's own for one of them, ``linear=attention``.
     """
+    task = options.task or "forecast"
+    settings = read_settings(options.settings)
     if wanted is None:
         has = panel.industry is not None
         fits = {"industry": has, "industry_median": has and task == "nowcast", "cross_attention": reference}
@@ -153,10 +138,10 @@ def take_models(
     check_names("--set", "model of this call", settings, ready)
     made = {}
     for own, name in ready.items():
-        with naming(argument):
+        with naming("--models" if isinstance(options, CompareOptions) else "--model"):
             if needs_industry(name) and panel.industry is None:
                 raise InputError(f"{name!r} needs --industry, the column with the industry's code.")
-            model = make_model(name, task=task, industry=panel.industry, random_state=seed)
+            model = make_model(name, task=task, industry=panel.industry, random_state=options.seed or 0)
         title = own
         if own == name:
             title = model_title(name, panel.industry)
@@ -167,9 +152,7 @@ def take_models(
 
 def take_model(options: Audit | Fit, panel: Panel) -> tuple[str, Any]:
     """Return the one model of ``fit`` and ``audit``, by the name it is shown under."""
-    task = options.task or "forecast"
-    settings = read_settings(options.settings)
-    [found] = take_models([options.model], panel, task, options.seed or 0, settings, argument="--model").items()
+    [found] = take_models(options, [options.model], panel).items()
     return found
 
 
@@ -223,8 +206,7 @@ def take_split(panel: Panel, options: Audit | CompareOptions) -> WalkForward | N
         every = max(1, -(-spread_over // MOST_FITS))
     # without --horizon outcomes are known once they are realised
     horizon = options.horizon or getattr(options, "outcome_horizon", None) or 1
-    lengths: dict[str, Any] = {"train_periods": options.train_periods, "horizon": horizon}
-    walk = WalkForward(tested, every, window=window, **lengths)
+    walk = WalkForward(tested, every, window=window, train_periods=options.train_periods, horizon=horizon)
     groups = getattr(options, "new_firms", None)
     if groups is None:
         return walk

@@ -162,11 +162,8 @@ def _lower_case(frame: pd.DataFrame, rules: Preset) -> pd.DataFrame:
     columns = [renamed.get(name, name) for name in columns]
     for argument, name in (("firm", rules.firm), ("period", rules.period)):
         if name not in columns:
-            listed = ", ".join(columns[:20]) + ", ..." * (len(columns) > 20)
-            raise InputError(
-                f"preset {rules.name!r}: the file has no {name!r}, its {argument}.{did_you_mean(name, columns)} "
-                f"Columns: {listed}."
-            )
+            have = f"{did_you_mean(name, columns)} Columns: {', '.join(columns[:20])}{', ...' * (len(columns) > 20)}."
+            raise InputError(f"preset {rules.name!r}: the file has no {name!r}, its {argument}.{have}")
     return frame.set_axis(columns, axis=1).copy()
 
 
@@ -196,10 +193,8 @@ def _kept(frame: pd.DataFrame, rules: Preset) -> tuple[pd.DataFrame, list[str]]:
         raise InputError(f"preset {rules.name!r}: no row is left ({'; '.join(steps)}).")
     countries = sorted(map(str, frame.get("excntry", pd.Series(dtype=str)).unique()))
     if len(countries) > 1:
-        raise InputError(
-            f"preset {rules.name!r}: the file holds several countries ({', '.join(countries[:6])}, ...), which do not form "
-            "one cross-section; keep one."
-        )
+        several = f"several countries ({', '.join(countries[:6])}, ...), which do not form one cross-section"
+        raise InputError(f"preset {rules.name!r}: the file holds {several}; keep one.")
     return frame.copy(), steps
 
 
@@ -220,11 +215,10 @@ def _with_outcome(frame: pd.DataFrame, rules: Preset) -> tuple[pd.DataFrame, str
         before = lagged.corr(pd.Series(value_after(returns, frame[rules.firm], month, -1), frame.index))
         same = lagged.corr(returns)
         if not (before > _SAME_MONTH or same > _SAME_MONTH):
-            raise InputError(
-                f"preset {rules.name!r}: {rules.lagged_by} is neither {source} of the same month (correlation {same:.2f}) nor of "
-                f"the month before ({before:.2f}), so the timing of the rows is not known. Was the return merged by month end? "
-                "Otherwise name the column to predict."
-            )
+            neither = f"neither {source} of the same month (correlation {same:.2f}) nor of the month before ({before:.2f})"
+            remedy = "Was the return merged by month end? Otherwise name the column to predict."
+            wording = f"{rules.lagged_by} is {neither}, so the timing of the rows is not known"
+            raise InputError(f"preset {rules.name!r}: {wording}. {remedy}")
         if before > _SAME_MONTH:  # rows are labelled by the month that is predicted
             how = f"outcome: {source} of the row's own month, which {rules.lagged_by} is a month before"
             return frame.rename(columns={source: "ret_next"}), "ret_next", how

@@ -95,11 +95,9 @@ class SimulatedPanel(Panel):
         return _networks(self.X.index, [mean])[0]
 
     def __repr__(self) -> str:
-        return (
-            f"SimulatedPanel({self.labels.levels[0].size} firms, {self.period.nunique()} periods, "
-            f"{self.characteristics.shape[1]} characteristics, "
-            f"{len(self.networks)} networks, signal_share={self.signal_share:g})"
-        )
+        size = f"{self.labels.levels[0].size} firms, {self.period.nunique()} periods"
+        made = f"{self.characteristics.shape[1]} characteristics, {len(self.networks)} networks"
+        return f"SimulatedPanel({size}, {made}, signal_share={self.signal_share:g})"
 
 
 @validate_arguments
@@ -197,20 +195,16 @@ def simulate_panel(
         raise InputError(f"truth='industry' takes n_industries of 1 or more and one network; {got}")
     if n_layers > 1 and (truth == "industry" or n_networks > 1):
         raise InputError(f"n_layers: 2 or more need one network that is no industry; {got}")
-    shares = {"signal_share": signal_share, "own_share": own_share, "persistence": persistence}
-    for name, share in {**shares, "missing_share": missing_share}.items():
-        if 0 <= share < 1 or (name == "signal_share" and share == 1):
-            continue
-        end = {"signal_share": "]"}.get(name, ")")
-        raise InputError(f"{name}: expected a number in [0, 1{end}, got {share}.")
+    expect(0 <= signal_share <= 1, "signal_share", "a number in [0, 1]", signal_share)
+    for name, share in {"own_share": own_share, "persistence": persistence, "missing_share": missing_share}.items():
+        expect(0 <= share < 1, name, "a number in [0, 1)", share)
     expect(0 <= sharpness < np.inf, "sharpness", "a number of at least 0", sharpness)
     rng = check_random_state(random_state)
     x = _characteristics(rng, n_firms, n_periods, n_characteristics, persistence)  # (T, n, p)
     present = rng.uniform(size=x.shape[:2]) >= missing_share
+    expect(bool(present.any()), "missing_share", "a share that leaves some rows", missing_share)
     industry = np.sort(rng.randint(max(n_industries, 1), size=n_firms))
-    n_maps = 0
-    if truth != "industry":
-        n_maps = max(n_networks, n_layers)
+    n_maps = max(n_networks, n_layers) * (truth != "industry")
     query, key = _score_maps(rng, n_maps, x.shape[2], d_head, sharpness, truth)
     rows = [x[t, here] for t, here in enumerate(present)]
     weights = [[_softmax_weights(r @ q @ (r @ k).T) for r in rows] for q, k in zip(query, key)]
@@ -304,10 +298,8 @@ def _net_variance(by_period: Sequence[np.ndarray], rows: list[np.ndarray]) -> fl
     rest = values - x @ np.linalg.lstsq(x, values, rcond=None)[0]
     variance = float(np.mean(rest**2))
     if variance < 1e-12:
-        raise InputError(
-            "the peer term is explained by own characteristics and period means (equal weights over all firms do that): "
-            "raise sharpness, n_firms or n_industries."
-        )
+        why = "own characteristics and period means explain the peer term (equal weights over all firms do that)"
+        raise InputError(f"{why}: raise sharpness, n_firms or n_industries.")
     return variance
 
 

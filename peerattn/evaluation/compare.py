@@ -244,18 +244,16 @@ def compare(
         models = make_models(models, task=task, industry=panel.industry)
         if baseline in model_names():
             baseline = model_title(baseline, panel.industry)
+    least = max(1, outcome_horizon or 1)
     if cv is None:
-        cv = WalkForward(horizon=max(1, outcome_horizon or 1))
-    least = 1
-    if panel.known_at is None:  # where outcomes have dates, these are kept
-        least = max(1, outcome_horizon or 1)
+        cv = WalkForward(horizon=least)
+    if panel.known_at is not None:  # where outcomes have dates, these are kept
+        least = 1
     horizon = int(getattr(cv, "horizon", least))
     folds, short = checked_folds(cv, panel, horizon)
     if least > horizon:
-        raise InputError(
-            f"cv: outcomes are realised over outcome_horizon={outcome_horizon} periods, and models would learn from those that "
-            f"are not known yet. Set horizon={outcome_horizon} in the splitter, or pass known_at."
-        )
+        early = f"outcomes are realised over outcome_horizon={least} periods, and models would learn from them before"
+        raise InputError(f"cv: {early}. Set horizon={least} in the splitter, or pass known_at.")
     gaps = gaps_of(panel, folds, task)
     entries = entries_of(models, task, panel, reference, gaps, horizon)  # type: ignore[arg-type]
     stack = stack_among(entries, task, horizon) if decomposition else None
@@ -350,13 +348,10 @@ def _settings(cv: object, panel: Panel, folds: Folds, digest: str) -> dict[str, 
     """Return what makes the comparison again, in words."""
     from peerattn import __version__
 
-    learned = [int(panel.y.iloc[train].notna().sum()) for train, _ in folds]
-    fits = f"{len(folds)}, the first on {learned[0]:,} known outcomes"
-    if len(folds) > 1:
-        fits += f", the last on {learned[-1]:,}"
+    first, last = (int(panel.y.iloc[folds[k][0]].notna().sum()) for k in (0, -1))
     settings = {
         "split": split_words(cv, panel.known_at is not None),
-        "fits per model": fits,
+        "fits per model": f"{len(folds)}, the first on {first:,} known outcomes, the last on {last:,}",
         "panel": panel.description,
         "data (SHA-256 of what models see)": digest,
     }

@@ -175,14 +175,6 @@ class Compared:
         """Names of the models that weigh no chosen peers."""
         return [model.name for model in self.models if not model.uses_peers]
 
-    @property
-    def ordering(self) -> list[str]:
-        """Names of the models whose order of a period's firms is informative.
-
-        A mean of all other firms of the period differs between firms only by the own outcome that it lacks.
-        """
-        return [m.name for m in self.models if self.task != "nowcast" or not m.averages_others]
-
     def note(self, name: str) -> ModelNote:
         """Return what is known of a model."""
         self.check_model(name)
@@ -252,7 +244,5 @@ class Compared:
         check_names("model", "model", names, self.names)
 
     def __repr__(self) -> str:
-        return (
-            f"Comparison({self.task} of {self.outcome}: {len(self.models)} models, baseline {self.baseline!r}, "
-            f"{self.n_firms} firms, {len(self.periods)} periods, {self.n_outcomes} outcomes)"
-        )
+        size = f"{self.n_firms} firms, {len(self.periods)} periods, {self.n_outcomes} outcomes"
+        return f"Comparison({self.task} of {self.outcome}: {len(self.models)} models, baseline {self.baseline!r}, {size})"

@@ -12,7 +12,7 @@ from scipy.stats import ttest_1samp
 
 from peerattn.evaluation.compared import Compared
 from peerattn.evaluation.inference.forecast_tests import MeanTest, mean_error, mean_test, periods_needed
-from peerattn.exceptions import InputError, validate_arguments
+from peerattn.exceptions import InputError, expect, validate_arguments
 from peerattn.models.wild_bootstrap import WildMeans
 from peerattn.render import show_label
 
@@ -20,9 +20,9 @@ LEVEL = 0.05
 HALF = 0.5
 SAME = 1e-6  # largest difference of two models' predictions, as a share of the largest, that rounding makes
 FEWEST_CLUSTERS = 12  # with fewer, a wild cluster bootstrap is hardly more than a sign test
-PLANTED = 40
+PLANTED = 40  # networks
 MOST_PEERS = 100  # of a firm in a planted network
-POWER = 0.8  # networks that are planted, and the share of them that must be found
+POWER = 0.8  # share of the planted networks that must be found
 SHARES = (0.001, 0.002, 0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5)
 
 
@@ -168,26 +168,25 @@ def _clustered(compared: Compared, rows: pd.DataFrame, series: np.ndarray) -> di
     if not found:
         n = rows["firm"].nunique()
         return {"reason": f"{n} firms are too few to cluster by ({FEWEST_CLUSTERS} are needed)"}
-    # clusters of firms take common shocks as given; the sums of the periods do not
-    found.append(_by_period(series))
+    # clusters of firms take common shocks as given; the sums of the periods, which these have moved, do not
+    over_periods = ttest_1samp(series, 0.0)
+    low, high = map(float, over_periods.confidence_interval(1 - LEVEL))
+    tested = {"low": low, "high": high, "t": float(over_periods.statistic), "p": float(over_periods.pvalue)}
+    found.append({**tested, "how": "by period", "clusters": len(series)})
     return max(found, key=lambda one: one["p"])
 
 
-def _by_period(series: np.ndarray) -> dict[str, Any]:
-    """Test the mean gain by Student's t over the sums of the periods, which their common shocks have moved."""
-    found = ttest_1samp(series, 0.0)
-    low, high = found.confidence_interval(1 - LEVEL)
-    tested = {"low": low, "high": high, "t": found.statistic, "p": found.pvalue}
-    return {name: float(value) for name, value in tested.items()} | {"how": "by period", "clusters": len(series)}
-
-
-def labels_of(rows: pd.DataFrame, group: pd.Series) -> np.ndarray:
+def labels_of(rows: pd.DataFrame, group: pd.Series, argument: str = "groups") -> np.ndarray:
     """Return the group of each row, from a Series indexed by firm and period, by name in either order; NaN where it has none."""
     if set(group.index.names) == {"firm", "period"}:
         group = group.reorder_levels(["firm", "period"])  # type: ignore[list-item]  # names are levels, too
     if group.index.has_duplicates:
-        raise InputError(f"groups: {group.index[group.index.duplicated()][0]!r} occurs twice in its index; keep one row each.")
-    return group.reindex(pd.MultiIndex.from_frame(rows[["firm", "period"]])).to_numpy(dtype=object)
+        twice = group.index[group.index.duplicated()][0]
+        raise InputError(f"{argument}: {twice!r} occurs twice in its index; keep one row each.")
+    labels = pd.MultiIndex.from_frame(rows[["firm", "period"]])
+    found = group.index.nlevels == 2 and group.index.isin(labels).any()
+    expect(bool(found), argument, f"an index of firm and period, such as {labels[0]!r}", group.index[:1].tolist())
+    return group.reindex(labels).to_numpy(dtype=object)
 
 
 def saved_by_row(compared: Compared, ours: pd.Series, theirs: pd.Series) -> pd.DataFrame:

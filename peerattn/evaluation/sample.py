@@ -57,9 +57,8 @@ class PanelDescription(Shown):
         special = {"N": "", "Between firms": ".2f", "Missing": ".1%"}
         rows = [(self.names[str(name)], int(count), *rest) for name, count, *rest in self.frame.itertuples()]
         formats = [special.get(head, "#.3g") for head in heads]
-        notes = [
-            f"{self.n_firms:,} firms, {self.n_periods} periods. Between firms: share of the variance that firms' means explain."
-        ]
+        size = f"{self.n_firms:,} firms, {self.n_periods} periods"
+        notes = [f"{size}. Between firms: share of the variance that firms' means explain."]
         notes += [f"{self.names[name]}: {wording.rstrip('.')}." for name, wording in self.definitions.items()]
         return Table(title, ("Variable", *heads), rows, "l" + "r" * len(heads), ("", *formats), notes)
 
@@ -72,8 +71,7 @@ class PanelDescription(Shown):
         return self.as_table(caption).to_markdown(path)
 
     def __repr__(self) -> str:
-        size = f"{self.n_firms:,} firms, {self.n_periods} periods"
-        return f"PanelDescription({len(self.frame)} variables, {size})"
+        return f"PanelDescription({len(self.frame)} variables, {self.n_firms:,} firms, {self.n_periods} periods)"
 
 
 @validate_arguments
@@ -174,8 +172,6 @@ class PanelFacts:
         Groups of the tested rows, which the report scores separately.
     limits : tuple of str
         Known limits of the panel.
-    survivors : bool
-        Whether no firm leaves before the last period.
     is_return : bool
         Whether the outcome is a simple return in decimals, so that portfolios can be formed on predictions.
     market_value : Series or None
@@ -195,7 +191,6 @@ class PanelFacts:
     sample_loss: pd.DataFrame = field(default_factory=pd.DataFrame)
     groups: dict[str, pd.Series] = field(default_factory=dict)
     limits: tuple[str, ...] = ()
-    survivors: bool = False
     is_return: bool = False
     market_value: pd.Series | None = None
     caution: str = ""
@@ -258,8 +253,8 @@ def groups_of(panel: Panel, tested: np.ndarray, names: Sequence[str]) -> dict[st
         elif column.nunique() <= MOST_GROUPS:
             found[name] = column.astype(object)
         elif name in names:
-            many = f"groups: {name!r} has {column.nunique()} levels; at most {MOST_GROUPS} can be shown."
-            raise InputError(f"{many} Pass a broader code.")
+            many = f"{column.nunique()} levels; at most {MOST_GROUPS} can be shown"
+            raise InputError(f"groups: {name!r} has {many}. Pass a broader code.")
     when = pd.Series(pd.factorize(panel.X.index.get_level_values(1), sort=True)[0], panel.X.index)
     # young firms may be predicted worse than old ones
     age = (when - when.groupby(level=0).transform("min")).iloc[tested]
@@ -279,10 +274,8 @@ def market_values(panel: Panel, tested: np.ndarray, name: str) -> pd.Series:
     check_names("market_value", "characteristic", [name], panel.characteristics)
     found = panel.X[name].iloc[tested].astype(float)
     if len(wrong := found[found <= 0]):
-        raise InputError(
-            f"market_value: {name!r} is {wrong.iloc[0]:g} for {wrong.index[0]}, but weights of portfolios must be positive: "
-            "pass the market value itself, no logarithm and no rank."
-        )
+        came = f"{wrong.iloc[0]:g} for {wrong.index[0]}"
+        raise InputError(f"market_value: {name!r} is {came}; pass the market value itself, no logarithm and no rank.")
     return found
 
 
@@ -297,9 +290,10 @@ def found_limits(panel: Panel) -> list[str]:
     What cannot be seen in the numbers (revised data, a look-ahead in the source) has to be stated by their author.
     """
     limits = []
-    if survivors(panel):
-        limits.append("No firm leaves before the last period: these may be survivors, which flatters past predictions.")
     firm = np.asarray(panel.firm)
+    last = pd.Series(panel.period).groupby(firm).max()
+    if panel.period.nunique() >= 3 and (last == panel.period.max()).all():
+        limits.append("No firm leaves before the last period: these may be survivors, which flatters predictions and returns.")
     changes = {str(name): column.groupby(firm).nunique().max() for name, column in panel.codes.items()}
     static = [name for name, most in changes.items() if most <= 1]
     if static and len(set(firm)) < len(firm):
@@ -312,17 +306,8 @@ def found_limits(panel: Panel) -> list[str]:
     deviation = np.sort((panel.y.dropna().to_numpy() - panel.y.mean()) ** 2)[::-1]
     share = deviation[: max(len(deviation) // 100, 1)].sum() / max(deviation.sum(), 1e-300)
     if len(deviation) >= 200 and share > FAR_OUT:
-        limits.append(
-            f"Outliers decide: one outcome in a hundred holds {share:.0%} of all squared deviation from the mean. Look at the "
-            "rank IC, or clip the outcome."
-        )
+        limits.append(f"Outliers decide: one outcome in a hundred has {share:.0%} of the squared deviation. See the rank IC.")
     return limits
-
-
-def survivors(panel: Panel) -> bool:
-    """Return whether no firm leaves before the last period."""
-    last = pd.Series(panel.period).groupby(np.asarray(panel.firm)).max()
-    return panel.period.nunique() >= 3 and not (last < panel.period.max()).any()
 
 
 def as_return(outcome: str, y: np.ndarray, declared: bool | None) -> tuple[bool, list[str]]:
@@ -360,7 +345,6 @@ def panel_facts(
         sample_loss=sample_loss(panel, tested),
         groups=groups_of(panel, tested, groups),
         limits=(*map(str, limits), *found_limits(panel)),
-        survivors=survivors(panel),
         market_value=market_value,
         caution=panel.caution,
         description=describe_panel(panel, labels=labels),

@@ -172,9 +172,6 @@ class WalkForward(BaseCrossValidator):
 
     def _tested(self, known: np.ndarray, periods: pd.Index) -> np.ndarray:
         """Return the tested periods as positions into ``periods``."""
-        if len(periods) == 1:
-            one = f"X holds one period only ({periods[0]}); a walk-forward split needs at least two."
-            raise InputError(f"WalkForward: {one} Pass more periods.")
         # those from the first origin on that has anything to learn from
         possible = known[known >= known.min(initial=len(periods)) + self.horizon]
         if not len(possible):
@@ -185,11 +182,8 @@ class WalkForward(BaseCrossValidator):
         requested = self.test_periods or third
         if requested <= len(possible):
             return possible[-requested:]
-        short = (
-            f"test_periods={self.test_periods} is more than this panel allows: {len(known)} periods have "
-            f"a known outcome, {len(possible)} can be tested; testing the last third instead, {third}."
-        )
-        warn_user(ShortPanelWarning(short))
+        why = f"{len(known)} periods have a known outcome, {len(possible)} can be tested"
+        warn_user(ShortPanelWarning(f"test_periods={self.test_periods} is too many: {why}; the last third instead, {third}."))
         return possible[-third:]
 
     def _fold(self, knowledge: Knowledge, tested: np.ndarray) -> Fold:
@@ -216,10 +210,9 @@ def labelled(splitter: WalkForward, X: PanelLike, y: OutcomesLike = None, known_
         known = np.where(pd.isna(outcomes), np.nan, 1.0)
         outcomes = pd.Series(known, outcomes.index) if isinstance(outcomes, pd.Series) else known
     panel = as_panel(X, outcomes, known_at=known_at, characteristics=(), **names)
-    neither = f"X has neither index levels nor columns named {splitter.firm!r} and {splitter.period!r}"
-    wording = f"{neither}; set a (firm, period) index, or name the levels with firm= and period=."
     if not panel.dated:
-        raise InputError(f"{type(splitter).__name__}: {wording}")
+        wording = f"X has neither index levels nor columns named {splitter.firm!r} and {splitter.period!r}"
+        raise InputError(f"WalkForward: {wording}; set a (firm, period) index, or name the levels with firm= and period=.")
     return panel
 
 
@@ -290,8 +283,7 @@ class NewFirms(BaseCrossValidator):
         # firms in the order of their labels, so that the order of rows plays no part
         place, distinct = pd.factorize(panel.labels.get_level_values("firm"), sort=True)
         if len(distinct) < self.n_splits:
-            few = f"n_splits={self.n_splits} is more than the {len(distinct)} firms of X"
-            raise InputError(f"NewFirms: {few}; use fewer groups.")
+            raise InputError(f"NewFirms: n_splits={self.n_splits} is more than the {len(distinct)} firms of X; use fewer groups.")
         check_seed(self.random_state)
         dealt = check_random_state(self.random_state).permutation(len(distinct)) % self.n_splits
         group = dealt[place]
@@ -316,9 +308,8 @@ def checked_folds(cv: object, panel: Panel, horizon: int) -> tuple[Folds, list[s
 
 def split_panel(cv: object, panel: Panel) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Return the folds of a splitter; ours are given the panel, others a frame and its outcome."""
-    wanted = "a splitter such as WalkForward(test_periods=12)"
     if not hasattr(cv, "split"):
-        raise InputError(f"cv must be {wanted}, got {type(cv).__name__}.")
+        raise InputError(f"cv must be a splitter such as WalkForward(test_periods=12), got {type(cv).__name__}.")
     if type(cv) in (WalkForward, NewFirms):
         return cv.split(panel)
     # other splitters look for labels under names of their own
@@ -334,8 +325,7 @@ def _check_leaks(cv: object, panel: Panel, folds: Folds, horizon: int) -> None:
         raise InputError("cv: expected some tested rows, and none that is tested twice; use WalkForward.")
     for train, test in folds:
         if why := too_late((train, test), knowledge, horizon):
-            after = "a panel is tested on periods after those learned from. Use WalkForward."
-            raise InputError(f"cv: {type(cv).__name__} {why}; {after}")
+            raise InputError(f"cv: {type(cv).__name__} {why}; tested periods come after those learned from. Use WalkForward.")
         if panel.y.iloc[train].notna().sum() < 2:
             few = f"in the rows that a model for {knowledge.periods[knowledge.row[test].min()]} may learn from"
             raise InputError(f"cv: fewer than two outcomes are known {few}; test fewer periods.")
@@ -365,15 +355,12 @@ def split_words(cv: object, dated: bool = False) -> str:
         return f"{split_words(cv.walk or WalkForward(), dated)}, on firms never seen ({cv.n_splits} groups)"
     if not isinstance(cv, WalkForward):
         return " ".join(str(cv).split())
-    settings = ["last third of the periods", f"refit_every={cv.refit_every}", f"window {cv.window}"]
-    if cv.test_periods is not None:
-        settings[0] = f"test_periods={cv.test_periods}"
-    if cv.train_periods is not None:
-        settings.append(f"{cv.train_periods} periods")
-    settings.append(f"horizon={cv.horizon}")
+    settings: dict[str, Any] = {"test_periods": cv.test_periods or "the last third", "refit_every": cv.refit_every}
+    settings |= {"window": cv.window, "train_periods": cv.train_periods, "horizon": cv.horizon}
+    words = [f"{name}={value}" for name, value in settings.items() if value is not None]
     if dated or cv.known_at is not None:
-        settings.append("rows learned from when known (known_at)")
-    return f"walk forward ({', '.join(settings)})"
+        words.append("rows learned from when known (known_at)")
+    return f"walk forward ({', '.join(words)})"
 
 
 def gaps_of(panel: Panel, folds: Folds, task: str) -> tuple[int, ...]:

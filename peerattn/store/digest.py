@@ -14,6 +14,9 @@ from typing import Any
 from joblib.hashing import NumpyHasher
 
 _PACKAGE = Path(__file__).resolve().parents[1]
+#: Folders whose code is not the user's.
+_PATHS = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+_INSTALLED = (_PACKAGE, *(Path(os.path.realpath(path)) for path in _PATHS))
 #: Packages that figures depend on, by the name that is imported; some come with extras only.
 _COMPUTE = {
     "torch": "torch", "sklearn": "scikit-learn", "numpy": "numpy", "pandas": "pandas", "scipy": "scipy",
@@ -65,13 +68,7 @@ def _code_behind(module: str) -> str:
 @functools.cache
 def _is_own(file: str) -> bool:
     """Whether a file belongs neither to Python nor to an installed package nor to this one."""
-    return not any(Path(os.path.realpath(file)).is_relative_to(folder) for folder in (_PACKAGE, *_installed_folders()))
-
-
-@functools.cache
-def _installed_folders() -> tuple[Path, ...]:
-    paths = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
-    return tuple(Path(os.path.realpath(path)) for path in paths)
+    return not any(Path(os.path.realpath(file)).is_relative_to(folder) for folder in _INSTALLED)
 
 
 @functools.cache

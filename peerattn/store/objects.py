@@ -136,11 +136,9 @@ def encoded(value: object, arrays: dict[str, np.ndarray], where: str) -> Any:
         return {KIND: named, "fields": held(kept, where)}
     if name in KNOWN and module.startswith("sklearn."):
         return {KIND: "sklearn", "class": name, "attributes": held(state_of(value), inside)}
-    raise InputError(
-        f"{where} is a {name}, which cannot be stored without pickle. Use pickle or joblib for this model, "
-        "and open such files only where you trust their source. Stored without pickle are this package's estimators and "
-        f"scikit-learn's {', '.join(sorted(KNOWN))}."
-    )
+    stored = f"Stored are this package's estimators and scikit-learn's {', '.join(sorted(KNOWN))}."
+    remedy = "Use pickle or joblib for this model, and open such files only where you trust their source."
+    raise InputError(f"{where} is a {name}, which cannot be stored without pickle. {remedy} {stored}")
 
 
 def _decoded(value: object, arrays: Mapping[str, np.ndarray]) -> Any:
@@ -231,11 +229,7 @@ _CODECS: dict[str, tuple[Any, Callable[[Any], dict[str, Any]], Callable[..., Any
     "dict": (Mapping, lambda v: {"items": [list(pair) for pair in v.items()]}, lambda items: dict(items)),
     "objects": (np.ndarray, lambda v: {"items": list(v.ravel()), "shape": list(v.shape)}, _objects),
     "time": (pd.Timestamp | pd.Period | pd.Timedelta, lambda v: {"one": pd.Index([v])}, lambda one: one[0]),
-    "csr": (
-        sparse.csr_array,
-        lambda v: {"parts": [v.data, v.indices, v.indptr], "shape": list(v.shape)},
-        _csr,
-    ),
+    "csr": (sparse.csr_array, lambda v: {"parts": [v.data, v.indices, v.indptr], "shape": list(v.shape)}, _csr),
     "multiindex": (
         pd.MultiIndex,
         lambda v: {"levels": [v.get_level_values(k) for k in range(v.nlevels)], "names": list(v.names)},
@@ -246,11 +240,7 @@ _CODECS: dict[str, tuple[Any, Callable[[Any], dict[str, Any]], Callable[..., Any
         lambda v: {"codes": v.codes, "categories": v.categories, "ordered": bool(v.ordered), "name": v.name},
         lambda name, **parts: pd.CategoricalIndex(pd.Categorical.from_codes(**parts), name=name),
     ),
-    "index": (
-        pd.Index,
-        _parts_of_index,
-        lambda values, dtype, name: pd.Index(values, dtype=dtype, name=name, tupleize_cols=False),
-    ),
+    "index": (pd.Index, _parts_of_index, lambda values, dtype, name: pd.Index(values, dtype, name=name, tupleize_cols=False)),
     "series": (
         pd.Series,
         lambda v: {"values": v.array, "index": v.index, "name": v.name},

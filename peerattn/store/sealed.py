@@ -152,9 +152,7 @@ def without_header(stored: Arrays, text: str | bytes, path: File, kind: str, pla
     where = repr(os.fspath(path))
     version, found, meant, dtypes = (header[name] for name in ("version", "kind", "place", "dtypes"))
     if version != VERSION:
-        raise InputError(
-            f"path: {where} has format version {version}, and this version of peerattn reads version {VERSION}. Upgrade peerattn."
-        )
+        raise InputError(f"path: {where} has format version {version}, and this one reads version {VERSION}. Upgrade peerattn.")
     expect(found == kind, "path", f"a saved {kind}", f"a saved {found} in {where}")
     if place not in (None, meant):
         raise InputError(f"path: {where} is a copy of another file: it is for {meant!r}, not for {place!r}. Write it again.")

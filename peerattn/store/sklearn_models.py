@@ -43,9 +43,7 @@ def state_of(estimator: BaseEstimator) -> dict[str, Any]:
     if type(estimator).__name__ != _TREES or "_predictors" not in held:
         return held
     if held["is_categorical_"] is not None or estimator.loss != "squared_error":
-        raise InputError(
-            "HistGradientBoostingRegressor: stored without pickle where loss='squared_error' and no feature is categorical."
-        )
+        raise InputError(f"{_TREES}: stored without pickle where loss='squared_error' and no feature is categorical.")
     trees = [tree for step in held["_predictors"] for tree in step]
     nodes = np.concatenate([tree.nodes for tree in trees])
     sizes = np.array([len(tree.nodes) for tree in trees])

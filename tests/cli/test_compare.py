@@ -111,11 +111,11 @@ def test_every_model_by_name(capsys, tmp_path):
     from peerattn.models.forecasters import model_names, model_title
 
     for task in ("forecast", "nowcast"):
-        chosen = panels.take_models(list(model_names()), load_grunfeld(), task, 7, {})
+        chosen = panels.take_models(CompareOptions(task=task, seed=7), list(model_names()), load_grunfeld())
         assert list(chosen) == [model_title(name, "sic") for name in model_names()]
     assert chosen["Peer attention"].task == "nowcast"
     assert chosen["Peer attention"].random_state == 7
-    assert list(panels.take_models(None, load_grunfeld(), "forecast", 0, {})) == [
+    assert list(panels.take_models(CompareOptions(), None, load_grunfeld())) == [
         "SIC peers",
         "Kernel regression",
         "Peer attention",
@@ -124,9 +124,9 @@ def test_every_model_by_name(capsys, tmp_path):
 
 
 def test_one_model_again_under_a_name_of_ones_own():
-    sets = {"linear": {"own": "none"}, "attention": {"n_heads": 3}}
+    options = CompareOptions(task="nowcast", settings=["linear.own=none", "attention.n_heads=3"])
     wanted = ["attention", "linear = attention", "two=attention"]
-    made = panels.take_models(wanted, load_grunfeld(), "nowcast", 0, sets)
+    made = panels.take_models(options, wanted, load_grunfeld())
     assert list(made) == ["Peer attention", "linear", "two"]
     assert (made["linear"].own, made["two"].own) == ("none", "linear")
     assert (made["Peer attention"].n_heads, made["linear"].task) == (3, "nowcast")
@@ -135,9 +135,9 @@ def test_one_model_again_under_a_name_of_ones_own():
         (["attention", "attention"], "a name twice; give one of yours, such as linear=attention"),
     ):
         with pytest.raises(InputError, match=why):
-            panels.take_models(bad, load_grunfeld(), "nowcast", 0, {})
+            panels.take_models(CompareOptions(task="nowcast"), bad, load_grunfeld())
     with pytest.raises(InputError, match="--set: no model of this call is named 'linaer'.*Known: attention, linear"):
-        panels.take_models(["attention", "linear=attention"], load_grunfeld(), "nowcast", 0, {"linaer": {}})
+        panels.take_models(CompareOptions(settings=["linaer.own=none"]), ["attention", "linear=attention"], load_grunfeld())
 
 
 def test_a_reference_from_a_file(capsys, tmp_path, monkeypatch):
@@ -176,7 +176,7 @@ def test_a_reference_from_a_file(capsys, tmp_path, monkeypatch):
     listed.drop(columns="x1").to_csv("listed.csv", index=False)
     assert "--reference: no column is named 'x1'" in refused(capsys, *run, "--out", "c")
     assert panels.DEFAULT_MODELS[2] == "cross_attention"
-    default = panels.take_models(None, panel, "forecast", 0, {}, reference=True)
+    default = panels.take_models(CompareOptions(), None, panel, reference=True)
     assert list(default) == ["Industry peers", "Kernel regression", "Cross-attention", "Peer attention", "Stack with peers"]
 
 
@@ -188,7 +188,7 @@ def test_simulated_dataset_is_a_panel_with_industries():
 
 def test_simulated_networks_are_held_to_the_truth(capsys, tmp_path, monkeypatch):
     panel = simulate_panel(12, 12, 2, n_industries=3, truth="industry", random_state=0)
-    monkeypatch.setattr(panels, "simulated", lambda seed: panel)
+    monkeypatch.setattr(panels.datasets, "simulate_panel", lambda *sizes, **options: panel)
     options = [
         "--task",
         "nowcast",
@@ -448,8 +448,8 @@ def test_any_setting_survives_the_configuration(capsys, sample):
     odd = 'a "quoted"\\ \x7f\ttext, é 東'
     options = ["--models", "ridge", "--set", "ridge.estimator__scoring=null", "--limit", odd, "--quiet"]
     assert said(capsys, "compare", *SAMPLE, *options, "--out", "first")[0] == 0
-    asked, sets, made = config.read_config(sample / "first" / "report.toml")
-    assert sets == {"ridge": {"estimator__scoring": None}} and asked.limit == [odd]
+    asked, made = config.read_config(sample / "first" / "report.toml")
+    assert asked.settings == ["ridge.estimator__scoring=null"] and asked.limit == [odd]
     assert set(made) > {"data_sha256", "predictions_sha256", "python", "torch"}
     code, text, err = said(capsys, "compare", "--config", "first/report.toml", "--quiet", "--out", "second")
     assert code == 0 and "to the bit" in text
@@ -487,8 +487,8 @@ def test_json_is_one_object(capsys, sample):
             "dataset: expected 'grunfeld' or 'multiples' or 'russell' or 'simulated', got 'x'",
         ),
         ("[compare]\ntask = 'x'", "task: expected 'forecast' or 'nowcast', got 'x'"),
-        ("set = 3", "[set] must be a section"),
-        ("[set]\nattention = 3", "[set.attention] must be a section"),
+        ("made = 3", "[made] must be a section"),
+        ("[compare]\nsettings = [3]", "expected a list of texts"),
         ("[other]", "[other] is no section"),
         ("[compare", "is not valid TOML"),
         ("a = " + 100_000 * "[", "is not valid TOML"),

@@ -189,6 +189,7 @@ def test_it_is_a_panel():
         ({"n_periods": 0}, "n_periods: expected at least 1"),
         ({"signal_share": 1.2}, r"signal_share: expected a number in \[0, 1\], got 1.2"),
         ({"own_share": 1.0}, r"own_share: expected a number in \[0, 1\)"),
+        ({"missing_share": 0.999, "random_state": 0}, "missing_share: expected a share that leaves some rows"),
         ({"truth": "cyclic"}, "truth: expected 'directed' or 'symmetric' or 'industry', got 'cyclic'"),
         ({"truth": "industry"}, "n_industries of 1 or more"),
         ({"sharpness": 0.0}, "raise sharpness"),

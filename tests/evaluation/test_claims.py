@@ -288,7 +288,7 @@ def test_the_users_peer_models_are_tested_against_the_stack_without_peers_and_th
     against = [(gain.model, gain.against) for gain in claims.models]
     assert against == [("Peers", STACK_WITHOUT), ("Peers", "its own version without peers")]
     said = " ".join(made().summary())
-    assert "Peers against the stack without peers: +" in said and "Peers against its own version without peers: +" in said
+    assert "Peers against Stack without peers: +" in said and "Peers against its own version without peers: +" in said
     # one that is better than the stack without peers is named where the stack's own peers are not
     assert nothing_selected().claims.why.endswith(", though Peers predicts better than the stack without peers")
     assert "though" not in made(GOOD | {PEERS: None}, users=1.0).claims.why
@@ -464,6 +464,12 @@ def test_gains_by_firm_add_up_to_the_gain():
     groups = result.gain_by(half)
     assert list(sorted(groups.index)) == ["a", "b"] and groups["share"].sum() == pytest.approx(1)
     assert result.gain_by(half.swaplevel()).equals(groups)  # levels are found by name
+    # levels without names are firm and period in this order: in another order no row would have a group
+    for wrong in (half.swaplevel().rename_axis([None, None]), half.groupby(level="firm").first()):
+        with pytest.raises(InputError, match="groups: expected an index of firm and period"):
+            result.gain_by(wrong)
+        with pytest.raises(InputError, match="by: expected"):
+            result.by(wrong)
 
 
 def test_intervals_of_gains_are_those_of_a_constant_clustered_by_firm():

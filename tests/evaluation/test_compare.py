@@ -334,7 +334,7 @@ def test_the_horizon_is_purged_before_held_out_periods(panel):
         "intervals": IntervalRegressor(Ridge()),
         "none": Ridge(),
     }
-    found = {entry.name: entry.model for entry in entries_of(models, "forecast", panel, horizon=3)}
+    found = {entry.name: entry.model for entry in entries_of(models, "forecast", panel, None, (1,), 3)}
     given = [key for name in models for key, value in found[name].get_params().items() if key.endswith("purge") and value]
     assert given == ["purge", "peerattentionregressor__purge", "estimator__purge", "purge"]
     lags = [found[name][0].horizon for name in ("lags", "longer lags")]
@@ -467,7 +467,7 @@ def test_bad_panels(flat):
         run(ridge, infinite, **names)
     with pytest.raises(InputError, match="duplicated"):
         run(ridge, pd.concat([flat, flat.iloc[:3]]), **names)
-    with pytest.raises(InputError, match="one period only"):
+    with pytest.raises(InputError, match="no period can be tested: 1 of 1 periods"):
         run(ridge, flat[flat["fyear"] == 2005], **names)
     with pytest.raises(InputError, match="no known value"):
         run(ridge, flat.assign(roa_next=np.nan), **names)

@@ -47,18 +47,14 @@ class MeanTest:
     @property
     def reason(self) -> str:
         """Why there is no test, as a table shows it."""
-        if not self.cause:
-            return ""
-        return f"n/a ({self.cause})"
+        return f"n/a ({self.cause})" * bool(self.cause)
 
     @property
     def cell(self) -> float | str:
         """Return t, or why there is none in the width of a table's cell: ``n/a (T=3)``."""
         if self.t is not None:
             return self.t
-        if "," in self.cause:
-            return f"n/a ({self.cause.split(',')[0]})"
-        return self.reason
+        return f"n/a ({self.cause.partition(',')[0]})" * bool(self.cause)
 
     @property
     def upper_p(self) -> float | None:
@@ -223,11 +219,8 @@ class ForecastTest(MeanTest):
         return f"ForecastTest(Diebold–Mariano, {self.model!r} against {self.baseline!r}: {self.outcome})"
 
     def __str__(self) -> str:
-        periods = f"{self.n_periods} period{'s' * (self.n_periods != 1)}"
-        return visible(
-            f"Diebold–Mariano test of {self.model} against {self.baseline}: {self.outcome}, mean {self.mean:.4g} "
-            f"({periods}, two-sided; equal-weighted cosine variance, t({self.freedom}))"
-        )
+        found = f"{self.outcome}, mean {self.mean:.4g} (T = {self.n_periods}, two-sided; cosine variance, t({self.freedom}))"
+        return visible(f"Diebold–Mariano test of {self.model} against {self.baseline}: {found}")
 
 
 DieboldMariano = ForecastTest  # the former name of diebold_mariano's result

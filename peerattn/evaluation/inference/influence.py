@@ -45,10 +45,7 @@ class Influence(Shown):
         rows = [(show_label(period) or "all", *values) for period, *values in self.by_period.itertuples()]
         title = "Weight against influence: the change of a prediction when the peer leaves"
         heads = ("Period", "Rank correlation", "Within firm", "Same top peer", "Pairs")
-        note = (
-            "Where they differ a large weight explains nothing: a peer close to the average of the others may carry much "
-            "weight and move nothing."
-        )
+        note = "Where they differ a large weight explains nothing: a peer close to the average of the others may move nothing."
         return Table(title, heads, rows, formats=("", ".3f", ".3f", ".1%", ",.0f"), footnotes=(note,))
 
     def __repr__(self) -> str:
@@ -113,10 +110,8 @@ def influence(model: PanelEstimator, X: PanelLike, *, outcomes: OutcomesLike = N
         if section.period is not None and section.period not in network.periods:
             continue
         if not (section.within and section.peers.label.isin(section.focal.label).all()):
-            raise InputError(
-                "X: the model's peers are not in the call (they are training rows or a reference); influence needs peers of the "
-                "same cross-section: pass outcomes=, or a model with attention='self' fitted on a panel."
-            )
+            wording = "X: the model's peers are not in the call (they are training rows or a reference)"
+            raise InputError(f"{wording}: pass outcomes=, or a model with attention='self' fitted on a panel.")
         changes[section.period] = _changes(model, section)
     moved = PeerNetwork.from_matrices(changes, name=f"influence in {network.name}", signed=True)
     rows = [_agreement(network.matrix(period), moved.matrix(period)) for period, _ in network.sections()]

@@ -95,9 +95,9 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
         InputError
             For an unknown level or group, or too few periods.
         """
-        if not (isinstance(self.level, int | float) and 0 < self.level < 1):
-            raise InputError(f"level must lie between 0 and 1, got {self.level!r}.")
-        check_at_least(1, horizon=self.horizon, n_refits=self.n_refits)
+        share = isinstance(self.level, int | float) and 0 < self.level < 1
+        expect(share, "level", "a number between 0 and 1", repr(self.level))
+        check_at_least(1, horizon=self.horizon, n_refits=self.n_refits, calibration_periods=self.calibration_periods or 1)
         fits = hasattr(self.estimator, "fit") and not isinstance(self.estimator, type)
         expect(fits, "estimator", "an estimator, such as Ridge()", repr(self.estimator))
         panel = self._read(X, y).sorted()
@@ -173,10 +173,8 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
         rows = knowledge.row <= knowledge.place(period) - self.horizon
         outcomes = np.where(knowledge.by(period), panel.outcomes, np.nan)  # type: ignore[arg-type]
         if not np.isfinite(outcomes[rows]).any():
-            raise InputError(
-                f"no outcome is known by {period}, the first calibration period of a clone, at horizon {self.horizon}: "
-                "pass fewer calibration_periods, or earlier rows."
-            )
+            when = f"{period}, the first calibration period of a clone, at horizon {self.horizon}"
+            raise InputError(f"no outcome is known by {when}: pass fewer calibration_periods, or earlier rows.")
         return replace(panel, outcomes=outcomes).take(rows)
 
     def _fitted(self, panel: Panel) -> Any:

@@ -40,8 +40,8 @@ class MarginalEffects(Regression):
 
     def _footnotes(self) -> list[str]:
         unit = (
-            "Change of the weight in shares of the mean weight (0.1 = a tenth of it): per standard deviation of the peer's "
-            "characteristic, per standard deviation of distance from the focal firm, and of having the same code."
+            "Change of the weight in shares of the mean weight: per standard deviation of the peer's characteristic or of its "
+            "distance from the focal firm, and of having the same code."
         )
         if self.draws.empty:
             return [unit, "No standard errors: pass y for refits."]
@@ -163,10 +163,9 @@ def marginal_effects(
     found = moves.effects(model)
     if found is None:
         raise InputError("model: its network in this cross-section is empty: no weight can change.")
-    why = "Without outcomes the peers of a kernel or an industry model are training rows, which do not move"
-    wording = f"outcomes: no weight changes when peers do. {why}; pass the outcomes of the cross-section."
     if not found.any():
-        raise InputError(wording)
+        why = "Without outcomes the peers of a kernel or an industry model are training rows, which do not move"
+        raise InputError(f"outcomes: no weight changes when peers do. {why}; pass the outcomes of the cross-section.")
     draws = []
     left = "blocks of periods"
     if y is not None:
@@ -219,9 +218,8 @@ class _Moves:
         """Return the weights among the firms, (n, n), NaN on oneself."""
         matrix = model.peer_network(rows, **self.options).matrix()
         if not matrix.index.isin(matrix.columns).all():
-            informed = " Where these are its training rows, pass outcomes=." * ("outcomes" not in self.options)
-            universe = "another universe; effects are measured among firms that are both"
-            raise InputError(f"model: its peers are {universe}.{informed}")
+            remedy = "Effects are measured among firms that are both; where peers are training rows, pass outcomes=."
+            raise InputError(f"model: its peers are another universe. {remedy}")
         values = matrix.reindex(index=self.firms, columns=self.firms).to_numpy(dtype=float, copy=True)
         np.fill_diagonal(values, np.nan)
         return values

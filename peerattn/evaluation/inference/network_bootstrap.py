@@ -91,10 +91,8 @@ class NetworkBootstrap(Shown):
         title = "Is the network directed? Null: it is reversible (any symmetric score)"
         heads = ("Period", "Cyclic part", "Noise", "p")
         formats = ("", ".4f", ".4f", ".3f")
-        note = (
-            f"{self.n_draws} refits on blocks of {self.block_length} periods, started from the fitted model with its heads "
-            f"kept: uncertainty about which heads there are is not in it. The least possible p is {self.least_p:.3f}."
-        )
+        refits = f"{self.n_draws} refits on blocks of {self.block_length} periods, which keep the heads of the fitted model"
+        note = f"{refits}: uncertainty about these is not in it. The least possible p is {self.least_p:.3f}."
         return Table(title, heads, rows, alignment="lrrr", formats=formats, footnotes=(note,))
 
     def __str__(self) -> str:
@@ -220,10 +218,8 @@ def _converged(start: WarmStart, counts: np.ndarray, at: Any, outcomes: Outcomes
         if moved <= SETTLED or not shift.any():
             return found
         before = shift
-    raise InputError(
-        f"model: its refits have not converged after {MOST_ROUNDS} rounds (the last still moves weights by {moved:.0%} of their "
-        "spread): no inference is possible. Fit it with fewer heads."
-    )
+    last = f"{MOST_ROUNDS} rounds (the last still moves weights by {moved:.0%} of their spread)"
+    raise InputError(f"model: its refits have not converged after {last}: no inference is possible. Fit it with fewer heads.")
 
 
 def block_counts(rng: np.random.Generator, n_periods: int, length: int, n_draws: int) -> np.ndarray:

@@ -90,10 +90,8 @@ def own_outcome(subject: Subject) -> Found:
         change = (subject.fitted.predict(subject.X, subject.y + moved) - subject.base).abs().to_numpy()
         own = max(own, change[firm])
         others = max(others, np.delete(change, firm).max(initial=0.0))
-    return own <= 1e-8 * subject.scale, (
-        f"{rounds} outcomes moved by {MOVE:g} standard deviations: the own prediction changes by at most {own:.2g}, "
-        f"another firm's by up to {others:.2g}"
-    )
+    changes = f"the own prediction changes by at most {own:.2g}, another firm's by up to {others:.2g}"
+    return own <= 1e-8 * subject.scale, f"{rounds} outcomes moved by {MOVE:g} standard deviations: {changes}"
 
 
 def future(subject: Subject) -> Found:
@@ -111,10 +109,9 @@ def future(subject: Subject) -> Found:
         return False, "the rows learned from change with values that are not known yet"
     y = subject.y.where(subject.period == subject.tested[0], changed.y)
     gap = _gap(changed.fitted.predict(changed.X, y).iloc[first], subject.base.iloc[first])
-    return gap <= _tolerance(subject), (
-        f"all characteristics after {show_label(subject.X.index[first[0]][1])} and all outcomes not known at it changed, model "
-        f"refitted: its predictions change by at most {gap:.2g}"
-    )
+    origin = show_label(subject.X.index[first[0]][1])
+    wording = f"all characteristics after {origin} and all outcomes not known at it changed, model refitted"
+    return gap <= _tolerance(subject), f"{wording}: its predictions change by at most {gap:.2g}"
 
 
 def _not_yet_known(subject: Subject, ahead: int) -> str:
@@ -201,10 +198,8 @@ def training_only(subject: Subject) -> Found:
     # a scaler fitted in predict would see other tested periods
     X = X.assign(**{str(name): x.where(first, 100 * x + 100) for name, x in numbers.items()})
     gap = _gap(subject.fitted.predict(X, subject.y)[first], subject.base[first])
-    return gap <= _tolerance(subject), (
-        f"no fitted part comes with the model, no column is standardised over all rows; other tested periods times 100 "
-        f"change predictions by {gap:.2g}"
-    )
+    none = "no fitted part comes with the model, no column is standardised over all rows"
+    return gap <= _tolerance(subject), f"{none}; other tested periods times 100 change predictions by {gap:.2g}"
 
 
 def learning(subject: Subject) -> Found:

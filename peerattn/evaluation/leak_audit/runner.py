@@ -167,7 +167,7 @@ def audit(
         dates = [name for name in DATES if name in getattr(X, "columns", ())]
         if dates and not isinstance(X, Panel):
             known_at = as_panel(X, y, known_at=dates[0], characteristics=(), firm=firm, period=period).sorted().known_at
-    entry = entries_of({"audited": model}, task, panel, reference, horizon=int(getattr(cv, "horizon", 1)))[0]
+    entry = entries_of({"audited": model}, task, panel, reference, (1,), int(getattr(cv, "horizon", 1)))[0]
     return audit_entry(entry, panel, cv, n_placebo, random_state, known_at)
 
 
@@ -175,13 +175,10 @@ def audit_entry(
     entry: Entry, panel: Panel, cv: object, n_placebo: int = 19, seed: int = 0, known_at: pd.Index | None = None
 ) -> Audit:
     """Audit a model on a panel; ``known_at`` is when each outcome is known, by default as the panel does."""
-    if cv is None:
-        cv = WalkForward()
     if known_at is None:
         known_at = panel.known_at
     known = None if known_at is None else Knowledge.of(replace(panel, known_at=known_at)).known
-    entry = replace(entry, model=seeded(entry.model, seed))
-    subject = Subject(entry, panel, cv, seed, known=known)
+    subject = Subject(replace(entry, model=seeded(entry.model, seed)), panel, cv or WalkForward(), seed, known=known)
     first, offending = checks.columns(subject.rows)
     # a column that leaks would refute the other claims as well
     fine = panel.characteristics.drop(columns=offending)
@@ -197,7 +194,7 @@ def audit_entry(
     tried = CHECKS | {"permuted labels leave no gain": partial(checks.placebo, n_placebo=n_placebo)}
     lines = [first, *(_tried(claim, check, fits) for claim, check in tried.items())]
     lines.append(_tried("one fit leaves nothing behind for another", checks.memory, fits[:1]))
-    return Audit(" ".join(str(entry.model).split()), entry.task, tuple(lines))
+    return Audit(" ".join(str(subject.entry.model).split()), entry.task, tuple(lines))
 
 
 def _tried(claim: str, check: Callable[[Subject], checks.Found], fits: list[Subject]) -> AuditLine:

@@ -30,7 +30,7 @@ class Answering(NamedTuple):
     def predict(self, X: pd.DataFrame, y: pd.Series) -> pd.Series:
         """Return predictions on the index of ``X``; outcomes are passed where the task uses them."""
         with quiet():
-            return pd.Series(self.entry.predict(self.model, self.rows.with_call(X, y)), index=X.index)
+            return pd.Series(self.entry.predict_steps(self.model, self.rows.with_call(X, y))[:, -1], index=X.index)
 
 
 @dataclass(frozen=True)

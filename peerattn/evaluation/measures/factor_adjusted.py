@@ -14,10 +14,7 @@ from peerattn.types import ReferenceLike
 OUTCOMES_PER_SLOPE = 2  # earlier outcomes of a firm for each coefficient, from which its own loadings are estimated
 MIN_FIRMS = 2  # with such loadings, whose spread shrinks them
 #: What a report says of it.
-ADJUSTED = (
-    "Outcomes are net of the given factors, with loadings of each firm's earlier periods, drawn towards their mean (Vasicek "
-    "1973). In the first periods there are none, and outcomes are unknown."
-)
+ADJUSTED = "Outcomes are net of the given factors, with shrunk loadings of earlier periods (Vasicek 1973), or else unknown."
 
 
 @validate_arguments
@@ -98,10 +95,8 @@ def net_of_factors(panel: Panel, factors: pd.DataFrame | None, task: str, horizo
     if factors is None or task != "nowcast":
         return panel
     if reference is not None:
-        raise InputError(
-            "factors: the outcomes of reference= would not be net of them, those of the panel would. Pass both net of factors "
-            "(peerattn.evaluation.factor_adjusted), and leave out factors=."
-        )
+        remedy = "Pass both net of factors (peerattn.evaluation.factor_adjusted), and leave out factors=."
+        raise InputError(f"factors: the outcomes of reference= would not be net of them, those of the panel would. {remedy}")
     if horizon is None:
         horizon = int(bool(NEXT.search(panel.outcome)))
     y = _adjusted(panel.y, panel.labels.get_level_values("firm"), Knowledge.of(panel), factors, horizon)
@@ -134,10 +129,8 @@ def _adjusted(y: pd.Series, firm: pd.Index, knowledge: Knowledge, factors: pd.Da
         np.add.at(sums, firms[learned], table[learned, :, None] * table[learned, None, :])
     if not np.isfinite(found).any():
         needed = OUTCOMES_PER_SLOPE * (f.shape[1] + 1)
-        raise InputError(
-            f"factors: no outcome is left net of {f.shape[1]} factors, whose loadings need {needed} earlier outcomes of a firm. "
-            "Pass fewer factors or more periods."
-        )
+        why = f"the loadings of {f.shape[1]} factors need {needed} earlier outcomes of a firm"
+        raise InputError(f"factors: no outcome is left net of them: {why}. Pass fewer factors or more periods.")
     return found
 
 

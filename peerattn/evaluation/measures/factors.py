@@ -69,29 +69,26 @@ def match_factors(factors: pd.DataFrame, periods: pd.Index, *, outcome_horizon: 
     """
     source = f" ({factors.attrs.get('path')})" * ("path" in factors.attrs)
     if isinstance(outcome_horizon, bool) or not isinstance(outcome_horizon, Integral) or outcome_horizon < 0:
-        raise InputError(
-            f"outcome_horizon must be a whole number from 0, got {outcome_horizon!r}: factors are matched to the time in which "
-            "an outcome is realised, 0 where the outcome labelled t is realised in t, 1 where it is in t + 1 (ret_next)."
-        )
+        when = "0 where the outcome labelled t is realised in t, 1 where it is in t + 1 (ret_next), which factors are matched to"
+        raise InputError(f"outcome_horizon must be a whole number from 0, got {outcome_horizon!r}: {when}.")
     table = factors.select_dtypes("number").astype(float)
     if not table.shape[1]:
         raise InputError(f"factors{source}: no column of numbers beside the period.")
-    wanted = "returns in decimals are expected (0.01 = 1 %)"
     if float(table.abs().median().max()) > _PER_CENT:
-        raise InputError(f"factors{source}: {wanted}; these look like per cent. Divide by 100.")
+        raise InputError(f"factors{source}: returns in decimals are expected; these look like per cent. Divide by 100.")
     frequency = _frequency(periods)
     calendar = _read(periods, frequency)
     try:
         table.index = _read(factors.index, frequency).astype(calendar.dtype)
     except (TypeError, ValueError) as error:
-        raise InputError(
-            f"factors{source}: {show_label(factors.index[0])} is not read as a period such as {show_label(calendar[0])}: {error}."
-        ) from error
+        ends = f"{show_label(factors.index[0])} is not read as a period such as {show_label(calendar[0])}"
+        raise InputError(f"factors{source}: {ends}: {error}.") from error
     table = table.sort_index()
     twice = table.index[table.index.duplicated()].map(show_label)
     if len(twice):
-        such = f"the panel's periods are such as {show_label(periods[0])}, and one row of factor returns is expected for each"
-        raise InputError(f"factors{source}: {twice[0]} is there more than once; {such}.")
+        raise InputError(
+            f"factors{source}: {twice[0]} is there more than once; one row is expected for {show_label(periods[0])}."
+        )
     steps = _later(calendar, table.index, outcome_horizon) if outcome_horizon else [calendar]
     _check_gaps(table.dropna().index, pd.Index(np.concatenate(steps)).unique(), source)
     total = np.prod([1 + table.loc[step].to_numpy() for step in steps], axis=0) - 1
@@ -126,9 +123,8 @@ def _later(calendar: pd.Index, dates: pd.Index, horizon: int) -> list[pd.Index]:
         later = dates.append(pd.PeriodIndex([pd.NaT] * horizon, freq="D"))
         return [later[last + k] for k in range(1, horizon + 1)]
     if not isinstance(calendar, pd.PeriodIndex) and not pd.api.types.is_integer_dtype(calendar.dtype):
-        such = f"labels such as {show_label(calendar[0])} cannot be counted on; convert them to dates, or label the factors"
-        then = "by the rows whose outcome is realised then, with outcome_horizon=0"
-        raise InputError(f"outcome_horizon={horizon}: {such} {then}.")
+        such = f"labels such as {show_label(calendar[0])} cannot be counted on; convert them to dates, or pass factors of the"
+        raise InputError(f"outcome_horizon={horizon}: {such} time in which outcomes are realised, with outcome_horizon=0.")
     return [calendar + k for k in range(1, horizon + 1)]
 
 
@@ -158,6 +154,5 @@ def factors_realised(
     if horizon is None and NEXT.search(panel.outcome):
         horizon = 1
     found = match_factors(factors, periods, outcome_horizon=horizon)
-    words = {0: "the same period", 1: "the next period"}
-    found.attrs = {"realised": words.get(horizon or 0, f"the next {horizon} periods, compounded")}
+    found.attrs["realised"] = {0: "the same period", 1: "the next period"}.get(horizon or 0, f"the next {horizon} periods")
     return found

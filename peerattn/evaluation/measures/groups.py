@@ -57,7 +57,7 @@ def _groups(frame: pd.DataFrame, by: Any) -> np.ndarray:
         return labels.to_numpy(dtype=object)
     labelled = isinstance(by, pd.Series) and by.index.nlevels == 2
     expect(labelled, "by", "'year', 'period' or a Series indexed by firm and period", repr(by))
-    values = pd.Series(labels_of(frame, by))
+    values = pd.Series(labels_of(frame, by, "by"))
     if pd.api.types.is_numeric_dtype(by.dtype) and values.nunique() > 50:
         raise InputError("by holds more than 50 different numbers: pass groups of it, such as pandas.qcut makes.")
     return values.where(values.notna(), "unknown").to_numpy()

@@ -69,14 +69,9 @@ def cumulative_gain(compared: WithClaims) -> Picture | None:
         ax.set_xlim(-0.4, len(lines) - 0.6)
 
     ends = "; ".join(f"{name} ends at {lines[name].iloc[-1]:.3g}" for name in lines)
-    description = f"Cumulative squared-error difference against {baseline}: {ends}"
-    caption = (
-        f"Sum over the tested periods of the mean squared error of the baseline, {baseline}, minus that of each model (Goyal "
-        f"and Welch 2008). A rising line: the model predicts better than the baseline there.{_DASHED}"
-    )
-    if len(names) < len(losses.columns) - 1:
-        caption += " The other models are in the table."
-    return picture(draw, 3.4, description, caption)
+    what = f"Cumulative mean squared error of the baseline, {baseline}, minus that of each model (Goyal and Welch 2008)"
+    caption = f"{what}. A rising line: the model predicts better than the baseline there.{_DASHED}"
+    return picture(draw, 3.4, f"Cumulative squared-error difference against {baseline}: {ends}", caption)
 
 
 def _by_interest(compared: WithClaims) -> list[str]:

@@ -1,5 +1,7 @@
 """The sections of a report on networks: the estimated one, what its heads search for, and the peers in each model."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
@@ -30,8 +32,7 @@ def network_blocks(compared: WithClaims) -> list[Block]:
         return []
     network = compared.networks[name]
     note = compared.note(name)
-    words = f"The network of {name} in {show_label(network.periods[0])}, the last tested period, from the last fit: "
-    words += f"{len(network.firms):,} firms."
+    words = f"The network of {name} in {show_label(network.periods[0])}, from the last fit: {len(network.firms):,} firms."
     if note.fits_with_peers is not None:
         words += f" Peers were selected in {note.fits_with_peers} of {note.fits} fits."
     codes = few_codes(compared)
@@ -60,20 +61,15 @@ def search_blocks(compared: WithClaims) -> list[Block]:
     matrix = profile.named(strongest)
     if matrix.empty:
         return []
-    scores = matrix.to_numpy()
-    names = list(matrix.columns)
-    order = np.argsort(-np.abs(scores), axis=None, kind="stable")[:_PAIRS]
-    rows = [(names[i], names[j], scores[i, j]) for i, j in zip(*np.unravel_index(order, scores.shape))]
+    scores: Any = matrix.stack()
+    largest = scores.sort_values(key=abs, ascending=False, kind="stable").head(_PAIRS)
+    rows = [(*pair, score) for pair, score in largest.items()]
     words = (
-        f"{name} scores a peer by pairs of characteristics, in standard deviations, with the matrix M (of a head W_Q W_K'). A "
-        "positive entry: the more a firm has of the row's characteristic, the more weight it puts on peers that have much of the "
-        "column's."
+        f"{name} scores a peer by pairs of characteristics, in standard deviations, with the matrix M (of a head W_Q W_K'). "
+        "Positive: firms with much of the row's characteristic attend to peers with much of the column's."
     )
     if (n := len(profile.heads)) > 1:
-        words += (
-            f" {n} heads were kept, which are known up to their order; the matrix is that of the head with the largest share of "
-            f"the network ({profile.shares[strongest]:.0%})."
-        )
+        words += f" It is that of the head with most weight ({profile.shares[strongest]:.0%}), of {n}."
     if len(matrix) < len(profile.matrices[strongest]):
         words += " Codes and indicators of missing values are not shown."
     columns = {"A firm with much": "l", "attends to peers with much": "l", "score": ".3f"}
@@ -117,10 +113,7 @@ def _one_sided(network: PeerNetwork) -> Block:
         return "No pair of firms is one-sided beyond how popular each of them is."
     heads = ["Firm", "Peer", "Weight on the peer", "Peer's weight on the firm", "Direction"]
     displayed = pairs[["firm", "peer", "weight", "reverse", "direction"]].set_axis(heads, axis=1)
-    note = (
-        "Direction: the log ratio of the two weights minus that of the firms' popularity; positive = the firm attends to the "
-        "peer more than popularity explains, which may be so of the smaller weight. Ordered by the weight that direction moves."
-    )
+    note = "Direction: the log ratio of the two weights minus that of the firms' popularity. Ordered by the weight that it moves."
     title = "The most one-sided pairs, net of how popular each firm is"
     return Table.from_frame(displayed, title=title, formats={"Direction": ".2f"}, footnotes=(note,))
 
@@ -143,10 +136,8 @@ def peers_by_model(compared: WithClaims) -> list[Block]:
     when = show_label(networks[main].periods[0])
     words = f"The firms whose outcomes or characteristics each model uses in its predictions for {when}, from its last fit."
     if training:
-        words += (
-            f" A prediction of {listed(training)} is a weighted sum of training outcomes, Σ_j w_ij y_j, and the weights of a "
-            'firm\'s training rows are added up (Geertsema and Lu 2023): "on itself" is its own past.'
-        )
+        sums = "weighted sums of training outcomes, and the weights of a firm's training rows are added up"
+        words += f" Predictions of {listed(training)} are {sums} (Geertsema and Lu 2023)."
     return [words, _spread(networks, main, few_codes(compared)), *_first_peers(networks, main)]
 
 
@@ -178,9 +169,7 @@ def _first_peers(networks: dict[str, PeerNetwork], main: str) -> list[Table]:
     given = pd.Series(np.abs(section.column_sums()), networks[main].labels.take(section.columns))
     firms = [firm for firm in networks[main].firms if firm in common]
     firms.sort(key=lambda firm: -given.get(firm, 0.0))  # 0: a universe of reference attends to none of them
-    pairs = [(firm, name) for firm in firms[:_FIRMS] for name in networks]
-    first = next(iter(networks))
-    rows = [(show_label(f) * (name == first), name, *first_peers(networks[name], f)) for f, name in pairs]
+    rows = [(show_label(firm), name, *first_peers(networks[name], firm)) for firm in firms[:_FIRMS] for name in networks]
     title = "The peers with the largest weights, by model"
     note = "Other firms only; those with a weight below .005 are left out."
-    return [Table(title, ("Firm", "Model", *FIRST), rows, footnotes=(note,))] if rows else []
+    return [Table(title, ("Firm", "Model", *FIRST), rows, footnotes=(note,))] * bool(rows)

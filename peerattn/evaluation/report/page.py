@@ -87,12 +87,12 @@ def outcomes_table(comparisons: Mapping[str, WithClaims]) -> Table:
 def _sections(compared: WithClaims, finding: list[str]) -> list[Section]:
     """Return all sections that have something to show."""
     failures = [(failure.model, failure.fold, failure.error) for failure in compared.failures]
-    failed = Table("Models that failed", ("Model", "In fit", "Error"), failures) if failures else None
+    failed = [Table("Models that failed", ("Model", "In fit", "Error"), failures)] * bool(failures)
     found = compared.panel.description
     blocks: dict[str, Sequence[Block | None]] = {
         "Findings": [*finding, f"Task: {compared.task}. {sentences.TASKS[compared.task]}"],
         "Where predictability comes from": _decomposition(compared),
-        "The models": [as_table(compared, without_tests(compared, REPORTED)), failed],
+        "The models": [as_table(compared, without_tests(compared, REPORTED)), *failed],
         "Statistical tests": _tests(compared),
         "Who gains by peers": _gains(compared),
         "Over time": [cumulative_gain(compared)],
@@ -115,10 +115,7 @@ def _made_with(compared: WithClaims) -> str:
 
 
 def _sample(compared: WithClaims) -> list[Block]:
-    wording: list[Block] = [
-        "All models are scored on the same rows: those of the tested periods whose outcome is known. A model that cannot "
-        "predict one of them is not scored at all."
-    ]
+    wording: list[Block] = ["All models are scored on the same rows: those of the tested periods whose outcome is known."]
     if len(loss := compared.panel.sample_loss):
         displayed = loss.rename(columns={"step": "Rows", "rows lost": "lost in this step"})
         wording.append(Table.from_frame(displayed, title="From the panel to the scored sample"))
@@ -130,31 +127,18 @@ def _sample(compared: WithClaims) -> list[Block]:
 
 def _inputs(compared: WithClaims) -> list[str]:
     """Describe which columns were taken and which were left out, and why."""
-    wording = [f"{line[0].upper()}{line[1:]}." for line in str(compared.panel.choice).splitlines()]
-    plain = (
-        "Plain regressors get missing values as the period's median with an indicator, codes one-hot, all learned on training "
-        "rows only. The table of models shows what each of them uses."
-    )
-    return [*wording, plain]
+    plain = "Plain regressors get missing values as the period's median with an indicator, codes one-hot, by training rows only."
+    return [*(f"{line[0].upper()}{line[1:]}." for line in str(compared.panel.choice).splitlines()), plain]
 
 
 def _reproduction(compared: WithClaims) -> list[Block]:
-    versions = sentences.versions_of(compared)
-    others = {name: value for name, value in compared.settings.items() if name not in versions}
-    blocks: list[Block] = [
-        "A paragraph for a paper, to be edited:",
-        Code(sentences.methods_paragraph(compared)),
-        *(f"{name[0].upper()}{name[1:]}: {value}." for name, value in others.items()),
-    ]
+    blocks: list[Block] = ["A paragraph for a paper, to be edited:", Code(sentences.methods_paragraph(compared))]
     if compared.configuration:
-        blocks += [
-            "The configuration that makes this report again: save it as report.toml and run",
-            Code("peerattn compare --config report.toml"),
-            Code(compared.configuration),
-        ]
+        again = "This configuration, saved as report.toml, makes the report again: peerattn compare --config report.toml"
+        blocks += [again, Code(compared.configuration)]
     models = [(model.name, model.settings) for model in compared.models]
-    packages = Table("", ("Package", "Version"), list(versions.items()))
-    return [*blocks, Table("Models", ("Model", "Settings"), models), packages]
+    settings = Table("Sample and versions", ("Setting", "Value"), list(compared.settings.items()))
+    return [*blocks, settings, Table("Models", ("Model", "Settings"), models)]
 
 
 def _decomposition(compared: WithClaims) -> list[Block]:
@@ -170,10 +154,7 @@ def _decomposition(compared: WithClaims) -> list[Block]:
     if claims.models:
         of_models = [(gain.model, gain.against, gain.r2, *_gain_cells(gain)) for gain in claims.models]
         columns = {"Model": "l", "Against": "l", "R²": ".4f", **_GAIN, "t": ".2f", "p": "r"}
-        note = (
-            "A difference from the stack without peers need not come from peers: the models differ otherwise, too. Where a model "
-            "has a version of its own without peers, the second line is against that. p: two-sided, each line on its own."
-        )
+        note = "A difference from the stack need not come from peers: the models differ otherwise, too. p: two-sided, each alone."
         blocks.append(laid_out("Each peer model against models without peers", columns, of_models, note))
     return blocks
 
@@ -188,29 +169,20 @@ def _tests(compared: WithClaims) -> list[Block]:
     """Return the tests of all models over time, against the baseline and jointly; nothing where the periods are too few."""
     if len(compared.periods) < periods_needed(compared.horizon):
         return []
-    words = (
-        f"{sentences.tests(compared)} Losses are averaged over the firms of each period first, so that a period counts once. "
-        "Each test is on its own. Loss difference: the baseline's mean squared error minus the model's, positive = better."
-    )
-    rows: list[tuple[object, ...]] = []
-    for name, test in compared.tests.items():
-        rest = ("", "") if test.t is None else (test.n_periods, test.freedom)
-        rows.append((name, test.loss_difference, test.cell, format_p(test.p_value), *rest))
-    columns = {"Model": "l", "Loss difference": ".3g", "t": ".2f"}
-    columns |= dict.fromkeys(("p", "Periods", "Degrees of freedom"), "r")
+    words = f"{sentences.tests(compared)} Losses are averaged over the firms of each period first. Each test is on its own."
+    note = "Loss difference: the baseline's mean squared error minus the model's, positive = better."
+    rows = [(name, t.mean, t.cell, format_p(t.p_value), t.n_periods, t.freedom or "") for name, t in compared.tests.items()]
+    columns = {"Model": "l", "Loss difference": ".3g", "t": ".2f", "p": "r", "Periods": "r", "Degrees of freedom": "r"}
     # tests against one baseline, then of all models together
     kept = model_confidence_set(compared.losses, horizon=compared.horizon)
     included = dict.fromkeys(kept.included, "in")
     joint = [(name, float(kept.p_values[name]), included.get(name, "out")) for name in compared.names]
-    note = (
-        "Multiple comparisons with the best (Horrace and Schmidt 2000): a model is out where another one is significantly "
-        "better, the number of others accounted for. A difference that cannot be tested leaves no model out."
-    )
+    best = "Multiple comparisons with the best (Horrace and Schmidt 2000): a model is out where another is significantly better."
     title = f"The best model is among these, with a confidence of {1 - kept.size:.0%}"
     return [
         words,
-        laid_out(f"Each model against {compared.baseline}", columns, rows),
-        laid_out(title, {"Model": "l", "p": ".3f", "May be the best": "l"}, joint, note),
+        laid_out(f"Each model against {compared.baseline}", columns, rows, note),
+        laid_out(title, {"Model": "l", "p": ".3f", "May be the best": "l"}, joint, best),
     ]
 
 
@@ -222,10 +194,7 @@ def _gains(compared: WithClaims) -> list[Block]:
     peer = gain.model
     control = gain.against
     frame = gain_by_firm(compared, peer, control)
-    words = (
-        f"Squared error that {peer} saves against {control}, over the mean squared error of the prevailing mean. Its mean "
-        "over all rows is the gain in R². Intervals of a firm are over its periods, those of a group over its firms."
-    )
+    words = f"Squared error that {peer} saves against {control}, in units of R². Intervals: over periods; of groups, over firms."
     rank = np.arange(len(frame))
     ends = frame[(rank < _LISTED) | (rank >= len(frame) - _LISTED)]
     tables = [("By firm: the largest and the smallest gains", "Firm", ends)]
@@ -233,25 +202,23 @@ def _gains(compared: WithClaims) -> list[Block]:
     if len(compared.periods) >= 4:
         groups["half of the tested periods"] = _halves(compared)
     tables += [(f"By {name}", name, gain_by(compared, of, peer, control).sort_index()) for name, of in groups.items()]
-    columns = {"": "l", "Rows": "r", **_GAIN, "Share of the gain": ".0%"}
+    columns = {"Rows": "r", **_GAIN, "Share of the gain": ".0%"}
     if gain.gain <= 0:  # shares of a loss have the wrong sign
         del columns["Share of the gain"]
     blocks: list[Block] = [words]
     for title, what, part in tables:
-        rows = [(show_label(label), int(n), *rest)[: len(columns)] for label, n, *rest in part.itertuples()]
-        table = laid_out(title, columns, rows)
-        blocks.append(replace(table, columns=(what, *table.columns[1:])))
+        rows = [(show_label(label), int(n), *rest[: len(columns) - 1]) for label, n, *rest in part.itertuples()]
+        blocks.append(laid_out(title, {what: "l"} | columns, rows))
     return blocks
 
 
 def _halves(compared: WithClaims) -> pd.Series:
     """Return the earlier or the later half of the tested periods, for each row."""
-    labels = pd.MultiIndex.from_frame(compared.predictions[["firm", "period"]])
     middle = len(compared.periods) // 2
     names: dict[object, str] = {}
     for part in (compared.periods[:middle], compared.periods[middle:]):
         names |= dict.fromkeys(part, f"{show_label(part[0])} to {show_label(part[-1])}")
-    return pd.Series(compared.predictions["period"].map(names).to_numpy(), index=labels)
+    return compared.predictions.set_index(["firm", "period"], drop=False)["period"].map(names)
 
 
 def _portfolio(compared: WithClaims) -> list[Block]:
@@ -261,11 +228,8 @@ def _portfolio(compared: WithClaims) -> list[Block]:
         return []
     facts = compared.panel
     n = next(iter(sorted_by.values())).returns.shape[1]
-    words = (
-        f"Firms are sorted anew each period into {n} groups of equal size by each model's "
-        "prediction. Shown are mean outcomes; the spread is highest minus lowest, "
-        f"{critical_t(portfolios.test for portfolios in sorted_by.values())}.{_left_out(compared)}"
-    )
+    t = critical_t(portfolios.test for portfolios in sorted_by.values())
+    words = f"Each period firms are sorted by prediction into {n} equal groups. The spread is highest minus lowest, {t}."
     table = _portfolio_table("Mean outcome by group", sorted_by)
     blocks: list[Block] = [portfolios_picture(compared, sorted_by), table]
     if facts.is_return:
@@ -273,20 +237,12 @@ def _portfolio(compared: WithClaims) -> list[Block]:
         years = f"annual ({per_year:g} periods a year)" if per_year else "per period"
         trials = sum(model.trials for model in compared.models)
         words += (
-            f" {compared.outcome} is treated as a simple return, so the groups are equal-weighted portfolios: turnover is "
-            "what the spread trades in a period, both legs; the break-even cost per unit traded is the cost that would "
-            f"consume a positive spread. Sharpe ratios are {years}; the net one has {COST:.1%} per unit traded deducted. The "
+            f" {compared.outcome} is treated as a simple return: groups are equal-weighted portfolios, Sharpe ratios {years}, "
+            f"turnover that of both legs, the cost {COST:.1%} per unit traded. At the break-even cost the spread is zero. The "
             f"best of {trials} settings that were tried looks better than it is."
         )
-        if facts.survivors:
-            words += (
-                " No firm leaves this panel before its last period. Where firms are in it because they survived, or belong "
-                "to an index today, past returns and Sharpe ratios are too high, those of a firm's own mean above all: "
-                "nobody could have chosen these firms then."
-            )
         if (factors := facts.factors) is not None:
-            of = factors.attrs.get("realised", "the same period")
-            words += f" Alpha: per period, net of {', '.join(map(str, factors.columns))} of {of}."
+            words += f" Alpha: per period, net of {', '.join(map(str, factors))} of {factors.attrs['realised']}."
         blocks.append(_strategy_table(compared, sorted_by))
         if facts.market_value is not None:
             title = f"Portfolios weighted by {facts.market_value.name}"
@@ -297,18 +253,10 @@ def _portfolio(compared: WithClaims) -> list[Block]:
 def _portfolios(compared: WithClaims, weighting: Weighting) -> dict[str, QuantilePortfolios]:
     """Return the portfolios of each model whose predictions differ; none of a nowcast."""
     found = {}
-    for name in compared.ordering:
+    for name in compared.names:
         with suppress(InputError):  # predictions that do not differ make no portfolios
             found[name] = portfolios_of(compared, name, weighting=weighting)
     return found
-
-
-def _left_out(compared: WithClaims) -> str:
-    """Name the models that are not shown where firms are put in order."""
-    names = [name for name in compared.names if name not in compared.ordering]
-    if not names:
-        return ""
-    return f" Left out: {', '.join(names)}: such means differ between a group's firms only by the own outcome they lack."
 
 
 def _portfolio_table(title: str, sorted_by: dict[str, QuantilePortfolios]) -> Table:
@@ -320,8 +268,7 @@ def _portfolio_table(title: str, sorted_by: dict[str, QuantilePortfolios]) -> Ta
 
 def _strategy_table(compared: WithClaims, sorted_by: dict[str, QuantilePortfolios]) -> Table:
     """Return what the spreads were as strategies: risk, trading, and what factors leave."""
-    columns = {"Model": "l"} | dict.fromkeys(("Sharpe", "net of cost", "Turnover"), ".2f")
-    columns["Break-even cost"] = ".4g"
+    columns = {"Model": "l", "Sharpe": ".2f", "net of cost": ".2f", "Turnover": ".2f", "Break-even cost": ".4g"}
     if compared.panel.factors is not None:
         columns |= {"Alpha": ".4g", "t": ".2f"}
     rows = []
@@ -336,10 +283,7 @@ def _audit(compared: WithClaims) -> list[Block]:
     """Return the audit of each model that was audited."""
     if not compared.audit:
         return []
-    blocks: list[Block] = [
-        "Each claim was tried on this panel, model and split: the first fold's model predicted again with one thing changed. "
-        "A claim that passed was not refuted here; a leak made before the panel was read cannot be seen."
-    ]
+    blocks: list[Block] = ["A claim that passed was not refuted here; a leak made before the panel was read cannot be seen."]
     for name, audit in compared.audit.items():
         verdict = f"refuted: {', '.join(audit.refuted)}" if audit.refuted else "no claim refuted"
         blocks.append(replace(audit.as_table(), title=f"{name}: {verdict}", footnotes=(audit.model,)))

@@ -17,7 +17,6 @@ from peerattn.render import MINUS, STARS, Table
 PRINTED = ("r2_mean", "r2_se", "r2_within", "rmse", "rank_ic", "rank_ic_t", "dm_t", "dm_p")
 REPORTED = ("reads", "r2_mean", "r2_se", "r2_zero", *PRINTED[2:])
 READS = scores.Metric("reads", "Uses", "")
-STARS_NOTE = "* p < 0.10, ** p < 0.05, *** p < 0.01 (two-sided), on DM t."
 #: What is noted under the table where one of these columns is shown.
 _NOTES = {
     ("r2_mean",): "R² mean: out of sample, against the prevailing mean.",
@@ -25,9 +24,7 @@ _NOTES = {
     ("r2_se",): "s.e.: of R² mean, over time, or clustered by firm where the periods are few.",
     ("r2_within",): "R² within period: of differences between the firms of a period.",
     ("fm_slope", "fm_t"): "FM: mean of the slopes of outcome on prediction, period by period (Fama–MacBeth).",
-    ("cal_slope", "cal_p"): (
-        "Calibration: slope of outcome on prediction, and p of intercept 0 and slope 1, clustered by firm and period."
-    ),
+    ("cal_slope", "cal_p"): "Calibration: slope of outcome on prediction; p of intercept 0 and slope 1, clustered both ways.",
 }
 
 
@@ -70,7 +67,7 @@ def _cell(compared: WithClaims, model: ModelNote, metric: scores.Metric, stars: 
     key = metric.key
     if metric is READS:
         return model.reads
-    if key in scores.ORDER_METRICS and name not in compared.ordering:
+    if key in scores.ORDER_METRICS and compared.task == "nowcast" and model.averages_others:
         return "n/a"  # it falls in the own outcome: its order of firms is -1 by construction
     if key == "rank_ic_t" and compared.rank_ics[name].n_periods:
         return compared.rank_ics[name].test.cell
@@ -103,18 +100,13 @@ def _tested(compared: WithClaims, name: str, metric: scores.Metric, stars: bool)
 
 def _footnotes(compared: WithClaims, metrics: set[str], stars: bool) -> list[str]:
     notes = [f"{compared.sample}.", *(wording for keys, wording in _NOTES.items() if metrics & {*keys})]
-    if {"rank_ic", "rank_ic_t"} <= metrics:
-        t = critical_t(ic.test for ic in compared.rank_ics.values())
-        notes.append(f"Rank IC: mean Spearman correlation; {t}.")
-    elif "rank_ic" in metrics:
-        notes.append("Rank IC: mean Spearman correlation.")
+    if "rank_ic" in metrics:
+        t = f"; {critical_t(ic.test for ic in compared.rank_ics.values())}" * ("rank_ic_t" in metrics)
+        notes.append(f"Rank IC: mean Spearman correlation{t}.")
     if metrics & {"dm_t", "dm_p"}:
-        notes.append(
-            f"DM t: panel Diebold–Mariano against {compared.baseline!r}, Student's t; positive = better. p: two-sided, each "
-            "on its own."
-        )
+        notes.append(f"DM t: panel Diebold–Mariano against {compared.baseline!r}; positive = better. p: two-sided, each alone.")
     if stars and "dm_t" in metrics:
-        notes.append(STARS_NOTE)
+        notes.append("* p < 0.10, ** p < 0.05, *** p < 0.01 (two-sided), on DM t.")
     notes.append(few_periods(compared))
     if tuned := [f"{model.name} {model.trials}" for model in compared.models if model.trials > 1]:
         notes.append(f"Settings tried inside the training rows of each fit: {', '.join(tuned)}.")

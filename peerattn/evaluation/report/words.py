@@ -16,18 +16,14 @@ from peerattn.render import show_label
 VERBS = {"forecast": "predict", "nowcast": "nowcast"}
 TASKS = {
     "forecast": "No outcome of the predicted period is used.",
-    "nowcast": (
-        "Peer models use the outcomes of the other firms of the same period, never the firm's own; the exercise is a nowcast, "
-        "not a forecast."
-    ),
+    "nowcast": "Peer models use the outcomes of the other firms of the period, never the own one: a nowcast, not a forecast.",
 }
 #: Packages whose versions a comparison records.
 PACKAGES = ("torch", "scikit-learn", "pandas", "numpy", "scipy", "statsmodels")
 #: What weights are and are not; shown wherever a reader sees a network.
 RELEVANCE = (
     "Weights show whose characteristics or outcomes help to predict a firm: predictive relevance, not causal peer effects. "
-    "Firms that resemble each other, or that are hit by the same shocks, get weight without any influence on each other "
-    "(the reflection problem, Manski 1993)."
+    "Firms that are alike, or hit by the same shocks, get weight without influence (the reflection problem, Manski 1993)."
 )
 
 
@@ -77,27 +73,17 @@ def users_models(claims: Claims) -> str:
     """Describe how the user's peer models compare with the stack without peers, and with their own versions without peers."""
     if not claims.models:
         return ""
-    parts = [f"{g.model} against {_article(g.against)}: {number(g.gain, '+')}{_interval(g)}" for g in claims.models]
+    parts = [f"{g.model} against {g.against}: {number(g.gain, '+')}{_interval(g)}" for g in claims.models]
     return f"Difference in held-out R² of each peer model: {'; '.join(parts)}."
-
-
-def _article(against: str) -> str:
-    if against.startswith("its"):
-        return against
-    return f"the {against[0].lower()}{against[1:]}"
 
 
 def tested(gain: Gain, p: float) -> str:
     """Report what a test found: t, p, over what, and under which assumption."""
     given = ""
     if gain.how == "by period":
-        degrees = f"{gain.clusters - 1} degrees of freedom"
-        given = f", over {gain.clusters} periods as if they were independent (Student's t, {degrees})"
+        given = f", over {gain.clusters} periods as if they were independent (t with {gain.clusters - 1} degrees of freedom)"
     elif gain.how != "over time":
-        given = (
-            f", clustered {gain.how} ({gain.clusters} clusters), given these periods, whose common shocks are not "
-            "averaged out, and symmetric sums of the clusters"
-        )
+        given = f", clustered {gain.how} ({gain.clusters} clusters), given these periods and symmetric sums of the clusters"
     return f"t = {gain.t:.2f}, one-sided {p_words(p)}{given}"
 
 
@@ -123,10 +109,8 @@ def power(claims: Claims) -> str:
         return ""
     if not np.isfinite(claims.smallest):
         return "Power: not even a network that explains half of the variance would have been found with probability .8."
-    return (
-        f"Power: a network that explains {claims.smallest:.1%} of the variance beyond the stack without peers would have been "
-        "found with probability .8, by a model that recovers it fully; a smaller one need not have been."
-    )
+    found = f"a network that explains {claims.smallest:.1%} of the variance beyond the stack without peers would have been found"
+    return f"Power: {found} with probability .8, by a model that recovers it fully; a smaller one need not have been."
 
 
 def placebo(compared: WithClaims) -> str:
@@ -136,10 +120,8 @@ def placebo(compared: WithClaims) -> str:
     if not len(gains) or claims.gain is None:
         return ""
     ends = " to ".join(number(float(end), "+") for end in (gains.min(), gains.max()))
-    return (
-        f"Placebo: refitted {len(gains)} times on outcomes whose unexplained part was exchanged between the firms of a period, "
-        f"the stack gains {ends} by peers; {(gains >= claims.gain.gain).sum()} of {len(gains)} reach the gain in the data."
-    )
+    refits = f"Placebo: refitted {len(gains)} times on outcomes exchanged between the firms of a period, the stack gains {ends}"
+    return f"{refits} by peers; {(gains >= claims.gain.gain).sum()} of {len(gains)} reach the gain in the data."
 
 
 def network_found(compared: WithClaims) -> list[str]:
@@ -161,31 +143,23 @@ def network_found(compared: WithClaims) -> list[str]:
         parts, _ = compared.note(name).selected.get(PEERS, ((), 0))
         if parts:
             name += f" ({', '.join(parts)})"
-        median = float(effective_peers(network)["effective_peers"].median())
-        wording.append(
-            f"The network of {name} in {when}: the median effective number of peers is {median:,.1f}{_within(compared, network)}."
-        )
-    wording.append(direction(network))
-    return wording
+        median = f"{effective_peers(network)['effective_peers'].median():,.1f}{_within(compared, network)}"
+        wording.append(f"The network of {name} in {when}: the median effective number of peers is {median}.")
+    return [*wording, direction(network)]
 
 
 def direction(network: PeerNetwork) -> str:
     """Explain what an arrow of the network means."""
-    if network.signed:
-        return (
-            "Its weights are signed, from a covariance or a regression across firms: an arrow shows whose outcome is used in "
-            "which prediction. They are symmetric up to how much each firm varies, so direction does not show "
-            "which firm follows which."
-        )
-    return "An arrow leads from a firm to the peer used in its prediction; it does not show which firm influences which."
+    signed = "Its weights are signed. " * network.signed
+    return f"{signed}An arrow leads from a firm to the peer used in its prediction; it does not show which firm influences which."
 
 
 def _within(compared: WithClaims, network: PeerNetwork) -> str:
     codes = few_codes(compared)
     if codes is None or not (row := within_codes(network, codes))["chance"] > 0:
         return ""
-    there = f"to which {row['chance']:.0%} of the other firms belong"
-    return f"; {row['share']:.0%} of the weight on other firms stays within the {codes.name}, {there}"
+    within = f"{row['share']:.0%} of the weight on other firms stays within the {codes.name}"
+    return f"; {within}, to which {row['chance']:.0%} of the other firms belong"
 
 
 def within_codes(network: PeerNetwork, codes: pd.Series) -> pd.Series:
@@ -243,34 +217,26 @@ def versions_of(compared: WithClaims) -> dict[str, str]:
 def methods_paragraph(compared: WithClaims) -> str:
     """Return a paragraph on method and sample (models, tests, versions), ready to be edited into a paper."""
     choice = compared.panel.choice
-    settings = compared.settings
     columns = f"{len(choice.characteristics)} characteristics ({', '.join(choice.characteristics)})"
     if choice.codes:
         columns += f" and {len(choice.codes)} codes ({', '.join(choice.codes)})".replace(" 1 codes", " 1 code")
-    split = settings.get("split", "see the split")
-    if "fits per model" in settings:
-        split += f"; fits per model: {settings['fits per model']}"
+    split = "; fits per model: ".join(compared.settings.get(name, "") for name in ("split", "fits per model"))
     failed = [failure.model for failure in compared.failures]
     used = [f"{name} {version}" for name, version in versions_of(compared).items()]
-    left_out = computed = ""
-    if failed:
-        left_out = f"Not scored, because they failed: {', '.join(failed)}."
-    if used:
-        computed = f"Computed with {', '.join(used)}."
     wording = [
         f"We {VERBS[compared.task]} {compared.outcome} from {columns}.",
         TASKS[compared.task],
         f"Models are fitted and tested out of sample: {split}.",
         f"We compare {', '.join(compared.names)}; the baseline is {compared.baseline}.",
         f"All models are scored on the same rows: {compared.sample}.",
-        left_out,
+        f"Not scored, because they failed: {', '.join(failed)}." * bool(failed),
         "R² is one minus the ratio of the squared errors of the model and of a benchmark: zero (Gu, Kelly and Xiu 2020), or "
         "the mean of the training outcomes (Campbell and Thompson 2008); within periods, both are demeaned by period.",
         nested(compared),
         tests(compared),
         compared.panel.caution,
         "The weights of peer models measure predictive relevance, not causal peer effects (Manski 1993).",
-        computed,
+        f"Computed with {', '.join(used)}." * bool(used),
     ]
     return visible(" ".join(sentence for sentence in wording if sentence))
 
@@ -280,9 +246,8 @@ def nested(compared: WithClaims) -> str:
     if compared.stack is None:
         return ""
     return (
-        f"Held-out R² is decomposed by nested models: the predictions of one stack after {listed([*STEPS])}. Each group is "
-        "given weights on held-out periods of the training rows, never on the test rows. Whether peers help is the test of the "
-        "last step."
+        f"Held-out R² is decomposed by nested models: the predictions of one stack after {listed([*STEPS])}. Groups get weights "
+        "on held-out periods of the training rows, never on test rows. Whether peers help is the test of the last step."
     )
 
 
@@ -293,12 +258,12 @@ def tests(compared: WithClaims) -> str:
         return "With one tested period there is no test."
     if n < periods_needed(compared.horizon):
         return (
-            f"With {n} tested periods no test over time is made; differences in squared error are clustered by firm or by code, "
-            "by the wild cluster bootstrap (Cameron, Gelbach and Miller 2008), conditional on these periods and on symmetric "
-            "sums of the clusters, or by period (Ibragimov and Müller 2010), whichever gives the largest p."
+            f"With {n} tested periods differences in squared error are clustered by firm or code (wild cluster bootstrap, "
+            "Cameron, Gelbach and Miller 2008), given these periods and symmetric sums of the clusters, or by period (Ibragimov "
+            "and Müller 2010), whichever gives the largest p."
         )
     return (
-        "Differences in squared error are tested over periods with an equal-weighted cosine variance and Student's t "
-        "(Diebold and Mariano 1995; Lazarus, Lewis, Stock and Watson 2018; Coroneo and Iacone 2020); all models together by "
-        "multiple comparisons with the best (Horrace and Schmidt 2000)."
+        "Differences in squared error are tested over periods (Diebold and Mariano 1995) with an equal-weighted cosine variance "
+        "and Student's t (Lazarus, Lewis, Stock and Watson 2018; Coroneo and Iacone 2020); all models together by multiple "
+        "comparisons with the best (Horrace and Schmidt 2000)."
     )

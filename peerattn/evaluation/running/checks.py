@@ -19,25 +19,20 @@ def check_entries(entries: list[Entry], panel: Panel, folds: Folds, horizon: int
         information_of(entry.model, entry.task)
         if any(isinstance(part, FrozenEstimator) for part in parts_of(entry.model)):
             raise InputError(f"model {entry.name!r}{FROZEN}")
-        past = any(features.of == "outcomes" for features in peer_features(entry.model))
-        if past and panel.known_at is not None and not (reads_rows(entry.model) and isinstance(entry.model, Pipeline)):
-            raise InputError(
-                f"model {entry.name!r}: its PeerFeatures(of='outcomes') would not know when outcomes are known (known_at). Make "
-                "them the first step: make_pipeline(PeerFeatures(of='outcomes'), ...)."
-            )
+        past = panel.known_at is not None and any(features.of == "outcomes" for features in peer_features(entry.model))
+        if past and not (reads_rows(entry.model) and isinstance(entry.model, Pipeline)):
+            wording = "its PeerFeatures(of='outcomes') would not know when outcomes are known (known_at)"
+            raise InputError(f"model {entry.name!r}: {wording}. Make them the first step of a pipeline.")
         for step in dict(getattr(entry.model, "steps", [("", entry.model)])).values():
             given = [getattr(step, argument, None) for argument in ("industry", "codes", "over")]
             given += [name for part in given if isinstance(part, list | tuple) for name in part]
             for name in given:
                 if isinstance(name, str) and name in panel.choice.left:
-                    raise InputError(
-                        f"model {entry.name!r} uses the column {name!r}, which was left out ({panel.choice.left[name]}): pass "
-                        f"codes=[{name!r}]."
-                    )
+                    left = f"{name!r}, which was left out ({panel.choice.left[name]})"
+                    raise InputError(f"model {entry.name!r} uses the column {left}: pass codes=[{name!r}].")
     walk = f"WalkForward(k, k, horizon={horizon}{', known_at=...' * (panel.known_at is not None)})"
     for entry, (train, _) in product([entry for entry in entries if not entry.control], folds):
         if found := entry.random_rows(panel, train, horizon):
-            raise InputError(
-                f"model {entry.name!r}: {found[0]}. Firms of one period share its shocks, so a panel is never validated on "
-                f"random rows: search with GridSearchCV(..., cv={walk}), or pass early_stopping=False."
-            )
+            shared = "Firms of one period share its shocks, so a panel is never validated on random rows"
+            remedy = f"search with GridSearchCV(..., cv={walk}), or pass early_stopping=False"
+            raise InputError(f"model {entry.name!r}: {found[0]}. {shared}: {remedy}.")

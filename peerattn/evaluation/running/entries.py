@@ -7,7 +7,6 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, clone, is_regressor
-from sklearn.dummy import DummyRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
@@ -28,11 +27,7 @@ from peerattn.render import show_label
 from peerattn.types import ReferenceLike
 
 Task = Literal["forecast", "nowcast"]
-OWN_CHARACTERISTICS = model_title("ols")
 BOOSTING = model_title("boosting")
-PREVAILING_MEAN = model_title("mean")
-OWN_HISTORY = model_title("own_history")
-COMMON_SHOCKS = model_title("common_shocks")
 OTHERS_CHARACTERISTICS = "Own and others' characteristics"
 ALL_OTHER_FIRMS = "All other firms (mean)"
 INDUSTRY_BY_PERIOD = "Industry × period (mean)"
@@ -161,9 +156,8 @@ class Entry:
         model = clone(self.model)
         X, y = self._read(fold, fold.train)
         if takes_panels(model):
-            if isinstance(X, Panel):  # it holds its outcomes
-                return model.fit(X, **self._reference_of(model))
-            return model.fit(X, y, **self._reference_of(model))
+            data = (X,) if isinstance(X, Panel) else (X, y)  # a panel holds its outcomes
+            return model.fit(*data, **self._reference_of(model))
         known = y.notna().to_numpy()
         if reads_rows(model):
             X = X[known]
@@ -173,15 +167,11 @@ class Entry:
             return model.fit(X, y[known])
         return model.fit(X[known], y[known].to_numpy())
 
-    def predict(self, model: BaseEstimator, fold: FoldRows) -> np.ndarray:
-        """Return one finite prediction for each test row, or raise naming this model."""
-        return self.predict_steps(model, fold)[:, -1]
-
     def predict_steps(self, model: BaseEstimator, fold: FoldRows) -> np.ndarray:
         """Return the predictions of each test row after each group of information, (n, steps); of most models one column.
 
-        Where outcomes have dates of their own, a nowcast is given those of its own period alone: earlier ones are not surely
-        known by then.
+        They are finite; otherwise an error names this model. Where outcomes have dates of their own, a nowcast is given those of
+        its own period alone: earlier ones are not surely known by then.
         """
         every = fold.call.X.index.get_level_values(LABELS[1])
         if not (fold.dated and self.observed_outcomes and every.nunique() > 1):
@@ -281,10 +271,8 @@ class Entry:
         broken = np.flatnonzero(~np.isfinite(values).all(axis=1))
         if len(broken):
             first = " in ".join(map(show_label, index[broken[0]]))
-            raise InputError(
-                f"{who} {len(broken)} of {n} predictions are NaN or infinite (first: {first}); all models must predict the same "
-                "rows."
-            )
+            wording = f"{len(broken)} of {n} predictions are NaN or infinite (first: {first})"
+            raise InputError(f"{who} {wording}; all models must predict the same rows.")
         return values[fold.scored]
 
 
@@ -299,12 +287,7 @@ def chosen_model(model: BaseEstimator) -> Any:
 
 
 def entries_of(
-    models: Mapping[str, Any],
-    task: Task,
-    panel: Panel,
-    reference: ReferenceLike = None,
-    gaps: tuple[int, ...] = (1,),
-    horizon: int = 1,
+    models: Mapping[str, Any], task: Task, panel: Panel, reference: ReferenceLike, gaps: tuple[int, ...], horizon: int
 ) -> list[Entry]:
     """Return the models and the controls that are always there, each checked for the task.
 
@@ -318,10 +301,8 @@ def entries_of(
         that cannot do the task.
     """
     wording = "models must be a dictionary of at least one name and model, such as {'Kernel': NadarayaWatsonRegressor()}"
-    if not isinstance(models, Mapping):
-        raise InputError(f"{wording}; got {type(models).__name__}.")
-    if not models:
-        raise InputError(f"{wording}; got an empty one.")
+    if not (isinstance(models, Mapping) and models):
+        raise InputError(f"{wording}; got {type(models).__name__} of length {len(models)}.")
     entries = [_entry(name, purged(model, horizon), task, Reference.of(reference)) for name, model in models.items()]
     if reference is not None and not any(entry.reference for entry in entries):
         raise InputError('reference: no model uses it, as none has attention="cross"; leave it out, or add such a model.')
@@ -342,13 +323,12 @@ def _controls(task: Task, panel: Panel, models: Mapping[str, Any], gaps: tuple[i
     controls = [
         (explains, ALL_OTHER_FIRMS, IndustryPeerRegressor(scheme="plain")),  # no industry is meant
         (explains and industry is not None, INDUSTRY_BY_PERIOD, IndustryPeerRegressor(industry=industry)),
-        (numbers, OWN_CHARACTERISTICS, make_model("ols")),
-        (numbers, BOOSTING, make_model("boosting")),
+        *((numbers, model_title(name), make_model(name)) for name in ("ols", "boosting")),
         (numbers and not explains, OTHERS_CHARACTERISTICS, IndustryMeansRegressor(industry=industry)),
         *((True, model_title(name), make_model(name)) for name in ("firm_mean", "last_value")),
-        (True, OWN_HISTORY, OwnHistoryRegressor(gaps=gaps)),
-        (explains, COMMON_SHOCKS, CommonShocksRegressor(industry=industry, gaps=gaps)),
-        (True, PREVAILING_MEAN, DummyRegressor()),
+        (True, model_title("own_history"), OwnHistoryRegressor(gaps=gaps)),
+        (explains, model_title("common_shocks"), CommonShocksRegressor(industry=industry, gaps=gaps)),
+        (True, model_title("mean"), make_model("mean")),
     ]
     # the same mean under another name would be tested twice
     given = {_grouped_by(model) for model in models.values()} - {None}
@@ -378,10 +358,9 @@ def _entry(name: object, model: BaseEstimator, task: Task, reference: Reference)
         raise InputError(f"model {name!r}{wrong}")
     if not is_cross_attention(model):
         return Entry(name, model, task)
-    needed = {"forecast": "without", "nowcast": "with"}[task]
     if reference.X is None or (reference.y is not None) != (task == "nowcast"):
-        wording = f"uses a reference universe: pass reference=, {needed} outcomes for task={task!r}."
-        raise InputError(f"model {name!r} {wording}")
+        needed = {"forecast": "without", "nowcast": "with"}[task]
+        raise InputError(f"model {name!r} uses a reference universe: pass reference=, {needed} outcomes for task={task!r}.")
     return Entry(name, model, task, reference=reference)
 
 

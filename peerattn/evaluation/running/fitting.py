@@ -114,26 +114,19 @@ def fit_fold(entry: Entry, rows: FoldRows, fold: int, with_network: bool) -> Fol
             warnings.simplefilter("ignore", exceptions.SharedPeriodWarning)
             model = entry.fit(rows)
             steps = entry.predict_steps(model, rows)
-            predicted = steps[:, -1]
-            found: dict[str, Any] = {"seconds": perf_counter() - start}
+            found: dict[str, Any] = {"seconds": perf_counter() - start, "trials": trials(model)}
             final = last_step(chosen_model(model))
             if with_network:
                 found |= {"network": _last_network(entry, model, rows), "profile": _profile(final)}
         if steps.shape[1] > 1:
             found["steps"] = steps
         found["selected"], found["untested"] = _selected(final, steps)
+        found["warnings"] = tuple((warning.category, str(warning.message)) for warning in caught)
         y = rows.call.y.to_numpy(dtype=float)[rows.scored]
         # of a model without steps the version without peers is the model itself
-        compared = predicted, rows.train.y.mean(), steps[:, -2:][:, 0]
-        return FoldResult(
-            entry.name,
-            fold,
-            predicted,
-            trials=trials(model),
-            warnings=tuple((warning.category, str(warning.message)) for warning in caught),
-            errors=tuple(float(np.nansum((y - of) ** 2)) for of in compared),
-            **found,
-        )
+        compared = steps[:, -1], rows.train.y.mean(), steps[:, -2:][:, 0]
+        found["errors"] = tuple(float(np.nansum((y - of) ** 2)) for of in compared)
+        return FoldResult(entry.name, fold, steps[:, -1], **found)
     except Exception as error:  # whatever a model raises is its own row of the table, not the end of the run
         return FoldResult(entry.name, fold, None, error=_named(error, entry.name))
 
@@ -215,15 +208,13 @@ def fit_all(entries: list[Entry], panel: Panel, folds: Folds, how: How) -> Resul
     from joblib import Parallel, delayed
 
     n = len(folds)
-    displayed = {e.name for e in entries if not e.control or e.name in (BOOSTING, STACK)}
     # networks are large: kept of the last fold, and of controls only where a reader knows them
-    shows = {(e.name, k): k == n - 1 and e.name in displayed for e in entries for k in range(n)}
-    keys = {(e.name, k): how.kept.key(e, *folds[k], shows[e.name, k]) for e in entries for k in range(n)}
+    displayed = {(e.name, n - 1) for e in entries if not e.control or e.name in (BOOSTING, STACK)}
+    keys = {(e.name, k): how.kept.key(e, *folds[k], (e.name, k) in displayed) for e in entries for k in range(n)}
     results = {at: found for at, key in keys.items() if (found := how.kept.load(key, FoldResult))}
     # what failed once would fail on later folds, too
     failed = set[str]()
     terminal = sys.stderr.isatty()
-    label = "fitting" if how.verbose and terminal else None
 
     def left() -> Iterator[Any]:
         """Yield the calls to make; rows are shared by the models of a fold, and made when their turn comes."""
@@ -234,13 +225,13 @@ def fit_all(entries: list[Entry], panel: Panel, folds: Folds, how: How) -> Resul
                     continue
                 advance(_fit_of(entry.name, k, n), 0)
                 rows = rows or FoldRows(panel, train, test)
-                yield delayed(fit_fold)(entry, rows, k, shows[entry.name, k])
+                yield delayed(fit_fold)(entry, rows, k, (entry.name, k) in displayed)
 
     total = n * len(entries)
     if how.verbose:
         stored = f", {len(results)} found in the store" * bool(results)
         print(f"{total - len(results)} fits{stored}", file=sys.stderr, flush=True)
-    with progress_bar(label, total, len(results)) as advance:
+    with progress_bar("fitting" if how.verbose and terminal else None, total, len(results)) as advance:
         for result in Parallel(n_jobs=how.n_jobs, return_as="generator_unordered")(left()):
             at = result.model, result.fold
             results[at] = result
@@ -288,7 +279,8 @@ def failures_of(entries: list[Entry], results: Results) -> tuple[Failure, ...]:
     if set(passed) <= set(errors):
         raise errors[passed[0]][1]
     found = []
-    for name, (k, error) in ((entry.name, errors[entry.name]) for entry in entries if entry.name in errors):
+    for name in (entry.name for entry in entries if entry.name in errors):
+        k, error = errors[name]
         wording = " ".join(str(error).split()).removeprefix(f"model {name!r}: ")
         found.append(Failure(name, k + 1, f"{type(error).__name__}: {wording}"))
     return tuple(found)

@@ -66,10 +66,8 @@ def _dated(panel: Panel, cv: object) -> Panel:
     if known_at is None:
         return panel
     if not isinstance(known_at, pd.Series) or known_at.index.nlevels != 2:
-        raise InputError(
-            f"cv: in a comparison known_at must be a Series indexed by {walk.firm!r} and {walk.period!r}. To name a "
-            "column, read the panel with read_panel(..., known_at=column), and leave known_at out here."
-        )
+        remedy = "A column is named in read_panel(..., known_at=column): leave known_at out here."
+        raise InputError(f"cv: known_at must be a Series indexed by {walk.firm!r} and {walk.period!r}. {remedy}")
     dates = known_at.rename_axis(index={walk.firm: panel.names[0], walk.period: panel.names[1]})
     dated = as_panel(panel, known_at=dates)
     if panel.known_at is not None and not panel.known_at.equals(dated.known_at):

@@ -28,10 +28,8 @@ def stack_among(entries: list[Entry], task: Task, horizon: int) -> Entry:
             if all(given[key] == value for key, value in usual.items() if key not in free):
                 return entry
     if STACK in [entry.name for entry in entries]:
-        raise InputError(
-            f"models: the name {STACK!r} is that of the stack which compare adds, and yours has other options. Give yours "
-            "another name, or pass decomposition=False."
-        )
+        wording = f"the name {STACK!r} is that of the stack which compare adds, and yours has other options"
+        raise InputError(f"models: {wording}. Give yours another name, or pass decomposition=False.")
     entries.append(Entry(STACK, purged(make_model("stack", task=task), horizon), task, control=True))
     return entries[-1]
 

@@ -52,10 +52,8 @@ class FoldStore:
         try:
             made_from = hash_of((entry.model, entry.reference))
         except Exception as error:  # what cannot be hashed fails in as many ways as there are objects
-            raise InputError(
-                f"store: model {entry.name!r} cannot be stored ({type(error).__name__}: {error}). Define its class at the "
-                "top of a module, or compare without store=."
-            ) from error
+            why = f"model {entry.name!r} cannot be stored ({type(error).__name__}: {error})"
+            raise InputError(f"store: {why}. Define its class at the top of a module, or compare without store=.") from error
         # a change of any of these makes the fit again
         digest = hashlib.sha256(f"{self._of}|{entry.name}|{made_from}|{entry.task, with_network}".encode())
         for rows in (train, test):

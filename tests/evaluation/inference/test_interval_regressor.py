@@ -92,7 +92,10 @@ def test_refusals():
         IntervalRegressor()
 
 
-@pytest.mark.parametrize("options", [{"horizon": 0}, {"horizon": -3}, {"horizon": 1.5}, {"n_refits": 0}, {"estimator": Ridge}])
+@pytest.mark.parametrize(
+    "options",
+    [{"horizon": 0}, {"horizon": -3}, {"horizon": 1.5}, {"n_refits": 0}, {"calibration_periods": 9.5}, {"estimator": Ridge}],
+)
 def test_options_that_would_calibrate_on_learned_rows_raise(options):
     (name,) = options
     panel = load_grunfeld()

@@ -64,7 +64,7 @@ def test_the_models_stand_side_by_side(result, tmp_path):
     part = page[start : page.index("<section", start)]
     for name in result.networks:
         assert name in part
-    assert "A prediction of Ridge and Gradient boosting is a weighted sum of training outcomes" in part
+    assert "Predictions of Ridge and Gradient boosting are weighted sums of training outcomes" in part
     assert "Within the sector" in part and "those with a weight below .005 are left out" in part
     shown = min(("Kernel", "Ridge across firms"), key=lambda name: result.scores["rmse"][name])
     alike = network_correlation(result.networks[BOOSTING], result.networks[shown])

@@ -12,18 +12,12 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from peerattn.evaluation import WalkForward, compare
-from peerattn.evaluation.running.entries import (
-    BOOSTING,
-    OTHERS_CHARACTERISTICS,
-    OWN_CHARACTERISTICS,
-    OWN_HISTORY,
-    PREVAILING_MEAN,
-    Entry,
-)
+from peerattn.evaluation.running.entries import BOOSTING, OTHERS_CHARACTERISTICS, Entry
 from peerattn.evaluation.running.fitting import FoldResult
 from peerattn.evaluation.running.store import DamagedPieceWarning, FoldStore
 from peerattn.exceptions import InputError
 from peerattn.models import CovariancePeerRegressor, IndustryPeerRegressor, PeerAttentionRegressor
+from peerattn.models.forecasters import model_title
 from peerattn.models.learners.heads.training import TrainingOptions
 from peerattn.panel import read_panel
 
@@ -267,8 +261,8 @@ def test_a_model_that_cannot_be_stored_is_named(panel, tmp_path):
 def test_a_model_that_fails_is_a_row(panel):
     models = {"Ridge": Ridge(), "Fragile": Fragile(most=100), "Peers": IndustryPeerRegressor(industry="sic")}
     result = run(panel, models)
-    means = [OTHERS_CHARACTERISTICS, "Firm's mean", "Last value", OWN_HISTORY, PREVAILING_MEAN]
-    assert result.names == ["Ridge", "Peers", OWN_CHARACTERISTICS, BOOSTING, *means]
+    means = [OTHERS_CHARACTERISTICS, "Firm's mean", "Last value", model_title("own_history"), model_title("mean")]
+    assert result.names == ["Ridge", "Peers", model_title("ols"), BOOSTING, *means]
     (failure,) = result.failures
     assert (failure.model, failure.fold) == ("Fragile", 2)
     assert failure.error == "ZeroDivisionError: 120 rows are too many"
@@ -285,7 +279,7 @@ def test_failures_are_tried_again(panel, tmp_path):
 
 def test_a_baseline_that_fails_has_a_stand_in(panel):
     result = run(panel, {"Fragile": Fragile(), "Ridge": Ridge()})
-    assert result.baseline == PREVAILING_MEAN
+    assert result.baseline == model_title("mean")
     assert "The baseline 'Fragile' failed" in result.notes[0]
 
 
@@ -328,7 +322,7 @@ def test_an_explanation_reads_no_past_that_is_known_later():
         panel = read_panel(frame.reset_index(), outcome="y", **dates)
         cv, options = WalkForward(5, 5), {"task": "nowcast", "decomposition": False, "verbose": False}
         found = compare(models, panel, cv=cv, **options).predictions.set_index(["firm", "period"])
-        return found[["covariance", OWN_HISTORY]]
+        return found[["covariance", model_title("own_history")]]
 
     frame.loc[at, "known"] = 2040
     moved = frame.assign(y=frame["y"] + 5.0 * at)

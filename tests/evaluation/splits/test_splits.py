@@ -173,7 +173,7 @@ def test_bad_panels():
     X = panel(PERIODS["years"])
     with pytest.raises(InputError, match="neither index levels nor"):
         list(WalkForward().split(X.to_numpy()))
-    with pytest.raises(InputError, match="one period only"):
+    with pytest.raises(InputError, match="no period can be tested: 1 of 1 periods"):
         list(WalkForward().split(X[X.index.get_level_values("period") == 2001]))
     with pytest.raises(InputError, match="no known value"):
         list(WalkForward().split(X, np.full(len(X), np.nan)))

@@ -250,10 +250,9 @@ def check_rows(section: CrossSection, firms: pd.Index, where: str) -> None:
     tolerance = _TOLERANCE[str(weights.dtype)]
     wrong = np.flatnonzero((np.abs(sums - 1.0) > tolerance) & (sums != 0.0))
     if len(wrong):
-        raise InputError(
-            f"weights{where}: {len(wrong)} rows sum neither to 1 nor to 0 (the first: {firms[wrong[0]]!r}, sum "
-            f"{sums[wrong[0]]:.6g}). Divide each row by its sum, or pass row_normalized=False."
-        )
+        first = f"the first: {firms[wrong[0]]!r}, sum {sums[wrong[0]]:.6g}"
+        remedy = "Divide each row by its sum, or pass row_normalized=False."
+        raise InputError(f"weights{where}: {len(wrong)} rows sum neither to 1 nor to 0 ({first}). {remedy}")
 
 
 def place_in(members: Array, positions: Array) -> Array:

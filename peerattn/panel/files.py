@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
 #: Endings of files that are read by period, and their formats.
-KINDS = {**dict.fromkeys((".feather", ".arrow", ".ipc"), "feather"), ".parquet": "parquet", ".pq": "parquet"}
+KINDS = {**dict.fromkeys((".feather", ".arrow", ".ipc"), "arrow"), ".parquet": "parquet", ".pq": "parquet"}
 _ROW_NUMBERS = re.compile(r"__index_level_\d+__")  # which pandas writes where rows were selected
 
 

@@ -125,9 +125,7 @@ def as_panel(
 
     if isinstance(X, Panel):
         if outcome is not None or characteristics:
-            raise InputError(
-                "X is a Panel, which holds its outcome and characteristics; leave out outcome and characteristics, or pass X.X."
-            )
+            raise InputError("X is a Panel, which has an outcome and characteristics: leave out these arguments, or pass X.X.")
         if dates:
             raise InputError(f"known_at: a Panel has no column of dates {known_at!r}; pass a Series.")
         panel = X.with_codes(declared)

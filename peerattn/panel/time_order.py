@@ -104,9 +104,9 @@ def is_date(column: pd.Series) -> bool:
         return True
     if pd.api.types.is_float_dtype(levels.dtype):
         levels = levels.astype("int64")
-    texts = levels.astype(str)
     if pd.api.types.is_integer_dtype(levels.dtype):
-        return len(texts) > 0 and all(re.fullmatch(r"(1[89]|2[01])\d\d((0[1-9]|1[0-2])([0-3]\d)?)?", text) for text in texts)
+        return len(levels) > 0 and kind_of(levels) in ("years", "yyyymm", "yyyymmdd")
+    texts = levels.astype(str)
     dated = (bool(_YEAR.search(text)) and (span_of(text) is not None or _DAY.fullmatch(text)) for text in texts)
     return len(texts) > 0 and all(dated)
 
@@ -271,6 +271,4 @@ def check_comparable(requested: pd.Index, known: pd.Index) -> None:
     """Raise where the periods of a call are of another kind than those of fit."""
     if not comparable(requested, known):
         ours, theirs = (f"{each.tolist()[0]!r} ({kind_of(each)})" for each in (known, requested))
-        raise InputError(
-            f"periods of X such as {theirs} cannot be compared with those of fit, such as {ours}: give them one type."
-        )
+        raise InputError(f"periods of X such as {theirs} cannot be compared with those of fit, such as {ours}: use one type.")

@@ -141,10 +141,8 @@ def as_regression(result: Any) -> Regression:
     errors = getattr(result, "std_errors", getattr(result, "bse", None))  # linearmodels, statsmodels
     if errors is None or not hasattr(result, "params") or not hasattr(result, "pvalues"):
         hint = "; pass its results_" if hasattr(result, "results_") else ""
-        raise InputError(
-            "results: expected a regression of this package, linearmodels or statsmodels, or a mapping of heads to such; got "
-            f"{type(result).__name__}{hint}."
-        )
+        wanted = "a regression of this package, linearmodels or statsmodels, or a mapping of heads to such"
+        raise InputError(f"results: expected {wanted}; got {type(result).__name__}{hint}.")
     # arrays have no names: statsmodels keeps them in the model
     named = isinstance(result.params, pd.Series)
     names = result.params.index if named else pd.Index(result.model.exog_names)

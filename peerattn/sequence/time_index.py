@@ -31,10 +31,8 @@ def times_of(labels: pd.Index) -> Times:
         When labels have several levels, repeat, run backwards, are missing, or are of no known order.
     """
     if isinstance(labels, pd.MultiIndex):
-        raise InputError(
-            f"X: expected one label for each row, got the levels {list(labels.names)}. Give each series a column of its own, "
-            f"X.unstack({labels.names[0] or 0!r}), or take one, X.xs(...)."
-        )
+        remedy = f"Give each series a column of its own, X.unstack({labels.names[0] or 0!r}), or take one, X.xs(...)."
+        raise InputError(f"X: expected one label for each row, got the levels {list(labels.names)}. {remedy}")
     # text, categories and Arrow's types are read as what they spell
     plain = labels
     if not isinstance(labels, pd.DatetimeIndex | pd.PeriodIndex | pd.TimedeltaIndex | pd.RangeIndex):
@@ -44,10 +42,9 @@ def times_of(labels: pd.Index) -> Times:
         raise InputError(f"X: expected a label for each row, got a missing one at row {int(plain.isna().argmax())}.")
     found = _read(plain)
     if found is None:
-        raise InputError(
-            f"X: expected dates, periods or numbers as labels of the rows, got {plain[0]!r} ({plain.inferred_type}), whose order "
-            f"in time is not known. Convert them, pd.to_datetime(X.index) or pd.PeriodIndex(X.index, freq=...), or {_ANEW}."
-        )
+        got = f"{plain[0]!r} ({plain.inferred_type}), whose order in time is not known"
+        remedy = f"Convert them, pd.to_datetime(X.index) or pd.PeriodIndex(X.index, freq=...), or {_ANEW}."
+        raise InputError(f"X: expected dates, periods or numbers as labels of the rows, got {got}. {remedy}")
     _check_order(found.index)
     return found
 
@@ -91,20 +88,17 @@ def _periods(text: list[str], written: Callable[[pd.Index], pd.Index]) -> Times 
 def _check_order(times: pd.Index) -> None:
     twice = times.duplicated()
     if twice.any():
-        raise InputError(
-            f"X: expected one row for each date, got {times[twice][0]} {int((times == times[twice][0]).sum())} times. Give each "
-            "series a column of its own: series below each other are not one series."
-        )
+        got = f"{times[twice][0]} {int((times == times[twice][0]).sum())} times"
+        remedy = "Give each series a column of its own: series below each other are not one series."
+        raise InputError(f"X: expected one row for each date, got {got}. {remedy}")
     if times.is_monotonic_increasing:
         return
     place = int(np.argmax(np.asarray(times[1:] < times[:-1])))
     order = "not in order"
     if times.is_monotonic_decreasing:
         order = "backwards, newest first"
-    raise InputError(
-        f"X: expected rows in the order of time, oldest first, got labels that are {order}: {times[place + 1]} follows "
-        f"{times[place]}. Sort them, X.sort_index(), or {_ANEW}."
-    )
+    got = f"labels that are {order}: {times[place + 1]} follows {times[place]}"
+    raise InputError(f"X: expected rows in the order of time, oldest first, got {got}. Sort them, X.sort_index(), or {_ANEW}.")
 
 
 def frequency_of(labels: pd.Index) -> str | None:
@@ -118,13 +112,13 @@ def frequency_of(labels: pd.Index) -> str | None:
     times = times_of(labels).index
     if len(times) < 2:
         return None
-    if isinstance(times, pd.DatetimeIndex):
-        step = _step_of_dates(times)
-        if type(step) is pd.DateOffset:
-            return None
-        return step.freqstr
-    _step(times)
-    return None
+    if not isinstance(times, pd.DatetimeIndex):
+        _step(times)
+        return None
+    step = _step_of_dates(times)
+    if type(step) is pd.DateOffset:
+        return None
+    return step.freqstr
 
 
 def later_labels(labels: pd.Index, n: int, frequency: str | None = None) -> pd.Index:
@@ -208,8 +202,6 @@ def _step_of_dates(dates: pd.DatetimeIndex, frequency: str | None = None) -> pd.
 
 
 def _uneven(times: pd.Index, place: int) -> InputError:
-    near = ", ".join(str(label) for label in times[max(0, place - 1) : place + 2])
-    return InputError(
-        f"X: expected labels of an even step, so that those that follow are known, got {near}. Fill the gap, convert dates, "
-        f'X.index.to_period("M"), or {_ANEW}.'
-    )
+    near = ", ".join(map(str, times[max(0, place - 1) : place + 2]))
+    remedy = f'Fill the gap, convert dates, X.index.to_period("M"), or {_ANEW}.'
+    return InputError(f"X: expected labels of an even step, so that those that follow are known, got {near}. {remedy}")

@@ -3,7 +3,6 @@
 import base64
 import gzip
 import hashlib
-import json
 import os
 from collections.abc import Iterable
 from importlib.resources import files
@@ -99,17 +98,9 @@ def explorer_page(
     count = f"{len(network.labels):,} firms"
     if network.is_dated:
         count += f", {len(network.periods):,} period{'s' * (len(network.periods) > 1)}"
-    content = _safe_json(_content(network, codes, top_k, intervals))
+    content = _content(network, codes, top_k, intervals)
     here = {"title": title, "lead": f"The peers of each firm: {count}.", "policy": policy, "content": content}
     return Frame(template(_HERE).render(**here, style=style, script=script), title, (_digest(script),))
-
-
-def _safe_json(content: object) -> str:
-    """JSON in which no character can end the enclosing script element."""
-    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    for character in "<>&\u2028\u2029":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return text
 
 
 def _digest(source: str) -> str:

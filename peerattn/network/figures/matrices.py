@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,15 +12,10 @@ from peerattn.exceptions import expect, validate_arguments
 from peerattn.network.attributes import labels_of
 from peerattn.network.base import Network
 from peerattn.network.cross_section import Array, CrossSection
-from peerattn.network.figures.axes import drawing, short_name, title_of
+from peerattn.network.figures.axes import Axes, drawing, short_name, title_of
 from peerattn.network.measures.comparison import group_flows
 from peerattn.render import INK, weight_colours
 from peerattn.render.cells import MINUS
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-else:
-    Axes = object  # matplotlib is loaded by the first figure
 
 Order = pd.Series | Mapping[Any, Any]
 _LABELLED = 40  # more firms than this have no legible label

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import textwrap
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,15 +14,9 @@ from peerattn.exceptions import InputError, check_count, validate_arguments
 from peerattn.network.attributes import labels_of
 from peerattn.network.base import Network, Side
 from peerattn.network.cross_section import Array, CrossSection, as_dense
-from peerattn.network.figures.axes import drawing, short_name, title_of
+from peerattn.network.figures.axes import Axes, drawing, short_name, title_of
 from peerattn.network.peers import followers, peers
 from peerattn.render import INK, PALETTE
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-else:
-    Axes = object  # matplotlib is loaded by the first figure
-
 
 _NAME = 20  # characters
 _FAINT = 0.15  # of the largest weight: less is not drawn

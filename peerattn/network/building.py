@@ -11,7 +11,6 @@ from peerattn.exceptions import InputError, expect, validate_arguments
 from peerattn.network.base import Net, last_learned
 from peerattn.network.cross_section import Array, CrossSection, checked_weights, where_in
 from peerattn.panel.columns import check_known
-from peerattn.panel.labels import of_one_type
 from peerattn.panel.time_order import in_time
 
 Matrices = Mapping[Any, Any]  # by period
@@ -178,11 +177,18 @@ def _as_labels(labels: Iterable[object], argument: str) -> pd.Index:
         raise InputError(f"{argument}: {int(np.sum(index.isna()))} labels are missing.")
     for label in index[:1]:
         expect(isinstance(label, Hashable), argument, "single labels", repr(label))
-    return of_one_type(index.rename(None), argument)
+    return _of_one_kind(index.rename(None), argument)
 
 
 def _dates(labels: Iterable[object], argument: str) -> pd.Index:
     return in_time(_as_labels(labels, argument), argument, check=False)
+
+
+def _of_one_kind(index: pd.Index, argument: str) -> pd.Index:
+    index = index.infer_objects()
+    if index.dtype == object and len(kinds := sorted({type(label).__name__ for label in index})) > 1:
+        raise InputError(f"{argument}: labels mix {' and '.join(kinds)}; use one kind.")
+    return index
 
 
 def _common_labels(indexes: Sequence[pd.Index]) -> pd.Index:
@@ -191,7 +197,7 @@ def _common_labels(indexes: Sequence[pd.Index]) -> pd.Index:
         return pd.Index([], dtype=str)
     # an empty index has no type of its own and would turn all labels into objects
     plain = [index for index in indexes if len(index)] or list(indexes[:1])
-    everything = of_one_type(plain[0].append(plain[1:]).unique(), "firms")
+    everything = _of_one_kind(plain[0].append(plain[1:]).unique(), "firms")
     try:
         return everything.sort_values()
     except TypeError:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, expect
 
 _ANEW = "number the rows anew, X.reset_index(drop=True), where they are in order and equally spaced"
 
@@ -33,6 +33,7 @@ def times_of(labels: pd.Index) -> Times:
     if isinstance(labels, pd.MultiIndex):
         remedy = f"Give each series a column of its own, X.unstack({labels.names[0] or 0!r}), or take one, X.xs(...)."
         raise InputError(f"X: expected one label for each row, got the levels {list(labels.names)}. {remedy}")
+    expect(len(labels) > 0, "X", "at least one row", "none")
     # text, categories and Arrow's types are read as what they spell
     plain = labels
     if not isinstance(labels, pd.DatetimeIndex | pd.PeriodIndex | pd.TimedeltaIndex | pd.RangeIndex):
@@ -151,13 +152,8 @@ def later_labels(labels: pd.Index, n: int, frequency: str | None = None) -> pd.I
     index = times.index
     if isinstance(index, pd.DatetimeIndex):
         later: pd.Index = pd.date_range(index[-1], periods=n + 1, freq=_step_of_dates(index, frequency))[1:]
-    elif isinstance(index, pd.PeriodIndex):
-        step = int(_step(index))
-        later = pd.period_range(index[-1], periods=n * step + 1, freq=index.freq)[step::step]
     elif isinstance(index, pd.TimedeltaIndex):
         later = index[-1] + pd.to_timedelta(_step(index) * np.arange(1, n + 1), unit=index.unit)
-    elif isinstance(index, pd.RangeIndex):
-        later = pd.RangeIndex(index.stop, index.stop + n * index.step, index.step)
     else:
         later = pd.Index(index[-1] + _step(index) * np.arange(1, n + 1))
     return times.written(later).rename(labels.name)

@@ -207,7 +207,8 @@ def flow_map(network: Network, groups: pd.Series, period: Hashable = None, *, ax
     'group of the focal firm'
     """
     flows = group_flows(network, groups, period)
-    expect(0 < len(flows) <= 60, "groups", "1 to 60 groups to draw", len(flows), "Use broader ones.")
+    drawable = flows.size > 0 and len(flows) <= 60
+    expect(drawable, "groups", "1 to 60 groups, of focal firms and of peers", f"{flows.shape[0]} and {flows.shape[1]}")
     what = "group" if groups.name is None else short_name(groups.name)
     title = title_of(network, network.section(period)[0])
     written = "{:.0f}" if len(flows) <= 14 else ""

@@ -80,12 +80,7 @@ class CrossSection:
 
     def on_itself(self) -> Array:
         """Return the weight each focal firm puts on itself, shape (n_firms,); 0 where it is no peer."""
-        # rows and columns may hold firms in another order
-        own = np.zeros(len(self.rows))
-        place = place_in(self.columns, self.rows)
-        here = np.flatnonzero(place >= 0)
-        own[here] = np.asarray(as_dense(self.weights[here, place[here]])).ravel()
-        return own
+        return np.asarray((self.csr() - self.others()).astype(np.float64).sum(axis=1)).ravel()
 
     def effective(self) -> Array:
         """Return each focal firm's effective number of peers, 1 / Σ_j p_ij²; NaN for an isolate."""

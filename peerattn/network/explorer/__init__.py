@@ -15,7 +15,7 @@ import pandas as pd
 from peerattn.exceptions import InputError, expect, validate_arguments
 from peerattn.network.attributes import code_numbers
 from peerattn.network.base import Network
-from peerattn.network.cross_section import Array, CrossSection, frozen
+from peerattn.network.cross_section import Array, CrossSection, strongest
 from peerattn.network.measures.asymmetry import Kind, asymmetry
 from peerattn.network.measures.comparison import group_flows, stability_sentence
 from peerattn.panel.columns import check_known
@@ -168,13 +168,12 @@ def _packed(section: CrossSection, group: Array, edges: pd.DataFrame, numbers: l
 
 def _strongest(section: CrossSection, top_k: int) -> pd.DataFrame:
     """The largest weights of each row and of each column, in the order of the focal firms' labels."""
+    weights = section.csr()
     # followers are the largest weights of a column: the rows of the transpose
-    turned = CrossSection(section.columns, section.rows, frozen(section.weights.T))
-    found = [
-        pd.DataFrame(dict(zip(names, each.edges(top_k), strict=True)))
-        for each, names in ((section, ("firm", "peer", "weight")), (turned, ("peer", "firm", "weight")))
-    ]
-    return pd.concat(found).drop_duplicates(["firm", "peer"]).sort_values(["firm", "peer"])
+    kept = (strongest(weights, top_k) != 0) + (strongest(weights.T.tocsr(), top_k) != 0).T
+    found = weights.multiply(kept).tocoo()
+    ends = {"firm": section.rows[found.row], "peer": section.columns[found.col]}
+    return pd.DataFrame(ends | {"weight": found.data}).sort_values(["firm", "peer"])
 
 
 def _rounded(values: Array) -> Array:

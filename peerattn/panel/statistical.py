@@ -57,7 +57,7 @@ def _dates(counts: pd.Series, form: str, kind: str) -> pd.Series:
     n = _A_YEAR[unit[1]]
     if unit[1] in "mq":
         # pandas counts from 1970, ten years later
-        periods = pd.PeriodIndex.from_ordinals((known - 10 * n).astype(int), freq=unit[1].upper())
+        periods = pd.arrays.PeriodArray((known - 10 * n).to_numpy("int64"), dtype=pd.PeriodDtype(unit[1].upper()))
         return pd.Series(periods, known.index, name=counts.name).reindex(counts.index)
     years = pd.to_datetime((1960 + known // n).astype(int).astype(str), format="%Y")
     # a week of Stata begins seven days after the one before, the first on 1 January

@@ -37,16 +37,12 @@ def firm_level(network: Network, index: pd.Index, argument: str) -> int | None:
     level = None if index.nlevels == 1 else _firms_are(network, index)
     firms = index.get_level_values(level or 0)
     if len(firms) and not firms.isin(network.labels).any():
-        raise InputError(
-            f"{argument}: none of its labels (such as {firms[0]!r}) is a firm of the network (such as "
-            f"{network.labels[0]!r}). Index it by firm, or by firm and period."
-        )
+        labels = f"none of its labels (such as {firms[0]!r}) is a firm of the network (such as {network.labels[0]!r})"
+        raise InputError(f"{argument}: {labels}. Index it by firm, or by firm and period.")
     periods = index.get_level_values(1 - level) if level is not None else index[:0]
     if len(periods) and not periods.isin(network.periods).any():
-        raise InputError(
-            f"{argument}: none of its periods (such as {periods[0]!r}) is one of the network (such as {network.periods[0]!r}). "
-            "Use labels of the same type and date."
-        )
+        labels = f"none of its periods (such as {periods[0]!r}) is one of the network (such as {network.periods[0]!r})"
+        raise InputError(f"{argument}: {labels}. Use labels of the same type and date.")
     return level
 
 

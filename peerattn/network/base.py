@@ -260,10 +260,8 @@ class Network:
         With ``signed=False`` a measure that needs weights that are not negative raises an error for a signed network, too.
         """
         if self.top_k is not None and (k is None or k > self.top_k):
-            raise InputError(
-                f"{measure}: the network holds the {self.kept_words()}, and what was cut decides this measure. Make the network "
-                "without top_k; or take network.normalized(), the kept weights as a network of their own."
-            )
+            remedy = "Make it without top_k, or take network.normalized(), the kept weights as a network of their own."
+            raise InputError(f"{measure}: the network holds the {self.kept_words()}; this measure needs all. {remedy}")
         if self.signed and not signed:
             raise InputError(f"{measure}: needs weights that are not negative; pass positive().")
 

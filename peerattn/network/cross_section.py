@@ -80,12 +80,7 @@ class CrossSection:
 
     def on_itself(self) -> Array:
         """Return the weight each focal firm puts on itself, shape (n_firms,); 0 where it is no peer."""
-        # rows and columns may hold firms in another order
-        own = np.zeros(len(self.rows))
-        place = place_in(self.columns, self.rows)
-        here = np.flatnonzero(place >= 0)
-        own[here] = np.asarray(as_dense(self.weights[here, place[here]])).ravel()
-        return own
+        return np.asarray((self.csr() - self.others()).astype(np.float64).sum(axis=1)).ravel()
 
     def effective(self) -> Array:
         """Return each focal firm's effective number of peers, 1 / Σ_j p_ij²; NaN for an isolate."""
@@ -250,10 +245,9 @@ def check_rows(section: CrossSection, firms: pd.Index, where: str) -> None:
     tolerance = _TOLERANCE[str(weights.dtype)]
     wrong = np.flatnonzero((np.abs(sums - 1.0) > tolerance) & (sums != 0.0))
     if len(wrong):
-        raise InputError(
-            f"weights{where}: {len(wrong)} rows sum neither to 1 nor to 0 (the first: {firms[wrong[0]]!r}, sum "
-            f"{sums[wrong[0]]:.6g}). Divide each row by its sum, or pass row_normalized=False."
-        )
+        first = f"the first: {firms[wrong[0]]!r}, sum {sums[wrong[0]]:.6g}"
+        remedy = "Divide each row by its sum, or pass row_normalized=False."
+        raise InputError(f"weights{where}: {len(wrong)} rows sum neither to 1 nor to 0 ({first}). {remedy}")
 
 
 def place_in(members: Array, positions: Array) -> Array:

@@ -201,10 +201,8 @@ def _combine(mask: Tensor | None, bias: Tensor | None, dtype: torch.dtype) -> Te
 def check_shapes(query: Tensor, key: Tensor, mask: Tensor | None, bias: Tensor | None) -> None:
     """Raise an InputError unless queries, keys, mask and bias fit each other."""
     if query.ndim < 2 or key.ndim < 2:
-        raise InputError(
-            f"query and key: expected at least two dimensions (rows, width), got {tuple(query.shape)} and "
-            f"{tuple(key.shape)}. Add it, for example query[None]."
-        )
+        both = f"{tuple(query.shape)} and {tuple(key.shape)}"
+        raise InputError(f"query and key: expected at least two dimensions (rows, width), got {both}. Add it: query[None].")
     d = query.shape[-1]
     d_key = key.shape[-1]
     expect(d_key == d, "key", f"the width of the queries ({d})", d_key, "Project both to one width.")

@@ -115,9 +115,8 @@ def choose_columns(
             if name not in others:
                 raise InputError(f"characteristics: {name!r} is already firm, period, outcome or code; name it once.")
             if not holds_numbers(frame[name]):
-                raise InputError(
-                    f"characteristics: {name!r} holds {frame[name].dtype}, not numbers; declare it in codes, or convert it."
-                )
+                kind = frame[name].dtype
+                raise InputError(f"characteristics: {name!r} holds {kind}, not numbers; declare it in codes, or convert it.")
     if not chosen and not codes:
         raise InputError(f"no characteristics: none of the columns {columns} is a number that may be used.")
     return _chosen(frame, chosen, tuple(codes), {n: why[n] for n in others if n not in chosen})

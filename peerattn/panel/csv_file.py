@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import lzma
@@ -21,7 +22,6 @@ from peerattn.panel.words import MISSING_NUMBER, WORDS
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_MARKS = {b"\xff\xfe\0\0": "utf-32", b"\0\0\xfe\xff": "utf-32", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 _BLOCK = 2**24  # bytes; a row must fit into one
 
 
@@ -47,10 +47,11 @@ def read_csv_file(path: Path, separator: str = ",", as_text: Collection[str] | N
     import pyarrow as pa
     import pyarrow.csv as arrow
 
-    data = _bytes(path)
+    # Arrow counts empty lines before the names as rows
+    data = _bytes(path).removeprefix(codecs.BOM_UTF8).lstrip(b"\r\n")
     _check_encoding(path, data)
     # the header alone is read here, as Python reads CSV: Arrow would rename or drop columns
-    rows = csv.reader(io.TextIOWrapper(io.BytesIO(data), encoding="utf-8-sig", newline=""), delimiter=separator)
+    rows = csv.reader(io.TextIOWrapper(io.BytesIO(data), encoding="utf-8", newline=""), delimiter=separator)
     header = next(filter(None, rows), [])
     if not header:
         raise InputError(f"{path}: not a readable CSV file (it is empty).")
@@ -94,20 +95,21 @@ def _bytes(path: Path) -> bytes:
 
 def _check_encoding(path: Path, data: bytes) -> None:
     """Raise for text that is no UTF-8, with what it probably is and the remedy."""
-    remedy = f"Save it as UTF-8, or pass the frame pandas.read_csv({path.name!r}, encoding="
-    for mark, name in _MARKS.items():
-        if data.startswith(mark):
-            raise InputError(f"{path}: its encoding is {name.upper()} (by its byte-order mark), not UTF-8. {remedy}{name!r}).")
-    if b"\0" in data[:4096]:
-        raise InputError(f"{path}: holds zero bytes: its encoding is UTF-16, or it is no text. {remedy}'utf-16-le').")
+    width = 16 + 16 * (b"\0\0" in data[:4])
+    found = f"zero bytes, as UTF-{width} has them"
+    encoding = f"utf-{width}"
     try:
         data.decode("utf-8")
     except UnicodeDecodeError as error:
-        line, byte = data.count(b"\n", 0, error.start) + 1, data[error.start]
-        which = "probably a Windows one such as cp1252 (Western) or cp1250 (Central Europe)"
-        raise InputError(
-            f"{path}: its encoding is not UTF-8 but {which}: byte 0x{byte:02x} in line {line}. {remedy}'cp1252')."
-        ) from error
+        if b"\0" not in data:
+            line = data.count(b"\n", 0, error.start) + 1
+            found = f"byte 0x{data[error.start]:02x} in line {line}, as cp1252 (Western) or cp1250 (Central Europe) may have it"
+            encoding = "cp1252"
+    else:
+        if b"\0" not in data[:4096]:
+            return
+    remedy = f"Save it as UTF-8, or pass the frame pandas.read_csv({path.name!r}, encoding={encoding!r})"
+    raise InputError(f"{path}: its encoding is not UTF-8: it holds {found}. {remedy}.")
 
 
 def _typed(text: pa.ChunkedArray, keep: bool) -> pa.Array | pa.ChunkedArray:

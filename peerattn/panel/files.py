@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
 #: Endings of files that are read by period, and their formats.
-KINDS = {**dict.fromkeys((".feather", ".arrow", ".ipc"), "feather"), ".parquet": "parquet", ".pq": "parquet"}
+KINDS = {**dict.fromkeys((".feather", ".arrow", ".ipc"), "arrow"), ".parquet": "parquet", ".pq": "parquet"}
 _ROW_NUMBERS = re.compile(r"__index_level_\d+__")  # which pandas writes where rows were selected
 
 
@@ -130,7 +130,9 @@ def dataset_of(source: object) -> tuple[Any, Any]:
         raise InputError(f"{path}: no such file or folder.")
     if path.is_file() and path.suffix.lower() not in KINDS:
         raise InputError(f"{path}: a Parquet or Arrow file can be read by period; read others whole, with read_panel.")
-    return ds.dataset(path, format=KINDS.get(path.suffix.lower(), "parquet"), partitioning="hive"), None
+    # the names of folders are values of columns, as year=2001, below what was named and not above it
+    kind = KINDS.get(path.suffix.lower(), "parquet")
+    return ds.dataset(path, format=kind, partitioning="hive", partition_base_dir=str(path)), None
 
 
 def _spill(frames: Iterator[Any], folder: Path) -> None:

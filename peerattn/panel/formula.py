@@ -110,15 +110,11 @@ def from_formula(formula: str, frame: Any, *, firm: str = "firm", period: str = 
     x, read = _columns(terms.strip(), frame, firm, period)
     for name in sources:
         if Read(name, lagged=False) in read:
-            raise InputError(
-                f"formula: the outcome {outcome!r} is computed from {name!r}, which is among the characteristics, too. Write "
-                f"lag({name}) for its earlier values, or leave it out."
-            )
+            both = f"the outcome {outcome!r} is computed from {name!r}, which is among the characteristics, too"
+            raise InputError(f"formula: {both}. Write lag({name}) for its earlier values, or leave it out.")
         if Read(name, lagged=True) in read and options.get("known_at") is not None:
-            raise InputError(
-                f"formula: lag() of {name!r}, of the outcome, may not be known yet by the dates of known_at. Leave it out: "
-                "models of firm history use past outcomes from when they are known."
-            )
+            remedy = "Leave it out: models of firm history use past outcomes from when they are known."
+            raise InputError(f"formula: lag() of {name!r}, of the outcome, may not be known yet by known_at. {remedy}")
     labels = dict.fromkeys([firm, period, *codes, options.get("industry"), options.get("known_at")])
     held = frame[[name for name in labels if name in frame]]
     for name in x.columns.intersection(held.columns):
@@ -210,7 +206,10 @@ def _walk(node: ast.expr, lagged: bool) -> Iterator[tuple[str, bool]]:
         case ast.Call(func=ast.Name(id="lag"), args=[inner, *_]):
             yield from _walk(inner, True)
         case ast.Call() if _of_one_row(node):
-            for each in (*_column_of(node.func), *node.args, *(option.value for option in node.keywords)):
+            parts = [*node.args, *(option.value for option in node.keywords)]
+            if isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) != "np":  # a method of a column
+                parts.append(node.func.value)
+            for each in parts:
                 yield from _walk(each, lagged)
         # a matrix product mixes rows
         case ast.BinOp(op=ast.MatMult()):
@@ -223,16 +222,6 @@ def _walk(node: ast.expr, lagged: bool) -> Iterator[tuple[str, bool]]:
                     yield from _walk(child, lagged)
         case _:
             raise _error(node)
-
-
-def _column_of(function: ast.expr) -> list[ast.expr]:
-    """Return the column whose method a function is; none for numpy's functions, which are no methods."""
-    match function:
-        case ast.Attribute(value=ast.Name(id="np")):
-            return []
-        case ast.Attribute(value=column):
-            return [column]
-    return []
 
 
 def _of_one_row(call: ast.Call) -> bool:

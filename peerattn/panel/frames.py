@@ -9,6 +9,7 @@ from peerattn.panel.arrow import as_pandas as as_pandas
 from peerattn.panel.arrow import flat as flat
 from peerattn.panel.arrow import to_pandas
 from peerattn.panel.csv_file import read_csv_file
+from peerattn.panel.files import KINDS, dataset_of, schema_of
 from peerattn.panel.statistical import STATISTICAL, read_statistical_file
 
 
@@ -47,18 +48,11 @@ def _read_file(path: Path) -> pd.DataFrame:
             return read_csv_file(path)
         if kind == "statistical":
             return read_statistical_file(path)
-        import pyarrow.feather
-        import pyarrow.parquet
-
-        if kind == "Parquet":
-            return to_pandas(pyarrow.parquet.read_table(path))
-        return to_pandas(pyarrow.feather.read_table(path))
+        return to_pandas(dataset_of(path)[0].to_table())
 
 
 def _read_folder(path: Path) -> pd.DataFrame:
     """Read the files of a folder as one, each column of one type."""
-    from peerattn.panel.files import dataset_of, schema_of
-
     dataset, _ = dataset_of(path)
     files = list(dataset.get_fragments())
     if not files:
@@ -71,8 +65,7 @@ def _read_folder(path: Path) -> pd.DataFrame:
 
 #: Endings of files, and what they are.
 _KINDS = {
-    **dict.fromkeys((".parquet", ".pq"), "Parquet"),
-    **dict.fromkeys((".feather", ".arrow", ".ipc"), "Arrow"),
+    **{ending: kind.title() for ending, kind in KINDS.items()},
     ".csv": "CSV",
     **dict.fromkeys(STATISTICAL, "statistical"),
 }

@@ -208,7 +208,13 @@ def _names(estimator: Any, columns: tuple[Any, ...], n_rows: int, fitting: bool,
         try:
             validate_data(estimator, pd.DataFrame(columns=known_names), reset=fitting, skip_check_array=True)
         except ValueError as error:
-            raise InputError(f"{_other_columns(fitted or (), columns)}{error}") from error
+            wording = str(error)
+            if fitted:
+                lacks = [name for name in fitted if name not in columns]
+                near = "".join(did_you_mean(name, columns) for name in lacks[:1])
+                remedy = f"Pass X[[...]] with {', '.join(map(str, fitted))}."
+                wording = f"The columns of X are not those of fit.{near} {remedy} {error}"
+            raise InputError(wording) from error
     for what, count in {"feature": len(columns), "sample": n_rows}.items():
         if not count:
             raise InputError(f"X has 0 {what}(s) (shape={(n_rows, len(columns))}) while a minimum of 1 is required.")
@@ -217,22 +223,6 @@ def _names(estimator: Any, columns: tuple[Any, ...], n_rows: int, fitting: bool,
     if columns not in (fitted, numbers):
         raise InputError(f"X has columns {list(columns)}, but fit had {list(fitted)}: pass the same columns in the same order.")
     return tuple(fitted)
-
-
-def _other_columns(fitted: Sequence[Any], have: Sequence[Any]) -> str:
-    """Return which columns of fit X lacks, and which others it has; empty where fit knew no names."""
-    if not fitted:
-        return ""
-    lacks = [name for name in fitted if name not in have]
-    more = [name for name in have if name not in fitted]
-    wording = []
-    if lacks:
-        wording.append(f"it lacks {', '.join(map(repr, lacks))}{did_you_mean(lacks[0], more).rstrip('.')}")
-    if more:
-        wording.append(f"it has {', '.join(map(repr, more))} besides")
-    differ = "; ".join(wording) or "their order is another"
-    listed = ", ".join(map(str, fitted))
-    return f"The columns of X differ from those passed to fit: {differ}. Pass X[[...]] with {listed}. "
 
 
 def examine(panel: Panel, learned: Sequence[Any], declared: Sequence[Any], universe: PanelLike, names: tuple[str, str]) -> Panel:

@@ -83,9 +83,7 @@ def first_known(given: pd.Index, periods: pd.Index) -> np.ndarray:
     known = ~np.asarray(given.isna())
     labels = in_time(given[known].infer_objects(), "known_at", check=False)
     if not comparable(labels, periods):
-        raise InputError(
-            f"known_at must hold period labels of the type of X's (such as {periods[0]}, {kind_of(periods)}); got "
-            f"{labels.tolist()[0]!r}, {kind_of(labels)}. Convert it: labels of different types cannot be compared."
-        )
+        wanted = f"labels of the type of X's periods (such as {periods[0]}, {kind_of(periods)})"
+        raise InputError(f"known_at: expected {wanted}, got {labels.tolist()[0]!r}, {kind_of(labels)}: convert it.")
     at[known] = periods.searchsorted(labels)
     return at

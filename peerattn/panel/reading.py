@@ -125,9 +125,7 @@ def as_panel(
 
     if isinstance(X, Panel):
         if outcome is not None or characteristics:
-            raise InputError(
-                "X is a Panel, which holds its outcome and characteristics; leave out outcome and characteristics, or pass X.X."
-            )
+            raise InputError("X is a Panel, which has an outcome and characteristics: leave out these arguments, or pass X.X.")
         if dates:
             raise InputError(f"known_at: a Panel has no column of dates {known_at!r}; pass a Series.")
         panel = X.with_codes(declared)
@@ -304,11 +302,7 @@ def _with_numbers(frame: pd.DataFrame, names: Sequence[Any]) -> pd.DataFrame:
 def _outcome_of(frame: pd.DataFrame, outcome: str) -> np.ndarray:
     column = read_with_warning(frame[outcome], "outcome: ")
     if not is_number(column):
-        known = column.dropna()
-        held = str(column.dtype)
-        if pd.api.types.infer_dtype(known) == "string":
-            held = "text"
-        held += "".join(f" such as {value!r}" for value in known[:1])
+        held = f"{column.dtype}" + "".join(f" such as {value!r}" for value in column.dropna()[:1])
         raise InputError(f"outcome: column {outcome!r} holds {held}, not numbers: convert it with pandas.to_numeric.")
     values = column.to_numpy(dtype=float, na_value=np.nan)
     check_finite(values, outcome)

@@ -56,11 +56,9 @@ def _dates(counts: pd.Series, form: str, kind: str) -> pd.Series:
         return counts
     n = _A_YEAR[unit[1]]
     if unit[1] in "mq":
-        # few different periods, many rows
-        place, levels = pd.factorize(known)
         # pandas counts from 1970, ten years later
-        periods = pd.PeriodIndex([pd.Period(ordinal=int(level) - 10 * n, freq=unit[1].upper()) for level in levels])
-        return pd.Series(periods.take(place), known.index, name=counts.name).reindex(counts.index)
+        periods = pd.arrays.PeriodArray((known - 10 * n).to_numpy("int64"), dtype=pd.PeriodDtype(unit[1].upper()))
+        return pd.Series(periods, known.index, name=counts.name).reindex(counts.index)
     years = pd.to_datetime((1960 + known // n).astype(int).astype(str), format="%Y")
     # a week of Stata begins seven days after the one before, the first on 1 January
     step = {"h": pd.DateOffset(months=6), "w": pd.DateOffset(days=7)}[unit[1]]

@@ -104,9 +104,9 @@ def is_date(column: pd.Series) -> bool:
         return True
     if pd.api.types.is_float_dtype(levels.dtype):
         levels = levels.astype("int64")
-    texts = levels.astype(str)
     if pd.api.types.is_integer_dtype(levels.dtype):
-        return len(texts) > 0 and all(re.fullmatch(r"(1[89]|2[01])\d\d((0[1-9]|1[0-2])([0-3]\d)?)?", text) for text in texts)
+        return len(levels) > 0 and kind_of(levels) in ("years", "yyyymm", "yyyymmdd")
+    texts = levels.astype(str)
     dated = (bool(_YEAR.search(text)) and (span_of(text) is not None or _DAY.fullmatch(text)) for text in texts)
     return len(texts) > 0 and all(dated)
 
@@ -138,7 +138,7 @@ def _days_of_text(labels: pd.Index, name: str) -> pd.DatetimeIndex:
     parts = [match.groups() for label in labels if (match := _DAY.fullmatch(label))]
     first, second = ({int(part[at]) for part in parts} for at in (0, 2))
     by_day, by_month = max(first) > 12 or all(part[1] == "." for part in parts), max(second) > 12
-    if by_day == by_month:
+    if by_day == by_month and (by_day or any(part[0] != part[2] for part in parts)):  # 1/1/2001 is one day
         why = "either the day or the month first"
         if by_day:
             why = "both first, the day and the month"
@@ -200,17 +200,11 @@ def span_of(label: object) -> pd.Period | None:
         label = int(label)
     # pandas reads 200112 as a year
     text = re.sub(r"^(\d{4})(0[1-9]|1[0-2])$", r"\1-\2", str(label))
-    if day := _DAY.fullmatch(text):
-        first, mark, second, year = day.groups()
-        by_day, by_month = mark == "." or int(first) > 12, int(second) > 12
-        if by_day == by_month and first != second:  # 5 January, or 1 May
-            return None
-        text = f"{year}-{first}-{second}"
-        if by_day:
-            text = f"{year}-{second}-{first}"
     text = re.sub(r"^[Qq]([1-4])[\s/-]*(\d{4})$|^([1-4])[Qq][\s/-]*(\d{4})$", r"\2\4Q\1\3", text)
     text = re.sub(r"^[Ff][Yy]\s?(\d{4})$", r"\1", text)
     try:
+        if _DAY.fullmatch(text):  # not 5/1, 5 January or 1 May
+            text = str(_days_of_text(pd.Index([text]), "label")[0].date())
         span = pd.Period(text)
     except (ValueError, TypeError):
         return None
@@ -271,6 +265,4 @@ def check_comparable(requested: pd.Index, known: pd.Index) -> None:
     """Raise where the periods of a call are of another kind than those of fit."""
     if not comparable(requested, known):
         ours, theirs = (f"{each.tolist()[0]!r} ({kind_of(each)})" for each in (known, requested))
-        raise InputError(
-            f"periods of X such as {theirs} cannot be compared with those of fit, such as {ours}: give them one type."
-        )
+        raise InputError(f"periods of X such as {theirs} cannot be compared with those of fit, such as {ours}: use one type.")

@@ -79,12 +79,10 @@ def weight_colours(*, signed: bool = False) -> LinearSegmentedColormap:
     blue = to_rgb("#2177c9")
     orange = to_rgb("#d2691e")
     # zero is transparent, so that a page's own colour shows through
-    name = "peerattn-weights"
     stops = [(0.0, (*blue, 0.0)), (1.0, (*blue, 1.0))]
     if signed:
-        name = "peerattn-signed"
         stops = [(0.0, (*orange, 1.0)), (0.5, (*orange, 0.0)), (0.5, (*blue, 0.0)), (1.0, (*blue, 1.0))]
-    return LinearSegmentedColormap.from_list(name, stops)
+    return LinearSegmentedColormap.from_list("peerattn-weights", stops)
 
 
 def svg(figure: MatplotlibFigure, *, description: str = "") -> str:

@@ -56,9 +56,8 @@ def atomic_path(path: File) -> Iterator[Path]:
             shutil.copymode(target, temporary)
         os.replace(temporary, target)
     except OSError as error:  # a full disk, for one
-        raise InputError(
-            f"path: cannot write {str(target)!r}: {error.strerror or error}. The previous file, if any, is unchanged."
-        ) from error
+        why = f"{error.strerror or error}. The previous file, if any, is unchanged"
+        raise InputError(f"path: cannot write {str(target)!r}: {why}.") from error
     finally:
         temporary.unlink(missing_ok=True)
 

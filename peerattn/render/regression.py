@@ -141,10 +141,8 @@ def as_regression(result: Any) -> Regression:
     errors = getattr(result, "std_errors", getattr(result, "bse", None))  # linearmodels, statsmodels
     if errors is None or not hasattr(result, "params") or not hasattr(result, "pvalues"):
         hint = "; pass its results_" if hasattr(result, "results_") else ""
-        raise InputError(
-            "results: expected a regression of this package, linearmodels or statsmodels, or a mapping of heads to such; got "
-            f"{type(result).__name__}{hint}."
-        )
+        wanted = "a regression of this package, linearmodels or statsmodels, or a mapping of heads to such"
+        raise InputError(f"results: expected {wanted}; got {type(result).__name__}{hint}.")
     # arrays have no names: statsmodels keeps them in the model
     named = isinstance(result.params, pd.Series)
     names = result.params.index if named else pd.Index(result.model.exog_names)
@@ -221,21 +219,17 @@ def regression_table(
     frames = [result.to_frame().rename(index=str) for result in columns.values()]
     # in the order in which they first appear
     known = dict.fromkeys(name for frame in frames for name in frame.index)
-    if labels is None:
-        labels = {}
+    labels = labels or {}
     rows: list[list[str]] = []
     for name in dict.fromkeys([*(name for name in labels if name in known), *known]):
         cells = [_pair(frame, name, parentheses, levels, decimals) for frame in frames]
-        rows += [[head, *below] for head, below in zip((labels.get(name, name), ""), zip(*cells))]
-    fits = not all(np.isnan(result.rsquared) for result in columns.values())
-    figures: list[dict[str, Any]] = []
-    for each in columns.values():
-        observed: dict[str, Any] = {"Observations": each.nobs}
-        if fits:
-            observed["R²"] = each.rsquared
-        figures.append(observed | each._figures())
+        rows += [[head, *entries] for head, entries in zip((labels.get(name, name), ""), zip(*cells))]
+    figures = [{"Observations": each.nobs, "R²": each.rsquared} | each._figures() for each in columns.values()]
+    below = dict.fromkeys(key for each in figures for key in each)
+    if all(np.isnan(result.rsquared) for result in columns.values()):
+        del below["R²"]
     decimals_of = {"R²": 3}
-    for name in dict.fromkeys(key for each in figures for key in each):
+    for name in below:
         rows.append([name, *(_figure(each.get(name), decimals_of.get(name, 2)) for each in figures)])
     notes = [f"{_SHOWN[parentheses]} in parentheses."]
     if levels:

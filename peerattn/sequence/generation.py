@@ -73,11 +73,9 @@ class Reader(Protocol):
 
     def next_log_probabilities(self, sequences: Tensor) -> Tensor:
         """Return the log probabilities of the next symbol, (n_sequences, n_symbols), of sequences (n_sequences, t)."""
-        ...
 
     def reorder(self, sequences: Tensor) -> None:
         """Note that row k of the next sequences continues row ``sequences[k]`` of the last ones."""
-        ...
 
 
 def beam_search(

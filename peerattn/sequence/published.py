@@ -235,10 +235,8 @@ def _check_there(path: Path) -> None:
 
 def _check_vocabulary(name: str, symbols: list[str], words: Tensor) -> None:
     if len(symbols) != len(words):
-        raise InputError(
-            f"folder: expected one symbol of {name} for each of the {len(words)} vectors of the state dict, got "
-            f"{len(symbols)}. Add the missing symbols to the file, in their order."
-        )
+        wanted = f"one symbol of {name} for each of the {len(words)} vectors of the state dict"
+        raise InputError(f"folder: expected {wanted}, got {len(symbols)}. Add the missing symbols to the file, in their order.")
 
 
 def _blocks(state: _State, ours: str, theirs: str, kind: int) -> dict[str, str]:

@@ -98,9 +98,8 @@ class Fields:
         added = self.fields.get("added_tokens_decoder") or {}
         others = {each["content"] for each in added.values()} - set(names.values())
         if others:
-            raise InputError(
-                f"folder: {self.file}: added_tokens_decoder: expected none but {sorted(names.values())}, got {sorted(others)}."
-            )
+            known = sorted(names.values())
+            raise InputError(f"folder: {self.file}: added_tokens_decoder: expected none but {known}, got {sorted(others)}.")
 
     def n_heads(self, name: str, d_model: int) -> int:
         """Return the number of heads; where no file names it, heads are 64 wide."""

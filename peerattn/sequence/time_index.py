@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, expect
 
 _ANEW = "number the rows anew, X.reset_index(drop=True), where they are in order and equally spaced"
 
@@ -31,10 +31,9 @@ def times_of(labels: pd.Index) -> Times:
         When labels have several levels, repeat, run backwards, are missing, or are of no known order.
     """
     if isinstance(labels, pd.MultiIndex):
-        raise InputError(
-            f"X: expected one label for each row, got the levels {list(labels.names)}. Give each series a column of its own, "
-            f"X.unstack({labels.names[0] or 0!r}), or take one, X.xs(...)."
-        )
+        remedy = f"Give each series a column of its own, X.unstack({labels.names[0] or 0!r}), or take one, X.xs(...)."
+        raise InputError(f"X: expected one label for each row, got the levels {list(labels.names)}. {remedy}")
+    expect(len(labels) > 0, "X", "at least one row", "none")
     # text, categories and Arrow's types are read as what they spell
     plain = labels
     if not isinstance(labels, pd.DatetimeIndex | pd.PeriodIndex | pd.TimedeltaIndex | pd.RangeIndex):
@@ -44,10 +43,9 @@ def times_of(labels: pd.Index) -> Times:
         raise InputError(f"X: expected a label for each row, got a missing one at row {int(plain.isna().argmax())}.")
     found = _read(plain)
     if found is None:
-        raise InputError(
-            f"X: expected dates, periods or numbers as labels of the rows, got {plain[0]!r} ({plain.inferred_type}), whose order "
-            f"in time is not known. Convert them, pd.to_datetime(X.index) or pd.PeriodIndex(X.index, freq=...), or {_ANEW}."
-        )
+        got = f"{plain[0]!r} ({plain.inferred_type}), whose order in time is not known"
+        remedy = f"Convert them, pd.to_datetime(X.index) or pd.PeriodIndex(X.index, freq=...), or {_ANEW}."
+        raise InputError(f"X: expected dates, periods or numbers as labels of the rows, got {got}. {remedy}")
     _check_order(found.index)
     return found
 
@@ -91,20 +89,17 @@ def _periods(text: list[str], written: Callable[[pd.Index], pd.Index]) -> Times 
 def _check_order(times: pd.Index) -> None:
     twice = times.duplicated()
     if twice.any():
-        raise InputError(
-            f"X: expected one row for each date, got {times[twice][0]} {int((times == times[twice][0]).sum())} times. Give each "
-            "series a column of its own: series below each other are not one series."
-        )
+        got = f"{times[twice][0]} {int((times == times[twice][0]).sum())} times"
+        remedy = "Give each series a column of its own: series below each other are not one series."
+        raise InputError(f"X: expected one row for each date, got {got}. {remedy}")
     if times.is_monotonic_increasing:
         return
     place = int(np.argmax(np.asarray(times[1:] < times[:-1])))
     order = "not in order"
     if times.is_monotonic_decreasing:
         order = "backwards, newest first"
-    raise InputError(
-        f"X: expected rows in the order of time, oldest first, got labels that are {order}: {times[place + 1]} follows "
-        f"{times[place]}. Sort them, X.sort_index(), or {_ANEW}."
-    )
+    got = f"labels that are {order}: {times[place + 1]} follows {times[place]}"
+    raise InputError(f"X: expected rows in the order of time, oldest first, got {got}. Sort them, X.sort_index(), or {_ANEW}.")
 
 
 def frequency_of(labels: pd.Index) -> str | None:
@@ -118,13 +113,13 @@ def frequency_of(labels: pd.Index) -> str | None:
     times = times_of(labels).index
     if len(times) < 2:
         return None
-    if isinstance(times, pd.DatetimeIndex):
-        step = _step_of_dates(times)
-        if type(step) is pd.DateOffset:
-            return None
-        return step.freqstr
-    _step(times)
-    return None
+    if not isinstance(times, pd.DatetimeIndex):
+        _step(times)
+        return None
+    step = _step_of_dates(times)
+    if type(step) is pd.DateOffset:
+        return None
+    return step.freqstr
 
 
 def later_labels(labels: pd.Index, n: int, frequency: str | None = None) -> pd.Index:
@@ -157,13 +152,8 @@ def later_labels(labels: pd.Index, n: int, frequency: str | None = None) -> pd.I
     index = times.index
     if isinstance(index, pd.DatetimeIndex):
         later: pd.Index = pd.date_range(index[-1], periods=n + 1, freq=_step_of_dates(index, frequency))[1:]
-    elif isinstance(index, pd.PeriodIndex):
-        step = int(_step(index))
-        later = pd.period_range(index[-1], periods=n * step + 1, freq=index.freq)[step::step]
     elif isinstance(index, pd.TimedeltaIndex):
         later = index[-1] + pd.to_timedelta(_step(index) * np.arange(1, n + 1), unit=index.unit)
-    elif isinstance(index, pd.RangeIndex):
-        later = pd.RangeIndex(index.stop, index.stop + n * index.step, index.step)
     else:
         later = pd.Index(index[-1] + _step(index) * np.arange(1, n + 1))
     return times.written(later).rename(labels.name)
@@ -208,8 +198,6 @@ def _step_of_dates(dates: pd.DatetimeIndex, frequency: str | None = None) -> pd.
 
 
 def _uneven(times: pd.Index, place: int) -> InputError:
-    near = ", ".join(str(label) for label in times[max(0, place - 1) : place + 2])
-    return InputError(
-        f"X: expected labels of an even step, so that those that follow are known, got {near}. Fill the gap, convert dates, "
-        f'X.index.to_period("M"), or {_ANEW}.'
-    )
+    near = ", ".join(map(str, times[max(0, place - 1) : place + 2]))
+    remedy = f'Fill the gap, convert dates, X.index.to_period("M"), or {_ANEW}.'
+    return InputError(f"X: expected labels of an even step, so that those that follow are known, got {near}. {remedy}")

@@ -196,10 +196,7 @@ def _images(X: object, shape: tuple[int, ...] | None = None) -> np.ndarray:
     images = np.asarray(X)
     wanted = "images as numbers, (n, height, width) or (n, height, width, channels)"
     fits = images.ndim in (3, 4) and images.size > 0 and images.dtype.kind in "biuf"
-    hint = ""
-    if images.ndim == 2:
-        hint = "Reshape rows of pixels: X.reshape(-1, height, width)."
-    expect(fits, "X", wanted, f"{images.dtype} of shape {images.shape}", hint)
+    expect(fits, "X", wanted, f"{images.dtype} of shape {images.shape}", "Rows of pixels: X.reshape(-1, height, width).")
     assert_all_finite(images, input_name="X")
     if images.ndim == 3:
         images = images[..., None]

@@ -57,9 +57,8 @@ def precision_of(precision: str, device: torch.device) -> str:
         return "bfloat16" if _is_recent(device) else "float32"
     lacks = precision == "tf32" or (precision == "bfloat16" and device.type == "cuda")
     if lacks and not _is_recent(device):
-        raise InputError(
-            f"precision: {precision!r} needs a CUDA GPU of compute capability 8 or later, got device {str(device)!r}. Use 'auto'."
-        )
+        needed = "a CUDA GPU of compute capability 8 or later"
+        raise InputError(f"precision: {precision!r} needs {needed}, got device {str(device)!r}. Use 'auto'.")
     return precision
 
 

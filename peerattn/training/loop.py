@@ -244,10 +244,8 @@ class _Log:
 
 def _check_finite(what: str, value: float, step: int, rate: float) -> None:
     if not math.isfinite(value):
-        raise InputError(
-            f"Training diverged at step {step}: the {what} is {value} (learning rate then {rate:.3g}). "
-            "Lower learning_rate, or look for missing or extreme values in the input."
-        )
+        remedy = "Lower learning_rate, or look for missing or extreme values in the input."
+        raise InputError(f"Training diverged at step {step}: the {what} is {value} (learning rate then {rate:.3g}). {remedy}")
 
 
 class _Kept:

@@ -39,33 +39,24 @@ def one_thread() -> Iterator[None]:
     before = torch.get_num_threads()
     # OpenMP counts for each Python thread by itself
     with libraries.select(user_api="openmp").limit(limits=1):
-        _enter(libraries, before)
+        # at the first block what counts for the whole process is limited, too
+        with _lock:
+            blas = libraries.select(user_api="blas").limit(limits=1)
+            if not _inside:
+                _ends.callback(torch.set_num_threads, before)
+                _ends.callback(blas.restore_original_limits)
+            _inside.add(threading.get_ident())
+            torch.set_num_threads(1)
         try:
             yield
         finally:
-            _leave()
+            with _lock:
+                _inside.remove(threading.get_ident())
+                if not _inside:
+                    _ends.close()
 
 
 @lru_cache(maxsize=1)
 def _libraries(n_modules: int) -> ThreadpoolController:
     """Return the libraries that are loaded: looking for them takes milliseconds, and only new modules bring others."""
     return ThreadpoolController()
-
-
-def _enter(libraries: ThreadpoolController, before: int) -> None:
-    """Limit what counts for the whole process, at the first block."""
-    with _lock:
-        blas = libraries.select(user_api="blas").limit(limits=1)
-        if not _inside:
-            _ends.callback(torch.set_num_threads, before)
-            _ends.callback(blas.restore_original_limits)
-        _inside.add(threading.get_ident())
-        torch.set_num_threads(1)
-
-
-def _leave() -> None:
-    """Undo it at the end of the last one."""
-    with _lock:
-        _inside.remove(threading.get_ident())
-        if not _inside:
-            _ends.close()

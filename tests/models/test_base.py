@@ -434,12 +434,12 @@ def test_a_frame_without_labels_is_said_to_be_one_cross_section(panel):
 def test_columns_that_are_missing_at_predict_are_named(panel):
     X, y = panel
     model = NadarayaWatsonRegressor().fit(X.drop(columns="sic"), y)
-    for columns, said in (
-        (["size", "mom"], "it lacks 'lev'. Pass X"),
-        (["size", "leverage", "mom"], "it lacks 'lev' Near matches: 'leverage'; it has 'leverage' besides"),
-        (["mom", "lev", "size"], "their order is another"),
+    for columns, wording in (
+        (["size", "mom"], r"not those of fit. Pass X(.|\n)*now missing:\n- lev"),
+        (["size", "leverage", "mom"], r"Near matches: 'leverage'(.|\n)*unseen at fit time:\n- leverage"),
+        (["mom", "lev", "size"], "must be in the same order"),
     ):
         wrong = X.rename(columns={"lev": "leverage"} if "leverage" in columns else {})[columns]
-        with pytest.raises(InputError, match=said) as caught:
+        with pytest.raises(InputError, match=wording) as caught:
             model.predict(wrong)
         assert "with size, lev, mom. The feature names should match" in str(caught.value)

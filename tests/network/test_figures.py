@@ -168,6 +168,9 @@ def test_flows_are_mean_rows_by_group() -> None:
     assert axes.images[0].get_clim()[1] == pytest.approx(100 * flows.to_numpy().max())  # the bar has their unit
     with pytest.raises(InputError, match="1 to 60 groups"):
         flow_map(network_of(70), pd.Series({f"F{i}": str(i) for i in range(70)}))
+    across = PeerNetwork.from_matrices({2001: (["A", "B"], ["X"], np.ones((2, 1)))})
+    with pytest.raises(InputError, match="groups: expected 1 to 60 groups, of focal firms and of peers, got 1 and 0"):
+        flow_map(across, pd.Series("g", ["A", "B"]))
 
 
 def test_dollar_signs_in_names_are_names() -> None:

@@ -137,7 +137,7 @@ def test_stability_is_said_wherever_a_network_is_shown(tmp_path: Path) -> None:
     assert sentence in " ".join(str(network).split())
     assert sentence in network._repr_html_()
     page = network.to_explorer(tmp_path / "n.html").read_text("utf-8")
-    assert sentence in re.findall(r'"note":"([^"]*)"', page)[0]
+    assert sentence in re.findall(r'"note": "([^"]*)"', page)[0]
     assert "Stability" not in str(estimate(0, FIRST)) + estimate(0, FIRST)._repr_html_()
     empty = STABILITY.assign(correlation=np.nan)
     assert "cannot be compared (a network is empty)" in " ".join(str(network.replaced(stability=empty)).split())

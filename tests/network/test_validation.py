@@ -134,6 +134,9 @@ def test_edge_files_of_every_kind(kind: str, tmp_path: Path) -> None:
     assert len(unweighted.edges()) == 3 and (unweighted.edges().weight == 1.0).all()
     with pytest.raises(InputError, match="firm: no column is named 'gvkey_1'. Near matches: 'gvkey1'"):
         PeerNetwork.from_edge_file(path, firm="gvkey_1", peer="gvkey2")
+    with pytest.raises(InputError, match=r"edges\['weight'\]: expected numbers, got 'x'"):
+        (tmp_path / "words.csv").write_text("firm,peer,weight\nA,B,x\n")
+        PeerNetwork.from_edge_file(tmp_path / "words.csv", weight="weight")
     (tmp_path / "bad.csv.zip").write_bytes(b"no zip")
     for name in ("none.csv", "bad.csv.zip"):
         with pytest.raises(InputError, match="path: cannot read"):

@@ -93,6 +93,11 @@ def test_a_byte_order_mark_is_no_part_of_a_name(write):
     assert read_panel(path, outcome="y").firm.tolist() == ["Münch"]
 
 
+@pytest.mark.parametrize("before", ["\n\n", "\r\n", "\ufeff\n"])
+def test_empty_lines_before_the_names(write, before):
+    assert read_csv_file(write(f"{before}firm,size\nA,1.5\n")).to_dict("list") == {"firm": ["A"], "size": [1.5]}
+
+
 @pytest.mark.parametrize("first", [0, 1])
 def test_row_numbers_and_trailing_commas_are_no_columns(write, first):
     rows = "".join(f"{k + first},F{k},2001,{k * k}.5,\n" for k in range(12))

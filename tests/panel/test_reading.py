@@ -103,7 +103,7 @@ def test_columns_that_are_no_text(frame):
         ({"characteristics": ["ret_next"]}, "'ret_next' hold next period's outcomes"),
         (
             {"outcome": "sector", "codes": []},
-            "outcome: column 'sector' holds text such as .*, not numbers",
+            "outcome: column 'sector' holds (str|object|category) such as .*, not numbers",
         ),
     ],
 )

@@ -65,6 +65,15 @@ def test_every_source_is_the_panel_in_memory(frame, tmp_path, kind):
     np.testing.assert_array_equal(backwards[1].outcomes, sections[2].outcomes)
 
 
+def test_a_file_below_folders_with_names_and_values_is_read_by_itself(frame, tmp_path):
+    """Its own column of that name counts, of another type or not."""
+    folder = tmp_path / "period=2001" / "part"
+    folder.mkdir(parents=True)
+    path = write(frame, folder, "parquet")
+    assert scan_panel(path, outcome="y_next").periods.equals(read_panel(path, outcome="y_next").period.unique())
+    assert scan_panel(folder, outcome="y_next").sizes.sum() == len(frame)
+
+
 def test_files_in_any_order_of_time(frame, tmp_path):
     backwards = frame.iloc[::-1]
     backwards.to_parquet(tmp_path / "one.parquet", row_group_size=11, index=False)

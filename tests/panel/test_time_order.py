@@ -192,5 +192,5 @@ def test_dates_of_knowledge_are_written_as_periods_are(periods, known, wrong):
     if not wrong:
         assert [len(fold.train) for fold in split.folds(X, y)] == [0]
         return
-    with pytest.raises(InputError, match="known_at must hold period labels of the type of X's"):
+    with pytest.raises(InputError, match="known_at: expected labels of the type of X's periods"):
         list(split.folds(X, y))

@@ -112,6 +112,12 @@ def test_labels_of_no_even_step_are_an_error_of_the_forecaster(labels):
     assert model.predict(series.reset_index(drop=True)).index.tolist() == [len(series) + k for k in range(3)]
 
 
+def test_a_series_without_rows_is_an_error():
+    years = pd.Series(np.arange(40.0), pd.Index(np.arange(1980, 2020)))
+    with pytest.raises(InputError, match="X: expected at least one row"):
+        AttentionForecaster(3, 12).fit(years[years.index > 2050])
+
+
 @pytest.mark.parametrize(("labels", "words"), DISORDERED.values(), ids=DISORDERED)
 def test_rows_that_are_not_one_series_in_order_are_an_error(labels, words):
     rows = np.arange(float(N))

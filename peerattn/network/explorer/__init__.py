@@ -3,7 +3,6 @@
 import base64
 import gzip
 import hashlib
-import json
 import os
 from collections.abc import Iterable
 from importlib.resources import files
@@ -16,7 +15,7 @@ import pandas as pd
 from peerattn.exceptions import InputError, expect, validate_arguments
 from peerattn.network.attributes import code_numbers
 from peerattn.network.base import Network
-from peerattn.network.cross_section import Array, CrossSection, frozen
+from peerattn.network.cross_section import Array, CrossSection, strongest
 from peerattn.network.measures.asymmetry import Kind, asymmetry
 from peerattn.network.measures.comparison import group_flows, stability_sentence
 from peerattn.panel.columns import check_known
@@ -99,17 +98,9 @@ def explorer_page(
     count = f"{len(network.labels):,} firms"
     if network.is_dated:
         count += f", {len(network.periods):,} period{'s' * (len(network.periods) > 1)}"
-    content = _safe_json(_content(network, codes, top_k, intervals))
+    content = _content(network, codes, top_k, intervals)
     here = {"title": title, "lead": f"The peers of each firm: {count}.", "policy": policy, "content": content}
     return Frame(template(_HERE).render(**here, style=style, script=script), title, (_digest(script),))
-
-
-def _safe_json(content: object) -> str:
-    """JSON in which no character can end the enclosing script element."""
-    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    for character in "<>&\u2028\u2029":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return text
 
 
 def _digest(source: str) -> str:
@@ -177,13 +168,12 @@ def _packed(section: CrossSection, group: Array, edges: pd.DataFrame, numbers: l
 
 def _strongest(section: CrossSection, top_k: int) -> pd.DataFrame:
     """The largest weights of each row and of each column, in the order of the focal firms' labels."""
+    weights = section.csr()
     # followers are the largest weights of a column: the rows of the transpose
-    turned = CrossSection(section.columns, section.rows, frozen(section.weights.T))
-    found = [
-        pd.DataFrame(dict(zip(names, each.edges(top_k), strict=True)))
-        for each, names in ((section, ("firm", "peer", "weight")), (turned, ("peer", "firm", "weight")))
-    ]
-    return pd.concat(found).drop_duplicates(["firm", "peer"]).sort_values(["firm", "peer"])
+    kept = (strongest(weights, top_k) != 0) + (strongest(weights.T.tocsr(), top_k) != 0).T
+    found = weights.multiply(kept).tocoo()
+    ends = {"firm": section.rows[found.row], "peer": section.columns[found.col]}
+    return pd.DataFrame(ends | {"weight": found.data}).sort_values(["firm", "peer"])
 
 
 def _rounded(values: Array) -> Array:

@@ -12,7 +12,9 @@ from peerattn.network.base import Network
 from peerattn.render import figure_style, figure_text, show_label
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    from matplotlib.axes import Axes as Axes
+else:
+    Axes = object  # matplotlib is loaded by the first figure
 
 
 @contextmanager

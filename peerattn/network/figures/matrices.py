@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,15 +12,10 @@ from peerattn.exceptions import expect, validate_arguments
 from peerattn.network.attributes import labels_of
 from peerattn.network.base import Network
 from peerattn.network.cross_section import Array, CrossSection
-from peerattn.network.figures.axes import drawing, short_name, title_of
+from peerattn.network.figures.axes import Axes, drawing, short_name, title_of
 from peerattn.network.measures.comparison import group_flows
 from peerattn.render import INK, weight_colours
 from peerattn.render.cells import MINUS
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-else:
-    Axes = object  # matplotlib is loaded by the first figure
 
 Order = pd.Series | Mapping[Any, Any]
 _LABELLED = 40  # more firms than this have no legible label
@@ -212,7 +207,8 @@ def flow_map(network: Network, groups: pd.Series, period: Hashable = None, *, ax
     'group of the focal firm'
     """
     flows = group_flows(network, groups, period)
-    expect(0 < len(flows) <= 60, "groups", "1 to 60 groups to draw", len(flows), "Use broader ones.")
+    drawable = flows.size > 0 and len(flows) <= 60
+    expect(drawable, "groups", "1 to 60 groups, of focal firms and of peers", f"{flows.shape[0]} and {flows.shape[1]}")
     what = "group" if groups.name is None else short_name(groups.name)
     title = title_of(network, network.section(period)[0])
     written = "{:.0f}" if len(flows) <= 14 else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import textwrap
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,23 +14,15 @@ from peerattn.exceptions import InputError, check_count, validate_arguments
 from peerattn.network.attributes import labels_of
 from peerattn.network.base import Network, Side
 from peerattn.network.cross_section import Array, CrossSection, as_dense
-from peerattn.network.figures.axes import drawing, short_name, title_of
+from peerattn.network.figures.axes import Axes, drawing, short_name, title_of
 from peerattn.network.peers import followers, peers
 from peerattn.render import INK, PALETTE
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-else:
-    Axes = object  # matplotlib is loaded by the first figure
-
 
 _NAME = 20  # characters
 _FAINT = 0.15  # of the largest weight: less is not drawn
 _LETTER = 0.062
 _LINE = 0.27  # inches a character is wide and a point with its name is high
-# inches for names: at the left and below, at the right and above
-_BELOW = np.array([0.55, 0.35])
-_ABOVE = np.array([0.55, 0.35])
+_ROOM = np.array([0.55, 0.35])  # inches for names beyond the points, sideways and upwards
 _ASIDE = 0.07  # inches from a point to the middle of it and its name
 _OTHERS = "#8b9096"
 
@@ -114,9 +106,9 @@ def ties_plot(
             name.set(ha="center", va={1: "bottom", -1: "top"}[sides[i]], fontsize=7, zorder=4, path_effects=halo)
         found = np.array(list(places.values()))
         # room for names at the edges, in units of the data
-        unit = np.ptp(found, axis=0) / np.maximum(size - _BELOW - _ABOVE, 1.0)  # of the axes, in an inch
+        unit = np.ptp(found, axis=0) / np.maximum(size - 2 * _ROOM, 1.0)  # of the axes, in an inch
         unit[unit == 0] = 1.0
-        edges = np.array([found.min(axis=0) - _BELOW * unit, found.max(axis=0) + _ABOVE * unit])
+        edges = np.array([found.min(axis=0) - _ROOM * unit, found.max(axis=0) + _ROOM * unit])
         axes.set(xlim=edges[:, 0], ylim=edges[:, 1])
     return axes
 
@@ -229,15 +221,14 @@ def ego_plot(network: Network, firm: Hashable, period: Hashable = None, *, k: in
     """
     chosen = network.at(period)
     position = chosen.firm_position(firm)
-    middle = chosen.labels[position]
+    (middle,) = chosen.labels[[position]].tolist()
     ways: dict[Side, Any] = {"columns": followers, "rows": peers}
     sides = [way(chosen, firm, k=k) if chosen.occurs(position, side) else pd.DataFrame() for side, way in ways.items()]
     if not any(map(len, sides)):
-        (label,) = chosen.labels[[position]].tolist()
         hint = ""
         if not any(section.n_edges for _, section in chosen.sections()):
             hint = " The network is empty: the model's evidence_ gives the reason."
-        raise InputError(f"firm: {label!r} has neither peers nor followers; there is nothing to draw.{hint}")
+        raise InputError(f"firm: {middle!r} has neither peers nor followers; there is nothing to draw.{hint}")
     # both sides are centred on the firm
     rows = max(map(len, sides))
     when: Any = "mean over periods"

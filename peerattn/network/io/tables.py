@@ -213,7 +213,7 @@ def from_edge_file(
     if weight is None:
         edges["weight"] = 1.0
     # nothing in a file shows whether its links are signed
-    negative = bool((edges["weight"] < 0).any())
+    negative = bool((pd.to_numeric(edges["weight"], errors="coerce") < 0).any())
     return from_edges(cls, edges, signed=negative, row_normalized=False, name=name or Path(path).name)
 
 

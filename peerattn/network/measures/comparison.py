@@ -171,9 +171,7 @@ def turnover(network: Network, *, top_k: int = 10) -> pd.DataFrame:
 
 def common_tops(first: sparse.csr_array, second: sparse.csr_array, k: int) -> tuple[Array, Array, Array]:
     """For each row: how many top-k peers are common, and how many the first and the second have."""
-    tops = [strongest(weights, k) for weights in (first, second)]
-    for top in tops:
-        top.data[:] = 1.0
+    tops = [strongest(weights, k) != 0 for weights in (first, second)]
     common, one, other = (np.asarray(m.sum(axis=1)).ravel() for m in (tops[0].multiply(tops[1]), *tops))
     return common, one, other
 

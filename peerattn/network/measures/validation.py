@@ -183,9 +183,8 @@ def validate(
             total += found
             exchanged += [one.scores(one.exchanged(order)) for order in drawn]
     if not total[0]:
-        raise InputError(
-            f"links: no firm has a peer and a link; labels ({network.labels[0]!r}, {links.labels[0]!r}) must be spelled alike."
-        )
+        such = f"{network.labels[0]!r}, {links.labels[0]!r}"
+        raise InputError(f"links: no firm has a peer and a link; labels ({such}) must be spelled alike.")
     means = dict(zip(("precision", "auc", "recall", "chance", "matched"), total[2:] / total[0]))
     with np.errstate(invalid="ignore"):
         beyond = exchanged[:, 2:4] / exchanged[:, :1] >= total[2:4] / total[0] - 1e-12

@@ -641,7 +641,7 @@ def test_an_explanation_of_dated_outcomes_depends_on_no_order_of_index_levels(pa
 
 def test_dates_of_another_kind_are_refused_and_missing_ones_are_never(panel):
     X, y = panel
-    with pytest.raises(InputError, match="known_at must hold period labels of the type of X's"):
+    with pytest.raises(InputError, match="known_at: expected labels of the type of X's periods"):
         audit(Ridge(), X.assign(known_at="soon"), y, CV, characteristics=["size"])
     never = X.assign(known_at=np.where(np.arange(len(X)) % 9 > 0, X.index.get_level_values("period"), np.nan))
     assert FUTURE in audit(Ridge(), never, y, CV, characteristics=["size"], n_placebo=1).refuted

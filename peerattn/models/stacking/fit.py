@@ -213,7 +213,7 @@ def fit_stack(
     """
     origins: list[Origin] = []
     if candidates and kappa is not None:
-        origins = forward_origins(sections, problem.purge, problem.dated)
+        origins = forward_origins(sections, problem.purge)
     evidence = partial(Evidence, problem=problem, kappa=kappa or 0.0, split=split)
     held_out, latest = _tried(origins, candidates, evidence, problem)
     # what is selected is fitted again, to all periods

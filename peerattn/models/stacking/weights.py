@@ -12,6 +12,7 @@ from scipy.optimize import LinearConstraint, minimize
 
 from peerattn.models.cross_section import effective_number, group_sums
 from peerattn.models.learners.losses import Loss, gradient, loss_of
+from peerattn.models.learners.variance_components import variance_of_sum
 
 WHOLE = ""
 WITHIN = " (within period)"
@@ -188,20 +189,14 @@ def _period_losses(held: HeldOut, loss: Loss) -> np.ndarray:
 
 def _errors(rows: np.ndarray, held: HeldOut, mutual: bool) -> np.ndarray:
     """Return clustered standard errors of the sums of columns, (M,): by firm; unless ``mutual`` by period, too, where enough."""
-    of_rows = _variance(rows)
-    by_firm = _variance(group_sums(rows, held.firm))
+    of_rows = variance_of_sum(rows)
+    by_firm = variance_of_sum(group_sums(rows, held.firm))
     if mutual:
         return np.sqrt(np.maximum(2 * by_firm, of_rows))
     if too_few(held.n_periods):
         return np.sqrt(np.maximum(by_firm, of_rows))
-    by_period = _variance(group_sums(rows, held.period))
+    by_period = variance_of_sum(group_sums(rows, held.period))
     return np.sqrt(np.maximum.reduce([by_firm + by_period - of_rows, by_firm, by_period]))
-
-
-def _variance(terms: np.ndarray) -> np.ndarray:
-    """Return the variance of sums of independent terms, (M,)."""
-    n = len(terms)
-    return np.asarray(((terms - terms.mean(0)) ** 2).sum(0) * n / max(n - 1, 1))
 
 
 def threshold(kappa: float | np.ndarray, held: HeldOut, mutual: bool) -> np.ndarray:

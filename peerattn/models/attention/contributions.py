@@ -13,7 +13,7 @@ from peerattn.exceptions import InputError, expect, validate_arguments
 from peerattn.models.attention.base import PanelStack
 from peerattn.models.attention.options import AttentionOptions
 from peerattn.models.cross_section import CrossSection
-from peerattn.models.learners.batches import Batch
+from peerattn.models.learners.batches import Sample
 from peerattn.models.learners.covariance.covariance import Covariance
 from peerattn.models.learners.heads.heads import Heads, Member
 from peerattn.models.learners.losses import gradient
@@ -93,7 +93,7 @@ def _of_part(part: Any, prepared: CrossSection) -> Callable[[slice], np.ndarray]
 
 def _of_member(member: Member, part: Heads, prepared: CrossSection, rows: slice) -> np.ndarray:
     module = member.module()
-    batch = Batch.of(prepared, part.terms, rows=rows)
+    batch = Sample([prepared], part.terms).rows(rows)
     sizes = module.head_values(module.features(batch)[1], batch.peers)[0].norm(dim=-1)  # (H, n_peers)
     return np.asarray((module.weights(batch)[0] * sizes[:, None, :]).sum(0).numpy())
 

@@ -1,9 +1,7 @@
 """Learned peers: self- and cross-attention over the firms of a panel."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -35,12 +33,7 @@ class AttentionRegressorMixin(PanelRegressorMixin, MixedStack):
 
     @one_thread()
     def predict_steps(
-        self,
-        X: PanelLike,
-        *,
-        outcomes: OutcomesLike = None,
-        reference: ReferenceLike = None,
-        peer_weight: OutcomesLike = None,
+        self, X: PanelLike, *, outcomes: OutcomesLike = None, reference: ReferenceLike = None, peer_weight: OutcomesLike = None
     ) -> pd.DataFrame:
         """Predict the outcome of each row with the first group of information, with the first two, and so on to all.
 
@@ -227,9 +220,7 @@ class PeerAttentionClassifier(PanelClassifierMixin, AttentionOptions, PanelStack
         "loss": [StrOptions({"auto", "cross_entropy"})],
     }
 
-    def fit(
-        self, X: PanelLike, y: OutcomesLike = None, sample_weight: OutcomesLike = None, **options: Any
-    ) -> PeerAttentionClassifier:
+    def fit(self, X: PanelLike, y: OutcomesLike = None, sample_weight: OutcomesLike = None, **options: Any) -> Self:
         """Fit on training rows; ``y`` holds classes. Everything else as in :meth:`PeerAttentionRegressor.fit`."""
         if is_stored(X):
             X = training_panel(self, X, y)

@@ -11,7 +11,6 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from peerattn.exceptions import InputError
 from peerattn.models.attention.base import MOST, PanelStack
-from peerattn.models.learners.heads.heads import Settings
 from peerattn.models.learners.priors import PairTerms, excluded_group, read_priors
 from peerattn.models.learners.training import Problem
 from peerattn.models.stacking.candidates import heads_and_own
@@ -61,8 +60,8 @@ class AttentionOptions(MixedStack):
         """Column whose groups are never peers: ``Prior(column, exclude=True)``; None where there is none."""
         return excluded_group(self.prior)
 
-    def _candidates(self, problem: Problem, settings: Settings, draws: np.ndarray) -> list[Candidate]:
-        return heads_and_own(self, problem, settings, draws)
+    def _candidates(self, problem: Problem, draws: np.ndarray) -> list[Candidate]:
+        return heads_and_own(self, problem, draws)
 
     def _problem(self, dated: bool, weighed: bool) -> Problem:
         problem = super()._problem(dated, weighed)

@@ -13,7 +13,6 @@ from torch import Tensor
 from peerattn import nn
 from peerattn.exceptions import InputError
 from peerattn.panel.design import weighted_median
-from peerattn.panel.panel import Panel
 
 KERNELS = ("gaussian", "epanechnikov", "uniform", "triangular", "biweight")
 FLAT = 1e-10  # variance of the peers, as a share of the squares it comes from, that counts as none
@@ -234,8 +233,7 @@ def _compact(kernel: str, u: Tensor) -> Tensor:
         return (u.abs() <= 1).to(u.dtype)
     if kernel == "triangular":
         return (1 - u.abs()).clamp(min=0.0)
-    power = {"epanechnikov": 1, "biweight": 2}[kernel]
-    return (1 - u**2).clamp(min=0.0) ** power
+    return (1 - u**2).clamp(min=0.0) ** {"epanechnikov": 1, "biweight": 2}[kernel]
 
 
 # ---------------------------------------------------------------------- the local line
@@ -282,68 +280,45 @@ def _local_line(mean: Tensor, at: Tensor, d: int) -> tuple[Tensor, Tensor]:
 
 
 @dataclass(frozen=True)
-class KernelCodes:
-    """The codes of the training rows.
+class KernelCode:
+    """A code of the training rows.
 
     Attributes
     ----------
-    names : tuple
-    levels : tuple of tuple of str
-        Training levels of each code, in order.
-    places : tuple of (tuple of float or None)
-        Places of the levels of an ordered code: whole numbers themselves, ordered categories 0, 1, 2, ...; None = unordered.
-    median : tuple of int
+    levels : tuple of str
+        Training levels, in order.
+    kernel : CodeKernel
+        Places of the levels of an ordered code are whole numbers themselves, of ordered categories 0, 1, 2, ...
+    median : int
         Median level of an ordered code, taken where it is unknown.
     """
 
-    names: tuple[Any, ...]
-    levels: tuple[tuple[str, ...], ...]
-    places: tuple[tuple[float, ...] | None, ...]
-    median: tuple[int, ...]
+    levels: tuple[str, ...]
+    kernel: CodeKernel
+    median: int = 0
 
     @classmethod
-    def fit(cls, panel: Panel, ordered: Sequence[Any], weight: np.ndarray | None = None) -> Self:
-        """Learn levels, places and medians from the training rows.
+    def fit(cls, codes: pd.Series, order: Sequence[str] | None, weight: np.ndarray | None = None) -> Self:
+        """Learn levels, places and median from training rows; ``order`` holds ordered levels, or none of whole numbers."""
+        levels = sorted(set(codes.dropna()))
+        if order is None:
+            return cls(tuple(levels), CodeKernel(len(levels)))
+        levels, places = _ordered(codes.name, levels, tuple(order))
+        middle = 0.0
+        if places:
+            at = _places(codes, levels).astype(float)
+            middle = np.nan_to_num(weighted_median(np.where(at < 0, np.nan, at), weight))
+        return cls(tuple(levels), CodeKernel(len(levels), places), int(middle))
 
-        Ordered are the ordered categories, and the columns named in ``ordered``, whose levels are then whole numbers.
-        """
-        levels = []
-        places = []
-        medians = []
-        codes = panel.codes
-        orders = dict.fromkeys(ordered, ()) | dict(panel.level_orders)
-        for name in codes.columns:
-            known = sorted(set(codes[name].dropna()))
-            place: tuple[float, ...] | None = None
-            if name in orders:
-                known, place = _ordered(name, known, orders[name])
-            middle = 0.0
-            if place:
-                at = _places(codes[name], known).astype(float)
-                middle = np.nan_to_num(weighted_median(np.where(at < 0, np.nan, at), weight))
-            levels.append(tuple(known))
-            places.append(place)
-            medians.append(int(middle))
-        return cls(tuple(codes.columns), tuple(levels), tuple(places), tuple(medians))
-
-    @property
-    def kernels(self) -> tuple[CodeKernel, ...]:
-        """The kernel of each code."""
-        return tuple(CodeKernel(len(levels), place) for levels, place in zip(self.levels, self.places, strict=True))
-
-    def transform(self, codes: pd.DataFrame) -> np.ndarray:
-        """Return the level of each code, (n, c): −1 = unknown; unseen levels of unordered codes follow the training ones."""
-        out = np.empty((len(codes), len(self.names)), dtype=np.int64)
-        for column, name in enumerate(self.names):
-            at = _places(codes[name], self.levels[column])
-            if self.places[column] is not None:
-                at = np.where(at < 0, self.median[column], at)
-            else:
-                # firms of one unseen level are alike
-                new = (at < 0) & codes[name].notna().to_numpy()
-                at[new] = len(self.levels[column]) + pd.factorize(codes[name][new])[0]
-            out[:, column] = at
-        return out
+    def transform(self, codes: pd.Series) -> np.ndarray:
+        """Return the level of each row, (n,): −1 = unknown; unseen levels of unordered codes follow the training ones."""
+        at = _places(codes, self.levels)
+        if self.kernel.places is not None:
+            return np.where(at < 0, self.median, at)
+        # firms of one unseen level are alike
+        new = (at < 0) & codes.notna().to_numpy()
+        at[new] = len(self.levels) + pd.factorize(codes[new])[0]
+        return at
 
 
 def _places(codes: pd.Series, levels: Sequence[Any]) -> np.ndarray:
@@ -351,7 +326,7 @@ def _places(codes: pd.Series, levels: Sequence[Any]) -> np.ndarray:
     return pd.Index(levels, dtype=object).get_indexer(pd.Index(codes.astype(object)))
 
 
-def _ordered(name: str, levels: list[str], order: tuple[str, ...]) -> tuple[list[str], tuple[float, ...]]:
+def _ordered(name: Any, levels: list[str], order: tuple[str, ...]) -> tuple[list[str], tuple[float, ...]]:
     if order:
         return list(order), tuple(float(place) for place in range(len(order)))
     try:

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from peerattn.models.cross_section import CrossSection, check_same_kind, section_numbers
-from peerattn.models.learners.bounds import CLIP
+from peerattn.models.learners.linear import CLIP
 from peerattn.panel.time_order import check_comparable
 from peerattn.scaling import ROUNDING
 

@@ -1,7 +1,5 @@
 """What is known of pairs of firms beforehand: a shared code, a given network, how they moved together."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral

@@ -1,7 +1,5 @@
 """How alike the networks of other seeds are, and of fits to other periods: reported beside the network, no condition of it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

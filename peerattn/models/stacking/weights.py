@@ -1,10 +1,8 @@
 """The one problem that weighs all candidates: adaptive stacking of held-out predictions, group after group."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy import stats
@@ -67,7 +65,7 @@ class Stage:
         kinds = set(map(kind, self.weights)) - {without}
         return {each: float(sum(w for c, w in self.weights.items() if kind(c) == each)) for each in kinds}
 
-    def of_all_rows(self, share: float) -> Stage:
+    def of_all_rows(self, share: float) -> Self:
         r"""Return the weights of candidates learned from all rows, where those that were weighed learned from a share r of them.
 
         The best weight of a prediction with error is :math:`S = v / (v + e)`, v the variance of the prediction and e that of its

@@ -1,12 +1,10 @@
 """The prediction equation as a torch module: own term plus the weighted information of the peers."""
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import torch
 import torch.nn.functional as F
@@ -114,12 +112,8 @@ class Layer(torch.nn.Module):
                 bias = F.pad(bias, (0, 1))
         return nn.score_terms(query, key, self.spec.similarity, combine=self.combine, bias=bias)
 
-    def mean(
-        self, query_features: Tensor, key_features: Tensor, blocked: Tensor, pairs: PairTensors, value: Tensor | None = None
-    ) -> Tensor:
-        """Return every head's weighted mean (B, H, n_focal, ...) of values, by default of what the peers show."""
-        if value is None:
-            value = key_features
+    def mean(self, query_features: Tensor, key_features: Tensor, value: Tensor, blocked: Tensor, pairs: PairTensors) -> Tensor:
+        """Return every head's weighted mean of values, (B, H, n_focal, ...)."""
         if value.dim() == 3:  # the same of all heads
             value = value[:, None]
         scores = self.blocked_scores(query_features, key_features, blocked, pairs)
@@ -190,7 +184,7 @@ class PeerModule(Layer):
         common = ("embeddings.", "own_slope", "intercept")
         return {name: parameter for name, parameter in self.named_parameters() if not name.startswith(common)}
 
-    def take(self, heads: Sequence[int]) -> PeerModule:
+    def take(self, heads: Sequence[int]) -> Self:
         """Return a copy with only these heads."""
         at = torch.as_tensor(heads, dtype=torch.int64, device=self.query.device)
         made = copy.deepcopy(self)
@@ -235,12 +229,11 @@ class PeerModule(Layer):
         same = all(torch.equal(mine, theirs) for mine, theirs in matching)
         for layer in layers:
             pool_before = h_pool
-            h_pool = torch.cat([pool, layer.mean(pool_before, pool_before, of_pool, among)], dim=-1)
+            h_pool = torch.cat([pool, layer.mean(pool_before, pool_before, pool_before, of_pool, among)], dim=-1)
             if same:  # as in most training: the rows need not be encoded twice
                 h_focal = h_pool
             else:
-                h_own = layer.mean(h_focal, pool_before, of_focal, batch.pairs)
-                h_focal = torch.cat([own, h_own], dim=-1)
+                h_focal = torch.cat([own, layer.mean(h_focal, pool_before, pool_before, of_focal, batch.pairs)], dim=-1)
         return h_focal, h_pool
 
     def head_values(self, key_features: Tensor, peers: RowTensors) -> Tensor:
@@ -257,7 +250,7 @@ class PeerModule(Layer):
         if len(self.query):
             query_features, key_features = self.features(batch)
             value = self.head_values(key_features, batch.peers)
-            heads = self.mean(query_features, key_features, batch.blocked, batch.pairs, value)
+            heads = self.mean(query_features, key_features, value, batch.blocked, batch.pairs)
         return heads.sum(1) + self.own(batch.focal), heads
 
     def own(self, rows: RowTensors) -> Tensor:

@@ -1,7 +1,5 @@
 """Batches of training rows for heads: focal rows are drawn, their pools are always whole."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

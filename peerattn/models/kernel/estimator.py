@@ -172,6 +172,9 @@ class NadarayaWatsonRegressor(PanelRegressorMixin, PanelEstimator):
             sizes[1] = self.median_cross_section_
         start = [reference_bandwidths(kernels, rows.x, size, rows.weight) for size in sizes]
         if isinstance(self.bandwidth, str) and self.bandwidth in CRITERIA:
+            if self.kernel == "uniform":
+                why = "a criterion is minimised along its slope, and that of a uniform kernel is zero"
+                raise InputError(f'bandwidth, kernel: {why}; give bandwidth= as numbers, or kernel="epanechnikov".')
             if rows.weight is not None:
                 raise InputError("sample_weight: a criterion takes rows that count alike; repeat rows, or give bandwidth=.")
             chosen, self.criterion_ = self._choose([rows], start[0])

@@ -176,6 +176,13 @@ def test_gradient_of_the_criterion(kernel, degree):
             assert gradient[k] == pytest.approx((up - down) / 2e-5, rel=1e-4, abs=1e-7)
 
 
+@pytest.mark.parametrize("criterion", ["cv_ls", "aic"])
+def test_a_criterion_has_no_slope_with_a_uniform_kernel(criterion):
+    X, y = simulated_panel()
+    with pytest.raises(InputError, match="that of a uniform kernel is zero; give bandwidth= as numbers"):
+        NadarayaWatsonRegressor(kernel="uniform", bandwidth=criterion).fit(X, y)
+
+
 def test_bandwidths_by_name_and_the_rule_of_thumb():
     X, y = simulated_panel()
     model = NadarayaWatsonRegressor(bandwidth={"lev": 9.0}).fit(X, y)

@@ -44,7 +44,8 @@ class NadarayaWatsonRegressor(PanelRegressorMixin, PanelEstimator):
         squared error. ``"aic"``: least corrected AIC. A number: h of all characteristics. An array: h of each, and if it is
         longer λ of each code. A dict: by column. ``inf`` makes a characteristic irrelevant.
     kernel : {"gaussian", "epanechnikov", "uniform", "triangular", "biweight"}, default "gaussian"
-        Kernel of the characteristics; all but the Gaussian are zero beyond one bandwidth.
+        Kernel of the characteristics; all but the Gaussian are zero beyond one bandwidth. The uniform one is flat: it takes no
+        criterion.
     degree : {0, 1}, default 0
         0: local mean (Nadaraya–Watson). 1: local line in the characteristics.
     neighbors : int, optional

@@ -167,7 +167,7 @@ class NadarayaWatsonRegressor(PanelRegressorMixin, PanelEstimator):
         n = float(rows.counts.sum())
         self.center_, self.scale_ = centre_and_spread(rows.x, weight=rows.counts)
         kernels = tuple(code.kernel for code in self.codes_.values())
-        self.regression_ = LocalRegression(self.kernel, self.degree, kernels, self.neighbors)
+        self.regression_ = LocalRegression(self.kernel, kernels, self.neighbors)
         sizes = [n, n]  # of the two pools
         if self.dated_:
             sizes[1] = self.median_cross_section_

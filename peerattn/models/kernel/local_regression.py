@@ -96,20 +96,18 @@ class CodeKernel:
 
 @dataclass(frozen=True)
 class LocalRegression:
-    """Kernel-weighted mean (``degree=0``) or line (``degree=1``) around each focal row.
+    """Kernel-weighted mean, or a line in the columns ``Points.line`` where there are any, around each focal row.
 
     Attributes
     ----------
     kernel : {"gaussian", "epanechnikov", "uniform", "triangular", "biweight"}
         Of the characteristics; their product over characteristics and codes weighs a peer.
-    degree : {0, 1}
     code_kernels : tuple of CodeKernel
     neighbors : int or None
         Adaptive bandwidth: at each focal row h is multiplied by the distance, in bandwidths, to its k-th nearest peer.
     """
 
     kernel: str = "gaussian"
-    degree: int = 0
     code_kernels: tuple[CodeKernel, ...] = ()
     neighbors: int | None = None
 
@@ -126,24 +124,24 @@ class LocalRegression:
         ``values`` is (n, d); ``mask`` (m, n), True = may be a peer. A row without any peer is all zeros.
         """
         payload = values
-        if self.degree:
+        if peers.line.shape[1]:
             payload = torch.cat([values, _moment_columns(peers.line, values)], dim=1)
         if self.kernel == "gaussian":
             q, k, bias = self._columns(focal, peers, bandwidths, mask)
             mean = nn.attention(q, k, payload, mask=mask, bias=bias, scale=1.0)
         else:
             mean = self._means_weights(focal, peers, bandwidths, mask) @ payload
-        if self.degree == 0:
+        if not peers.line.shape[1]:
             return mean, mean.new_zeros(len(focal), 0, values.shape[1])
         return _local_line(mean, focal.line, values.shape[1])
 
     def weights(self, focal: Points, peers: Points, bandwidths: Bandwidths, mask: Tensor | None = None) -> Tensor:
-        """Return the weights of the peers in each fitted value, (m, n); signed where ``degree=1``.
+        """Return the weights of the peers in each fitted value, (m, n); signed where they are of a line.
 
         Rows sum to one, or are all zero where there is no peer.
         """
         W = self._means_weights(focal, peers, bandwidths, mask)
-        if self.degree == 0:
+        if not peers.line.shape[1]:
             return W
         nothing = W.new_zeros(len(peers), 0)
         center, inverse = _spread(W @ _moment_columns(peers.line, nothing), peers.line.shape[1])

@@ -12,7 +12,7 @@ from sklearn.utils.validation import column_or_1d
 
 from peerattn.exceptions import InputError, check_names
 from peerattn.models.attention.base import PanelStack
-from peerattn.models.attention.options import AttentionOptions, MixedStack
+from peerattn.models.attention.options import AttentionOptions
 from peerattn.models.by_period import training_panel
 from peerattn.models.cross_section import CrossSection, Rows
 from peerattn.models.learners.losses import Loss, cross_entropy, regression_loss
@@ -20,13 +20,14 @@ from peerattn.models.mixins import PanelClassifierMixin, PanelRegressorMixin
 from peerattn.models.stacking.evidence import STEPS
 from peerattn.panel.frames import as_pandas
 from peerattn.panel.panel import Panel
+from peerattn.panel.reading import refusing
 from peerattn.panel.stored import is_stored
 from peerattn.processes import gathered
 from peerattn.training import one_thread
 from peerattn.types import OutcomesLike, PanelLike, ReferenceLike
 
 
-class AttentionRegressorMixin(PanelRegressorMixin, MixedStack):
+class AttentionRegressorMixin(PanelRegressorMixin):
     """Makes a regressor of an estimator with attention heads: ``predict_steps`` and the loss."""
 
     loss: float | str
@@ -236,7 +237,8 @@ class PeerAttentionClassifier(PanelClassifierMixin, AttentionOptions, PanelStack
             first = [next(each for each in listed if isinstance(each, str) is text) for text in (True, False)]
             raise InputError(f"y: classes must be all text or all numbers, got {first[0]!r} and {first[1]!r}. Convert them.")
         known = np.asarray(listed)  # numbers, where all are
-        check_classification_targets(known)
+        with refusing():
+            check_classification_targets(known)
         self.classes_ = np.unique(np.concatenate(gathered(np.unique(known))))
         held = f"y holds {self.classes_.tolist()}"
         if len(self.classes_) < 2:

@@ -94,7 +94,7 @@ class HeadNetworks(Mixed):
         self, part: str | None = None, layer: int | None = None, head: int | None = None, top_k: int | None = None
     ) -> NetworkMaker:
         check_is_fitted(self, "stack_")
-        check_one_of(part=(part, (None, HEADS, *dict.fromkeys([COVARIANCE, RIDGE, *self.stack_.peer_parts()]))))
+        check_one_of(part=(part, list(dict.fromkeys([None, HEADS, COVARIANCE, RIDGE, *self.stack_.peer_parts()]))))
         one_of_heads = (head, layer) != (None, None)
         fits = not one_of_heads or part in (None, HEADS)
         expect(fits, "part", '"heads", to which head= and layer= belong', repr(part))

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -13,18 +13,14 @@ from peerattn.exceptions import InputError
 from peerattn.models.attention.base import MOST, PanelStack
 from peerattn.models.learners.priors import PairTerms, excluded_group, read_priors
 from peerattn.models.learners.training import Problem
+from peerattn.models.mixins import Mixed
 from peerattn.models.stacking.candidates import heads_and_own
 from peerattn.models.stacking.evidence import Candidate
 from peerattn.panel.panel import Panel
 
-if TYPE_CHECKING:  # a mixin is typed as what it is mixed into
-    MixedStack = PanelStack
-else:
-    MixedStack = object
-
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class AttentionOptions(MixedStack):
+class AttentionOptions(Mixed):
     """Options of the estimators with attention heads: regressor, classifier and stack."""
 
     attention: str | bool = "self"

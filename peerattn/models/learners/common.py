@@ -25,14 +25,13 @@ class PeriodMean:
 
     def predict(self, sections: Sequence[CrossSection]) -> list[np.ndarray]:
         """Return what is added to every focal row of cross-sections as peers are learned from, (n_focal, 1)."""
-        return [_mean_of_others(section)[:, None] for section in sections]
-
-
-def _mean_of_others(section: CrossSection) -> np.ndarray:
-    peers = section.peers.take(section.known_peers())
-    focal = section.focal
-    mine, theirs = (np.zeros(len(rows), dtype=int) for rows in (focal, peers))
-    return means_of_others(mine, focal.identity, theirs, peers.identity, peers.outcomes, peers.weight)[0]
+        found = []
+        for section in sections:
+            peers = section.peers.take(section.known_peers())
+            mine, theirs = (np.zeros(len(rows), dtype=int) for rows in (section.focal, peers))
+            mean, _ = means_of_others(mine, section.focal.identity, theirs, peers.identity, peers.outcomes, peers.weight)
+            found.append(mean[:, None])
+        return found
 
 
 @dataclass(frozen=True)

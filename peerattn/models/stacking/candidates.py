@@ -79,7 +79,7 @@ def user_candidates(learners: Sequence[tuple[str, Any, str]]) -> list[Candidate]
     """Return the user's own learners as candidates."""
     found = []
     for entry in learners:
-        if not isinstance(entry, tuple | list) or len(entry) != 3:
+        if not isinstance(entry, tuple | list) or len(entry) != 3 or not isinstance(entry[0], str):
             raise InputError(f"learners: expected (name, learner, information), got {entry!r}.")
         name, learner, information = entry
         check_one_of(information=(information, list(INFORMATION)))

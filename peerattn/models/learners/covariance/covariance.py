@@ -203,7 +203,8 @@ class Solved:
         if not own.size:  # nobody's outcome is known
             return u
         # a focal firm whose row differs from its peer's (other characteristics) is new to the pool
-        at = self._own_row(rows, own)
+        first = own.argmax(1)
+        at = np.where(own.any(1) & self._is_row(rows, first), first, -1)
         own_rows = torch.as_tensor(own)
         n_own = own.sum(1)
         new = np.flatnonzero(at < 0)
@@ -229,11 +230,6 @@ class Solved:
         theirs = self.section.peers.identity[self.known]
         standalone = np.array_equal(mine, theirs) and len(np.unique(mine)) == len(mine) and NO_IDENTITY not in mine
         return standalone and bool(self._is_row(slice(None), np.arange(len(mine))).all())
-
-    def _own_row(self, rows: slice, own: np.ndarray) -> np.ndarray:
-        """Return the position of each focal firm's own row among the known peers, −1 where it is not one of them."""
-        at = own.argmax(1)
-        return np.where(own.any(1) & self._is_row(rows, at), at, -1)
 
     def _is_row(self, rows: slice, at: np.ndarray) -> np.ndarray:
         """Return whether each focal firm is, to the covariance, the known peer at this position."""

@@ -71,7 +71,8 @@ class Layer(torch.nn.Module):
             of_codes = slice(spec.n_characteristics, spec.n_inputs)
             self.key.data[:, of_codes] = self.query.data[:, of_codes]
         if spec.similarity == "additive":
-            self.combine = Parameter(uniform(generator, H, d, width=spec.n_inputs).to(dtype))
+            drawn = 2 * torch.rand(H, d, generator=generator, dtype=torch.float64) - 1
+            self.combine = Parameter((drawn / math.sqrt(spec.n_inputs)).to(dtype))
         if spec.null_peer:  # the profile of the null peer, whose information is zero
             self.null_key = Parameter(torch.zeros(H, 1, d, dtype=dtype))
         if spec.n_priors:  # a relation that was named is first leaned on
@@ -136,11 +137,6 @@ def projected(features: Tensor, weight: Tensor) -> Tensor:
         return features @ weight
     together = features @ weight.transpose(0, 1).flatten(1)  # one product for all heads
     return together.unflatten(-1, (len(weight), -1)).transpose(1, 2)
-
-
-def uniform(generator: torch.Generator, *shape: int, width: int) -> Tensor:
-    """Return draws between plus and minus ``1 / √width``, in float64."""
-    return (2 * torch.rand(*shape, generator=generator, dtype=torch.float64) - 1) / math.sqrt(width)
 
 
 class PeerModule(Layer):

@@ -13,8 +13,9 @@ from torch.nn import Parameter
 
 from peerattn.models.learners.batches import Batch, Sample
 from peerattn.models.learners.heads.peer_module import PeerModule, PeerSpec
-from peerattn.models.learners.heads.sampling import all_batches, common_share, own_share, random_batches
+from peerattn.models.learners.heads.sampling import all_batches, own_share, random_batches, residuals
 from peerattn.models.learners.losses import Loss, net_of_common, slope, squared_error
+from peerattn.models.learners.variance_components import common_variance
 from peerattn.processes import all_sum, n_processes
 from peerattn.training import train
 
@@ -159,7 +160,7 @@ def make_objective(sample: Sample, loss: Loss, spec: PeerSpec) -> Objective:
         return Objective(loss, 0.0, 1.0)
     common = 0.0
     if spec.values == "characteristics" and spec.own == "linear":
-        common = common_share(sample)
+        common = common_variance(residuals(sample.sections))
     error = (sample.focal.outcomes[0] - sample.own).double()
     squares = (error.square().sum(-1) * sample.weight.double()).sum()
     unit = float((squares / sample.weight.double().sum()).sqrt()) or 1.0

@@ -3,6 +3,7 @@
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -175,6 +176,12 @@ class CrossSection:
         if self.own is not None:
             found = replace(found, own=(self.own[0][focal], self.own[1][peers]))
         return found
+
+    @cached_property
+    def rows_of_past(self) -> tuple[np.ndarray, np.ndarray]:
+        """Where focal firms and peers are in the table of their past (−1: not in it), looked up once for all steps of a fit."""
+        index = self.past.table.index
+        return index.get_indexer(self.focal.label), index.get_indexer(self.peers.label)
 
     @property
     def same_rows(self) -> bool:

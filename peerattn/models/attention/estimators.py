@@ -65,7 +65,7 @@ class AttentionRegressorMixin(PanelRegressorMixin):
         """
         if is_stored(X):
             raise InputError("X: expected rows in memory, got a panel in files; predict_steps one period at a time.")
-        panel, sections = self._gate_call(X, outcomes, reference, peer_weight)
+        panel, sections = self._gate_call(X, outcomes, reference, peer_weight)  # type: ignore[call-arg]
 
         def in_units(section: CrossSection) -> tuple[np.ndarray, np.ndarray]:
             steps, isolated = self._steps(section)

@@ -149,7 +149,7 @@ class NadarayaWatsonRegressor(PanelRegressorMixin, PanelEstimator):
                 named = ", ".join(map(repr, sorted(both)))
                 raise InputError(f"codes and ordered both name {named}: a code is one or the other.")
             self.design_ = Design.fit(panel, weight=weight)
-            orders: dict[Any, Sequence[str]] = dict.fromkeys(self.ordered, ()) | dict(panel.level_orders)
+            orders: dict[Any, Any] = dict.fromkeys(self.ordered, ()) | dict(panel.level_orders)
             self.codes_ = {name: KernelCode.fit(panel.codes[name], orders.get(name), weight) for name in panel.codes}
         levels = [code.transform(panel.codes[name]) for name, code in self.codes_.items()]
         return self.design_.filled(panel), np.array(levels, dtype=np.int64).reshape(len(levels), len(panel)).T

@@ -93,6 +93,22 @@ def ridge(Z: np.ndarray, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
     return np.asarray(vectors @ shrunk[:, best])
 
 
+def forest(n_rows: int, n_periods: int, seed: int) -> ExtraTreesRegressor:
+    """Return extremely randomised trees (Geurts, Ernst and Wehenkel 2006), each of rows that are drawn with replacement.
+
+    A leaf holds more rows than a firm has periods (5 to 20), so that it is not one firm: a forest that knows firms by their
+    characteristics predicts nothing of others.
+    """
+    return ExtraTreesRegressor(
+        FOREST,
+        n_jobs=1,  # sums of trees in one order, whatever backend a caller has chosen
+        min_samples_leaf=int(np.clip(n_periods + 1, *LEAF)),
+        bootstrap=True,
+        max_samples=min(1.0, ROWS_OF_TREE / n_rows),
+        random_state=seed,
+    )
+
+
 def with_levels(rows: Rows, code_levels: Sequence[int]) -> np.ndarray:
     """Return characteristics followed by one column a level of each code (all zero where it is unknown), (n, p)."""
     levels = [np.eye(n + 1)[rows.codes[:, c]][:, 1:] for c, n in enumerate(code_levels)]
@@ -154,21 +170,9 @@ def fit_trees(training: Training, *more: np.ndarray) -> Estimated:
 
 
 def fit_forest(training: Training, seed: int, accompanying: Lines | None = None) -> Estimated:
-    """Fit extremely randomised trees (Geurts, Ernst and Wehenkel 2006) to the focal rows, or to what a line leaves of them.
-
-    Each is of rows that are drawn with replacement. A leaf holds more rows than a firm has periods (5 to 20), so that it is not
-    one firm: a forest that knows firms by their characteristics predicts nothing of others.
-    """
+    """Fit a forest to the focal rows, or to what a line leaves of them."""
     n_rows = sum(len(section.focal) for section in training.sections)
-    trees = ExtraTreesRegressor(
-        FOREST,
-        n_jobs=1,  # sums of trees in one order, whatever backend a caller has chosen
-        min_samples_leaf=int(np.clip(len(training.sections) + 1, *LEAF)),
-        bootstrap=True,
-        max_samples=min(1.0, ROWS_OF_TREE / n_rows),
-        random_state=seed,
-    )
-    return fit_estimator(training, trees, by_place=True, accompanying=accompanying)
+    return fit_estimator(training, forest(n_rows, len(training.sections), seed), by_place=True, accompanying=accompanying)
 
 
 def fit_line_and_forest(training: Training, seed: int) -> Estimated | None:

@@ -72,8 +72,6 @@ class PanelEstimator(BaseEstimator):
     _isolates_get: ClassVar[str] = "zero"
     training_rows_: Rows | None  # None where training rows are nobody's peers
     dated_: bool
-    column_names_: tuple[Any, ...]
-    code_columns_: tuple[Any, ...]
 
     # ------------------------------------------------------------------ what a subclass provides
 

@@ -117,7 +117,7 @@ class HeadNetworks(Mixed):
         options: dict[str, Any] = {"top_k": top_k, "signed": not of_heads}
         one_way = self.stack_.without_history is None or head is not None
         if of_heads and one_way and layer is None and top_k is not None:  # found without an array of all pairs
-            options["sparse_weights"] = partial(strongest_peers, heads=heads, top_k=top_k)
+            options["sparse_weights"] = lambda section: strongest_peers(self._as_seen(section), heads, top_k)
         return partial(self._network, weights=of_section, **options)
 
     def _network(self, sections: Iterator[CrossSection], weights: SectionWeights | None = None, **options: Any) -> PeerNetwork:

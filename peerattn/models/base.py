@@ -72,8 +72,6 @@ class PanelEstimator(BaseEstimator):
     _isolates_get: ClassVar[str] = "zero"
     training_rows_: Rows | None  # None where training rows are nobody's peers
     dated_: bool
-    column_names_: tuple[Any, ...]
-    code_columns_: tuple[Any, ...]
 
     # ------------------------------------------------------------------ what a subclass provides
 
@@ -238,7 +236,9 @@ class PanelEstimator(BaseEstimator):
     def _check(
         self, X: PanelLike, y: OutcomesLike = None, *, fitting: bool, undated: bool = False, universe: PanelLike = None
     ) -> Panel:
-        if fitting:
+        if not fitting:
+            check_is_fitted(self)
+        else:
             self._validate_params()
             if joined() and not self._shares_periods:
                 name = type(self).__name__
@@ -292,7 +292,6 @@ class PanelEstimator(BaseEstimator):
             return Rows(x, codes, panel.outcomes, weight, identity, row_labels(panel), owner, weight, known)
 
     def _gate_rows(self, X: PanelLike, outcomes: OutcomesLike = None, *, undated: bool = False) -> tuple[Panel, Rows]:
-        check_is_fitted(self)
         panel = self._check(X, outcomes, fitting=False, undated=undated)
         x, codes = self._encode(panel, None, fitting=False)
         return panel, self._rows(panel, x, codes)

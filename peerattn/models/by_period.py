@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import quote
 
 import numpy as np
 import pandas as pd
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError, warn_user
@@ -24,20 +25,7 @@ from peerattn.render import atomic_path, check_writable, show_label, unfinished
 from peerattn.types import OutcomesLike, PanelLike
 
 
-class ReadsFiles(Protocol):
-    """A panel estimator, as far as reading files needs it."""
-
-    firm: str
-    period: str
-    column_names_: tuple[Any, ...]
-    code_columns_: tuple[Any, ...]
-
-    def _code_columns(self) -> tuple[Any, ...]: ...
-    def _by_period(self, X: PanelLike, outcomes: OutcomesLike = None, **options: Any) -> Iterator[tuple[Panel, Any]]: ...
-    def _predicted(self, panel: Panel, call: Any) -> np.ndarray: ...
-
-
-def training_panel(model: ReadsFiles, X: PanelLike, y: OutcomesLike) -> Panel:
+def training_panel(model: BaseEstimator, X: PanelLike, y: OutcomesLike) -> Panel:
     """Return what ``fit`` reads of a panel in files; ``y`` names the outcome's column, unless :func:`scan_panel` named it."""
     stored = stored_panel(model, X, "y", y, codes=model._code_columns())
     if stored.outcome is None:
@@ -45,7 +33,7 @@ def training_panel(model: ReadsFiles, X: PanelLike, y: OutcomesLike) -> Panel:
     return stored.sample()
 
 
-def of_all_processes(model: ReadsFiles, X: PanelLike, y: OutcomesLike, *weights: Any) -> list[Any]:
+def of_all_processes(model: BaseEstimator, X: PanelLike, y: OutcomesLike, *weights: Any) -> list[Any]:
     """Return rows, outcomes and weights of all processes, one process after another."""
     if is_stored(X):
         X = training_panel(model, X, y)
@@ -66,7 +54,7 @@ def _one_after_another(values: Sequence[Any]) -> Any:
     return pd.concat(values, ignore_index=not isinstance(values[0].index, pd.MultiIndex))
 
 
-def stored_panel(model: ReadsFiles, X: PanelLike, name: str, column: OutcomesLike, **columns: Any) -> StoredPanel:
+def stored_panel(model: BaseEstimator, X: PanelLike, name: str, column: OutcomesLike, **columns: Any) -> StoredPanel:
     """Return the panel in files; ``column`` is the argument that names its outcome."""
     if not isinstance(column, str | None):
         raise InputError(f"{name}: X is read from files, so {name} must name the column, got {type(column).__name__}.")
@@ -84,7 +72,7 @@ def check_not_with_files(X: PanelLike, **given: Any) -> None:
             raise InputError(f"{name}: not used with a panel read from files; pass a frame or a Panel.")
 
 
-def stored_call(model: ReadsFiles, X: PanelLike, outcomes: OutcomesLike) -> StoredPanel:
+def stored_call(model: BaseEstimator, X: PanelLike, outcomes: OutcomesLike) -> StoredPanel:
     """Return the panel in files that a fitted model is called with; ``outcomes`` names their column."""
     check_is_fitted(model)
     names = model.column_names_
@@ -95,7 +83,7 @@ def stored_call(model: ReadsFiles, X: PanelLike, outcomes: OutcomesLike) -> Stor
     return stored_panel(model, X, "outcomes", outcomes, characteristics=wanted, codes=codes)
 
 
-def periods_of(model: ReadsFiles, X: PanelLike, outcomes: OutcomesLike) -> Iterator[tuple[Panel, Panel | None]]:
+def periods_of(model: BaseEstimator, X: PanelLike, outcomes: OutcomesLike) -> Iterator[tuple[Panel, Panel | None]]:
     """Yield each period's panel, and again as the observed outcomes where ``outcomes`` names their column."""
     names = model.column_names_
     for panel in stored_call(model, X, outcomes):
@@ -124,7 +112,7 @@ def warn_once() -> Iterator[None]:
 
 
 @warn_once()
-def predicted_periods(model: ReadsFiles, X: PanelLike, outcomes: OutcomesLike, options: Mapping[str, Any]) -> np.ndarray:
+def predicted_periods(model: BaseEstimator, X: PanelLike, outcomes: OutcomesLike, options: Mapping[str, Any]) -> np.ndarray:
     """Return the predictions of all periods of a panel in files, in the order of the files' rows."""
     stored = stored_call(model, X, outcomes)
     calls = model._by_period(stored, outcomes=outcomes, **options)

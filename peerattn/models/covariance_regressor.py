@@ -9,7 +9,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from peerattn.models.attention.base import PanelStack
 from peerattn.models.learners.covariance.covariance import Covariance
-from peerattn.models.learners.heads.heads import Settings
 from peerattn.models.learners.heads.search_profile import SearchProfile
 from peerattn.models.learners.losses import Loss, squared_error
 from peerattn.models.learners.training import Problem
@@ -92,8 +91,8 @@ class CovariancePeerRegressor(PanelRegressorMixin, PanelStack):
     def _loss(self) -> Loss:
         return squared_error
 
-    def _candidates(self, problem: Problem, settings: Settings, draws: np.ndarray) -> list[Candidate]:
-        return covariance_candidates(settings, int(draws[0]), past=self.history)[:1]
+    def _candidates(self, problem: Problem, draws: np.ndarray) -> list[Candidate]:
+        return covariance_candidates(int(draws[0]), past=self.history)[:1]
 
     @property
     def covariance_(self) -> Covariance:

@@ -3,6 +3,7 @@
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -176,6 +177,12 @@ class CrossSection:
             found = replace(found, own=(self.own[0][focal], self.own[1][peers]))
         return found
 
+    @cached_property
+    def rows_of_past(self) -> tuple[np.ndarray, np.ndarray]:
+        """Where focal firms and peers are in the table of their past (−1: not in it), looked up once for all steps of a fit."""
+        index = self.past.table.index
+        return index.get_indexer(self.focal.label), index.get_indexer(self.peers.label)
+
     @property
     def same_rows(self) -> bool:
         """Whether focal rows and peers are the same rows in the same order, as on arrays."""
@@ -189,17 +196,27 @@ class CrossSection:
         """Return the cross-section without the outcomes of its focal rows."""
         return replace(self, focal=replace(self.focal, y=None))
 
+    def split(self, held_out: np.ndarray) -> tuple[Self, Self]:
+        """Return the cross-section without some focal rows, and these alone; on arrays new rows attend to training rows alone."""
+        rest = np.flatnonzero(~held_out)
+        pool: np.ndarray | slice = slice(None)
+        if self.same_rows and self.period is None:
+            pool = rest
+        return self.take(rest, pool), replace(self.take(np.flatnonzero(held_out), pool), own_copies=False)
+
     def known_by(self, place: int) -> Self:
         """Return the cross-section without the outcomes that are not known yet by the period of this place."""
-        found = replace(self, focal=self.focal.where(~self.focal.late(place)))
+        found = self
+        late = self.focal.late(place)
+        if late.any():
+            found = self.take(np.flatnonzero(~late), slice(None))
         late = self.peers.late(place)
         # where no outcome is used, firms whose outcome comes late are peers all the same
-        if self.peers.y is None or not late.any():
-            return found
-        found = replace(found, peers=replace(self.peers, y=np.where(late, np.nan, self.peers.y)))
-        if self.attendable is None:
-            return found
-        return replace(found, attendable=self.attendable & ~late)
+        if self.peers.y is not None and late.any():
+            found = replace(found, peers=replace(self.peers, y=np.where(late, np.nan, self.peers.y)))
+            if self.attendable is not None:
+                found = replace(found, attendable=self.attendable & ~late)
+        return found
 
     def pool(self) -> Self:
         """Return the peers as focal rows of their own pool."""
@@ -282,10 +299,9 @@ def _codes(values: list[Any]) -> np.ndarray:
 
 
 def known_before(sections: Sequence[CrossSection], start: int, purge: int) -> list[CrossSection]:
-    """Return the cross-sections before one, less ``purge`` of them, with the focal rows whose outcomes are known by then."""
-    place = sections[start].place
-    known = [(each, np.flatnonzero(~each.focal.late(place))) for each in sections[: max(0, start - purge)]]
-    return [each.take(rows, slice(None)) for each, rows in known if len(rows)]
+    """Return the cross-sections before one, less ``purge`` of them, with the outcomes that are known by then."""
+    known = [each.known_by(sections[start].place) for each in sections[: max(0, start - purge)]]
+    return [each for each in known if len(each.focal)]
 
 
 def section_numbers(sections: Sequence[CrossSection]) -> np.ndarray:

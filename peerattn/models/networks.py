@@ -1,6 +1,6 @@
 """The network of a model's cross-sections: weights on peers' rows, added up by firm."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import pandas as pd
@@ -19,7 +19,7 @@ SectionWeights = Callable[[CrossSection], RowWeights]
 
 
 def network_of_sections(
-    sections: Iterator[CrossSection],
+    sections: Iterable[CrossSection],
     weights: SectionWeights,
     *,
     name: str,
@@ -28,12 +28,13 @@ def network_of_sections(
     sparse_weights: Callable[[CrossSection], sparse.csr_array | None] = lambda section: None,
     learned_until: object = None,
     reads_past: bool = False,
+    row_normalized: bool = True,
 ) -> PeerNetwork:
     """Return the network of cross-sections.
 
     Parameters
     ----------
-    sections : iterator of CrossSection
+    sections : iterable of CrossSection
     weights : callable
         Gives what computes the weights of a cross-section, some focal rows at a time.
     name : str
@@ -47,6 +48,8 @@ def network_of_sections(
         Last period whose outcomes the weights were learned from.
     reads_past : bool
         Whether weights depend on outcomes of earlier periods of the call, too.
+    row_normalized : bool
+        Whether rows sum to one (but with ``top_k``).
     """
     matrices = {}
     learned = [learned_until]
@@ -68,7 +71,7 @@ def network_of_sections(
         else:
             made = found @ group
         matrices[section.period] = (section.focal.label, labels, made)
-    network = PeerNetwork.from_matrices(matrices, name=name, signed=signed, row_normalized=top_k is None)
+    network = PeerNetwork.from_matrices(matrices, name=name, signed=signed, row_normalized=row_normalized and top_k is None)
     return network.replaced(top_k=top_k, learned_until=last_learned(learned))
 
 

@@ -15,6 +15,7 @@ from sklearn.utils._param_validation import HasMethods, Interval
 
 from peerattn.exceptions import InputError
 from peerattn.models.learned import check_effect_labels
+from peerattn.models.mixins import Mixed
 from peerattn.models.panel_forecasters import PanelForecaster
 from peerattn.options import COLUMNS
 from peerattn.panel.design import Design
@@ -24,8 +25,29 @@ from peerattn.panel.panel import Panel
 from peerattn.panel.reading import refusing
 
 
+class OwnRegressionMixin(Mixed):
+    """Makes a forecaster of ``model_``, a scaler and an estimator that are fitted to the numbers of ``design_``."""
+
+    model_: Pipeline
+
+    @property
+    def slopes_(self) -> pd.Series:
+        """Slopes of a linear estimator, in units of the outcome for one unit of each column; empty for others."""
+        slopes = np.ravel(getattr(self.model_[-1], "coef_", ()))
+        names = [column.name for column in self.design_.columns]
+        if len(slopes) != len(names):
+            return pd.Series(dtype=float)
+        if self.model_[0].scale_ is not None:
+            slopes = slopes / self.model_[0].scale_
+        return pd.Series(slopes, names, name="slope")
+
+    def _predict(self, panel: Panel) -> np.ndarray:
+        with refusing():
+            return np.asarray(self.model_.predict(self.design_.numbers(panel)), dtype=float)
+
+
 @dataclass(eq=False, repr=False)
-class OwnCharacteristicsRegressor(PanelForecaster):
+class OwnCharacteristicsRegressor(OwnRegressionMixin, PanelForecaster):
     """A regression on the firm's own characteristics, whatever else the panel holds.
 
     ``ŷ_it = f(x_it)``: standardised characteristics and their missing-indicators; codes are left out.
@@ -100,17 +122,11 @@ class OwnCharacteristicsRegressor(PanelForecaster):
         self.model_ = make_pipeline(StandardScaler(with_mean=False, with_std=False).fit(X), slopes)
         slopes.intercept_, self.effects_ = estimated_effects(y - X @ slopes.coef_, groups)
 
-    @property
-    def slopes_(self) -> pd.Series:
-        """Slopes of a linear estimator, in units of the outcome for one unit of each column; empty for others."""
-        return slopes_of(self.model_, self.design_)
-
     def _groups(self, panel: Panel) -> pd.DataFrame:
         return effect_labels(self.effects, {"firm": panel.firm, "period": panel.period} | dict(panel.codes))
 
     def _predict(self, panel: Panel) -> np.ndarray:
-        with refusing():
-            own = np.asarray(self.model_.predict(self.design_.numbers(panel)), dtype=float)
+        own = super()._predict(panel)
         if not self.effects_ or panel.firm is None:  # rows without labels have the mean effect, zero
             return own
         groups = self._groups(panel)
@@ -119,7 +135,7 @@ class OwnCharacteristicsRegressor(PanelForecaster):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class ElasticNetRegressor(PanelForecaster):
+class ElasticNetRegressor(OwnRegressionMixin, PanelForecaster):
     """Elastic net on the firm's own characteristics, standardised, its penalty chosen on later periods than those learned from.
 
     ``min_b ½n⁻¹ Σ (y_i − a − x_i'b)² + λ (r ‖b‖₁ + ½ (1 − r) ‖b‖₂²)``, y in standard deviations, λ and r in {.1, .5, .9} by
@@ -157,11 +173,6 @@ class ElasticNetRegressor(PanelForecaster):
     _needs_labels = False
     _parameter_constraints = PanelForecaster._parameter_constraints | {"purge": [Interval(Integral, 0, None, closed="left")]}
 
-    @property
-    def slopes_(self) -> pd.Series:
-        """Slopes in units of the outcome for one unit of each column."""
-        return slopes_of(self.model_, self.design_)
-
     def _learn_from(self, panel: Panel, known: np.ndarray, y: np.ndarray) -> None:
         if len(y) < 5:
             raise InputError(f"y: the penalty is chosen on five folds, and {len(y)} outcomes are known.")
@@ -178,22 +189,6 @@ class ElasticNetRegressor(PanelForecaster):
             self.model_ = make_pipeline(StandardScaler(), net).fit(self.design_.numbers(panel)[known], y / unit)
         net.coef_ *= unit
         net.intercept_ *= unit
-
-    def _predict(self, panel: Panel) -> np.ndarray:
-        with refusing():
-            return np.asarray(self.model_.predict(self.design_.numbers(panel)), dtype=float)
-
-
-def slopes_of(model: Pipeline, design: Design) -> pd.Series:
-    """Return the slopes of a scaler and a linear estimator for one unit of each column; empty for other estimators."""
-    slopes = np.ravel(getattr(model[-1], "coef_", ()))
-    names = [column.name for column in design.columns]
-    if len(slopes) != len(names):
-        return pd.Series(dtype=float)
-    scale = model[0].scale_
-    if scale is not None:
-        slopes = slopes / scale
-    return pd.Series(slopes, names, name="slope")
 
 
 def forward_folds(row: np.ndarray, known: np.ndarray, n_blocks: int = 6) -> list[tuple[np.ndarray, np.ndarray]]:

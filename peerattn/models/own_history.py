@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError, check_at_least
 from peerattn.models.base import PanelEstimator
@@ -112,7 +111,6 @@ class OwnHistoryRegressor(OwnFirmMixin, PanelRegressorMixin, PanelEstimator):
         return self._predictions(X, outcomes=outcomes)
 
     def _gate_call(self, X: PanelLike, outcomes: OutcomesLike, past: Past | None = None) -> tuple[Panel, Any]:
-        check_is_fitted(self)
         panel = self._check(X, outcomes, fitting=False)
         if panel.outcomes is not None:
             panel = replace(panel, outcomes=clipped(panel.outcomes, self.outcome_bounds_))

@@ -9,7 +9,6 @@ import pandas as pd
 from sklearn.linear_model import RidgeCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError
 from peerattn.models.base import PanelEstimator
@@ -40,7 +39,6 @@ class PanelForecaster(OwnFirmMixin, PanelRegressorMixin, PanelEstimator):
     def _gate_call(self, X: PanelLike, outcomes: OutcomesLike) -> tuple[Panel, Any]:
         if outcomes is not None:
             raise InputError(f"outcomes: {type(self).__name__} uses none; leave them out.")
-        check_is_fitted(self)
         return self._check(X, fitting=False), None
 
     def _predicted(self, panel: Panel, call: Any) -> np.ndarray:

@@ -39,14 +39,13 @@ def weighted(
     panel: Panel, training: Rows, sample_weight: OutcomesLike, loss_weight: OutcomesLike, peer_weight: OutcomesLike
 ) -> Rows:
     """Return training rows with the loss and peer weights of a panel."""
-    given = {"loss_weight": loss_weight, "peer_weight": peer_weight}
-    fields = {"loss_weight": "loss_weight", "peer_weight": "weight"}  # of Rows
-    for name, weight in given.items():
+    given = [("loss_weight", loss_weight, "loss_weight"), ("peer_weight", peer_weight, "weight")]
+    for name, weight, field in given:  # of Rows
         if weight is None:
             continue
         expect(panel.dated, name, "a panel", "arrays", "They take sample_weight=.")
         remedy = "A frequency weight is both: pass one of them."
         expect(sample_weight is None, name, "no sample_weight= beside it", "both", remedy)
-        found: Any = {fields[name]: row_weights(panel, weight, name)}
+        found: Any = {field: row_weights(panel, weight, name)}
         training = replace(training, **found)
     return training

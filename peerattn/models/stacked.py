@@ -11,7 +11,6 @@ from peerattn.exceptions import InputError
 from peerattn.models.attention.base import PanelStack
 from peerattn.models.attention.estimators import AttentionRegressorMixin
 from peerattn.models.attention.options import AttentionOptions
-from peerattn.models.learners.heads.heads import Settings
 from peerattn.models.learners.training import Problem
 from peerattn.models.stacking.candidates import all_candidates, in_order, user_candidates
 from peerattn.models.stacking.evidence import Candidate
@@ -96,15 +95,15 @@ class StackedPeerRegressor(AttentionRegressorMixin, AttentionOptions, PanelStack
         "learners": [list, tuple],
     }
 
-    def _candidates(self, problem: Problem, settings: Settings, draws: np.ndarray) -> list[Candidate]:
+    def _candidates(self, problem: Problem, draws: np.ndarray) -> list[Candidate]:
         if self.kappa is None:
             remedy = "PeerAttentionRegressor(kappa=None) has its heads in full."
             what = "a stack is weighed on held-out periods, expected standard errors of at least 0, got None"
             raise InputError(f"kappa: {what}. {remedy}")
-        found = all_candidates(self, problem, settings, draws)
+        found = all_candidates(self, problem, draws)
         found += user_candidates([entry for entry in self.learners if not _is_transformer(entry)])
         for entry in filter(_is_transformer, self.learners):
-            found.append(entry[1].as_learner(entry[0], problem, settings, int(draws[1])))
+            found.append(entry[1].as_learner(entry[0], problem, int(draws[1])))
         names = [each.name for each in found]
         for each in found:
             if names.count(each.name) > 1:

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 import pandas as pd
 import torch
+from scipy.optimize import minimize_scalar
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, Options, StrOptions
 from sklearn.utils.validation import check_is_fitted
@@ -19,14 +20,14 @@ from peerattn.models.attention.base import MOST, PanelStack
 from peerattn.models.base import NetworkMaker
 from peerattn.models.cross_section import CrossSection, Rows
 from peerattn.models.learners.firm_transformer import TransformerSpec
-from peerattn.models.learners.heads.heads import Settings
-from peerattn.models.learners.losses import Loss, huber, squared_error
-from peerattn.models.learners.training import Problem
+from peerattn.models.learners.losses import Loss, huber, loss_of, squared_error
+from peerattn.models.learners.training import Problem, Training
 from peerattn.models.learners.transformer import TransformerLearner, TransformerTraining
 from peerattn.models.mixins import PanelRegressorMixin
+from peerattn.models.networks import RowWeights
 from peerattn.models.stacking.candidates import common_candidates, own_candidates
 from peerattn.models.stacking.evidence import NONLINEAR, PEERS, Candidate
-from peerattn.models.stacking.transformer_candidate import transformer_candidate
+from peerattn.models.stacking.origins import outcomes_of
 from peerattn.models.transformer_results import chosen_layer, portfolio_table, squared_error_of, table_of_heads
 from peerattn.network import PeerNetwork, rollout
 from peerattn.panel.panel import Panel
@@ -176,13 +177,12 @@ class PeerTransformerRegressor(PanelRegressorMixin, PrunableHeads, PanelStack):
 
     def _portfolios(self, training: Rows, panel: Panel, device: str) -> pd.DataFrame:
         """Compare the portfolio with that of the same network without attention, and a linear one."""
-        problem = self._problem(panel.dated, weighed=False)
-        settings = Settings(self.pair_terms_, problem.dtype, device)
+        problem = replace(self._problem(panel.dated, weighed=False), device=device)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         learners = {}
         if self.attention is not False:
-            learners[TRANSFORMER] = self._learner(problem, settings, seed, attends=True)
-        learners[CONTROL] = self._learner(problem, settings, seed, attends=False)
+            learners[TRANSFORMER] = self._learner(problem, seed, attends=True)
+        learners[CONTROL] = self._learner(problem, seed, attends=False)
         return portfolio_table(self._training_sections(training, panel), problem, learners)
 
     @property
@@ -208,31 +208,30 @@ class PeerTransformerRegressor(PanelRegressorMixin, PrunableHeads, PanelStack):
         outputs, isolated = self._outputs(section)
         return outputs[:, 0] / len(outputs), isolated
 
-    def _candidates(self, problem: Problem, settings: Settings, draws: np.ndarray) -> list[Candidate]:
+    def _candidates(self, problem: Problem, draws: np.ndarray) -> list[Candidate]:
         """Return own candidates, the network without attention among them, and the transformer."""
         attends = self.attention is not False
-        transformer = transformer_candidate(TRANSFORMER, PEERS, self._learner(problem, settings, int(draws[1]), attends))
+        transformer = transformer_candidate(TRANSFORMER, PEERS, self._learner(problem, int(draws[1]), attends))
         if self._kappa is None:
             return [transformer]
         own = [each for each in own_candidates(problem, int(draws[2]), self.own) if each.group == NONLINEAR]
         if attends:
-            transformer = self.as_learner(TRANSFORMER, problem, settings, int(draws[1]))
+            transformer = self.as_learner(TRANSFORMER, problem, int(draws[1]))
             # a network without attention shows what is gained by its shape, not by peers
-            control = self._learner(problem, settings, int(draws[0]), attends=False)
+            control = self._learner(problem, int(draws[0]), attends=False)
             own.append(transformer_candidate(CONTROL, NONLINEAR, control))
         if problem.loss is squared_error and problem.dated and problem.own and self.attention != "cross":
             own += common_candidates(problem, range(len(problem.code_levels)))
         return [*own, transformer]
 
-    def as_learner(self, name: str, problem: Problem, settings: Settings, seed: int) -> Candidate:
+    def as_learner(self, name: str, problem: Problem, seed: int) -> Candidate:
         """Return the transformer of these options as a peer learner of a stack."""
         # of other seeds than the network without attention among own models: by chance none is nearer to that than the other
-        control = self._learner(problem, settings, (seed + 1) % 2**31, attends=False)
-        return transformer_candidate(name, PEERS, self._learner(problem, settings, seed, attends=True), control)
+        control = self._learner(problem, (seed + 1) % 2**31, attends=False)
+        return transformer_candidate(name, PEERS, self._learner(problem, seed, attends=True), control)
 
-    def _learner(self, problem: Problem, settings: Settings, seed: int, attends: bool) -> TransformerLearner:
+    def _learner(self, problem: Problem, seed: int, attends: bool) -> TransformerLearner:
         spec = TransformerSpec(
-            n_characteristics=0,  # those of the rows
             code_levels=problem.code_levels,
             n_outputs=problem.n_outputs,
             outcomes=problem.outcomes and attends,
@@ -245,7 +244,7 @@ class PeerTransformerRegressor(PanelRegressorMixin, PrunableHeads, PanelStack):
         dtype = str(problem.dtype).removeprefix("torch.")
         progress = type(self).__name__ if self.verbose else None
         how = TransformerTraining(
-            self.loss, self.n_seeds, self.max_steps, seed, dtype, settings.device, self.precision, progress, problem.purge
+            self.loss, self.n_seeds, self.max_steps, seed, dtype, problem.device, self.precision, progress, problem.purge
         )
         return TransformerLearner(spec, how)
 
@@ -347,9 +346,40 @@ class PeerTransformerRegressor(PanelRegressorMixin, PrunableHeads, PanelStack):
     ) -> NetworkMaker:
         check_is_fitted(self, "stack_")
         which = chosen_layer(self.heads_, self.n_layers, layer, head, top_k)
-        return self._with_stability(lambda section: partial(self._weights, section, **which), top_k=top_k, signed=False)
+        return partial(self._network, weights=partial(self._of_layer, **which), top_k=top_k, signed=False)
 
-    def _weights(self, section: CrossSection, rows: slice, **which: Any) -> np.ndarray:
+    def _of_layer(self, section: CrossSection, **which: Any) -> RowWeights:
         if self._transformer is None:
-            return np.zeros((len(section.focal.identity[rows]), len(section.peers)))
-        return self._transformer.weights(self._as_seen(section), rows, **which)
+            return lambda rows: np.zeros((rows.stop - rows.start, len(section.peers)))
+        return partial(self._transformer.weights, self._as_seen(section), **which)
+
+
+def transformer_candidate(
+    name: str, group: str, learner: TransformerLearner, without_attention: TransformerLearner | None = None
+) -> Candidate:
+    """Return a transformer as a candidate, its scale fitted to the loss by which it learns, and the control of its test."""
+    loss = learner.training.loss
+
+    def make(training: Training, start: TransformerLearner | None) -> TransformerLearner:
+        fitted = replace(learner).fit(training.residuals, start)
+        if training.problem.loss is not squared_error or loss == "rank":
+            _scale_to_loss(fitted, training)
+        if loss == "sharpe":
+            # absolute weights of the average period add up to one
+            gross = np.mean([np.abs(weights).mean() for weights in fitted.predict(training.residuals)])
+            fitted.scale /= float(gross) or 1.0
+        return fitted
+
+    control = None
+    if without_attention is not None:
+        control = transformer_candidate(f"{name}, without attention", group, without_attention)
+    return Candidate(name, group, make, control)
+
+
+def _scale_to_loss(learner: TransformerLearner, training: Training) -> None:
+    """Multiply what a learner adds by the number of least loss (Friedman 2001), in place."""
+    base = np.concatenate([section.own_term for section in training.residuals])
+    added = np.concatenate(learner.predict(training.residuals)) - base
+    y, weight = outcomes_of(training.sections)
+    loss = lambda factor: float(loss_of(training.problem.loss, base + factor * added, y) @ weight)  # noqa: E731
+    learner.scale *= float(minimize_scalar(loss, bounds=(0.0, 16.0), method="bounded").x)

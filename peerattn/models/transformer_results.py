@@ -70,7 +70,7 @@ def portfolio_table(
         t (of the mean) and periods.
     """
     returns: dict[str, list[float]] = {name: [] for name in (*learners, LINEAR)}
-    for origin in forward_origins(sections, problem.purge, problem.dated):
+    for origin in forward_origins(sections, problem.purge):
         training = Training.of(origin.training, problem)
         later = training.prepared(origin.held_out)
         slopes = linear_portfolio(training.residuals)

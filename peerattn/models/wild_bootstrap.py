@@ -73,6 +73,9 @@ def wild_cluster_p(
     if n_draws < 1:
         raise InputError(f"n_bootstrap must be at least 1, got {n_draws!r}.")
     check_seed(random_state)
+    X, Z = (np.column_stack([columns]) for columns in (X, Z))  # one column may come as a vector
+    if not np.isfinite(np.column_stack([y, X, Z])).all():
+        raise InputError("y, X, Z: expected a number in every row, got missing ones; leave these rows out.")
     root = np.ones(len(y)) if weight is None else np.sqrt(weight)
     R = np.column_stack([X, Z]) * root[:, None]
     label, cluster = np.unique(cluster, return_inverse=True)

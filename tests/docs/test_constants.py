@@ -7,10 +7,10 @@ import pytest
 
 from peerattn.models import StackedPeerRegressor
 from peerattn.models.learners import nonlinear, past_outcomes, training
-from peerattn.models.learners.bounds import CLIP
 from peerattn.models.learners.covariance import fit as covariance
 from peerattn.models.learners.heads import learner
 from peerattn.models.learners.heads.training import TrainingOptions
+from peerattn.models.learners.linear import CLIP
 from peerattn.models.stacking import evidence, origins, weights
 
 PAGE = Path(__file__).parents[2] / "docs" / "background" / "model.md"

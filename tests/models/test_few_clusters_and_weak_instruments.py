@@ -62,6 +62,15 @@ def test_webb_s_six_points_have_mean_zero_and_variance_one():
     assert set(np.unique(signs(np.random.default_rng(0), 12, 50))) == {-1.0, 1.0}
 
 
+def test_the_bootstrap_takes_vectors_and_no_missing_values():
+    rng = np.random.default_rng(0)
+    x, y, cluster = rng.normal(size=60), rng.normal(size=60), np.repeat(np.arange(10), 6)
+    p = wild_cluster_p(y, np.ones((60, 1)), x[:, None], cluster, n_draws=99)
+    assert wild_cluster_p(y, np.ones(60), x, cluster, n_draws=99) == p
+    with pytest.raises(InputError, match="y, X, Z: expected a number in every row, got missing ones"):
+        wild_cluster_p(np.where(y > 0, y, np.nan), np.ones(60), x, cluster)
+
+
 def test_linear_in_means_with_few_clusters():
     rng = np.random.default_rng(0)
     index = pd.MultiIndex.from_product([range(6), range(20)], names=["firm", "period"])

@@ -19,7 +19,7 @@ from peerattn.models.attention.networks import HeadNetworks
 from peerattn.models.base import PanelEstimator
 from peerattn.models.cross_section import CrossSection, Rows
 from peerattn.models.learners.batches import isolated
-from peerattn.models.learners.heads.heads import Settings, heads_table, prior_strengths
+from peerattn.models.learners.heads.heads import heads_table, prior_strengths
 from peerattn.models.learners.losses import Loss
 from peerattn.models.learners.past_outcomes import History
 from peerattn.models.learners.priors import NO_TERMS, PairTerms
@@ -63,7 +63,7 @@ class PanelStack(HeadNetworks, PanelEstimator):
     # ------------------------------------------------------------------ what a subclass provides
 
     @abstractmethod
-    def _candidates(self, problem: Problem, settings: Settings, draws: np.ndarray) -> list[Candidate]:
+    def _candidates(self, problem: Problem, draws: np.ndarray) -> list[Candidate]:
         """Return the candidates, in the order of what they read; ``draws`` are three seeds."""
 
     @abstractmethod
@@ -83,11 +83,6 @@ class PanelStack(HeadNetworks, PanelEstimator):
         return torch.float32 if dated else torch.float64
 
     # ------------------------------------------------------------------ rows
-
-    @property
-    def own_group(self) -> str | None:
-        """Column whose groups are never peers: ``Prior(column, exclude=True)``; None where there is none."""
-        return None
 
     def _pair_terms(self) -> PairTerms:
         """Return what is known of pairs of firms beforehand."""
@@ -224,12 +219,12 @@ class PanelStack(HeadNetworks, PanelEstimator):
         self.training_rows_ = None
         if not panel.dated and self.attention != "cross":
             self.training_rows_ = sections[0].peers
-        problem = self._problem(panel.dated, training.weight is not None)
+        problem = replace(self._problem(panel.dated, training.weight is not None), device=device)
         # seeds of candidates, drawn by the first process for all
         draws = from_first(check_random_state(self.random_state).randint(2**31 - 1, size=3))
         stack = fit_stack(
             sections,
-            self._candidates(problem, Settings(self.pair_terms_, problem.dtype, device), draws),
+            self._candidates(problem, draws),
             problem,
             kappa=self._kappa,
             split=panel.dated and self.attention != "cross" and not problem.outcomes,
@@ -275,6 +270,7 @@ class PanelStack(HeadNetworks, PanelEstimator):
             dtype=self._dtype(dated),
             reads_past=dates and self.attention != "cross",
             weighed=weighed,
+            terms=self.pair_terms_,
         )
 
     def _training_sections(self, training: Rows, panel: Panel) -> list[CrossSection]:

@@ -13,11 +13,11 @@ from peerattn.exceptions import InputError, expect, validate_arguments
 from peerattn.models.attention.base import PanelStack
 from peerattn.models.attention.options import AttentionOptions
 from peerattn.models.cross_section import CrossSection
-from peerattn.models.learners.batches import Batch
+from peerattn.models.learners.batches import Sample
 from peerattn.models.learners.covariance.covariance import Covariance
 from peerattn.models.learners.heads.heads import Heads, Member
 from peerattn.models.learners.losses import gradient
-from peerattn.models.networks import peer_columns
+from peerattn.models.networks import RowWeights, network_of_sections
 from peerattn.models.stacking.fit import Stack
 from peerattn.network import PeerNetwork
 from peerattn.types import OutcomesLike, PanelLike, ReferenceLike
@@ -68,16 +68,13 @@ def contributions(
     wanted = "a fitted attention model of softmax weights or a covariance"
     expect(isinstance(model, AttentionOptions), "model", wanted, type(model).__name__)
     _, sections = model._gate_call(X, outcomes, reference)
-    matrices = {}
-    stack = model.stack_
-    for section in sections:
-        labels, group = peer_columns(section)
-        prepared = model._as_seen(section)
-        contributed = stack.summed(prepared, _of_part)
-        blocks = [contributed(rows) @ group for rows in section.chunks()]
-        matrices[section.period] = (section.focal.label, labels, np.concatenate(blocks) * model.y_scale_)
+
+    def of_section(section: CrossSection) -> RowWeights:
+        contributed = model.stack_.summed(model._as_seen(section), _of_part)
+        return lambda rows: contributed(rows) * model.y_scale_
+
     name = f"contributions in {type(model).__name__}"
-    return PeerNetwork.from_matrices(matrices, name=name, row_normalized=False)
+    return network_of_sections(sections, of_section, name=name, signed=False, row_normalized=False)
 
 
 def _of_part(part: Any, prepared: CrossSection) -> Callable[[slice], np.ndarray]:
@@ -93,7 +90,7 @@ def _of_part(part: Any, prepared: CrossSection) -> Callable[[slice], np.ndarray]
 
 def _of_member(member: Member, part: Heads, prepared: CrossSection, rows: slice) -> np.ndarray:
     module = member.module()
-    batch = Batch.of(prepared, part.terms, rows=rows)
+    batch = Sample([prepared], part.terms).rows(rows)
     sizes = module.head_values(module.features(batch)[1], batch.peers)[0].norm(dim=-1)  # (H, n_peers)
     return np.asarray((module.weights(batch)[0] * sizes[:, None, :]).sum(0).numpy())
 

@@ -1,9 +1,7 @@
 """Learned peers: self- and cross-attention over the firms of a panel."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -14,7 +12,7 @@ from sklearn.utils.validation import column_or_1d
 
 from peerattn.exceptions import InputError, check_names
 from peerattn.models.attention.base import PanelStack
-from peerattn.models.attention.options import AttentionOptions, MixedStack
+from peerattn.models.attention.options import AttentionOptions
 from peerattn.models.by_period import training_panel
 from peerattn.models.cross_section import CrossSection, Rows
 from peerattn.models.learners.losses import Loss, cross_entropy, regression_loss
@@ -22,25 +20,21 @@ from peerattn.models.mixins import PanelClassifierMixin, PanelRegressorMixin
 from peerattn.models.stacking.evidence import STEPS
 from peerattn.panel.frames import as_pandas
 from peerattn.panel.panel import Panel
+from peerattn.panel.reading import refusing
 from peerattn.panel.stored import is_stored
 from peerattn.processes import gathered
 from peerattn.training import one_thread
 from peerattn.types import OutcomesLike, PanelLike, ReferenceLike
 
 
-class AttentionRegressorMixin(PanelRegressorMixin, MixedStack):
+class AttentionRegressorMixin(PanelRegressorMixin):
     """Makes a regressor of an estimator with attention heads: ``predict_steps`` and the loss."""
 
     loss: float | str
 
     @one_thread()
     def predict_steps(
-        self,
-        X: PanelLike,
-        *,
-        outcomes: OutcomesLike = None,
-        reference: ReferenceLike = None,
-        peer_weight: OutcomesLike = None,
+        self, X: PanelLike, *, outcomes: OutcomesLike = None, reference: ReferenceLike = None, peer_weight: OutcomesLike = None
     ) -> pd.DataFrame:
         """Predict the outcome of each row with the first group of information, with the first two, and so on to all.
 
@@ -71,7 +65,7 @@ class AttentionRegressorMixin(PanelRegressorMixin, MixedStack):
         """
         if is_stored(X):
             raise InputError("X: expected rows in memory, got a panel in files; predict_steps one period at a time.")
-        panel, sections = self._gate_call(X, outcomes, reference, peer_weight)
+        panel, sections = self._gate_call(X, outcomes, reference, peer_weight)  # type: ignore[call-arg]
 
         def in_units(section: CrossSection) -> tuple[np.ndarray, np.ndarray]:
             steps, isolated = self._steps(section)
@@ -227,9 +221,7 @@ class PeerAttentionClassifier(PanelClassifierMixin, AttentionOptions, PanelStack
         "loss": [StrOptions({"auto", "cross_entropy"})],
     }
 
-    def fit(
-        self, X: PanelLike, y: OutcomesLike = None, sample_weight: OutcomesLike = None, **options: Any
-    ) -> PeerAttentionClassifier:
+    def fit(self, X: PanelLike, y: OutcomesLike = None, sample_weight: OutcomesLike = None, **options: Any) -> Self:
         """Fit on training rows; ``y`` holds classes. Everything else as in :meth:`PeerAttentionRegressor.fit`."""
         if is_stored(X):
             X = training_panel(self, X, y)
@@ -245,7 +237,8 @@ class PeerAttentionClassifier(PanelClassifierMixin, AttentionOptions, PanelStack
             first = [next(each for each in listed if isinstance(each, str) is text) for text in (True, False)]
             raise InputError(f"y: classes must be all text or all numbers, got {first[0]!r} and {first[1]!r}. Convert them.")
         known = np.asarray(listed)  # numbers, where all are
-        check_classification_targets(known)
+        with refusing():
+            check_classification_targets(known)
         self.classes_ = np.unique(np.concatenate(gathered(np.unique(known))))
         held = f"y holds {self.classes_.tolist()}"
         if len(self.classes_) < 2:

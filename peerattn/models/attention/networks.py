@@ -13,22 +13,15 @@ from sklearn.utils.validation import check_is_fitted
 from peerattn.exceptions import InputError, check_at_least, check_one_of, expect
 from peerattn.models.base import NetworkMaker
 from peerattn.models.cross_section import CrossSection
-from peerattn.models.learners.heads.heads import Heads
+from peerattn.models.learners.heads.heads import Heads, strongest_peers
 from peerattn.models.learners.heads.search_profile import SearchProfile
-from peerattn.models.learners.heads.strongest_peers import strongest_peers
 from peerattn.models.mixins import Mixed
 from peerattn.models.networks import SectionWeights
 from peerattn.models.stacking.candidates import COVARIANCE, HEADS, RIDGE
 from peerattn.models.stacking.fit import Stack
 from peerattn.network import PeerNetwork
-from peerattn.panel.design import Design
 from peerattn.training import one_thread
 from peerattn.types import OutcomesLike, PanelLike, ReferenceLike
-
-
-def derivative(stack: Stack, prepared: CrossSection, part: str | None = None) -> Callable[[slice], np.ndarray]:
-    """Return what gives the derivative of predictions by the peers' outcomes: of the whole prediction, or of one part."""
-    return stack.summed(prepared, lambda fitted, prepared: fitted.derivative(prepared), part)
 
 
 def selected_heads(heads: Heads, table: pd.DataFrame, head: int | None) -> Heads:
@@ -44,15 +37,10 @@ def selected_heads(heads: Heads, table: pd.DataFrame, head: int | None) -> Heads
 class HeadNetworks(Mixed):
     """Mixin of a fitted stack: the networks of its parts, and what its heads look for."""
 
-    n_layers: int
-    similarity: str
     stack_: Stack
     heads_: pd.DataFrame
     stability_: pd.DataFrame
     gain_: pd.DataFrame
-    feature_names_: list[str]
-    design_: Design
-    y_scale_: float
 
     @abstractmethod
     def _as_seen(self, section: CrossSection) -> CrossSection:
@@ -106,7 +94,7 @@ class HeadNetworks(Mixed):
         self, part: str | None = None, layer: int | None = None, head: int | None = None, top_k: int | None = None
     ) -> NetworkMaker:
         check_is_fitted(self, "stack_")
-        check_one_of(part=(part, (None, HEADS, *dict.fromkeys([COVARIANCE, RIDGE, *self.stack_.peer_parts()]))))
+        check_one_of(part=(part, list(dict.fromkeys([None, HEADS, COVARIANCE, RIDGE, *self.stack_.peer_parts()]))))
         one_of_heads = (head, layer) != (None, None)
         fits = not one_of_heads or part in (None, HEADS)
         expect(fits, "part", '"heads", to which head= and layer= belong', repr(part))
@@ -121,7 +109,7 @@ class HeadNetworks(Mixed):
         def of_section(section: CrossSection) -> Callable[[slice], np.ndarray]:
             prepared = self._as_seen(section)
             if not of_heads:
-                return derivative(self.stack_, prepared, part)
+                return self.stack_.summed(prepared, lambda fitted, prepared: fitted.derivative(prepared), part)
             if head is not None:
                 return partial(heads.network, prepared, layer=layer)
             return self.stack_.by_past(prepared, lambda stack: partial(stack.heads().network, prepared, layer=layer))
@@ -129,19 +117,14 @@ class HeadNetworks(Mixed):
         options: dict[str, Any] = {"top_k": top_k, "signed": not of_heads}
         one_way = self.stack_.without_history is None or head is not None
         if of_heads and one_way and layer is None and top_k is not None:  # found without an array of all pairs
-            options["sparse_weights"] = partial(strongest_peers, heads=heads, top_k=top_k)
-        return self._with_stability(of_section, **options)
+            options["sparse_weights"] = lambda section: strongest_peers(self._as_seen(section), heads, top_k)
+        return partial(self._network, weights=of_section, **options)
 
-    def _with_stability(self, weights: SectionWeights, **options: Any) -> NetworkMaker:
-        """Return what makes the network of these weights, with the stability that the model's weights have."""
-
-        def network(sections: Iterator[CrossSection]) -> PeerNetwork:
-            found = self._network(sections, weights, **options)
-            if not len(self.stability_):
-                return found
-            return found.replaced(stability=self.stability_)
-
-        return network
+    def _network(self, sections: Iterator[CrossSection], weights: SectionWeights | None = None, **options: Any) -> PeerNetwork:
+        found = super()._network(sections, weights, **options)
+        if self.stability_.empty:
+            return found
+        return found.replaced(stability=self.stability_)
 
     @property
     def _signed(self) -> bool:
@@ -150,12 +133,6 @@ class HeadNetworks(Mixed):
     @property
     def _weights_read_past(self) -> bool:
         return any(getattr(part, "reads_past", False) for part in self.stack_.peer_parts().values())
-
-    def _weights(self, section: CrossSection, rows: slice) -> np.ndarray:
-        prepared = self._as_seen(section)
-        if self._signed:
-            return derivative(self.stack_, prepared)(rows)
-        return self.stack_.by_past(prepared, lambda stack: partial(stack.heads().network, prepared))(rows)
 
     def explain_gain(self) -> pd.DataFrame:
         """Return held-out R² step by step: own characteristics, nonlinear own-firm models, history, common shocks, peers.

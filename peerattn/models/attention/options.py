@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -11,21 +11,16 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from peerattn.exceptions import InputError
 from peerattn.models.attention.base import MOST, PanelStack
-from peerattn.models.learners.heads.heads import Settings
 from peerattn.models.learners.priors import PairTerms, excluded_group, read_priors
 from peerattn.models.learners.training import Problem
+from peerattn.models.mixins import Mixed
 from peerattn.models.stacking.candidates import heads_and_own
 from peerattn.models.stacking.evidence import Candidate
 from peerattn.panel.panel import Panel
 
-if TYPE_CHECKING:  # a mixin is typed as what it is mixed into
-    MixedStack = PanelStack
-else:
-    MixedStack = object
-
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class AttentionOptions(MixedStack):
+class AttentionOptions(Mixed):
     """Options of the estimators with attention heads: regressor, classifier and stack."""
 
     attention: str | bool = "self"
@@ -61,8 +56,8 @@ class AttentionOptions(MixedStack):
         """Column whose groups are never peers: ``Prior(column, exclude=True)``; None where there is none."""
         return excluded_group(self.prior)
 
-    def _candidates(self, problem: Problem, settings: Settings, draws: np.ndarray) -> list[Candidate]:
-        return heads_and_own(self, problem, settings, draws)
+    def _candidates(self, problem: Problem, draws: np.ndarray) -> list[Candidate]:
+        return heads_and_own(self, problem, draws)
 
     def _problem(self, dated: bool, weighed: bool) -> Problem:
         problem = super()._problem(dated, weighed)

@@ -14,7 +14,7 @@ from peerattn.exceptions import InputError
 from peerattn.models.base import Encoded, PanelEstimator
 from peerattn.models.cross_section import NO_IDENTITY, CrossSection, Rows
 from peerattn.models.kernel.bandwidth import CRITERIA, Problem, choose_bandwidths, given_bandwidths, reference_bandwidths
-from peerattn.models.kernel.local_regression import KERNELS, Bandwidths, KernelCodes, LocalRegression, Points
+from peerattn.models.kernel.local_regression import KERNELS, Bandwidths, KernelCode, LocalRegression, Points
 from peerattn.models.mixins import PanelRegressorMixin
 from peerattn.options import COLUMNS
 from peerattn.panel.design import Design
@@ -44,7 +44,8 @@ class NadarayaWatsonRegressor(PanelRegressorMixin, PanelEstimator):
         squared error. ``"aic"``: least corrected AIC. A number: h of all characteristics. An array: h of each, and if it is
         longer λ of each code. A dict: by column. ``inf`` makes a characteristic irrelevant.
     kernel : {"gaussian", "epanechnikov", "uniform", "triangular", "biweight"}, default "gaussian"
-        Kernel of the characteristics; all but the Gaussian are zero beyond one bandwidth.
+        Kernel of the characteristics; all but the Gaussian are zero beyond one bandwidth. The uniform one is flat: it takes no
+        criterion.
     degree : {0, 1}, default 0
         0: local mean (Nadaraya–Watson). 1: local line in the characteristics.
     neighbors : int, optional
@@ -148,8 +149,10 @@ class NadarayaWatsonRegressor(PanelRegressorMixin, PanelEstimator):
                 named = ", ".join(map(repr, sorted(both)))
                 raise InputError(f"codes and ordered both name {named}: a code is one or the other.")
             self.design_ = Design.fit(panel, weight=weight)
-            self.codes_ = KernelCodes.fit(panel, self.ordered, weight)
-        return self.design_.filled(panel), self.codes_.transform(panel.codes)
+            orders: dict[Any, Any] = dict.fromkeys(self.ordered, ()) | dict(panel.level_orders)
+            self.codes_ = {name: KernelCode.fit(panel.codes[name], orders.get(name), weight) for name in panel.codes}
+        levels = [code.transform(panel.codes[name]) for name, code in self.codes_.items()]
+        return self.design_.filled(panel), np.array(levels, dtype=np.int64).reshape(len(levels), len(panel)).T
 
     def _points(self, rows: Rows) -> Points:
         x = torch.from_numpy(rows.x - self.center_)
@@ -163,12 +166,16 @@ class NadarayaWatsonRegressor(PanelRegressorMixin, PanelEstimator):
         rows = self._keep_known(training)
         n = float(rows.counts.sum())
         self.center_, self.scale_ = centre_and_spread(rows.x, weight=rows.counts)
-        self.regression_ = LocalRegression(self.kernel, self.degree, self.codes_.kernels, self.neighbors)
+        kernels = tuple(code.kernel for code in self.codes_.values())
+        self.regression_ = LocalRegression(self.kernel, kernels, self.neighbors)
         sizes = [n, n]  # of the two pools
         if self.dated_:
             sizes[1] = self.median_cross_section_
-        start = [reference_bandwidths(self.codes_.kernels, rows.x, size, rows.weight) for size in sizes]
+        start = [reference_bandwidths(kernels, rows.x, size, rows.weight) for size in sizes]
         if isinstance(self.bandwidth, str) and self.bandwidth in CRITERIA:
+            if self.kernel == "uniform":
+                why = "a criterion is minimised along its slope, and that of a uniform kernel is zero"
+                raise InputError(f'bandwidth, kernel: {why}; give bandwidth= as numbers, or kernel="epanechnikov".')
             if rows.weight is not None:
                 raise InputError("sample_weight: a criterion takes rows that count alike; repeat rows, or give bandwidth=.")
             chosen, self.criterion_ = self._choose([rows], start[0])
@@ -200,12 +207,12 @@ class NadarayaWatsonRegressor(PanelRegressorMixin, PanelEstimator):
     @property
     def _names(self) -> list[str]:
         """The columns of the regression, characteristics first."""
-        return [*map(str, self.design_.characteristics), *self.codes_.names]
+        return [*map(str, self.design_.characteristics), *map(str, self.codes_)]
 
     @property
     def bandwidths_(self) -> pd.DataFrame:
         """Kernel, bandwidths and role of each column."""
-        codes = self.codes_.kernels
+        codes = self.regression_.code_kernels
         flat = {0: "irrelevant", 1: "linear"}[self.degree]
         unordered = np.array([kernel.places is None for kernel in codes], dtype=bool)
         named = np.where(unordered, "Aitchison-Aitken", "Wang-van Ryzin").tolist()

@@ -13,7 +13,6 @@ from torch import Tensor
 from peerattn import nn
 from peerattn.exceptions import InputError
 from peerattn.panel.design import weighted_median
-from peerattn.panel.panel import Panel
 
 KERNELS = ("gaussian", "epanechnikov", "uniform", "triangular", "biweight")
 FLAT = 1e-10  # variance of the peers, as a share of the squares it comes from, that counts as none
@@ -97,20 +96,18 @@ class CodeKernel:
 
 @dataclass(frozen=True)
 class LocalRegression:
-    """Kernel-weighted mean (``degree=0``) or line (``degree=1``) around each focal row.
+    """Kernel-weighted mean, or a line in the columns ``Points.line`` where there are any, around each focal row.
 
     Attributes
     ----------
     kernel : {"gaussian", "epanechnikov", "uniform", "triangular", "biweight"}
         Of the characteristics; their product over characteristics and codes weighs a peer.
-    degree : {0, 1}
     code_kernels : tuple of CodeKernel
     neighbors : int or None
         Adaptive bandwidth: at each focal row h is multiplied by the distance, in bandwidths, to its k-th nearest peer.
     """
 
     kernel: str = "gaussian"
-    degree: int = 0
     code_kernels: tuple[CodeKernel, ...] = ()
     neighbors: int | None = None
 
@@ -127,24 +124,24 @@ class LocalRegression:
         ``values`` is (n, d); ``mask`` (m, n), True = may be a peer. A row without any peer is all zeros.
         """
         payload = values
-        if self.degree:
+        if peers.line.shape[1]:
             payload = torch.cat([values, _moment_columns(peers.line, values)], dim=1)
         if self.kernel == "gaussian":
             q, k, bias = self._columns(focal, peers, bandwidths, mask)
             mean = nn.attention(q, k, payload, mask=mask, bias=bias, scale=1.0)
         else:
             mean = self._means_weights(focal, peers, bandwidths, mask) @ payload
-        if self.degree == 0:
+        if not peers.line.shape[1]:
             return mean, mean.new_zeros(len(focal), 0, values.shape[1])
         return _local_line(mean, focal.line, values.shape[1])
 
     def weights(self, focal: Points, peers: Points, bandwidths: Bandwidths, mask: Tensor | None = None) -> Tensor:
-        """Return the weights of the peers in each fitted value, (m, n); signed where ``degree=1``.
+        """Return the weights of the peers in each fitted value, (m, n); signed where they are of a line.
 
         Rows sum to one, or are all zero where there is no peer.
         """
         W = self._means_weights(focal, peers, bandwidths, mask)
-        if self.degree == 0:
+        if not peers.line.shape[1]:
             return W
         nothing = W.new_zeros(len(peers), 0)
         center, inverse = _spread(W @ _moment_columns(peers.line, nothing), peers.line.shape[1])
@@ -234,8 +231,7 @@ def _compact(kernel: str, u: Tensor) -> Tensor:
         return (u.abs() <= 1).to(u.dtype)
     if kernel == "triangular":
         return (1 - u.abs()).clamp(min=0.0)
-    power = {"epanechnikov": 1, "biweight": 2}[kernel]
-    return (1 - u**2).clamp(min=0.0) ** power
+    return (1 - u**2).clamp(min=0.0) ** {"epanechnikov": 1, "biweight": 2}[kernel]
 
 
 # ---------------------------------------------------------------------- the local line
@@ -282,68 +278,45 @@ def _local_line(mean: Tensor, at: Tensor, d: int) -> tuple[Tensor, Tensor]:
 
 
 @dataclass(frozen=True)
-class KernelCodes:
-    """The codes of the training rows.
+class KernelCode:
+    """A code of the training rows.
 
     Attributes
     ----------
-    names : tuple
-    levels : tuple of tuple of str
-        Training levels of each code, in order.
-    places : tuple of (tuple of float or None)
-        Places of the levels of an ordered code: whole numbers themselves, ordered categories 0, 1, 2, ...; None = unordered.
-    median : tuple of int
+    levels : tuple of str
+        Training levels, in order.
+    kernel : CodeKernel
+        Places of the levels of an ordered code are whole numbers themselves, of ordered categories 0, 1, 2, ...
+    median : int
         Median level of an ordered code, taken where it is unknown.
     """
 
-    names: tuple[Any, ...]
-    levels: tuple[tuple[str, ...], ...]
-    places: tuple[tuple[float, ...] | None, ...]
-    median: tuple[int, ...]
+    levels: tuple[str, ...]
+    kernel: CodeKernel
+    median: int = 0
 
     @classmethod
-    def fit(cls, panel: Panel, ordered: Sequence[Any], weight: np.ndarray | None = None) -> Self:
-        """Learn levels, places and medians from the training rows.
+    def fit(cls, codes: pd.Series, order: Sequence[str] | None, weight: np.ndarray | None = None) -> Self:
+        """Learn levels, places and median from training rows; ``order`` holds ordered levels, or none of whole numbers."""
+        levels = sorted(set(codes.dropna()))
+        if order is None:
+            return cls(tuple(levels), CodeKernel(len(levels)))
+        levels, places = _ordered(codes.name, levels, tuple(order))
+        middle = 0.0
+        if places:
+            at = _places(codes, levels).astype(float)
+            middle = np.nan_to_num(weighted_median(np.where(at < 0, np.nan, at), weight))
+        return cls(tuple(levels), CodeKernel(len(levels), places), int(middle))
 
-        Ordered are the ordered categories, and the columns named in ``ordered``, whose levels are then whole numbers.
-        """
-        levels = []
-        places = []
-        medians = []
-        codes = panel.codes
-        orders = dict.fromkeys(ordered, ()) | dict(panel.level_orders)
-        for name in codes.columns:
-            known = sorted(set(codes[name].dropna()))
-            place: tuple[float, ...] | None = None
-            if name in orders:
-                known, place = _ordered(name, known, orders[name])
-            middle = 0.0
-            if place:
-                at = _places(codes[name], known).astype(float)
-                middle = np.nan_to_num(weighted_median(np.where(at < 0, np.nan, at), weight))
-            levels.append(tuple(known))
-            places.append(place)
-            medians.append(int(middle))
-        return cls(tuple(codes.columns), tuple(levels), tuple(places), tuple(medians))
-
-    @property
-    def kernels(self) -> tuple[CodeKernel, ...]:
-        """The kernel of each code."""
-        return tuple(CodeKernel(len(levels), place) for levels, place in zip(self.levels, self.places, strict=True))
-
-    def transform(self, codes: pd.DataFrame) -> np.ndarray:
-        """Return the level of each code, (n, c): −1 = unknown; unseen levels of unordered codes follow the training ones."""
-        out = np.empty((len(codes), len(self.names)), dtype=np.int64)
-        for column, name in enumerate(self.names):
-            at = _places(codes[name], self.levels[column])
-            if self.places[column] is not None:
-                at = np.where(at < 0, self.median[column], at)
-            else:
-                # firms of one unseen level are alike
-                new = (at < 0) & codes[name].notna().to_numpy()
-                at[new] = len(self.levels[column]) + pd.factorize(codes[name][new])[0]
-            out[:, column] = at
-        return out
+    def transform(self, codes: pd.Series) -> np.ndarray:
+        """Return the level of each row, (n,): −1 = unknown; unseen levels of unordered codes follow the training ones."""
+        at = _places(codes, self.levels)
+        if self.kernel.places is not None:
+            return np.where(at < 0, self.median, at)
+        # firms of one unseen level are alike
+        new = (at < 0) & codes.notna().to_numpy()
+        at[new] = len(self.levels) + pd.factorize(codes[new])[0]
+        return at
 
 
 def _places(codes: pd.Series, levels: Sequence[Any]) -> np.ndarray:
@@ -351,7 +324,7 @@ def _places(codes: pd.Series, levels: Sequence[Any]) -> np.ndarray:
     return pd.Index(levels, dtype=object).get_indexer(pd.Index(codes.astype(object)))
 
 
-def _ordered(name: str, levels: list[str], order: tuple[str, ...]) -> tuple[list[str], tuple[float, ...]]:
+def _ordered(name: Any, levels: list[str], order: tuple[str, ...]) -> tuple[list[str], tuple[float, ...]]:
     if order:
         return list(order), tuple(float(place) for place in range(len(order)))
     try:

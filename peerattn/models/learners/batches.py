@@ -1,12 +1,10 @@
 """Cross-sections as padded tensors, and which rows may attend to which."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -15,8 +13,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from peerattn.models.cross_section import NO_IDENTITY, CrossSection, Rows
-from peerattn.models.learners.bounds import CLIP
-from peerattn.models.learners.linear import stacked_rows
+from peerattn.models.learners.linear import CLIP, stacked_rows
 from peerattn.models.learners.priors import NO_TERMS, PairTerms
 
 NO_PEER = -math.inf
@@ -41,7 +38,7 @@ class RowTensors:
     may_be_attended: Tensor
 
     @classmethod
-    def of_focal(cls, sections: Sequence[CrossSection], dtype: torch.dtype, device: str | torch.device = "cpu") -> RowTensors:
+    def of_focal(cls, sections: Sequence[CrossSection], dtype: torch.dtype, device: str | torch.device = "cpu") -> Self:
         """Return the focal rows of all cross-sections as one."""
         # those whose copies are peers are anonymous, though they have an identity
         identity = np.concatenate([(s.peers if s.own_copies else s.focal).identity for s in sections])
@@ -49,7 +46,7 @@ class RowTensors:
         return cls._of(stacked_rows(sections), identity, copies, np.ones(len(identity)), dtype, device)
 
     @classmethod
-    def of_peers(cls, sections: Sequence[CrossSection], dtype: torch.dtype, device: str | torch.device = "cpu") -> RowTensors:
+    def of_peers(cls, sections: Sequence[CrossSection], dtype: torch.dtype, device: str | torch.device = "cpu") -> Self:
         """Return the peers of all cross-sections as one."""
         rows = Rows.stacked([section.peers for section in sections])
         copies = np.concatenate([_copies(s.peers, s.pool().own_copies) for s in sections])
@@ -65,7 +62,7 @@ class RowTensors:
         may_be_attended: np.ndarray,
         dtype: torch.dtype,
         device: str | torch.device,
-    ) -> RowTensors:
+    ) -> Self:
         def one(values: np.ndarray, kind: torch.dtype = dtype) -> Tensor:
             return torch.as_tensor(values, dtype=kind, device=device)[None]
 
@@ -82,7 +79,7 @@ class RowTensors:
         assert self.y is not None
         return torch.atleast_3d(self.y)
 
-    def at(self, places: Tensor) -> RowTensors:
+    def at(self, places: Tensor) -> Self:
         """Return the rows (of the one cross-section that this is) at these places, (B, n); −1 is padding."""
         there = places >= 0
         rows = self._each(lambda values: values[0][places.clamp(min=0)])
@@ -94,18 +91,18 @@ class RowTensors:
             may_be_attended=rows.may_be_attended & there,
         )
 
-    def rows(self, at: slice) -> RowTensors:
+    def rows(self, at: slice) -> Self:
         """Return these rows of every cross-section."""
         return self._each(lambda values: values[:, at])
 
-    def _each(self, of: Any) -> RowTensors:
+    def _each(self, of: Any) -> Self:
         return replace(self, **{name: of(values) for name, values in vars(self).items() if values is not None})
 
-    def hide(self, hidden: Tensor) -> RowTensors:
+    def hide(self, hidden: Tensor) -> Self:
         """Return the rows, of which these (B, n) may not be attended to."""
         return replace(self, may_be_attended=self.may_be_attended & ~hidden)
 
-    def bias_for(self, queries: RowTensors, *, of_unknown_outcome: bool = False) -> Tensor:
+    def bias_for(self, queries: Self, *, of_unknown_outcome: bool = False) -> Tensor:
         """Return what is added to the scores of these rows as peers of queries, (B, n_queries, n): −∞ where one may not attend.
 
         The own firm is left out here. With ``of_unknown_outcome``, where no outcome is used, other rows are peers, too.
@@ -129,12 +126,10 @@ class PairTensors:
 
     bias: Tensor | None = None
     prior: Tensor | None = None
-    among: PairTensors | None = None
+    among: "PairTensors | None" = None
 
     @classmethod
-    def of(
-        cls, sections: Sequence[CrossSection], rows: Sequence[Any], terms: PairTerms, dtype: torch.dtype, device: Any
-    ) -> PairTensors:
+    def of(cls, sections: Sequence[CrossSection], rows: Sequence[Any], terms: PairTerms, dtype: torch.dtype, device: Any) -> Self:
         """Return the pair terms of these focal rows of each cross-section."""
         pairs = list(zip(sections, rows, strict=True))
         bias = _padded([terms.bias(section, at) for section, at in pairs], dtype, device)
@@ -164,17 +159,7 @@ class Batch:
     peers: RowTensors
     weight: Tensor  # (B, n_focal)
     pairs: PairTensors = PairTensors()
-    own: Tensor = torch.zeros(1, 1, 1)  # (B, n_focal, K): what the own part predicts, where targets are the outcomes
-
-    @classmethod
-    def of(
-        cls, section: CrossSection, terms: PairTerms = NO_TERMS, dtype: torch.dtype = torch.float64, rows: slice = slice(None)
-    ) -> Batch:
-        """Return some focal rows of one cross-section, and its pool."""
-        focal = RowTensors.of_focal([section], dtype).rows(rows)
-        weight = torch.as_tensor(section.focal.loss_weights[rows], dtype=dtype, device="cpu")[None]
-        pairs = PairTensors.of([section], [rows], terms, dtype, "cpu")
-        return cls(focal, RowTensors.of_peers([section], dtype), weight, pairs)
+    own: Tensor = torch.zeros(1, 1, 1)  # (B, n_focal, K): what the own part predicts
 
     @cached_property
     def blocked(self) -> Tensor:
@@ -210,6 +195,10 @@ class Sample:
     def n_rows(self) -> int:
         """Number of focal rows."""
         return int(self.n_focal.sum())
+
+    def rows(self, at: slice) -> Batch:
+        """Return these focal rows of the one cross-section that this is, and its pool."""
+        return self.batch([0], [np.arange(self.n_rows)[at]])
 
     def batch(self, group: Sequence[int], focal: Sequence[np.ndarray] | None = None) -> Batch:
         """Return some of the cross-sections, padded: these ``focal`` rows of each (by default all), and all peers."""

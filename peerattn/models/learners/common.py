@@ -1,4 +1,4 @@
-"""What the firms of a period have in common, where outcomes are observed: the period, and the codes within it."""
+"""Common shocks: slopes within periods, which they do not move, and of observed outcomes those of the period and of codes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -8,13 +8,14 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import nnls
 
-from peerattn.models.cross_section import CrossSection, Rows, means_of_others
-from peerattn.models.learners.bounds import Bounds
+from peerattn.models.cross_section import CrossSection, Rows, means_of_others, section_numbers
 from peerattn.models.learners.covariance.covariance import Covariance
 from peerattn.models.learners.covariance.ridge import linear_covariance
-from peerattn.models.learners.linear import stacked_rows
+from peerattn.models.learners.linear import Bounds, Lines, least_squares, stacked_rows
 from peerattn.models.learners.training import Training
+from peerattn.models.learners.variance_components import common_variance, net_of_common, precision_of_periods
 
+SLOPES = "slopes"  # what tables call slopes within periods
 MIXED = 1e-9  # of the mean diagonal, added to moment equations: nested codes make them singular
 
 
@@ -24,14 +25,13 @@ class PeriodMean:
 
     def predict(self, sections: Sequence[CrossSection]) -> list[np.ndarray]:
         """Return what is added to every focal row of cross-sections as peers are learned from, (n_focal, 1)."""
-        return [_mean_of_others(section)[:, None] for section in sections]
-
-
-def _mean_of_others(section: CrossSection) -> np.ndarray:
-    peers = section.peers.take(section.known_peers())
-    focal = section.focal
-    mine, theirs = (np.zeros(len(rows), dtype=int) for rows in (focal, peers))
-    return means_of_others(mine, focal.identity, theirs, peers.identity, peers.outcomes, peers.weight)[0]
+        found = []
+        for section in sections:
+            peers = section.peers.take(section.known_peers())
+            mine, theirs = (np.zeros(len(rows), dtype=int) for rows in (section.focal, peers))
+            mean, _ = means_of_others(mine, section.focal.identity, theirs, peers.identity, peers.outcomes, peers.weight)
+            found.append(mean[:, None])
+        return found
 
 
 @dataclass(frozen=True)
@@ -73,14 +73,9 @@ class CodeShocks:
 
 def effect_levels(rows: Rows, effects: Sequence[tuple[int, ...]], bases: Sequence[int]) -> np.ndarray:
     """Return the level of every row in each effect, (n, effects); 0 where a code is unknown."""
-    found = np.zeros((len(rows), len(effects)), dtype=np.int64)
-    for column, codes in zip(found.T, effects, strict=True):
-        known = (rows.codes[:, codes] > 0).all(axis=1)
-        for code in codes:
-            column *= bases[code]
-            column += rows.codes[:, code]
-        column[~known] = 0
-    return found
+    levels = [np.ravel_multi_index(tuple(rows.codes[:, codes].T), [bases[code] for code in codes]) for codes in effects]
+    known = [(rows.codes[:, codes] > 0).all(axis=1) for codes in effects]
+    return np.where(known, levels, 0).reshape(len(effects), len(rows)).T
 
 
 def fit_code_shocks(training: Training, codes: Sequence[int]) -> CodeShocks | None:
@@ -125,7 +120,7 @@ def _moments(levels: np.ndarray, deviation: np.ndarray) -> tuple[np.ndarray, np.
     """
     n = len(deviation)
     m = 1 + levels.shape[1]
-    groups = [np.arange(n)] + [_numbered(column) for column in levels.T]
+    groups = [np.arange(n)] + [pd.factorize(np.where(column > 0, column, np.nan))[0] for column in levels.T]  # -1 = unknown
     G = np.zeros((m, m))
     q = np.zeros(m)
     for k, mine in enumerate(groups):
@@ -133,11 +128,6 @@ def _moments(levels: np.ndarray, deviation: np.ndarray) -> tuple[np.ndarray, np.
         for other in range(k + 1):
             G[k, other] = G[other, k] = _trace(mine, groups[other])
     return G, q
-
-
-def _numbered(column: np.ndarray) -> np.ndarray:
-    """Return levels numbered from 0, unknown ones as −1."""
-    return pd.factorize(np.where(column > 0, column, np.nan))[0]
 
 
 def _trace(a: np.ndarray, b: np.ndarray) -> float:
@@ -156,3 +146,41 @@ def _least_squares(G: np.ndarray, q: np.ndarray) -> np.ndarray:
     light = MIXED * max(np.trace(G) / len(G), 1e-300)
     L = np.linalg.cholesky(G + light * np.eye(len(G)))
     return np.asarray(nnls(L.T, np.linalg.solve(L, q))[0])
+
+
+@dataclass(frozen=True)
+class SlopesWithin:
+    r"""Own characteristics (linear) with other slopes, ``ols_i + δ'z_i``; the stack reads its differences within periods.
+
+    δ is by how much slopes of generalised least squares with random effects of periods (Wallace and Hussain 1969), whose noise
+    has a variance of its own in each period, differ from those of least squares, which a few periods move wherever
+    characteristics move together. Heads are learned beside such slopes, and others' outcomes reveal them: without this
+    candidate what they predict would count as the peers'. Added are δ alone, or all of it instead of what own models predict
+    within periods: these may be selected for the level of a period that they know, and peers would be selected by taking off
+    the noise of their differences.
+    """
+
+    lines: Lines  # of slope δ
+
+    def predict(self, sections: Sequence[CrossSection]) -> list[np.ndarray]:
+        """Return the prediction of every focal row of each cross-section, (n_focal, 1)."""
+        return [section.own_term + self.lines.predict(section.focal) for section in sections]
+
+
+def fit_slopes_within(training: Training) -> SlopesWithin | None:
+    r"""Fit slopes to the focal rows' residuals of the linear own part; None without characteristics.
+
+    Rows are weighted by the inverse of their period's variance, and a share :math:`\theta_t = 1 - (1 + n_t \tau_t)^{-1/2}` of the
+    period's mean is taken out of all columns, τ the variance between periods over that of a row.
+    """
+    lines = training.lines
+    rows = stacked_rows(training.residuals)
+    if not rows.x.shape[1]:
+        return None
+    period = section_numbers(training.residuals)
+    weight = rows.loss_weights * precision_of_periods(rows.outcomes, period)
+    tau = common_variance(training.residuals)
+    columns = np.column_stack([np.ones(len(rows)), (rows.x - lines.center) / lines.spread, rows.outcomes])
+    net = net_of_common(columns, weight, period, tau)
+    slope = least_squares(net[:, :-1], net[:, -1], weight)[1:, None]
+    return SlopesWithin(replace(lines, slope=slope, intercept=np.zeros(1)))

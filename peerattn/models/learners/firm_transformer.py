@@ -1,7 +1,5 @@
 """A transformer over the firms of a period as a torch module: one token a firm."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,7 +40,7 @@ class TransformerSpec:
     ``attends=False`` is the same network without attention: no row may attend to any other.
     """
 
-    n_characteristics: int
+    n_characteristics: int = 0  # those of the rows are known in ``fit``
     code_levels: tuple[int, ...] = ()
     n_outputs: int = 1
     outcomes: bool = False

@@ -62,6 +62,17 @@ def slope(loss: Loss, predicted: Tensor, y: Tensor) -> Tensor:
     return found
 
 
+def net_of_common(values: Tensor, weight: Tensor, common: float) -> Tensor:
+    r"""Return values (..., n, K) net of a share of their weighted mean over n rows: generalised least squares.
+
+    The share is :math:`\theta = 1 - (1 + n \tau)^{-1/2}` with τ (``common``) the variance that the rows share over that of one.
+    """
+    total = weight.sum(-1, keepdim=True)[..., None]
+    theta = 1 - (1 + common * total).rsqrt()
+    mean = (values * weight[..., None]).sum(-2, keepdim=True) / total.clamp(min=1e-12)
+    return values - theta * mean
+
+
 def working_residual(loss: Loss, offset: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Return minus half the gradient of the loss at ``offset`` (n, K): ``y − ŷ`` for squared errors; (n,) where K = 1.
 

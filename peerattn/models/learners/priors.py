@@ -1,7 +1,5 @@
 """What is known of pairs of firms beforehand: a shared code, a given network, how they moved together."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral
@@ -126,8 +124,7 @@ class PairTerms:
             mine, theirs = (r.codes[:, self.columns[prior.source]] for r in (section.focal, section.peers))
             return ((mine[rows, None] == theirs[None, :]) & (theirs[None, :] > 0)).astype(float)
         if isinstance(prior.source, Comovement):
-            firms = (section.focal.label[rows], section.peers.label)
-            return np.asarray(section.past.comovement(section.period, *firms, prior.source.window))
+            return np.asarray(section.past.comovement(section, rows, prior.source.window))
         return network_relation(prior.source, section, rows)
 
 

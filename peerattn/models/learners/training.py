@@ -1,10 +1,9 @@
 """What a candidate is fitted to: cross-sections, residuals of the linear own part, and what is known of the firms' past."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 import torch
@@ -13,6 +12,7 @@ from peerattn.models.cross_section import CrossSection
 from peerattn.models.learners.linear import Lines, fit_lines, stacked_rows
 from peerattn.models.learners.losses import Loss, observed, squared_error, working_residual
 from peerattn.models.learners.past_outcomes import History
+from peerattn.models.learners.priors import NO_TERMS, PairTerms
 
 FEW_ROWS = 50  # known outcomes below which nothing is tested
 
@@ -21,7 +21,7 @@ FEW_ROWS = 50  # known outcomes below which nothing is tested
 class Problem:
     """The loss of a row, its number of outputs, levels of each code, whether outcomes are observed, periods, purge.
 
-    Peers are learned and tested in ``dtype``; the predictions of a fitted model are in float64.
+    Peers are learned and tested in ``dtype``, on ``device``; the predictions of a fitted model are in float64.
     """
 
     loss: Loss
@@ -34,6 +34,8 @@ class Problem:
     dtype: torch.dtype = torch.float64
     reads_past: bool = True  # False: outcomes of a reference carry no dates, so that none is surely past
     weighed: bool = False  # rows have frequency weights
+    terms: PairTerms = NO_TERMS  # what is known of pairs of firms beforehand
+    device: str = "cpu"
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ class Training:
     limit: float
 
     @classmethod
-    def of(cls, sections: Sequence[CrossSection], problem: Problem) -> Training:
+    def of(cls, sections: Sequence[CrossSection], problem: Problem) -> Self:
         """Fit the linear own part to cross-sections."""
         lines = fit_lines(sections, problem.loss, problem.n_outputs, none=not problem.own)
         rows = stacked_rows(sections)

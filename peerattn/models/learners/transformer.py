@@ -117,12 +117,12 @@ class TransformerLearner:
     def _split(self, sections: Sequence[CrossSection]) -> tuple[list[CrossSection], list[CrossSection]]:
         """Return cross-sections to learn from, of outcomes known by the later ones, and these; of too few all, and none."""
         start = len(sections) - round(LATER * len(sections))
-        if start == len(sections):  # of one cross-section there are no later periods to stop by
-            return list(sections), []
-        earlier = known_before(sections, start, self.training.purge)
+        later = list(sections[start:])
+        # of one cross-section there are no later periods to stop by
+        earlier = later and known_before(sections, start, self.training.purge)
         if not earlier:
             return list(sections), []
-        return earlier, list(sections[start:])
+        return earlier, later
 
     def _new(self, generator: torch.Generator) -> torch.nn.ModuleList:
         return torch.nn.ModuleList(FirmTransformer(self.spec, generator) for _ in range(self.training.n_seeds))

@@ -5,6 +5,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from peerattn.models.learners.losses import net_of_common
+
 #: Predictions (B, n, K), targets (B, n, K) and weights (B, n; 0 where padded) of whole cross-sections: one number.
 SectionLoss = Callable[[Tensor, Tensor, Tensor], Tensor]
 SOFTNESS = 0.2  # standard deviations of predictions within which ranks are blurred
@@ -17,11 +19,7 @@ def squared_error(predicted: Tensor, y: Tensor, weight: Tensor, common: float = 
     The share :math:`\theta_t = 1 - (1 + n_t \tau)^{-1/2}` is that of generalised least squares with random effects of
     periods; τ (``common``) is the variance that a period's targets share over that of one of them.
     """
-    error = predicted - y
-    total = weight.sum(1)[:, None, None]
-    share = 1 - (1 + common * total) ** -0.5
-    mean = (error * weight[..., None]).sum(1, keepdim=True) / total.clamp(min=1e-12)
-    squares = (error - share * mean).square().sum(-1)
+    squares = net_of_common(predicted - y, weight, common).square().sum(-1)
     return (squares * weight).sum() / weight.sum()
 
 

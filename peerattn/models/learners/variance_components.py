@@ -18,6 +18,12 @@ def variance_components(table: np.ndarray) -> tuple[float, float]:
     return within, max(0.0, float((mean**2).mean() - (within / n).mean()))
 
 
+def variance_of_sum(terms: np.ndarray) -> np.ndarray:
+    """Return the variance of the sum of independent terms (n, ...), (...)."""
+    n = len(terms)
+    return np.asarray(((terms - terms.mean(axis=0)) ** 2).sum(axis=0) * n / max(n - 1, 1))
+
+
 def common_variance(sections: Sequence[CrossSection]) -> float:
     """Return τ, the variance that the targets of a period share over that of a single one."""
     of_periods = [each for s in sections if s.focal.y is not None for each in np.atleast_2d(s.focal.y.T)]

@@ -1,7 +1,5 @@
 """The candidates that an estimator's options name, in the order of what they read."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -13,19 +11,18 @@ from sklearn.dummy import DummyRegressor
 
 from peerattn.exceptions import InputError, check_one_of
 from peerattn.models.learners import nonlinear
-from peerattn.models.learners.common import PeriodMean, fit_code_shocks
+from peerattn.models.learners.common import SLOPES, PeriodMean, fit_code_shocks, fit_slopes_within
 from peerattn.models.learners.covariance.covariance import Covariance
 from peerattn.models.learners.covariance.fit import fit_covariance
 from peerattn.models.learners.covariance.ridge import fit_ridge_covariance
-from peerattn.models.learners.heads.heads import Heads, OwnSlopes, Settings
+from peerattn.models.learners.heads.heads import Heads, OwnSlopes
 from peerattn.models.learners.heads.learner import HeadsLearner
 from peerattn.models.learners.heads.peer_module import PeerSpec
 from peerattn.models.learners.history import fit_autoregression, fit_effect, fit_trees_with_past, fit_trend
 from peerattn.models.learners.losses import squared_error
-from peerattn.models.learners.priors import NO_TERMS
+from peerattn.models.learners.priors import NO_TERMS, PairTerms
 from peerattn.models.learners.protocol import Added, Learner, fit_added
 from peerattn.models.learners.training import Problem, Training
-from peerattn.models.learners.within_period import SLOPES, fit_slopes_within
 from peerattn.models.stacking.evidence import COMMON, GROUPS, HISTORY, NONLINEAR, PEERS, Candidate
 
 D_CODE = 4  # width of a code's embedding
@@ -35,18 +32,18 @@ HEADS = "heads"
 OWN_CODES = "own codes"  # the linear own part with codes: the model of attention without heads
 
 
-def heads_and_own(model: BaseEstimator, problem: Problem, settings: Settings, draws: np.ndarray) -> list[Candidate]:
+def heads_and_own(model: BaseEstimator, problem: Problem, draws: np.ndarray) -> list[Candidate]:
     """Return the candidates of an attention model: its heads, and an own part of codes or by an estimator."""
-    heads = heads_candidates(model, settings, int(draws[1]))
+    heads = heads_candidates(model, int(draws[1]))
     if model.own == "linear" and problem.code_levels:
         # heads see codes: without this the level of an industry would pass for its peers
-        return [Candidate(OWN_CODES, NONLINEAR, partial(_fit_own_codes, model, settings, int(draws[2]))), *heads]
+        return [Candidate(OWN_CODES, NONLINEAR, partial(_fit_own_codes, model, int(draws[2]))), *heads]
     if isinstance(model.own, str):
         return heads
     return own_candidates(problem, int(draws[2]), model.own)[:1] + heads
 
 
-def all_candidates(model: BaseEstimator, problem: Problem, settings: Settings, draws: np.ndarray) -> list[Candidate]:
+def all_candidates(model: BaseEstimator, problem: Problem, draws: np.ndarray) -> list[Candidate]:
     """Return the candidates of the stack, in the order of the information that they use."""
     squared = problem.loss is squared_error
     found = own_candidates(problem, int(draws[2]), model.own)
@@ -54,26 +51,23 @@ def all_candidates(model: BaseEstimator, problem: Problem, settings: Settings, d
     if squared and problem.dated and problem.own and model.attention == "self":
         found += common_candidates(problem, range(len(problem.code_levels)))
     # a relation that was named, or another score, is a statement about heads: a covariance would not keep to it
-    restricted = settings.terms.priors or model.similarity != "scaled_dot_product" or model.n_layers > 1
+    restricted = problem.terms.priors or model.similarity != "scaled_dot_product" or model.n_layers > 1
     if problem.outcomes and squared and not restricted and not problem.weighed and model.n_heads:
-        found += covariance_candidates(settings, int(draws[0]))
-    return found + heads_candidates(model, settings, int(draws[1]))
+        found += covariance_candidates(int(draws[0]))
+    return found + heads_candidates(model, int(draws[1]))
 
 
-def _fit_own_codes(model: BaseEstimator, settings: Settings, seed: int, training: Training, _: Any) -> OwnSlopes:
+def _fit_own_codes(model: BaseEstimator, seed: int, training: Training, _: Any) -> OwnSlopes:
     """Fit the model of attention without heads: slopes on own characteristics and on vectors of own codes."""
     spec = replace(_spec(model), n_heads=0, n_layers=1)
-    heads = _fit_heads(spec, model, replace(settings, terms=NO_TERMS), seed, training)
-    return OwnSlopes(heads.members[0])
+    return OwnSlopes(_fit_heads(spec, model, NO_TERMS, seed, training).members[0])
 
 
-def _fit_heads(spec: PeerSpec, model: BaseEstimator, settings: Settings, seed: int, training: Training) -> Heads:
+def _fit_heads(spec: PeerSpec, model: BaseEstimator, terms: PairTerms, seed: int, training: Training) -> Heads:
     """Fit heads; those that nothing else gives a weight are shrunk by themselves."""
     problem = training.problem
-    in_full = model.kappa is None
-    learner = HeadsLearner(
-        spec, settings.terms, problem.loss, seed, settings.dtype, settings.device, shrinks=in_full, purge=problem.purge
-    )
+    options: dict[str, Any] = {"shrinks": model.kappa is None, "purge": problem.purge}
+    learner = HeadsLearner(spec, terms, problem.loss, seed, problem.dtype, problem.device, **options)
     return learner.fit(training.with_outcomes).heads_
 
 
@@ -85,7 +79,7 @@ def user_candidates(learners: Sequence[tuple[str, Any, str]]) -> list[Candidate]
     """Return the user's own learners as candidates."""
     found = []
     for entry in learners:
-        if not isinstance(entry, tuple | list) or len(entry) != 3:
+        if not isinstance(entry, tuple | list) or len(entry) != 3 or not isinstance(entry[0], str):
             raise InputError(f"learners: expected (name, learner, information), got {entry!r}.")
         name, learner, information = entry
         check_one_of(information=(information, list(INFORMATION)))
@@ -145,14 +139,15 @@ def common_candidates(problem: Problem, codes: Sequence[int]) -> list[Candidate]
     return found
 
 
-def covariance_candidates(settings: Settings, seed: int, *, past: bool = True) -> list[Candidate]:
+def covariance_candidates(seed: int, *, past: bool = True) -> list[Candidate]:
     """Return the learned covariance, which may read the past, and the ridge across firms as one."""
-    options: dict[str, Any] = {"seed": seed, "dtype": settings.dtype, "device": settings.device}
 
     def covariance(training: Training, start: Covariance | None) -> Covariance:
+        problem = training.problem
         history = None
-        if past and training.problem.dated and training.problem.reads_past:
+        if past and problem.dated and problem.reads_past:
             history = training.history
+        options: dict[str, Any] = {"seed": seed, "dtype": problem.dtype, "device": problem.device}
         return fit_covariance(training.residuals, past=history, start=start, **options)
 
     def ridge(training: Training, _: Any) -> Covariance:
@@ -161,12 +156,12 @@ def covariance_candidates(settings: Settings, seed: int, *, past: bool = True) -
     return [Candidate(COVARIANCE, PEERS, covariance), Candidate(RIDGE, PEERS, ridge)]
 
 
-def heads_candidates(model: BaseEstimator, settings: Settings, seed: int) -> list[Candidate]:
+def heads_candidates(model: BaseEstimator, seed: int) -> list[Candidate]:
     """Return attention heads, where there are any."""
     if not model.n_heads:
         return []
     spec = _spec(model)
-    return [Candidate(HEADS, PEERS, lambda t, _: _fit_heads(spec, model, settings, seed, t), trained=True)]
+    return [Candidate(HEADS, PEERS, lambda t, _: _fit_heads(spec, model, t.problem.terms, seed, t), trained=True)]
 
 
 #: What values heads have in each task.

@@ -1,22 +1,19 @@
 """Candidates, and how they are tested: by what they predict for periods later than those they learned from."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 import torch
 
 from peerattn.models.cross_section import CrossSection, effective_number, section_numbers
-from peerattn.models.learners.common import CodeShocks, PeriodMean
+from peerattn.models.learners.common import SLOPES, CodeShocks, PeriodMean
 from peerattn.models.learners.linear import by_section, stacked_rows
 from peerattn.models.learners.losses import loss_of
 from peerattn.models.learners.training import Problem, Training
-from peerattn.models.learners.within_period import SLOPES
 from peerattn.models.stacking.origins import Origin
 from peerattn.models.stacking.weights import (
     ADDED,
@@ -63,7 +60,7 @@ class Candidate:
     name: str
     group: str
     make: Callable[[Training, Any], Any]
-    control: Candidate | None = None
+    control: "Candidate | None" = None
     trained: bool = False
 
     def fit(self, training: Training, earlier: Parts) -> Parts:
@@ -143,12 +140,12 @@ class OriginResult:
     given_up: list[GivenUp] = field(default_factory=list)
 
     @classmethod
-    def of(cls, origin: Origin, training: Training) -> OriginResult:
+    def of(cls, origin: Origin, training: Training) -> Self:
         """Return an origin at which nothing has been fitted."""
         prepared = training.history.informed(training.prepared(origin.held_out))
         return cls(origin, prepared, {g: {} for g in GROUPS}, {})
 
-    def without(self, candidate: Candidate) -> OriginResult:
+    def without(self, candidate: Candidate) -> Self:
         """Return the origin as if the candidate had not been fitted."""
         predicted = {name: each for name, each in self.found[candidate.group].items() if name != candidate.name}
         return replace(self, found=self.found | {candidate.group: predicted})

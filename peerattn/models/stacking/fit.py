@@ -1,11 +1,9 @@
 """The fit: candidates in the order of what they read, one stack over held-out forward origins, one refit on all periods."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -69,7 +67,7 @@ class Stack:
     view: View
     fitted: dict[str, Any]
     stages: dict[str, Stage]
-    without_history: Stack | None = None
+    without_history: "Stack | None" = None
     evidence: pd.DataFrame = field(default_factory=pd.DataFrame)
     steps: pd.DataFrame = field(default_factory=pd.DataFrame)
     level: np.ndarray = field(default_factory=lambda: np.zeros(1))
@@ -79,7 +77,7 @@ class Stack:
         """Return the parts that use peers and were selected."""
         return {name: part for name, part in self.fitted.items() if reads_peers(part)}
 
-    def with_heads(self) -> Stack:
+    def with_heads(self) -> "Stack":
         """Return the stack whose heads are listed: this one, or that of firms without a past where only it has any."""
         if self._parts_of_heads() or self.without_history is None:
             return self
@@ -109,7 +107,7 @@ class Stack:
             return self.peers()
         return self.without_history.peers() | self.peers()
 
-    def by_past(self, section: CrossSection, of: Callable[[Stack], OfRows]) -> OfRows:
+    def by_past(self, section: CrossSection, of: Callable[["Stack"], OfRows]) -> OfRows:
         """Return what gives (n_rows, n_peers) for focal rows: ``of`` this stack, or of that of firms without a past for these."""
         main = of(self)
         known = self.have_past(section)
@@ -179,7 +177,7 @@ class Stack:
         y = [s.peers.outcomes + (pool.own_term - p)[:, 0] for s, pool, p in zip(prepared, pools, found, strict=True)]
         return [replace(s, peers=replace(s.peers, y=left)) for s, left in zip(prepared, y, strict=True)]
 
-    def _own(self) -> Stack:
+    def _own(self) -> Self:
         """Return the stack of own characteristics and history."""
         stages = {group: self.stages[group] for group in (NONLINEAR, HISTORY)}
         fitted = {name: self.fitted[name] for name in _selected(stages) if name in self.fitted}
@@ -213,7 +211,7 @@ def fit_stack(
     """
     origins: list[Origin] = []
     if candidates and kappa is not None:
-        origins = forward_origins(sections, problem.purge, problem.dated)
+        origins = forward_origins(sections, problem.purge)
     evidence = partial(Evidence, problem=problem, kappa=kappa or 0.0, split=split)
     held_out, latest = _tried(origins, candidates, evidence, problem)
     # what is selected is fitted again, to all periods

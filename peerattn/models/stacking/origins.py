@@ -1,13 +1,11 @@
 """Forward origins: cross-sections to learn from, and later ones to test on, placed by how much they know."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from peerattn.models.cross_section import CrossSection
+from peerattn.models.cross_section import CrossSection, known_before
 from peerattn.models.learners.training import FEW_ROWS
 
 SHARES = (2 / 3, 5 / 6)  # of the known outcomes come before an origin: what is tested resembles the final fit
@@ -44,7 +42,7 @@ def share_learned(origins: Sequence[Origin], sections: Sequence[CrossSection]) -
     return sum(learned * held_out for learned, held_out in n) / sum(m for _, m in n) / count_rows(sections)
 
 
-def forward_origins(sections: Sequence[CrossSection], purge: int, dated: bool) -> list[Origin]:
+def forward_origins(sections: Sequence[CrossSection], purge: int) -> list[Origin]:
     """Return forward-chained origins nearest to two thirds and five sixths of the rows; of one cross-section, folds.
 
     A period of nearly all rows is one cross-section, whatever stray rows come before or after it.
@@ -55,19 +53,16 @@ def forward_origins(sections: Sequence[CrossSection], purge: int, dated: bool) -
         In order of time.
     purge : int
         Periods before an origin that are not learned from, because their outcomes were not yet known.
-    dated : bool
-        Whether the pool is the period itself; on arrays the pool of a held-out row is the training rows.
     """
     if count_rows(sections) < FEW_ROWS:
         return []
     if len(sections) == 1:
-        return _folds(sections[0], dated)
+        return _folds(sections[0])
     known = np.cumsum([len(section.focal) for section in sections]) / sum(len(s.focal) for s in sections)
     edges = np.unique([*(1 + int(np.abs(known[:-1] - share).argmin()) for share in SHARES), len(sections)])
     found = []
     for start, stop in zip(edges, edges[1:], strict=False):
-        earlier = [each.known_by(sections[start].place) for each in sections[: max(0, start - purge)]]
-        training = [each for each in earlier if len(each.focal)]
+        training = known_before(sections, start, purge)
         if training and count_rows(training) >= FEW_ROWS / 2:
             found.append(Origin(training, list(sections[start:stop])))
     if sum(count_rows(origin.held_out) for origin in found) >= FEW_ROWS / 4:  # a third of them, whole periods
@@ -75,20 +70,13 @@ def forward_origins(sections: Sequence[CrossSection], purge: int, dated: bool) -
     # all but a few stray rows may be of one period
     largest = max(sections, key=lambda section: len(section.focal))
     if count_rows([largest]) > count_rows(sections) / 2:
-        return _folds(largest, dated)
+        return _folds(largest)
     return []
 
 
-def _folds(section: CrossSection, dated: bool) -> list[Origin]:
+def _folds(section: CrossSection) -> list[Origin]:
     fold = section.focal.checksums() % FOLDS
-    found = []
-    for f in range(FOLDS):
-        rest = np.flatnonzero(fold != f)
-        at = np.flatnonzero(fold == f)
-        if not (len(rest) and len(at)):
-            return []
-        pool = rest if section.same_rows and not dated else slice(None)
-        learned = section.take(rest, pool)
-        held_out = replace(section.take(at, pool), own_copies=False)
-        found.append(Origin([learned], [held_out], forward=False))
-    return found
+    if len(np.unique(fold)) < FOLDS:
+        return []
+    parts = [section.split(fold == f) for f in range(FOLDS)]
+    return [Origin([learned], [held_out], forward=False) for learned, held_out in parts]

@@ -1,7 +1,5 @@
 """How alike the networks of other seeds are, and of fits to other periods: reported beside the network, no condition of it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,7 +10,7 @@ import pandas as pd
 from peerattn.models.cross_section import CrossSection
 from peerattn.models.learners.heads.heads import Heads
 from peerattn.models.learners.heads.learner import FIRMS
-from peerattn.models.networks import peer_columns
+from peerattn.models.networks import network_of_sections
 from peerattn.models.stacking.fit import Stack
 from peerattn.network import PeerNetwork, common_peers, network_correlation
 
@@ -49,9 +47,4 @@ def _similarity(one: PeerNetwork, other: PeerNetwork) -> tuple[float, float]:
 
 
 def _network(part: Any, sections: Sequence[CrossSection]) -> PeerNetwork:
-    matrices = {}
-    for section in sections:
-        labels, group = peer_columns(section)
-        W = part.derivative(section)(slice(0, len(section.focal))) @ group
-        matrices[section.period] = (section.focal.label, labels, W)
-    return PeerNetwork.from_matrices(matrices, signed=True, row_normalized=False)
+    return network_of_sections(sections, part.derivative, name="", signed=True, row_normalized=False)

@@ -1,10 +1,8 @@
 """The one problem that weighs all candidates: adaptive stacking of held-out predictions, group after group."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy import stats
@@ -12,6 +10,7 @@ from scipy.optimize import LinearConstraint, minimize
 
 from peerattn.models.cross_section import effective_number, group_sums
 from peerattn.models.learners.losses import Loss, gradient, loss_of
+from peerattn.models.learners.variance_components import variance_of_sum
 
 WHOLE = ""
 WITHIN = " (within period)"
@@ -66,7 +65,7 @@ class Stage:
         kinds = set(map(kind, self.weights)) - {without}
         return {each: float(sum(w for c, w in self.weights.items() if kind(c) == each)) for each in kinds}
 
-    def of_all_rows(self, share: float) -> Stage:
+    def of_all_rows(self, share: float) -> Self:
         r"""Return the weights of candidates learned from all rows, where those that were weighed learned from a share r of them.
 
         The best weight of a prediction with error is :math:`S = v / (v + e)`, v the variance of the prediction and e that of its
@@ -188,20 +187,14 @@ def _period_losses(held: HeldOut, loss: Loss) -> np.ndarray:
 
 def _errors(rows: np.ndarray, held: HeldOut, mutual: bool) -> np.ndarray:
     """Return clustered standard errors of the sums of columns, (M,): by firm; unless ``mutual`` by period, too, where enough."""
-    of_rows = _variance(rows)
-    by_firm = _variance(group_sums(rows, held.firm))
+    of_rows = variance_of_sum(rows)
+    by_firm = variance_of_sum(group_sums(rows, held.firm))
     if mutual:
         return np.sqrt(np.maximum(2 * by_firm, of_rows))
     if too_few(held.n_periods):
         return np.sqrt(np.maximum(by_firm, of_rows))
-    by_period = _variance(group_sums(rows, held.period))
+    by_period = variance_of_sum(group_sums(rows, held.period))
     return np.sqrt(np.maximum.reduce([by_firm + by_period - of_rows, by_firm, by_period]))
-
-
-def _variance(terms: np.ndarray) -> np.ndarray:
-    """Return the variance of sums of independent terms, (M,)."""
-    n = len(terms)
-    return np.asarray(((terms - terms.mean(0)) ** 2).sum(0) * n / max(n - 1, 1))
 
 
 def threshold(kappa: float | np.ndarray, held: HeldOut, mutual: bool) -> np.ndarray:

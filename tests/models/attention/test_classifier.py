@@ -79,6 +79,8 @@ def test_messages(panel):
     mixed = pd.Series([1, "up"] * (len(panel.y) // 2), index=panel.y.index)
     with pytest.raises(InputError, match="y: classes must be all text or all numbers, got 'up' and 1"):
         PeerAttentionClassifier().fit(panel.X, mixed)
+    with pytest.raises(InputError, match="Unknown label type: continuous"):
+        PeerAttentionClassifier().fit(panel.X, panel.y)
     one = pd.Series("up", index=panel.y.index)
     with pytest.raises(InputError, match="only one class is present"):
         PeerAttentionClassifier().fit(panel.X, one)

@@ -10,7 +10,7 @@ import torch
 from peerattn.datasets import simulate_panel
 from peerattn.exceptions import InputError
 from peerattn.models import PeerAttentionRegressor
-from peerattn.models.learners.heads.heads import Heads, Settings, contribution_spreads
+from peerattn.models.learners.heads.heads import Heads, contribution_spreads
 from peerattn.models.learners.heads.learner import HeadsLearner
 from peerattn.models.learners.heads.peer_module import PeerModule, PeerSpec
 
@@ -60,10 +60,10 @@ def test_importance_is_the_spread_of_contributions_within_periods(panel, pair, p
     """By hand: weights (some of them on the null peer) times value vectors, their standard deviation within periods."""
     z = (panel.X - pair.design_.center) / pair.design_.spread
     sections = list(pair._gate_call(panel.X, None)[1])
-    sections = [replace(s, focal=replace(s.focal, y=np.zeros(len(s.focal)))) for s in sections]
-    settings = Settings(pair.pair_terms_, dtype=torch.float64)
+    sections = [pair._as_seen(replace(s, focal=replace(s.focal, y=np.zeros(len(s.focal))))) for s in sections]
+    settings = (pair.pair_terms_, torch.float64)
     for member in pair.members_:
-        found = contribution_spreads([member.module()], sections, settings)[0]
+        found = contribution_spreads([member.module()], sections, *settings)[0]
         for head in range(2):
             v, moved = member.state["value"][head, :, 0], []
             for s in sections:
@@ -76,7 +76,7 @@ def test_importance_is_the_spread_of_contributions_within_periods(panel, pair, p
     np.testing.assert_allclose(pair.heads_["importance"], np.concatenate(in_units))
     assert pair.heads_.columns.tolist() == ["seed", "head", "importance", "share"]
     assert pair.heads_.groupby("seed")["share"].sum().tolist() == pytest.approx([1.0, 1.0])
-    assert contribution_spreads([PeerModule(PeerSpec(3, n_heads=0))], sections, settings)[0].size == 0
+    assert contribution_spreads([PeerModule(PeerSpec(3, n_heads=0))], sections, *settings)[0].size == 0
     assert (plant(pair, 0.0, 0.0, n_heads=2).heads_["importance"] == 0).all()  # heads without weight add nothing
 
 
@@ -85,7 +85,7 @@ def test_starts_are_mixed_by_their_weights(panel, pair):
     (section,) = list(pair._gate_call(panel.X, None)[1])[2:3]
     seen, n = pair._as_seen(replace(section, focal=replace(section.focal, y=None))), len(section.focal)
     both = [Heads((member,), pair.pair_terms_, (1.0,)) for member in pair.members_]
-    raw = sum(mix * one.weights(section, slice(0, n)) for mix, one in zip((0.25, 0.75), both, strict=True))
+    raw = sum(mix * one.weights(seen, slice(0, n)) for mix, one in zip((0.25, 0.75), both, strict=True))
     W = pair.peer_network(panel.X).matrix(section.period).loc[section.focal.label, section.peers.label]
     np.testing.assert_allclose(W, raw / raw.sum(1, keepdims=True), atol=1e-12)
     base = pair.stack_.view.lines.predict(seen.focal)
@@ -100,7 +100,7 @@ def test_one_head_is_a_row_of_the_table(panel, pair):
         start, head = pair.heads_.loc[row, ["seed", "head"]].astype(int)
         (section,) = list(pair._gate_call(panel.X, None)[1])[:1]
         raw = Heads((replace(pair.members_[start], share=np.eye(2)[head]),), pair.pair_terms_, (1.0,)).weights(
-            section, slice(0, 20)
+            pair._as_seen(section), slice(0, 20)
         )
         W = pair.peer_network(panel.X, head=row).matrix(section.period).loc[section.focal.label, section.peers.label]
         np.testing.assert_allclose(W, raw / raw.sum(1, keepdims=True), atol=1e-12)

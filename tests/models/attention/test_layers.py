@@ -94,6 +94,10 @@ def test_bad_layers_are_named(stacked):
     model, panel = stacked
     with pytest.raises(InputError, match=r"layer must be one of \[None, 0, 1, 2\], got 3"):
         model.peer_network(panel.X, layer=3)
+    with pytest.raises(
+        InputError, match=r"part must be one of \[None, 'heads', 'covariance', 'ridge', 'heads, start 2'\], got 'trees'"
+    ):
+        model.peer_network(panel.X, part="trees")
 
 
 @pytest.mark.parametrize("values", ["characteristics", "outcomes"])

@@ -161,7 +161,7 @@ def test_gradient_of_the_criterion(kernel, degree):
     tensor = torch.tensor(x)
     rows = Points(tensor, codes, tensor if degree else tensor[:, :0])
     problem = module.Problem(rows, torch.tensor(y), torch.arange(40), torch.arange(0, 40, 2))
-    regression = LocalRegression(kernel, degree, (CodeKernel(3),))
+    regression = LocalRegression(kernel, (CodeKernel(3),))
     start = Bandwidths(torch.tensor([2.0, 2.5], dtype=torch.float64), torch.tensor([0.3], dtype=torch.float64))
     for criterion in ("cv_ls", "aic"):
         search = module._Search.around(start, regression, [problem], criterion)
@@ -174,6 +174,22 @@ def test_gradient_of_the_criterion(kernel, degree):
             step = np.eye(3)[k] * 1e-5
             up, down = (search.value_and_gradient(theta + sign * step)[0] for sign in (1, -1))
             assert gradient[k] == pytest.approx((up - down) / 2e-5, rel=1e-4, abs=1e-7)
+
+
+def test_a_line_without_characteristics_is_the_mean():
+    X, y = simulated_panel()
+    mean, line = (NadarayaWatsonRegressor(degree=degree).fit(X[["sector"]], y) for degree in (0, 1))
+    for outcomes in (None, y):
+        np.testing.assert_array_equal(
+            line.predict(X[["sector"]], outcomes=outcomes), mean.predict(X[["sector"]], outcomes=outcomes)
+        )
+
+
+@pytest.mark.parametrize("criterion", ["cv_ls", "aic"])
+def test_a_criterion_has_no_slope_with_a_uniform_kernel(criterion):
+    X, y = simulated_panel()
+    with pytest.raises(InputError, match="that of a uniform kernel is zero; give bandwidth= as numbers"):
+        NadarayaWatsonRegressor(kernel="uniform", bandwidth=criterion).fit(X, y)
 
 
 def test_bandwidths_by_name_and_the_rule_of_thumb():

@@ -44,7 +44,7 @@ def test_equals_kernel_reg(types, degree):
     theirs = KernelReg(y, X, types.replace("w", "u"), ("lc", "ll")[degree], bw=bandwidth, rng=0)
     mean, slopes = theirs.fit(at)
     # KernelReg's local line has a slope in the numbers of codes, too
-    ours = LocalRegression("gaussian", degree, tuple(KERNEL_REG[kind] for kind in types if kind != "c"))
+    ours = LocalRegression("gaussian", tuple(KERNEL_REG[kind] for kind in types if kind != "c"))
     focal, pool = points(at, types, degree), points(X, types, degree)
     fitted, line = ours.fit(focal, pool, split(bandwidth, types), torch.tensor(y)[:, None])
     np.testing.assert_allclose(fitted[:, 0], mean, atol=1e-10)
@@ -87,7 +87,7 @@ def test_a_frequency_weight_is_a_repeated_row(kernel):
     y, bandwidths = torch.tensor(X[:, :1] + X[:, 2:]), split(np.array([1.0, 2.0, 0.4]), "ccu")
     for degree in (0, 1):
         for neighbors in (None, 7):
-            model = LocalRegression(kernel, degree, (CodeKernel(3),), neighbors)
+            model = LocalRegression(kernel, (CodeKernel(3),), neighbors)
             pool = points(X, "ccu")
             line = pool.x if degree else pool.line
             weighted = Points(pool.x, pool.codes, line, torch.tensor(w).double().log())
@@ -108,7 +108,7 @@ def test_a_row_without_peers_is_zero(kernel, degree):
     mask = ~torch.eye(12, dtype=torch.bool)
     mask[4] = False
     h = split(np.array([1.0, 1.0]), "cc")
-    model = LocalRegression(kernel, degree)
+    model = LocalRegression(kernel)
     fitted, _ = model.fit(focal, focal, h, torch.ones(12, 1, dtype=torch.float64), mask)
     W = model.weights(focal, focal, h, mask)
     assert fitted[4] == 0 and (W[4] == 0).all() and torch.isfinite(W).all()

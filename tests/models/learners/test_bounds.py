@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from peerattn import StackedPeerRegressor
-from peerattn.models.learners.bounds import Bounds
+from peerattn.models.learners.linear import Bounds
 
 
 def panel(seed=0, n=25, T=8):

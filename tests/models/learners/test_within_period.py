@@ -6,10 +6,10 @@ import pytest
 
 from peerattn import StackedPeerRegressor
 from peerattn.models.cross_section import CrossSection, Rows
+from peerattn.models.learners.common import fit_slopes_within
 from peerattn.models.learners.losses import squared_error
 from peerattn.models.learners.training import Problem, Training
 from peerattn.models.learners.variance_components import common_variance, precision_of_periods
-from peerattn.models.learners.within_period import fit_slopes_within
 from peerattn.models.stacking import candidates
 from peerattn.models.stacking import evidence as judging
 

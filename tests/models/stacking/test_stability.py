@@ -8,7 +8,7 @@ import pytest
 
 from peerattn.datasets import simulate_panel
 from peerattn.models import PeerAttentionRegressor
-from peerattn.models.learners.batches import Batch
+from peerattn.models.learners.batches import Sample
 from peerattn.models.learners.heads import learner
 from peerattn.network import PeerNetwork, common_peers, network_correlation
 
@@ -25,7 +25,7 @@ def test_two_halves_of_the_seeds_of_heads_in_full_are_compared(monkeypatch):
     for half in (model.members_[::2], model.members_[1::2]):
         matrices = {}
         for section in list(model._gate_call(panel.X, None)[1])[-3:]:
-            batch = Batch.of(model._as_seen(section), model.pair_terms_)
+            batch = Sample([model._as_seen(section)], model.pair_terms_).batch([0])
             W = np.mean([member.module().weights(batch)[0, 0].numpy() for member in half], axis=0)
             matrices[section.period] = (section.focal.label, section.peers.label, W)
         networks.append(PeerNetwork.from_matrices(matrices, signed=True, row_normalized=False))

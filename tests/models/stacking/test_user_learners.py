@@ -85,6 +85,7 @@ def test_an_estimator_of_own_characteristics_needs_no_protocol():
         ([("mine", Weighted, "peers")], "'mine' must be an object, no class.*got <class"),
         ([("mine", Weighted(), "friends")], "information must be one of"),
         ([("mine",)], r"expected \(name, learner, information\)"),
+        ([(["mine"], Weighted(), "peers")], r"expected \(name, learner, information\)"),
         ([("boosting", HistGradientBoostingRegressor(), "peers")], "peerattn.models.Learner"),
         ([("classes", LogisticRegression(), "own")], 'or with information "own" be a regressor; got LogisticRegression'),
     ],

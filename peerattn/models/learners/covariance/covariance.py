@@ -1,18 +1,16 @@
 """Outcomes of one period predicted from the other firms' by the exact leave-one-out of a learned covariance."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from peerattn.models.cross_section import NO_IDENTITY, CrossSection, Rows, sums_of_others
-from peerattn.models.learners.bounds import Bounds
 from peerattn.models.learners.covariance.kernel import SPARE, Features, Parameters, inverse, noise, ranked, shared
+from peerattn.models.learners.linear import Bounds
 from peerattn.models.learners.past_outcomes import History
 
 EXACT = 5000  # known firms beyond which all covariances go through inducing firms
@@ -59,7 +57,7 @@ class Covariance:
     reads_past: bool = False
     of_outcomes: bool = False
 
-    def solved(self, section: CrossSection, dtype: torch.dtype = torch.float64) -> Solved:
+    def solved(self, section: CrossSection, dtype: torch.dtype = torch.float64) -> "Solved":
         """Return the cross-section with its covariance inverted, for several calls; of its past only what is earlier is read."""
         parameters = {name: torch.as_tensor(value, dtype=dtype) for name, value in self.parameters.items()}
         focal, peers = (replace(rows, x=self.bounds.clip(rows.x)) for rows in (section.focal, section.peers))
@@ -99,7 +97,7 @@ class _Inverse:
     E: Tensor  # (n, m)
 
     @classmethod
-    def of(cls, parameters: Parameters, firms: Features) -> _Inverse:
+    def of(cls, parameters: Parameters, firms: Features) -> Self:
         """Invert all covariances; of very many firms, those that go through m inducing firms.
 
         These are every (n/m)-th in the order of noise: ``U U' = K_nm K_mm⁻¹ K_mn``; D is the noise and what this leaves out of
@@ -119,7 +117,7 @@ class _Inverse:
         return cls.low_rank(U, torch.maximum(D - (U**2).sum(1), own))
 
     @classmethod
-    def linear(cls, parameters: Parameters, firms: Features) -> _Inverse:
+    def linear(cls, parameters: Parameters, firms: Features) -> Self:
         """A level, characteristics and codes alone: U has a column for each (a ridge regression's)."""
         of_level, slope = (parameters[name].exp().sqrt() for name in ("level", "slope"))
         columns = [of_level[0].expand(len(firms.z[0]), 1), firms.z[0] * slope]
@@ -129,7 +127,7 @@ class _Inverse:
         return cls.low_rank(torch.cat(columns, dim=1), noise(parameters, firms)[0])
 
     @classmethod
-    def low_rank(cls, U: Tensor, D: Tensor) -> _Inverse:
+    def low_rank(cls, U: Tensor, D: Tensor) -> Self:
         """Return the inverse of ``U U' + D``, O(n m²)."""
         scaled = (U / D[:, None]).mT
         root = torch.linalg.cholesky(scaled @ U + torch.eye(U.shape[1], dtype=U.dtype))
@@ -205,7 +203,8 @@ class Solved:
         if not own.size:  # nobody's outcome is known
             return u
         # a focal firm whose row differs from its peer's (other characteristics) is new to the pool
-        at = self._own_row(rows, own)
+        first = own.argmax(1)
+        at = np.where(own.any(1) & self._is_row(rows, first), first, -1)
         own_rows = torch.as_tensor(own)
         n_own = own.sum(1)
         new = np.flatnonzero(at < 0)
@@ -231,11 +230,6 @@ class Solved:
         theirs = self.section.peers.identity[self.known]
         standalone = np.array_equal(mine, theirs) and len(np.unique(mine)) == len(mine) and NO_IDENTITY not in mine
         return standalone and bool(self._is_row(slice(None), np.arange(len(mine))).all())
-
-    def _own_row(self, rows: slice, own: np.ndarray) -> np.ndarray:
-        """Return the position of each focal firm's own row among the known peers, −1 where it is not one of them."""
-        at = own.argmax(1)
-        return np.where(own.any(1) & self._is_row(rows, at), at, -1)
 
     def _is_row(self, rows: slice, at: np.ndarray) -> np.ndarray:
         """Return whether each focal firm is, to the covariance, the known peer at this position."""

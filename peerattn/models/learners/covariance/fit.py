@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from peerattn.models.cross_section import NO_IDENTITY, CrossSection, Rows
-from peerattn.models.learners.bounds import Bounds
 from peerattn.models.learners.covariance.covariance import Covariance, features
 from peerattn.models.learners.covariance.kernel import Features, Parameters, inverse, noise, shared
+from peerattn.models.learners.linear import Bounds
 from peerattn.models.learners.past_outcomes import History
 from peerattn.processes import n_processes, share
 from peerattn.training import train

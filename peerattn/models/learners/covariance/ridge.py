@@ -6,10 +6,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from peerattn.models.cross_section import CrossSection
-from peerattn.models.learners.bounds import Bounds
 from peerattn.models.learners.covariance.covariance import Covariance, with_outcomes
 from peerattn.models.learners.covariance.fit import start_parameters
 from peerattn.models.learners.covariance.kernel import SLOPES
+from peerattn.models.learners.linear import Bounds
 from peerattn.models.learners.nonlinear import with_levels
 from peerattn.models.ridge import ALPHAS, leave_one_out_errors
 

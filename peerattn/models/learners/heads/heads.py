@@ -1,31 +1,23 @@
-"""Attention heads as fitted arrays: what they predict, their weights, and tables about them."""
-
-from __future__ import annotations
+"""Attention heads as fitted arrays: what they predict, their weights, the strongest of very many, and tables about them."""
 
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Self
 
 import numpy as np
 import pandas as pd
 import torch
+from scipy import sparse
 
+from peerattn import nn
 from peerattn.models.cross_section import CrossSection
-from peerattn.models.learners.batches import Batch, RowTensors
+from peerattn.models.learners.batches import RowTensors, Sample
 from peerattn.models.learners.heads.peer_module import PeerModule, PeerSpec
 from peerattn.models.learners.priors import PairTerms, Prior
 
 SPREAD_SECTIONS = 24  # cross-sections over which contributions are measured
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How a peer module is learned."""
-
-    terms: PairTerms
-    dtype: torch.dtype = torch.float32
-    device: str = "cpu"
 
 
 @dataclass(frozen=True)
@@ -49,7 +41,7 @@ class Member:
     share: np.ndarray
 
     @classmethod
-    def from_module(cls, module: PeerModule, importance: np.ndarray) -> Member:
+    def from_module(cls, module: PeerModule, importance: np.ndarray) -> Self:
         """Return the arrays of a trained module."""
         state = {name: value.detach().double().cpu().numpy() for name, value in module.state_dict().items()}
         return cls(module.spec, state, importance, shares(importance))
@@ -68,7 +60,7 @@ class Member:
             module.load_state_dict({name: torch.tensor(value) for name, value in self.state.items()})
         return module.requires_grad_(False)
 
-    def take(self, heads: Sequence[int]) -> Member:
+    def take(self, heads: Sequence[int]) -> "Member":
         """Return the member with only these heads."""
         return Member.from_module(self.module().take(list(heads)), self.importance[list(heads)])
 
@@ -91,12 +83,7 @@ class Heads:
         return self.terms.reads_past
 
     @classmethod
-    def from_modules(cls, modules: Sequence[PeerModule], sections: Sequence[CrossSection], settings: Settings) -> Heads:
-        """Return the mean of modules, whose contributions are measured on training cross-sections."""
-        return cls.mean(list(map(Member.from_module, modules, contribution_spreads(modules, sections, settings))), settings.terms)
-
-    @classmethod
-    def mean(cls, members: Sequence[Member], terms: PairTerms) -> Heads:
+    def mean(cls, members: Sequence[Member], terms: PairTerms) -> Self:
         """Return the mean of starts."""
         return cls(tuple(members), terms, (1 / len(members),) * len(members))
 
@@ -110,9 +97,10 @@ class Heads:
         return [section.own_term + self._added(section, modules, dtype) for section in sections]
 
     def _added(self, section: CrossSection, modules: Sequence[PeerModule], dtype: torch.dtype) -> np.ndarray:
+        sample = Sample([section], self.terms, dtype)
         blocks = [np.zeros((0, self.members[0].spec.n_outputs if self.members else 1))]
         for rows in section.chunks():
-            batch = Batch.of(section, self.terms, dtype, rows)
+            batch = sample.rows(rows)
             blocks.append(np.tensordot(self.mix, [module(batch)[0][0].numpy() for module in modules], axes=1))
         return np.concatenate(blocks)
 
@@ -132,7 +120,7 @@ class Heads:
 
         Nobody has a peer in a layer that no start has.
         """
-        batch = Batch.of(section, self.terms, rows=rows)
+        batch = Sample([section], self.terms).rows(rows)
         W = np.zeros((batch.focal.x.shape[1], len(section.peers)))
         for member, share in zip(self.members, self.mix, strict=True):
             if member.spec.n_heads and (layer is None or layer < member.spec.n_layers - 1):
@@ -143,7 +131,7 @@ class Heads:
     @torch.no_grad()
     def vectors(self, section: CrossSection, which: str) -> np.ndarray:
         """Return queries of the focal rows, or keys or values of the peers, of the last layer: (n_rows, heads, width)."""
-        batch = Batch.of(section, self.terms)
+        batch = Sample([section], self.terms).batch([0])
         found = []
         for module in self.modules():
             of_focal, of_peers = module.features(batch)
@@ -189,13 +177,15 @@ def average_unseen_codes(module: PeerModule, sections: Sequence[CrossSection]) -
 
 
 @torch.no_grad()
-def contribution_spreads(modules: Sequence[PeerModule], sections: Sequence[CrossSection], settings: Settings) -> list[np.ndarray]:
+def contribution_spreads(
+    modules: Sequence[PeerModule], sections: Sequence[CrossSection], terms: PairTerms, dtype: torch.dtype
+) -> list[np.ndarray]:
     """Return the standard deviation of each head's contribution within some cross-sections, (H,) for each module."""
-    modules = [copy.deepcopy(module).to(settings.dtype) for module in modules]
+    modules = [copy.deepcopy(module).to(dtype) for module in modules]
     at = np.unique(np.linspace(0, len(sections) - 1, SPREAD_SECTIONS).astype(int))
     variances = []
     for section in (sections[k] for k in at):
-        batch = Batch.of(section, settings.terms, settings.dtype)
+        batch = Sample([section], terms, dtype).batch([0])
         share = (batch.weight / batch.weight.sum())[0, :, None]
         each = [module(batch)[1][0] for module in modules]  # (H, n, K)
         moved = [heads - (heads * share).sum(-2, keepdim=True) for heads in each]
@@ -225,3 +215,33 @@ def prior_strengths(members: Sequence[Member], priors: Sequence[Prior]) -> pd.Da
         for c, prior in enumerate(priors)
     ]
     return pd.DataFrame(rows, columns=["seed", "head", "prior", "strength"])
+
+
+def strongest_peers(section: CrossSection, heads: Heads, top_k: int) -> sparse.csr_array | None:
+    """Return the ``top_k`` largest weights of each focal row, (n_focal, n_peers), computed in float32.
+
+    None where scores are not inner products alone (priors, peer weights, or peers that may not answer), and of several heads
+    with a null peer.
+    """
+    used = [(m, share) for m, share in zip(heads.members, heads.mix, strict=True) if m.spec.n_heads]
+    plain = section.attendable is None and not section.own_copies and section.peers.weight is None
+    if not (used and plain) or heads.terms.priors or any(m.spec.similarity == "additive" for m, _ in used):
+        return None
+    if sum(m.spec.n_heads for m, _ in used) > 1 and any(m.spec.null_peer for m, _ in used):
+        return None  # heads leave different shares to the null peer: their weights are divided after they are added up
+    batch = Sample([section], heads.terms).batch([0])
+    modules = [member.module() for member, _ in used]
+    scores = [module.scores(*module.features(batch), batch.pairs, null_peer=False) for module in modules]
+    share = torch.as_tensor(np.concatenate([mix * m.share for m, mix in used]))
+    counts = share.nonzero()[:, 0]
+    query, key = (torch.cat([one[side][0] for one in scores])[counts].float() for side in ("query", "key"))
+    own = tuple(torch.as_tensor(rows.identity) for rows in (section.focal, section.peers))
+    weights, found = nn.top_k_weights(
+        query, key, top_k, exclude=(own[0], own[1]), head_share=share[counts], scale=float(scores[0]["scale"])
+    )
+    row = np.repeat(np.arange(len(weights)), weights.shape[1])
+    column = found.numpy().ravel()
+    value = weights.double().numpy().ravel()
+    there = (column >= 0) & (value > 0)
+    shape = (len(section.focal), len(section.peers))
+    return sparse.csr_array((value[there], (row[there], column[there])), shape=shape)

@@ -1,7 +1,5 @@
 """The learner of attention heads: fitted to cross-sections, it predicts, and gives its weights."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -13,7 +11,7 @@ import torch
 from peerattn.exceptions import InputError
 from peerattn.models.cross_section import CrossSection
 from peerattn.models.learners.batches import Sample
-from peerattn.models.learners.heads.heads import Heads, Settings, average_unseen_codes
+from peerattn.models.learners.heads.heads import Heads, Member, average_unseen_codes, contribution_spreads
 from peerattn.models.learners.heads.peer_module import PeerModule, PeerSpec
 from peerattn.models.learners.heads.sampling import FEWEST, PAIRS
 from peerattn.models.learners.heads.selection import Predict, Selection, selected
@@ -130,7 +128,7 @@ class HeadsLearner:
         learner: HeadsLearner = replace(self, options=_of_size(self.options, self.spec, sections))
         chosen = Selection()
         if self.shrinks:
-            learned = learner._learned()
+            learned = [learner._with(weight_decays=(decay,)) for decay in learner.options.weight_decays]
             fallbacks = learner._of_codes()
             # the seeds are shared out among the weight decays
             n_seeds = max(1, learner.options.n_seeds // len(learned))
@@ -140,20 +138,16 @@ class HeadsLearner:
         if self.shrinks and chosen.size and self.spec.n_heads and not learner.equal:
             modules = learner._drawn(sections)
         else:
-            modules = learner._trained(sections)
+            modules = learner._draw(sections).modules
         for module in modules:
             module.rescale(chosen.size)
         self.heads_ = replace(learner._heads(modules, sections), mean_factor=chosen.mean_factor)
         return self
 
-    def _with(self, **options: Any) -> HeadsLearner:
+    def _with(self, **options: Any) -> Self:
         return replace(self, options=replace(self.options, **options))
 
-    def _learned(self) -> list[HeadsLearner]:
-        """Return heads of each weight decay."""
-        return [self._with(weight_decays=(decay,)) for decay in self.options.weight_decays]
-
-    def _of_codes(self) -> list[HeadsLearner]:
+    def _of_codes(self) -> list[Self]:
         """Return heads of equal weights on the firms of one level of each code: where scores show nothing, industry peers."""
         nothing = self.spec.values == "characteristics" and not self.spec.n_characteristics
         if nothing or not self.spec.n_heads or self.terms.priors or self.spec.n_layers > 1 or self.loss is not squared_error:
@@ -179,18 +173,15 @@ class HeadsLearner:
         return [module for modules in kept for module in modules]
 
     def _heads(self, modules: Sequence[PeerModule], sections: Sequence[CrossSection]) -> Heads:
-        return Heads.from_modules(modules, sections, Settings(self.terms, self.dtype))
+        spreads = contribution_spreads(modules, sections, self.terms, self.dtype)
+        return Heads.mean(list(map(Member.from_module, modules, spreads)), self.terms)
 
     def _predictor(self, sections: Sequence[CrossSection]) -> Predict:
         """Return the predictions of heads that are trained on cross-sections."""
-        return self._heads(self._trained(sections), sections[-1:]).predict
+        return self._heads(self._draw(sections).modules, sections[-1:]).predict
 
-    def _trained(self, sections: Sequence[CrossSection]) -> list[PeerModule]:
-        """Return the seeds that are averaged, the best one first, in float64 and on the CPU."""
-        return self._draw(sections).modules
-
-    def _draw(self, sections: Sequence[CrossSection]) -> Draw:
-        """Return one draw of seeds, trained."""
+    def _draw(self, sections: Sequence[CrossSection]) -> "Draw":
+        """Return one draw of seeds, trained: those that are averaged, the best one first, in float64 and on the CPU."""
         generator = torch.Generator("cpu").manual_seed(self.seed)
         sample = Sample(sections, self.terms, self.dtype, self.device)
         objective = make_objective(sample, self.loss, self.spec)

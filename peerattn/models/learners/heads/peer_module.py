@@ -1,12 +1,10 @@
 """The prediction equation as a torch module: own term plus the weighted information of the peers."""
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import torch
 import torch.nn.functional as F
@@ -73,7 +71,8 @@ class Layer(torch.nn.Module):
             of_codes = slice(spec.n_characteristics, spec.n_inputs)
             self.key.data[:, of_codes] = self.query.data[:, of_codes]
         if spec.similarity == "additive":
-            self.combine = Parameter(uniform(generator, H, d, width=spec.n_inputs).to(dtype))
+            drawn = 2 * torch.rand(H, d, generator=generator, dtype=torch.float64) - 1
+            self.combine = Parameter((drawn / math.sqrt(spec.n_inputs)).to(dtype))
         if spec.null_peer:  # the profile of the null peer, whose information is zero
             self.null_key = Parameter(torch.zeros(H, 1, d, dtype=dtype))
         if spec.n_priors:  # a relation that was named is first leaned on
@@ -114,12 +113,8 @@ class Layer(torch.nn.Module):
                 bias = F.pad(bias, (0, 1))
         return nn.score_terms(query, key, self.spec.similarity, combine=self.combine, bias=bias)
 
-    def mean(
-        self, query_features: Tensor, key_features: Tensor, blocked: Tensor, pairs: PairTensors, value: Tensor | None = None
-    ) -> Tensor:
-        """Return every head's weighted mean (B, H, n_focal, ...) of values, by default of what the peers show."""
-        if value is None:
-            value = key_features
+    def mean(self, query_features: Tensor, key_features: Tensor, value: Tensor, blocked: Tensor, pairs: PairTensors) -> Tensor:
+        """Return every head's weighted mean of values, (B, H, n_focal, ...)."""
         if value.dim() == 3:  # the same of all heads
             value = value[:, None]
         scores = self.blocked_scores(query_features, key_features, blocked, pairs)
@@ -142,11 +137,6 @@ def projected(features: Tensor, weight: Tensor) -> Tensor:
         return features @ weight
     together = features @ weight.transpose(0, 1).flatten(1)  # one product for all heads
     return together.unflatten(-1, (len(weight), -1)).transpose(1, 2)
-
-
-def uniform(generator: torch.Generator, *shape: int, width: int) -> Tensor:
-    """Return draws between plus and minus ``1 / √width``, in float64."""
-    return (2 * torch.rand(*shape, generator=generator, dtype=torch.float64) - 1) / math.sqrt(width)
 
 
 class PeerModule(Layer):
@@ -190,7 +180,7 @@ class PeerModule(Layer):
         common = ("embeddings.", "own_slope", "intercept")
         return {name: parameter for name, parameter in self.named_parameters() if not name.startswith(common)}
 
-    def take(self, heads: Sequence[int]) -> PeerModule:
+    def take(self, heads: Sequence[int]) -> Self:
         """Return a copy with only these heads."""
         at = torch.as_tensor(heads, dtype=torch.int64, device=self.query.device)
         made = copy.deepcopy(self)
@@ -235,12 +225,11 @@ class PeerModule(Layer):
         same = all(torch.equal(mine, theirs) for mine, theirs in matching)
         for layer in layers:
             pool_before = h_pool
-            h_pool = torch.cat([pool, layer.mean(pool_before, pool_before, of_pool, among)], dim=-1)
+            h_pool = torch.cat([pool, layer.mean(pool_before, pool_before, pool_before, of_pool, among)], dim=-1)
             if same:  # as in most training: the rows need not be encoded twice
                 h_focal = h_pool
             else:
-                h_own = layer.mean(h_focal, pool_before, of_focal, batch.pairs)
-                h_focal = torch.cat([own, h_own], dim=-1)
+                h_focal = torch.cat([own, layer.mean(h_focal, pool_before, pool_before, of_focal, batch.pairs)], dim=-1)
         return h_focal, h_pool
 
     def head_values(self, key_features: Tensor, peers: RowTensors) -> Tensor:
@@ -257,7 +246,7 @@ class PeerModule(Layer):
         if len(self.query):
             query_features, key_features = self.features(batch)
             value = self.head_values(key_features, batch.peers)
-            heads = self.mean(query_features, key_features, batch.blocked, batch.pairs, value)
+            heads = self.mean(query_features, key_features, value, batch.blocked, batch.pairs)
         return heads.sum(1) + self.own(batch.focal), heads
 
     def own(self, rows: RowTensors) -> Tensor:

@@ -1,7 +1,5 @@
 """Batches of training rows for heads: focal rows are drawn, their pools are always whole."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -11,7 +9,6 @@ import torch
 
 from peerattn.models.cross_section import CrossSection
 from peerattn.models.learners.batches import Batch, Sample
-from peerattn.models.learners.variance_components import common_variance
 from peerattn.processes import n_processes, process
 
 PAIRS = 2**21  # of focal row and peer, times heads, in a step
@@ -80,11 +77,6 @@ def random_batches(sample: Sample, generator: torch.Generator, n_heads: int) -> 
 def _order(n: int, generator: torch.Generator) -> np.ndarray:
     """Return the numbers below n in random order; the generator is the CPU's, whatever the device of the rows."""
     return np.asarray(torch.randperm(int(n), generator=generator, device="cpu"))
-
-
-def common_share(sample: Sample) -> float:
-    """Return the variance that what the own part leaves of a period's outcomes has in common, over that of a single one."""
-    return common_variance(residuals(sample.sections))
 
 
 def residuals(sections: Sequence[CrossSection]) -> list[CrossSection]:

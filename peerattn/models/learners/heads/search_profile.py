@@ -1,10 +1,8 @@
 """The search profile: which characteristic of a firm looks for which characteristic of a peer."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
@@ -59,13 +57,9 @@ class SearchProfile:
     single: bool = True
 
     @classmethod
-    def of(cls, fitted: Heads, names: list[str], observed: Sequence[str], *, unit: float) -> SearchProfile:
+    def of(cls, fitted: Heads, names: list[str], observed: Sequence[str], *, unit: float) -> Self:
         """Return the profile of fitted heads; values are multiplied by ``unit``."""
-        matrices = []
-        key_terms = []
-        values = []
-        heads = []
-        shares = []
+        found = []
         for k, (member, mix) in enumerate(zip(fitted.members, fitted.mix, strict=True)):
             module = member.module()
             inputs = names[: member.spec.n_inputs]  # heads of equal weights within a code have no embeddings
@@ -73,23 +67,21 @@ class SearchProfile:
             if member.spec.similarity == "scaled_dot_product":
                 keys = keys / np.sqrt(member.spec.d_head)
             for head in range(member.spec.n_heads):
-                M = module.query[head] @ keys[head]
-                popularity = module.offset[head, 0] @ keys[head]
-                matrices.append(pd.DataFrame(M.numpy(), index=inputs, columns=inputs))
-                key_terms.append(pd.Series(popularity.numpy(), index=inputs))
-                values.append(module.value[head].numpy().squeeze() * unit)
-                heads.append((k, head))
-                shares.append(member.share[head] * mix / sum(fitted.mix))
-        return cls(tuple(matrices), tuple(key_terms), tuple(values), tuple(heads), np.array(shares), tuple(observed))
+                M = pd.DataFrame((module.query[head] @ keys[head]).numpy(), index=inputs, columns=inputs)
+                popularity = pd.Series((module.offset[head, 0] @ keys[head]).numpy(), index=inputs)
+                value = module.value[head].numpy().squeeze() * unit
+                found.append((M, popularity, value, (k, head), member.share[head] * mix / sum(fitted.mix)))
+        matrices, key_terms, values, heads, shares = list(zip(*found, strict=True)) or [()] * 5
+        return cls(matrices, key_terms, values, heads, np.array(shares), tuple(observed))
 
     @classmethod
-    def of_rule(cls, M: np.ndarray, names: Sequence[str], observed: Sequence[str]) -> SearchProfile:
+    def of_rule(cls, M: np.ndarray, names: Sequence[str], observed: Sequence[str]) -> Self:
         """Return the profile of a model without heads, whose weights follow one matrix."""
         matrix = pd.DataFrame(M, index=list(names), columns=list(names))
         none = pd.Series(0.0, index=list(names))
         return cls((matrix,), (none,), (), ((0, 0),), np.ones(1), tuple(observed))
 
-    def with_firms(self, model: Any, X: PanelLike) -> SearchProfile:
+    def with_firms(self, model: Any, X: PanelLike) -> Self:
         """Return the profile with the mean characteristics of the firms of X, where there is one."""
         if X is None:
             return self
@@ -164,7 +156,7 @@ class SearchProfile:
         table = pd.concat(frames)
         return table.iloc[table["score"].abs().argsort()[::-1]].reset_index(drop=True)
 
-    def plot(self, at: int = 0, ax: Axes | None = None) -> Axes:
+    def plot(self, at: int = 0, ax: "Axes | None" = None) -> "Axes":
         """Draw M of one kept head (see :func:`peerattn.network.search_map`).
 
         Raises

@@ -1,10 +1,8 @@
 """How heads in full are shrunk: which of several fits, and the size of what they add, by held-out later periods."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -14,7 +12,7 @@ from peerattn.models.learners.heads.sampling import residuals
 from peerattn.models.learners.linear import stacked_rows
 from peerattn.models.learners.losses import Loss, loss_of, squared_error
 from peerattn.models.learners.training import FEW_ROWS
-from peerattn.models.learners.variance_components import common_variance, net_of_common
+from peerattn.models.learners.variance_components import common_variance, net_of_common, variance_of_sum
 
 LEARNED = 2 / 3  # share of the rows that come before the periods that are held out
 FEW_PERIODS = 3  # held-out periods from which errors are clustered by period
@@ -93,21 +91,18 @@ def split(sections: Sequence[CrossSection], purge: int = 0) -> tuple[list[CrossS
     if n_rows.sum() < FEW_ROWS:
         return [], []
     if len(sections) == 1:
-        section = sections[0]
+        (section,) = sections
         third = section.focal.checksums() % 3 == 0
         if third.all() or not third.any():
             return [], []
-        rest = np.flatnonzero(~third)
-        # on arrays a new row attends to the training rows alone
-        pool = rest if section.same_rows and section.period is None else slice(None)
-        held_out = section.take(np.flatnonzero(third), pool)
-        return [section.take(rest, pool)], [replace(held_out, own_copies=False)]
+        learned, held_out = section.split(third)
+        return [learned], [held_out]
     known = n_rows.cumsum() / n_rows.sum()
     end = 1 + int(np.abs(known[:-1] - LEARNED).argmin())
-    learned = known_before(sections, end, purge)
-    if not learned:
+    earlier = known_before(sections, end, purge)
+    if not earlier:
         return [], []
-    return learned, list(sections[end:])
+    return earlier, list(sections[end:])
 
 
 def _held_out_loss(loss: Loss, predicted: np.ndarray, later: Sequence[CrossSection]) -> float:
@@ -130,7 +125,7 @@ def is_rejected(added: np.ndarray, own: np.ndarray, later: Sequence[CrossSection
     """Whether what is added to the own part makes squared errors of later cross-sections larger, with a t above ``CLEAR``."""
     D, e, weight = _net_rows(added, own, later, common)
     falls = _clustered(weight * (2 * D * e - D**2), later)
-    return bool(falls.sum() < -CLEAR * math.sqrt(_variance(falls)))
+    return bool(falls.sum() < -CLEAR * math.sqrt(variance_of_sum(falls)))
 
 
 def _net_rows(
@@ -169,13 +164,8 @@ def factor_of_means(added: np.ndarray, own: np.ndarray, later: Sequence[CrossSec
 
 def _shrunk_slope(terms: np.ndarray, length: float, least: float = 1.0) -> float:
     """Return the slope Σ terms / length, at most 1, times 1 − 1/t² of independent terms; 0 where t is below ``least``."""
-    variance = _variance(terms)
+    variance = float(variance_of_sum(terms))
     score = float(terms.sum())
     if score <= least * math.sqrt(variance) or length <= 0:
         return 0.0
     return min(1.0, score / length) * (1 - variance / score**2)
-
-
-def _variance(terms: np.ndarray) -> float:
-    """Return the variance of a sum of independent terms."""
-    return float(((terms - terms.mean()) ** 2).sum() * len(terms) / max(len(terms) - 1, 1))

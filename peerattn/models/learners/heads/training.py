@@ -1,11 +1,10 @@
 """Ordinary training of heads: many seeds at once as a batch dimension, AdamW on one cycle, those that fit averaged."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
+from typing import Self
 
 import numpy as np
 import torch
@@ -14,8 +13,9 @@ from torch.nn import Parameter
 
 from peerattn.models.learners.batches import Batch, Sample
 from peerattn.models.learners.heads.peer_module import PeerModule, PeerSpec
-from peerattn.models.learners.heads.sampling import all_batches, common_share, own_share, random_batches
-from peerattn.models.learners.losses import Loss, slope, squared_error
+from peerattn.models.learners.heads.sampling import all_batches, own_share, random_batches, residuals
+from peerattn.models.learners.losses import Loss, net_of_common, slope, squared_error
+from peerattn.models.learners.variance_components import common_variance
 from peerattn.processes import all_sum, n_processes
 from peerattn.training import train
 
@@ -63,12 +63,7 @@ class Seeds(torch.nn.Module):
     """
 
     def __init__(
-        self,
-        spec: PeerSpec,
-        n_seeds: int,
-        generator: torch.Generator,
-        dtype: torch.dtype,
-        device: str | torch.device,
+        self, spec: PeerSpec, n_seeds: int, generator: torch.Generator, dtype: torch.dtype, device: str | torch.device
     ) -> None:
         super().__init__()
         self.spec, self.n_seeds = spec, n_seeds
@@ -94,7 +89,7 @@ class Seeds(torch.nn.Module):
         return self.heads(batch)[1]
 
     @classmethod
-    def from_modules(cls, modules: Sequence[PeerModule], unit: float) -> Seeds:
+    def from_modules(cls, modules: Sequence[PeerModule], unit: float) -> Self:
         """Return modules of one specification as seeds, their predictions in units of ``unit``."""
         first = modules[0]
         dtype, device = first.query.dtype, first.query.device
@@ -146,20 +141,13 @@ class Objective:
             y = batch.focal.outcomes[..., 0][:, None].expand(predicted.shape[:-1])
             return ((self.loss(predicted, y) * weight).sum(2) * times).sum(0)
         error = (batch.focal.outcomes[:, None] - own) / self.unit - added  # (B, seeds, n, K)
-        return ((self.net_of_common(error, weight).square() * weight[..., None]).sum((2, 3)) * times).sum(0)
+        return ((net_of_common(error, weight, self.common).square() * weight[..., None]).sum((2, 3)) * times).sum(0)
 
     def residuals(self, batch: Batch) -> Tensor:
         """Return what the own part leaves, (B, n, K): minus the derivative of the loss by predictions, up to a factor."""
         if self.loss is squared_error:
             return batch.focal.outcomes - batch.own
         return -slope(self.loss, batch.own, batch.focal.outcomes[..., 0])
-
-    def net_of_common(self, values: Tensor, weight: Tensor) -> Tensor:
-        """Return values (..., n, K) less a part of their weighted mean over n rows: generalised least squares."""
-        total = weight.sum(-1, keepdim=True)[..., None]
-        theta = 1 - (1 + self.common * total).rsqrt()
-        mean = (values * weight[..., None]).sum(-2, keepdim=True) / total.clamp(min=1e-12)
-        return values - theta * mean
 
 
 def make_objective(sample: Sample, loss: Loss, spec: PeerSpec) -> Objective:
@@ -172,7 +160,7 @@ def make_objective(sample: Sample, loss: Loss, spec: PeerSpec) -> Objective:
         return Objective(loss, 0.0, 1.0)
     common = 0.0
     if spec.values == "characteristics" and spec.own == "linear":
-        common = common_share(sample)
+        common = common_variance(residuals(sample.sections))
     error = (sample.focal.outcomes[0] - sample.own).double()
     squares = (error.square().sum(-1) * sample.weight.double()).sum()
     unit = float((squares / sample.weight.double().sum()).sqrt()) or 1.0
@@ -246,7 +234,7 @@ def _moments(columns: Callable[[Batch], Tensor], sample: Sample, objective: Obje
     total = torch.zeros((), dtype=torch.float64, device=sample.device)
     for batch in all_batches(sample, n_heads, most):
         weight = batch.weight[:, None].double()
-        net = objective.net_of_common(columns(batch).double(), weight)
+        net = net_of_common(columns(batch).double(), weight, objective.common)
         total = total + torch.einsum("bkni,bknj,bkn->kij", net, net, weight.expand(net.shape[:-1]))
     return all_sum(total)
 
@@ -296,7 +284,7 @@ def equal_weights(spec: PeerSpec, sample: Sample, objective: Objective) -> PeerM
         values = of_peers
         if spec.values == "outcomes":
             values = batch.peers.outcomes
-        found = [module.mean(of_focal, of_peers, batch.blocked, batch.pairs, values)[:, 0]]
+        found = [module.mean(of_focal, of_peers, values, batch.blocked, batch.pairs)[:, 0]]
         if spec.own == "linear":
             found += [of_focal, torch.ones_like(of_focal[..., :1])]
         return torch.cat([*found, objective.residuals(batch) / objective.unit], dim=-1)[:, None]

@@ -94,6 +94,9 @@ def test_what_is_not_known_by_the_held_out_periods_is_not_learned_from():
     assert [s.period for s in split(placed, purge=3)[0]] == list(range(17))
     late = [replace(s, focal=replace(s.focal, known_from=np.full(5, s.place + 1) + 4 * (np.arange(5) == 0))) for s in placed]
     assert [len(s.focal) for s in split(late)[0]] == [5] * 16 + [4] * 4
+    # outcomes of peers that come late are not known by then, either
+    observed = [replace(s, peers=s.focal) for s in late]
+    assert [int(np.isfinite(s.peers.y).sum()) for s in split(observed)[0]] == [5] * 16 + [4] * 4
     assert split(placed, purge=25) == ([], [])
 
 

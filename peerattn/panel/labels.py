@@ -188,7 +188,7 @@ def find_period(label: Hashable, periods: pd.Index) -> Any:
     if len(matches) == 1:
         return matches.tolist()[0]
     if len(matches) > 1:
-        several = f"{len(matches)} periods ({', '.join(map(_spell, matches[:3]))}, ...)"
+        several = f"{len(matches)} periods ({', '.join(map(_spell, matches[:3]))}{', ...' * (len(matches) > 3)})"
         raise InputError(f"period {_spell(label)!r} means {several}: name one.")
     listed = [_spell(p) for p in periods.sort_values()]
     span = "there are no periods"

@@ -266,6 +266,11 @@ def periods_before(periods: pd.Index, label: object) -> np.ndarray:
     return _compared(periods, label, "start_time", operator.lt)
 
 
+def starting_by(periods: pd.Index, label: object) -> np.ndarray:
+    """Return which periods start no later than ``label`` does."""
+    return _compared(periods, label, "start_time", operator.le)
+
+
 def _compared(periods: pd.Index, label: object, end: str, compare: Callable[[Any, Any], Any]) -> np.ndarray:
     """Compare when periods start with the start or the end of the time that a label spans."""
     moment = getattr(span_of(label), end, None)

@@ -106,11 +106,9 @@ def from_networkx(cls: type[Net], graphs: Any, *, weight: str = "weight", **kind
     parts = {period: _graph_parts(graph, weight) for period, graph in graphs.items()}
     carried = [graph.graph for graph in graphs.values()]
     # one that differs in a period is what every period may be
-    kind = {
-        "name": next((str(facts["name"]) for facts in carried if facts.get("name")), ""),
-        "signed": any(facts.get("signed") for facts in carried),
-        "row_normalized": all(facts.get("row_normalized", True) for facts in carried),
-    } | kind
+    kind.setdefault("name", next((str(facts["name"]) for facts in carried if facts.get("name")), ""))
+    kind.setdefault("signed", any(facts.get("signed") for facts in carried))
+    kind.setdefault("row_normalized", all(facts.get("row_normalized", True) for facts in carried))
     made = from_matrices(cls, parts, **kind)
     return made.replaced(learned_until=last_learned(graph.graph.get("learned_until") for graph in graphs.values()))
 

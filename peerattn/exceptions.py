@@ -258,7 +258,7 @@ def validate_arguments(function: Function) -> Function:
             raise InputError(f"text that is no valid Unicode, {error.object[:60]!a}: replace or drop it.") from error
         except TypeError as error:  # options that are passed on, as to predict
             if "unexpected keyword argument" in str(error) and any(repr(name) in str(error) for name in options):
-                raise UnknownArgument(f"{function.__qualname__}: {error}.") from error
+                raise UnknownArgument(f"{function.__qualname__}: {str(error).rstrip('.')}.") from error
             raise
 
     return cast(Function, call)

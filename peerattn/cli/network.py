@@ -65,7 +65,8 @@ def _words(options: Network, network: PeerNetwork, name: str) -> tuple[str, dict
         return f"{network!r}\n\n{empty}", facts
     if firm is not None:
         peers = network.peers(label, k=options.k)
-        table = Table.from_frame(peers, title=f"Peers of {firm} ({name})", formats={"weight": ".4f"})
+        title = f"Peers of {firm} ({name})"
+        table = Table.from_frame(peers, title=title, formats={"weight": ".4f"}, footnotes=[f"{peers.columns.name}."])
         text = str(table) if len(peers) else f"{firm} has no admissible peer in this period."
         return text, facts | {"firm": firm, "peers": peers}
     table = most_attended(network, f"Firms with the largest incoming weight ({name})", options.k)

@@ -31,7 +31,7 @@ def peers(network: Network, firm: Hashable, period: Hashable = None, k: int | No
         Columns ``peer, weight``, zero weights left out. The title above the columns shows whether weights are means over
         periods, and gives the effective number of peers, 1 / Σ w² of weights that sum to one, and how much of the firm's
         weight those shown have together:
-        five peers of 1 % each are the top of a flat list.
+        five peers of 1 % each are the top of a flat list. Where a model averages training rows, a firm's own past is among them.
 
     Raises
     ------
@@ -62,6 +62,8 @@ def peers(network: Network, firm: Hashable, period: Hashable = None, k: int | No
         title = f"top {chosen.top_k} kept" + f", {displayed:.1%} shown" * (not chosen.signed)
     if period is None and len(network.periods) > 1:
         title = f"mean over periods: {title}"
+    # its own earlier periods, where a model averages training rows
+    title += ", the firm itself included" * bool(weights[position])
     return found.rename_axis(columns=title)
 
 

@@ -37,7 +37,7 @@ def _read_file(path: Path) -> pd.DataFrame:
             return _read_folder(path)
     kind = _KINDS.get(path.suffix.lower(), "")
     if (path.suffix or path.exists()) and not kind:
-        raise InputError(f"{path}: unknown kind of file {path.suffix!r}; known are {', '.join(sorted(_KINDS))}.")
+        raise InputError(f"{path}: unknown kind of file {path.suffix!r}; known are {', '.join(sorted(_KINDS))}. Or pass a frame.")
     if not path.is_file():
         raise InputError(f"{path}: no such file.")
     remedy = " Is it complete?"

@@ -188,7 +188,7 @@ def find_period(label: Hashable, periods: pd.Index) -> Any:
     if len(matches) == 1:
         return matches.tolist()[0]
     if len(matches) > 1:
-        several = f"{len(matches)} periods ({', '.join(map(_spell, matches[:3]))}, ...)"
+        several = f"{len(matches)} periods ({', '.join(map(_spell, matches[:3]))}{', ...' * (len(matches) > 3)})"
         raise InputError(f"period {_spell(label)!r} means {several}: name one.")
     listed = [_spell(p) for p in periods.sort_values()]
     span = "there are no periods"
@@ -264,6 +264,11 @@ def periods_before(periods: pd.Index, label: object) -> np.ndarray:
     [True, False]
     """
     return _compared(periods, label, "start_time", operator.lt)
+
+
+def starting_by(periods: pd.Index, label: object) -> np.ndarray:
+    """Return which periods start no later than ``label`` does."""
+    return _compared(periods, label, "start_time", operator.le)
 
 
 def _compared(periods: pd.Index, label: object, end: str, compare: Callable[[Any, Any], Any]) -> np.ndarray:

@@ -16,7 +16,7 @@ from peerattn.foreign_text import visible
 from peerattn.panel.codes import canonical_codes
 from peerattn.panel.columns import ColumnChoice, check_known, is_number
 from peerattn.panel.frames import as_pandas
-from peerattn.panel.labels import panel_labels, periods_before, within_or_before
+from peerattn.panel.labels import panel_labels, periods_before, starting_by
 from peerattn.panel.time_order import in_time
 from peerattn.panel.words import read_numbers
 from peerattn.types import LabelsLike, OutcomesLike
@@ -127,7 +127,7 @@ class Panel:
         return pd.Series(self.outcomes, index=self._rows, name=self.outcome, dtype=float)
 
     def before(self, period: LabelsLike) -> Panel:
-        """Return the rows of earlier periods; outcomes that are not known by then (``known_at``) are NaN there.
+        """Return the rows of earlier periods; outcomes not known (``known_at``) by the first of the others are NaN there.
 
         Parameters
         ----------
@@ -146,14 +146,15 @@ class Panel:
         >>> int(panel.before(1950).period.max()), int(panel.since(1950).period.min())
         (1949, 1950)
         """
-        # what is dated earlier may still be announced later
-        earlier = self._some(periods_before(self.period, period), f"before {period!r}")
+        past = periods_before(self.period, period)
+        earlier = self._some(past, f"before {period!r}")
         if earlier.known_at is None or earlier.outcomes is None:
             return earlier
+        # what is dated earlier may be announced after the first period that is left, which is predicted
+        origin = min(self.period[~past].unique(), default=period)
         known = np.asarray(earlier.known_at.notna())  # what has no date is never known
         if known.any():
-            dates = in_time(earlier.known_at[known].infer_objects(), "known_at", check=False)
-            known[known] = within_or_before(dates, period)
+            known[known] = starting_by(in_time(earlier.known_at[known].infer_objects(), "known_at", check=False), origin)
         return replace(earlier, outcomes=np.where(known, earlier.outcomes, np.nan))
 
     def since(self, period: LabelsLike) -> Panel:

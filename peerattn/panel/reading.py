@@ -21,6 +21,7 @@ from peerattn.panel.columns import (
     warn_of_words,
 )
 from peerattn.panel.frames import as_pandas, read_frame
+from peerattn.panel.knowledge import Knowledge
 from peerattn.panel.labels import Labels, panel_labels, warn_of_labels
 from peerattn.panel.panel import Panel, as_float, check_finite, floats
 from peerattn.types import ColumnLike, OutcomesLike, PanelLike
@@ -162,7 +163,10 @@ def as_panel(
     at = panel.positions(known_at, "known_at")
     if len(known_at) != len(panel):
         raise InputError(f"known_at has {len(known_at)} values for {len(panel)} rows of X: one for each row is expected.")
-    return replace(panel, known_at=pd.Index(known_at)[at])
+    panel = replace(panel, known_at=pd.Index(known_at)[at])
+    if panel.dated:
+        Knowledge.of(panel)  # raises where the dates and the periods are of kinds that cannot be compared
+    return panel
 
 
 @validate_arguments

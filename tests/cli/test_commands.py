@@ -120,7 +120,7 @@ def test_network_in_every_form(capsys, saved, tmp_path, kind):
         out,
         "--quiet",
     )
-    assert code == 0 and f"Peers of {firm} " in text and "not causal peer effects" in text
+    assert code == 0 and f"Peers of {firm} " in text and "effective peers" in text and "not causal peer effects" in text
     assert out.stat().st_size > 100
     if kind == "parquet":
         network = PeerNetwork.from_parquet(out)

@@ -119,6 +119,16 @@ def test_networkx_and_back(firms: str) -> None:
     assert back.isolates.to_dict("records") == network.isolates.to_dict("records")
 
 
+def test_graphs_carry_what_kind_of_network_they_are() -> None:
+    signed = PeerNetwork.from_matrices(
+        {1: (list("ab"), None, sparse.csr_array([[0, 1.5], [-0.5, 0]]))}, signed=True, row_normalized=False
+    )
+    back = PeerNetwork.from_networkx(signed.to_networkx())
+    assert back.signed and not back.row_normalized and back.matrix(1).equals(signed.matrix(1))
+    strongest = PeerNetwork.from_networkx(network_of(list("abc")).to_networkx(top_k=1), name="strongest")
+    assert not strongest.row_normalized and strongest.name == "strongest"
+
+
 def test_networkx_rectangles_periods_and_errors() -> None:
     network = PeerNetwork.from_matrices(
         {t: (["a", "b"], ["x", "a", "y"], sparse.csr_array(np.full((2, 3), 1 / 3))) for t in (1, 2)}

@@ -128,6 +128,8 @@ def test_peers_say_that_they_are_means_over_periods() -> None:
     network = PeerNetwork.from_matrices({2001: (list("AB"), None, W), 2002: (list("AB"), None, W)})
     assert network.peers("A").columns.name == "mean over periods: 1.0 effective peers, 100.0% shown"
     assert network.peers("A", period=2001).columns.name == "1.0 effective peers, 100.0% shown"
+    alone = PeerNetwork.from_matrices({None: (list("AB"), None, np.eye(2))})
+    assert alone.peers("A").columns.name.endswith("shown, the firm itself included")
 
 
 def test_peers_of_one_period() -> None:

@@ -219,11 +219,15 @@ def test_predict_reads_no_outcome_that_a_panel_holds():
 @pytest.mark.parametrize("kind", ["int", "Int64", "timestamp", "period"])
 def test_the_digest_covers_when_outcomes_are_known(kind):
     X, y = simulated(4, 3)
-    year = pd.Series(X.index.get_level_values("period") + 1, X.index)
+    period = pd.Series(X.index.get_level_values("period"), X.index)
+    year = period + 1
     as_kind = {
         "timestamp": lambda v: pd.to_datetime(v.astype(str), format="%Y"),
         "period": lambda v: pd.Series(pd.PeriodIndex(v.astype(str), freq="Y"), v.index),
     }.get(kind, lambda v: v.astype(kind))
+    # dates are of the kind of the periods
+    labels = pd.MultiIndex.from_arrays([X.index.get_level_values("firm"), as_kind(period)], names=["firm", "period"])
+    X.index = y.index = year.index = labels
     dates = as_kind(year)
 
     def digest(known_at, seed=0):

@@ -101,6 +101,33 @@ def test_before_and_since(order, kind, start):
     pd.testing.assert_series_equal(later.y, panel.y[~early])
 
 
+@pytest.mark.parametrize(
+    "kind", [lambda months: months, lambda months: months.to_period("M"), lambda months: months.year * 100 + months.month]
+)
+def test_before_a_year_uses_no_outcome_that_is_known_later_in_that_year(kind):
+    months = pd.date_range("2004-01-31", periods=24, freq="ME")
+    frame = pd.DataFrame(
+        {"firm": "A", "period": kind(months), "size": 1.0, "roa": 1.0, "filed": kind(months + pd.offsets.MonthEnd(3))}
+    )
+    panel = read_panel(frame, outcome="roa", known_at="filed")
+    # that of October 2004 is known in January 2005, the first month that is left
+    for label in ("2005", "2005-01", 2005):
+        assert panel.before(label).y.notna().tolist() == [True] * 10 + [False] * 2
+    # without a later period, those of the beginning of 2005 at the latest
+    assert panel.before("2005").before("2005").y.notna().sum() <= 10
+
+
+def test_dates_of_outcomes_are_compared_with_periods_where_they_are_read():
+    with pytest.raises(
+        InputError, match="known_at must hold period labels of the type of X's .such as 200401, yyyymm.; got 2005, years"
+    ):
+        read_panel(
+            pd.DataFrame({"firm": "A", "period": [200401], "size": 1.0, "roa": 1.0, "filed": 2005}),
+            outcome="roa",
+            known_at="filed",
+        )
+
+
 def test_before_and_since_say_what_is_wrong():
     panel = as_panel(FRAME, outcome="roa")
     with pytest.raises(InputError, match="no row is before 2001; the panel has 2001 to 2004"):

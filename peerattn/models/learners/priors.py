@@ -185,6 +185,6 @@ def read_priors(prior: Any, code_names: Sequence[str]) -> tuple[Prior, ...]:
             continue
         remedy = f"{did_you_mean(item.source, code_names)} Declare it in codes=."
         known = not named or item.source in code_names
-        expect(known, "prior", f"a code column of X, of {list(code_names)}", repr(item.source), remedy)
+        expect(known, "prior", f"a code column of X (codes: {', '.join(code_names) or 'none'})", repr(item.source), remedy)
         priors.append(item)
     return tuple(priors)

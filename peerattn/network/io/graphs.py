@@ -77,7 +77,8 @@ def from_networkx(cls: type[Net], graphs: Any, *, weight: str = "weight", **kind
     weight : str, default "weight"
         The edges' attribute that holds the weight.
     **kind
-        ``name``, ``signed``, ``row_normalized`` as in :meth:`PeerNetwork.from_matrices`.
+        ``name``, ``signed``, ``row_normalized`` as in :meth:`PeerNetwork.from_matrices`; by default those that graphs of
+        :func:`to_networkx` carry.
 
     Returns
     -------
@@ -102,7 +103,13 @@ def from_networkx(cls: type[Net], graphs: Any, *, weight: str = "weight", **kind
     if hasattr(graphs, "graph"):  # one, and not one for each period
         graphs = {graphs.graph.get("period"): graphs}
     expect(isinstance(graphs, Mapping), "graphs", "a networkx graph, or a dictionary of them", type(graphs).__name__)
-    made = from_matrices(cls, {period: _graph_parts(graph, weight) for period, graph in graphs.items()}, **kind)
+    parts = {period: _graph_parts(graph, weight) for period, graph in graphs.items()}
+    carried = [graph.graph for graph in graphs.values()]
+    # one that differs in a period is what every period may be
+    kind.setdefault("name", next((str(facts["name"]) for facts in carried if facts.get("name")), ""))
+    kind.setdefault("signed", any(facts.get("signed") for facts in carried))
+    kind.setdefault("row_normalized", all(facts.get("row_normalized", True) for facts in carried))
+    made = from_matrices(cls, parts, **kind)
     return made.replaced(learned_until=last_learned(graph.graph.get("learned_until") for graph in graphs.values()))
 
 
@@ -224,8 +231,8 @@ def from_graphml(cls: type[Net], path: File) -> Net:
     labels = {node: str(facts.get("label", node)) for node, facts in graph.nodes(data=True)}
     if len(set(labels.values())) == len(labels):
         graph = nx.relabel_nodes(graph, labels)
-    name, signed, whole = (graph.graph.get(fact) for fact in ("name", "signed", "row_normalized"))
-    return from_networkx(cls, graph, name=str(name or ""), signed=bool(signed), row_normalized=whole is True)
+    # of a file that does not record it, rows need not sum to one
+    return from_networkx(cls, graph, row_normalized=graph.graph.get("row_normalized") is True)
 
 
 @validate_arguments

@@ -57,7 +57,7 @@ def test_given_network_restricts_or_leans(panel):
 @pytest.mark.parametrize(
     "prior, message",
     [
-        ("secotr", "expected a code column of X, .*got 'secotr'.*Declare it in codes="),
+        ("secotr", "expected a code column of X .codes: .*got 'secotr'.*Declare it in codes="),
         ("only", "expected one code in X .*Name it"),
         (Prior(Comovement(), exclude=True), r"expected a code column in Prior\(..., exclude=True\), got Comovement"),
         (Prior({"A": 1.0}), "expected a code column, a PeerNetwork or Comovement\\(\\), got dict"),

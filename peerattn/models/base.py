@@ -183,16 +183,23 @@ class PanelEstimator(BaseEstimator):
         return self._predictions(X, outcomes=outcomes)
 
     @available_if(has_peers)
-    def peer_network(self, X: PanelLike, *, outcomes: OutcomesLike = None) -> PeerNetwork:
+    def peer_network(self, X: PanelLike, *, outcomes: OutcomesLike = None, top_k: int | None = None) -> PeerNetwork:
         """Return the peers to which each row of ``X`` attends in :meth:`predict` called with the same arguments.
+
+        Parameters
+        ----------
+        X, outcomes
+            As in ``predict``.
+        top_k : int, optional
+            Keep only so many peers of each firm, the largest weights, as they are.
 
         Returns
         -------
         PeerNetwork
-            ``W[i, j]`` is the weight firm *i* puts on peer *j*; rows sum to one. Peers from several periods (the training
-            rows) are added up by firm.
+            ``W[i, j]`` is the weight firm *i* puts on peer *j*; rows sum to one (less with ``top_k``). Peers from several
+            periods (the training rows) are added up by firm.
         """
-        return self._network_of(self._network_maker(), X, outcomes=outcomes)
+        return self._network_of(self._network_maker(top_k=top_k), X, outcomes=outcomes)
 
     def _network_of(self, network: NetworkMaker, X: PanelLike, **options: Any) -> PeerNetwork:
         """Return what ``network`` makes of the cross-sections of rows in memory or in files."""
@@ -347,7 +354,7 @@ class PanelEstimator(BaseEstimator):
     def write_networks(self, X: PanelLike, out: str | os.PathLike[str], *, outcomes: str | None = None, **options: Any) -> Path:
         """Write the network of each period of a panel in files, one period at a time; return the folder.
 
-        ``X``, ``out`` and ``outcomes`` are as in :meth:`write_predictions`, other options (of attention ``top_k``, ``layer``,
+        ``X``, ``out`` and ``outcomes`` are as in :meth:`write_predictions`, other options (``top_k``; of attention ``layer``,
         ``head`` and ``part``) as in ``peer_network``. A file holds the edges of a period, which
         :meth:`~peerattn.network.PeerNetwork.from_parquet` reads.
         """
@@ -358,9 +365,9 @@ class PanelEstimator(BaseEstimator):
 
         return by_period.written(out, self._by_period(X, outcomes=outcomes), write)
 
-    def _network_maker(self) -> NetworkMaker:
+    def _network_maker(self, *, top_k: int | None = None) -> NetworkMaker:
         """Return what makes the network of cross-sections."""
-        return self._network
+        return partial(self._network, top_k=top_k)
 
     def _network(self, sections: Iterator[CrossSection], weights: SectionWeights | None = None, **options: Any) -> PeerNetwork:
         """Return the network of cross-sections; ``options`` as :func:`network_of_sections` has them."""

@@ -202,5 +202,5 @@ class PrecomputedPeerRegressor(PanelRegressorMixin, PanelEstimator):
         W, of_firms = self._by_firm(section)
         return W @ of_firms
 
-    def _network_maker(self) -> NetworkMaker:
-        return partial(self._network, sparse_weights=self._given_weights)
+    def _network_maker(self, *, top_k: int | None = None) -> NetworkMaker:
+        return partial(self._network, sparse_weights=self._given_weights, top_k=top_k)

@@ -293,9 +293,9 @@ class IndustryMedianRegressor(IndustryPeerRegressor):
 
     _learns_network = True  # outcomes choose its peers
 
-    def peer_network(self, X: PanelLike, *, outcomes: OutcomesLike = None) -> PeerNetwork:
+    def peer_network(self, X: PanelLike, *, outcomes: OutcomesLike = None, top_k: int | None = None) -> PeerNetwork:
         """Return the peers to which each row of ``X`` attends; with ``outcomes`` it was learned from those of every period."""
-        network = super().peer_network(X, outcomes=outcomes)
+        network = super().peer_network(X, outcomes=outcomes, top_k=top_k)
         if outcomes is None or not network.is_dated:
             return network
         return network.replaced(learned_until=network.periods.max())

@@ -1,11 +1,13 @@
 """The network of a model's cross-sections: weights on peers' rows, added up by firm."""
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import sparse
 
+from peerattn.exceptions import check_at_least
 from peerattn.models.cross_section import NO_IDENTITY, CrossSection, adding_up, stacked
 from peerattn.network import PeerNetwork
 from peerattn.network.base import last_learned
@@ -51,6 +53,8 @@ def network_of_sections(
     row_normalized : bool
         Whether rows sum to one (but with ``top_k``).
     """
+    if top_k is not None:
+        check_at_least(1, top_k=top_k)
     matrices = {}
     learned = [learned_until]
     for section in sections:
@@ -59,18 +63,18 @@ def network_of_sections(
         labels, group = peer_columns(section)
         if top_k is None:
             what = f"the network of {len(section.focal):,} firms"
-            remedy = "keep the strongest peers only, top_k= (attention), or pass fewer firms."
+            remedy = "keep the strongest peers only, top_k=, or pass fewer firms."
             # the weights, what checks them (a bit for each), and what it takes to compute a chunk of rows
             needed = 10.0 * len(section.focal) * len(labels) + 8.0 * _ARRAYS * _CELLS
             check_memory(needed, what, remedy)
+        blocks: Iterable[Any]
         found = sparse_weights(section)
         if found is None:
             of_rows = weights(section)
             blocks = (of_rows(rows) @ group for rows in section.chunks(_CELLS))
-            made = stacked(blocks, len(section.focal), top_k)
         else:
-            made = found @ group
-        matrices[section.period] = (section.focal.label, labels, made)
+            blocks = [found @ group]
+        matrices[section.period] = (section.focal.label, labels, stacked(blocks, len(section.focal), top_k))
     network = PeerNetwork.from_matrices(matrices, name=name, signed=signed, row_normalized=row_normalized and top_k is None)
     return network.replaced(top_k=top_k, learned_until=last_learned(learned))
 

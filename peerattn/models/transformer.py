@@ -345,7 +345,7 @@ class PeerTransformerRegressor(PanelRegressorMixin, PrunableHeads, PanelStack):
         self, layer: int | None = None, head: int | None = None, top_k: int | None = None
     ) -> NetworkMaker:
         check_is_fitted(self, "stack_")
-        which = chosen_layer(self.heads_, self.n_layers, layer, head, top_k)
+        which = chosen_layer(self.heads_, self.n_layers, layer, head)
         return partial(self._network, weights=partial(self._of_layer, **which), top_k=top_k, signed=False)
 
     def _of_layer(self, section: CrossSection, **which: Any) -> RowWeights:

@@ -10,7 +10,7 @@ import torch
 from sklearn.linear_model import RidgeCV
 from torch import Tensor
 
-from peerattn.exceptions import check_at_least, check_one_of, expect
+from peerattn.exceptions import check_one_of, expect
 from peerattn.models.cross_section import CrossSection, Rows
 from peerattn.models.learners.linear import by_section, stacked_rows
 from peerattn.models.learners.training import Problem, Training
@@ -32,11 +32,9 @@ def table_of_heads(n_heads: Mapping[str, int]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["seed", "layer", "head"])
 
 
-def chosen_layer(table: pd.DataFrame, n_layers: int, layer: int | None, head: int | None, top_k: int | None) -> dict[str, Any]:
+def chosen_layer(table: pd.DataFrame, n_layers: int, layer: int | None, head: int | None) -> dict[str, Any]:
     """Return the layer, and the head where one is named, after the options are checked; ``table`` is ``heads_``."""
     check_one_of(layer=(layer, (None, *range(n_layers))), head=(head, (None, *table.index)))
-    if top_k is not None:
-        check_at_least(1, top_k=top_k)
     if head is None:
         if layer is None:
             layer = n_layers - 1

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
-from peerattn.exceptions import InputError, check_at_least, check_one_of, expect
+from peerattn.exceptions import InputError, check_one_of, expect
 from peerattn.models.base import NetworkMaker
 from peerattn.models.cross_section import CrossSection
 from peerattn.models.learners.heads.heads import Heads, strongest_peers
@@ -99,8 +99,6 @@ class HeadNetworks(Mixed):
         fits = not one_of_heads or part in (None, HEADS)
         expect(fits, "part", '"heads", to which head= and layer= belong', repr(part))
         check_one_of(layer=(layer, [None, *range(self.n_layers)]))
-        if top_k is not None:
-            check_at_least(1, top_k=top_k)
         heads = selected_heads(self.stack_.with_heads().heads(), self.heads_, head)
         if layer == self.n_layers - 1:
             layer = None  # the last one, as by default

@@ -1,8 +1,17 @@
 import numpy as np
+import pandas as pd
 import pytest
 
-from peerattn import PeerAttentionRegressor, simulate_panel
+from peerattn import (
+    CovariancePeerRegressor,
+    CrossSectionalRidge,
+    IndustryPeerRegressor,
+    NadarayaWatsonRegressor,
+    PeerAttentionRegressor,
+    simulate_panel,
+)
 from peerattn.exceptions import InputError
+from peerattn.models import IndustryMedianRegressor, PrecomputedPeerRegressor
 from peerattn.models.cross_section import CrossSection
 
 pytestmark = pytest.mark.usefixtures("fewest_steps")  # what is found is beside the point
@@ -37,3 +46,26 @@ def test_heads_by_the_blocked_kernel(similarity, n_heads, weights, plant):
     found = model.peer_network(panel.X, top_k=3).edges(top_k=3)
     assert found[["period", "firm", "peer"]].equals(expected[["period", "firm", "peer"]])
     np.testing.assert_allclose(found["weight"], expected["weight"], rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        IndustryPeerRegressor(industry="industry"),
+        IndustryMedianRegressor(industry="industry"),
+        NadarayaWatsonRegressor(bandwidth=1.0, codes=["industry"]),
+        CrossSectionalRidge(codes=["industry"]),
+        CovariancePeerRegressor(codes=["industry"], random_state=0),
+        PrecomputedPeerRegressor(network=simulate_panel(12, 4, 2, n_industries=2, random_state=0).network),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_every_peer_model_keeps_the_strongest_peers(model):
+    panel = simulate_panel(12, 4, 2, n_industries=2, random_state=0)
+    fitted = model.fit(panel.X, panel.y)
+    found = fitted.peer_network(panel.X, outcomes=panel.y, top_k=2)
+    assert found.top_k == 2 and not found.row_normalized
+    whole = fitted.peer_network(panel.X, outcomes=panel.y)
+    pd.testing.assert_frame_equal(found.edges(top_k=2), whole.edges(top_k=2))
+    with pytest.raises(InputError, match="top_k: expected an integer of at least 1"):
+        fitted.peer_network(panel.X, outcomes=panel.y, top_k=0)

@@ -485,7 +485,7 @@ def test_a_leaking_characteristic_is_pointed_at_once(panel):
 
 
 def test_a_short_panel_says_so(panel):
-    with pytest.warns(ShortPanelWarning, match="testing the last third instead, 3"):
+    with pytest.warns(ShortPanelWarning, match="the last third instead, 3"):
         result = run({"Ridge": Ridge()}, panel, cv=WalkForward(24, 24))
     assert len(result.periods) == 3
     assert any("last third" in note for note in result.notes)

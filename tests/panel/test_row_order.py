@@ -119,7 +119,7 @@ def test_before_a_year_uses_no_outcome_that_is_known_later_in_that_year(kind):
 
 def test_dates_of_outcomes_are_compared_with_periods_where_they_are_read():
     with pytest.raises(
-        InputError, match="known_at must hold period labels of the type of X's .such as 200401, yyyymm.; got 2005, years"
+        InputError, match="known_at: expected labels of the type of X's periods .such as 200401, yyyymm., got 2005, years"
     ):
         read_panel(
             pd.DataFrame({"firm": "A", "period": [200401], "size": 1.0, "roa": 1.0, "filed": 2005}),

@@ -101,7 +101,7 @@ def test_known_at_of_another_type_is_refused(periods, known_at):
     index = pd.MultiIndex.from_product([["A", "B"], periods], names=["firm", "period"])
     X = pd.DataFrame({"size": 1.0}, index=index)
     late = pd.Series(np.tile(np.asarray(known_at, dtype=object), 2), index=index).infer_objects()
-    with pytest.raises(InputError, match="known_at.* (must hold period labels of the type of X's|holds fractional)"):
+    with pytest.raises(InputError, match="known_at.* (expected labels of the type of X's periods|holds fractional)"):
         WalkForward(4, known_at=late).folds(X)
 
 

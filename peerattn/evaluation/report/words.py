@@ -120,8 +120,9 @@ def placebo(compared: WithClaims) -> str:
     if not len(gains) or claims.gain is None:
         return ""
     ends = " to ".join(number(float(end), "+") for end in (gains.min(), gains.max()))
-    refits = f"Placebo: refitted {len(gains)} times on outcomes exchanged between the firms of a period, the stack gains {ends}"
-    return f"{refits} by peers; {(gains >= claims.gain.gain).sum()} of {len(gains)} reach the gain in the data."
+    refits = f"Placebo: refitted {len(gains)} times on outcomes whose unexplained part was exchanged between firms of a period"
+    reached = f"{(gains >= claims.gain.gain).sum()} of {len(gains)} reach the gain in the data"
+    return f"{refits}, the stack gains {ends} by peers; {reached}."
 
 
 def network_found(compared: WithClaims) -> list[str]:
@@ -150,7 +151,7 @@ def network_found(compared: WithClaims) -> list[str]:
 
 def direction(network: PeerNetwork) -> str:
     """Explain what an arrow of the network means."""
-    signed = "Its weights are signed. " * network.signed
+    signed = "Its weights are signed and symmetric, up to how much each firm varies. " * network.signed
     return f"{signed}An arrow leads from a firm to the peer used in its prediction; it does not show which firm influences which."
 
 

@@ -111,7 +111,7 @@ def of_one_type(firms: pd.Index, name: str = "firm") -> pd.Index:
     Raises
     ------
     InputError
-        For labels of two types, 1004 and "1004", which would be two firms, and floats that have lost digits.
+        For labels of two types, 1004 and "1004", which would be two firms, for tuples, and floats that have lost digits.
 
     Examples
     --------
@@ -130,6 +130,8 @@ def of_one_type(firms: pd.Index, name: str = "firm") -> pd.Index:
         (one, first), (other, second), *_ = examples.items()
         remedy = "give all firms one type, with .astype(str), for example"
         raise InputError(f"{name!r} holds {one} such as {first!r} and {other} such as {second!r}: {remedy}.")
+    if (pair := examples.get("labels of type tuple")) is not None:
+        raise InputError(f"{name!r} holds tuples such as {pair!r}: join each into one text, with '-'.join, for example.")
     if not pd.api.types.is_float_dtype(firms.dtype) and "numbers" not in examples:
         return firms
     # 1004.0, read beside a missing label, is firm 1004

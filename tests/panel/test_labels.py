@@ -244,3 +244,10 @@ def test_dates_in_look_ups():
     assert find_period("05.02.2001", days) == pd.Timestamp("2001-02-05")
     with pytest.raises(InputError, match="unknown period '05/02/2001'"):
         find_period("05/02/2001", days)  # or 2 May
+
+
+def test_firms_that_are_tuples_are_an_error():
+    """Pairs are what a firm and its excluded group are inside; all firms with one second part would be one group."""
+    index = pd.MultiIndex.from_product([[("A", 1), ("B", 1)], [2001, 2002]], names=["firm", "period"])
+    with pytest.raises(InputError, match="'firm' holds tuples such as .'A', 1.: join each into one text"):
+        panel_labels(pd.DataFrame({"size": 1.0}, index=index))

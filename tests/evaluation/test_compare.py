@@ -356,6 +356,9 @@ def test_supports():
     piped = make_pipeline(StandardScaler(), by_outcomes)
     assert supports(piped, "nowcast") and not supports(piped, "forecast")
     assert supports(Ridge(), "nowcast") and supports(IndustryPeerRegressor(), "forecast")
+    for model in ("Ridge", Ridge):
+        with pytest.raises(InputError, match="model: expected an estimator with fit and predict"):
+            supports(model, "nowcast")
     assert not supports(GridSearchCV(IndustryPeerRegressor(), {}), "nowcast")
     with pytest.raises(InputError, match="task: expected 'forecast' or 'nowcast', got 'predict'"):
         supports(Ridge(), "predict")

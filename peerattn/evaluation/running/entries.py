@@ -15,7 +15,7 @@ from peerattn.evaluation.measures.metrics import nowcast_score
 from peerattn.evaluation.running.information import last_step, steps_of
 from peerattn.evaluation.running.inner_folds import purged, random_rows
 from peerattn.evaluation.running.inputs import LABELS, FoldRows, Frames
-from peerattn.exceptions import InputError, validate_arguments
+from peerattn.exceptions import InputError, expect, validate_arguments
 from peerattn.models import CommonShocksRegressor, IndustryMeansRegressor, OwnHistoryRegressor, PeerFeatures, Reference
 from peerattn.models.base import PanelEstimator, has_peers
 from peerattn.models.forecasters import make_model, model_title
@@ -93,13 +93,13 @@ def supports(model: Any, task: Task) -> bool:
     -------
     bool
         A plain regressor can do both (it never sees peers' outcomes). A peer model forecasts unless it
-        needs the target period's outcomes, and explains only if it reads outcomes (of its reference, for
-        cross-attention); a search explains only with ``scoring=nowcast_score``.
+        needs the target period's outcomes, and nowcasts only if it uses outcomes (of its reference, for
+        cross-attention); a search nowcasts only with ``scoring=nowcast_score``.
 
     Raises
     ------
     InputError
-        For an unknown task.
+        For an unknown task, or a model that is no estimator.
 
     Examples
     --------
@@ -108,6 +108,8 @@ def supports(model: Any, task: Task) -> bool:
     >>> supports(Ridge(), "nowcast"), supports(IndustryPeerRegressor(), "nowcast")
     (True, True)
     """
+    fits = hasattr(model, "fit") and not isinstance(model, type)
+    expect(fits, "model", "an estimator with fit and predict, such as Ridge()", repr(model))
     final = last_step(model)
     if not is_peer_model(final):
         return True
@@ -317,17 +319,17 @@ def _controls(task: Task, panel: Panel, models: Mapping[str, Any], gaps: tuple[i
     in forecasts the characteristics of all others, or of those of the industry. One that is among the models, by name or as the
     same mean of outcomes, is not added.
     """
-    explains = task == "nowcast"
+    nowcasts = task == "nowcast"
     numbers = bool(panel.choice.characteristics)
     industry = panel.industry
     controls = [
-        (explains, ALL_OTHER_FIRMS, IndustryPeerRegressor(scheme="plain")),  # no industry is meant
-        (explains and industry is not None, INDUSTRY_BY_PERIOD, IndustryPeerRegressor(industry=industry)),
+        (nowcasts, ALL_OTHER_FIRMS, IndustryPeerRegressor(scheme="plain")),  # no industry is meant
+        (nowcasts and industry is not None, INDUSTRY_BY_PERIOD, IndustryPeerRegressor(industry=industry)),
         *((numbers, model_title(name), make_model(name)) for name in ("ols", "boosting")),
-        (numbers and not explains, OTHERS_CHARACTERISTICS, IndustryMeansRegressor(industry=industry)),
+        (numbers and not nowcasts, OTHERS_CHARACTERISTICS, IndustryMeansRegressor(industry=industry)),
         *((True, model_title(name), make_model(name)) for name in ("firm_mean", "last_value")),
         (True, model_title("own_history"), OwnHistoryRegressor(gaps=gaps)),
-        (explains, model_title("common_shocks"), CommonShocksRegressor(industry=industry, gaps=gaps)),
+        (nowcasts, model_title("common_shocks"), CommonShocksRegressor(industry=industry, gaps=gaps)),
         (True, model_title("mean"), make_model("mean")),
     ]
     # the same mean under another name would be tested twice

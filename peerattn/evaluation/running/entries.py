@@ -236,7 +236,7 @@ class Entry:
             return self._labelled(rows.X, rows.y)
         if reads_rows(self.model):
             return rows.X, rows.y
-        return fold.encoded(rows is fold.train), rows.y
+        return self._labelled(fold.encoded(rows is fold.train), rows.y)
 
     def _outcomes(self, y: pd.Series) -> dict[str, pd.Series]:
         """Return the outcomes that predict observes: the outcomes of the call, where the task and the model have it so."""
@@ -253,9 +253,9 @@ class Entry:
         return {"reference": self.reference}
 
     def _labelled(self, X: pd.DataFrame, y: pd.Series) -> tuple[pd.DataFrame, pd.Series]:
-        """Name the index levels as this model expects them."""
-        final = last_step(self.model)
-        names: Any = {name: getattr(final, name, name) for name in LABELS}
+        """Name the index levels as this model expects them, or the splitter of its search."""
+        named = [last_step(self.model), *(search.cv for search in searches(self.model))]
+        names: Any = {name: next((getattr(each, name) for each in named if hasattr(each, name)), name) for name in LABELS}
         return X.rename_axis(index=names), y.rename_axis(index=names)
 
     def _checked(self, predicted: object, fold: FoldRows) -> np.ndarray:

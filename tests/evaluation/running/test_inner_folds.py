@@ -96,3 +96,16 @@ def test_the_elastic_net_holds_out_periods_after_a_gap():
     assert found["purge"] == found["filed"] == [(2002, 2005), (2004, 2007), (2006, 2009), (2008, 2011)]
     with pytest.raises(InputError, match="no outcome is known to learn from"):
         ElasticNetRegressor(purge=20).fit(X, y)
+
+
+def test_the_splitter_of_a_search_may_name_the_levels_as_the_panel_does():
+    X, y = panel(9)
+    options = {"decomposition": False, "verbose": False}
+    plain = GridSearchCV(Ridge(), {"alpha": [0.1, 10.0]}, cv=WalkForward(2))
+    expected = compare({"ridge": plain}, X, y, cv=WalkForward(3, 3), **options)
+    names = {"firm": "id", "period": "year"}
+    X, y = (part.rename_axis(index=names) for part in (X, y))
+    for cv in (WalkForward(2), WalkForward(2, **names)):
+        searched = {"ridge": GridSearchCV(Ridge(), {"alpha": [0.1, 10.0]}, cv=cv)}
+        found = compare(searched, X, y, cv=WalkForward(3, 3, **names), **names, **options)
+        np.testing.assert_array_equal(found.predictions["ridge"], expected.predictions["ridge"])

@@ -7,7 +7,6 @@ import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import MISSING, fields
-from functools import cache
 from importlib import import_module
 from inspect import Parameter, Signature, cleandoc
 from typing import Annotated, Any, get_type_hints
@@ -75,17 +74,18 @@ def _message(error: Exception) -> str | None:
 @contextlib.contextmanager
 def _plain_warnings() -> Iterator[None]:
     """Show our own warnings as one line each, once, without the place in the source."""
-    printed = cache(lambda text: print(f"warning: {visible(text)}", file=sys.stderr))
+    printed: set[str] = set()
     with warnings.catch_warnings():
         warnings.simplefilter("always", PeerAttnWarning)
         # other packages' warnings stay as they are
         usual = warnings.showwarning
 
         def show(message: Warning | str, category: type[Warning], *rest: Any, **named: Any) -> None:
-            if issubclass(category, PeerAttnWarning):
-                printed(str(message))
-            else:
+            if not issubclass(category, PeerAttnWarning):
                 usual(message, category, *rest, **named)
+            elif str(message) not in printed:
+                printed.add(str(message))
+                print(f"warning: {visible(str(message))}", file=sys.stderr)
 
         warnings.showwarning = show
         yield

@@ -3,7 +3,6 @@
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -177,12 +176,6 @@ class CrossSection:
             found = replace(found, own=(self.own[0][focal], self.own[1][peers]))
         return found
 
-    @cached_property
-    def rows_of_past(self) -> tuple[np.ndarray, np.ndarray]:
-        """Where focal firms and peers are in the table of their past (−1: not in it), looked up once for all steps of a fit."""
-        index = self.past.table.index
-        return index.get_indexer(self.focal.label), index.get_indexer(self.peers.label)
-
     @property
     def same_rows(self) -> bool:
         """Whether focal rows and peers are the same rows in the same order, as on arrays."""
@@ -207,15 +200,15 @@ class CrossSection:
     def known_by(self, place: int) -> Self:
         """Return the cross-section without the outcomes that are not known yet by the period of this place."""
         found = self
-        late = self.focal.late(place)
-        if late.any():
-            found = self.take(np.flatnonzero(~late), slice(None))
-        late = self.peers.late(place)
+        late_focal = self.focal.late(place)
+        if late_focal.any():
+            found = self.take(np.flatnonzero(~late_focal), slice(None))
+        late_peers = self.peers.late(place)
         # where no outcome is used, firms whose outcome comes late are peers all the same
-        if self.peers.y is not None and late.any():
-            found = replace(found, peers=replace(self.peers, y=np.where(late, np.nan, self.peers.y)))
+        if self.peers.y is not None and late_peers.any():
+            found = replace(found, peers=replace(self.peers, y=np.where(late_peers, np.nan, self.peers.y)))
             if self.attendable is not None:
-                found = replace(found, attendable=self.attendable & ~late)
+                found = replace(found, attendable=self.attendable & ~late_peers)
         return found
 
     def pool(self) -> Self:

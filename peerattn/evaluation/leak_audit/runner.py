@@ -175,10 +175,12 @@ def audit_entry(
     entry: Entry, panel: Panel, cv: object, n_placebo: int = 19, seed: int = 0, known_at: pd.Index | None = None
 ) -> Audit:
     """Audit a model on a panel; ``known_at`` is when each outcome is known, by default as the panel does."""
+    if cv is None:
+        cv = WalkForward()
     if known_at is None:
         known_at = panel.known_at
     known = None if known_at is None else Knowledge.of(replace(panel, known_at=known_at)).known
-    subject = Subject(replace(entry, model=seeded(entry.model, seed)), panel, cv or WalkForward(), seed, known=known)
+    subject = Subject(replace(entry, model=seeded(entry.model, seed)), panel, cv, seed, known=known)
     first, offending = checks.columns(subject.rows)
     # a column that leaks would refute the other claims as well
     fine = panel.characteristics.drop(columns=offending)

@@ -108,21 +108,17 @@ class History:
 
     def before(self, period: Any, firms: pd.Index, window: int = WINDOW) -> np.ndarray:
         """Return the last ``window`` standardised outcomes known before a period, (n, window), the latest last."""
-        return self._before(period, self.table.index.get_indexer(firms), window)
-
-    def _before(self, period: Any, at: np.ndarray, window: int) -> np.ndarray:
-        """Return the same of the firms at these rows of the table, −1 = not in it."""
-        past = np.zeros((len(at), window))
+        past = np.zeros((len(firms), window))
         end = self._n_before(period)
         start = max(0, end - window)
         if end > start:
+            at = self.table.index.get_indexer(firms)
             past[at >= 0, window - (end - start) :] = self.standardised[at[at >= 0], start:end]
         return past
 
-    def comovement(self, section: CrossSection, rows: Any, window: int) -> np.ndarray:
-        """Return √window times the cosine of the last ``window`` standardised outcomes of focal rows and peers, (n, n_peers)."""
-        focal, peers = section.rows_of_past
-        mine, theirs = (_of_length_one(self._before(section.period, at, window)) for at in (focal[rows], peers))
+    def comovement(self, period: Any, firms: pd.Index, peers: pd.Index, window: int) -> np.ndarray:
+        """Return √window times the cosine of the last ``window`` standardised outcomes of firms and peers, (n, n_peers)."""
+        mine, theirs = (_of_length_one(self.before(period, each, window)) for each in (firms, peers))
         return math.sqrt(window) * mine @ theirs.T
 
     def own_past(self, sections: Sequence[CrossSection]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

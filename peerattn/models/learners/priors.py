@@ -124,7 +124,8 @@ class PairTerms:
             mine, theirs = (r.codes[:, self.columns[prior.source]] for r in (section.focal, section.peers))
             return ((mine[rows, None] == theirs[None, :]) & (theirs[None, :] > 0)).astype(float)
         if isinstance(prior.source, Comovement):
-            return np.asarray(section.past.comovement(section, rows, prior.source.window))
+            firms = (section.focal.label[rows], section.peers.label)
+            return np.asarray(section.past.comovement(section.period, *firms, prior.source.window))
         return network_relation(prior.source, section, rows)
 
 

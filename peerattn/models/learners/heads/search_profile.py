@@ -59,7 +59,11 @@ class SearchProfile:
     @classmethod
     def of(cls, fitted: Heads, names: list[str], observed: Sequence[str], *, unit: float) -> Self:
         """Return the profile of fitted heads; values are multiplied by ``unit``."""
-        found = []
+        matrices = []
+        key_terms = []
+        values = []
+        heads = []
+        shares = []
         for k, (member, mix) in enumerate(zip(fitted.members, fitted.mix, strict=True)):
             module = member.module()
             inputs = names[: member.spec.n_inputs]  # heads of equal weights within a code have no embeddings
@@ -67,12 +71,14 @@ class SearchProfile:
             if member.spec.similarity == "scaled_dot_product":
                 keys = keys / np.sqrt(member.spec.d_head)
             for head in range(member.spec.n_heads):
-                M = pd.DataFrame((module.query[head] @ keys[head]).numpy(), index=inputs, columns=inputs)
-                popularity = pd.Series((module.offset[head, 0] @ keys[head]).numpy(), index=inputs)
-                value = module.value[head].numpy().squeeze() * unit
-                found.append((M, popularity, value, (k, head), member.share[head] * mix / sum(fitted.mix)))
-        matrices, key_terms, values, heads, shares = list(zip(*found, strict=True)) or [()] * 5
-        return cls(matrices, key_terms, values, heads, np.array(shares), tuple(observed))
+                M = module.query[head] @ keys[head]
+                popularity = module.offset[head, 0] @ keys[head]
+                matrices.append(pd.DataFrame(M.numpy(), index=inputs, columns=inputs))
+                key_terms.append(pd.Series(popularity.numpy(), index=inputs))
+                values.append(module.value[head].numpy().squeeze() * unit)
+                heads.append((k, head))
+                shares.append(member.share[head] * mix / sum(fitted.mix))
+        return cls(tuple(matrices), tuple(key_terms), tuple(values), tuple(heads), np.array(shares), tuple(observed))
 
     @classmethod
     def of_rule(cls, M: np.ndarray, names: Sequence[str], observed: Sequence[str]) -> Self:

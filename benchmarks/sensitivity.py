@@ -1,14 +1,18 @@
-"""How much do the constants of attention matter? Each halved and doubled, on panels that played no part in choosing them.
+"""Do constants matter, and is each rule of attention heads worth having? Constants halved and doubled, rules left out.
 
-Run: ``python benchmarks/sensitivity.py [--only NAME ...]``. Every fit is stored at once in ``benchmarks/results/sensitivity/``; a
-run that was stopped goes on where it stopped.
+Run: ``python benchmarks/sensitivity.py [--stage constants|heads|full ...]``. Every fit is stored at once in
+``benchmarks/results/sensitivity/``; a run that was stopped goes on where it stopped. Constants are tried on panels that were not
+used to choose them.
 """
 
 from __future__ import annotations
 
 import sys
+import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -17,41 +21,103 @@ import pandas as pd
 import torch
 from linearmodels.datasets import wage_panel
 
+from heads_in_full import CELLS
 from peerattn.datasets import simulate_panel
 from peerattn.exceptions import PeerAttnWarning
-from peerattn.models import StackedPeerRegressor
+from peerattn.models import PeerAttentionRegressor, StackedPeerRegressor
+from peerattn.models.learners import linear, nonlinear, past_outcomes
+from peerattn.models.learners import training as problems
+from peerattn.models.learners.covariance import fit as covariance
+from peerattn.models.learners.heads import learner, peer_module, selection, training
+from peerattn.models.stacking import evidence, origins, weights
 from report import RESULTS, SHARED, options, publish, stored
 
 STORE = RESULTS / "sensitivity"
 FIRMS = 150  # of the real panels
-ROOM = "peerattn.models."
 Data = tuple[pd.DataFrame, pd.Series, np.ndarray]
 
-#: Constant, module, and the two values beside the default; where half or double has no meaning, the nearest that has.
-CONSTANTS: list[tuple[str, str, Any, Any]] = [
-    ("kappa", "", 0.5, 2.0),
-    ("SHARES", "stacking.origins", (1 / 2, 3 / 4), (3 / 4, 7 / 8)),
-    ("FEW_ROWS", "stacking.origins", 25, 100),
-    ("FEW_PERIODS", "stacking.weights", 2, 6),
-    ("SHARP", "learners.heads.peer_module", 1.25, 5.0),
-    ("KNOTS", "own.shape", 3, 10),
-    ("TREES", "own.shape", 75, 300),
-    ("FOREST", "own.shape", 50, 200),
-    ("ROWS_OF_TREE", "own.shape", 2000, 8000),
-    ("LEAF", "own.shape", (3, 10), (10, 40)),
-    ("CLIP", "own.bounds", 2.0, 8.0),
-    ("WINDOW", "own.history", 4, 192),
-    ("RANK", "covariance.fit", 3, 12),
-    ("POWER", "covariance.fit", 0.25, 1.0),
-    ("MOST_STEPS", "covariance.fit", 30, 120),
-    ("LEARNING_RATE", "covariance.fit", 0.03, 0.12),
+
+@dataclass(frozen=True)
+class Change:
+    """An attribute of a module or class with another value, and options of the estimator."""
+
+    rule: str
+    value: str = ""
+    owner: Any = None
+    name: str = ""
+    new: Any = None
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+def with_option(rule: str, **changed: Any) -> Change:
+    """Return heads trained with these fields of :class:`TrainingOptions`."""
+    value = ", ".join(map(str, changed.values()))
+    return Change(rule, value, learner, "DEFAULT", replace(training.DEFAULT, **changed))
+
+
+def constant(owner: Any, name: str, *values: Any) -> list[Change]:
+    """Return a constant at other values."""
+    return [Change(name, str(value), owner, name, value) for value in values]
+
+
+def cycle_with_decay(seeds: Any, sample: Any, objective: Any, how: training.TrainingOptions, generator: Any) -> None:
+    """Train as the package does, without the last cycle, which has no weight decay."""
+    if how.weight_decays != (0.0,):
+        CYCLE(seeds, sample, objective, how, generator)
+
+
+CYCLE = training._cycle
+#: Of the stack; where half or double has no meaning, the nearest that has.
+CONSTANTS: list[Change] = [
+    *(Change("kappa", str(value), options={"kappa": value}) for value in (0.5, 2.0)),
+    *constant(origins, "SHARES", (1 / 2, 3 / 4), (3 / 4, 7 / 8)),
+    *constant(problems, "FEW_ROWS", 25, 100),
+    *constant(weights, "FEW_PERIODS", 2, 6),
+    *constant(evidence, "POWER", 0.1, 0.4),
+    *constant(nonlinear, "KNOTS", 3, 10),
+    *constant(nonlinear, "TREES", 75, 300),
+    *constant(nonlinear, "FOREST", 50, 200),
+    *constant(nonlinear, "ROWS_OF_TREE", 2000, 8000),
+    *constant(nonlinear, "LEAF", (3, 10), (10, 40)),
+    *constant(linear, "CLIP", 2.0, 8.0),
+    *constant(past_outcomes, "WINDOW", 4, 192),
+    *constant(covariance, "RANK", 3, 12),
+    *constant(covariance, "POWER", 0.25, 1.0),
+    *constant(covariance, "MOST_STEPS", 30, 120),
+    *constant(covariance, "LEARNING_RATE", 0.03, 0.12),
+]
+#: Of heads at their defaults.
+HEADS: list[Change] = [
+    Change("no second cycle, of heads combined across seeds", owner=training, name="FEW", new=0.0),
+    with_option("the best seed alone", window=1.0),
+    with_option("all seeds averaged", window=-np.inf),
+    Change("no last steps without weight decay", owner=training, name="_cycle", new=cycle_with_decay),
+    Change("no period effects in the objective", owner=training, name="common_variance", new=lambda sections: 0.0),
+    with_option("n_seeds", n_seeds=6),
+    with_option("n_seeds", n_seeds=24),
+    with_option("max_steps", max_steps=225),
+    with_option("max_steps", max_steps=900),
+    with_option("learning_rate", learning_rate=0.01),
+    with_option("learning_rate", learning_rate=0.04),
+    with_option("weight decay", weight_decays=(0.15,)),
+    with_option("weight decay", weight_decays=(0.6,)),
+    *constant(peer_module, "SHARP", 1.0, 4.0),
+]
+#: Of heads in full, which no test keeps out.
+FULL: list[Change] = [
+    with_option("one weight decay, none chosen", weight_decays=(0.3,)),
+    with_option("the larger weight decay, none chosen", weight_decays=(1.5,)),
+    Change("no equal weights on firms of one code", owner=learner.HeadsLearner, name="_of_codes", new=lambda self: []),
+    Change("no second factor, of the period's mean", owner=selection, name="factor_of_means", new=lambda *given: 1.0),
+    Change("one draw of seeds", owner=learner, name="MOST_DRAWS", new=1),
 ]
 
 
-def simulated() -> Data:
-    """Return a directed network of share .5."""
-    panel = simulate_panel(40, 30, 4, signal_share=0.5, d_head=3, random_state=9001)
-    return panel.X, panel.y, np.asarray(panel.X.index.get_level_values("period") < panel.network.periods[24])
+def simulated(n_firms: int, n_periods: int, share: float, n_networks: int = 1, n_test: int = 6) -> Data:
+    """Return directed networks; the last periods are held out."""
+    panel = simulate_panel(n_firms, n_periods, 4, signal_share=share, d_head=3, n_networks=n_networks, random_state=9001)
+    period = panel.X.index.get_level_values("period")
+    return panel.X, panel.y, np.asarray(period < panel.network.periods[-n_test])
 
 
 def wages() -> Data:
@@ -64,7 +130,7 @@ def wages() -> Data:
 
 
 def spillovers() -> Data:
-    """Return log Tobin's q of the same year (Bloom, Schankerman and Van Reenen 2013), others' shown."""
+    """Return log Tobin's q of the same year (Bloom, Schankerman and Van Reenen 2013)."""
     frame = pd.read_parquet(SHARED / "firm" / "bsv_spillovers.parquet").rename(columns={"year": "period"})
     columns = ["ln_rd_stock_lag", "ln_capital_lag", "ln_employment_lag", "rd_stock_to_capital_lag"]
     frame = frame.drop_duplicates(["firm", "period"]).dropna(subset=["ln_q", *columns])
@@ -74,60 +140,108 @@ def spillovers() -> Data:
     return X, frame["ln_q"], np.asarray(X.index.get_level_values("period") < 1997)
 
 
-PANELS: dict[str, tuple[Callable[[], Data], str]] = {
-    "simulated": (simulated, "forecast"),
-    "wages": (wages, "forecast"),
-    "log q": (spillovers, "nowcast"),
+@dataclass(frozen=True)
+class Panel:
+    """Data and the task on them."""
+
+    load: Callable[[], Data]
+    task: str
+
+
+SHORT = Panel(partial(simulated, 40, 30, 0.5), "forecast")
+WAGES = Panel(wages, "forecast")
+LOG_Q = Panel(spillovers, "nowcast")
+OF_STACK = {"simulated": SHORT, "wages": WAGES, "log q": LOG_Q}
+OF_HEADS = {
+    "share .5, 40 × 24": SHORT,
+    "share .3, 120 × 54": Panel(partial(simulated, 120, 60, 0.3), "forecast"),
+    "two networks, share .5, 150 × 54": Panel(partial(simulated, 150, 60, 0.5, 2), "forecast"),
+    "log q": LOG_Q,
+}
+IN_FULL = {
+    "wages": WAGES,
+    "log q": LOG_Q,
+    "investment rate": Panel(CELLS["US investment rate"].load, "nowcast"),
+    "price to book": Panel(CELLS["S&P price to book"].load, "nowcast"),
 }
 
 
-def error(data: Data, task: str, **options: Any) -> float:
-    """Return the mean squared error of the held-out periods."""
-    X, y, train = data
-    model = StackedPeerRegressor(task=task, random_state=0, **options).fit(X[train], y[train])
-    shown = {"outcomes": y[~train]} if task == "nowcast" else {}
-    return float(((y[~train] - np.asarray(model.predict(X[~train], **shown))) ** 2).mean())
-
-
-def with_constant(name: str, module: str, value: Any, data: Data, task: str) -> float:
-    """Return the error with one constant changed, wherever in the room it was imported."""
-    if name == "kappa":
-        return error(data, task, kappa=value)
-    default = getattr(sys.modules[ROOM + module], name)
-    homes = [m for key, m in sys.modules.items() if key.startswith(ROOM) and getattr(m, name, None) is default]
+@contextmanager
+def changed(change: Change | None) -> Iterator[None]:
+    """Give an attribute another value, wherever in the package it was imported."""
+    if change is None or change.owner is None:
+        yield
+        return
+    default = getattr(change.owner, change.name)
+    modules = [module for key, module in sys.modules.items() if key.startswith("peerattn.models")]
+    homes = [each for each in [change.owner, *modules] if getattr(each, change.name, None) is default]
     try:
         for home in homes:
-            setattr(home, name, value)
-        return error(data, task)
+            setattr(home, change.name, change.new)
+        yield
     finally:
         for home in homes:
-            setattr(home, name, default)
+            setattr(home, change.name, default)
+
+
+def measured(model: Any, panel: Panel, change: Change | None) -> dict[str, float]:
+    """Return the mean squared error of the held-out periods, and the CPU seconds of the fit."""
+    X, y, train = panel.load()
+    if change is not None:
+        model.set_params(**change.options)
+    with changed(change):
+        start = time.process_time()
+        model.fit(X[train], y[train])
+        seconds = time.process_time() - start
+    given = {"outcomes": y[~train]} if panel.task == "nowcast" else {}
+    errors = (y[~train] - np.asarray(model.predict(X[~train], **given))) ** 2
+    return {"error": float(errors.mean()), "seconds": seconds}
+
+
+def table(name: str, model: Callable[..., Any], panels: dict[str, Panel], changes: list[Change]) -> list[dict[str, Any]]:
+    """Return for each change and panel the error, and the mean time of a fit, over those without the change."""
+    rows: list[dict[str, Any]] = []
+    for change in changes:
+        row: dict[str, Any] = {"model": name, "rule or constant": change.rule, "value": change.value}
+        seconds = []
+        for panel_name, panel in panels.items():
+            key = f"{name} {panel_name}".replace("/", " of ")
+            make = partial(model, task=panel.task, random_state=0)
+            usual = stored(STORE / f"{key}.json", lambda: measured(make(), panel, None))
+            path = STORE / f"{key} {change.rule} {change.value}.json".replace("&", "and")
+            found = stored(path, lambda: measured(make(), panel, change))
+            row[panel_name] = found["error"] / usual["error"]
+            seconds.append(found["seconds"] / usual["seconds"])
+        row["time"] = float(np.mean(seconds))
+        rows.append(row)
+    return rows
 
 
 def main() -> None:
-    """Fit all and publish the table."""
-    homes = {name: module for name, module, *_ in CONSTANTS}
-    only = options(__doc__, only=homes).only
+    """Fit all and publish the tables."""
+    stage = options(__doc__, stage={"constants": 0, "heads": 0, "full": 0}).stage
     torch.set_num_threads(1)
     warnings.simplefilter("ignore", PeerAttnWarning)
-    rows: list[dict[str, Any]] = [
-        {"constant": name, "value": str(value)} for name, _, *values in CONSTANTS if name in only for value in values
-    ]
-    values = {(name, str(value)): value for name, _, *of in CONSTANTS for value in of}
-    for panel, (load, task) in PANELS.items():
-        data = load()
-        usual = stored(STORE / f"{panel} default.json", partial(error, data, task))
-        for row in rows:
-            name, value = row["constant"], values[row["constant"], row["value"]]
-            key = f"{panel} {name} {row['value']}".replace("/", " of ")
-            changed = partial(with_constant, name, homes[name], value, data, task)
-            row[panel] = stored(STORE / f"{key}.json", changed) / usual
-    notes = [
-        "Mean squared error of held-out periods over that with all constants at their defaults.",
-        "simulated: a directed network of share .5, forecast. wages: next year's log wage of 150 men, forecast. log q: Tobin's q "
-        "of 150 firms of Bloom, Schankerman and Van Reenen (2013), others' shown.",
-    ]
-    publish("sensitivity", "Each constant of attention halved and doubled", rows, notes)
+    ratio = "Mean squared error of held-out periods over that of the default, and time of a fit over that of the default."
+    simulations = "Simulated: directed networks, share of the variance due to peers, firms × training periods; forecasts."
+    real = (
+        "wages: next year's log wage of 150 men, forecast. log q: Tobin's q of 150 firms of Bloom, Schankerman and Van Reenen "
+        "(2013), nowcast."
+    )
+    if "constants" in stage:
+        rows = table("stack", StackedPeerRegressor, OF_STACK, CONSTANTS)
+        publish("sensitivity", "Each constant of the stack halved and doubled", rows, [ratio, simulations, real])
+    if "heads" in stage:
+        rows = table("heads", PeerAttentionRegressor, OF_HEADS, HEADS)
+        publish("ablations_heads", "Rules and constants of heads at their defaults", rows, [ratio, simulations, real])
+    if "full" in stage:
+        rows = table("full", partial(PeerAttentionRegressor, kappa=None), IN_FULL, FULL)
+        publish(
+            "ablations_full",
+            "Rules of heads in full",
+            rows,
+            [ratio, real, "investment rate, price to book: as in heads_in_full.py."],
+        )
 
 
 if __name__ == "__main__":

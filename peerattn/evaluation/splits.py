@@ -308,7 +308,7 @@ def checked_folds(cv: object, panel: Panel, horizon: int) -> tuple[Folds, list[s
 
 def split_panel(cv: object, panel: Panel) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Return the folds of a splitter; ours are given the panel, others a frame and its outcome."""
-    if not hasattr(cv, "split"):
+    if not hasattr(cv, "split") or isinstance(cv, str | bytes):
         raise InputError(f"cv must be a splitter such as WalkForward(test_periods=12), got {type(cv).__name__}.")
     if type(cv) in (WalkForward, NewFirms):
         return cv.split(panel)

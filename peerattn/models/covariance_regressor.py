@@ -97,7 +97,8 @@ class CovariancePeerRegressor(PanelRegressorMixin, PanelStack):
     @property
     def covariance_(self) -> Covariance:
         """The learned covariance."""
-        found: Covariance = self.stack_.fitted[COVARIANCE]
+        found = self.stack_.fitted[COVARIANCE]
+        assert isinstance(found, Covariance)
         return found
 
     def search_profile(self, X: PanelLike = None) -> SearchProfile:

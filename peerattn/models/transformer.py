@@ -261,7 +261,9 @@ class PeerTransformerRegressor(PanelRegressorMixin, PrunableHeads, PanelStack):
 
     @property
     def _transformer(self) -> TransformerLearner | None:  # None where it was not selected
-        return self.stack_.fitted.get(TRANSFORMER)
+        found = self.stack_.fitted.get(TRANSFORMER)
+        assert found is None or isinstance(found, TransformerLearner)
+        return found
 
     def _module(self) -> torch.nn.ModuleList:
         check_is_fitted(self, "stack_")

@@ -121,8 +121,11 @@ def from_edges(cls: type[Net], edges: pd.DataFrame, firms: Iterable[Any] | None 
     for text in edges["weight"][np.isnan(weights) & edges["weight"].notna()]:
         raise InputError(f"edges['weight']: expected numbers, got {text!r}.")
     listed = None
-    if firms is not None:
-        listed = _as_labels(firms["firm"] if isinstance(firms, pd.DataFrame) else firms, "firms")
+    if isinstance(firms, pd.DataFrame):
+        check_known("firms", ("firm",), firms.columns)
+        listed = _as_labels(firms["firm"], "firms")
+    elif firms is not None:
+        listed = _as_labels(firms, "firms")
     # a firm may be listed though it has no edge: it is an isolate, not absent
     periods, when, when_listed = _period_codes(edges, firms)
     matrices = {}
@@ -168,7 +171,9 @@ def _as_labels(labels: Iterable[object], argument: str) -> pd.Index:
 
     Object columns that hold one kind become that kind.
     """
-    if not isinstance(labels, pd.Index | pd.Series | np.ndarray):
+    if isinstance(labels, np.ndarray):
+        expect(labels.ndim == 1, argument, "labels in one dimension", f"an array of shape {labels.shape}")
+    elif not isinstance(labels, pd.Index | pd.Series):
         labels = list(labels)
     index = pd.Index(labels, tupleize_cols=False)
     if isinstance(index, pd.MultiIndex) or any(isinstance(label, tuple) for label in index[:1]):

@@ -433,6 +433,7 @@ def test_bad_arguments(flat, panel):
         ),
         (lambda: run(ridge, panel, task="guess"), "task.*'forecast' or 'nowcast'"),
         (lambda: run(ridge, panel, cv=5), "cv must be a splitter"),
+        (lambda: run(ridge, panel, cv="text"), "cv must be a splitter"),
         (lambda: run(ridge, panel, cv=KFold(3)), "KFold learns from .* Use WalkForward"),
         (lambda: run(ridge, panel, cv=TimeSeriesSplit(3)), "TimeSeriesSplit learns from"),
         (lambda: run(ridge, panel, y=panel.y), "X is a Panel, which holds its outcome"),

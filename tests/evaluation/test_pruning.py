@@ -13,6 +13,7 @@ import torch
 from peerattn import PeerAttentionClassifier, PeerAttentionRegressor, nn, simulate_panel
 from peerattn.evaluation import head_importance, prune, pruning_curve
 from peerattn.exceptions import InputError
+from peerattn.models.stacking.weights import Column, Scope
 from peerattn.sequence import (
     AttentionAnomalyDetector,
     AttentionForecaster,
@@ -41,7 +42,7 @@ def model(panel):
 def test_importance_counts_the_weights_of_the_stack(panel):
     """Means of a period and differences within it have a weight each; a head is worth what its absence changes."""
     model = PeerAttentionRegressor(**HEADS).fit(panel.X, panel.y)
-    weights = {("heads", " (within period)"): 0.5, ("heads", " (period mean)"): 0.2}
+    weights = {Column("heads", Scope.WITHIN): 0.5, Column("heads", Scope.MEAN): 0.2}
     peers = replace(model.stack_.stages["peers"], weights=weights)
     model.stack_ = replace(model.stack_, stages=model.stack_.stages | {"peers": peers})
     found, before = head_importance(model, panel.X, panel.y), model.predict(panel.X)

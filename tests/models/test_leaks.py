@@ -65,7 +65,7 @@ def calls(model, y):
 
 def without_covariance(model):
     peers = model.stack_.stages["peers"]
-    weights = {key: 0.0 if key[0] == "covariance" else weight for key, weight in peers.weights.items()}
+    weights = {key: 0.0 if key.candidate == "covariance" else weight for key, weight in peers.weights.items()}
     assert any(weights.values())
     made = copy.copy(model)
     made.stack_ = replace(model.stack_, stages=model.stack_.stages | {"peers": replace(peers, weights=weights)})

@@ -124,7 +124,7 @@ def test_what_is_added_is_the_weighted_mean_of_the_other_firms_and_of_those_of_t
     X0, y0, X1, y1 = split(X, y, 2019)  # one period: no outcome that is shown is the own past of another row
     model = CommonShocksRegressor(industry="industry").fit(X0, y0)
     (stack,), own = model.stacks_, OwnHistoryRegressor().fit(X0, y0).predict(X1)
-    weights = {name: w for (name, _), w in stack.stages["common"].weights.items()}
+    weights = {column.candidate: w for column, w in stack.stages["common"].weights.items()}
     assert weights["period"] + weights["codes x period"] == pytest.approx(1, abs=0.1)
     within = model.predict(X1) - own  # slopes within the period
     assert np.abs(within).max() > 1e-3 and abs(within.mean()) < 1e-8

@@ -343,6 +343,14 @@ def test_bad_edges_are_refused(change: Any, message: str) -> None:
         PeerNetwork.from_edges(change(edges), firms=["A", "B"])
 
 
+def test_firms_that_are_no_list_of_labels_raise() -> None:
+    edges = pd.DataFrame({"firm": ["A", "B"], "peer": ["B", "A"], "weight": 1.0})
+    with pytest.raises(InputError, match="firms: no column is named 'firm'"):
+        PeerNetwork.from_edges(edges, firms=pd.DataFrame({"a": ["A"]}))
+    with pytest.raises(InputError, match=r"firms: expected labels in one dimension, got an array of shape \(2, 1\)"):
+        PeerNetwork.from_edges(edges, firms=np.array([["A"], ["B"]]))
+
+
 def test_weighted_averages_go_by_label() -> None:
     network = panel_network()
     size = pd.Series(np.arange(1.0, 7.0), index=list("ABCDEF"), name="size").sample(frac=1, random_state=1)

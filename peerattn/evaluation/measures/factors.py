@@ -71,6 +71,8 @@ def match_factors(factors: pd.DataFrame, periods: pd.Index, *, outcome_horizon: 
     if isinstance(outcome_horizon, bool) or not isinstance(outcome_horizon, Integral) or outcome_horizon < 0:
         when = "0 where the outcome labelled t is realised in t, 1 where it is in t + 1 (ret_next), which factors are matched to"
         raise InputError(f"outcome_horizon must be a whole number from 0, got {outcome_horizon!r}: {when}.")
+    if outcome_horizon > len(factors):
+        raise InputError(f"outcome_horizon={outcome_horizon} is more than the {len(factors)} periods of the factors{source}.")
     table = factors.select_dtypes("number").astype(float)
     if not table.shape[1]:
         raise InputError(f"factors{source}: no column of numbers beside the period.")

@@ -166,7 +166,7 @@ def _selected(final: object, steps: np.ndarray) -> tuple[dict[str, tuple[str, ..
         columns = stack.stages[group].selected()
         if not columns and stack.without_history is not None and (steps[:, k + 1] != steps[:, k]).any():
             columns = stack.without_history.stages[group].selected()
-        selected[step] = tuple(dict.fromkeys(name for name, _ in columns))
+        selected[step] = tuple(dict.fromkeys(column.candidate for column in columns))
         if not (selected[step] or stack.evidence.loc[group, "tested"]):
             untested[step] = str(stack.evidence.loc[group, "reason"])
     return selected, untested

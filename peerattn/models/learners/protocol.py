@@ -53,6 +53,24 @@ class Learner(Protocol):
         """Return the weights of these focal rows on all peers, (n_rows, n_peers)."""
 
 
+class Part(Protocol):
+    """A fitted model of the stack."""
+
+    def predict(self, sections: Sequence[CrossSection]) -> list[np.ndarray]:
+        """Return the prediction of every focal row of cross-sections as candidates see them, (n_focal, K) each; NaN: none."""
+
+
+@runtime_checkable
+class PeerPart(Protocol):
+    """A fitted model of the stack that uses peers: it predicts in the precision of a dtype, and has a network."""
+
+    def predict(self, sections: Sequence[CrossSection], dtype: torch.dtype = torch.float64) -> list[np.ndarray]:
+        """Return the prediction of every focal row of cross-sections as candidates see them, (n_focal, K) each."""
+
+    def derivative(self, section: CrossSection) -> Callable[[slice], np.ndarray]:
+        """Return what gives the derivative of predictions by the peers' outcomes for some focal rows, (n_rows, n_peers)."""
+
+
 @dataclass(frozen=True)
 class Added:
     """A fitted learner of the user's, as a part of the stack: least squares, and what the learner adds.

@@ -13,20 +13,17 @@ from peerattn.models.cross_section import CrossSection, effective_number, sectio
 from peerattn.models.learners.common import SLOPES, CodeShocks, PeriodMean
 from peerattn.models.learners.linear import by_section, stacked_rows
 from peerattn.models.learners.losses import loss_of
+from peerattn.models.learners.protocol import Part, PeerPart
 from peerattn.models.learners.training import Problem, Training
 from peerattn.models.stacking.origins import Origin
 from peerattn.models.stacking.weights import (
-    ADDED,
     FEW_PERIODS,
-    MEAN,
     UNTESTED,
-    WHOLE,
-    WITHIN,
     Column,
     HeldOut,
+    Scope,
     Stage,
     conditional_power,
-    kind,
     threshold,
     too_few,
     weigh,
@@ -40,10 +37,8 @@ EQUAL = 1e-9  # relative difference of columns that are one
 TIMES = {PEERS: 2}
 POWER = 0.2  # conditional power below which a candidate is given up
 
-#: Fitted parts by the name of their candidate. ``part.predict(sections)`` is the prediction of every focal row of each
-#: cross-section as candidates see it (its ``past`` set), (n_focal, K), NaN without one; a part that reads peers has a
-#: ``derivative`` by their outcomes, too, and its ``predict`` takes the ``dtype`` to compute in.
-Parts = Mapping[str, Any]
+#: Fitted parts by the name of their candidate.
+Parts = Mapping[str, Part]
 Predicted = Mapping[str, np.ndarray]  # what parts predict for the focal rows of one cross-section
 
 
@@ -59,7 +54,7 @@ class Candidate:
 
     name: str
     group: str
-    make: Callable[[Training, Any], Any]
+    make: Callable[[Training, Any], Part | None]
     control: "Candidate | None" = None
     trained: bool = False
 
@@ -71,11 +66,6 @@ class Candidate:
         return {self.name: part}
 
 
-def reads_peers(part: Any) -> bool:
-    """Whether a fitted part reads peers, so that its prediction has a derivative by their outcomes."""
-    return hasattr(part, "derivative")
-
-
 def predictions(
     parts: Parts, prepared: Sequence[CrossSection], left: Sequence[CrossSection], dtype: torch.dtype = torch.float64
 ) -> dict[str, list[np.ndarray]]:
@@ -85,7 +75,7 @@ def predictions(
     """
     found = dict[str, list[np.ndarray]]()
     for name, part in parts.items():
-        if reads_peers(part):
+        if isinstance(part, PeerPart):
             found[name] = part.predict(prepared, dtype)
         elif isinstance(part, CodeShocks | PeriodMean):
             found[name] = part.predict(left or prepared)
@@ -94,21 +84,21 @@ def predictions(
     return found
 
 
-def difference(predicted: np.ndarray, base: np.ndarray, own: np.ndarray, group: str, of: str) -> np.ndarray:
+def difference(predicted: np.ndarray, base: np.ndarray, own: np.ndarray, group: str, scope: Scope) -> np.ndarray:
     """Return what a column adds to the base in one cross-section, (n_focal, K); zero without a prediction.
 
     That is ``P − B``, its mean, or what it has beside that; ``P − ols`` within periods of slopes that are added; and what is
     common to a period as it is.
     """
-    if group == COMMON and of == WHOLE:
+    if group == COMMON and scope == Scope.WHOLE:
         return np.nan_to_num(predicted)
-    if of == ADDED:
+    if scope == Scope.ADDED:
         base = own
     D = np.where(np.isfinite(predicted), predicted - base, 0.0)
-    if of == WHOLE or not len(D):
+    if scope == Scope.WHOLE or not len(D):
         return D
     mean = np.broadcast_to(D.mean(axis=0), D.shape)
-    if of == MEAN:
+    if scope == Scope.MEAN:
         return mean
     return D - mean
 
@@ -134,7 +124,7 @@ class OriginResult:
     origin: Origin
     prepared: list[CrossSection]
     found: dict[str, dict[str, list[np.ndarray]]]
-    parts: dict[str, Any]
+    parts: dict[str, Part]
     left: Sequence[CrossSection] = ()
     controls: dict[str, list[np.ndarray]] = field(default_factory=dict)
     given_up: list[GivenUp] = field(default_factory=list)
@@ -196,19 +186,18 @@ class Evidence:
             if group != without and not self.untested(group):
                 columns = self._columns(group, held)
             stages[group] = self._weighed(group, held, columns)
-            if self.split and group == PEERS and not any(of == WITHIN for _, of in stages[group].selected()):
+            if self.split and group == PEERS and not any(c.scope == Scope.WITHIN for c in stages[group].selected()):
                 # a level that wanders beside trending characteristics is no evidence of peers
-                within = {column: D for column, D in columns.items() if column[1] == WITHIN}
+                within = {column: D for column, D in columns.items() if column.scope == Scope.WITHIN}
                 stages[group] = self._weighed(group, held, within)
             bases.append(held.base + sum(w * columns[c] for c, w in stages[group].weights.items() if w > 0))
         return stages, bases
 
     def _weighed(self, group: str, held: HeldOut, columns: dict[Column, np.ndarray]) -> Stage:
         """Return the weights of a group's columns."""
-        kinds = list(map(kind, columns))
         tested = columns | self._beyond_controls(group)
         mutual = self._mutual(group)
-        return weigh(held, columns, self.problem.loss, self._kappa(group), mutual=mutual, kinds=kinds, tested=tested)
+        return weigh(held, columns, self.problem.loss, self._kappa(group), mutual=mutual, tested=tested)
 
     def _mutual(self, group: str) -> bool:
         """Whether firms read each other's outcomes in a group."""
@@ -231,7 +220,7 @@ class Evidence:
         group = GROUPS.index(candidate.group)
         columns = so_far._differences(candidate.group, candidate.name, by_section(bases[group], so_far._sections()))
         t = so_far._weighed(candidate.group, replace(tested, base=bases[group + 1]), columns).t
-        least = float(threshold(self._kappa(candidate.group), held, self._mutual(candidate.group)))
+        least = threshold(self._kappa(candidate.group), held, self._mutual(candidate.group))
         if np.isfinite(t) and conditional_power(t, len(tested.y) / len(held.y), least) < POWER:
             return GivenUp(candidate.name, candidate.group, t)
         return None
@@ -268,9 +257,10 @@ class Evidence:
         for name in dict.fromkeys(name for each in self.held_out for name in each.found[group]):
             columns |= self._differences(group, name, base)
         # two columns that are equal would share one weight arbitrarily
-        replaced = columns.get((SLOPES, WITHIN))
-        if replaced is not None and np.abs(columns[SLOPES, ADDED] - replaced).max() <= EQUAL * np.abs(replaced).max():
-            del columns[SLOPES, ADDED]
+        added = Column(SLOPES, Scope.ADDED)
+        replaced = columns.get(Column(SLOPES, Scope.WITHIN))
+        if replaced is not None and np.abs(columns[added] - replaced).max() <= EQUAL * np.abs(replaced).max():
+            del columns[added]
         return {column: D for column, D in columns.items() if D.any()}
 
     def _beyond_controls(self, group: str) -> dict[Column, np.ndarray]:
@@ -287,15 +277,18 @@ class Evidence:
         own = [section.own_term for each in self.held_out for section in each.prepared]
         predicted = [p for each in self.held_out for p in each.found[group].get(name) or each.nothing()]
         rows = list(zip(predicted, base, own, strict=True))
-        return {(name, of): np.concatenate([difference(*each, group, of) for each in rows]) for of in self._kinds(group, name)}
+        return {
+            Column(name, scope): np.concatenate([difference(*each, group, scope) for each in rows])
+            for scope in self._scopes(group, name)
+        }
 
-    def _kinds(self, group: str, name: str) -> tuple[str, ...]:
-        """Return by which kinds of column a prediction enters the problem."""
+    def _scopes(self, group: str, name: str) -> list[Scope]:
+        """Return for what of a prediction there is a column."""
         if name == SLOPES:
-            return WITHIN, ADDED
+            return [Scope.WITHIN, Scope.ADDED]
         if self.split and group == PEERS:
-            return WITHIN, MEAN
-        return (WHOLE,)
+            return [Scope.WITHIN, Scope.MEAN]
+        return [Scope.WHOLE]
 
     def tables(
         self, tried: Iterable[str], stages: dict[str, Stage], bases: list[np.ndarray]
@@ -332,12 +325,12 @@ def evidence_of(
             if np.isnan(t):
                 t = early.t
         rows[group] = {
-            "factor": max(stage.sums(without=MEAN).values(), default=0.0),
+            "factor": max((total for kind, total in stage.sums().items() if kind != Scope.MEAN), default=0.0),
             "t": t,
             "loss_reduction": stage.loss_reduction,
             "periods": periods,
             "tested": not untested[group],
             "reason": "; ".join(filter(None, reasons)),
-            "selected": ", ".join(f"{name}{of} {stage.weights[name, of]:.2f}" for name, of in stage.selected()),
+            "selected": ", ".join(f"{column} {stage.weights[column]:.2f}" for column in stage.selected()),
         }
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("group")

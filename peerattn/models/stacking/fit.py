@@ -14,6 +14,7 @@ from peerattn.models.learners.common import CodeShocks, PeriodMean
 from peerattn.models.learners.heads.heads import Heads, shares
 from peerattn.models.learners.losses import loss_of, squared_error
 from peerattn.models.learners.priors import NO_TERMS
+from peerattn.models.learners.protocol import Part, PeerPart
 from peerattn.models.learners.training import Problem, Training, View
 from peerattn.models.stacking.evidence import (
     COMMON,
@@ -29,10 +30,9 @@ from peerattn.models.stacking.evidence import (
     difference,
     evidence_of,
     predictions,
-    reads_peers,
 )
 from peerattn.models.stacking.origins import Origin, forward_origins, outcomes_of, share_learned
-from peerattn.models.stacking.weights import MEAN, UNTESTED, WHOLE, WITHIN, Stage
+from peerattn.models.stacking.weights import UNTESTED, Column, Scope, Stage
 
 OfRows = Callable[[slice], np.ndarray]  # gives (n_rows, n_peers) for some focal rows
 
@@ -65,7 +65,7 @@ class Stack:
     """
 
     view: View
-    fitted: dict[str, Any]
+    fitted: dict[str, Part]
     stages: dict[str, Stage]
     without_history: "Stack | None" = None
     evidence: pd.DataFrame = field(default_factory=pd.DataFrame)
@@ -73,9 +73,9 @@ class Stack:
     level: np.ndarray = field(default_factory=lambda: np.zeros(1))
     held_out: Sequence[OriginResult] = field(default=(), repr=False)
 
-    def peers(self) -> dict[str, Any]:
+    def peers(self) -> dict[str, PeerPart]:
         """Return the parts that use peers and were selected."""
-        return {name: part for name, part in self.fitted.items() if reads_peers(part)}
+        return {name: part for name, part in self.fitted.items() if isinstance(part, PeerPart)}
 
     def with_heads(self) -> "Stack":
         """Return the stack whose heads are listed: this one, or that of firms without a past where only it has any."""
@@ -99,9 +99,9 @@ class Stack:
 
     def weight(self, part: str) -> float:
         """Return the weight of a part that reads peers (of differences within a period, where it has two)."""
-        return float(sum(w for (n, of), w in self.stages[PEERS].weights.items() if n == part and of != MEAN))
+        return float(sum(w for c, w in self.stages[PEERS].weights.items() if c.candidate == part and c.scope != Scope.MEAN))
 
-    def peer_parts(self) -> dict[str, Any]:
+    def peer_parts(self) -> dict[str, PeerPart]:
         """Return the parts that use peers and were selected, for firms with a past or without."""
         if self.without_history is None:
             return self.peers()
@@ -127,7 +127,7 @@ class Stack:
         weights = {name: self.weight(name) for name in self.peers() if part in (None, name)}
         if part is not None:
             weights = dict.fromkeys(weights, 1.0)
-        each = [(weight, of(self.fitted[name], prepared)) for name, weight in weights.items()]
+        each = [(weight, of(self.peers()[name], prepared)) for name, weight in weights.items()]
 
         def total(rows: slice) -> np.ndarray:
             none = np.zeros((rows.stop - rows.start, len(prepared.peers)))
@@ -190,8 +190,8 @@ def _weighed(stages: Mapping[str, Stage], base: np.ndarray, found: Predicted) ->
     steps = [base]
     for group, stage in stages.items():  # a part that could not be fitted to all periods adds nothing
         B = steps[-1]
-        selected = [(name, of) for name, of in stage.selected() if name in found]
-        added = [stage.weights[name, of] * difference(found[name], B, base, group, of) for name, of in selected]
+        selected = [column for column in stage.selected() if column.candidate in found]
+        added = [stage.weights[c] * difference(found[c.candidate], B, base, group, c.scope) for c in selected]
         steps.append(B + sum(added))
     return np.stack(steps, axis=1)
 
@@ -241,9 +241,9 @@ def fit_stack(
     return replace(stack, level=_level(stack, training))
 
 
-def _fitted(candidates: Sequence[Candidate], names: set[str], training: Training, latest: Parts) -> dict[str, Any]:
+def _fitted(candidates: Sequence[Candidate], names: set[str], training: Training, latest: Parts) -> dict[str, Part]:
     """Return the parts of the candidates of these names, fitted to all periods."""
-    fitted = dict[str, Any]()
+    fitted = dict[str, Part]()
     for each in candidates:
         if each.name in names:
             fitted |= each.fit(training, latest)
@@ -253,13 +253,13 @@ def _fitted(candidates: Sequence[Candidate], names: set[str], training: Training
 def _stages_in_full(candidates: Sequence[Candidate], fitted: Parts, split: bool) -> dict[str, Stage]:
     """Return the stages where candidates are used in full; what is added to a period's mean has the weight that heads have."""
     stages = dict.fromkeys(GROUPS, UNTESTED)
-    weights = {WHOLE: 1.0}
+    weights = {Scope.WHOLE: 1.0}
     heads = [part for part in fitted.values() if isinstance(part, Heads)]
     if split and heads:
-        weights = {WITHIN: 1.0, MEAN: heads[0].mean_factor}
+        weights = {Scope.WITHIN: 1.0, Scope.MEAN: heads[0].mean_factor}
     for each in candidates:
         if each.name in fitted:
-            of_candidate = {(each.name, of): weight for of, weight in weights.items()}
+            of_candidate = {Column(each.name, scope): weight for scope, weight in weights.items()}
             stages[each.group] = replace(UNTESTED, weights=stages[each.group].weights | of_candidate)
     return stages
 
@@ -271,9 +271,9 @@ def _of_all_rows(stages: dict[str, Stage], share: float) -> dict[str, Stage]:
 
 def _tried(
     origins: Sequence[Origin], candidates: Sequence[Candidate], evidence: Any, problem: Problem
-) -> tuple[list[OriginResult], dict[str, Any]]:
+) -> tuple[list[OriginResult], dict[str, Part]]:
     """Fit every candidate that can be tested at each origin; return what they predict, and the latest part of each."""
-    latest = dict[str, Any]()
+    latest = dict[str, Part]()
     trainings = [Training.of(origin.training, problem) for origin in origins]
     held_out = [OriginResult.of(*each) for each in zip(origins, trainings, strict=True)]
     for each in candidates:
@@ -295,7 +295,7 @@ def _tried(
 
 
 def _fit_forwards(
-    candidate: Candidate, held_out: Sequence[OriginResult], trainings: Sequence[Training], latest: dict[str, Any]
+    candidate: Candidate, held_out: Sequence[OriginResult], trainings: Sequence[Training], latest: dict[str, Part]
 ) -> None:
     """Fit a candidate at each origin, from its part of the origin before, and add what it predicts; update the latest parts."""
     for now, training in zip(held_out, trainings, strict=True):
@@ -327,7 +327,7 @@ def _fit_backwards(
 
 def _selected(stages: dict[str, Stage]) -> set[str]:
     """Return the names of candidates of positive weight."""
-    return {name for stage in stages.values() for name, _ in stage.selected()}
+    return {column.candidate for stage in stages.values() for column in stage.selected()}
 
 
 def _level(stack: Stack, training: Training) -> np.ndarray:

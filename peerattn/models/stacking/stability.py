@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -10,6 +9,7 @@ import pandas as pd
 from peerattn.models.cross_section import CrossSection
 from peerattn.models.learners.heads.heads import Heads
 from peerattn.models.learners.heads.learner import FIRMS
+from peerattn.models.learners.protocol import PeerPart
 from peerattn.models.networks import network_of_sections
 from peerattn.models.stacking.fit import Stack
 from peerattn.network import PeerNetwork, common_peers, network_correlation
@@ -33,8 +33,9 @@ def stability(stack: Stack, prepared: Sequence[CrossSection]) -> pd.DataFrame:
     for name, part in stack.peers().items():
         own = _network(part, few)
         for each in stack.held_out:
-            if name in each.parts:
-                rows.append((name, "folds", *_similarity(own, _network(each.parts[name], few))))
+            earlier = each.parts.get(name)
+            if isinstance(earlier, PeerPart):
+                rows.append((name, "folds", *_similarity(own, _network(earlier, few))))
         if isinstance(part, Heads) and len(part.members) > 1:
             halves = [_network(Heads.mean(part.members[k::2], part.terms), few) for k in (0, 1)]
             rows.append((name, "seeds", *_similarity(*halves)))
@@ -46,5 +47,5 @@ def _similarity(one: PeerNetwork, other: PeerNetwork) -> tuple[float, float]:
     return float(np.nan_to_num(network_correlation(one, other))), common_peers(one, other)
 
 
-def _network(part: Any, sections: Sequence[CrossSection]) -> PeerNetwork:
+def _network(part: PeerPart, sections: Sequence[CrossSection]) -> PeerNetwork:
     return network_of_sections(sections, part.derivative, name="", signed=True, row_normalized=False)

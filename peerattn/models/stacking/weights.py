@@ -1,8 +1,9 @@
 """The one problem that weighs all candidates: adaptive stacking of held-out predictions, group after group."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from enum import StrEnum
+from typing import Self
 
 import numpy as np
 from scipy import stats
@@ -12,13 +13,6 @@ from peerattn.models.cross_section import effective_number, group_sums
 from peerattn.models.learners.losses import Loss, gradient, loss_of
 from peerattn.models.learners.variance_components import variance_of_sum
 
-WHOLE = ""
-WITHIN = " (within period)"
-MEAN = " (period mean)"
-ADDED = " (added within period)"
-#: Name of a part, and what of it: its prediction, what of that is within periods or their mean, or what it differs by from least
-#: squares within periods.
-Column = tuple[str, str]
 FEW_PERIODS = 3  # tested periods (effective number) from which errors are clustered by period
 
 
@@ -38,6 +32,35 @@ class HeldOut:
         return effective_number(np.bincount(self.period))
 
 
+class Scope(StrEnum):
+    """What of a prediction a weight is for."""
+
+    WHOLE = "whole"
+    WITHIN = "within period"  # deviations from its period's mean
+    MEAN = "period mean"
+    ADDED = "added within period"  # deviations of what it differs by from least squares
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the problem: a candidate, and what of its prediction."""
+
+    candidate: str
+    scope: Scope = Scope.WHOLE
+
+    @property
+    def kind(self) -> Scope:
+        """Whose sum its weight belongs to: what slopes add within periods shares one with what they replace there."""
+        if self.scope == Scope.ADDED:
+            return Scope.WITHIN
+        return self.scope
+
+    def __str__(self) -> str:
+        if self.scope == Scope.WHOLE:
+            return self.candidate
+        return f"{self.candidate} ({self.scope})"
+
+
 def too_few(n_periods: float) -> bool:
     """Whether this effective number of periods is too small to test by periods."""
     return n_periods < FEW_PERIODS - 0.5
@@ -51,19 +74,19 @@ class Stage:
     ``threshold`` what the t of a column must exceed.
     """
 
-    weights: dict[Any, float]
+    weights: dict[Column, float]
     t: float
     loss_reduction: float
     threshold: float = float("nan")
 
-    def selected(self) -> list[Any]:
+    def selected(self) -> list[Column]:
         """Return the columns of positive weight."""
         return [column for column, weight in self.weights.items() if weight > 0]
 
-    def sums(self, without: Any = None) -> dict[Any, float]:
-        """Return the sum of the weights of each kind of column, but of one."""
-        kinds = set(map(kind, self.weights)) - {without}
-        return {each: float(sum(w for c, w in self.weights.items() if kind(c) == each)) for each in kinds}
+    def sums(self) -> dict[Scope, float]:
+        """Return the sum of the weights of each kind of column."""
+        kinds = {column.kind for column in self.weights}
+        return {kind: float(sum(w for c, w in self.weights.items() if c.kind == kind)) for kind in kinds}
 
     def of_all_rows(self, share: float) -> Self:
         r"""Return the weights of candidates learned from all rows, where those that were weighed learned from a share r of them.
@@ -72,27 +95,21 @@ class Stage:
         error, which falls as one over the rows: :math:`S / (S + r (1 - S))`, S the sum of a kind's weights.
         """
         S = self.sums()
-        more = {c: w / (S[kind(c)] + share * (1 - S[kind(c)])) for c, w in self.weights.items()}
+        more = {c: w / (S[c.kind] + share * (1 - S[c.kind])) for c, w in self.weights.items()}
         return replace(self, weights=more)
 
 
 UNTESTED = Stage({}, float("nan"), 0.0)
 
 
-def kind(column: Column) -> str:
-    """Return whose sum a weight belongs to: what slopes add within periods shares one with what they replace there."""
-    return WITHIN if column[1] == ADDED else column[1]
-
-
 def weigh(
     held: HeldOut,
-    columns: Mapping[Any, np.ndarray],
+    columns: Mapping[Column, np.ndarray],
     loss: Loss,
-    kappa: float | np.ndarray,
+    kappa: float,
     *,
     mutual: bool,
-    kinds: Sequence[Any] = (),
-    tested: Mapping[Any, np.ndarray] | None = None,
+    tested: Mapping[Column, np.ndarray] | None = None,
 ) -> Stage:
     r"""Return the weights of one group's candidates, given the stack of the groups before it.
 
@@ -108,8 +125,8 @@ def weigh(
     (Breiman 1995; of groups, Yuan and Lin 2006) has for the clearest of them alone: nothing at κ standard errors, hardly far
     above.
     A candidate with a control is tested by what it predicts beyond that, its column of ``tested``, instead of :math:`D_m`.
-    The period's mean of a difference and what it has beside that make up one prediction: they are of two kinds (``kinds``,
-    one a column; by default all are of one), each with a sum and a factor of its own. κ may differ between columns, (M,).
+    The period's mean of a difference and what it has beside that make up one prediction: they are of two kinds
+    (:attr:`Column.kind`), each with a sum and a factor of its own.
     Where firms read each other's outcomes (``mutual``), the hypothesis tested is that what the stack leaves is independent
     between firms: errors are clustered by firm, and the variance is doubled, as what i learns from j and j from i may be one
     product. A common shock is what is sought there; its size, which differs from period to period, is no error.
@@ -130,8 +147,9 @@ def weigh(
     open_ = t > least
     w = np.zeros(len(t))
     if open_.any():
-        members = _members(kinds, len(t))[:, open_]
-        factor = (members * (1 - np.square(kappa / np.where(open_, t, 1)))[open_]).max(axis=1)
+        kinds = [column.kind for column in columns]
+        members = np.array([[kind == each for kind in kinds] for each in sorted(set(kinds))])[:, open_]
+        factor = (members * (1 - np.square(kappa / t[open_]))).max(axis=1)
         w[open_] = _minimum(D[..., open_], held, loss, members) * (factor @ members)
     added = held.base + D @ w
     before, after = (float(loss_of(loss, p, held.y) @ held.weight) for p in (held.base, added))
@@ -143,14 +161,8 @@ def weigh(
         dict(zip(columns, w.tolist(), strict=True)),
         float(together.sum() / se) if se > 0 else float("nan"),
         1 - after / before if before > 0 else 0.0,
-        float(least.min()),
+        least,
     )
-
-
-def _members(kinds: Sequence[Any], M: int) -> np.ndarray:
-    """Return which columns are of each kind, (n_kinds, M)."""
-    numbers = np.unique(list(kinds), return_inverse=True)[1] if len(kinds) else np.zeros(M, dtype=int)
-    return np.asarray(np.arange(numbers.max() + 1)[:, None] == numbers)
 
 
 def _minimum(D: np.ndarray, held: HeldOut, loss: Loss, members: np.ndarray) -> np.ndarray:
@@ -197,11 +209,11 @@ def _errors(rows: np.ndarray, held: HeldOut, mutual: bool) -> np.ndarray:
     return np.sqrt(np.maximum.reduce([by_firm + by_period - of_rows, by_firm, by_period]))
 
 
-def threshold(kappa: float | np.ndarray, held: HeldOut, mutual: bool) -> np.ndarray:
+def threshold(kappa: float, held: HeldOut, mutual: bool) -> float:
     """Return the quantile of Student's t that has the probability of κ under the normal distribution."""
     firms = len(np.unique(held.firm))
     df = max(firms if mutual or too_few(held.n_periods) else min(firms, held.n_periods), 2) - 1
-    return np.asarray(stats.t.isf(stats.norm.sf(kappa), df))
+    return float(stats.t.isf(stats.norm.sf(kappa), df))
 
 
 def conditional_power(t: float, share: float, least: float) -> float:

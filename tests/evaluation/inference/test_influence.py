@@ -18,6 +18,7 @@ from peerattn.evaluation import influence
 from peerattn.exceptions import InputError
 from peerattn.models import contributions
 from peerattn.models.attention.networks import selected_heads
+from peerattn.models.stacking.weights import Column
 from peerattn.network import connectedness
 from peerattn.panel import as_panel
 
@@ -111,7 +112,7 @@ def test_contributions_are_weights_times_information(task):
     np.testing.assert_allclose(here["from"], expected.sum(axis=1))
     np.testing.assert_allclose(here["to"], expected.sum(axis=0))
     assert here["net"].sum() == pytest.approx(0, abs=1e-10)
-    peers = replace(model.stack_.stages["peers"], weights={("heads", ""): 0.5})
+    peers = replace(model.stack_.stages["peers"], weights={Column("heads"): 0.5})
     model.stack_ = replace(model.stack_, stages=model.stack_.stages | {"peers": peers})
     np.testing.assert_allclose(contributions(model, X, **told).matrix(PERIOD), expected / 2, atol=1e-10)
     with pytest.raises(InputError, match="attention model"):
@@ -122,7 +123,7 @@ def test_contributions_of_a_covariance_add_up_to_the_prediction():
     model = StackedPeerRegressor(task="nowcast", own="linear", kappa=0.0, n_heads=1, random_state=0).fit(X, Y)
     assert "covariance" in model.stack_.fitted
     alone = {group: replace(stage, weights={}) for group, stage in model.stack_.stages.items()}
-    alone["peers"] = replace(alone["peers"], weights={("covariance", ""): 1.0})
+    alone["peers"] = replace(alone["peers"], weights={Column("covariance"): 1.0})
     fitted = {"covariance": model.stack_.fitted["covariance"]}
     model.stack_ = replace(model.stack_, stages=alone, fitted=fitted)
     rows = X[X.index.get_level_values("period") == PERIOD]

@@ -39,6 +39,7 @@ BAD = {
     "no positive year": ({"periods_per_year": -12.0}, "periods_per_year: expected a positive number, got -12"),
     "a constant factor": ({"factors": FACTOR.assign(one=0.01), "outcome_horizon": 0}, "collinear, or one does not vary"),
     "a factor twice": ({"factors": FACTOR.assign(again=FACTOR["market"]), "outcome_horizon": 0}, "collinear"),
+    "a far horizon": ({"factors": FACTOR, "outcome_horizon": 10**18}, "is more than the .* periods of the factors"),
 }
 
 

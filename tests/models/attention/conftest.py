@@ -10,6 +10,7 @@ import torch
 
 from peerattn.models.learners.heads.heads import Heads, Member
 from peerattn.models.learners.heads.peer_module import PeerModule
+from peerattn.models.stacking.weights import Column
 
 
 @pytest.fixture(scope="session")
@@ -35,7 +36,7 @@ def plant():
         model.stack_.fitted.update(parts)
         model.stack_.stages["peers"] = replace(
             model.stack_.stages["peers"],
-            weights={(name, ""): w for name, w in zip(names, weights, strict=True)},
+            weights={Column(name): w for name, w in zip(names, weights, strict=True)},
         )
         model._set_heads()
         return model

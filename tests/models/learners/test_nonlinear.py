@@ -22,6 +22,7 @@ from peerattn.models.learners.nonlinear import (
     ridge,
 )
 from peerattn.models.learners.training import Problem, Training
+from peerattn.models.stacking.weights import Column
 
 
 def training(outcome, n=60, T=5, p=3, seed=0, weights=False, n_codes=0):
@@ -176,4 +177,4 @@ def test_an_interaction_of_own_characteristics_passes_for_no_peer(task):
     steps = model.explain_gain()
     assert steps.loc["nonlinear", "gain"] > 0.4 > 0.1 > steps.loc["peers", "gain"]
     given = StackedPeerRegressor(task=task, own=RidgeCV(), n_heads=0, random_state=0).fit(X, y)
-    assert ("estimator", "") in given.stack_.stages["nonlinear"].weights and not given.evidence_.loc["nonlinear", "factor"]
+    assert Column("estimator") in given.stack_.stages["nonlinear"].weights and not given.evidence_.loc["nonlinear", "factor"]

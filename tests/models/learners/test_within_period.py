@@ -12,6 +12,7 @@ from peerattn.models.learners.training import Problem, Training
 from peerattn.models.learners.variance_components import common_variance, precision_of_periods
 from peerattn.models.stacking import candidates
 from peerattn.models.stacking import evidence as judging
+from peerattn.models.stacking.weights import Scope
 
 
 def arrays(seed, n_periods, n_firms, shock=1.0):
@@ -113,15 +114,15 @@ def test_what_others_outcomes_show_is_not_tested_and_slopes_have_a_sum_of_their_
     X, y = panel(2)
     used, weigh = {}, judging.weigh
 
-    def recorded(held, columns, loss, kappa, *, kinds, **options):
-        used.update({c[0]: (kappa, kind) for c, kind in zip(columns, kinds, strict=True)})
-        return weigh(held, columns, loss, kappa, kinds=kinds, **options)
+    def recorded(held, columns, loss, kappa, **options):
+        used.update({column.candidate: (kappa, column.kind) for column in columns})
+        return weigh(held, columns, loss, kappa, **options)
 
     monkeypatch.setattr(judging, "weigh", recorded)
     model = StackedPeerRegressor(task=task, own="linear", n_heads=0, kappa=0.5, random_state=0)
     common = model.fit(X, y).evidence_.loc["common"]
     assert "slopes (within period)" in common["selected"] and 0 < common["factor"] <= 1
     if task == "nowcast":
-        assert used["slopes"] == (0.0, judging.WITHIN) and used["period"] == (0.0, judging.WHOLE)
+        assert used["slopes"] == (0.0, Scope.WITHIN) and used["period"] == (0.0, Scope.WHOLE)
     else:
-        assert used["slopes"] == (0.5, judging.WITHIN)
+        assert used["slopes"] == (0.5, Scope.WITHIN)

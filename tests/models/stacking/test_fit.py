@@ -12,7 +12,7 @@ from peerattn.exceptions import InputError
 from peerattn.models import contributions
 from peerattn.models.stacking import candidates
 from peerattn.models.stacking.evidence import STEPS
-from peerattn.models.stacking.weights import ADDED, WITHIN, Stage
+from peerattn.models.stacking.weights import Column, Scope, Stage
 
 FIRMS, PERIODS = 30, 9
 GROUPS = ["nonlinear", "history", "common", "peers"]
@@ -41,7 +41,7 @@ def entering(model, weights):
 
 def staged(weights):
     """Weights by the name of a candidate of one prediction."""
-    return Stage({(name, ""): w for name, w in weights.items()}, float("nan"), 0.0)
+    return Stage({Column(name): w for name, w in weights.items()}, float("nan"), 0.0)
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def test_the_prediction_is_the_equation(everything):
     def difference(group, name, of):
         part, base = stack.fitted[name], steps[-1]
         if name == "slopes":
-            found = part.predict([seen])[0] - {WITHIN: base, ADDED: ols}[of]
+            found = part.predict([seen])[0] - {Scope.WITHIN: base, Scope.ADDED: ols}[of]
             return found - found.mean(axis=0)
         if group == "common":
             return part.predict([told])[0]
@@ -81,7 +81,7 @@ def test_the_prediction_is_the_equation(everything):
             told = replace(seen, peers=replace(seen.peers, y=seen.peers.y - known[seen.peers.label].to_numpy()))
             np.testing.assert_allclose(stack.left([seen])[0].peers.y, told.peers.y, atol=1e-10)
         stage = stack.stages[group]
-        steps.append(steps[-1] + sum(stage.weights[c] * difference(group, *c) for c in stage.selected()))
+        steps.append(steps[-1] + sum(stage.weights[c] * difference(group, c.candidate, c.scope) for c in stage.selected()))
     every = pd.Series(model.predict(X, outcomes=y), X.index)
     predicted = every.xs(sections[k].period, level="period").loc[seen.focal.label]
     np.testing.assert_allclose(predicted, steps[-1][:, 0] * model.y_scale_ + model.y_center_, atol=1e-10)
@@ -261,8 +261,8 @@ def test_a_firm_without_a_past_gets_the_stack_that_was_weighed_without_history()
     """By hand, beside firms with a past in the same period."""
     X, y = data()
     model = StackedPeerRegressor(task="nowcast", n_heads=1, own="linear", kappa=0.0, random_state=0).fit(X, y)
-    effect = model.stack_.stages["history"].selected()[0][0]
-    peers = model.stack_.stages["peers"].selected()[0][0]
+    effect = model.stack_.stages["history"].selected()[0].candidate
+    peers = model.stack_.stages["peers"].selected()[0].candidate
     entering(model, {"history": {effect: 0.6}, "common": {}, "peers": {peers: 0.5}, "nonlinear": {}})
     assert not model.stack_.without_history.stages["history"].weights
     for group, given in {"nonlinear": {}, "history": {}, "common": {}, "peers": {peers: 0.8}}.items():

@@ -14,7 +14,7 @@ from peerattn.models.learners.heads.learner import HeadsLearner
 from peerattn.models.learners.losses import Pinball, huber, squared_error
 from peerattn.models.stacking import weights as stack
 from peerattn.models.stacking.evidence import STEPS
-from peerattn.models.stacking.weights import HeldOut, Stage, conditional_power, weigh
+from peerattn.models.stacking.weights import Column, HeldOut, Scope, Stage, conditional_power, weigh
 
 
 def held_out(n=40, T=8, seed=0, K=1):
@@ -27,7 +27,7 @@ def held_out(n=40, T=8, seed=0, K=1):
     noise = rng.normal(size=n * T) * (1 + period / T)
     y = base[:, 0] + 0.3 * D[:, 0, 0] + 0.4 * D[:, 0, 1] + noise
     held = HeldOut(base, y, rng.integers(1, 3, n * T).astype(float), firm, period)
-    return held, {name: D[:, :, k] for k, name in enumerate("abc")}
+    return held, {Column(name): D[:, :, k] for k, name in enumerate("abc")}
 
 
 def scores_of(held, columns, kappa, mutual=False):
@@ -60,13 +60,13 @@ def scores_of(held, columns, kappa, mutual=False):
 @pytest.mark.parametrize("mutual", [False, True])
 @pytest.mark.parametrize("kappa", [0.0, 0.5, 1.0, 2.0])
 @pytest.mark.parametrize("scale", [1.0, 0.4], ids=["inside", "sum of weights binds"])
-@pytest.mark.parametrize("kinds", ["", "wwm", "wmw"], ids=["one kind", "last apart", "second apart"])
+@pytest.mark.parametrize("kinds", ["www", "wwm", "wmw"], ids=["one kind", "last apart", "second apart"])
 def test_the_weights_solve_the_quadratic_programme(kappa, mutual, scale, kinds):
     held, columns = held_out()
-    columns = {name: scale * D for name, D in columns.items()}
-    options = {"mutual": mutual, "kinds": kinds}
-    found = np.array(list(weigh(held, columns, squared_error, kappa, **options).weights.values()))
-    members = np.array([[kind == k for kind in kinds or "www"] for k in set(kinds or "w")])
+    scopes = [{"w": Scope.WITHIN, "m": Scope.MEAN}[kind] for kind in kinds]
+    columns = {replace(column, scope=s): scale * D for s, (column, D) in zip(scopes, columns.items(), strict=True)}
+    found = np.array(list(weigh(held, columns, squared_error, kappa, mutual=mutual).weights.values()))
+    members = np.array([[kind == k for kind in kinds] for k in set(kinds)])
     score, error, weight, bar = scores_of(held, columns, kappa, mutual)
     t = score / error
     open_ = t > bar
@@ -96,14 +96,14 @@ def test_a_prediction_in_two_parts_counts_in_full(loss):
     D = rng.normal(size=(len(held.y), 1)) + rng.normal(size=held.period.max() + 1)[held.period, None]
     held = replace(held, y=held.base[:, 0] + D[:, 0] + 0.1 * rng.normal(size=len(D)))
     mean = (np.bincount(held.period, D[:, 0]) / np.bincount(held.period))[held.period, None]
-    columns = {"within": D - mean, "mean": mean}
-    apart = weigh(held, columns, loss, 0.0, mutual=False, kinds=["within", "mean"]).weights
-    assert min(apart.values()) > 0.95
-    assert sum(weigh(held, columns, loss, 0.0, mutual=False).weights.values()) <= 1 + 1e-6
+    apart = {Column("a", Scope.WITHIN): D - mean, Column("a", Scope.MEAN): mean}
+    assert min(weigh(held, apart, loss, 0.0, mutual=False).weights.values()) > 0.95
+    together = {Column("within"): D - mean, Column("mean"): mean}
+    assert sum(weigh(held, together, loss, 0.0, mutual=False).weights.values()) <= 1 + 1e-6
 
 
 @pytest.mark.parametrize("kappa", [0.5, 1.0, 3.0, 50.0])
-@pytest.mark.parametrize("name", "abc")
+@pytest.mark.parametrize("name", [Column(name) for name in "abc"], ids=str)
 @pytest.mark.parametrize("scale", [1.0, 0.2], ids=["as it is", "too small"])
 def test_one_candidate_alone_is_the_garrote(name, kappa, scale):
     """Whatever least squares would make larger than it is counts as it is, and is shrunk by as much."""
@@ -128,9 +128,9 @@ def test_kappa_is_read_as_students_quantile_of_the_clusters(n_periods):
     score, error, *_ = scores_of(held, columns, 2.0)
     bar = score[1] / error[1]
     at = stats.norm.isf(stats.t.sf(bar, df))  # the κ at which this candidate stands exactly at the bar
-    alone = {"b": columns["b"]}
-    assert weigh(held, alone, squared_error, at * 1.001, mutual=False).weights["b"] == 0.0
-    assert weigh(held, alone, squared_error, at * 0.999, mutual=False).weights["b"] > 0.0
+    alone = {Column("b"): columns[Column("b")]}
+    assert weigh(held, alone, squared_error, at * 1.001, mutual=False).weights[Column("b")] == 0.0
+    assert weigh(held, alone, squared_error, at * 0.999, mutual=False).weights[Column("b")] > 0.0
 
 
 def test_a_period_of_few_rows_hardly_counts():
@@ -166,13 +166,13 @@ def test_other_losses_are_minimised_too(loss):
 
 def test_nothing_to_say_weighs_nothing():
     held, columns = held_out()
-    opposite = {name: -columns[name] for name in "ab"}
+    opposite = {name: -columns[name] for name in map(Column, "ab")}
     found = weigh(held, opposite, squared_error, 1.0, mutual=False)
     assert set(found.weights.values()) == {0.0} and found.loss_reduction == 0.0 and found.t < 0
     empty = weigh(held, {}, squared_error, 1.0, mutual=False)
     assert empty.weights == {} and np.isnan(empty.t) and empty.loss_reduction == 0.0
-    constant = weigh(held, {"zero": np.zeros_like(held.base)}, squared_error, 1.0, mutual=False)
-    assert constant.weights == {"zero": 0.0}
+    constant = weigh(held, {Column("zero"): np.zeros_like(held.base)}, squared_error, 1.0, mutual=False)
+    assert constant.weights == {Column("zero"): 0.0}
 
 
 def test_a_shock_of_one_period_does_not_decide():
@@ -183,7 +183,8 @@ def test_a_shock_of_one_period_does_not_decide():
     wild[last] = held.base[last, 0] + 1e3 * np.random.default_rng(0).normal(size=last.sum())
     shocked = HeldOut(held.base, wild, held.weight, held.firm, held.period)
     usual, changed = (weigh(h, columns, squared_error, 0.5, mutual=False).weights for h in (held, shocked))
-    assert changed["a"] + changed["b"] > 0.5 * (usual["a"] + usual["b"])
+    a, b = map(Column, "ab")
+    assert changed[a] + changed[b] > 0.5 * (usual[a] + usual[b])
 
 
 @pytest.mark.parametrize("task", ["forecast", "nowcast"])
@@ -215,11 +216,12 @@ def test_weights_of_all_rows_are_those_of_predictions_with_less_error():
     """Means of groups learned from n rows of noise σ² have the best weight v / (v + σ²/n)."""
     n, N, sigma = np.array([20.0, 30.0]), 80.0, 4.0
     best = lambda rows: 1 / (1 + sigma**2 / rows)  # noqa: E731
-    weights = {("a", ""): best(n[0]) / 4, ("b", ""): 3 * best(n[0]) / 4, ("c", ""): 0.0}
+    a, b, c = map(Column, "abc")
+    weights = {a: best(n[0]) / 4, b: 3 * best(n[0]) / 4, c: 0.0}
     grown = Stage(weights, 5.0, 0.1).of_all_rows(n[0] / N)
     assert sum(grown.weights.values()) == pytest.approx(best(N))
-    assert grown.weights["b", ""] == pytest.approx(3 * grown.weights["a", ""]) and grown.weights["c", ""] == 0
-    kinds = {("a", " (within period)"): 1.0, ("a", " (period mean)"): best(n[1])}
+    assert grown.weights[b] == pytest.approx(3 * grown.weights[a]) and grown.weights[c] == 0
+    kinds = {Column("a", Scope.WITHIN): 1.0, Column("a", Scope.MEAN): best(n[1])}
     assert list(Stage(kinds, 5.0, 0.1).of_all_rows(n[1] / N).weights.values()) == pytest.approx([1, best(N)])
 
 
@@ -244,9 +246,9 @@ def test_a_candidate_with_a_control_is_tested_by_what_it_predicts_beyond_it():
     y = rng.normal(size=n)
     held = HeldOut(np.zeros((n, 1)), y, np.ones(n), np.arange(n) % 40, np.arange(n) // 40)
     shape = 0.5 * y + rng.normal(size=n)
-    columns = {("model", ""): shape[:, None]}
+    columns = {Column("model"): shape[:, None]}
     alone = weigh(held, columns, squared_error, 2.0, mutual=False)
-    beyond = {("model", ""): 0.1 * rng.normal(size=(n, 1))}
+    beyond = {Column("model"): 0.1 * rng.normal(size=(n, 1))}
     tested = weigh(held, columns, squared_error, 2.0, mutual=False, tested=beyond)
     assert alone.selected() and not tested.selected()
     # where the control is of no use the candidate has the weight that it has without one

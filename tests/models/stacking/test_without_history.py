@@ -10,6 +10,7 @@ import pytest
 from peerattn import CrossSectionalRidge, NewFirms, PeerAttentionRegressor, StackedPeerRegressor, WalkForward, compare
 from peerattn.evaluation import prune
 from peerattn.models import contributions
+from peerattn.models.stacking.weights import Column
 
 FIRMS, PERIODS = 90, 9
 
@@ -57,7 +58,7 @@ def test_their_rows_of_the_network_are_by_their_weights(fitted):
 
 def with_heads(stack, model, weight):
     """Return a stack whose peers are the heads of a model alone."""
-    stage = replace(stack.stages["peers"], weights={("heads", ""): weight})
+    stage = replace(stack.stages["peers"], weights={Column("heads"): weight})
     heads = {"heads": model.stack_.fitted["heads"]}
     return replace(stack, fitted=stack.fitted | heads, stages=stack.stages | {"peers": stage})
 

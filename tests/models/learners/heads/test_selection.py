@@ -11,6 +11,7 @@ from peerattn import PeerAttentionRegressor
 from peerattn.models.cross_section import CrossSection, Rows
 from peerattn.models.learners.heads.selection import factor, factor_of_means, is_rejected, selected, split
 from peerattn.models.learners.losses import squared_error
+from peerattn.models.stacking.weights import Column, Scope
 
 
 def sections(means, added, n=5, seed=0):
@@ -135,6 +136,6 @@ def test_a_wandering_level_does_not_move_the_means_of_heads_in_full():
     model = PeerAttentionRegressor(kappa=None, codes=["code"], random_state=0).fit(X[train], outcome[train])
     own = PeerAttentionRegressor(kappa=None, n_heads=0).fit(X[train], outcome[train])
     weights = model.stack_.stages["peers"].weights
-    assert weights["heads", " (within period)"] == 1 and weights["heads", " (period mean)"] < 0.5
+    assert weights[Column("heads", Scope.WITHIN)] == 1 and weights[Column("heads", Scope.MEAN)] < 0.5
     error = {name: ((outcome - each.predict(X))[~train] ** 2).mean() for name, each in (("heads", model), ("own", own))}
     assert error["heads"] < error["own"]

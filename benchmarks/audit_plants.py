@@ -6,7 +6,7 @@ python benchmarks/audit_plants.py [--log plants.jsonl] [--only NAME]
 and machine learning make most often, such as a target encoding of the whole sample, a merge that is one period off, a peer mean with
 the own outcome in it, folds of rows. Four more passed an earlier audit. A recipe takes a panel (X, y) and returns what differs from
 an honest audit of least squares: the frame with the leak in it, a model, a splitter, or a dictionary of arguments; where its name
-ends in "nowcast", so does the task. A plant counts as found where the audit refutes a claim or refuses with the package's own error.
+ends in "nowcast", so does the task. A plant counts as found where the audit refutes a claim or the package raises its own error.
 """
 
 # ruff: noqa: D101, D102, D103, E501
@@ -542,16 +542,16 @@ def run(source: str, name: str, recipe: Recipe) -> Row:
 
 
 def main() -> None:
-    asked = options(__doc__, log=Path, only="")
+    arguments = options(__doc__, log=Path, only="")
     warnings.simplefilter("ignore")
     tasks = [
         ({"batch": batch, "case": f"{source}: {name}"}, partial(run, source, name, recipe))
         for batch, recipes in BATCHES.items()
         for (source, name), recipe in recipes.items()
-        if asked.only in f"{source}: {name}"
+        if arguments.only in f"{source}: {name}"
     ]
-    rows = logged(asked.log, tasks)
-    if asked.only:
+    rows = logged(arguments.log, tasks)
+    if arguments.only:
         return
     rows = [{k: v for k, v in row.items() if k != "seconds"} for row in rows]
     counts = {b: [row["alarm"] == "yes" for row in rows if row["batch"] == b] for b in BATCHES}

@@ -107,11 +107,11 @@ def monthly_r2(y: pd.Series, predicted: pd.Series) -> pd.Series:
 
 def main() -> None:
     """Fit, predict, compare, publish."""
-    asked = options(__doc__, only=MODELS, threads=2)
-    torch.set_num_threads(asked.threads)
+    arguments = options(__doc__, only=MODELS, threads=2)
+    torch.set_num_threads(arguments.threads)
     warnings.simplefilter("ignore", PeerAttnWarning)
     X, y = load()
-    names = list(dict.fromkeys(["ridge, λ = 30", *asked.only]))
+    names = list(dict.fromkeys(["ridge, λ = 30", *arguments.only]))
     found = {name: predictions(name, X, y) for name in names}
     chosen, test = years(X, VALIDATION), years(X, TEST)
     base = monthly_r2(y[test], found["ridge, λ = 30"][0].reindex(y[test].index))

@@ -75,13 +75,13 @@ def trajectories(seeds: int) -> None:
 
 
 def main() -> None:
-    asked = options(__doc__, pages={"size": size, "trajectories": trajectories}, seeds=5)
+    arguments = options(__doc__, pages={"size": size, "trajectories": trajectories}, seeds=5)
     matplotlib.use("agg")
-    if "size" in asked.pages:
+    if "size" in arguments.pages:
         torch.set_num_threads(1)
         size()
-    if "trajectories" in asked.pages:
-        trajectories(asked.seeds)
+    if "trajectories" in arguments.pages:
+        trajectories(arguments.seeds)
 
 
 if __name__ == "__main__":

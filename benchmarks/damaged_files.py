@@ -66,8 +66,8 @@ def written(folder: Path) -> Kinds:
             warnings.simplefilter("error", pieces.DamagedPieceWarning)
             try:
                 return kept.load(KEY, FoldResult)
-            except pieces.DamagedPieceWarning as refused:
-                raise InputError(str(refused)) from refused
+            except pieces.DamagedPieceWarning as damaged:
+                raise InputError(str(damaged)) from damaged
 
     def network(path: Path, place: str | None = None) -> Callable[[], object]:
         return lambda: peerattn.PeerNetwork.from_parquet(path, place=place)
@@ -135,11 +135,11 @@ def newer(folder: Path) -> Iterator[tuple[str, Callable[[], object]]]:
 
 
 def outcome(read: Callable[[], object]) -> str:
-    """Return what reading a file ends in: accepted, refused, or another library's error."""
+    """Return what reading a file ends in: accepted, an InputError, or another library's error."""
     try:
         read()
     except InputError:
-        return "refused"
+        return "InputError"
     except Exception as error:
         return f"foreign: {type(error).__name__}: {error}"
     return "accepted"
@@ -167,16 +167,16 @@ def tried(folder: Path, files: int, seed: int = 0) -> list[tuple[str, str, str]]
 def main() -> None:
     from report import options, publish
 
-    asked = options(__doc__, files=500)
+    arguments = options(__doc__, files=500)
     with tempfile.TemporaryDirectory() as folder:
-        *found, (_, _, payload) = tried(Path(folder), asked.files)
+        *found, (_, _, payload) = tried(Path(folder), arguments.files)
     rows = []
     for kind in dict.fromkeys(kind for kind, _, _ in found):
         counts = Counter(end.partition(":")[0] for k, _, end in found if k == kind)
-        ends = {end: str(counts[end]) for end in ("refused", "accepted", "foreign")}
+        ends = {end: str(counts[end]) for end in ("InputError", "accepted", "foreign")}
         rows.append({"file": kind, "damaged": str(counts.total())} | ends)
     for kind, damage, end in found:
-        if end != "refused":
+        if end != "InputError":
             print(kind, damage, end, sep=" | ")
     notes = [f"The payload planted in pickles: {payload}."]
     notes += [f"Damages: {', '.join(sorted({d for _, d, _ in found}))}."]

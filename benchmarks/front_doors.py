@@ -125,14 +125,14 @@ def right_ones(folder: Path) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]
 
 def doors(given: Mapping[str, Any]) -> Iterator[tuple[str, Callable[..., Any]]]:
     """Yield the public functions, the splitters, and the methods of a network and of a comparison."""
-    seen = set()
+    known = set()
     for room in ROOMS:
         module = importlib.import_module(room)
         for name in module.__all__:
             door = getattr(module, name)
             splitter = inspect.isclass(door) and hasattr(door, "split")
-            if id(door) not in seen and (inspect.isfunction(door) or splitter):
-                seen.add(id(door))
+            if id(door) not in known and (inspect.isfunction(door) or splitter):
+                known.add(id(door))
                 yield f"{room}.{name}", door
     for key in ("network", "compared"):
         for name, method in inspect.getmembers(given[key], callable):
@@ -215,7 +215,7 @@ def outcome(door: Callable[..., Any], given: Mapping[str, Any]) -> str:
             warnings.simplefilter("ignore")
             door(**given)
     except InputError as error:
-        return f"refused: {error}"
+        return f"InputError: {error}"
     except Hangs:
         return "hangs"
     except Exception as error:
@@ -254,7 +254,7 @@ def main() -> None:
     wrong = Counter((name, end) for name, _, end in found if end.startswith(("foreign", "hangs")))
     for (name, end), count in wrong.most_common(40):
         print(count, name, end, sep=" | ")
-    ends = ("refused", "result", "foreign", "hangs")
+    ends = ("InputError", "result", "foreign", "hangs")
     shares = {end: f"{100 * counts[end] / len(found):.2f} %" for end in ends}
     n_doors = len({name for name, *_ in found})
     publish("front_doors", f"Bad arguments at {n_doors} functions", [{"calls": str(len(found))} | shares], [])

@@ -402,7 +402,7 @@ SHARES = [0.55, 0.2, 0.15, 0.1]
 
 
 def run(number: int, folder: Path) -> tuple[str, str]:
-    """Run a case; return its area and its end: answered, refused, or what went wrong."""
+    """Run a case; return its area and its end: answered, an InputError, or what went wrong."""
     rng = np.random.default_rng([17, number])
     area = str(rng.choice(list(AREAS), p=SHARES))
 
@@ -416,7 +416,7 @@ def run(number: int, folder: Path) -> tuple[str, str]:
             warnings.simplefilter("ignore")
             AREAS[area](rng, folder)
     except (InputError, NotFittedError):
-        return area, "refused"
+        return area, "InputError"
     except Hang:
         return area, f"hang: over {LIMIT} seconds"
     except NotFinite as error:
@@ -424,7 +424,7 @@ def run(number: int, folder: Path) -> tuple[str, str]:
     except Exception as error:
         last = traceback.extract_tb(error.__traceback__)[-1]
         if "sklearn/utils/" in last.filename and isinstance(error, ValueError | TypeError):
-            return area, "refused by scikit-learn's check of input"
+            return area, "error of scikit-learn's check of input"
         own = [frame for frame in traceback.extract_tb(error.__traceback__) if "/peerattn/" in frame.filename]
         where = f"{Path(own[-1].filename).name}:{own[-1].lineno}" if own else "?"
         return area, f"foreign: {type(error).__name__} at {where}: {str(error)[:300]}"
@@ -448,8 +448,8 @@ def cases(numbers: range) -> Iterator[tuple[int, str, str, float]]:
 
 def summary(found: list[dict[str, Any]]) -> list[dict[str, str]]:
     """Return a row for each area."""
-    refused = ("refused", "refused by scikit-learn's check of input")
-    ends = ("answered", *refused, "foreign", "not finite", "hang")
+    own = ("InputError", "error of scikit-learn's check of input")
+    ends = ("answered", *own, "foreign", "not finite", "hang")
     rows = []
     for area in AREAS:
         counts = Counter(line["end"].partition(":")[0] for line in found if line["area"] == area)
@@ -460,15 +460,15 @@ def summary(found: list[dict[str, Any]]) -> list[dict[str, str]]:
 def main() -> None:
     from report import logged, options, publish
 
-    asked = options(__doc__, cases=10_000, log=Path("hard_input.jsonl"), only=int)
-    if asked.only is not None:
-        rng = np.random.default_rng([17, asked.only])
+    arguments = options(__doc__, cases=10_000, log=Path("hard_input.jsonl"), only=int)
+    if arguments.only is not None:
+        rng = np.random.default_rng([17, arguments.only])
         area = str(rng.choice(list(AREAS), p=SHARES))
         with tempfile.TemporaryDirectory() as folder:
             AREAS[area](rng, Path(folder))
         print(area, "answered")
         return
-    found = logged(asked.log, [({"case": number}, partial(case, number)) for number in range(asked.cases)])
+    found = logged(arguments.log, [({"case": number}, partial(case, number)) for number in range(arguments.cases)])
     slowest = [f"The slowest case took {max(line['seconds'] for line in found):.1f} s."]
     publish("hard_input", f"{len(found)} cases of hard input", summary(found), slowest)
 

@@ -143,13 +143,13 @@ def rows_of(cell: str, seeds: int) -> list[dict[str, str | float]]:
 
 def main() -> None:
     """Run the cells and publish their table."""
-    asked = options(__doc__, seeds=2, only=CELLS)
+    arguments = options(__doc__, seeds=2, only=CELLS)
     torch.set_num_threads(1)
     warnings.simplefilter("ignore", PeerAttnWarning)
     STORE.mkdir(parents=True, exist_ok=True)
-    rows = [row for cell in asked.only for row in rows_of(cell, asked.seeds)]
+    rows = [row for cell in arguments.only for row in rows_of(cell, arguments.seeds)]
     notes = [
-        f"Mean squared error on the last periods over that of the own part alone, least squares and own codes; {asked.seeds} "
+        f"Mean squared error on the last periods over that of the own part alone, least squares and own codes; {arguments.seeds} "
         "seeds: median and largest. A ratio above 1: the heads cost something where no test on held-out periods keeps them out.",
         "Industry mean: leave-one-out mean of the other firms' outcomes, shrunk; in a nowcast it uses the same outcomes.",
         "Networks of two seeds: correlation of the weights, and of the five largest peers in common, last known period.",

@@ -94,8 +94,8 @@ def next_three(words: list[str], looks: int) -> list[int]:
     return list(range(looks + 1, min(looks + 4, len(words))))
 
 
-def told(model: MaskedLanguageModel, cases: Cases, silent: torch.Tensor | None) -> np.ndarray:
-    """Whether *his* or *her* is told from the sentence without it, with the heads numbered ``silent`` gated off."""
+def recovered(model: MaskedLanguageModel, cases: Cases, silent: torch.Tensor | None) -> np.ndarray:
+    """Whether *his* or *her* is found from the sentence without it, with the heads numbered ``silent`` gated off."""
     module = model._module()
     layers = [block.attention for block in module.encoder.stack.blocks]
     gates = torch.ones(sum(layer.n_heads for layer in layers))
@@ -146,7 +146,7 @@ def words() -> list[dict[str, str | float]]:
     def by_control(cases: Cases, candidates: Candidates, choose: Callable[..., int]) -> list[bool]:
         return [choose(candidates(w, k), key=lambda j: counts[w[j]]) == meant for w, k, meant in cases]  # noqa: B023
 
-    # From the pronoun to the person: the head is chosen where one person is named, and asked where two are.
+    # From the pronoun to the person: the head is chosen where one person is named, and tested where two are.
     single = pronouns(train, both=False)[:400]
     head = int(hits(model, single, others).mean(0).argmax())
     asked = {
@@ -175,10 +175,10 @@ def words() -> list[dict[str, str | float]]:
     order = np.argsort(-strength)
     rng = np.random.default_rng(0)
     four, rest = torch.tensor(order[:4].copy()), order[4:]
-    random = [told(model, hidden, torch.tensor(rng.choice(rest, 4, replace=False))).mean() for _ in range(20)]
+    random = [recovered(model, hidden, torch.tensor(rng.choice(rest, 4, replace=False))).mean() for _ in range(20)]
     his = [w[k] == "his" for w, k, _ in hidden]
-    without = {"without the four heads above": told(model, hidden, four), "always his": his}
-    rows.append(row("his or her, hidden", len(hidden), told(model, hidden, None), without))
+    without = {"without the four heads above": recovered(model, hidden, four), "always his": his}
+    rows.append(row("his or her, hidden", len(hidden), recovered(model, hidden, None), without))
     rows[-1]["controls"] = f"without four other heads {np.mean(random):.2f}; {rows[-1]['controls']}"
 
     shown = sorted((c for c in two if len(c[0]) <= 14), key=lambda c: len(c[0]))

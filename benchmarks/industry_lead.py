@@ -238,18 +238,18 @@ def pooled(each: list[dict[str, Any]]) -> dict[str, Any]:
 
 def main() -> None:
     """Run the stages and publish the table of all that is stored."""
-    asked = options(__doc__, stage={"rules": None, "attention": None}, spans=SPANS)
+    arguments = options(__doc__, stage={"rules": None, "attention": None}, spans=SPANS)
     torch.set_num_threads(1)
     warnings.simplefilter("ignore", PeerAttnWarning)
     frame = load()
     names = ["FF49 mean", "SIC-3 mean", "SIC-3 mean, and times smallness", "cross-sectional ridge"]
-    if "rules" in asked.stage:
+    if "rules" in arguments.stage:
         columns = rules(frame)
-        for first in asked.spans:
+        for first in arguments.spans:
             for name in names:
                 stored(STORE / f"{name} {first}.json", partial(rule, Span.of(frame, first), columns[name]))
-    if "attention" in asked.stage:
-        for first in asked.spans:
+    if "attention" in arguments.stage:
+        for first in arguments.spans:
             for name, (prior, numbers) in MODELS.items():
                 stored(STORE / f"{name} {first}.json", partial(attention, frame, first, prior, numbers))
     rows: list[dict[str, str | float]] = []

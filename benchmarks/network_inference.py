@@ -91,15 +91,15 @@ def permuted(weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def main() -> None:
-    asked = options(__doc__, panels=100, log=Path)
+    arguments = options(__doc__, panels=100, log=Path)
     torch.set_num_threads(1)
     warnings.simplefilter("ignore", UserWarning)
     tasks = [
         ({"truth": truth, "seed": seed}, partial(one_panel, seed, truth))
-        for seed in range(asked.panels)
+        for seed in range(arguments.panels)
         for truth in ("directed", "symmetric")
     ]
-    rows = logged(asked.log, tasks)
+    rows = logged(arguments.log, tasks)
     show(pd.DataFrame(rows), pd.DataFrame([placebo_panel(seed) for seed in range(PLACEBOS)]))
 
 

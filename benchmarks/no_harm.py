@@ -112,7 +112,7 @@ def controls(task: str, code: str | None) -> dict[str, Any]:
 
 
 def mse(model: Any, X: pd.DataFrame, y: pd.Series, train: np.ndarray, task: str) -> float:
-    """Fit on training rows; return the mean squared error of the later ones, their peers' outcomes shown to explain."""
+    """Fit on training rows; return the mean squared error of the later ones, given those of their peers in a nowcast."""
     known = y.notna()
     if isinstance(model, HistGradientBoostingRegressor):
         X = X.assign(**{c: X[c].astype("category") for c in X if X[c].dtype != float})
@@ -206,13 +206,13 @@ def times() -> list[dict[str, str | float]]:
 def main() -> None:
     """Run the stages and publish their tables."""
     outcomes = {task.outcome: task for task in TASKS}
-    asked = options(__doc__, seeds=3, only=outcomes, stage={"panels": panels, "time": times})
+    arguments = options(__doc__, seeds=3, only=outcomes, stage={"panels": panels, "time": times})
     torch.set_num_threads(1)
     threadpool_limits(1)
     warnings.simplefilter("ignore", PeerAttnWarning)
-    tasks = [task for task in TASKS if task.outcome in asked.only]
-    if "panels" in asked.stage:
-        rows = panels(tasks, asked.seeds)
+    tasks = [task for task in TASKS if task.outcome in arguments.only]
+    if "panels" in arguments.stage:
+        rows = panels(tasks, arguments.seeds)
         ratios = [float(row["over best control"]) for row in rows]
         above = sum(ratio > 1.01 for ratio in ratios)
         notes = [
@@ -223,7 +223,7 @@ def main() -> None:
             "shrunk industry mean, and gradient boosting with the firm's last outcome.",
         ]
         publish("no_harm", "Attention at its defaults over the best control", rows, notes)
-    if "time" in asked.stage:
+    if "time" in arguments.stage:
         publish("no_harm_time", "CPU seconds of a default fit, one thread", times())
 
 

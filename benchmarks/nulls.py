@@ -203,17 +203,17 @@ def verdicts(names: list[str], panels: int) -> None:
 
 def main() -> None:
     """Fit all panels and publish the table."""
-    asked = options(__doc__, panels=40, only=NULLS, stage="selected")
+    arguments = options(__doc__, panels=40, only=NULLS, stage="selected")
     torch.set_num_threads(1)
     warnings.simplefilter("ignore", PeerAttnWarning)
-    if asked.stage == "verdict":
-        return verdicts([*asked.only, NETWORK], asked.panels)
+    if arguments.stage == "verdict":
+        return verdicts([*arguments.only, NETWORK], arguments.panels)
     rows: list[dict[str, str | float]] = []
-    for name in asked.only:
+    for name in arguments.only:
         for task in ("forecast", "nowcast"):
             found = [
                 stored(RESULTS / "nulls" / f"{name}-{task}-{k}.json", partial(selected, name, task, k))
-                for k in range(asked.panels)
+                for k in range(arguments.panels)
             ]
             shares = np.array([float(str(f["factor"])) for f in found])
             rows.append(
@@ -221,7 +221,7 @@ def main() -> None:
                     "no peers, but": name,
                     "task": task,
                     "panels": len(found),
-                    "peers enter": float(np.mean([bool(f["selected"]) for f in found])),  # in a period's mean, too
+                    "peers selected": float(np.mean([bool(f["selected"]) for f in found])),  # in a period's mean, too
                     "largest weight": float(shares.max()),
                     "CPU seconds, median": float(np.median([float(str(f["seconds"])) for f in found])),
                 }

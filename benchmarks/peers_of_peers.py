@@ -104,10 +104,10 @@ def measure(layers: int, share: float, n_firms: int, n_periods: int, seed: int) 
 
 def main() -> None:
     """Run all designs and publish the table, row by row."""
-    asked = options(__doc__, seeds=[30, 31, 32])
+    arguments = options(__doc__, seeds=[30, 31, 32])
     torch.set_num_threads(1)
     rows = []
-    for seed in asked.seeds:
+    for seed in arguments.seeds:
         for design in DESIGNS:
             rows.append(measure(*design, seed))
             ordered = sorted(rows, key=lambda r: (-r["true layers"], -r["signal share"], r["seed"]))  # type: ignore[operator]

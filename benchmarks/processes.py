@@ -67,13 +67,13 @@ def main() -> None:
     if sys.argv[1:2] == ["fit"]:  # in a process of its own
         fit(*map(Path, sys.argv[2:]))
         return
-    asked = options(__doc__, firms=400, periods=[60, 120, 240], columns=60)
+    arguments = options(__doc__, firms=400, periods=[60, 120, 240], columns=60)
     rows: list[Row] = []
     apart = 0.0
     with tempfile.TemporaryDirectory() as folder:
-        for T in asked.periods:
+        for T in arguments.periods:
             panel = Path(folder, f"{T}.parquet")
-            generate(panel, asked.firms, T, asked.columns)
+            generate(panel, arguments.firms, T, arguments.columns)
             alone = run(panel, 1)
             for n, took in ((1, alone), (2, run(panel, 2))):
                 one, other = (np.array(each["predicted"]) for each in (alone[0], took[0]))
@@ -84,7 +84,7 @@ def main() -> None:
                 print(rows[-1], flush=True)
     publish(
         "processes",
-        f"One process and two: {asked.firms} firms, {asked.columns} characteristics, own model linear, heads searched",
+        f"One process and two: {arguments.firms} firms, {arguments.columns} characteristics, own model linear, heads searched",
         rows,
         [
             "Of two processes the larger figure. One thread each, gloo, torch "

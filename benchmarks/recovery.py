@@ -232,16 +232,16 @@ def summary(designs: list[Design], seeds: range) -> list[dict[str, str | float]]
 def main() -> None:
     """Run all designs and publish the tables."""
     parts = {"small": SMALL, "large": LARGE, "directed": DESIGNS, "others": OTHERS}
-    asked = options(__doc__, seeds=3, designs=len(DESIGNS), threads=2, only=parts)
-    torch.set_num_threads(asked.threads)
-    if "small" in asked.only:
+    arguments = options(__doc__, seeds=3, designs=len(DESIGNS), threads=2, only=parts)
+    torch.set_num_threads(arguments.threads)
+    if "small" in arguments.only:
         one_seed_each("recovery_small", "Small panels with a strong network, signal share 0.9", SMALL)
-    if "large" in asked.only:
+    if "large" in arguments.only:
         one_seed_each("recovery_large", "A thousand firms, signal share 0.5", LARGE)
-    if "directed" in asked.only:
-        directed(asked.seeds, asked.designs)
-    if "others" in asked.only:
-        other_truths(asked.seeds)
+    if "directed" in arguments.only:
+        directed(arguments.seeds, arguments.designs)
+    if "others" in arguments.only:
+        other_truths(arguments.seeds)
 
 
 def directed(seeds: int, n_designs: int) -> None:

@@ -61,7 +61,7 @@ def seeds() -> list[Row]:
     networks = [np.array(f["network"]) for f in found if f["factor"] > 0]
     apart = ~np.eye(len(networks[0]), dtype=bool)
     agreement = np.corrcoef([W[apart] for W in networks])
-    return [{"seeds": SEEDS, "peers enter": len(networks), "least correlation": float(agreement.min())}]
+    return [{"seeds": SEEDS, "peers selected": len(networks), "least correlation": float(agreement.min())}]
 
 
 def valuation(which: str) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""The same rows in memory, in one file, and in files by period of drifting types: the same bits or a named refusal?
+"""The same rows in memory, in one file, and in files by period of drifting types: the same bits or a named error?
 
 python benchmarks/same_panel.py [--cases 500]
 """
@@ -63,8 +63,8 @@ def typed(frame: pd.DataFrame, name: str, kind: str, rng: np.random.Generator) -
     return frame.assign(**{name: values.astype(kind)})
 
 
-def seen(how: Callable[[], Panel]) -> Any:
-    """Return the bits of what was read, or the refusal."""
+def bits_of(how: Callable[[], Panel]) -> Any:
+    """Return the bits of what was read, or the error."""
     try:
         panel = how().sorted()
     except InputError as error:
@@ -84,21 +84,21 @@ def read(rng: np.random.Generator, folder: Path) -> list[Any]:
     folder.mkdir()
     for t, frame in enumerate(frames):
         frame.to_parquet(folder / f"{t}.parquet", index=False)
-    found = [seen(lambda: as_panel(whole, **options)), seen(lambda: scan_panel(folder, **options).mapped())]
+    found = [bits_of(lambda: as_panel(whole, **options)), bits_of(lambda: scan_panel(folder, **options).mapped())]
     try:
         whole.to_parquet(folder.with_suffix(".parquet"), index=False)
     except (pa.ArrowException, TypeError):
         return found
-    return [*found, seen(lambda: scan_panel(folder.with_suffix(".parquet"), **options).mapped())]
+    return [*found, bits_of(lambda: scan_panel(folder.with_suffix(".parquet"), **options).mapped())]
 
 
-def judged(memory: Any, other: Any) -> str:
+def compared(memory: Any, other: Any) -> str:
     """Say how what came from files is to what came from memory."""
     if not isinstance(other, str):
         return "same bits" if other == memory else "other bits"
     names = ("firm", "period", "size", "lev", "y", "sic", "outcome")
     named = any(f"{name!r}" in other or f"{name}:" in other for name in names)
-    return "named refusal" if named else f"unnamed refusal: {other}"
+    return "named error" if named else f"unnamed error: {other}"
 
 
 def tried(cases: int, folder: Path, seed: int = 0) -> list[tuple[str, str]]:
@@ -108,23 +108,23 @@ def tried(cases: int, folder: Path, seed: int = 0) -> list[tuple[str, str]]:
         warnings.simplefilter("ignore")
         for case in range(cases):
             memory, *others = read(rng, folder / str(case))
-            found.append(("memory", "refused" if isinstance(memory, str) else "read"))
-            found += zip(("files by period", "one file"), (judged(memory, other) for other in others))
+            found.append(("memory", "error" if isinstance(memory, str) else "read"))
+            found += zip(("files by period", "one file"), (compared(memory, other) for other in others))
     return found
 
 
 def main() -> None:
-    asked = options(__doc__, cases=500)
+    arguments = options(__doc__, cases=500)
     with tempfile.TemporaryDirectory() as folder:
-        found = tried(asked.cases, Path(folder))
+        found = tried(arguments.cases, Path(folder))
     rows = []
     for place in ("files by period", "one file"):
         ends = Counter(end.partition(":")[0] for where, end in found if where == place)
-        kinds = ("same bits", "named refusal", "other bits", "unnamed refusal")
+        kinds = ("same bits", "named error", "other bits", "unnamed error")
         counts = {kind: str(ends[kind]) for kind in kinds}
         rows.append({"panel in": place, "cases": str(ends.total())} | counts)
     memory = Counter(end for where, end in found if where == "memory")
-    note = f"Beside the same rows in memory, of which {memory['read']} were read and {memory['refused']} refused."
+    note = f"Beside the same rows in memory, of which {memory['read']} were read and {memory['error']} were errors."
     more = "Rows whose columns parquet cannot hold in one type have no single file."
     publish("same_panel", f"{memory.total()} panels in files of drifting types", rows, [note, more])
 

@@ -19,9 +19,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from linearmodels.datasets import wage_panel
-
 from heads_in_full import CELLS
+from linearmodels.datasets import wage_panel
+from sklearn.base import clone
+
 from peerattn.datasets import simulate_panel
 from peerattn.exceptions import PeerAttnWarning
 from peerattn.models import PeerAttentionRegressor, StackedPeerRegressor
@@ -188,7 +189,7 @@ def measured(model: Any, panel: Panel, change: Change | None) -> dict[str, float
     """Return the mean squared error of the held-out periods, and the CPU seconds of the fit."""
     X, y, train = panel.load()
     if change is not None:
-        model.set_params(**change.options)
+        model = clone(model).set_params(**change.options)
     with changed(change):
         start = time.process_time()
         model.fit(X[train], y[train])
@@ -206,10 +207,10 @@ def table(name: str, model: Callable[..., Any], panels: dict[str, Panel], change
         seconds = []
         for panel_name, panel in panels.items():
             key = f"{name} {panel_name}".replace("/", " of ")
-            make = partial(model, task=panel.task, random_state=0)
-            usual = stored(STORE / f"{key}.json", lambda: measured(make(), panel, None))
+            made = model(task=panel.task, random_state=0)
+            usual = stored(STORE / f"{key}.json", partial(measured, made, panel, None))
             path = STORE / f"{key} {change.rule} {change.value}.json".replace("&", "and")
-            found = stored(path, lambda: measured(make(), panel, change))
+            found = stored(path, partial(measured, made, panel, change))
             row[panel_name] = found["error"] / usual["error"]
             seconds.append(found["seconds"] / usual["seconds"])
         row["time"] = float(np.mean(seconds))

@@ -487,13 +487,13 @@ ROWS: dict[str, Callable[[], Rows]] = {task.__name__: task for task in TASKS}
 
 def main() -> None:
     """Measure what is asked for or missing, publish all rows."""
-    asked = options(__doc__, rows=ROWS, again=False, table=False, threads=1)
-    torch.set_num_threads(asked.threads)
-    rows, missing = kept_rows("sequence", ROWS, [] if asked.table else asked.rows, again=asked.again)
+    arguments = options(__doc__, rows=ROWS, again=False, table=False, threads=1)
+    torch.set_num_threads(arguments.threads)
+    rows, missing = kept_rows("sequence", ROWS, [] if arguments.table else arguments.rows, again=arguments.again)
     notes = [
         "Model: mean over seeds ± their standard deviation. Better by: the difference ± its standard error "
         "(over stretches of text, sentences, days, series or nodes), negative where the control wins.",
-        f"CPU seconds of a fit on {asked.threads} thread(s) of a shared machine with 2 cores; torch {torch.__version__}.",
+        f"CPU seconds of a fit on {arguments.threads} thread(s) of a shared machine with 2 cores; torch {torch.__version__}.",
     ]
     if missing:
         notes.append(f"Not run yet: {', '.join(missing)}.")

@@ -2,8 +2,8 @@
 
 python benchmarks/sizes.py [--replications 600] [--log sizes.jsonl]
 
-Two sizes: rejections among all draws, where a refusal counts as none, and among the draws in which a p value is given: a test
-that refuses by what it sees may hold the first and not the second. With --log a finished case is not run again.
+Two sizes: rejections among all draws, where a draw without p value counts as none, and among the draws with a p value: a test
+that gives none by what it finds may hold the first and not the second. With --log a finished case is not run again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from report import Row, logged, options, publish
 
 LEVEL = 0.05
 Rng = np.random.Generator
-Draw = Callable[..., float | None]  # the p value of a generator and an effect; None = refused
+Draw = Callable[..., float | None]  # the p value of a generator and an effect; None = no p value
 DM = "Diebold–Mariano"
 
 
@@ -254,7 +254,7 @@ def run(n: int, test: str, case: str, effect: float, cost: float, draw: Draw, gi
     return {
         "size": float(np.mean(p < LEVEL)),
         "size where tested": float(np.mean(tested < LEVEL)) if len(tested) else "",
-        "refused": 1 - len(tested) / count,
+        "no p value": 1 - len(tested) / count,
         "power": float(np.mean(other < LEVEL)),
         "replications": count,
         "seconds": round(time.process_time() - start, 1),
@@ -262,10 +262,10 @@ def run(n: int, test: str, case: str, effect: float, cost: float, draw: Draw, gi
 
 
 def main() -> None:
-    asked = options(__doc__, replications=600, log=Path)
+    arguments = options(__doc__, replications=600, log=Path)
     warnings.simplefilter("ignore", PeerAttnWarning)
-    tasks = [({"test": case[0], "case": case[1]}, partial(run, asked.replications, *case)) for case in CASES]
-    made = logged(asked.log, tasks)
+    tasks = [({"test": case[0], "case": case[1]}, partial(run, arguments.replications, *case)) for case in CASES]
+    made = logged(arguments.log, tasks)
     rows = [{k: v for k, v in row.items() if k != "seconds"} for row in made]
     seconds = sum(float(row["seconds"]) for row in made)
     publish(
@@ -273,10 +273,10 @@ def main() -> None:
         f"Rejections of a true null at {LEVEL:.0%}, and power",
         rows,
         [
-            "Size: a refusal counts as no rejection. Size where tested: among draws with a p value. Tests over time "
-            "refuse by the number of periods and the horizon alone.",
+            "Size: a test without p value counts as no rejection. Size where tested: among draws with a p value. Tests over time "
+            "have none by the number of periods and the horizon alone.",
             "To hold: at most 8 % under independence and up to AR(.8); tests over time reject 12 to 16 % under AR(.9). "
-            "Rare large losses: the wild bootstrap of few clusters assumes symmetric sums, and the page says so.",
+            "Rare large losses: the wild bootstrap of few clusters assumes symmetric sums, as the page states.",
             "Power: rejections where something is there: a mean of three standard errors, or the effect in benchmarks/sizes.py.",
             f"{seconds:.0f} CPU seconds, one thread. Simulation error of a size of 5 %: 0.9 points with 600 replications.",
         ],

@@ -1,6 +1,6 @@
 """Published coefficients on spillovers of research beside ours: a network that is given, firm and year effects.
 
-python benchmarks/spillovers.py    PEERATTN_SHARED_DATA says where firm/bsv_spillovers.parquet lies
+python benchmarks/spillovers.py    PEERATTN_SHARED_DATA names the folder where firm/bsv_spillovers.parquet lies
 """
 
 from __future__ import annotations

@@ -141,30 +141,30 @@ def main() -> None:
         return
     from report import options, publish
 
-    asked = options(__doc__, firms=2000, periods=100, times=[1, 2, 4, 32], columns=150, training_rows=100_000, kills=10)
+    arguments = options(__doc__, firms=2000, periods=100, times=[1, 2, 4, 32], columns=150, training_rows=100_000, kills=10)
     rows: list[dict[str, str]] = []
     with tempfile.TemporaryDirectory() as temporary:
-        for times in asked.times:
+        for times in arguments.times:
             folder = Path(temporary) / str(times)
             folder.mkdir()
-            panel, T = folder / "panel.parquet", times * asked.periods
-            generate(panel, asked.firms, T, asked.columns)
+            panel, T = folder / "panel.parquet", times * arguments.periods
+            generate(panel, arguments.firms, T, arguments.columns)
             size = panel.stat().st_size / 2**20
             for name in STAGES:
-                row = in_own_process(name, panel, folder, asked.training_rows)
+                row = in_own_process(name, panel, folder, arguments.training_rows)
                 print(T, row, flush=True)
                 rows.append({"periods": str(T), "file, MiB": f"{size:,.0f}"} | row)
             panel.unlink()
         small = Path(temporary) / "kills"
         small.mkdir()
         generate(small / "panel.parquet", 500, 40, 20)
-        said = kills(asked.kills, small / "panel.parquet", small)
+        survived = kills(arguments.kills, small / "panel.parquet", small)
     note = "Peak memory is of a process of its own; what imports take is in it. CPU seconds of one thread."
     publish(
         "streaming",
-        f"Panels in files: {asked.firms:,} firms, {asked.columns} characteristics, fit on {asked.training_rows:,} rows",
+        f"Panels in files: {arguments.firms:,} firms, {arguments.columns} columns, fit on {arguments.training_rows:,} rows",
         rows,
-        [said, note],
+        [survived, note],
     )
 
 

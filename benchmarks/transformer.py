@@ -167,7 +167,7 @@ def table_real() -> list[dict[str, str | float]]:
 
 def main() -> None:
     """Fit all panels and publish the tables."""
-    asked = options(__doc__, draws=3, panels=20, stage=STAGES)
+    arguments = options(__doc__, draws=3, panels=20, stage=STAGES)
     torch.set_num_threads(1)
     warnings.simplefilter("ignore", PeerAttnWarning)
     defaults = (
@@ -178,15 +178,15 @@ def main() -> None:
         "Boosting has own characteristics and the means of all other firms (PeerFeatures). Seconds are CPU seconds of the "
         "transformer's fit; weight is its weight in the prediction."
     )
-    if "nonlinear" in asked.stage:
+    if "nonlinear" in arguments.stage:
         notes = [f"R² on the last 60 periods, mean over draws. {defaults}", boosting]
         title = "A transformer over firms where peers enter nonlinearly"
-        publish("transformer", title, table_nonlinear(asked.draws), notes)
-    if "no_peers" in asked.stage:
+        publish("transformer", title, table_nonlinear(arguments.draws), notes)
+    if "no_peers" in arguments.stage:
         notes = ["Defaults; 40 firms, 24 periods; the processes of nulls.py."]
         title = "How often a transformer over firms is selected where there are no peers"
-        publish("transformer_no_peers", title, table_no_peers(asked.panels), notes)
-    if "real" in asked.stage:
+        publish("transformer_no_peers", title, table_no_peers(arguments.panels), notes)
+    if "real" in arguments.stage:
         notes = [f"R² on the last periods, against the mean of the tested rows. {defaults}", boosting]
         title = "A transformer over firms on real panels, with and without attention"
         publish("transformer_real", title, table_real(), notes)

@@ -141,7 +141,7 @@ def test_gradient_by_the_own_outcome_is_exactly_zero(n_layers, similarity):
     pool = Rows(rng.normal(size=(9, 3)), np.zeros((9, 0)), rng.normal(size=9), None, np.arange(9), firms, firms)
     rows = RowTensors.of_peers([CrossSection(None, slice(0, 9), pool, pool)], torch.float64)
     y = rows.y.requires_grad_()
-    predicted = module(Batch(rows, rows, torch.ones(1, 9)))[0][0, :, 0]
+    predicted = module(Batch(rows, rows, torch.ones(1, 9)))[0][0, 0, :, 0]
     jacobian = torch.stack([torch.autograd.grad(value, y, retain_graph=True)[0][0] for value in predicted])
     assert (jacobian.diagonal() == 0).all()
     assert (jacobian + torch.eye(9) != 0).all()  # everybody else's counts

@@ -18,7 +18,7 @@ from peerattn.models import CovariancePeerRegressor
 from peerattn.models.attention import warm_start
 from peerattn.models.attention.warm_start import WarmStart
 from peerattn.models.learners.heads import learner
-from peerattn.models.learners.heads.training import REFIT_RIDGE, Seeds, make_objective
+from peerattn.models.learners.heads.training import REFIT_RIDGE, make_objective
 from peerattn.models.learners.losses import squared_error
 
 OPTIONS = {"n_heads": 1, "d_head": 2, "kappa": None, "random_state": 0}
@@ -53,9 +53,10 @@ def test_each_refit_fits_its_own_draw_best(panel, model):
 
     @torch.no_grad()
     def loss(module, count):
-        seed, times = Seeds.from_modules([module], objective.unit), torch.as_tensor(count, dtype=torch.float64)[:, None]
+        seed = module.take(range(module.spec.n_heads)).rescale(1 / objective.unit)
+        times = torch.as_tensor(count, dtype=torch.float64)[:, None]
         batch = start.sample.batch(range(len(count)))
-        error = objective(seed(batch), batch, times) / (times[:, 0] @ batch.weight.sum(1))
+        error = objective(seed(batch)[0], batch, times) / (times[:, 0] @ batch.weight.sum(1))
         penalty = sum(each.square().sum() for each in seed.parameters()) / batch.weight.sum()
         return float(error + REFIT_RIDGE * penalty)
 

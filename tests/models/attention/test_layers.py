@@ -59,7 +59,7 @@ def test_a_head_is_a_chain_of_layers(stacked):
                 layers[k].append(W * member.share[head] * weight)
                 told, seen = W @ seen, np.hstack([x, W @ seen])
             added += weight * told @ member.state["value"][head, :, 0]
-        added += weight * (x @ member.state["own_slope"][:, 0] + member.state["intercept"])
+        added += weight * (x @ member.state["own_slope"][0, :, 0] + member.state["intercept"][0])
     for k in range(3):
         mine = model.peer_network(panel.X, layer=k).matrix(period).loc[rows.index, rows.index]
         expected = np.sum(layers[k], 0)

@@ -64,7 +64,7 @@ def test_its_information_is_zero(null_peer, values):
         expected = torch.einsum("hij,j,h->i", W, y[0], made.value[:, 0])
     else:
         expected = torch.einsum("hij,jp,hpk->i", W, x, made.value)
-    torch.testing.assert_close(made(firms)[0][0, :, 0], expected)
+    torch.testing.assert_close(made(firms)[0][0, 0, :, 0], expected)
 
 
 def test_a_firm_may_look_to_nobody():
@@ -75,8 +75,8 @@ def test_a_firm_may_look_to_nobody():
         made.null_key.fill_(50.0)
     weights = made.weights(firms)[0]
     assert weights.max() < 1e-12 and torch.isfinite(weights).all()
-    predicted = made(firms)[0][0, :, 0]
-    torch.testing.assert_close(predicted, firms.focal.x[0] @ made.own_slope[:, 0] + made.intercept)
+    predicted = made(firms)[0][0, 0, :, 0]
+    torch.testing.assert_close(predicted, firms.focal.x[0] @ made.own_slope[0, :, 0] + made.intercept[0])
 
 
 def test_alone_in_its_period_a_firm_looks_to_nobody():

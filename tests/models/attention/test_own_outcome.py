@@ -30,7 +30,7 @@ def own_gradients(spec, size, cross):
     y = torch.randn(1, N, generator=torch.Generator().manual_seed(2), dtype=torch.float64, requires_grad=True)
     peers = rows(4 if cross else 3, y)
     predicted, _ = module(Batch(rows(3), peers, torch.ones(1, N)))
-    return torch.stack([torch.autograd.grad(predicted[0, i, 0], y, retain_graph=True)[0][0] for i in range(N)])
+    return torch.stack([torch.autograd.grad(predicted[0, 0, i, 0], y, retain_graph=True)[0][0] for i in range(N)])
 
 
 @pytest.mark.parametrize(
@@ -60,4 +60,4 @@ def test_a_planted_leak_is_seen():
     y = torch.randn(1, N, dtype=torch.float64, generator=torch.Generator().manual_seed(2), requires_grad=True)
     nobody = torch.full((1, N), -1)
     predicted, _ = module(Batch(rows(3, identity=nobody), rows(3, y), torch.ones(1, N)))
-    assert torch.autograd.grad(predicted[0, 0, 0], y)[0][0, 0] != 0
+    assert torch.autograd.grad(predicted[0, 0, 0, 0], y)[0][0, 0] != 0

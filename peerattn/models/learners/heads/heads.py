@@ -101,7 +101,7 @@ class Heads:
         blocks = [np.zeros((0, self.members[0].spec.n_outputs if self.members else 1))]
         for rows in section.chunks():
             batch = sample.rows(rows)
-            blocks.append(np.tensordot(self.mix, [module(batch)[0][0].numpy() for module in modules], axes=1))
+            blocks.append(np.tensordot(self.mix, [module(batch)[0][0, 0].numpy() for module in modules], axes=1))
         return np.concatenate(blocks)
 
     def derivative(self, section: CrossSection) -> Callable[[slice], np.ndarray]:
@@ -156,7 +156,7 @@ class OwnSlopes:
         """Return the prediction of every focal row of each cross-section, (n_focal, K), in training units."""
         module = self.member.module()
         focal = [RowTensors.of_focal([section], torch.float64) for section in sections]
-        return [section.own_term + module.own(rows)[0].numpy() for section, rows in zip(sections, focal, strict=True)]
+        return [section.own_term + module.own(rows)[0, 0].numpy() for section, rows in zip(sections, focal, strict=True)]
 
 
 def shares(sizes: np.ndarray) -> np.ndarray:

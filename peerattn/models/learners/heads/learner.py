@@ -189,7 +189,7 @@ class HeadsLearner:
             return Draw([equal_weights(self.spec, sample, objective).double().cpu()])
         seeds = train_seeds(self.spec, sample, objective, self.options, generator)
         # what is fitted predicts in float64, wherever and in whatever precision it was trained
-        modules = [seeds.module(seed, objective.unit).double().cpu() for seed in range(seeds.n_seeds)]
+        modules = [seeds.seed(number).rescale(objective.unit).double().cpu() for number in range(seeds.spec.n_seeds)]
         for module in modules:
             average_unseen_codes(module, sections)
         return Draw(modules, partial(loss_reductions, seeds, sample, objective))

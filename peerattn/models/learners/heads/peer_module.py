@@ -2,9 +2,9 @@
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -15,6 +15,7 @@ from peerattn import nn
 from peerattn.models.learners.batches import Batch, PairTensors, RowTensors, with_null_peer
 
 SHARP = 2.0  # size of the first queries and keys: from flatter weights fewer heads find a network
+OWN = ("own_slope", "intercept")  # parameters of the own term
 SMALL = 0.1  # size of the first values: training starts near the own part
 
 
@@ -35,6 +36,12 @@ class PeerSpec:
     n_priors: int = 0
     n_outputs: int = 1
     null_peer: bool = True  # a null peer: a firm may attend to nobody
+    n_seeds: int = 1  # in one module, while they are trained: each with ``n_heads`` heads and an own term
+
+    @property
+    def n_all_heads(self) -> int:
+        """Number of heads of all seeds."""
+        return self.n_seeds * self.n_heads
 
     @property
     def n_inputs(self) -> int:
@@ -59,7 +66,7 @@ class Layer(torch.nn.Module):
     def __init__(self, spec: PeerSpec, width: int, generator: torch.Generator, dtype: torch.dtype):
         super().__init__()
         self.spec = spec
-        H = spec.n_heads
+        H = spec.n_all_heads
         d = spec.d_head
         self.query = self._start(width, d, generator, dtype, SHARP)
         self.offset = Parameter(torch.zeros(H, 1, d, dtype=dtype))
@@ -80,7 +87,7 @@ class Layer(torch.nn.Module):
 
     def _start(self, width: int, columns: int, generator: torch.Generator, dtype: torch.dtype, size: float) -> Parameter:
         """Return a projection of ``width`` features for every head, zero but for the inputs."""
-        H = self.spec.n_heads
+        H = self.spec.n_all_heads
         p = self.spec.n_inputs
         weight = torch.zeros(H, width, columns, dtype=dtype)
         draws = torch.randn(H, p, columns, generator=generator, dtype=torch.float64)
@@ -151,6 +158,8 @@ class PeerModule(Layer):
 
     in its scores and as values, so that a head adds ``A x v_1 + A B x v_2 + ...``: what peers have, what their peers have, and
     so on. The model of fewer layers is the special case of zeros. No outcome is used before the last layer.
+
+    Several seeds, which are trained at once, are one module: their heads stand one seed after another, and each has an own term.
     """
 
     def __init__(self, spec: PeerSpec, generator: torch.Generator | None = None, dtype: torch.dtype = torch.float64):
@@ -163,10 +172,10 @@ class PeerModule(Layer):
         if spec.values == "characteristics":
             self.value = self._start(spec.width, spec.n_outputs, generator, dtype, SMALL)
         else:
-            self.value = Parameter(torch.full((spec.n_heads, 1), SMALL, dtype=dtype))
+            self.value = Parameter(torch.full((spec.n_all_heads, 1), SMALL, dtype=dtype))
         if spec.own == "linear":
-            self.own_slope = Parameter(torch.zeros(spec.n_inputs, spec.n_outputs, dtype=dtype))
-            self.intercept = Parameter(torch.zeros(spec.n_outputs, dtype=dtype))
+            self.own_slope = Parameter(torch.zeros(spec.n_seeds, spec.n_inputs, spec.n_outputs, dtype=dtype))
+            self.intercept = Parameter(torch.zeros(spec.n_seeds, spec.n_outputs, dtype=dtype))
         self.before = torch.nn.ModuleList(
             Layer(spec, (k + 1) * spec.n_inputs, generator, dtype) for k in range(spec.n_layers - 1)
         )
@@ -175,28 +184,47 @@ class PeerModule(Layer):
         """Return all layers, the last one last."""
         return [*(layer for layer in self.before if isinstance(layer, Layer)), self]
 
-    def per_head(self) -> dict[str, Parameter]:
-        """Return the parameters that belong to single heads, which are their first dimension."""
-        common = ("embeddings.", "own_slope", "intercept")
-        return {name: parameter for name, parameter in self.named_parameters() if not name.startswith(common)}
+    def take(self, heads: Sequence[int], seed: int = 0) -> "PeerModule":
+        """Return a copy with only these heads, of any seeds, and the own term of one seed."""
+        values = {}
+        for name, value in self._of_seeds().items():
+            kept = torch.as_tensor([seed] if name in OWN else list(heads), dtype=torch.int64, device=value.device)
+            values[name] = value[kept]
+        return self._with(replace(self.spec, n_heads=len(heads), n_seeds=1), values)
 
-    def take(self, heads: Sequence[int]) -> Self:
-        """Return a copy with only these heads."""
-        at = torch.as_tensor(heads, dtype=torch.int64, device=self.query.device)
+    def seed(self, number: int) -> "PeerModule":
+        """Return a copy of one seed."""
+        first = number * self.spec.n_heads
+        return self.take(range(first, first + self.spec.n_heads), number)
+
+    @staticmethod
+    def together(modules: "Sequence[PeerModule]") -> "PeerModule":
+        """Return modules of one seed each, and of one specification, as one; they share the code embeddings of the first."""
+        every = [module._of_seeds() for module in modules]
+        values = {name: torch.cat([each[name] for each in every]) for name in every[0]}
+        return modules[0]._with(replace(modules[0].spec, n_seeds=len(modules)), values)
+
+    def _of_seeds(self) -> dict[str, Tensor]:
+        """Return the parameters whose first dimension is that of heads, or of seeds: all but embeddings of codes."""
+        return {name: value.detach() for name, value in self.named_parameters() if not name.startswith("embeddings.")}
+
+    def _with(self, spec: PeerSpec, values: Mapping[str, Tensor]) -> "PeerModule":
+        """Return a copy of another specification with these parameters."""
         made = copy.deepcopy(self)
         for layer in made.layers():
-            layer.spec = replace(self.spec, n_heads=len(at))
-        for name, value in self.per_head().items():
+            layer.spec = spec
+        for name, value in values.items():
             owner, _, last = name.rpartition(".")
-            setattr(made.get_submodule(owner), last, Parameter(value.detach()[at]))
+            setattr(made.get_submodule(owner), last, Parameter(value))
         return made
 
     @torch.no_grad()
-    def rescale(self, factor: float) -> None:
+    def rescale(self, factor: float) -> "PeerModule":
         """Multiply what the module predicts by a factor, in place; weights stay as they are."""
         for name, parameter in self.named_parameters(recurse=False):
-            if name in ("value", "own_slope", "intercept"):
+            if name in ("value", *OWN):
                 parameter.mul_(factor)
+        return self
 
     # ------------------------------------------------------------------ features
 
@@ -241,19 +269,20 @@ class PeerModule(Layer):
     # ------------------------------------------------------------------ prediction and weights
 
     def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Return predictions (B, n_focal, K) and the contribution of every head (B, H, n_focal, K)."""
+        """Return what every seed predicts (B, seeds, n_focal, K), and the contribution of every head (B, H, n_focal, K)."""
         heads = batch.focal.x.new_zeros(len(batch.focal.x), 0, batch.focal.x.shape[1], self.spec.n_outputs)
         if len(self.query):
             query_features, key_features = self.features(batch)
             value = self.head_values(key_features, batch.peers)
             heads = self.mean(query_features, key_features, value, batch.blocked, batch.pairs)
-        return heads.sum(1) + self.own(batch.focal), heads
+        of_seeds = heads.unflatten(1, (self.spec.n_seeds, self.spec.n_heads)).sum(2)
+        return of_seeds + self.own(batch.focal), heads
 
     def own(self, rows: RowTensors) -> Tensor:
-        """Return what slopes on own characteristics and codes, trained beside the heads, add to rows, (B, n, K)."""
+        """Return what slopes on own characteristics and codes, trained beside the heads, add to rows, (B, seeds, n, K)."""
         if self.spec.own != "linear":
-            return rows.x.new_zeros(*rows.x.shape[:2], self.spec.n_outputs)
-        return self.inputs(rows) @ self.own_slope + self.intercept
+            return rows.x.new_zeros(len(rows.x), self.spec.n_seeds, rows.x.shape[1], self.spec.n_outputs)
+        return torch.einsum("bnp,epk->benk", self.inputs(rows), self.own_slope) + self.intercept[:, None]
 
     def weights(self, batch: Batch, n_layers: int | None = None) -> Tensor:
         """Return the weights of every head, (B, H, n_focal, n_peers): in the last layer, or in the one after so many layers."""

@@ -4,12 +4,10 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
-from typing import Self
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import Parameter
 
 from peerattn.models.learners.batches import Batch, Sample
 from peerattn.models.learners.heads.peer_module import PeerModule, PeerSpec
@@ -54,70 +52,6 @@ REFIT = 60  # steps of a round of refits
 REFIT_RATE = 0.01
 # inverse variance of the parameters' normal prior, which keeps refits where the data are not informative
 REFIT_RIDGE = 10.0
-
-
-class Seeds(torch.nn.Module):
-    """The heads of several seeds in one module, and the own term of each.
-
-    ``spec`` is that of one seed; ``heads`` has the heads of all seeds, one seed after another.
-    """
-
-    def __init__(
-        self, spec: PeerSpec, n_seeds: int, generator: torch.Generator, dtype: torch.dtype, device: str | torch.device
-    ) -> None:
-        super().__init__()
-        self.spec, self.n_seeds = spec, n_seeds
-        together = replace(spec, n_heads=n_seeds * spec.n_heads, own="none")
-        with torch.device("cpu"):  # the start does not depend on the device
-            heads = PeerModule(together, generator, dtype)
-        self.heads = heads.to(device)
-        if spec.own == "linear":
-            shape = (n_seeds, spec.n_inputs, spec.n_outputs)
-            self.slope = Parameter(torch.zeros(shape, dtype=dtype, device=device))
-            self.intercept = Parameter(torch.zeros(n_seeds, spec.n_outputs, dtype=dtype, device=device))
-
-    def forward(self, batch: Batch) -> Tensor:
-        """Return what each seed adds to least squares, its heads and its own slopes, (B, seeds, n_focal, K)."""
-        added = self.contributions(batch).unflatten(1, (self.n_seeds, self.spec.n_heads)).sum(2)
-        if self.spec.own != "linear":
-            return added
-        own = torch.einsum("bnp,epk->benk", self.heads.inputs(batch.focal), self.slope)
-        return added + own + self.intercept[:, None]
-
-    def contributions(self, batch: Batch) -> Tensor:
-        """Return what each head of each seed adds, (B, seeds × heads, n_focal, K)."""
-        return self.heads(batch)[1]
-
-    @classmethod
-    def from_modules(cls, modules: Sequence[PeerModule], unit: float) -> Self:
-        """Return modules of one specification as seeds, their predictions in units of ``unit``."""
-        first = modules[0]
-        dtype, device = first.query.dtype, first.query.device
-        seeds = cls(first.spec, len(modules), torch.Generator("cpu"), dtype, device)
-        every = [module.per_head() for module in modules]
-        for name in every[0]:
-            seeds.heads.get_parameter(name).data.copy_(torch.cat([each[name] for each in every]))
-        seeds.heads.value.data.div_(unit)
-        seeds.heads.embeddings.load_state_dict(first.embeddings.state_dict())
-        if first.spec.own == "linear":
-            seeds.slope.data.copy_(torch.stack([module.own_slope for module in modules]) / unit)
-            seeds.intercept.data.copy_(torch.stack([module.intercept for module in modules]) / unit)
-        return seeds
-
-    def module(self, seed: int, unit: float) -> PeerModule:
-        """Return one seed as a module by itself, with ``unit`` as the unit of its predictions."""
-        first = seed * self.spec.n_heads
-        return self.module_of(range(first, first + self.spec.n_heads), seed, unit)
-
-    def module_of(self, heads: Sequence[int], seed: int, unit: float) -> PeerModule:
-        """Return some heads, of any seeds, with the own term of one seed as a module by itself."""
-        module = self.heads.take(heads)
-        module.spec = self.spec
-        if self.spec.own == "linear":
-            module.own_slope = Parameter(self.slope[seed].detach().clone())
-            module.intercept = Parameter(self.intercept[seed].detach().clone())
-        module.rescale(unit)
-        return module
 
 
 @dataclass(frozen=True)
@@ -169,13 +103,15 @@ def make_objective(sample: Sample, loss: Loss, spec: PeerSpec) -> Objective:
 
 def train_seeds(
     spec: PeerSpec, sample: Sample, objective: Objective, options: TrainingOptions, generator: torch.Generator
-) -> Seeds:
+) -> PeerModule:
     """Train seeds from random starts and return those that find most, the best one first.
 
     Where nearly all are stuck, as with several networks, of which each finds one at most, there is a second cycle whose starts
     are combined of the heads of all seeds. The last steps are without weight decay.
     """
-    seeds = Seeds(spec, options.n_seeds, generator, sample.dtype, sample.device)
+    with torch.device("cpu"):  # the start does not depend on the device
+        seeds = PeerModule(replace(spec, n_seeds=options.n_seeds), generator, sample.dtype)
+    seeds = seeds.to(sample.device)
     _cycle(seeds, sample, objective, options, generator)
     kept = in_window(loss_reductions(seeds, sample, objective), options.window)
     if len(kept) < FEW * options.n_seeds:
@@ -183,25 +119,25 @@ def train_seeds(
         _cycle(seeds, sample, objective, options, generator)
         kept = in_window(loss_reductions(seeds, sample, objective), options.window)
     # decay keeps scores from growing sharp on noise before a network is found, and blurs one that is
-    seeds = Seeds.from_modules([seeds.module(seed, 1.0) for seed in kept], 1.0)
+    seeds = PeerModule.together([seeds.seed(number) for number in kept])
     steps = math.ceil(options.max_steps / 4)
     last = replace(options, max_steps=steps, learning_rate=options.learning_rate / 2, weight_decays=(0.0,))
     _cycle(seeds, sample, objective, last, generator)
     return seeds
 
 
-def _cycle(seeds: Seeds, sample: Sample, objective: Objective, options: TrainingOptions, generator: torch.Generator) -> None:
+def _cycle(seeds: PeerModule, sample: Sample, objective: Objective, options: TrainingOptions, generator: torch.Generator) -> None:
     """Train seeds in place, on one cycle of the learning rate."""
 
     def loss(batch: Batch) -> Tensor:
         # the mean over rows of all processes, summed over seeds, which share only the embeddings of codes
         total = all_sum(float(batch.weight.sum())) / n_processes()
-        return objective(seeds(batch), batch).sum() / max(total, 1e-12)
+        return objective(seeds(batch)[0], batch).sum() / max(total, 1e-12)
 
     train(
         seeds,
         loss,
-        random_batches(sample, generator, seeds.heads.spec.n_heads),
+        random_batches(sample, generator, seeds.spec.n_all_heads),
         max_steps=options.max_steps,
         learning_rate=options.learning_rate,
         weight_decay=options.weight_decays[0],
@@ -210,17 +146,17 @@ def _cycle(seeds: Seeds, sample: Sample, objective: Objective, options: Training
 
 
 @torch.no_grad()
-def head_products(seeds: Seeds, sample: Sample, objective: Objective, most: int = 20_000) -> Tensor:
+def head_products(seeds: PeerModule, sample: Sample, objective: Objective, most: int = 20_000) -> Tensor:
     """Return sums over rows of the products of what heads add and, last, what the own part leaves: (H + 1, H + 1).
 
     Both are net of own slopes; of large samples over about ``most`` rows.
     """
-    n = seeds.heads.spec.n_heads + 1
+    n = seeds.spec.n_all_heads + 1
 
     def columns(batch: Batch) -> Tensor:
-        found = [torch.cat([seeds.contributions(batch), objective.residuals(batch)[:, None]], dim=1).permute(0, 3, 2, 1)]
+        found = [torch.cat([seeds(batch)[1], objective.residuals(batch)[:, None]], dim=1).permute(0, 3, 2, 1)]
         if seeds.spec.own == "linear":
-            own = seeds.heads.inputs(batch.focal)[:, None].expand(-1, seeds.spec.n_outputs, -1, -1)
+            own = seeds.inputs(batch.focal)[:, None].expand(-1, seeds.spec.n_outputs, -1, -1)
             found += [own, torch.ones_like(own[..., :1])]
         return torch.cat(found, dim=-1)
 
@@ -239,7 +175,7 @@ def _moments(columns: Callable[[Batch], Tensor], sample: Sample, objective: Obje
     return all_sum(total)
 
 
-def combine_heads(seeds: Seeds, products: Tensor, n_starts: int) -> Seeds:
+def combine_heads(seeds: PeerModule, products: Tensor, n_starts: int) -> PeerModule:
     """Return starts whose heads together explain what the own part leaves, whichever seeds they are of.
 
     Each begins with one of the heads that explain most of it alone, and goes on by orthogonal matching pursuit (Pati, Rezaiifar
@@ -254,7 +190,7 @@ def combine_heads(seeds: Seeds, products: Tensor, n_starts: int) -> Seeds:
             starts.append(sorted(chosen))
         if len(starts) == n_starts:
             break
-    return Seeds.from_modules([seeds.module_of(chosen, chosen[0] // seeds.spec.n_heads, 1.0) for chosen in starts], 1.0)
+    return PeerModule.together([seeds.take(chosen, chosen[0] // seeds.spec.n_heads) for chosen in starts])
 
 
 def explained_squares(products: Tensor, chosen: Sequence[int]) -> Tensor:
@@ -294,18 +230,17 @@ def equal_weights(spec: PeerSpec, sample: Sample, objective: Objective) -> PeerM
     n_values = module.value.numel()
     module.value.copy_(found[:n_values].view_as(module.value))
     if spec.own == "linear":
-        module.own_slope.copy_(found[n_values:-1])
-        module.intercept.copy_(found[-1])
-    module.rescale(objective.unit)
-    return module
+        module.own_slope.copy_(found[None, n_values:-1])
+        module.intercept.copy_(found[-1:])
+    return module.rescale(objective.unit)
 
 
 @torch.no_grad()
-def loss_reductions(seeds: Seeds, sample: Sample, objective: Objective, most: int = 20_000) -> Tensor:
+def loss_reductions(seeds: PeerModule, sample: Sample, objective: Objective, most: int = 20_000) -> Tensor:
     """Return the log loss of the own part alone less that of each seed, (seeds,); of large samples over about ``most`` rows."""
-    total = torch.zeros(1 + seeds.n_seeds, dtype=torch.float64, device="cpu")
-    for batch in all_batches(sample, seeds.heads.spec.n_heads, most):
-        added = seeds(batch)
+    total = torch.zeros(1 + seeds.spec.n_seeds, dtype=torch.float64, device="cpu")
+    for batch in all_batches(sample, seeds.spec.n_all_heads, most):
+        added = seeds(batch)[0]
         nothing = torch.zeros_like(added[:, :1])
         total += objective(torch.cat([nothing, added], dim=1), batch).double().cpu()
     log = all_sum(total).clamp(min=1e-300).log()
@@ -325,15 +260,15 @@ def refit_modules(modules: Sequence[PeerModule], sample: Sample, loss: Loss, cou
     The loss plus a ridge penalty on all parameters, on all rows in every step.
     """
     objective = make_objective(sample, loss, modules[0].spec)
-    seeds = Seeds.from_modules(modules, objective.unit)
+    seeds = PeerModule.together(modules).rescale(1 / objective.unit)
     batch = own_share(sample, range(len(sample.sections)))
     times = torch.as_tensor(counts.T, dtype=batch.weight.dtype, device=batch.weight.device)
     rows = (times * batch.weight.sum(1, keepdim=True)).sum(0)
 
     def value(batch: Batch) -> Tensor:
         penalty = torch.stack([each.square().sum() for each in seeds.parameters()]).sum()
-        errors = objective(seeds(batch), batch, times) / rows
+        errors = objective(seeds(batch)[0], batch, times) / rows
         return errors.sum() + REFIT_RIDGE * penalty / rows.mean()
 
     train(seeds, value, repeat(batch), max_steps=steps, learning_rate=REFIT_RATE, schedule="cosine", clip=None)
-    return [seeds.module(draw, objective.unit) for draw in range(len(modules))]
+    return [seeds.seed(draw).rescale(objective.unit) for draw in range(len(modules))]

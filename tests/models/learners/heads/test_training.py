@@ -14,10 +14,9 @@ from peerattn.models.cross_section import NO_IDENTITY, CrossSection, Rows
 from peerattn.models.learners.batches import Sample
 from peerattn.models.learners.heads import sampling, training
 from peerattn.models.learners.heads.learner import HeadsLearner
-from peerattn.models.learners.heads.peer_module import PeerSpec
+from peerattn.models.learners.heads.peer_module import PeerModule, PeerSpec
 from peerattn.models.learners.heads.training import (
     Objective,
-    Seeds,
     TrainingOptions,
     combine_heads,
     equal_weights,
@@ -226,17 +225,17 @@ def test_seeds_are_modules_by_themselves(codes, n_layers):
     sections = sections_of(INDUSTRIES, codes=codes)[:4]
     sample = Sample(sections, PairTerms((), {}, n_layers > 1), torch.float64, "cpu")
     spec = spec_of(sections, n_layers=n_layers)
-    seeds = Seeds(spec, 3, torch.Generator().manual_seed(0), torch.float64, "cpu")
+    seeds = PeerModule(replace(spec, n_seeds=3), torch.Generator().manual_seed(0))
     with torch.no_grad():
         for parameter in seeds.parameters():
             parameter.copy_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1)))
     unit = make_objective(sample, squared_error, spec).unit
     batch = sample.batch(range(4))
-    together = seeds(batch)
-    modules = [seeds.module(seed, unit) for seed in range(3)]
-    for seed, module in enumerate(modules):
-        torch.testing.assert_close(module(batch)[0], together[:, seed] * unit)
-    torch.testing.assert_close(Seeds.from_modules(modules, unit)(batch), together)
+    together, _ = seeds(batch)
+    modules = [seeds.seed(number).rescale(unit) for number in range(3)]
+    for number, module in enumerate(modules):
+        torch.testing.assert_close(module(batch)[0][:, 0], together[:, number] * unit)
+    torch.testing.assert_close(PeerModule.together(modules).rescale(1 / unit)(batch)[0], together)
 
 
 @pytest.mark.parametrize(
@@ -259,11 +258,11 @@ def test_the_fall_of_a_seed_is_that_of_the_log_loss(panel):
     spec = spec_of(sections, values="outcomes")
     sample = Sample(sections, NO_TERMS, torch.float64, "cpu")
     objective = make_objective(sample, squared_error, spec)
-    seeds = Seeds(spec, 2, torch.Generator().manual_seed(0), torch.float64, "cpu")
+    seeds = PeerModule(replace(spec, n_seeds=2), torch.Generator().manual_seed(0))
     left = np.concatenate([s.focal.y - s.own[0][:, 0] for s in sections])
     for seed, fall in enumerate(loss_reductions(seeds, sample, objective).tolist()):
-        module = seeds.module(seed, objective.unit)
-        added = np.concatenate([module(sample.batch([k]))[0][0, :, 0].detach() for k in range(6)])
+        module = seeds.seed(seed).rescale(objective.unit)
+        added = np.concatenate([module(sample.batch([k]))[0][0, 0, :, 0].detach() for k in range(6)])
         assert fall == pytest.approx(np.log((left**2).sum() / ((left - added) ** 2).sum()))
 
 
@@ -275,11 +274,11 @@ def test_what_heads_explain_is_that_of_regressions(panel, loss, own):
     sample = Sample(sections, NO_TERMS, torch.float64, "cpu")
     spec = spec_of(sections, own=own)
     objective = make_objective(sample, loss, spec)
-    seeds = Seeds(spec, 2, torch.Generator().manual_seed(0), torch.float64, "cpu")
+    seeds = PeerModule(replace(spec, n_seeds=2), torch.Generator().manual_seed(0))
     products = head_products(seeds, sample, objective)
 
     root = np.sqrt(np.concatenate([s.focal.loss_weights for s in sections]))[:, None]
-    columns = [seeds.contributions(sample.batch([k]))[0, :, :, 0].detach().numpy().T for k in range(8)]
+    columns = [seeds(sample.batch([k]))[1][0, :, :, 0].detach().numpy().T for k in range(8)]
     left = np.concatenate([s.focal.y - s.own[0][:, 0] for s in sections])[:, None]
     if loss is huber:
         left = 2 * np.clip(left, -1.35, 1.35)
@@ -306,16 +305,16 @@ def test_what_heads_explain_is_that_of_regressions(panel, loss, own):
 def test_a_start_is_combined_of_the_heads_that_explain_most_whichever_seeds_found_them(panel):
     sections = sections_of(panel)[:8]
     sample = Sample(sections, NO_TERMS, torch.float64, "cpu")
-    seeds = Seeds(spec_of(sections), 4, torch.Generator().manual_seed(0), torch.float64, "cpu")
-    truth = [seeds.contributions(sample.batch([k]))[0, [1, 6], :, 0].sum(0).detach().numpy() for k in range(8)]
+    seeds = PeerModule(replace(spec_of(sections), n_seeds=4), torch.Generator().manual_seed(0))
+    truth = [seeds(sample.batch([k]))[1][0, [1, 6], :, 0].sum(0).detach().numpy() for k in range(8)]
     sections = [replace(s, focal=replace(s.focal, y=s.own[0][:, 0] + added)) for s, added in zip(sections, truth, strict=True)]
     sample = Sample(sections, NO_TERMS, torch.float64, "cpu")
     objective = make_objective(sample, squared_error, seeds.spec)
     starts = combine_heads(seeds, head_products(seeds, sample, objective), 3)
-    assert starts.n_seeds == 3
+    assert starts.spec.n_seeds == 3
     batch = sample.batch(range(8))
-    expected = seeds.contributions(batch)[:, [1, 6]]
-    matches = [torch.allclose(starts.contributions(batch)[:, [k, k + 1]], expected) for k in (0, 2, 4)]
+    expected = seeds(batch)[1][:, [1, 6]]
+    matches = [torch.allclose(starts(batch)[1][:, [k, k + 1]], expected) for k in (0, 2, 4)]
     assert any(matches) and not all(matches), "starts differ"
 
 
@@ -328,7 +327,7 @@ def test_a_second_cycle_starts_where_nearly_all_seeds_are_stuck_and_the_last_has
     once = training._cycle
 
     def counted(seeds, sample, objective, options, generator):
-        cycles.append((seeds.n_seeds, options.max_steps, options.weight_decays))
+        cycles.append((seeds.spec.n_seeds, options.max_steps, options.weight_decays))
         once(seeds, sample, objective, options, generator)
 
     monkeypatch.setattr(training, "in_window", lambda fall, window: list(range(min(n_within, len(fall)))))
@@ -337,7 +336,7 @@ def test_a_second_cycle_starts_where_nearly_all_seeds_are_stuck_and_the_last_has
     seeds = train_seeds(spec, sample, make_objective(sample, squared_error, spec), options, torch.Generator().manual_seed(0))
     second = [(4, 6, (0.3,))] if n_within < 3 else []
     assert cycles == [(12, 6, (0.3,)), *second, (n_within, 2, (0.0,))]
-    assert seeds.n_seeds == n_within
+    assert seeds.spec.n_seeds == n_within
 
 
 @pytest.mark.parametrize("outcomes", [False, True])

@@ -13,7 +13,7 @@ from peerattn.evaluation.leak_audit.checks import AuditLine
 from peerattn.evaluation.leak_audit.subject import Subject, quiet, seeded
 from peerattn.evaluation.running.entries import Entry, Task, entries_of
 from peerattn.evaluation.running.fitting import Folds, How
-from peerattn.evaluation.running.inputs import comparison_panel
+from peerattn.evaluation.running.inputs import comparison_panel, dated_by_horizon
 from peerattn.evaluation.splits import WalkForward
 from peerattn.exceptions import InputError, check_count, validate_arguments
 from peerattn.foreign_text import visible
@@ -167,7 +167,9 @@ def audit(
         dates = [name for name in DATES if name in getattr(X, "columns", ())]
         if dates and not isinstance(X, Panel):
             known_at = as_panel(X, y, known_at=dates[0], characteristics=(), firm=firm, period=period).sorted().known_at
-    entry = entries_of({"audited": model}, task, panel, reference, (1,), int(getattr(cv, "horizon", 1)))[0]
+    horizon = int(getattr(cv, "horizon", 1))
+    entry = entries_of({"audited": model}, task, panel, reference, (1,), horizon)[0]
+    panel = dated_by_horizon(panel, task, horizon)
     return audit_entry(entry, panel, cv, n_placebo, random_state, known_at)
 
 

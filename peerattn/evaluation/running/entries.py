@@ -172,7 +172,7 @@ class Entry:
     def predict_steps(self, model: BaseEstimator, fold: FoldRows) -> np.ndarray:
         """Return the predictions of each test row after each group of information, (n, steps); of most models one column.
 
-        They are finite; otherwise an error names this model. Where outcomes have dates of their own, a nowcast is given those of
+        They are finite; otherwise an error names this model. Where outcomes have dates, a nowcast is given those of
         its own period alone: earlier ones are not surely known by then.
         """
         every = fold.call.X.index.get_level_values(LABELS[1])

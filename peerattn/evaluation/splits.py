@@ -366,8 +366,7 @@ def split_words(cv: object, dated: bool = False) -> str:
 def gaps_of(panel: Panel, folds: Folds, task: str) -> tuple[int, ...]:
     """Return the periods between tested rows and the last ones learned from: the least, the middle and the largest.
 
-    A nowcast observes the outcomes of all earlier periods, so that there the gap is one; not where they have dates, of their own or
-    by the horizon.
+    A nowcast observes the outcomes of all earlier periods, so that there the gap is one; not where they have dates.
     """
     if task == "nowcast" and panel.known_at is None:
         return (1,)

@@ -234,8 +234,14 @@ def compare(
     )  # fmt: skip
     if verbose and outcome is not None:
         print(panel.choice, file=sys.stderr, flush=True)
+    least = max(1, outcome_horizon or 1)
+    if cv is None:
+        cv = WalkForward(horizon=least)
+    if panel.known_at is not None:  # where outcomes have dates, these are kept
+        least = 1
+    horizon = int(getattr(cv, "horizon", least))
     before = panel.outcome
-    panel = net_of_factors(panel, factors, task, outcome_horizon, reference)
+    panel = net_of_factors(panel, factors, task, outcome_horizon, reference, horizon)
     adjusted = [ADJUSTED] if panel.outcome != before else []
     if labels is not None and before in labels:  # the words for the outcome are those of it net of factors
         labels = {panel.outcome: labels[before]} | {name: words for name, words in labels.items() if name != before}
@@ -244,12 +250,6 @@ def compare(
         models = make_models(models, task=task, industry=panel.industry)
         if baseline in model_names():
             baseline = model_title(baseline, panel.industry)
-    least = max(1, outcome_horizon or 1)
-    if cv is None:
-        cv = WalkForward(horizon=least)
-    if panel.known_at is not None:  # where outcomes have dates, these are kept
-        least = 1
-    horizon = int(getattr(cv, "horizon", least))
     folds, short = checked_folds(cv, panel, horizon)
     if least > horizon:
         early = f"outcomes are realised over outcome_horizon={least} periods, and models would learn from them before"

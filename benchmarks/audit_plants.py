@@ -447,9 +447,9 @@ PLANTS: dict[tuple[str, str], Recipe] = {
     ("grunfeld", "dummy of a slump, dated by the mean outcome of the year that is forecast"): lambda X, y: X.assign(slump=slump(y)),
     ("tobinq investment", "two-sided moving average of the firm's investment rate"): lambda X, y: X.assign(trend=rolled(X["ikn"], center=True)),
     ("empluk growth", "abnormal growth: the residual of the outcome on characteristics"): abnormal_growth,
-    ("r3000 ebit", "industry mean of the year, own outcome in it, explain"): lambda X, y: X.assign(industry_mean=y.groupby([X["ff49"].fillna("none"), periods_of(X)]).transform("mean")),
-    ("empluk growth", "percentile of the own outcome among the sector's of the year, explain"): lambda X, y: X.assign(percentile=y.groupby([X["sector"], periods_of(X)]).rank(pct=True)),
-    ("tobinq q", "distance of the own outcome to the industry's median of the year, explain"): lambda X, y: X.assign(distance=y - y.groupby([X["ff12"], periods_of(X)]).transform("median")),
+    ("r3000 ebit", "industry mean of the year, own outcome in it, nowcast"): lambda X, y: X.assign(industry_mean=y.groupby([X["ff49"].fillna("none"), periods_of(X)]).transform("mean")),
+    ("empluk growth", "percentile of the own outcome among the sector's of the year, nowcast"): lambda X, y: X.assign(percentile=y.groupby([X["sector"], periods_of(X)]).rank(pct=True)),
+    ("tobinq q", "distance of the own outcome to the industry's median of the year, nowcast"): lambda X, y: X.assign(distance=y - y.groupby([X["ff12"], periods_of(X)]).transform("median")),
     ("r3000 ebit", "figures as restated in the next report, partly those of next year"): lambda X, y: X.assign(ebit_restated=X["ebit_ta"] + 0.4 * (y - X["ebit_ta"])),
     ("quarters", "vendor filled the history in later, for firms that did well since"): lambda X, y: X.assign(accruals=X["accruals"].mask(y < y.groupby("period").transform(lambda s: s.quantile(0.25)))),
     ("overlapping", "last period's outcome, which reaches two months into this one's"): lambda X, y: X.assign(ret3_last=y.groupby("firm").shift(1)),
@@ -469,9 +469,9 @@ PLANTS: dict[tuple[str, str], Recipe] = {
     ("tobinq investment", "shrinks to the firm's mean in a table of all years"): lambda X, y: ShrunkToHistory(y.dropna()),
     ("quarters", "cache of firms' outcomes that outlives a fit"): cached_means,
     ("monthly", "scale of the inputs goes on being learned from call to call"): lambda X, y: RunningScale(),
-    ("r3000 ebit", "industry mean that counts the own outcome, explain"): lambda X, y: {"X": X.assign(ff49=X["ff49"].fillna("none")), "model": IndustryWithOwn(industry="ff49")},
-    ("empluk growth", "network of firms whose outcomes of the year are close, explain"): lambda X, y: PrecomputedPeerRegressor(network=near(y)),
-    ("grunfeld", "effect of the year with the own outcome in it, explain"): lambda X, y: PeriodEffect(),
+    ("r3000 ebit", "industry mean that counts the own outcome, nowcast"): lambda X, y: {"X": X.assign(ff49=X["ff49"].fillna("none")), "model": IndustryWithOwn(industry="ff49")},
+    ("empluk growth", "network of firms whose outcomes of the year are close, nowcast"): lambda X, y: PrecomputedPeerRegressor(network=near(y)),
+    ("grunfeld", "effect of the year with the own outcome in it, nowcast"): lambda X, y: PeriodEffect(),
     ("tobinq q", "network of correlations of the outcomes of all years"): lambda X, y: PrecomputedPeerRegressor(network=correlated(y)),
     ("tobinq q", "predict makes a lag with the wrong sign: the firm's next row of the call"): lambda X, y: NextRow(),
     ("quarters", "forecasts smoothed over the quarters before and after"): lambda X, y: SmoothedPath(),
@@ -485,7 +485,7 @@ CLEAN: dict[tuple[str, str], Recipe] = {
     ("quarters", "a characteristic that explains nearly all of the outcome"): contracted_outcome,
     ("r3000 ebit", "ranks within the year of known characteristics"): lambda X, y: X["size lev cash_ta ppe_ta ebit_ta ni_ta roa".split()].groupby("period").rank(pct=True).join(X[["sector", "ff49"]]),
     ("monthly", "industry return of this month, which is known"): lambda X, y: X.assign(industry_ret=others(X["rev1"].astype(float), [X["ff12"], periods_of(X)])),
-    ("tobinq q", "network of firms of near lagged q and size, explain"): lambda X, y: PrecomputedPeerRegressor(network=near(X["qn"], 0.3)),
+    ("tobinq q", "network of firms of near lagged q and size, nowcast"): lambda X, y: PrecomputedPeerRegressor(network=near(X["qn"], 0.3)),
     ("overlapping", "outcomes of three months, purged, dates known"): lambda X, y: {"X": X.assign(outcome_known_at=periods_of(X) + 3)},
     ("tobinq investment", "penalty searched by walking forward"): lambda X, y: GridSearchCV(Ridge(), {"alpha": [0.1, 1.0, 10.0, 100.0]}, cv=WalkForward(6, 3)),
     ("monthly", "boosting of a fixed number of rounds"): lambda X, y: HistGradientBoostingRegressor(early_stopping=False, max_iter=60, random_state=0),
@@ -493,8 +493,8 @@ CLEAN: dict[tuple[str, str], Recipe] = {
     ("r3000 ebit", "industry encoded by the mean of outcomes known so far"): industries_so_far,
     ("grunfeld", "dummy of a slump, dated by the year that has ended"): lambda X, y: X.assign(slump=slump(X["invest"])),
     ("r3000 ebit", "means of the industry, forecast"): lambda X, y: IndustryPeerRegressor(industry="ff49"),
-    ("r3000 ebit", "ridge within the year, own firm left out, explain"): lambda X, y: CrossSectionalRidge(scale="rank", codes=("sector", "ff49")),
-    ("monthly", "network of correlations of returns up to the month, explain"): networks_so_far,
+    ("r3000 ebit", "ridge within the year, own firm left out, nowcast"): lambda X, y: CrossSectionalRidge(scale="rank", codes=("sector", "ff49")),
+    ("monthly", "network of correlations of returns up to the month, nowcast"): networks_so_far,
     ("quarters", "reports that are missing filled with the last one"): lambda X, y: X.assign(roa=with_gaps(X["roa"], 1, 0.35).ffill()),
     ("tobinq q", "principal components learned from the training rows"): lambda X, y: make_pipeline(StandardScaler(), PCA(4, random_state=0), Ridge()),
     ("overlapping", "last outcome that was known in full, three months old"): lambda X, y: X.assign(ret3_known=y.groupby("firm").shift(3)),
@@ -507,7 +507,7 @@ EARLIER: dict[tuple[str, str], Recipe] = {
     ("tobinq q", "all columns scaled to [0, 1] over all rows"): lambda X, y: (
         (X.drop(columns="ff12") - X.drop(columns="ff12").min()) / (X.drop(columns="ff12").max() - X.drop(columns="ff12").min())
     ).join(X["ff12"]),
-    ("quarters", "network of attention that learned from all quarters, explain"): lambda X, y: PrecomputedPeerRegressor(
+    ("quarters", "network of attention that learned from all quarters, nowcast"): lambda X, y: PrecomputedPeerRegressor(
         network=learned_on_all(X, y)
     ),
     ("quarters", "rows dropped because of their next outcome"): lambda X, y: {

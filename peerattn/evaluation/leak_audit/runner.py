@@ -131,12 +131,13 @@ def audit(
     -----
     It proves for this panel what can be proved by trying, not for all panels. A column is held against what no row knew (the
     outcome, later ones, means over periods, industries and firms with these in them, later values of other columns) and
-    against what it knew. It is refuted where it is an exact function of the former, a sum that takes it (in levels or in
-    logarithms), or a copy with noise (given the outcome, nothing that was known predicts the column), and is not the
-    same of the latter. What passes: an outcome hidden in the last decimals or in some of the rows, groups of firms clustered
-    by their outcomes, values interpolated between earlier and later ones, rows missing because of outcomes, ranks over
-    all rows, a network that was learned on tested periods and no longer records it (arrays and a user's own
-    files do not; as it is, models reject it), a setting that was chosen on tested periods. Columns that are refuted are left
+    against what it knew. It is refuted where it is an exact function of the former, a sum that takes it (in levels, in
+    logarithms, or times another column), or a copy with noise (given the outcome, nothing that was known predicts the
+    column), and is not the same of the latter. What passes: an outcome hidden in the last decimals or in some of the rows,
+    groups of firms clustered by their outcomes, a firm's beta or volatility over all periods, values interpolated between
+    earlier and later ones, rows missing because of outcomes, ranks over all rows, a network that was learned on tested
+    periods and no longer records it (arrays and a user's own files do not; as it is, models reject it), a setting that was
+    chosen on tested periods. Columns that are refuted are left
     out of the other checks. About six fits of each of the two folds. Where X has a column ``known_at`` or
     ``outcome_known_at``, or was read with ``read_panel(known_at=)``, no fold may learn from outcomes that are known after its
     first tested period, and no characteristic may hold an outcome in a period before it is known.

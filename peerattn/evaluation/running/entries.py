@@ -351,7 +351,8 @@ def _entry(name: object, model: BaseEstimator, task: Task, reference: Reference)
     elif isinstance(model, str):
         wrong = f" is the text {model!r}: pass a list of ready names, [{model!r}, ...], or make_model({model!r})."
     elif not hasattr(model, "fit") or not is_regressor(model):
-        wrong = f": expected a regressor with fit and predict, got {type(model).__name__}."
+        first = "a class of your own derives from RegressorMixin first, then from BaseEstimator"
+        wrong = f": expected a regressor with fit and predict ({first}), got {type(model).__name__}."
     elif isinstance(model, FrozenEstimator):
         wrong = FROZEN
     elif not supports(model, task):

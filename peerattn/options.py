@@ -23,6 +23,13 @@ def validate_options(estimator: BaseEstimator) -> None:
         raise InputError(f"{error}{meant}") from None
 
 
+def check_options(model: object) -> None:
+    """Raise an InputError, before any fit, for an option that an estimator, or a step of a pipeline, does not take."""
+    for part in (model, *dict(getattr(model, "steps", ())).values()):
+        if isinstance(part, BaseEstimator) and hasattr(part, "_parameter_constraints"):
+            validate_options(part)
+
+
 def _what_may_be_meant(given: object, allowed: list[object]) -> str:
     """Return the nearest choices of text, or a list in place of one name."""
     if isinstance(given, str) and list in allowed:

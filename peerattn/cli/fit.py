@@ -15,7 +15,7 @@ from peerattn.cli.output import announce, report_line, working, writable_file
 from peerattn.cli.panels import period_named, take_model, take_panel
 from peerattn.evaluation.running.entries import Entry, supports, takes_panels
 from peerattn.evaluation.running.inputs import FoldRows
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, reworded
 from peerattn.panel import Panel, PanelEncoder
 from peerattn.processes import all_sum, data_parallel, gathered, joined, process
 
@@ -77,4 +77,5 @@ def _fitted(options: Fit, model: BaseEstimator, panel: Panel) -> Any:
     # as a comparison fits it, with all rows to learn from
     rows = np.arange(len(panel))
     fold = FoldRows(panel, rows, rows)
-    return make_pipeline(PanelEncoder().fit(fold.train.X), Entry("", model).fit(fold))
+    with reworded(f"--model: {name} cannot be fitted", kinds=(TypeError, ValueError)):
+        return make_pipeline(PanelEncoder().fit(fold.train.X), Entry("", model).fit(fold))

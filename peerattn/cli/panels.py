@@ -16,6 +16,7 @@ from peerattn.evaluation import NewFirms, WalkForward
 from peerattn.exceptions import InputError, check_names, expect
 from peerattn.models.forecasters import make_model, model_names, model_title, needs_industry
 from peerattn.models.reference import Reference
+from peerattn.options import check_options
 from peerattn.panel import Panel, find_period, read_panel, scan_panel
 from peerattn.panel.columns import check_known
 from peerattn.panel.files import KINDS
@@ -147,6 +148,8 @@ def take_models(
             title = model_title(name, panel.industry)
         check_names("--set", f"option of {own}", settings.get(own, {}), model.get_params())
         made[title] = model.set_params(**settings.get(own, {}))
+        with naming("--set"):
+            check_options(model)
     return made
 
 
@@ -176,8 +179,8 @@ def read_settings(texts: list[str] | None) -> dict[str, dict[str, Any]]:
     """
     settings: dict[str, dict[str, Any]] = {}
     for text in texts or ():
-        target, equals, value = text.partition("=")
-        name, _, option = target.strip().partition(".")
+        target, equals, value = map(str.strip, text.partition("="))
+        name, _, option = map(str.strip, target.partition("."))
         whole = bool(equals and name and option)
         expect(whole, "--set", "MODEL.OPTION=VALUE, such as attention.n_heads=4", repr(text))
         try:

@@ -21,7 +21,7 @@ from peerattn.evaluation.running.checks import check_entries
 from peerattn.evaluation.running.entries import Entry, Task, entries_of
 from peerattn.evaluation.running.fitting import FoldResult, Folds, How, failures_of, fit_all, warn_once
 from peerattn.evaluation.running.information import information_of
-from peerattn.evaluation.running.inputs import LABELS, comparison_panel, frames_by_outcome
+from peerattn.evaluation.running.inputs import LABELS, comparison_panel, dated_by_horizon, frames_by_outcome
 from peerattn.evaluation.running.nested import decomposition_of, placebo_gains, stack_among
 from peerattn.evaluation.running.store import FoldStore
 from peerattn.evaluation.sample import Labels, as_return, panel_facts
@@ -234,8 +234,14 @@ def compare(
     )  # fmt: skip
     if verbose and outcome is not None:
         print(panel.choice, file=sys.stderr, flush=True)
+    least = max(1, outcome_horizon or 1)
+    if cv is None:
+        cv = WalkForward(horizon=least)
+    if panel.known_at is not None:  # where outcomes have dates, these are kept
+        least = 1
+    horizon = int(getattr(cv, "horizon", least))
     before = panel.outcome
-    panel = net_of_factors(panel, factors, task, outcome_horizon, reference)
+    panel = net_of_factors(panel, factors, task, outcome_horizon, reference, horizon)
     adjusted = [ADJUSTED] if panel.outcome != before else []
     if labels is not None and before in labels:  # the words for the outcome are those of it net of factors
         labels = {panel.outcome: labels[before]} | {name: words for name, words in labels.items() if name != before}
@@ -244,17 +250,12 @@ def compare(
         models = make_models(models, task=task, industry=panel.industry)
         if baseline in model_names():
             baseline = model_title(baseline, panel.industry)
-    least = max(1, outcome_horizon or 1)
-    if cv is None:
-        cv = WalkForward(horizon=least)
-    if panel.known_at is not None:  # where outcomes have dates, these are kept
-        least = 1
-    horizon = int(getattr(cv, "horizon", least))
     folds, short = checked_folds(cv, panel, horizon)
     if least > horizon:
         early = f"outcomes are realised over outcome_horizon={least} periods, and models would learn from them before"
         raise InputError(f"cv: {early}. Set horizon={least} in the splitter, or pass known_at.")
-    gaps = gaps_of(panel, folds, task)
+    known = dated_by_horizon(panel, task, horizon)
+    gaps = gaps_of(known, folds, task)
     entries = entries_of(models, task, panel, reference, gaps, horizon)  # type: ignore[arg-type]
     stack = stack_among(entries, task, horizon) if decomposition else None
     names = [entry.name for entry in entries]
@@ -264,15 +265,14 @@ def compare(
     audited = _audited(audit, entries)
     check_entries(entries, panel, folds, horizon)
     tested = np.concatenate([test for _, test in folds])
-    digest = panel_digest(panel)
-    how = How(n_jobs, FoldStore(store, digest), verbose)
+    how = How(n_jobs, FoldStore(store, panel_digest(known)), verbose)
     # what a report needs of the panel is looked up before the fits, so that what is wrong with it costs no time
     returned, percent = as_return(panel.outcome, panel.y.to_numpy(dtype=float), is_return)
     facts = panel_facts(panel, tested, groups, limits, market_value, labels)
     facts = replace(facts, is_return=returned, factors=factors_realised(factors, panel, tested, task, outcome_horizon))
     if isinstance(X, SimulatedPanel):
         facts = replace(facts, truth=X.network.subset(periods=[panel.period[tested].max()]))
-    results = fit_all(entries, panel, folds, how)
+    results = fit_all(entries, known, folds, how)
     failures = failures_of(entries, results)
     errors = {failure.model: failure.error for failure in failures}
     left = [entry for entry in entries if entry.name not in errors]
@@ -280,7 +280,7 @@ def compare(
     # models that failed leave the table, and may take the baseline with them
     stand_in, informed = _baseline_left(baseline, list(fits))
     warned = warn_once([fits[name][k] for k in range(len(folds)) for name in fits])
-    audits = run_audits([e for e in left if e.name in audited], panel, cv, folds, how)
+    audits = run_audits([e for e in left if e.name in audited], known, cv, folds, how)
     notes = [_note(entry, fits[entry.name]) for entry in left]
     nested = decomposition_of(stack, fits, notes, errors)
     found = Comparison(
@@ -293,7 +293,7 @@ def compare(
         horizon=horizon,
         networks={name: made[-1].network for name, made in fits.items() if made[-1].network is not None},
         profiles={name: made[-1].profile for name, made in fits.items() if made[-1].profile is not None},
-        settings=_settings(cv, panel, folds, digest),
+        settings=_settings(cv, panel, folds, panel_digest(panel)),
         notes=(*short, *informed, *warned, *percent, *adjusted),
         failures=failures,
         panel=facts,
@@ -302,7 +302,7 @@ def compare(
     )
     if not placebo or stack is None or found.stack is None:
         return found
-    return replace(found, placebo=placebo_gains(stack, panel, folds, placebo, how._replace(kept=FoldStore())))
+    return replace(found, placebo=placebo_gains(stack, known, folds, placebo, how._replace(kept=FoldStore())))
 
 
 def _audited(audit: bool | Sequence[str], entries: list[Entry]) -> set[str]:

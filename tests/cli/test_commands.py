@@ -56,6 +56,11 @@ def test_fit_learns_from_the_rows_until_the_period(saved):
     np.testing.assert_array_equal(got, expected)
 
 
+def test_what_scikit_learn_raises_about_an_option_is_no_bug(capsys):
+    line = refused(capsys, "fit", SAMPLE, *COLUMNS, "--model", "boosting", "--set", "boosting.monotonic_cst=[2]", "--quiet")
+    assert "--model: HistGradientBoostingRegressor cannot be fitted (monotonic_cst must be" in line
+
+
 @pytest.mark.parametrize("order", [["firm", "year"], ["year", "firm"], ["roa_next"]])
 @pytest.mark.parametrize("model", ["firm_mean", "ridge"])
 def test_until_leaves_later_periods_out_whatever_the_order_of_the_file(model, order, tmp_path):

@@ -509,6 +509,10 @@ def test_bad_settings(capsys, sample):
         ("attention.n_hads=3", "no option of attention is named 'n_hads'. Near matches: 'n_heads'"),
     ):
         assert words in refused(capsys, "compare", *SAMPLE, "--models", "attention", "--set", setting)
+    # a word of scikit-learn about its own model is no bug of ours
+    wrong = ["--models", "attention,boosting", "--set", "attention.n_heads = 2", "--set", "boosting.learning_rate=abc"]
+    line = refused(capsys, "compare", *SAMPLE, *wrong)
+    assert "--set: The 'learning_rate' parameter of HistGradientBoostingRegressor must be a float" in line
 
 
 def test_factors_come_from_a_file_and_are_those_of_the_period_after(tmp_path, capsys):

@@ -53,6 +53,22 @@ def test_no_model_of_a_comparison_uses_an_outcome_before_it_is_known(n_splits):
     pd.testing.assert_frame_equal(before[later], after[later], check_exact=True)
 
 
+def test_a_nowcast_uses_no_outcome_before_its_horizon():
+    """Own history and common shocks are always there: at a horizon of three years they had read the outcomes of the last two."""
+    models = {"covariance": CovariancePeerRegressor(random_state=0)}
+
+    def predicted(y):
+        found = compare(models, X, y, cv=WalkForward(3, 3, horizon=3), task="nowcast", decomposition=False, verbose=False)
+        return found.predictions.set_index(["firm", "period"]).drop(columns="outcome")
+
+    before, after = predicted(Y), predicted(CHANGED)  # an outcome of 2012, known in 2015
+    later = before.index.get_level_values("period") > 2012
+    pd.testing.assert_frame_equal(before[later], after[later], check_exact=True)
+    # what is learned from the past is what is known by then: the same as with dates three years later
+    dated = compare(models, X, Y, cv=WalkForward(3, 3, known_at=KNOWN), task="nowcast", decomposition=False, verbose=False)
+    pd.testing.assert_frame_equal(before, dated.predictions.set_index(["firm", "period"]).drop(columns="outcome"))
+
+
 def test_dates_of_the_splitter_and_of_the_panel_must_agree():
     panel = as_panel(X, Y, known_at=KNOWN)
     with pytest.raises(InputError, match="the panel has other dates"):

@@ -62,9 +62,7 @@ def sum_of(x: np.ndarray, unknown: np.ndarray, known: np.ndarray) -> bool:
     Both leave less than 0.005 of the variance of x, and less than a tenth of what ``known`` leaves.
     """
     at = np.isfinite(x) & np.isfinite(unknown).all(axis=1) & np.isfinite(known).all(axis=1)
-    x = x[at]
-    unknown = unknown[at]
-    known = known[at]
+    x, unknown, known = (of[at] for of in (x, unknown, known))
     # with as many columns as rows anything is a sum
     width = unknown.shape[1] + known.shape[1]
     distinct = len(np.unique(x))
@@ -92,9 +90,7 @@ def noisy_copy(x: np.ndarray, u: np.ndarray, known: np.ndarray) -> bool:
     k = known.shape[1]
     if k == 0 or n < 10 * (k + FEWEST) or len(np.unique(x[at])) < FEWEST:
         return False
-    x = x[at]
-    u = u[at]
-    known = known[at]
+    x, u, known = (of[at] for of in (x, u, known))
     # ranges of u allow for a link that is not linear
     ranges = np.ceil(rankdata(u) / n * FEWEST).astype(int) - 1
     given = np.column_stack([u, np.eye(FEWEST)[ranges][:, 1:]])
@@ -147,14 +143,8 @@ class Rows:
 
     def logs(self) -> Self:
         """Return the same in logarithms, of all that is positive; rates of growth above -1 are taken as log(1 + y)."""
-        y = self.y
-        finite = y[np.isfinite(y)]
-        if (finite > 0).all():
-            y = np.log(y)
-        elif (finite > -1).all():
-            y = np.log1p(y)
         positive = {name: np.log(x) for name, x in self.columns.items() if (x[np.isfinite(x)] > 0).all()}
-        return replace(self, y=y, columns=self.columns | positive)
+        return replace(self, y=_logarithm(self.y), columns=self.columns | positive)
 
     def moved(self, x: np.ndarray, periods: int) -> np.ndarray:
         """Return the firm's value of x that number of periods later; NaN where there is none."""
@@ -211,8 +201,8 @@ def made_of_unknown(rows: Rows) -> dict[str, str]:
 
     Outcomes of the row, later ones, means with these in them and later values of other columns are the unknown; past outcomes
     and other columns are the known. A column is refuted where it is an exact function of an unknown, a sum that takes it (in
-    levels or in logarithms), or a noisy copy of it, and is not the same of what is known. What goes along with outcomes but is
-    none of this may be a good characteristic.
+    levels, in logarithms, or times another column), or a noisy copy of it, and is not the same of what is known. What goes along
+    with outcomes but is none of this may be a good characteristic.
     """
     found = {}
     for name, x in rows.columns.items():
@@ -261,16 +251,29 @@ def _reasons(x: np.ndarray, rows: Rows) -> Iterator[str]:
     empty = ~np.isfinite(x)
     if FEWEST <= empty.sum() <= len(x) - FEWEST and (why := _function(empty.astype(float), rows)):
         yield f"is missing or not, which {why}"
-    ends = (pd.Series(rows.when).groupby(rows.firm).transform(how) == rows.when for how in ("min", "max"))
-    first, last = (end.to_numpy() for end in ends)
-    for name, other in list(rows.columns.items())[:MOST]:
-        later = np.column_stack([rows.moved(other, k) for k in (1, 2)])
-        near = [rows.moved(other, -1), rows.known(x, lagged=False)]
-        if other is not x and sum_of(x, later, np.column_stack(near)):
-            # the other may be a lag of x: a lag lacks a firm's first value, a lead its last
-            lag = sum_of(other, np.column_stack([rows.moved(x, k) for k in (-2, -1, 0)]), later[:, :0])
-            if not lag or np.isfinite(other[first]).mean() > 0.5 > np.isfinite(x[last]).mean():
-                yield f"is made of {name!r} of later periods"
+    periods = pd.Series(rows.when).groupby(rows.firm)
+    first, last = (periods.transform(how).to_numpy() == rows.when for how in ("min", "max"))
+    for name, other in [(name, v) for name, v in rows.columns.items() if v is not x][:MOST]:
+        # this year's amount is last year's outcome, a ratio, times what it is a ratio to
+        product, past = (other * y for y in (rows.y, rows.moved(rows.y, -1)))
+        if sum_of(x, product[:, None], np.column_stack([past, rows.known(x, lagged=True)])):
+            yield f"is made of the outcome times {name!r}"
+        for mine, theirs in ((x, other), (_logarithm(x), _logarithm(other))):
+            later = np.column_stack([rows.moved(theirs, k) for k in (1, 2)])
+            near = [theirs, rows.moved(theirs, -1), rows.known(x, lagged=False)]
+            if sum_of(mine, later, np.column_stack(near)):
+                # the other may be a lag of x: a lag lacks a firm's first value, a lead its last
+                lag = sum_of(theirs, np.column_stack([rows.moved(mine, k) for k in (-2, -1, 0)]), later[:, :0])
+                if not lag or np.isfinite(other[first]).mean() > 0.5 > np.isfinite(x[last]).mean():
+                    yield f"is made of {name!r} of later periods"
+
+
+def _logarithm(x: np.ndarray) -> np.ndarray:
+    """Return log x of what is positive, log(1 + x) of rates of growth above -1, and all else as it is."""
+    least = np.nanmin(x, initial=np.inf)
+    if least > 0:
+        return np.log(x)
+    return np.log1p(x) if least > -1 else x
 
 
 def _function(x: np.ndarray, rows: Rows) -> str:

@@ -13,7 +13,7 @@ from peerattn.evaluation.leak_audit.checks import AuditLine
 from peerattn.evaluation.leak_audit.subject import Subject, quiet, seeded
 from peerattn.evaluation.running.entries import Entry, Task, entries_of
 from peerattn.evaluation.running.fitting import Folds, How
-from peerattn.evaluation.running.inputs import comparison_panel
+from peerattn.evaluation.running.inputs import comparison_panel, dated_by_horizon
 from peerattn.evaluation.splits import WalkForward
 from peerattn.exceptions import InputError, check_count, validate_arguments
 from peerattn.foreign_text import visible
@@ -131,12 +131,13 @@ def audit(
     -----
     It proves for this panel what can be proved by trying, not for all panels. A column is held against what no row knew (the
     outcome, later ones, means over periods, industries and firms with these in them, later values of other columns) and
-    against what it knew. It is refuted where it is an exact function of the former, a sum that takes it (in levels or in
-    logarithms), or a copy with noise (given the outcome, nothing that was known predicts the column), and is not the
-    same of the latter. What passes: an outcome hidden in the last decimals or in some of the rows, groups of firms clustered
-    by their outcomes, values interpolated between earlier and later ones, rows missing because of outcomes, ranks over
-    all rows, a network that was learned on tested periods and no longer records it (arrays and a user's own
-    files do not; as it is, models reject it), a setting that was chosen on tested periods. Columns that are refuted are left
+    against what it knew. It is refuted where it is an exact function of the former, a sum that takes it (in levels, in
+    logarithms, or times another column), or a copy with noise (given the outcome, nothing that was known predicts the
+    column), and is not the same of the latter. What passes: an outcome hidden in the last decimals or in some of the rows,
+    groups of firms clustered by their outcomes, a firm's beta or volatility over all periods, values interpolated between
+    earlier and later ones, rows missing because of outcomes, ranks over all rows, a network that was learned on tested
+    periods and no longer records it (arrays and a user's own files do not; as it is, models reject it), a setting that was
+    chosen on tested periods. Columns that are refuted are left
     out of the other checks. About six fits of each of the two folds. Where X has a column ``known_at`` or
     ``outcome_known_at``, or was read with ``read_panel(known_at=)``, no fold may learn from outcomes that are known after its
     first tested period, and no characteristic may hold an outcome in a period before it is known.
@@ -167,7 +168,9 @@ def audit(
         dates = [name for name in DATES if name in getattr(X, "columns", ())]
         if dates and not isinstance(X, Panel):
             known_at = as_panel(X, y, known_at=dates[0], characteristics=(), firm=firm, period=period).sorted().known_at
-    entry = entries_of({"audited": model}, task, panel, reference, (1,), int(getattr(cv, "horizon", 1)))[0]
+    horizon = int(getattr(cv, "horizon", 1))
+    entry = entries_of({"audited": model}, task, panel, reference, (1,), horizon)[0]
+    panel = dated_by_horizon(panel, task, horizon)
     return audit_entry(entry, panel, cv, n_placebo, random_state, known_at)
 
 

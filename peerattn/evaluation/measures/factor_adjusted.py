@@ -31,7 +31,7 @@ def factor_adjusted(
     with :math:`b_i` the slopes of least squares of the firm's earlier outcomes on the factors and a constant, :math:`s_{ik}`
     their standard errors, and :math:`\bar b_k`, :math:`\tau_k^2` the mean and the variance of true slopes across firms (Vasicek
     1973; moments of DerSimonian and Laird 1986). The constant stays in the outcome. Nothing of period t or later enters the
-    loadings with which outcomes of t are adjusted.
+    loadings with which outcomes of t are adjusted; nor do outcomes of h periods that are not over by t.
 
     Parameters
     ----------
@@ -86,20 +86,27 @@ def factor_adjusted(
     if y.index.has_duplicates:
         raise InputError(f"y: {y.index[y.index.duplicated()][0]} occurs twice in its index; keep one row each.")
     row, periods = sorted_periods(labels.period)
-    net = _adjusted(y, labels.firm, Knowledge(periods, row, row), factors, outcome_horizon)
+    knowledge = Knowledge(periods, row, row + max(outcome_horizon - 1, 0))
+    net = _adjusted(y, labels.firm, knowledge, factors, outcome_horizon)
     return pd.Series(net, y.index, name=y.name)
 
 
-def net_of_factors(panel: Panel, factors: pd.DataFrame | None, task: str, horizon: int | None, reference: ReferenceLike) -> Panel:
-    """Return a panel whose outcomes are net of the factors of a nowcast; a forecast's panel as it is."""
+def net_of_factors(
+    panel: Panel, factors: pd.DataFrame | None, task: str, outcome_horizon: int | None, reference: ReferenceLike, horizon: int
+) -> Panel:
+    """Return a panel whose outcomes are net of the factors of a nowcast; a forecast's panel as it is.
+
+    Loadings are of outcomes known by then: ``horizon`` periods later, as for the models.
+    """
     if factors is None or task != "nowcast":
         return panel
     if reference is not None:
         remedy = "Pass both net of factors (peerattn.evaluation.factor_adjusted), and leave out factors=."
         raise InputError(f"factors: the outcomes of reference= would not be net of them, those of the panel would. {remedy}")
-    if horizon is None:
-        horizon = int(bool(NEXT.search(panel.outcome)))
-    y = _adjusted(panel.y, panel.labels.get_level_values("firm"), Knowledge.of(panel), factors, horizon)
+    if outcome_horizon is None:
+        outcome_horizon = int(bool(NEXT.search(panel.outcome)))
+    knowledge = Knowledge.of(panel, max(horizon, outcome_horizon) - 1)
+    y = _adjusted(panel.y, panel.labels.get_level_values("firm"), knowledge, factors, outcome_horizon)
     columns = [str(name) for name in factors.select_dtypes("number")]
     if len(columns) > 3:
         columns = [*columns[:3], "..."]

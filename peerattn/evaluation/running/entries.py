@@ -172,7 +172,7 @@ class Entry:
     def predict_steps(self, model: BaseEstimator, fold: FoldRows) -> np.ndarray:
         """Return the predictions of each test row after each group of information, (n, steps); of most models one column.
 
-        They are finite; otherwise an error names this model. Where outcomes have dates of their own, a nowcast is given those of
+        They are finite; otherwise an error names this model. Where outcomes have dates, a nowcast is given those of
         its own period alone: earlier ones are not surely known by then.
         """
         every = fold.call.X.index.get_level_values(LABELS[1])
@@ -351,7 +351,8 @@ def _entry(name: object, model: BaseEstimator, task: Task, reference: Reference)
     elif isinstance(model, str):
         wrong = f" is the text {model!r}: pass a list of ready names, [{model!r}, ...], or make_model({model!r})."
     elif not hasattr(model, "fit") or not is_regressor(model):
-        wrong = f": expected a regressor with fit and predict, got {type(model).__name__}."
+        first = "a class of your own derives from RegressorMixin first, then from BaseEstimator"
+        wrong = f": expected a regressor with fit and predict ({first}), got {type(model).__name__}."
     elif isinstance(model, FrozenEstimator):
         wrong = FROZEN
     elif not supports(model, task):

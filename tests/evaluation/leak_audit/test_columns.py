@@ -54,6 +54,7 @@ RECIPES = {
     "industry's mean of others": lambda X, v: (industry(v, X).transform("sum") - v) / 11,
     "year's mean": lambda X, v: years(v).transform("mean"),
     "partly restated": lambda X, v: 0.6 * X["size"] + 0.4 * v,
+    "amount, of which it is the ratio to size": lambda X, v: 2 * v * X["size"] + X["lev"],
     "level that moves by it": lambda X, v: firms(v.fillna(0)).cumsum(),
     "missing where it is low": lambda X, v: X["lev"].where(v > -0.5),
     "with noise, correlated .97": lambda X, v: v + 0.25 * v.std() * noise(X),
@@ -100,6 +101,15 @@ def test_what_is_made_of_the_outcome_is_found_and_the_same_of_the_last_one_is_no
 def test_what_later_years_are_in_is_found(panel, name):
     X, y = panel
     assert "'extra'" in said(X.assign(extra=LATER[name](X, y)), y)
+
+
+@pytest.mark.parametrize("growth", [np.log, lambda ratio: ratio - 1])
+def test_growth_of_the_coming_year_is_found_and_that_of_the_last_is_not(panel, growth):
+    X, y = panel
+    X = X.assign(assets=np.exp(0.1 * firms(noise(X)).cumsum() + 2 * X["size"]))
+    later, before = firms(X["assets"]).shift(-1), firms(X["assets"]).shift(1)
+    assert "'extra' is made of 'assets' of later periods" in said(X.assign(extra=growth(later / X["assets"])), y)
+    assert said(X.assign(extra=growth(X["assets"] / before)), y) == ""
 
 
 @pytest.mark.parametrize("name", CLEAN)

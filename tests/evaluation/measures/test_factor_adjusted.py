@@ -92,12 +92,33 @@ def test_an_outcome_enters_loadings_only_when_it_is_known():
     y, f, _ = panel()
     X = pd.DataFrame({"x": np.arange(len(y), dtype=float)}, y.index)
     known_at = pd.Series(y.index.get_level_values("period") + 2, y.index)
-    late = net_of_factors(as_panel(X, y, known_at=known_at), f, "nowcast", None, None).y
+    late = net_of_factors(as_panel(X, y, known_at=known_at), f, "nowcast", None, None, 1).y
     changed = y.mask(y.index.get_level_values("period") == 2012, y + 10)
-    moved = net_of_factors(as_panel(X, changed, known_at=known_at), f, "nowcast", None, None).y
+    moved = net_of_factors(as_panel(X, changed, known_at=known_at), f, "nowcast", None, None, 1).y
     year = y.index.get_level_values("period")
     assert moved[(year == 2013) | (year == 2014)].equals(late[(year == 2013) | (year == 2014)])
     assert not moved[year == 2015].equals(late[year == 2015])
+
+
+def test_outcomes_of_several_periods_enter_loadings_when_these_are_over():
+    """An outcome of three years after 2010 is known in 2013: it had entered the loadings of 2011 and 2012."""
+    y, f, _ = panel()
+    year = y.index.get_level_values("period")
+    y = y[year < 2016]
+    f /= 10  # decimals, compounded
+    year = y.index.get_level_values("period")
+    changed = y.mask(year == 2010, y + 10)
+    X = pd.DataFrame({"x": np.arange(len(y), dtype=float)}, y.index)
+    ways = [
+        lambda of: factor_adjusted(of, f, outcome_horizon=3),
+        lambda of: net_of_factors(as_panel(X, of), f, "nowcast", 3, None, 1).y,
+        lambda of: net_of_factors(as_panel(X, of), f, "nowcast", None, None, 3).y,
+    ]
+    for net in ways:
+        before, after = net(y), net(changed)
+        between = (year == 2011) | (year == 2012)
+        assert before[between].notna().any() and after[between].equals(before[between])
+        assert not after[year == 2013].equals(before[year == 2013])
 
 
 def test_order_of_rows_and_levels_does_not_matter():

@@ -4,7 +4,7 @@ import difflib
 import importlib
 import sys
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, wraps
 from inspect import Parameter, signature
@@ -223,6 +223,31 @@ class WrongType(InputError, TypeError):
 
 
 _hints_of = cache(get_type_hints)  # at the first call, when all names of a module are there
+_shape_of = cache(signature)
+
+
+def check_arguments(function: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a call by name, or raise an InputError for the first that is not what its annotation names."""
+    # beartype is loaded by the first call, and not by "import peerattn"
+    from peerattn.kinds import choices, in_short, in_words, is_kind
+
+    shape = _shape_of(function)
+    try:
+        given = shape.bind(*args, **options).arguments
+    except TypeError as error:
+        unknown = [name for name in options if name not in shape.parameters]
+        near = "".join(did_you_mean(name, shape.parameters) for name in unknown[:1])
+        raise UnknownArgument(f"{function.__qualname__}: {error}.{near}") from None
+    hints = _hints_of(function)
+    for name, value in given.items():
+        several = shape.parameters[name].kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+        if not several and not is_kind(value, hints.get(name, Any)):
+            wanted = in_words(hints[name])
+            text = isinstance(value, str)
+            remedy = f": write [{value!r}]" * (text and "a list" in wanted)
+            near = did_you_mean(value, choices(hints[name])) if text else ""
+            raise InputError(f"{name}: expected {wanted}, got {in_short(value)}{remedy}.{near}")
+    return given
 
 
 def validate_arguments(function: Function) -> Function:
@@ -232,26 +257,10 @@ def validate_arguments(function: Function) -> Function:
     argument itself is unknown. Annotations give kinds; ranges are checked where a number is used, and what arrays and frames
     hold where they are read.
     """
-    shape = signature(function)
 
     @wraps(function)
     def call(*args: Any, **options: Any) -> Any:
-        # beartype is loaded by the first call, and not by "import peerattn"
-        from peerattn.kinds import in_short, in_words, is_kind
-
-        try:
-            given = shape.bind(*args, **options).arguments
-        except TypeError as error:
-            unknown = [name for name in options if name not in shape.parameters]
-            near = "".join(did_you_mean(name, shape.parameters) for name in unknown[:1])
-            raise UnknownArgument(f"{function.__qualname__}: {error}.{near}") from None
-        hints = _hints_of(function)
-        for name, value in given.items():
-            several = shape.parameters[name].kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
-            if not several and not is_kind(value, hints.get(name, Any)):
-                wanted = in_words(hints[name])
-                remedy = f": write [{value!r}]" * (isinstance(value, str) and "a list" in wanted)
-                raise InputError(f"{name}: expected {wanted}, got {in_short(value)}{remedy}.")
+        check_arguments(function, args, options)
         try:
             return function(*args, **options)
         except UnicodeEncodeError as error:  # half of a pair of surrogates, in a label, a name or a path

@@ -53,6 +53,17 @@ def in_words(hint: Any) -> str:
     return _WORDS.get(hint) or _WORDS.get(kind) or str(getattr(kind, "__name__", kind))
 
 
+def choices(hint: Any) -> list[Any]:
+    """Return the values that an annotation lists.
+
+    >>> choices(Literal["seeds", "folds"] | None)
+    ['seeds', 'folds']
+    """
+    if get_origin(hint) is Literal:
+        return list(get_args(hint))
+    return [value for part in get_args(hint) for value in choices(part)]
+
+
 def in_short(value: object) -> str:
     """Return the beginning of a value and its type.
 

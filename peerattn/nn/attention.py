@@ -1,6 +1,7 @@
 """Attention as two pure functions: the weights, and the weighted mean of the values."""
 
 import math
+from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Any
 
@@ -9,10 +10,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from peerattn.exceptions import InputError, expect
+from peerattn.nn.checks import torch_reworded
 
 NARROW = 16  # columns below which the fast kernel of a CPU is slower than at so many
 
 
+@torch_reworded
 def attention_weights(
     query: Tensor,
     key: Tensor,
@@ -84,6 +87,7 @@ def attention_weights(
     return scores.masked_fill(empty, 0.0).softmax(-1).masked_fill(empty, 0.0)
 
 
+@torch_reworded
 def attention(
     query: Tensor,
     key: Tensor,
@@ -206,10 +210,15 @@ def check_shapes(query: Tensor, key: Tensor, mask: Tensor | None, bias: Tensor |
     d = query.shape[-1]
     d_key = key.shape[-1]
     expect(d_key == d, "key", f"the width of the queries ({d})", d_key, "Project both to one width.")
+    check_pairs(mask, bias, (*leading(query, key), query.shape[-2], key.shape[-2]))
+
+
+def check_pairs(mask: Tensor | None, bias: Tensor | None, shape: Sequence[int]) -> None:
+    """Raise an InputError unless mask and bias fit scores of this shape."""
+    wanted = tuple(shape)
     if mask is not None:
         what = "a bool tensor (True = may attend)"
         expect(mask.dtype == torch.bool, "mask", what, mask.dtype, "Pass numbers as bias instead.")
-    wanted = (*leading(query, key), query.shape[-2], key.shape[-2])
     remedy = "Its last two dimensions are queries and keys; add those of length 1 for batch and heads."
     for name, extra in (("mask", mask), ("bias", bias)):
         if extra is None:

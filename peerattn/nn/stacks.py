@@ -7,11 +7,13 @@ from torch import Generator, Tensor, nn
 
 from peerattn.exceptions import InputError, check_at_least
 from peerattn.nn.blocks import Norm, TransformerBlock
+from peerattn.nn.checks import checked_module
 from peerattn.nn.masks import causal_mask
 from peerattn.nn.multihead import StackCache
 from peerattn.nn.recording import recorded_weights
 
 
+@checked_module
 class Encoder(nn.Module):
     r"""A stack of transformer blocks: peers, peers of peers, and so on.
 
@@ -110,6 +112,7 @@ class Encoder(nn.Module):
         return ours
 
 
+@checked_module
 class EncoderDecoder(nn.Module):
     r"""Two stacks: one reads the source, the other writes the target, looking back and to the source.
 

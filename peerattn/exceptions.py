@@ -222,6 +222,26 @@ class WrongType(InputError, TypeError):
     """Data of a type that cannot be used; scikit-learn's checks expect a TypeError."""
 
 
+@contextmanager
+def reworded_values(numbers: str = "X and y must hold numbers (of a frame, X may hold codes as text, too)") -> Iterator[None]:
+    """Turn what other libraries raise about the values of X or y into the error of this package."""
+    try:
+        yield
+    except Exception as error:
+        arrow = type(error).__module__ == "pyarrow.lib"
+        wording = str(error)
+        no_number = wording.startswith(("could not convert", "float() argument"))
+        if isinstance(error, InputError) or not (arrow or no_number or isinstance(error, ValueError | OverflowError)):
+            raise
+        if arrow or isinstance(error, UnicodeError):
+            wording = f"X holds text that is no valid Unicode: replace or drop such characters ({ascii(wording)[:200]})."
+        elif no_number:
+            wording = f"{numbers}: {wording}"
+        if isinstance(error, TypeError):
+            raise WrongType(wording) from error
+        raise InputError(wording) from error
+
+
 _hints_of = cache(get_type_hints)  # at the first call, when all names of a module are there
 _shape_of = cache(signature)
 

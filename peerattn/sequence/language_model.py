@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Generator, Tensor
 
 from peerattn import nn
-from peerattn.exceptions import InputError, check_at_least, expect, validate_arguments
+from peerattn.exceptions import InputError, check_at_least, expect, reworded_values, validate_arguments
 from peerattn.sequence import text_encoder
 from peerattn.sequence.attention_map import AttentionMap
 from peerattn.sequence.base import SequenceEstimator, StackArguments, seeded
@@ -355,7 +355,8 @@ def _windows(numbers: Tensor, block_size: int) -> Iterator[tuple[Tensor, int]]:
 
 
 def _check_numbers(X: object, name: str, n_symbols: float = math.inf) -> Tensor:
-    array = np.asarray(X)
+    with reworded_values():
+        array = np.asarray(X)
     whole = array.ndim == 1 and array.dtype.kind in "iu"
     expect(whole, name, "a text, or numbers in one dimension", f"{array.dtype} of shape {array.shape}")
     least = array.min(initial=0)

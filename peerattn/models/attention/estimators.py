@@ -302,7 +302,8 @@ class PeerAttentionClassifier(PanelClassifierMixin, AttentionOptions, PanelStack
 
 def _one_column(y: OutcomesLike) -> np.ndarray:
     """Return y as a 1-d array of objects."""
-    return np.asarray(column_or_1d(np.asarray(y, dtype=object), warn=True))
+    with reworded_values():
+        return np.asarray(column_or_1d(np.asarray(y, dtype=object), warn=True))
 
 
 def _softmax(outputs: np.ndarray) -> np.ndarray:

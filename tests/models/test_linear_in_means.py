@@ -399,4 +399,5 @@ def test_errors():
 def test_a_network_of_text_is_named():
     text = pd.DataFrame([["a", "b"], ["c", "d"]], list("AB"), list("AB"))
     with pytest.raises(InputError, match="network: expected weights as numbers"):
-        LinearInMeansRegressor(network=text).fit(pd.DataFrame({"firm": list("ABAB"), "period": [1, 1, 2, 2], "x": 1.0}), np.ones(4))
+        X = pd.DataFrame({"firm": list("ABAB"), "period": [1, 1, 2, 2], "x": [1.0, 2.0, 4.0, 3.0]})
+        LinearInMeansRegressor(network=text).fit(X, np.arange(4.0))

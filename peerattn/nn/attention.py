@@ -72,8 +72,7 @@ def attention_weights(
     check_shapes(query, key, mask, bias)
     # softmax in half precision loses small weights
     dtype = torch.promote_types(query.dtype, torch.float32)
-    if scale is None:
-        scale = 1 / math.sqrt(query.shape[-1])
+    scale = scale_of(query, scale)
     # queries are scaled, not scores, of which there are more
     scores = (query.to(dtype) * scale) @ key.to(dtype).mT  # (..., Nq, Nk)
     if mask is None and bias is None:
@@ -145,8 +144,7 @@ def attention(
         weights = attention_weights(query, key, mask=mask, bias=bias, scale=scale)
         return (weights @ value.to(weights.dtype)).to(value.dtype), weights
 
-    if scale is None:
-        scale = 1 / math.sqrt(query.shape[-1])
+    scale = scale_of(query, scale)
     # the fast kernel takes exactly four dimensions: others are folded into the first
     lead = leading(query, key, value)
     d_value = value.shape[-1]
@@ -160,6 +158,14 @@ def attention(
     output = F.scaled_dot_product_attention(query, key, value, attn_mask=allowed, scale=scale)
     # output (B, H, Nq, width)
     return output.reshape(*lead, *output.shape[-2:])[..., :d_value]
+
+
+def scale_of(query: Tensor, scale: float | None) -> float:
+    """Return what scores are multiplied by."""
+    if scale is None:
+        return 1 / math.sqrt(query.shape[-1])
+    expect(math.isfinite(scale), "scale", "a finite number", scale)
+    return scale
 
 
 def leading(*tensors: Tensor) -> torch.Size:

@@ -28,7 +28,7 @@ def torch_reworded(function: Function) -> Function:
             return function(*args, **options)
         except (InputError, torch.OutOfMemoryError):
             raise
-        except (AttributeError, IndexError, OverflowError, RuntimeError, TypeError, ValueError) as error:
+        except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
             given = check_arguments(function, args, options)
             came = ", ".join(f"{name} {_in_words(value)}" for name, value in given.items() if name not in ("self", "cls"))
             reason = " ".join(str(error).split())[:300]

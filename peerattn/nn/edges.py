@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from peerattn.exceptions import check_at_least, expect
-from peerattn.nn.attention import check_shapes
+from peerattn.nn.attention import check_shapes, scale_of
 from peerattn.nn.checks import checked_module, torch_reworded
 from peerattn.nn.linear import Dropout, linear, normal, split_heads
 
@@ -148,8 +148,7 @@ def edge_attention(
     check_edges(edges, query.shape[-2], key.shape[-2])
     n_values = value.shape[-2]
     expect(n_values == key.shape[-2], "value", f"one row per key ({key.shape[-2]})", n_values, "Pass those of the keys.")
-    if scale is None:
-        scale = 1 / math.sqrt(query.shape[-1])
+    scale = scale_of(query, scale)
     querying = query.index_select(-2, edges[0])
     attended = key.index_select(-2, edges[1])  # (..., E, d)
     scores = scale * (querying * attended).sum(-1)

@@ -62,10 +62,8 @@ def padding_mask(lengths: Tensor, n_keys: int | None = None) -> Tensor:
     """
     whole = lengths.dtype in (torch.int64, torch.int32)
     expect(whole and lengths.ndim == 1, "lengths", "whole numbers in one dimension", f"{lengths.dtype}, {tuple(lengths.shape)}")
-    longest = max(lengths.tolist(), default=0)
     if n_keys is None:
-        n_keys = longest
-    expect(longest <= n_keys, "lengths", f"at most n_keys={n_keys}", longest)
+        n_keys = max(lengths.tolist(), default=0)
     return (torch.arange(n_keys, device=lengths.device) < lengths[:, None])[:, None, None, :]
 
 

@@ -309,6 +309,7 @@ class StackCache:
     """
 
     def __init__(self, n_layers: int):
+        check_layers(n_layers)
         self.blocks = [(KeyValueCache(), KeyValueCache()) for _ in range(n_layers)]
 
     @property
@@ -320,3 +321,8 @@ class StackCache:
         """Keep these sequences of the batch, in this order."""
         for cache in itertools.chain(*self.blocks):
             cache.reorder(sequences)
+
+
+def check_layers(n_layers: int) -> None:
+    """Raise an InputError for a number of layers that no stack has."""
+    expect(0 <= n_layers <= 1000, "n_layers", "a number from 0 to 1000", n_layers)

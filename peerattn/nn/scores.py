@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from peerattn.exceptions import InputError, expect
-from peerattn.nn.attention import check_pairs, check_shapes
+from peerattn.nn.attention import check_pairs, check_shapes, scale_of
 from peerattn.nn.checks import torch_reworded
 
 Score = Literal["scaled_dot_product", "dot_product", "gaussian", "additive"]
@@ -222,8 +222,7 @@ def kernel_attention(
     tensor([  5., -10.])
     """
     check_shapes(query, key, mask, bias)
-    if scale is None:
-        scale = 1 / math.sqrt(query.shape[-1])
+    scale = scale_of(query, scale)
     scores = scale * query @ key.mT
     if bias is not None:
         scores = scores + bias

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from peerattn.exceptions import check_at_least, expect
+from peerattn.nn.attention import scale_of
 from peerattn.nn.checks import checked
 
 
@@ -71,8 +72,7 @@ def top_k_weights(
     if query.ndim == 2:
         query = query[None]  # (H, N, d)
         key = key[None]
-    if scale is None:
-        scale = 1 / math.sqrt(query.shape[2])
+    scale = scale_of(query, scale)
     dtype = torch.promote_types(query.dtype, torch.float32)
     n_heads, n_queries, n_keys = *query.shape[:2], key.shape[1]
     if head_share is None:

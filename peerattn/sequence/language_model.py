@@ -162,7 +162,7 @@ class LanguageModel(StackArguments, SequenceEstimator[LanguageModule]):
             X = list(X)  # an iterator is read twice below
         self.tokenizer_ = None
         # of several texts each has an end, which one long text has not
-        self.ends_ = not isinstance(X, str) and (not len(X) or isinstance(X[0], str))
+        self.ends_ = not isinstance(X, str) and getattr(X, "ndim", 1) == 1 and (not len(X) or isinstance(X[0], str))
         if self.ends_ or isinstance(X, str):
             texts = X if self.ends_ else [X]
             self.tokenizer_ = text_encoder.fitted_tokenizer(self.tokenizer, check_texts(texts))

@@ -116,6 +116,7 @@ def test_other_input_that_cannot_be_read_is_an_error_of_this_package(tmp_path):
         ),
         (lambda: VisionTransformerClassifier(n_layers=10**18).fit(IMAGES, CLASSES), "'n_layers' parameter"),
         (lambda: LanguageModel().fit([[1, 2], [3]]), "inhomogeneous"),
+        (lambda: LanguageModel().fit(np.array(3)), "X: expected a text, or numbers in one dimension"),
         (lambda: TextClassifier().fit(TEXTS, 3), "y should be a 1d array"),
     ):
         with pytest.raises(InputError, match=message):

@@ -4,7 +4,7 @@ import difflib
 import importlib
 import sys
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, wraps
 from inspect import Parameter, signature
@@ -222,7 +222,52 @@ class WrongType(InputError, TypeError):
     """Data of a type that cannot be used; scikit-learn's checks expect a TypeError."""
 
 
+@contextmanager
+def reworded_values(numbers: str = "X and y must hold numbers (of a frame, X may hold codes as text, too)") -> Iterator[None]:
+    """Turn what other libraries raise about the values of X or y into the error of this package."""
+    try:
+        yield
+    except Exception as error:
+        arrow = type(error).__module__ == "pyarrow.lib"
+        wording = str(error)
+        no_number = wording.startswith(("could not convert", "float() argument"))
+        if isinstance(error, InputError) or not (arrow or no_number or isinstance(error, ValueError | OverflowError)):
+            raise
+        if arrow or isinstance(error, UnicodeError):
+            wording = f"X holds text that is no valid Unicode: replace or drop such characters ({ascii(wording)[:200]})."
+        elif no_number:
+            wording = f"{numbers}: {wording}"
+        if isinstance(error, TypeError):
+            raise WrongType(wording) from error
+        raise InputError(wording) from error
+
+
 _hints_of = cache(get_type_hints)  # at the first call, when all names of a module are there
+_shape_of = cache(signature)
+
+
+def check_arguments(function: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a call by name, or raise an InputError for the first that is not what its annotation names."""
+    # beartype is loaded by the first call, and not by "import peerattn"
+    from peerattn.kinds import choices, in_short, in_words, is_kind
+
+    shape = _shape_of(function)
+    try:
+        given = shape.bind(*args, **options).arguments
+    except TypeError as error:
+        unknown = [name for name in options if name not in shape.parameters]
+        near = "".join(did_you_mean(name, shape.parameters) for name in unknown[:1])
+        raise UnknownArgument(f"{function.__qualname__}: {error}.{near}") from None
+    hints = _hints_of(function)
+    for name, value in given.items():
+        several = shape.parameters[name].kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+        if not several and not is_kind(value, hints.get(name, Any)):
+            wanted = in_words(hints[name])
+            text = isinstance(value, str)
+            remedy = f": write [{value!r}]" * (text and "a list" in wanted)
+            near = did_you_mean(value, choices(hints[name])) if text else ""
+            raise InputError(f"{name}: expected {wanted}, got {in_short(value)}{remedy}.{near}")
+    return given
 
 
 def validate_arguments(function: Function) -> Function:
@@ -232,26 +277,10 @@ def validate_arguments(function: Function) -> Function:
     argument itself is unknown. Annotations give kinds; ranges are checked where a number is used, and what arrays and frames
     hold where they are read.
     """
-    shape = signature(function)
 
     @wraps(function)
     def call(*args: Any, **options: Any) -> Any:
-        # beartype is loaded by the first call, and not by "import peerattn"
-        from peerattn.kinds import in_short, in_words, is_kind
-
-        try:
-            given = shape.bind(*args, **options).arguments
-        except TypeError as error:
-            unknown = [name for name in options if name not in shape.parameters]
-            near = "".join(did_you_mean(name, shape.parameters) for name in unknown[:1])
-            raise UnknownArgument(f"{function.__qualname__}: {error}.{near}") from None
-        hints = _hints_of(function)
-        for name, value in given.items():
-            several = shape.parameters[name].kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
-            if not several and not is_kind(value, hints.get(name, Any)):
-                wanted = in_words(hints[name])
-                remedy = f": write [{value!r}]" * (isinstance(value, str) and "a list" in wanted)
-                raise InputError(f"{name}: expected {wanted}, got {in_short(value)}{remedy}.")
+        check_arguments(function, args, options)
         try:
             return function(*args, **options)
         except UnicodeEncodeError as error:  # half of a pair of surrogates, in a label, a name or a path

@@ -50,7 +50,20 @@ def in_words(hint: Any) -> str:
     if origin is Literal:
         return " or ".join(map(repr, get_args(hint)))
     kind = origin or hint
+    if origin is Mapping and get_args(hint)[1] is not Any:
+        return f"a dictionary whose values are each {in_words(get_args(hint)[1])}"
     return _WORDS.get(hint) or _WORDS.get(kind) or str(getattr(kind, "__name__", kind))
+
+
+def choices(hint: Any) -> list[Any]:
+    """Return the values that an annotation lists.
+
+    >>> choices(Literal["seeds", "folds"] | None)
+    ['seeds', 'folds']
+    """
+    if get_origin(hint) is Literal:
+        return list(get_args(hint))
+    return [value for part in get_args(hint) for value in choices(part)]
 
 
 def in_short(value: object) -> str:

@@ -5,7 +5,7 @@ from numbers import Integral
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
-from sklearn.utils._param_validation import InvalidParameterError, StrOptions
+from sklearn.utils._param_validation import Interval, InvalidParameterError, StrOptions
 
 from peerattn.exceptions import InputError, did_you_mean
 
@@ -15,6 +15,11 @@ COLUMNS = (list, tuple, np.ndarray, pd.Index)  # a list of their names; text wou
 
 def validate_options(estimator: BaseEstimator) -> None:
     """Raise an InputError for an option that violates ``_parameter_constraints``, with what may have been meant."""
+    for name, allowed in estimator._parameter_constraints.items():
+        given = getattr(estimator, name, None)
+        numbers = [each for each in allowed if isinstance(each, Interval)]
+        if numbers and isinstance(given, bool | np.bool_):  # to Python True is 1
+            raise InputError(f"The {name!r} parameter of {type(estimator).__name__} must be {numbers[0]}. Got {given!r} instead.")
     try:
         BaseEstimator._validate_params(estimator)
     except InvalidParameterError as error:

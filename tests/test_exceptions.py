@@ -47,7 +47,7 @@ def test_a_warning_from_deep_inside_names_the_line_of_the_user() -> None:
 
 
 def test_a_decorator_of_contextlib_is_no_caller() -> None:
-    """`refusing` and `one_thread` decorate public calls; the warning is still the user's line, not contextlib's."""
+    """`reworded_values` and `one_thread` decorate public calls; the warning is still the user's line, not contextlib's."""
     coded = X.assign(sic=[100, 3711, 3721] * 3)
     with pytest.warns(CodeWarning) as caught:
         here = line() + 1

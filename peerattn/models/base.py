@@ -15,7 +15,7 @@ from sklearn.utils._tags import Tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, reworded_values
 from peerattn.models import by_period, learned
 from peerattn.models.cross_section import CrossSection, Rows, identities
 from peerattn.models.networks import SectionWeights, network_of_sections
@@ -27,7 +27,6 @@ from peerattn.options import COLUMN, COLUMNS, validate_options
 from peerattn.panel.design import Design
 from peerattn.panel.gate import check_panel, warn_of_lost_labels
 from peerattn.panel.panel import Panel
-from peerattn.panel.reading import refusing
 from peerattn.panel.stored import is_stored
 from peerattn.processes import joined
 from peerattn.store.objects import load_estimator, save_estimator
@@ -293,7 +292,7 @@ class PanelEstimator(BaseEstimator):
 
     def _rows(self, panel: Panel, x: np.ndarray, codes: np.ndarray, weight: np.ndarray | None = None) -> Rows:
         owner = self._owners(panel)
-        with refusing():
+        with reworded_values():
             identity = identities(owner)[0]
             known = learned.known_from(panel)
             return Rows(x, codes, panel.outcomes, weight, identity, row_labels(panel), owner, weight, known)

@@ -10,7 +10,7 @@ import pandas as pd
 from scipy import sparse
 from sklearn.preprocessing import normalize
 
-from peerattn.exceptions import InputError, expect
+from peerattn.exceptions import InputError, expect, reworded
 from peerattn.models.base import Encoded, NetworkMaker, PanelEstimator
 from peerattn.models.cross_section import CrossSection, Rows, check_same_kind, means_of_others
 from peerattn.models.mixins import PanelRegressorMixin
@@ -30,7 +30,8 @@ def given_network(network: Any, *, signed: bool = False) -> PeerNetwork:
     if isinstance(network, pd.DataFrame):
         network = {None: network}
     if isinstance(network, Mapping):
-        negative = signed and any((np.asarray(frame, dtype=float) < 0).any() for frame in network.values())
+        with reworded("network: expected weights as numbers", kinds=(TypeError, ValueError)):
+            negative = signed and any((np.asarray(frame, dtype=float) < 0).any() for frame in network.values())
         network = PeerNetwork.from_matrices(network, row_normalized=False, signed=negative)
     wanted = "a PeerNetwork, a frame of weights (firms × firms) or a dict {period: frame}"
     expect(isinstance(network, PeerNetwork), "network", wanted, type(network).__name__)

@@ -13,7 +13,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils._param_validation import HasMethods, Interval
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, reworded_values
 from peerattn.models.learned import check_effect_labels
 from peerattn.models.mixins import Mixed
 from peerattn.models.panel_forecasters import PanelForecaster
@@ -22,7 +22,6 @@ from peerattn.panel.design import Design
 from peerattn.panel.effects import effect_codes, effect_labels, estimated_effects, known_effects, net_of
 from peerattn.panel.knowledge import Knowledge
 from peerattn.panel.panel import Panel
-from peerattn.panel.reading import refusing
 
 
 class OwnRegressionMixin(Mixed):
@@ -42,7 +41,7 @@ class OwnRegressionMixin(Mixed):
         return pd.Series(slopes, names, name="slope")
 
     def _predict(self, panel: Panel) -> np.ndarray:
-        with refusing():
+        with reworded_values():
             return np.asarray(self.model_.predict(self.design_.numbers(panel)), dtype=float)
 
 
@@ -106,7 +105,7 @@ class OwnCharacteristicsRegressor(OwnRegressionMixin, PanelForecaster):
         estimator = LinearRegression()
         if self.estimator is not None:
             estimator = clone(self.estimator)
-        with refusing():
+        with reworded_values():
             self.model_ = make_pipeline(StandardScaler(), estimator).fit(X, y)
 
     def _absorb(self, X: np.ndarray, y: np.ndarray, groups: pd.DataFrame) -> None:
@@ -185,7 +184,7 @@ class ElasticNetRegressor(OwnRegressionMixin, PanelForecaster):
         net = ElasticNetCV(l1_ratio=[0.1, 0.5, 0.9], cv=folds, random_state=self.random_state)
         # absolute and squared slopes weigh one against the other the same in every unit of the outcome
         unit = float(y.std()) or 1.0
-        with refusing():
+        with reworded_values():
             self.model_ = make_pipeline(StandardScaler(), net).fit(self.design_.numbers(panel)[known], y / unit)
         net.coef_ *= unit
         net.intercept_ *= unit

@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.validation import _check_sample_weight
 
-from peerattn.exceptions import expect
+from peerattn.exceptions import expect, reworded
 from peerattn.models.cross_section import Rows
 from peerattn.panel.panel import Panel
-from peerattn.panel.reading import as_panel, refusing
+from peerattn.panel.reading import as_panel
 from peerattn.types import OutcomesLike
 
 MOST_COPIES = 1e9  # of a row
@@ -23,11 +23,12 @@ def row_weights(panel: Panel, weight: OutcomesLike, name: str) -> np.ndarray:
 
 def frequencies(panel: Panel, weight: OutcomesLike) -> np.ndarray:
     """Return frequency weights in the panel's order, checked as scikit-learn checks them."""
-    with refusing():
+    with reworded("sample_weight: expected one number for each row", kinds=(TypeError, ValueError, OverflowError)):
         aligned = isinstance(weight, pd.Series)
         if aligned:
             weight = panel.align(weight, "sample_weight")
         found = _check_sample_weight(weight, np.empty((len(panel), 1)), ensure_non_negative=True)
+        expect(not np.iscomplexobj(found), "sample_weight", "one number for each row", "complex numbers")
     if not aligned:
         found = found[panel.order]
     wanted = f"frequency weights, which count rows, from 0 to {MOST_COPIES:g}, and one above 0"

@@ -1,6 +1,7 @@
 """Attention as two pure functions: the weights, and the weighted mean of the values."""
 
 import math
+from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Any
 
@@ -9,10 +10,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from peerattn.exceptions import InputError, expect
+from peerattn.nn.checks import torch_reworded
 
 NARROW = 16  # columns below which the fast kernel of a CPU is slower than at so many
 
 
+@torch_reworded
 def attention_weights(
     query: Tensor,
     key: Tensor,
@@ -69,8 +72,7 @@ def attention_weights(
     check_shapes(query, key, mask, bias)
     # softmax in half precision loses small weights
     dtype = torch.promote_types(query.dtype, torch.float32)
-    if scale is None:
-        scale = 1 / math.sqrt(query.shape[-1])
+    scale = scale_of(query, scale)
     # queries are scaled, not scores, of which there are more
     scores = (query.to(dtype) * scale) @ key.to(dtype).mT  # (..., Nq, Nk)
     if mask is None and bias is None:
@@ -84,6 +86,7 @@ def attention_weights(
     return scores.masked_fill(empty, 0.0).softmax(-1).masked_fill(empty, 0.0)
 
 
+@torch_reworded
 def attention(
     query: Tensor,
     key: Tensor,
@@ -141,8 +144,7 @@ def attention(
         weights = attention_weights(query, key, mask=mask, bias=bias, scale=scale)
         return (weights @ value.to(weights.dtype)).to(value.dtype), weights
 
-    if scale is None:
-        scale = 1 / math.sqrt(query.shape[-1])
+    scale = scale_of(query, scale)
     # the fast kernel takes exactly four dimensions: others are folded into the first
     lead = leading(query, key, value)
     d_value = value.shape[-1]
@@ -156,6 +158,14 @@ def attention(
     output = F.scaled_dot_product_attention(query, key, value, attn_mask=allowed, scale=scale)
     # output (B, H, Nq, width)
     return output.reshape(*lead, *output.shape[-2:])[..., :d_value]
+
+
+def scale_of(query: Tensor, scale: float | None) -> float:
+    """Return what scores are multiplied by."""
+    if scale is None:
+        return 1 / math.sqrt(query.shape[-1])
+    expect(math.isfinite(scale), "scale", "a finite number", scale)
+    return scale
 
 
 def leading(*tensors: Tensor) -> torch.Size:
@@ -206,10 +216,15 @@ def check_shapes(query: Tensor, key: Tensor, mask: Tensor | None, bias: Tensor |
     d = query.shape[-1]
     d_key = key.shape[-1]
     expect(d_key == d, "key", f"the width of the queries ({d})", d_key, "Project both to one width.")
+    check_pairs(mask, bias, (*leading(query, key), query.shape[-2], key.shape[-2]))
+
+
+def check_pairs(mask: Tensor | None, bias: Tensor | None, shape: Sequence[int]) -> None:
+    """Raise an InputError unless mask and bias fit scores of this shape."""
+    wanted = tuple(shape)
     if mask is not None:
         what = "a bool tensor (True = may attend)"
         expect(mask.dtype == torch.bool, "mask", what, mask.dtype, "Pass numbers as bias instead.")
-    wanted = (*leading(query, key), query.shape[-2], key.shape[-2])
     remedy = "Its last two dimensions are queries and keys; add those of length 1 for batch and heads."
     for name, extra in (("mask", mask), ("bias", bias)):
         if extra is None:

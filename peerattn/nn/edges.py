@@ -7,10 +7,13 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
-from peerattn.exceptions import check_at_least, check_one_of, expect
+from peerattn.exceptions import check_at_least, expect
+from peerattn.nn.attention import check_shapes, scale_of
+from peerattn.nn.checks import checked_module, torch_reworded
 from peerattn.nn.linear import Dropout, linear, normal, split_heads
 
 
+@torch_reworded
 def edge_softmax(scores: Tensor, rows: Tensor, n_rows: int) -> Tensor:
     r"""Return the weights of edges: the softmax over the edges that leave one row.
 
@@ -41,6 +44,7 @@ def edge_softmax(scores: Tensor, rows: Tensor, n_rows: int) -> Tensor:
     tensor([0.5000, 0.5000, 1.0000])
     """
     scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+    expect(rows.shape == scores.shape[-1:], "rows", f"one row per edge {tuple(scores.shape[-1:])}", tuple(rows.shape))
     lead = scores.shape[:-1]
     index = rows.expand_as(scores)
     # softmax is stable when the largest score of a row is taken off
@@ -51,6 +55,7 @@ def edge_softmax(scores: Tensor, rows: Tensor, n_rows: int) -> Tensor:
     return share / total.clamp_min(torch.finfo(scores.dtype).tiny).gather(-1, index)
 
 
+@torch_reworded
 def edge_mean(weights: Tensor, value: Tensor, edges: Tensor, n_queries: int) -> Tensor:
     r"""Return every query's weighted sum of the values at the other end of its edges.
 
@@ -78,11 +83,13 @@ def edge_mean(weights: Tensor, value: Tensor, edges: Tensor, n_queries: int) -> 
     tensor([[7.],
             [0.]])
     """
+    expect(edges.ndim == 2 and len(edges) == 2, "edges", "shape (2, n_edges)", tuple(edges.shape))
     # one product an edge, summed by its query: no matrix of all pairs
     parts = weights[..., None].to(value.dtype) * value.index_select(-2, edges[1])  # (..., E, d_value)
     return parts.new_zeros(*parts.shape[:-2], n_queries, parts.shape[-1]).index_add(-2, edges[0], parts)
 
 
+@torch_reworded
 def edge_attention(
     query: Tensor,
     key: Tensor,
@@ -137,13 +144,17 @@ def edge_attention(
             [0.5000, 0.0000, 0.5000],
             [0.0000, 0.0000, 0.0000]])
     """
+    check_shapes(query, key, None, None)
     check_edges(edges, query.shape[-2], key.shape[-2])
-    if scale is None:
-        scale = 1 / math.sqrt(query.shape[-1])
+    n_values = value.shape[-2]
+    expect(n_values == key.shape[-2], "value", f"one row per key ({key.shape[-2]})", n_values, "Pass those of the keys.")
+    scale = scale_of(query, scale)
     querying = query.index_select(-2, edges[0])
     attended = key.index_select(-2, edges[1])  # (..., E, d)
     scores = scale * (querying * attended).sum(-1)
     if bias is not None:
+        one = bias.ndim == 0 or bias.shape[-1] in (1, scores.shape[-1])
+        expect(one, "bias", f"one number per edge ({scores.shape[-1]})", tuple(bias.shape))
         scores = scores + bias
     weights = edge_softmax(scores, edges[0], query.shape[-2])
     output = edge_mean(weights, value, edges, query.shape[-2])
@@ -152,6 +163,7 @@ def edge_attention(
     return output
 
 
+@checked_module
 class GraphAttention(nn.Module):
     r"""Graph attention with several heads: attention along edges.
 
@@ -210,7 +222,6 @@ class GraphAttention(nn.Module):
     ):
         super().__init__()
         check_at_least(1, d_input=d_input, n_heads=n_heads, d_head=d_head)
-        check_one_of(heads=(heads, ["concatenate", "mean"]))
         generator = generator or Generator()
         self.n_heads = n_heads
         self.d_head = d_head

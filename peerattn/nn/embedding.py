@@ -1,18 +1,20 @@
 """Symbols as vectors, and vectors as symbols."""
 
 import math
-from typing import Literal, get_args
+from typing import Literal
 
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
-from peerattn.exceptions import check_at_least, check_one_of
+from peerattn.exceptions import check_at_least, expect
+from peerattn.nn.checks import checked_module
 from peerattn.nn.linear import Dropout, normal
 from peerattn.nn.positions import LearnedPositions, sinusoidal_positions
 
 Positions = Literal["learned", "sinusoidal", "rotary", "none"]
 
 
+@checked_module
 class TokenEmbedding(nn.Module):
     r"""A learned vector for every symbol: a one-hot row times a matrix, :math:`e_{s} E`.
 
@@ -54,6 +56,7 @@ class TokenEmbedding(nn.Module):
         return F.linear(rows, self.weight)
 
 
+@checked_module
 class InputEmbedding(nn.Module):
     r"""What a stack reads of a sequence of symbols: their vectors, positions and segments added up.
 
@@ -110,7 +113,7 @@ class InputEmbedding(nn.Module):
     ):
         super().__init__()
         check_at_least(1, n_symbols=n_symbols, d_model=d_model, n_positions=n_positions)
-        check_one_of(positions=(positions, get_args(Positions)))
+        check_at_least(0, n_segments=n_segments)
         generator = generator or Generator()
         self.positions = positions
         self.tokens = TokenEmbedding(n_symbols, d_model, std=std, generator=generator)
@@ -133,5 +136,6 @@ class InputEmbedding(nn.Module):
             # as published: without the factor positions of length √(d/2) would outweigh the symbols
             x = x * math.sqrt(d_model) + positions.to(x.dtype)
         if segments is not None:
+            expect(hasattr(self, "segments"), "segments", "None of an embedding with n_segments=0", tuple(segments.shape))
             x = x + self.segments(segments)
         return self.dropout(self.norm(x))

@@ -4,8 +4,10 @@ import torch
 from torch import Tensor
 
 from peerattn.exceptions import check_at_least, expect
+from peerattn.nn.checks import checked
 
 
+@checked
 def causal_mask(n_queries: int, n_keys: int | None = None, *, device: torch.device | None = None) -> Tensor:
     """Return a mask under which a row attends to itself and to what came before.
 
@@ -32,12 +34,11 @@ def causal_mask(n_queries: int, n_keys: int | None = None, *, device: torch.devi
     tensor([[ True,  True, False],
             [ True,  True,  True]])
     """
-    if n_keys is None:
-        n_keys = n_queries
-    expect(n_keys >= n_queries, "n_keys", f"at least n_queries={n_queries}", n_keys)
+    n_keys = _keys_of(n_queries, n_keys)
     return torch.ones(n_queries, n_keys, dtype=torch.bool, device=device).tril(n_keys - n_queries)
 
 
+@checked
 def padding_mask(lengths: Tensor, n_keys: int | None = None) -> Tensor:
     """Return a mask that leaves out what only fills a batch up to its longest sequence.
 
@@ -59,11 +60,14 @@ def padding_mask(lengths: Tensor, n_keys: int | None = None) -> Tensor:
     tensor([[ True, False, False],
             [ True,  True,  True]])
     """
+    whole = lengths.dtype in (torch.int64, torch.int32)
+    expect(whole and lengths.ndim == 1, "lengths", "whole numbers in one dimension", f"{lengths.dtype}, {tuple(lengths.shape)}")
     if n_keys is None:
         n_keys = max(lengths.tolist(), default=0)
     return (torch.arange(n_keys, device=lengths.device) < lengths[:, None])[:, None, None, :]
 
 
+@checked
 def local_mask(n_queries: int, window: int, n_keys: int | None = None, *, device: torch.device | None = None) -> Tensor:
     """Return a mask under which a row attends to at most ``window`` rows on either side, and to itself.
 
@@ -92,13 +96,12 @@ def local_mask(n_queries: int, window: int, n_keys: int | None = None, *, device
             [0, 0, 1, 1]], dtype=torch.int32)
     """
     check_at_least(0, window=window)
-    if n_keys is None:
-        n_keys = n_queries
-    expect(n_keys >= n_queries, "n_keys", f"at least n_queries={n_queries}", n_keys)
+    n_keys = _keys_of(n_queries, n_keys)
     place = torch.arange(n_keys, device=device)
     return (place[n_keys - n_queries :, None] - place).abs() <= window
 
 
+@checked
 def block_mask(groups: Tensor) -> Tensor:
     """Return a mask under which a row attends to the rows of its own group.
 
@@ -119,3 +122,12 @@ def block_mask(groups: Tensor) -> Tensor:
             [0, 0, 1]], dtype=torch.int32)
     """
     return groups[..., :, None] == groups[..., None, :]
+
+
+def _keys_of(n_queries: int, n_keys: int | None) -> int:
+    """Return the number of keys, by default that of the queries, which are the last of them."""
+    if n_keys is None:
+        n_keys = n_queries
+    check_at_least(0, n_queries=n_queries)
+    expect(n_keys >= n_queries, "n_keys", f"at least n_queries={n_queries}", n_keys)
+    return n_keys

@@ -6,10 +6,12 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
-from peerattn.exceptions import expect
+from peerattn.exceptions import check_at_least, expect
+from peerattn.nn.checks import checked, checked_module, torch_reworded
 from peerattn.nn.linear import normal
 
 
+@checked
 def sinusoidal_positions(n: int, d_model: int, *, start: int = 0, device: torch.device | None = None) -> Tensor:
     r"""Return fixed positions made of sines and cosines of falling frequency.
 
@@ -48,6 +50,7 @@ def sinusoidal_positions(n: int, d_model: int, *, start: int = 0, device: torch.
     return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(-2)
 
 
+@checked_module
 class LearnedPositions(nn.Module):
     """A learned vector for every position.
 
@@ -79,11 +82,13 @@ class LearnedPositions(nn.Module):
             When the sequence is longer than the positions.
         """
         most = len(self.weight)
+        check_at_least(0, n=n, start=start)
         remedy = "Cut the sequence, or build the model with more positions."
         expect(start + n <= most, "sequence", f"at most {most} positions", start + n, remedy)
         return self.weight[start : start + n]
 
 
+@checked_module
 class LearnedPositions2d(nn.Module):
     r"""Learned positions on a grid, :math:`p_{rc} = \text{row}_r + \text{column}_c`.
 
@@ -123,6 +128,7 @@ class LearnedPositions2d(nn.Module):
         return (self.rows[:, None] + self.columns).flatten(0, 1)
 
 
+@torch_reworded
 def rotary(x: Tensor, *, start: int = 0, base: float = 10_000.0) -> Tensor:
     r"""Turn pairs of columns by an angle proportional to the position, so that products see only distances.
 
@@ -171,6 +177,7 @@ def rotary(x: Tensor, *, start: int = 0, base: float = 10_000.0) -> Tensor:
     return torch.stack([even * cosine - odd * sine, even * sine + odd * cosine], dim=-1).flatten(-2)
 
 
+@checked_module
 class PairBias(nn.Module):
     r"""What is known of a pair, added to the scores of every head: distance, hops, or any pair representation.
 
@@ -213,6 +220,7 @@ class PairBias(nn.Module):
         return F.embedding(pairs, self.weight).movedim(-1, -3)
 
 
+@checked
 def relative_distance(n: int, longest: int, *, device: torch.device | None = None) -> Tensor:
     """Return how far behind the query each key is, cut at ``longest``, as codes for `PairBias`.
 
@@ -236,10 +244,12 @@ def relative_distance(n: int, longest: int, *, device: torch.device | None = Non
             [0, 1, 2],
             [0, 0, 1]])
     """
+    check_at_least(0, n=n, longest=longest)
     place = torch.arange(n, device=device)
     return (place - place[:, None]).clamp(-longest, longest) + longest
 
 
+@checked
 def hop_distance(adjacency: Tensor, longest: int) -> Tensor:
     """Return the number of steps from each node to each other, as codes for `PairBias`.
 
@@ -262,17 +272,20 @@ def hop_distance(adjacency: Tensor, longest: int) -> Tensor:
             [3, 0, 1],
             [3, 3, 0]])
     """
+    expect(adjacency.dtype == torch.bool, "adjacency", "a bool tensor (True = one step)", adjacency.dtype)
+    check_at_least(0, longest=longest)
     step = adjacency.float()
     reached = torch.eye(step.shape[-1], dtype=torch.bool, device=step.device).expand(step.shape)
     hops = (~reached).long()  # how many numbers of steps, from 0, do not reach it
-    for _ in range(longest):
+    for _ in range(min(longest, step.shape[-1])):  # no way is longer than the number of nodes
         reached = reached | (reached.float() @ step > 0)
         hops = hops + ~reached
-    return hops
+    return hops.masked_fill(~reached, longest + 1)
 
 
 def _angles(start: int, n: int, width: int, device: torch.device | None, dtype: torch.dtype, base: float = 10_000.0) -> Tensor:
     expect(width % 2 == 0, "d_model or d_head", "an even width, for sines and cosines in pairs", width)
-    positions = torch.arange(start, start + n, device=device, dtype=dtype)
+    # whole numbers first: a range of single-precision numbers that are large has another length
+    positions = torch.arange(start, start + n, device=device).to(dtype)
     pairs = torch.arange(0, width, 2, device=device, dtype=dtype)
     return positions[:, None] * torch.exp(pairs * (-math.log(base) / width))

@@ -9,12 +9,14 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from peerattn.exceptions import check_names, expect
+from peerattn.exceptions import check_names, expect, validate_arguments
+from peerattn.nn.checks import checked, torch_reworded
 from peerattn.nn.multihead import MultiheadAttention
 
 Batch = TypeVar("Batch")
 
 
+@validate_arguments
 @contextmanager
 def head_gates(gates: Mapping[MultiheadAttention, Tensor]) -> Iterator[None]:
     r"""Multiply every head of the given layers, and the weights they return, by its gate for as long as the context lasts.
@@ -57,6 +59,7 @@ def head_gates(gates: Mapping[MultiheadAttention, Tensor]) -> Iterator[None]:
         yield
 
 
+@validate_arguments
 def head_importance(module: nn.Module, loss: Callable[[Batch], Tensor], batches: Iterable[Batch]) -> dict[str, Tensor]:
     r"""Return how much the loss would change, to first order, were each head silenced.
 
@@ -107,6 +110,7 @@ def head_importance(module: nn.Module, loss: Callable[[Batch], Tensor], batches:
     return {name: torch.stack(each).abs().mean(0) for name, each in zip(layers, zip(*slopes))}
 
 
+@checked
 def prune_heads(layer: MultiheadAttention, keep: Tensor) -> MultiheadAttention:
     """Return a layer with some of the heads: the same as gates of zero on the others.
 
@@ -149,6 +153,7 @@ def prune_heads(layer: MultiheadAttention, keep: Tensor) -> MultiheadAttention:
     return pruned
 
 
+@checked
 def heads_by_layer(module: nn.Module) -> dict[str, int]:
     """Return the number of heads of every attention layer, by its name in the module.
 
@@ -160,6 +165,7 @@ def heads_by_layer(module: nn.Module) -> dict[str, int]:
     return {name: layer.n_heads for name, layer in _attention_layers(module).items()}
 
 
+@torch_reworded
 def keep_heads(module: nn.Module, keep: Mapping[str, Sequence[int]]) -> None:
     """Leave these heads in the layers of these names, in place; other layers stay whole.
 
@@ -173,10 +179,12 @@ def keep_heads(module: nn.Module, keep: Mapping[str, Sequence[int]]) -> None:
     layers = _attention_layers(module)
     check_names("keep", "layer with heads", keep, layers)
     for name, heads in keep.items():
+        expect(name != "", "module", "a module that holds the layer", "the layer itself", "Call prune_heads.")
         pruned = prune_heads(layers[name], torch.tensor(list(heads), device="cpu"))
         module.set_submodule(name, pruned)
 
 
+@torch_reworded
 def load_pruned(module: nn.Module, state: Mapping[str, Tensor]) -> None:
     """Load a state into a module whose layers may have more heads than the state has: they are pruned to as many.
 
@@ -202,6 +210,7 @@ def _attention_layers(module: nn.Module) -> dict[str, MultiheadAttention]:
     return {name: part for name, part in module.named_modules() if isinstance(part, MultiheadAttention)}
 
 
+@checked
 def most_important(importance: Tensor, n_keep: int) -> Tensor:
     """Return the numbers of the ``n_keep`` most important heads, in rising order.
 
@@ -210,9 +219,12 @@ def most_important(importance: Tensor, n_keep: int) -> Tensor:
     >>> most_important(torch.tensor([0.1, 0.7, 0.0, 0.2]), 2)
     tensor([1, 3])
     """
+    n = importance.numel()
+    expect(importance.ndim == 1 and 0 <= n_keep <= n, "n_keep", f"a number of heads from 0 to {n}", n_keep)
     return importance.argsort(descending=True, stable=True)[:n_keep].sort().values
 
 
+@checked
 def take_heads(parameter: Tensor, dim: int, n_heads: int, numbers: Tensor) -> nn.Parameter:
     """Return a parameter with only the rows (or columns) that belong to these heads: (H d, ...) -> (n_kept d, ...).
 
@@ -230,7 +242,8 @@ def take_heads(parameter: Tensor, dim: int, n_heads: int, numbers: Tensor) -> nn
     tensor([2., 3.], requires_grad=True)
     """
     # a head is a block of rows (or columns) of the projections
-    width = parameter.shape[dim] // n_heads
+    width, rest = divmod(parameter.shape[dim], n_heads)
+    expect(rest == 0, "parameter", f"a multiple of n_heads={n_heads} along dim={dim}", parameter.shape[dim])
     kept = (numbers[:, None] * width + torch.arange(width, device=numbers.device)).flatten()
     return nn.Parameter(parameter.detach().index_select(dim, kept.to(parameter.device)))
 

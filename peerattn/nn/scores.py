@@ -8,12 +8,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from peerattn.exceptions import InputError, expect
-from peerattn.nn.attention import check_shapes
+from peerattn.nn.attention import check_pairs, check_shapes, scale_of
+from peerattn.nn.checks import torch_reworded
 
 Score = Literal["scaled_dot_product", "dot_product", "gaussian", "additive"]
 SCORES = get_args(Score)
 
 
+@torch_reworded
 def score_terms(
     query: Tensor,
     key: Tensor,
@@ -59,7 +61,8 @@ def score_terms(
     tensor([0.9890, 0.0110])
     """
     check_score(score)
-    expect(temperature > 0, "temperature", "a positive number", temperature)
+    check_shapes(query, key, None, bias)
+    check_temperature(temperature)
     scale = 1 / temperature
     if score == "scaled_dot_product":
         scale /= math.sqrt(query.shape[-1])
@@ -86,6 +89,12 @@ def check_score(score: str) -> None:
     expect(score in SCORES, "score", f"one of {list(SCORES)}", repr(score))
 
 
+def check_temperature(temperature: float) -> None:
+    """Raise an InputError when scores cannot be divided by it."""
+    expect(0 < temperature < math.inf, "temperature", "a positive number", temperature)
+
+
+@torch_reworded
 def additive_scores(query: Tensor, key: Tensor, combine: Tensor) -> Tensor:
     r"""Return the additive scores of Bahdanau.
 
@@ -115,6 +124,9 @@ def additive_scores(query: Tensor, key: Tensor, combine: Tensor) -> Tensor:
     >>> additive_scores(torch.zeros(1, 2, 1), torch.ones(1, 3, 1), torch.ones(1, 1)).shape
     torch.Size([1, 2, 3])
     """
+    check_shapes(query, key, None, None)
+    wanted = (*query.shape[-3:-2], query.shape[-1])
+    expect(combine.shape == wanted, "combine", f"one vector per head, shape {wanted}", tuple(combine.shape))
     # a loop over columns: all at once would take an array of queries × keys × width
     scores = query.new_zeros(())
     for c in range(query.shape[-1]):
@@ -123,6 +135,7 @@ def additive_scores(query: Tensor, key: Tensor, combine: Tensor) -> Tensor:
     return scores
 
 
+@torch_reworded
 def kernel_weights(scores: Tensor, *, mask: Tensor | None = None, normalise: bool = True) -> Tensor:
     r"""Return weights that are scores themselves, without an exponential.
 
@@ -161,6 +174,7 @@ def kernel_weights(scores: Tensor, *, mask: Tensor | None = None, normalise: boo
     """
     weights = scores
     if mask is not None:
+        check_pairs(mask, None, scores.shape)
         weights = scores.masked_fill(~mask, 0.0)
     if not normalise:
         return weights
@@ -172,6 +186,7 @@ def kernel_weights(scores: Tensor, *, mask: Tensor | None = None, normalise: boo
     return weights / total.masked_fill(total == 0, 1.0)
 
 
+@torch_reworded
 def kernel_attention(
     query: Tensor,
     key: Tensor,
@@ -207,8 +222,7 @@ def kernel_attention(
     tensor([  5., -10.])
     """
     check_shapes(query, key, mask, bias)
-    if scale is None:
-        scale = 1 / math.sqrt(query.shape[-1])
+    scale = scale_of(query, scale)
     scores = scale * query @ key.mT
     if bias is not None:
         scores = scores + bias

@@ -6,8 +6,11 @@ import torch
 from torch import Tensor
 
 from peerattn.exceptions import check_at_least, expect
+from peerattn.nn.attention import scale_of
+from peerattn.nn.checks import checked
 
 
+@checked
 @torch.no_grad()
 def top_k_weights(
     query: Tensor,
@@ -65,12 +68,11 @@ def top_k_weights(
     >>> keys.flatten(), weights.flatten()
     (tensor([1, 2, 1]), tensor([0.5000, 0.8808, 0.8808]))
     """
-    _check(query, key, k, exclude, head_share)
+    _check(query, key, k, exclude, head_share, block_size)
     if query.ndim == 2:
         query = query[None]  # (H, N, d)
         key = key[None]
-    if scale is None:
-        scale = 1 / math.sqrt(query.shape[2])
+    scale = scale_of(query, scale)
     dtype = torch.promote_types(query.dtype, torch.float32)
     n_heads, n_queries, n_keys = *query.shape[:2], key.shape[1]
     if head_share is None:
@@ -113,12 +115,12 @@ def equal_ids(ids: Tensor, sorted_ids: Tensor, order: Tensor) -> tuple[Tensor, T
     return rows, order[places]
 
 
-def _check(query: Tensor, key: Tensor, k: int, exclude: tuple[Tensor, Tensor] | None, share: Tensor | None) -> None:
+def _check(query: Tensor, key: Tensor, k: int, exclude: tuple[Tensor, Tensor] | None, share: Tensor | None, size: int) -> None:
     heads = query.shape[:-2]
     matching = query.ndim in (2, 3) and key.shape[:-2] == heads and query.shape[-1] == key.shape[-1]
     came = f"{tuple(query.shape)} and {tuple(key.shape)}"
     expect(matching, "query and key", "two matrices of one width, or as many for each head", came)
-    check_at_least(1, k=k)
+    check_at_least(1, k=k, block_size=size)
     n_queries = query.shape[-2]
     n_keys = key.shape[-2]
     if exclude is not None:

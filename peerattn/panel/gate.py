@@ -17,6 +17,7 @@ from peerattn.exceptions import (
     PossibleLeakWarning,
     UnitWarning,
     did_you_mean,
+    reworded_values,
     validate_arguments,
     warn_user,
 )
@@ -24,7 +25,7 @@ from peerattn.panel.columns import LEAK_CORRELATION, ColumnChoice, all_columns, 
 from peerattn.panel.frames import as_pandas
 from peerattn.panel.labels import kind_of_firms, warn_of_labels
 from peerattn.panel.panel import Panel
-from peerattn.panel.reading import as_panel, panel_of, refusing
+from peerattn.panel.reading import as_panel, panel_of
 from peerattn.types import ColumnLike, OutcomesLike, PanelLike
 
 PER_CENT = 1.5  # median size of returns above which they are per cent
@@ -32,7 +33,7 @@ IDENTITY_SHARE = 0.9  # a code with this many levels per firm names the firm its
 
 
 @validate_arguments
-@refusing()
+@reworded_values()
 def check_panel(
     estimator: BaseEstimator,
     X: PanelLike,

@@ -1,7 +1,6 @@
 """Whatever came in, read into a panel: the one place where labels are parsed and columns become what they are."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, WrongType, expect, validate_arguments
+from peerattn.exceptions import InputError, expect, reworded_values, validate_arguments
 from peerattn.panel.codes import canonical_codes
 from peerattn.panel.columns import (
     ColumnChoice,
@@ -27,28 +26,8 @@ from peerattn.panel.panel import Panel, as_float, check_finite, floats
 from peerattn.types import ColumnLike, OutcomesLike, PanelLike
 
 
-@contextmanager
-def refusing() -> Iterator[None]:
-    """Turn what other libraries raise about the values of X or y into the error of this package."""
-    try:
-        yield
-    except Exception as error:
-        arrow = type(error).__module__ == "pyarrow.lib"
-        wording = str(error)
-        no_number = wording.startswith(("could not convert", "float() argument"))
-        if isinstance(error, InputError) or not (arrow or no_number or isinstance(error, ValueError | OverflowError)):
-            raise
-        if arrow or isinstance(error, UnicodeError):
-            wording = f"X holds text that is no valid Unicode: replace or drop such characters ({ascii(wording)[:200]})."
-        elif no_number:
-            wording = f"X and y must hold numbers (of a frame, X may hold codes as text, too): {wording}"
-        if isinstance(error, TypeError):
-            raise WrongType(wording) from error
-        raise InputError(wording) from error
-
-
 @validate_arguments
-@refusing()
+@reworded_values()
 def as_panel(
     X: PanelLike,
     y: OutcomesLike = None,
@@ -170,7 +149,7 @@ def as_panel(
 
 
 @validate_arguments
-@refusing()
+@reworded_values()
 def read_panel(
     source: Any,
     *,

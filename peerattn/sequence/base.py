@@ -12,12 +12,13 @@ import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.metrics import accuracy_score
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, check_random_state, column_or_1d
 from torch import Generator, Tensor
 
 from peerattn import nn
-from peerattn.exceptions import InputError, expect
+from peerattn.exceptions import InputError, expect, reworded, reworded_values
 from peerattn.nn.recording import recorded_weights
 from peerattn.options import validate_options
 from peerattn.seeds import check_seed
@@ -35,7 +36,7 @@ _OPTIONS = ("max_steps", "learning_rate", "weight_decay", "schedule", "average",
 #: Arguments of constructors by their kind: an argument means the same in all models.
 _COUNTS = (
     "average", "batch_size", "block_size", "d_head", "d_model", "horizon", "lookback", "max_steps", "min_count", "n_beams",
-    "n_epochs", "n_heads", "n_layers", "patch", "window",
+    "n_epochs", "n_heads", "patch", "window",
 )  # fmt: skip
 _FLAGS = ("compile", "copy", "directed", "early_stopping", "line", "lowercase", "normalise", "verbose")
 
@@ -73,6 +74,7 @@ class SavedEstimator(BaseEstimator):
         "dropout": _interval(Real, 0, 1),
         "learning_rate": _interval(Real, 0, None, "neither"),
         "method": [StrOptions({"prediction", "reconstruction"})],
+        "n_layers": _interval(Integral, 1, 1000, "both"),
         "n_positions": _interval(Integral, 2),
         "precision": [StrOptions(set(get_args(Precision)))],
         "positions": [StrOptions(set(get_args(nn.embedding.Positions)))],
@@ -307,6 +309,12 @@ class Classifies(ClassifierMixin):
         """Return the most probable class of each text, image or node."""
         return self._likeliest(self.predict_proba(X))
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the share of right classes, weighted where weights are given."""
+        predicted = self.predict(X)
+        with reworded("y, sample_weight: expected one class, or weight, for each prediction", kinds=(TypeError, ValueError)):
+            return float(accuracy_score(y, predicted, sample_weight=sample_weight))
+
     def _likeliest(self, probabilities: np.ndarray) -> np.ndarray:
         return np.asarray(self.classes_[probabilities.argmax(1)])
 
@@ -315,7 +323,8 @@ class Classifies(ClassifierMixin):
         """Return one class for each of n things, such as images, checked."""
         if y is None:
             raise InputError(f"{name}: this model requires y to be passed, but the target y is None.")
-        labels: np.ndarray = column_or_1d(y, warn=True)
+        with reworded_values():
+            labels: np.ndarray = column_or_1d(y, warn=True)
         expect(len(labels) == n, name, f"one class per {what} ({n})", len(labels))
         return labels
 

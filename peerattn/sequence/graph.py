@@ -16,7 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite, check_is_fitted, validate_data
 from torch import Generator, Tensor, nn
 
-from peerattn.exceptions import InputError, expect, reworded
+from peerattn.exceptions import InputError, expect, reworded, reworded_values
 from peerattn.nn import Dropout, GraphAttention
 from peerattn.nn.edges import check_edges
 from peerattn.sequence.base import Classifies, SequenceEstimator, class_folds, seeded
@@ -168,7 +168,8 @@ class GraphAttentionClassifier(Classifies, SequenceEstimator[GraphNetwork]):
             When an edge names a node that is not there, or no class is known.
         """
         self._validate_params()
-        features = validate_data(self, X, accept_sparse="csr", dtype=np.float32, ensure_min_samples=2)
+        with reworded_values("X must hold numbers"):
+            features = validate_data(self, X, accept_sparse="csr", dtype=np.float32, ensure_min_samples=2)
         nodes, labels = _labels(y, features.shape[0], "y")
         self.classes_, codes = np.unique(labels, return_inverse=True)
         self.with_edges_ = edges is not None
@@ -296,7 +297,8 @@ class GraphAttentionClassifier(Classifies, SequenceEstimator[GraphNetwork]):
         remedy = "Pass edges=; classes of the nodes of fit are in transduction_."
         if self.with_edges_ and edges is None:
             raise InputError(f"{needs}. {remedy}")
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        with reworded_values("X must hold numbers"):
+            X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         return self._tensors(X, edges, torch.float64)
 
 

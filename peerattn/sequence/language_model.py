@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Generator, Tensor
 
 from peerattn import nn
-from peerattn.exceptions import InputError, check_at_least, expect, validate_arguments
+from peerattn.exceptions import InputError, check_at_least, expect, reworded_values, validate_arguments
 from peerattn.sequence import text_encoder
 from peerattn.sequence.attention_map import AttentionMap
 from peerattn.sequence.base import SequenceEstimator, StackArguments, seeded
@@ -162,7 +162,7 @@ class LanguageModel(StackArguments, SequenceEstimator[LanguageModule]):
             X = list(X)  # an iterator is read twice below
         self.tokenizer_ = None
         # of several texts each has an end, which one long text has not
-        self.ends_ = not isinstance(X, str) and (not len(X) or isinstance(X[0], str))
+        self.ends_ = not isinstance(X, str) and getattr(X, "ndim", 1) == 1 and (not len(X) or isinstance(X[0], str))
         if self.ends_ or isinstance(X, str):
             texts = X if self.ends_ else [X]
             self.tokenizer_ = text_encoder.fitted_tokenizer(self.tokenizer, check_texts(texts))
@@ -355,7 +355,8 @@ def _windows(numbers: Tensor, block_size: int) -> Iterator[tuple[Tensor, int]]:
 
 
 def _check_numbers(X: object, name: str, n_symbols: float = math.inf) -> Tensor:
-    array = np.asarray(X)
+    with reworded_values():
+        array = np.asarray(X)
     whole = array.ndim == 1 and array.dtype.kind in "iu"
     expect(whole, name, "a text, or numbers in one dimension", f"{array.dtype} of shape {array.shape}")
     least = array.min(initial=0)

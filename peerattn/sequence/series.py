@@ -1,6 +1,6 @@
 """What models of series share: windows encoded as patches; series checked and standardised."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from itertools import zip_longest
 from typing import Any
 
@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Generator, Tensor
 
 from peerattn import nn
-from peerattn.exceptions import InputError, expect
+from peerattn.exceptions import InputError, expect, reworded_values
 from peerattn.sequence.time_index import times_of
 
 
@@ -126,7 +126,8 @@ def check_series(estimator: BaseEstimator, X: object, *, reset: bool, shortest: 
                 remedy = f"Leave it out; if it holds dates, make them the index: X.set_index(pd.to_datetime(X[{name!r}]))."
                 raise InputError(f"{found.format(repr(words.iloc[0]))} {remedy}")
     options = {"dtype": np.float64, "ensure_all_finite": False, "ensure_min_samples": 1 + reset}
-    values: np.ndarray = validate_data(estimator, frame, reset=reset, **options)
+    with reworded_values("X must hold numbers"):
+        values: np.ndarray = validate_data(estimator, frame, reset=reset, **options)
     bad = np.argwhere(~np.isfinite(values))
     if len(bad):
         kind = "NaN" if np.isnan(values[tuple(bad[0])]) else "inf"
@@ -156,7 +157,7 @@ def column_number(estimator: BaseEstimator, column: int | str) -> int:
     """
     names = list(getattr(estimator, "feature_names_in_", []))
     n = estimator.n_features_in_
-    if column in names:
+    if isinstance(column, Hashable) and column in names:
         column = names.index(column)
     known = f"a number from 0 to {n - 1}" + f" or one of {names}" * bool(names)
     expect(isinstance(column, int | np.integer) and 0 <= column < n, "column", known, repr(column))

@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite, check_is_fitted
 from torch import Generator, Tensor, nn
 
-from peerattn.exceptions import expect
+from peerattn.exceptions import expect, reworded_values
 from peerattn.nn import LearnedPositions2d, linear, normal
 from peerattn.scaling import centre_and_spread
 from peerattn.sequence.attention_map import AttentionMap
@@ -119,6 +119,8 @@ class VisionTransformerClassifier(Classifies, StackArguments, SequenceEstimator[
         sides = f"a divisor of height {shape[0]} and width {shape[1]}"
         whole = not (shape[0] % self.patch or shape[1] % self.patch)
         expect(whole, "patch", sides, self.patch, "Choose another patch, or pad the images.")
+        most = max(shape[:2])
+        expect(self.shift <= most, "shift", f"at most the {most} pixels of a side", self.shift)
         labels = self._check_classes(y, n, "image")
         check_classification_targets(labels)
         self.classes_, codes = np.unique(labels, return_inverse=True)
@@ -193,17 +195,20 @@ class VisionTransformerClassifier(Classifies, StackArguments, SequenceEstimator[
 
 def _images(X: object, shape: tuple[int, ...] | None = None) -> np.ndarray:
     """Return images as float32, (n, height, width, channels), of the height, width and channels of ``fit``."""
-    images = np.asarray(X)
+    with reworded_values("X must hold numbers"):
+        images = np.asarray(X)
     wanted = "images as numbers, (n, height, width) or (n, height, width, channels)"
     fits = images.ndim in (3, 4) and images.size > 0 and images.dtype.kind in "biuf"
     expect(fits, "X", wanted, f"{images.dtype} of shape {images.shape}", "Rows of pixels: X.reshape(-1, height, width).")
-    assert_all_finite(images, input_name="X")
+    with reworded_values("X must hold numbers"), np.errstate(over="ignore"):
+        images = images.astype(np.float32)
+        assert_all_finite(images, input_name="X")
     if images.ndim == 3:
         images = images[..., None]
     wanted = f"images of height, width and channels {shape} as in fit"
     found = images.shape[1:]
     expect(shape is None or found == tuple(shape), "X", wanted, found, "Resize them.")
-    return images.astype(np.float32)
+    return images
 
 
 def _shifted(images: Tensor, shift: int, generator: Generator) -> Tensor:

@@ -22,6 +22,7 @@ KIND = "~"  # key under which the tree says what a mapping represents
 _OURS = re.compile(r"peerattn\.(panel|network|models|evaluation|sequence)(\.[a-z_]+)*:[A-Za-z_]+")
 
 
+@validate_arguments
 def save_estimator(estimator: BaseEstimator, path: str | os.PathLike[str], about: object = None) -> None:
     """Write parameters and fitted attributes of an estimator, atomically, and what JSON holds ``about`` it.
 
@@ -36,6 +37,7 @@ def save_estimator(estimator: BaseEstimator, path: str | os.PathLike[str], about
     write_state(path, arrays, {"model": tree, "about": about}, "model")
 
 
+@validate_arguments
 def load_estimator(path: str | os.PathLike[str], cls: type = object) -> tuple[Any, Any]:
     """Return the estimator that :func:`save_estimator` wrote, and the description saved with it."""
     arrays, spec = read_state(path, "model")

@@ -197,6 +197,9 @@ def train(
     remedy = "Give an endless iterator, for example itertools.cycle(batches), or lower max_steps."
     expect(len(log.losses) == max_steps, "batches", f"at least max_steps={max_steps}", len(log.losses), remedy)
     kept.restore()
+    # the last step has no loss after it that would show it
+    norms = torch.stack([norm.double() for norm in torch._foreach_norm([x.detach() for x in trained])])
+    _check_finite("parameters' norm", float(norms.max()), max_steps, rate)
     return TrainingRecord(tuple(log.losses), tuple(kept.history), kept.step or len(log.losses))
 
 

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn import Module
 
 from peerattn import nn
+from peerattn.exceptions import validate_arguments
 
 
 class PrunableHeads:
@@ -46,6 +47,7 @@ class PrunableHeads:
         """Return the number of heads of every attention layer, by its name in the module."""
         return nn.heads_by_layer(self._module())
 
+    @validate_arguments
     def with_heads(self, keep: Mapping[str, Sequence[int]]) -> Self:
         """Return a copy of the fitted model with only these heads of these layers; other layers stay whole.
 

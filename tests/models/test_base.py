@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from sklearn.base import clone
 from sklearn.ensemble import BaggingRegressor
 from sklearn.exceptions import NotFittedError
@@ -398,6 +399,9 @@ def test_sample_weights_find_their_rows_by_label(panel, name):
     by_position = clone(MODELS[name]).fit(X, y, sample_weight=weight.to_numpy())
     for call in modes(by_label, y):
         np.testing.assert_array_equal(by_label.predict(X, **call), by_position.predict(X, **call))
+    for wrong in (torch.zeros(()), 1 + 2j, ["x"] * len(X)):
+        with pytest.raises(InputError, match="sample_weight: expected one number for each row"):
+            clone(MODELS[name]).fit(X, y, sample_weight=wrong)
     with pytest.raises(InputError, match="labels of sample_weight are not those of X"):
         clone(MODELS[name]).fit(X, y, sample_weight=weight.iloc[:-1])
     with pytest.raises(ValueError, match="Negative values"):

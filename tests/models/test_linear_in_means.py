@@ -394,3 +394,10 @@ def test_errors():
         LinearInMeansRegressor().fit(X, y).predict(X, outcomes=y)
     with pytest.raises(InputError, match="y: the mean outcome of peers does not vary beyond"):
         LinearInMeansRegressor(network=networks[2001]).fit(X, 0 * y)
+
+
+def test_a_network_of_text_is_named():
+    text = pd.DataFrame([["a", "b"], ["c", "d"]], list("AB"), list("AB"))
+    with pytest.raises(InputError, match="network: expected weights as numbers"):
+        X = pd.DataFrame({"firm": list("ABAB"), "period": [1, 1, 2, 2], "x": [1.0, 2.0, 4.0, 3.0]})
+        LinearInMeansRegressor(network=text).fit(X, np.arange(4.0))

@@ -79,3 +79,45 @@ def test_the_model_to_start_from_is_of_the_right_kind(kind, wanted):
 def test_the_nearest_choice_is_named():
     with pytest.raises(InputError, match="'precision' parameter .* Near matches: 'bfloat16'"):
         LanguageModel(precision="bfloat").fit(TEXTS)
+
+
+@pytest.mark.parametrize("kind", DATA)
+def test_true_is_no_number(kind):
+    for name in ("batch_size", "d_model", "max_steps", "learning_rate"):
+        if name in kind().get_params(deep=False):
+            with pytest.raises(InputError, match=f"'{name}' parameter of {kind.__name__} must be .* Got True"):
+                kind(**{name: True}).fit(*DATA[kind])
+
+
+@pytest.mark.parametrize("X", [2.5, {"a": 1}, [1.0, 2.0], np.zeros((3, 2, 2)), [["word"]], [[1.0], [1.0, 2.0]]])
+@pytest.mark.parametrize(
+    "kind", [AttentionForecaster, AttentionAnomalyDetector, VisionTransformerClassifier, GraphAttentionClassifier]
+)
+def test_what_is_no_table_of_numbers_is_an_error_of_this_package(kind, X):
+    with pytest.raises(InputError):
+        kind().fit(X, *DATA[kind][1:])
+
+
+def test_other_input_that_cannot_be_read_is_an_error_of_this_package(tmp_path):
+    model = VisionTransformerClassifier(n_layers=1, n_heads=2, d_model=8, n_epochs=1, random_state=0).fit(
+        *DATA[VisionTransformerClassifier]
+    )
+    for call, message in (
+        (lambda: model.predict(IMAGES * 1e299), "infinity or a value too large for dtype"),  # probabilities were NaN
+        (lambda: model.score(IMAGES, CLASSES[:3]), "y, sample_weight: expected one class, or weight, for each prediction"),
+        (lambda: model.score(IMAGES, CLASSES, 2.5), "y, sample_weight: expected"),
+        (lambda: model.save(3), "path: expected text or PathLike, got 3"),
+        (lambda: type(model).load(None), "path: expected text or PathLike, got None"),
+        (lambda: model.with_heads(3), "keep: expected a dictionary whose values are each a list of values, got 3"),
+        (lambda: model.with_heads({"blocks.blocks.0.attention": None}), "keep: expected a dictionary whose values"),
+        (
+            lambda: VisionTransformerClassifier(shift=5).fit(IMAGES, CLASSES),
+            "shift: expected at most the 4 pixels of a side, got 5",
+        ),
+        (lambda: VisionTransformerClassifier(n_layers=10**18).fit(IMAGES, CLASSES), "'n_layers' parameter"),
+        (lambda: LanguageModel().fit([[1, 2], [3]]), "inhomogeneous"),
+        (lambda: LanguageModel().fit(np.array(3)), "X: expected a text, or numbers in one dimension"),
+        (lambda: TextClassifier().fit(TEXTS, 3), "y should be a 1d array"),
+    ):
+        with pytest.raises(InputError, match=message):
+            call()

@@ -288,3 +288,9 @@ def test_a_device_that_is_not_there_is_named(monkeypatch):
             find_device(name)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     assert find_device("auto") == "cuda"
+
+
+def test_parameters_that_the_last_step_has_spoiled_are_an_error():
+    weight = torch.ones(2, 2, requires_grad=True)
+    with pytest.raises(InputError, match="Training diverged at step 1: the parameters' norm is inf"):
+        train([weight], lambda x: weight.sum() * x, repeat(1.0), max_steps=1, learning_rate=0.1, weight_decay=1e30)

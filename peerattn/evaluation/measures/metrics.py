@@ -204,7 +204,8 @@ def r2_within_period(outcome: Any, prediction: OutcomesLike, period: LabelsLike)
 def moments_within(outcome: Any, prediction: OutcomesLike, period: LabelsLike, *, ranks: bool = False) -> pd.DataFrame:
     """Return sums over the scored firms of each period, in time order: of deviations x of predictions and y of outcomes.
 
-    Columns ``n``, ``xx``, ``xy``, ``yy``; xx is 0 where predictions do not differ. ``ranks``: of ranks within the period.
+    Columns ``n``, ``xx``, ``xy``, ``yy``; xx is 0 where predictions do not differ, yy where outcomes do not. ``ranks``: of ranks
+    within the period.
     """
     codes, periods = sorted_periods(period)
     y, forecast, group = scored_rows(outcome, prediction, codes)
@@ -212,12 +213,18 @@ def moments_within(outcome: Any, prediction: OutcomesLike, period: LabelsLike, *
     if ranks:
         forecast, y = pd.DataFrame({"x": forecast, "y": y}).groupby(group).rank().to_numpy().T
     n = np.bincount(group)
-    x = _within(forecast, group)
-    y = _within(y, group)
-    # deviations that are rounding count as none
-    xx, xy, yy, size = (np.bincount(group, terms) for terms in (x * x, x * y, y * y, forecast**2))
-    sums = pd.DataFrame({"n": n, "xx": xx * (xx > 1e-24 * size), "xy": xy, "yy": yy}, index=periods[: len(n)])
+    x = _deviations(forecast, group)
+    y = _deviations(y, group)
+    xx, xy, yy = (np.bincount(group, terms) for terms in (x * x, x * y, y * y))
+    sums = pd.DataFrame({"n": n, "xx": xx, "xy": xy, "yy": yy}, index=periods[: len(n)])
     return sums[n > 0]
+
+
+def _deviations(value: np.ndarray, group: np.ndarray) -> np.ndarray:
+    """Return deviations from the mean of the own group; zeros where they are rounding in all of the group."""
+    found = _within(value, group)
+    varies = np.bincount(group, found**2) > 1e-24 * np.bincount(group, value**2)
+    return found * varies[group]
 
 
 def _within(value: np.ndarray, group: np.ndarray) -> np.ndarray:

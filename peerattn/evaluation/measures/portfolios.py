@@ -230,7 +230,7 @@ def _turnover(leg: pd.DataFrame, formed: pd.Index) -> np.ndarray:
     held = table["w"].div(table["w"].sum(axis=1), axis=0)
     # weights drift with returns before they are traded back
     grown = held * (1 + table["r"])
-    drifted = grown.div(grown.sum(axis=1), axis=0).shift()
+    drifted = grown.div(grown.sum(axis=1), axis=0).fillna(0.0).shift()  # nothing is left of a leg that lost all
     return (held - drifted).abs().sum(axis=1).to_numpy()[1:]
 
 

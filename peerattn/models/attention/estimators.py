@@ -10,7 +10,7 @@ from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from peerattn.exceptions import InputError, check_names
+from peerattn.exceptions import InputError, check_names, reworded_values
 from peerattn.models.attention.base import PanelStack
 from peerattn.models.attention.options import AttentionOptions
 from peerattn.models.by_period import training_panel
@@ -20,7 +20,6 @@ from peerattn.models.mixins import PanelClassifierMixin, PanelRegressorMixin
 from peerattn.models.stacking.evidence import STEPS
 from peerattn.panel.frames import as_pandas
 from peerattn.panel.panel import Panel
-from peerattn.panel.reading import refusing
 from peerattn.panel.stored import is_stored
 from peerattn.processes import gathered
 from peerattn.training import one_thread
@@ -237,7 +236,7 @@ class PeerAttentionClassifier(PanelClassifierMixin, AttentionOptions, PanelStack
             first = [next(each for each in listed if isinstance(each, str) is text) for text in (True, False)]
             raise InputError(f"y: classes must be all text or all numbers, got {first[0]!r} and {first[1]!r}. Convert them.")
         known = np.asarray(listed)  # numbers, where all are
-        with refusing():
+        with reworded_values():
             check_classification_targets(known)
         self.classes_ = np.unique(np.concatenate(gathered(np.unique(known))))
         held = f"y holds {self.classes_.tolist()}"
@@ -303,7 +302,8 @@ class PeerAttentionClassifier(PanelClassifierMixin, AttentionOptions, PanelStack
 
 def _one_column(y: OutcomesLike) -> np.ndarray:
     """Return y as a 1-d array of objects."""
-    return np.asarray(column_or_1d(np.asarray(y, dtype=object), warn=True))
+    with reworded_values():
+        return np.asarray(column_or_1d(np.asarray(y, dtype=object), warn=True))
 
 
 def _softmax(outputs: np.ndarray) -> np.ndarray:

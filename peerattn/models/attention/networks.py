@@ -95,7 +95,7 @@ class HeadNetworks(Mixed):
     ) -> NetworkMaker:
         check_is_fitted(self, "stack_")
         check_one_of(part=(part, list(dict.fromkeys([None, HEADS, COVARIANCE, RIDGE, *self.stack_.peer_parts()]))))
-        one_of_heads = (head, layer) != (None, None)
+        one_of_heads = head is not None or layer is not None
         fits = not one_of_heads or part in (None, HEADS)
         expect(fits, "part", '"heads", to which head= and layer= belong', repr(part))
         check_one_of(layer=(layer, [None, *range(self.n_layers)]))

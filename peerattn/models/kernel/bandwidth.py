@@ -13,6 +13,7 @@ from torch import Tensor
 from peerattn.exceptions import InputError, check_names, check_one_of
 from peerattn.models.kernel.local_regression import Bandwidths, CodeKernel, LocalRegression, Points
 from peerattn.panel.panel import LARGEST
+from peerattn.scaling import ROUNDING
 
 NORMAL_REFERENCE = "normal_reference"
 CRITERIA = ("cv_ls", "aic")
@@ -21,6 +22,7 @@ FIRST_STEPS = 12
 MOST_STEPS = 200  # of every start, before the best is followed to its end
 STREAMED = 20_000_000
 DENSE = 2_000_000  # cells of a chunk, where the fit streams and where it holds arrays
+BARRIER = 1e10  # in place of a criterion that is not finite
 FLAT_ENOUGH = 1e-7  # share of the criterion that a limit may cost: what rounding leaves uncertain
 
 
@@ -119,10 +121,13 @@ class _Search:
         least = self.value(theta)
         if not free.any():
             return least, theta
-        unit = min(abs(least), 1e10) or 1.0  # L-BFGS stops by absolute falls
+        # L-BFGS stops by absolute falls: in units of the criterion, whatever the outcome's own
+        unit = (abs(least) or 1.0) if np.isfinite(least) else BARRIER
 
         def objective(part: np.ndarray) -> tuple[float, np.ndarray]:
             value, gradient = self.value_and_gradient(_changed(theta, free, part))
+            if not np.isfinite(value):
+                return BARRIER, np.zeros(len(part))
             return value / unit, gradient / unit
 
         bounds = np.array([(-5.0, 8.0)] * len(self.h) + [(-12.0, 12.0)] * len(self.most))[free]
@@ -170,10 +175,7 @@ class _Search:
             (slope,) = torch.autograd.grad(sums @ outer, leaf, allow_unused=True, materialize_grads=True)
             total = total + sums.detach()
             gradient = gradient + slope
-        value = float(self._combined(total.detach()))
-        if not np.isfinite(value):
-            return 1e10, np.zeros(len(leaf))
-        return value, gradient.numpy()
+        return float(self._combined(total.detach())), gradient.numpy()
 
     def _total(self, bandwidths: Bandwidths) -> Tensor:
         with torch.no_grad():
@@ -210,7 +212,7 @@ class _Search:
 
 
 def normal_reference_bandwidth(x: np.ndarray, n: float | None = None, weight: np.ndarray | None = None) -> np.ndarray:
-    """Return ``1.06 min(sd, IQR / 1.349) n^(−1/(4+p))`` for each column; ``inf`` for a constant column.
+    """Return ``1.06 min(sd, IQR / 1.349) n^(−1/(4+p))`` for each of the p columns that vary; ``inf`` for a constant column.
 
     Parameters
     ----------
@@ -228,11 +230,12 @@ def normal_reference_bandwidth(x: np.ndarray, n: float | None = None, weight: np
     if np.any(counts != np.round(counts)):
         counts = (counts > 0).astype(float)
     total = counts.sum()
-    squares = counts @ (x - np.average(x, axis=0, weights=counts)) ** 2
-    sd = np.sqrt(squares / max(total - 1, 1))
+    mean = np.average(x, axis=0, weights=counts)
+    sd = np.sqrt(counts @ (x - mean) ** 2 / max(total - 1, 1))
+    sd = np.where(sd <= ROUNDING * np.abs(mean), 0.0, sd)
     iqr = np.array([np.subtract(*_quantiles(column, counts)) for column in x.T]).reshape(-1) / 1.349
     spread = np.where(iqr > 0, np.minimum(sd, iqr), sd)
-    h = 1.06 * spread * (n or total) ** (-1 / (4 + x.shape[1]))
+    h = 1.06 * spread * (n or total) ** (-1 / (4 + np.count_nonzero(spread)))
     return np.where(h > 0, h, np.inf)
 
 
@@ -243,8 +246,8 @@ def reference_bandwidths(
 
     The rate is the one of the optimal λ (Li and Racine 2007, section 4.3); the constant is one.
     """
-    p = x.shape[1]
     h = normal_reference_bandwidth(x, n, weight)
+    p = np.count_nonzero(np.isfinite(h))  # constants are no dimensions
     mixing = np.array([min(n ** (-2 / (4 + p)), kernel.most / 2) for kernel in code_kernels])
     return Bandwidths(torch.tensor(h), torch.tensor(mixing, dtype=torch.float64))
 

@@ -7,7 +7,7 @@ from scipy.stats import spearmanr
 from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_error
 
 from peerattn.evaluation.inference.forecast_tests import mean_test
-from peerattn.evaluation.measures.information import rank_ic
+from peerattn.evaluation.measures.information import ic, rank_ic
 from peerattn.evaluation.measures.metrics import mae, r2_out_of_sample, r2_within_period, rmse
 from peerattn.exceptions import InputError
 
@@ -97,6 +97,14 @@ def test_rank_ic_of_few_periods_and_of_constants():
     none = rank_ic([1, 2, 3, 4], [5, 5, 5, 5], [1, 1, 2, 2])
     assert math.isnan(none.mean) and none.t is None and none.n_periods == 0
     assert "none" in repr(none)
+
+
+@pytest.mark.parametrize("measure", [ic, rank_ic])
+def test_constants_have_no_correlation_whatever_their_rounding(measure):
+    """The mean of 0.1 three times is not 0.1: such outcomes had a correlation, of rounding."""
+    same, different = [0.1, 0.1, 0.1], [1.0, 2.0, 4.0]
+    found = measure(same + different + different, different + same + different, np.repeat([1, 2, 3], 3))
+    assert found.by_period.index.tolist() == [3]
 
 
 def test_rank_ic_takes_periods_of_any_kind():

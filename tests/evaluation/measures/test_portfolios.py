@@ -123,3 +123,8 @@ def test_a_spread_that_is_not_positive_has_no_break_even_cost():
     gained, lost = (quantile_portfolios(np.array([0.0, 0.1, 0.2, 0.0]) * sign, *columns, n_quantiles=2) for sign in (1, -1))
     assert gained.break_even_cost > 0 and "break-even cost" in repr(gained)
     assert np.isnan(lost.break_even_cost) and "break-even" not in repr(lost)
+
+
+def test_a_leg_that_loses_all_is_bought_anew():
+    found = quantile_portfolios([-1.0, 0.1, 0.0, 0.2], [1, 2, 1, 2], list("ABAB"), [1, 1, 2, 2], n_quantiles=2)
+    assert found.turnover.tolist() == [1.0]  # it was 0, as if the leg had been kept

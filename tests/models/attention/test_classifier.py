@@ -81,6 +81,8 @@ def test_messages(panel):
         PeerAttentionClassifier().fit(panel.X, mixed)
     with pytest.raises(InputError, match="Unknown label type: continuous"):
         PeerAttentionClassifier().fit(panel.X, panel.y)
+    with pytest.raises(InputError, match="y should be a 1d array"):
+        PeerAttentionClassifier().fit(panel.X, "up")
     one = pd.Series("up", index=panel.y.index)
     with pytest.raises(InputError, match="only one class is present"):
         PeerAttentionClassifier().fit(panel.X, one)

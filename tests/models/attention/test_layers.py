@@ -92,6 +92,8 @@ def test_layers_multiply_to_a_rollout_and_keep_the_strongest(stacked):
 
 def test_bad_layers_are_named(stacked):
     model, panel = stacked
+    with pytest.raises(InputError, match="layer must be one of"):
+        model.peer_network(panel.X, layer=np.zeros(2))
     with pytest.raises(InputError, match=r"layer must be one of \[None, 0, 1, 2\], got 3"):
         model.peer_network(panel.X, layer=3)
     with pytest.raises(

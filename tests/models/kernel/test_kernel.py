@@ -332,3 +332,27 @@ def test_weighted_rows_cannot_choose():
     x, y = smooth_sample()
     with pytest.raises(InputError, match="repeat rows"):
         NadarayaWatsonRegressor(bandwidth="cv_ls").fit(x, y, sample_weight=np.full(len(x), 0.5))
+
+
+def test_chosen_bandwidths_do_not_depend_on_the_unit_of_the_outcome():
+    """Above a criterion of 1e10 its unit was capped: outcomes in dollars had other bandwidths than in millions."""
+    X = pd.DataFrame(np.random.default_rng(1).normal(size=(40, 2)), columns=["a", "b"])
+    y = np.sin(2 * X["a"]).to_numpy() + 0.3 * np.random.default_rng(2).normal(size=40)
+    one, other = (NadarayaWatsonRegressor(bandwidth="cv_ls").fit(X, unit * y) for unit in (1.0, 1e6))
+    np.testing.assert_allclose(other.bandwidth_, one.bandwidth_, rtol=1e-9)
+    np.testing.assert_allclose(other.criterion_, 1e12 * one.criterion_, rtol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore")  # no periods, and a constant
+@pytest.mark.parametrize("options", [{}, {"degree": 1}, {"codes": ["sic"]}])
+def test_a_constant_column_changes_no_prediction(options):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"a": rng.normal(size=30), "b": rng.normal(size=30)})
+    if "codes" in options:
+        X["sic"] = ["3711", "2834", "0100"] * 10
+    y = X["a"] + rng.normal(size=30)
+    one = NadarayaWatsonRegressor(**options).fit(X, y)
+    other = NadarayaWatsonRegressor(**options).fit(X.assign(same=0.1), y)
+    # another value is no distance, either
+    np.testing.assert_allclose(other.predict(X.assign(same=0.7)), one.predict(X), rtol=1e-9)
+    assert np.isinf(other.bandwidth_[list(other.design_.characteristics).index("same")])

@@ -15,7 +15,7 @@ from peerattn.panel import Panel, PanelEncoder, as_panel, read_panel
 from peerattn.panel.frames import as_pandas, read_frame
 from peerattn.panel.gate import examine
 from peerattn.panel.labels import panel_labels
-from peerattn.panel.stored import StoredPanel, is_stored, scan_panel
+from peerattn.panel.stored import in_files, is_stored
 from peerattn.types import OutcomesLike, PanelLike, ReferenceLike
 
 #: Names of the index levels of every frame that models get in a comparison.
@@ -32,7 +32,9 @@ def comparison_panel(X: PanelLike, y: OutcomesLike, cv: object, reference: Refer
     period = options["period"]
     industry = options["industry"]
     if is_stored(X) and not (isinstance(X, str | Path) and Path(X).is_file()):
-        panel = _of_files(X, y, **options)
+        if y is not None:
+            raise InputError("y: X is read from files, so the outcome is a column: leave out y, name outcome=.")
+        panel = in_files("outcome", X, **options).mapped()
     elif options["outcome"] is not None and y is None and not isinstance(X, Panel):
         panel = read_panel(X, **options)
     else:
@@ -73,17 +75,6 @@ def _dated(panel: Panel, cv: object) -> Panel:
     if panel.known_at is not None and not panel.known_at.equals(dated.known_at):
         raise InputError("cv: the panel has other dates (known_at) than the splitter: leave known_at out of the splitter.")
     return dated
-
-
-def _of_files(X: PanelLike, y: OutcomesLike, *, outcome: str | None, **options: Any) -> Panel:
-    """Return a panel in files, its characteristics mapped into memory."""
-    if y is not None:
-        raise InputError("y: X is read from files, so the outcome is a column: leave out y, name outcome=.")
-    if not isinstance(X, StoredPanel):
-        return scan_panel(X, outcome=outcome, **options).mapped()
-    if outcome not in (None, X.outcome):
-        raise InputError(f"outcome: the stored panel holds the outcome {X.outcome!r}, not {outcome!r}.")
-    return X.mapped()
 
 
 def frames_by_outcome(X: PanelLike, y: OutcomesLike, outcomes: Sequence[str]) -> dict[str, pd.DataFrame]:

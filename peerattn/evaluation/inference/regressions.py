@@ -170,7 +170,7 @@ def calibration(
     Returns
     -------
     Calibration
-        Slope NaN where predictions do not differ.
+        Slope NaN where predictions do not differ, or not beyond the effects.
 
     References
     ----------

@@ -25,7 +25,7 @@ from peerattn.evaluation.inference.forecast_tests import mean_test
 from peerattn.exceptions import PeerAttnWarning
 from peerattn.models import LinearInMeansRegressor, wild_cluster_p
 from peerattn.models.two_stage import two_stage
-from peerattn.models.wild_bootstrap import WildMeans
+from peerattn.models.wild_bootstrap import WildMean
 from peerattn.network import Difference, PeerNetwork, dyadic_regression, mrqap
 from report import Row, logged, options, publish
 
@@ -74,7 +74,7 @@ def of_paired(rng: Rng, effect: float, clusters: int, largest: float, tails: flo
     if skew:
         shock = np.exp(skew**2 / 2) - rng.lognormal(0, skew, clusters)
     gain = (sd * shock / size)[cluster] + effect * 3 * np.sqrt(np.sum(sd**2)) / size.sum()
-    return float(WildMeans(np.bincount(cluster, gain)[:, None], size).p[0])
+    return float(WildMean(np.bincount(cluster, gain), size).p)
 
 
 # ---------------------------------------------------------------- networks over periods

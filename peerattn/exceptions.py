@@ -171,10 +171,10 @@ def check_count(**numbers: int | None) -> None:
             expect(number <= 1_000_000, name, "at most 1,000,000", repr(number))
 
 
-def check_share(most: float = 1, **numbers: Any) -> None:
-    """Raise an InputError that names the first of these numbers that is not above 0 and at most ``most``."""
+def check_share(**numbers: Any) -> None:
+    """Raise an InputError that names the first of these numbers that is not above 0 and at most 1."""
     for name, number in numbers.items():
-        expect(0 < number <= most, name, f"a share above 0 and at most {most}", repr(number))
+        expect(0 < number <= 1, name, "a share above 0 and at most 1", repr(number))
 
 
 def check_one_of(**choices: tuple[Any, Sequence[Any]]) -> None:

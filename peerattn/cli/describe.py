@@ -9,9 +9,9 @@ from pandas.api.types import is_numeric_dtype
 
 from peerattn.cli.commands import Describe
 from peerattn.cli.output import flat_frame, report_line, working
-from peerattn.exceptions import InputError, expect
+from peerattn.exceptions import InputError, expect, reworded
 from peerattn.panel.codes import looks_like_code
-from peerattn.panel.columns import check_known, choose_columns, looks_like_outcome
+from peerattn.panel.columns import check_known, choose_columns, holds_text, looks_like_outcome
 from peerattn.panel.knowledge import sorted_periods
 from peerattn.panel.labels import likely_labels
 from peerattn.render import printable, show_label
@@ -45,10 +45,11 @@ def _facts(frame: pd.DataFrame, labels: dict[str, str | None]) -> dict[str, Any]
     """Return all that is reported, as text and for other programs."""
     named = [name for name in labels.values() if name is not None]
     others = [name for name in frame.columns if name not in named]
-    texts = [name for name in others if not is_numeric_dtype(frame[name].dtype)]
-    codes = [name for name in others if looks_like_code(name)]
+    numbers = [name for name in others if is_numeric_dtype(frame[name].dtype)]
+    texts = [name for name in others if holds_text(frame[name])]
+    codes = [name for name in others if looks_like_code(name) and name in {*numbers, *texts}]
     facts: dict[str, Any] = {"rows": len(frame), "columns": len(frame.columns), **labels}
-    facts["outcomes"] = [name for name in others if looks_like_outcome(name) and name not in texts]
+    facts["outcomes"] = [name for name in others if looks_like_outcome(name) and name in numbers]
     facts["codes"] = [name for name in dict.fromkeys(codes + texts) if frame[name].nunique() > 1]  # a constant is no code
     try:
         chosen = choose_columns(frame, labels=named)
@@ -60,8 +61,9 @@ def _facts(frame: pd.DataFrame, labels: dict[str, str | None]) -> dict[str, Any]
         return facts
     firm, period = named
     # both ways: how many firms a period has, and how long a firm lives
-    sizes = frame.groupby(period)[firm].nunique()
-    lives = frame.groupby(firm)[period].nunique()
+    with reworded("--firm and --period: expected columns of numbers, text or dates", kinds=TypeError):
+        sizes = frame.groupby(period)[firm].nunique()
+        lives = frame.groupby(firm)[period].nunique()
     _, periods = sorted_periods(frame[period].dropna())
     facts |= {"firms": len(lives), "periods": len(sizes), "first": periods[0], "last": periods[-1]}
     for what, counts in (("firms_per_period", sizes), ("periods_per_firm", lives)):

@@ -19,14 +19,14 @@ from peerattn.evaluation.measures.factors import factors_realised
 from peerattn.evaluation.report.words import PACKAGES
 from peerattn.evaluation.running.checks import check_entries
 from peerattn.evaluation.running.entries import Entry, Task, entries_of
-from peerattn.evaluation.running.fitting import FoldResult, Folds, How, failures_of, fit_all, warn_once
+from peerattn.evaluation.running.fitting import FoldResult, How, failures_of, fit_all, warn_once
 from peerattn.evaluation.running.information import information_of
 from peerattn.evaluation.running.inputs import LABELS, comparison_panel, dated_by_horizon, frames_by_outcome
 from peerattn.evaluation.running.nested import decomposition_of, placebo_gains, stack_among
 from peerattn.evaluation.running.store import FoldStore
 from peerattn.evaluation.sample import Labels, as_return, panel_facts
-from peerattn.evaluation.splits import WalkForward, checked_folds, gaps_of, split_words
-from peerattn.exceptions import Function, InputError, check_at_least, check_names, expect, validate_arguments
+from peerattn.evaluation.splits import Split, WalkForward, gaps_of, horizon_of, split_of, split_words
+from peerattn.exceptions import Function, check_at_least, check_names, expect, validate_arguments
 from peerattn.models.forecasters import make_models, model_names, model_title
 from peerattn.panel.panel import Panel, panel_digest
 from peerattn.render import File
@@ -234,12 +234,9 @@ def compare(
     )  # fmt: skip
     if verbose and outcome is not None:
         print(panel.choice, file=sys.stderr, flush=True)
-    least = max(1, outcome_horizon or 1)
     if cv is None:
-        cv = WalkForward(horizon=least)
-    if panel.known_at is not None:  # where outcomes have dates, these are kept
-        least = 1
-    horizon = int(getattr(cv, "horizon", least))
+        cv = WalkForward(horizon=max(1, outcome_horizon or 1))
+    horizon = horizon_of(cv, panel, outcome_horizon)
     before = panel.outcome
     panel = net_of_factors(panel, factors, task, outcome_horizon, reference, horizon)
     adjusted = [ADJUSTED] if panel.outcome != before else []
@@ -250,12 +247,9 @@ def compare(
         models = make_models(models, task=task, industry=panel.industry)
         if baseline in model_names():
             baseline = model_title(baseline, panel.industry)
-    folds, short = checked_folds(cv, panel, horizon)
-    if least > horizon:
-        early = f"outcomes are realised over outcome_horizon={least} periods, and models would learn from them before"
-        raise InputError(f"cv: {early}. Set horizon={least} in the splitter, or pass known_at.")
+    split = split_of(cv, panel, horizon)
     known = dated_by_horizon(panel, task, horizon)
-    gaps = gaps_of(known, folds, task)
+    gaps = gaps_of(known, split.folds, task)
     entries = entries_of(models, task, panel, reference, gaps, horizon)  # type: ignore[arg-type]
     stack = stack_among(entries, task, horizon) if decomposition else None
     names = [entry.name for entry in entries]
@@ -263,16 +257,35 @@ def compare(
         baseline = names[0]
     check_names("baseline", "model", [baseline], names)
     audited = _audited(audit, entries)
-    check_entries(entries, panel, folds, horizon)
-    tested = np.concatenate([test for _, test in folds])
+    check_entries(entries, panel, split.folds, horizon)
     how = How(n_jobs, FoldStore(store, panel_digest(known)), verbose)
     # what a report needs of the panel is looked up before the fits, so that what is wrong with it costs no time
+    tested = split.tested
     returned, percent = as_return(panel.outcome, panel.y.to_numpy(dtype=float), is_return)
     facts = panel_facts(panel, tested, groups, limits, market_value, labels)
     facts = replace(facts, is_return=returned, factors=factors_realised(factors, panel, tested, task, outcome_horizon))
     if isinstance(X, SimulatedPanel):
         facts = replace(facts, truth=X.network.subset(periods=[panel.period[tested].max()]))
-    results = fit_all(entries, known, folds, how)
+    found = Comparison(
+        task=task,
+        outcome=panel.outcome,
+        horizon=horizon,
+        settings=_settings(split, panel),
+        panel=facts,
+        **_fitted(entries, known, split, how, stack, baseline, audited),
+    )
+    found = replace(found, notes=(*split.notes, *found.notes, *percent, *adjusted))
+    if not placebo or stack is None or found.stack is None:
+        return found
+    return replace(found, placebo=placebo_gains(stack, known, split.folds, placebo, how._replace(kept=FoldStore())))
+
+
+def _fitted(
+    entries: list[Entry], panel: Panel, split: Split, how: How, stack: Entry | None, baseline: str, audited: set[str]
+) -> dict[str, Any]:
+    """Fit and audit the models, and return what they leave behind, as a comparison holds it."""
+    folds = split.folds
+    results = fit_all(entries, panel, folds, how)
     failures = failures_of(entries, results)
     errors = {failure.model: failure.error for failure in failures}
     left = [entry for entry in entries if entry.name not in errors]
@@ -280,29 +293,20 @@ def compare(
     # models that failed leave the table, and may take the baseline with them
     stand_in, informed = _baseline_left(baseline, list(fits))
     warned = warn_once([fits[name][k] for k in range(len(folds)) for name in fits])
-    audits = run_audits([e for e in left if e.name in audited], known, cv, folds, how)
+    audits = run_audits([e for e in left if e.name in audited], panel, split.cv, folds, how)
     notes = [_note(entry, fits[entry.name]) for entry in left]
     nested = decomposition_of(stack, fits, notes, errors)
-    found = Comparison(
-        predictions=_predictions(panel, tested, fits),
-        training_mean=np.concatenate([np.full(len(at), panel.y.iloc[train].mean()) for train, at in folds]),
-        models=tuple(notes),
-        baseline=stand_in,
-        task=task,
-        outcome=panel.outcome,
-        horizon=horizon,
-        networks={name: made[-1].network for name, made in fits.items() if made[-1].network is not None},
-        profiles={name: made[-1].profile for name, made in fits.items() if made[-1].profile is not None},
-        settings=_settings(cv, panel, folds, panel_digest(panel)),
-        notes=(*short, *informed, *warned, *percent, *adjusted),
-        failures=failures,
-        panel=facts,
-        audit=audits,
-        **nested,
-    )
-    if not placebo or stack is None or found.stack is None:
-        return found
-    return replace(found, placebo=placebo_gains(stack, known, folds, placebo, how._replace(kept=FoldStore())))
+    return nested | {
+        "predictions": _predictions(panel, split.tested, fits),
+        "training_mean": np.concatenate([np.full(len(at), panel.y.iloc[train].mean()) for train, at in folds]),
+        "models": tuple(notes),
+        "baseline": stand_in,
+        "networks": {name: made[-1].network for name, made in fits.items() if made[-1].network is not None},
+        "profiles": {name: made[-1].profile for name, made in fits.items() if made[-1].profile is not None},
+        "notes": (*informed, *warned),
+        "failures": failures,
+        "audit": audits,
+    }
 
 
 def _audited(audit: bool | Sequence[str], entries: list[Entry]) -> set[str]:
@@ -344,16 +348,17 @@ def _note(entry: Entry, fits: list[FoldResult]) -> ModelNote:
     return ModelNote(entry.name, group, reads, settings, trials, entry.control, len(fits), selected, untested)
 
 
-def _settings(cv: object, panel: Panel, folds: Folds, digest: str) -> dict[str, str]:
+def _settings(split: Split, panel: Panel) -> dict[str, str]:
     """Return what makes the comparison again, in words."""
     from peerattn import __version__
 
+    folds = split.folds
     first, last = (int(panel.y.iloc[folds[k][0]].notna().sum()) for k in (0, -1))
     settings = {
-        "split": split_words(cv, panel.known_at is not None),
+        "split": split_words(split.cv, panel.known_at is not None),
         "fits per model": f"{len(folds)}, the first on {first:,} known outcomes, the last on {last:,}",
         "panel": panel.description,
-        "data (SHA-256 of what models see)": digest,
+        "data (SHA-256 of what models see)": panel_digest(panel),
     }
     settings |= {name: version(name) for name in PACKAGES} | {"peerattn": __version__}
     # most panels come without a description

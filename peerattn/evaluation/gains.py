@@ -13,7 +13,7 @@ from scipy.stats import ttest_1samp
 from peerattn.evaluation.compared import Compared
 from peerattn.evaluation.inference.forecast_tests import MeanTest, mean_error, mean_test, periods_needed
 from peerattn.exceptions import InputError, expect, validate_arguments
-from peerattn.models.wild_bootstrap import WildMeans
+from peerattn.models.wild_bootstrap import WildMean
 from peerattn.render import show_label
 
 LEVEL = 0.05
@@ -161,10 +161,9 @@ def _clustered(compared: Compared, rows: pd.DataFrame, series: np.ndarray) -> di
         size = np.bincount(number)
         if len(size) < FEWEST_CLUSTERS:
             continue
-        means = WildMeans(np.bincount(number, rows["gain"])[:, None], size)
-        low, high = map(float, means.intervals(1 - LEVEL)[0])
-        tested = {"low": low, "high": high, "t": float(means.t[0]), "p": float(means.p[0])}
-        found.append({**tested, "how": f"by {what}", "clusters": len(size)})
+        mean = WildMean(np.bincount(number, rows["gain"]), size)
+        low, high = mean.interval(1 - LEVEL)
+        found.append({"low": low, "high": high, "t": mean.t, "p": mean.p, "how": f"by {what}", "clusters": len(size)})
     if not found:
         n = rows["firm"].nunique()
         return {"reason": f"{n} firms are too few to cluster by ({FEWEST_CLUSTERS} are needed)"}

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -294,8 +294,33 @@ class NewFirms(BaseCrossValidator):
                     yield fold.train[group[fold.train] != number], test
 
 
-def checked_folds(cv: object, panel: Panel, horizon: int) -> tuple[Folds, list[str]]:
-    """Return the folds of any splitter, and what a reader must know of them; outcomes are known after so many periods."""
+class Split(NamedTuple):
+    """A splitter, its folds, and what a reader must know of them."""
+
+    cv: Any
+    folds: Folds
+    notes: list[str]
+
+    @property
+    def tested(self) -> np.ndarray:
+        """Positions of the tested rows, one fold after another."""
+        return np.concatenate([test for _, test in self.folds])
+
+
+def horizon_of(cv: Any, panel: Panel, outcome_horizon: int | None) -> int:
+    """Return after how many periods outcomes are known: the splitter's horizon, or that of the outcome where it has none."""
+    least = max(1, outcome_horizon or 1)
+    if panel.known_at is not None:  # where outcomes have dates, these are kept
+        least = 1
+    horizon = int(getattr(cv, "horizon", least))
+    if least > horizon:
+        early = f"outcomes are realised over outcome_horizon={least} periods, and models would learn from them before"
+        raise InputError(f"cv: {early}. Set horizon={least} in the splitter, or pass known_at.")
+    return horizon
+
+
+def split_of(cv: Any, panel: Panel, horizon: int) -> Split:
+    """Return the folds of any splitter, checked for leaks."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         folds = [(np.asarray(train), np.asarray(test)) for train, test in split_panel(cv, panel)]
@@ -303,7 +328,7 @@ def checked_folds(cv: object, panel: Panel, horizon: int) -> tuple[Folds, list[s
     for entry in caught:
         warn_user(entry.message)
     _check_leaks(cv, panel, folds, horizon)
-    return folds, [str(entry.message) for entry in caught if isinstance(entry.message, ShortPanelWarning)]
+    return Split(cv, folds, [str(entry.message) for entry in caught if isinstance(entry.message, ShortPanelWarning)])
 
 
 def split_panel(cv: object, panel: Panel) -> Iterator[tuple[np.ndarray, np.ndarray]]:

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from peerattn.exceptions import InputError, warn_user
 from peerattn.panel.frames import as_pandas
 from peerattn.panel.panel import Panel
-from peerattn.panel.stored import StoredPanel, is_stored, scan_panel
+from peerattn.panel.stored import StoredPanel, in_files, is_stored
 from peerattn.processes import gathered
 from peerattn.render import atomic_path, check_writable, show_label, unfinished
 from peerattn.types import OutcomesLike, PanelLike
@@ -58,11 +58,7 @@ def stored_panel(model: BaseEstimator, X: PanelLike, name: str, column: Outcomes
     """Return the panel in files; ``column`` is the argument that names its outcome."""
     if not isinstance(column, str | None):
         raise InputError(f"{name}: X is read from files, so {name} must name the column, got {type(column).__name__}.")
-    if not isinstance(X, StoredPanel):
-        return scan_panel(X, outcome=column, firm=model.firm, period=model.period, **columns)
-    if column not in (None, X.outcome):
-        raise InputError(f"{name}: the stored panel holds the outcome {X.outcome!r}, not {column!r}.")
-    return X
+    return in_files(name, X, outcome=column, firm=model.firm, period=model.period, **columns)
 
 
 def check_not_with_files(X: PanelLike, **given: Any) -> None:

@@ -2,8 +2,7 @@
 
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -242,6 +241,77 @@ def independent_columns(columns: np.ndarray) -> np.ndarray:
     return np.asarray(np.diff(ranks) > 0)
 
 
+@dataclass(frozen=True)
+class _Equation:
+    """Outcome, regressors and instruments net of absorbed effects, each in units of its size; dependent columns are left out."""
+
+    target: np.ndarray
+    X: np.ndarray
+    W: np.ndarray  # the instrumented column, where there are instruments
+    Z: np.ndarray
+    kept: np.ndarray  # which of the exogenous columns and instruments these are
+    unit: np.ndarray  # of the coefficients on X and W
+    weight: np.ndarray
+    effects: pd.DataFrame
+    absorbed: int  # degrees of freedom
+
+    @classmethod
+    def of(
+        cls, y: np.ndarray, endogenous: np.ndarray, exogenous: pd.DataFrame, instruments: pd.DataFrame, weight: np.ndarray,
+        effects: pd.DataFrame, clusters: pd.DataFrame | None,
+    ) -> Self:  # fmt: skip
+        """Absorb the effects and drop dependent columns; arguments as in :func:`two_stage`."""
+        raw = np.column_stack([exogenous, instruments, endogenous, y]).astype(float)
+        table, absorbed = net_of(effects, raw, weight, clusters)
+        size = np.linalg.norm(table, axis=0)
+        absent = size <= DEPENDENT * np.linalg.norm(raw, axis=0)  # the effects contain it
+        size = np.where(absent, 1.0, size)
+        table = np.where(absent, 0.0, table / size)  # in units of its columns a rank does not depend on them
+        root = np.sqrt(weight)[:, None]
+        kept = independent_columns(table[:, :-2] * root)
+        n_x = exogenous.shape[1]
+        x_at = np.flatnonzero(kept[:n_x])
+        z_at = n_x + np.flatnonzero(kept[n_x:])
+        w_at = np.full(min(len(z_at), 1), len(kept))
+        used = np.r_[x_at, w_at]
+        if len(w_at) and not independent_columns(table[:, used] * root)[-1]:
+            beyond = "own and peers' characteristics and the effects that are absorbed"
+            raise InputError(f"y: the mean outcome of peers does not vary beyond {beyond}. Use peer_outcome=False.")
+        if not len(used):
+            raise InputError("X: no characteristic varies beyond the effects that are absorbed.")
+        X, W, Z = (table[:, at] for at in (x_at, w_at, z_at))
+        return cls(table[:, -1], X, W, Z, kept, size[-1] / size[used], weight, effects, absorbed)
+
+    def jackknife(self, cluster: np.ndarray) -> np.ndarray:
+        """Return the covariance of the coefficients by leaving out one cluster after the other."""
+        regressors = np.hstack([self.X, self.W])
+        outside = np.hstack([self.X, self.Z])
+        table = np.column_stack([regressors, outside, self.target])
+        moved = self.effects if self.absorbed else self.effects.iloc[:, :0]  # effects nested in the clusters stay what they are
+
+        def estimate(rows: np.ndarray) -> np.ndarray:
+            # the effects without a cluster are others: of a net table they would leave the shifts too small
+            net = net_of(moved[rows], table[rows], self.weight[rows])[0] * np.sqrt(self.weight[rows])[:, None]
+            x, z, y = np.split(net, [regressors.shape[1], -1], axis=1)
+            first = z @ np.linalg.lstsq(z, x, rcond=DEPENDENT)[0]
+            return np.asarray(np.linalg.lstsq(first, y[:, 0], rcond=DEPENDENT)[0])
+
+        labels = np.unique(cluster)
+        shift = np.stack([estimate(cluster != label) for label in labels]) - estimate(np.full(len(cluster), True))
+        return np.asarray((1 - 1 / len(labels)) * (shift.T @ shift))
+
+    def bootstrapped(self, cluster: np.ndarray, n_draws: int, random_state: int) -> np.ndarray:
+        """Return p values by the wild cluster bootstrap; of exogenous columns beside W there is no test that holds."""
+        options: dict[str, Any] = {"weight": self.weight, "effects": self.effects, "random_state": random_state}
+
+        def p_of(outside: np.ndarray, tested: np.ndarray) -> float:
+            return wild_cluster_p(self.target, outside, tested, cluster, n_draws=n_draws, **options)
+
+        if self.Z.shape[1]:  # the Anderson–Rubin regression
+            return np.r_[np.full(self.X.shape[1], np.nan), p_of(self.X, self.Z)]
+        return np.array([p_of(np.delete(self.X, k, axis=1), x) for k, x in enumerate(self.X.T)])
+
+
 def two_stage(
     y: np.ndarray,
     exogenous: pd.DataFrame,
@@ -261,117 +331,63 @@ def two_stage(
     """
     if n_bootstrap and (clusters is None or clusters.shape[1] != 1):
         raise InputError("n_bootstrap: the wild cluster bootstrap takes clusters of one kind; name one in cluster=.")
+    if len(y) < 2:
+        raise InputError(f"y: estimates need at least two known outcomes, got {len(y)}.")
     IV2SLS = extra("linearmodels.iv", "regressions", "Two-stage least squares").IV2SLS
     ours = np.ones(len(y)) if weight is None else np.asarray(weight, dtype=float)
-    title = "Least squares"
-    instrumented = None
+    about: dict[str, Any] = {"title": "Least squares"}
     if endogenous is not None:
-        title = "Linear-in-means model, two-stage least squares"
-        instrumented = PEERS_OUTCOME
+        about = {"title": "Linear-in-means model, two-stage least squares", "instrumented": PEERS_OUTCOME}
     if endogenous is None or instruments is None:  # the outcome stands in for a column that is not used
         endogenous = y
         instruments = exogenous.iloc[:, :0]
     if effects is None:
         effects = pd.DataFrame(index=exogenous.index)
-    names = [str(name) for name in (*exogenous, *instruments)]
-    n_x = exogenous.shape[1]
-    raw = np.column_stack([exogenous, instruments, endogenous, y]).astype(float)
-    table, absorbed = net_of(effects, raw, ours, clusters)
-    unit = np.linalg.norm(table, axis=0)
-    root = np.sqrt(ours)[:, None]
-    absent = unit <= DEPENDENT * np.linalg.norm(raw, axis=0)  # the effects contain it
-    unit = np.where(absent, 1.0, unit)
-    table = np.where(absent, 0.0, table / unit)  # in units of its columns a rank does not depend on them
-    kept = independent_columns(table[:, :-2] * root)
-    x_at = np.flatnonzero(kept[:n_x])
-    z_at = n_x + np.flatnonzero(kept[n_x:])
-    # the instrumented column, where there are instruments
-    w_at = np.array([len(names)] if len(z_at) else [], dtype=int)
-    used = np.r_[x_at, w_at]
-    if len(w_at) and not independent_columns(table[:, used] * root)[-1]:
-        raise InputError(
-            "y: the mean outcome of peers does not vary beyond own and peers' characteristics and the effects that are absorbed. "
-            "Use peer_outcome=False."
-        )
-    if not len(used):
-        raise InputError("X: no characteristic varies beyond the effects that are absorbed.")
-    X = table[:, x_at]
-    Z = table[:, z_at]
-    W = table[:, w_at]
-    target = table[:, -1]
-    if len(y) < 2:
-        raise InputError(f"y: estimates need at least two known outcomes, got {len(y)}.")
-    if clusters is None:
-        clusters = pd.DataFrame(index=exogenous.index)
-    groups = integers(clusters).to_numpy()
-    counts = {str(name): int(n) for name, n in clusters.nunique(dropna=False).items()}
-    for name, count in counts.items():
-        if count == 1:
-            raise InputError(f"cluster: all rows are of one {name}; standard errors need several clusters. Pass cluster=None.")
-    degrees = freedom = len(y) - len(used) - absorbed
+    eq = _Equation.of(y, endogenous, exogenous, instruments, ours, effects, clusters)
+    freedom = degrees = len(y) - len(eq.unit) - eq.absorbed
     config: dict[str, Any] = {"cov_type": "robust", "debiased": degrees > 0}
-    if counts:
+    if eq.absorbed and degrees > 0:
+        config["extra_df"] = eq.absorbed
+    counts: dict[str, int] = {}
+    if clusters is not None:
+        counts = {str(name): int(n) for name, n in clusters.nunique(dropna=False).items()}
+        for name in (name for name, n in counts.items() if n == 1):
+            raise InputError(f"cluster: all rows are of one {name}; standard errors need several clusters. Pass cluster=None.")
+        groups = integers(clusters).to_numpy()
         config |= {"cov_type": "clustered", "clusters": groups}
         freedom = min(counts.values()) - 1
-    if absorbed and degrees > 0:
-        config["extra_df"] = absorbed
-    fit = IV2SLS(target, X, W, Z, weights=ours).fit(**config)
+    freedom = max(freedom, 1)
+    fit = IV2SLS(eq.target, eq.X, eq.W, eq.Z, weights=ours).fit(**config)
     cov = np.asarray(fit.cov)
     # with few clusters the sandwich is too small
     if len(counts) == 1 and min(counts.values()) < FEW_CLUSTERS:
-        moved = effects if absorbed else effects.iloc[:, :0]  # effects nested in the clusters stay what they are
-        cov = _jackknife(table, ours, moved, groups[:, 0], used, np.r_[x_at, z_at])
-    freedom = max(freedom, 1)
+        cov = eq.jackknife(groups[:, 0])
     params = np.asarray(fit.params)
     variance = np.diag(cov)
     errors = np.sqrt(np.where(variance >= 0, variance, np.nan))
     p = 2 * stats.t.sf(np.abs(params / errors), freedom)
     if n_bootstrap:
-        p_of = partial(
-            wild_cluster_p, target, cluster=groups[:, 0], weight=ours, effects=effects, n_draws=n_bootstrap,
-            random_state=random_state,
-        )  # fmt: skip
-        p = np.full(len(used), np.nan)
-        if len(z_at):  # the Anderson–Rubin regression; of exogenous columns beside W there is no test that holds
-            p[-1] = p_of(X, Z)
-        else:
-            p[:] = [p_of(np.delete(X, k, axis=1), X[:, [k]]) for k in range(len(x_at))]
-    scale = unit[-1] / unit[used]
-    columns = pd.Index([*names, PEERS_OUTCOME])[used]
+        p = eq.bootstrapped(groups[:, 0], n_bootstrap, random_state)
     found = None
-    if len(z_at):
-        found = identification(target, W[:, 0], X, Z, ours, config, float(scale[-1]))
-    total = float(ours @ (target - np.average(target, weights=ours)) ** 2)
+    if eq.Z.shape[1]:
+        found = identification(eq.target, eq.W[:, 0], eq.X, eq.Z, ours, config, float(eq.unit[-1]))
+    names = np.array([*map(str, exogenous), *map(str, instruments)], dtype=object)
+    n_x = exogenous.shape[1]
+    columns = pd.Index([*names[:n_x][eq.kept[:n_x]], PEERS_OUTCOME][: len(params)])
+    total = float(ours @ (eq.target - np.average(eq.target, weights=ours)) ** 2)
     return TwoStage(
-        params=pd.Series(params * scale, index=columns),
-        std_errors=pd.Series(errors * scale, index=columns),
-        cov=pd.DataFrame(cov * np.outer(scale, scale), columns, columns),
+        params=pd.Series(params * eq.unit, index=columns),
+        std_errors=pd.Series(errors * eq.unit, index=columns),
+        cov=pd.DataFrame(cov * np.outer(eq.unit, eq.unit), columns, columns),
         pvalues=pd.Series(p, index=columns),
         freedom=freedom,
         nobs=int(ours.sum()),
         clusters=counts,
         effects=tuple(effects.columns),
         rsquared=1 - float(ours @ np.asarray(fit.resids) ** 2) / total if total > 0 else 0.0,
-        instrumented=instrumented,
         identification=found,
-        instruments=tuple(names[k] for k in z_at),
-        dropped=tuple(name for name, keep in zip(names, kept) if not keep),
+        instruments=tuple(names[n_x:][eq.kept[n_x:]]),
+        dropped=tuple(names[~eq.kept]),
         n_bootstrap=n_bootstrap,
-        title=title,
+        **about,
     )
-
-
-def _jackknife(
-    table: np.ndarray, weight: np.ndarray, effects: pd.DataFrame, cluster: np.ndarray, used: np.ndarray, outside: np.ndarray
-) -> np.ndarray:
-    """Return the covariance by leaving out one cluster after the other; in the table regressors, instruments and outcome last."""
-
-    def estimate(rows: np.ndarray) -> np.ndarray:
-        # the effects without a cluster are others: of a net table they would leave the shifts too small
-        net = net_of(effects[rows], table[rows], weight[rows])[0] * np.sqrt(weight[rows])[:, None]
-        first = net[:, outside] @ np.linalg.lstsq(net[:, outside], net[:, used], rcond=DEPENDENT)[0]
-        return np.asarray(np.linalg.lstsq(first, net[:, -1], rcond=DEPENDENT)[0])
-
-    labels = np.unique(cluster)
-    shift = np.stack([estimate(cluster != label) for label in labels]) - estimate(np.full(len(cluster), True))
-    return np.asarray((1 - 1 / len(labels)) * (shift.T @ shift))

@@ -1,4 +1,4 @@
-"""The wild cluster bootstrap: tests of regressions, and of means, with few clusters."""
+"""The wild cluster bootstrap: tests of regressions, and of a mean, with few clusters."""
 
 import numpy as np
 import pandas as pd
@@ -11,6 +11,7 @@ from peerattn.seeds import check_seed
 WEBB = np.sqrt([0.5, 1.0, 1.5])  # six points, ± each
 FEW = 12  # with fewer clusters two signs make too few distinct draws
 CELLS = 20_000_000
+MEAN_DRAWS = 9_999
 FARTHEST = 1e3  # standard errors from the mean at which no bound is looked for
 
 
@@ -120,8 +121,8 @@ def _wald(y: np.ndarray, R: np.ndarray, A: np.ndarray, tested: slice, cluster: n
     return out
 
 
-class WildMeans:
-    r"""The means of K variables by the wild cluster bootstrap of a constant, the null imposed.
+class WildMean:
+    r"""The mean of a variable by the wild cluster bootstrap of a constant, the null imposed.
 
     .. math:: r_g = S_g - n_g \mu, \quad m^* = \tfrac1N \textstyle\sum_g \eta_g r_g, \qquad
               t^*(\mu) = \frac{N m^*}{\sqrt{\frac{G}{G-1} \sum_g (\eta_g r_g - n_g m^*)^2}}
@@ -131,16 +132,14 @@ class WildMeans:
 
     Parameters
     ----------
-    total : ndarray (G, K)
-        Sums of the variables in each cluster, S.
+    total : ndarray (G,)
+        Sums of the variable in each cluster, S.
     size : ndarray (G,)
         Rows of each cluster, n.
-    n_draws : int, default 9999
-    random_state : int, default 0
 
     Attributes
     ----------
-    t, p : ndarray (K,)
+    t, p : float
         Of a mean of zero, two-sided.
 
     References
@@ -150,56 +149,51 @@ class WildMeans:
     Examples
     --------
     >>> rng = np.random.default_rng(0)
-    >>> found = WildMeans(rng.normal(20.0, 8.0, size=(12, 1)), np.full(12, 10))
-    >>> bool(found.p[0] < 0.001), found.intervals().round(1).tolist()
-    (True, [[1.6, 2.4]])
+    >>> found = WildMean(rng.normal(20.0, 8.0, size=12), np.full(12, 10))
+    >>> found.p < 0.001, [round(end, 1) for end in found.interval()]
+    (True, [1.6, 2.4])
     """
 
-    def __init__(self, total: np.ndarray, size: np.ndarray, *, n_draws: int = 9_999, random_state: int = 0):
-        G = len(size)
-        self._N = size.sum()
-        n = size.astype(float)[:, None]
-        self._means = total.sum(0) / self._N
-        rest = total - n * self._means  # sums around the mean, from which each hypothesis is so far away
-        self._root = np.sqrt(np.sum(rest**2, axis=0))
-        self._n_squares = float(np.sum(n**2))
-        first = np.hstack([rest, n, rest * n, n**2])
-        second = np.hstack([rest**2, rest * n, n**2])
-        eta = signs(np.random.default_rng(random_state), G, n_draws).T
-        self._sums = eta @ first
-        self._squares = eta**2 @ second
-        self.t = self._N * self._means / self._root * np.sqrt((G - 1) / G)
-        self.p = np.array([self._p(k, -mean) for k, mean in enumerate(self._means)])
+    def __init__(self, total: np.ndarray, size: np.ndarray):
+        n = size.astype(float)
+        self._N = n.sum()
+        self._mean = float(total.sum() / self._N)
+        rest = total - n * self._mean  # sums around the mean, from which each hypothesis is so far away
+        self._root = float(np.linalg.norm(rest))
+        self._n_squares = float(n @ n)
+        eta = signs(np.random.default_rng(0), len(n), MEAN_DRAWS).T
+        # of each draw the coefficients of the polynomials
+        self._sums = (eta @ np.column_stack([rest, n, rest * n, n**2])).T
+        self._squares = (eta**2 @ np.column_stack([rest**2, rest * n, n**2])).T
+        self.t = float(self._N * self._mean / self._root * np.sqrt((len(n) - 1) / len(n)))
+        self.p = self._p(-self._mean)
 
-    def intervals(self, level: float = 0.95) -> np.ndarray:
-        """Return all means that the test does not reject, (K, 2); infinite where two clusters reject nothing."""
-        K = len(self._means)
-        return np.array([[self._bound(k, side, 1 - level) for side in (-1.0, 1.0)] for k in range(K)])
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Return the ends of all means that the test does not reject; infinite where two clusters reject nothing."""
+        return self._bound(-1.0, 1 - level), self._bound(1.0, 1 - level)
 
-    def _p(self, k: int, away: float) -> float:
-        """Return the p-value of a mean that is so far away from that of variable k."""
-        K = len(self._means)
-        sums = self._sums
-        squares = self._squares
-        total = sums[:, k] - away * sums[:, K]
-        cross = sums[:, K + 1 + k] - away * sums[:, -1]
-        square = squares[:, k] - 2 * away * squares[:, K + k] + away**2 * squares[:, -1]
-        variance = square - 2 * total / self._N * cross + (total / self._N) ** 2 * self._n_squares
-        least = self._N * abs(away) / self._root[k] * np.sqrt(np.maximum(variance, 0)) * (1 - 1e-9)
-        return float(1 + np.sum(np.abs(total) >= least)) / (1 + len(sums))
+    def _p(self, away: float) -> float:
+        """Return the p-value of a mean that is so far away from that of the variable."""
+        rest, n, rest_n, n_n = self._sums
+        rest_square, cross_square, n_square = self._squares
+        total = rest - away * n
+        square = rest_square - 2 * away * cross_square + away**2 * n_square
+        variance = square - 2 * total / self._N * (rest_n - away * n_n) + (total / self._N) ** 2 * self._n_squares
+        least = self._N * abs(away) / self._root * np.sqrt(np.maximum(variance, 0)) * (1 - 1e-9)
+        return float(1 + np.sum(np.abs(total) >= least)) / (1 + len(total))
 
-    def _bound(self, k: int, side: float, size: float) -> float:
+    def _bound(self, side: float, size: float) -> float:
         """Return where on this side of the mean a test of this size begins to reject, by bisection."""
         inside = 0.0
-        outside = side * self._root[k] / self._N
-        while self._p(k, outside) >= size:
-            if abs(outside) * self._N > FARTHEST * self._root[k]:  # too few clusters to reject anything
+        outside = side * self._root / self._N
+        while self._p(outside) >= size:
+            if abs(outside) * self._N > FARTHEST * self._root:  # too few clusters to reject anything
                 return side * np.inf
             outside *= 2
         for _ in range(30):
             middle = (inside + outside) / 2
-            if self._p(k, middle) >= size:
+            if self._p(middle) >= size:
                 inside = middle
             else:
                 outside = middle
-        return float(self._means[k] + inside)
+        return self._mean + inside

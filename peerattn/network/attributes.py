@@ -37,7 +37,8 @@ def firm_level(network: Network, index: pd.Index, argument: str) -> int | None:
     level = None if index.nlevels == 1 else _firms_are(network, index)
     firms = index.get_level_values(level or 0)
     if len(firms) and not firms.isin(network.labels).any():
-        labels = f"none of its labels (such as {firms[0]!r}) is a firm of the network (such as {network.labels[0]!r})"
+        known = ", ".join(map(repr, network.labels[:1])) or "none"
+        labels = f"none of its labels (such as {firms[0]!r}) is a firm of the network (such as {known})"
         raise InputError(f"{argument}: {labels}. Index it by firm, or by firm and period.")
     periods = index.get_level_values(1 - level) if level is not None else index[:0]
     if len(periods) and not periods.isin(network.periods).any():

@@ -121,7 +121,6 @@ def check_panel(
     kind = ""
     if panel.firm is not None and not undated:
         kind = kind_of_firms(panel.firm)
-    argument = "y"
     if fitting:
         estimator.column_names_ = None
         if named:
@@ -130,21 +129,27 @@ def check_panel(
         estimator.code_values_ = {name: tuple(sorted(panel.codes[name].dropna().unique())) for name in panel.codes}
         estimator.firm_kind_ = kind
     else:
-        argument = "outcomes"
         _check_firms(firm, kind, getattr(estimator, "firm_kind_", ""))
         _check_codes(panel.codes, getattr(estimator, "code_values_", {}), groupings)
-    if isinstance(y, Panel):  # the same rows, with the outcomes to be shown
-        panel = replace(panel, outcomes=y.outcomes)
-    elif y is not None or not fitting:
-        if fitting and panel.firm is None:  # as scikit-learn checks it
-            options: dict[str, Any] = {"ensure_all_finite": "allow-nan", "y_numeric": True, "ensure_min_samples": 2}
-            y = check_X_y(np.zeros((len(panel), 1)), y, estimator=estimator, **options)[1].astype(float)
-        panel = panel.with_outcomes(y, argument)
-    panel = panel.arranged()
+    panel = _with_outcomes(panel, y, estimator, fitting).arranged()
     if fitting and panel.outcomes is not None and panel.firm is not None:
         learned = [name for name in panel.codes if name not in groupings]
         panel = examine(panel, learned, codes, universe, (firm, period))
     return panel
+
+
+def _with_outcomes(panel: Panel, y: OutcomesLike, estimator: BaseEstimator, fitting: bool) -> Panel:
+    """Return a panel with the outcomes that were passed beside it."""
+    if isinstance(y, Panel):  # the same rows, with the outcomes to be shown
+        return replace(panel, outcomes=y.outcomes)
+    if not fitting:
+        return panel.with_outcomes(y, "outcomes")
+    if y is None:
+        return panel
+    if panel.firm is None:  # as scikit-learn checks it
+        options: dict[str, Any] = {"ensure_all_finite": "allow-nan", "y_numeric": True, "ensure_min_samples": 2}
+        y = check_X_y(np.zeros((len(panel), 1)), y, estimator=estimator, **options)[1].astype(float)
+    return panel.with_outcomes(y)
 
 
 def _check_firms(name: str, kind: str, fitted: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, LabelWarning, did_you_mean, validate_arguments, warn_user
+from peerattn.exceptions import InputError, LabelWarning, did_you_mean, reworded, validate_arguments, warn_user
 from peerattn.panel.codes import LARGEST_WHOLE
 from peerattn.panel.time_order import in_time, is_date, plain, span_of
 from peerattn.types import LabelsLike, PanelLike
@@ -100,9 +100,10 @@ def panel_labels(X: PanelLike, firm: str = "firm", period: str = "period", *, un
         if len(absent):
             raise InputError(f"{name!r} is missing in {len(absent)} rows (first: row {absent[0]}): every row needs one.")
     periods = pd.Index(np.zeros(len(X), dtype=int))
-    if period in found:
-        periods = in_time(found[period], period)
-    return Labels(of_one_type(found[firm], firm), periods, period in found, in_columns)
+    with reworded(f"labels of {firm!r} and {period!r} must be numbers, text or dates", kinds=TypeError):
+        if period in found:
+            periods = in_time(found[period], period)
+        return Labels(of_one_type(found[firm], firm), periods, period in found, in_columns)
 
 
 def of_one_type(firms: pd.Index, name: str = "firm") -> pd.Index:

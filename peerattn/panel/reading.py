@@ -135,9 +135,13 @@ def as_panel(
         if bad := int((~(weight >= 0)).sum()):
             raise InputError(f"{name} must be at least 0 and known in every row; {bad} rows are not.")
         panel = replace(panel, weights={**panel.weights, name: weight})
-    if known_at is None:
-        return panel
-    known_at = as_pandas(known_at)
+    if known_at is not None:
+        panel = _with_dates(panel, as_pandas(known_at))
+    return panel
+
+
+def _with_dates(panel: Panel, known_at: Any) -> Panel:
+    """Return a panel with the labels of the periods in which its outcomes are known."""
     expect(isinstance(known_at, Sized), "known_at", "one label for each row of X", repr(known_at))
     at = panel.positions(known_at, "known_at")
     if len(known_at) != len(panel):

@@ -304,6 +304,15 @@ def joined(panels: Sequence[Panel]) -> Panel:
     )
 
 
+def in_files(argument: str, X: PanelLike, *, outcome: str | None, **options: Any) -> StoredPanel:
+    """Return a panel in files, scanned with these options unless it was; ``argument`` is the one that names its outcome."""
+    if not isinstance(X, StoredPanel):
+        return scan_panel(X, outcome=outcome, **options)
+    if outcome not in (None, X.outcome):
+        raise InputError(f"{argument}: the stored panel holds the outcome {X.outcome!r}, not {outcome!r}.")
+    return X
+
+
 def is_stored(X: PanelLike) -> bool:
     """Return whether something is a panel to be read by period: a stored one, a path, a dataset, or an iterator of frames."""
     return isinstance(X, StoredPanel | str | Path | Iterator) or hasattr(X, "get_fragments")

@@ -196,6 +196,16 @@ def test_describe(capsys, tmp_path):
     assert code == 0 and "period: no column looks like it; name it with --period" in text
 
 
+def test_columns_of_lists_are_described_and_are_no_labels(capsys, tmp_path):
+    path = tmp_path / "lists.parquet"
+    pd.read_csv(SAMPLE).assign(sic=lambda frame: [[1]] * len(frame)).to_parquet(path)
+    code, text, _ = said(capsys, "describe", path)
+    assert code == 0 and "look like codes (0): none" in text
+    assert "numbers, text or dates" in refused(capsys, "describe", path, "--firm", "sic")
+    for labels in (("--firm", "sic", "--period", "year"), ("--firm", "firm", "--period", "sic")):
+        assert "must be numbers, text or dates" in refused(capsys, "fit", path, "--outcome", "roa_next", *labels)
+
+
 def test_a_file_without_labels_is_described(capsys, tmp_path):
     (tmp_path / "plain.csv").write_text("x,y\n1,2\n")
     code, text, _ = said(capsys, "describe", tmp_path / "plain.csv")

@@ -26,7 +26,7 @@ from peerattn.evaluation.sample import PanelFacts
 from peerattn.exceptions import InputError
 from peerattn.models import PeerAttentionRegressor, StackedPeerRegressor
 from peerattn.models.stacking.evidence import STEPS
-from peerattn.models.wild_bootstrap import WildMeans
+from peerattn.models.wild_bootstrap import WildMean
 from peerattn.network import PeerNetwork
 from peerattn.panel import as_panel
 
@@ -376,8 +376,8 @@ def test_few_periods_are_clustered_by_firm_or_by_a_code_that_gives_the_larger_p(
     known = frame.dropna()
     saved = (known["outcome"] - known["OLS"]) ** 2 - (known["outcome"] - known["Peers"]) ** 2
     cluster = pd.factorize(industry[frame["outcome"].notna()])[0]
-    means = WildMeans(np.bincount(cluster, saved)[:, None] / (known["outcome"] ** 2).mean(), np.bincount(cluster))
-    assert by_code.p == pytest.approx(means.p[0]) and by_code.t == pytest.approx(means.t[0])
+    mean = WildMean(np.bincount(cluster, saved) / (known["outcome"] ** 2).mean(), np.bincount(cluster))
+    assert by_code.p == pytest.approx(mean.p) and by_code.t == pytest.approx(mean.t)
     assert by_code.high - by_code.low > 2 * (by_firm.high - by_firm.low)
     ours = with_stack(grouped, frame["Peers"], frame["OLS"])
     assert "clustered by sic (13 clusters), given these periods" in " ".join(ours.summary())

@@ -26,7 +26,9 @@ from peerattn.network import (
     in_strength,
     network_correlation,
     overlap,
+    placebo,
     reciprocity,
+    validate,
 )
 
 LABELS: dict[str, Callable[[], Any]] = {
@@ -470,6 +472,19 @@ def test_a_network_without_periods_prints():
     empty = PeerNetwork.from_matrices({1: pd.DataFrame([[0, 1.0], [1, 0]], list("AB"), list("AB"))}).subset(periods=[])
     assert "empty" in str(empty)
     assert "<table" in empty._repr_html_()
+
+
+def test_a_network_without_periods_or_firms_raises_errors_that_name_it_or_is_written(tmp_path):
+    two = PeerNetwork.from_matrices({1: (["A", "B"], None, [[0, 1.0], [1, 0]]), 2: ([], None, np.zeros((0, 0)))})
+    assert placebo(two, random_state=0).edges().equals(two.edges())  # nobody to exchange in the second period
+    empty = two.subset(periods=[])
+    assert empty.to_explorer(tmp_path / "page.html").exists()
+    with pytest.raises(InputError, match="no period in common"):
+        network_correlation(empty, two)
+    with pytest.raises(InputError, match="network: expected at least one period"):
+        validate(empty, two)
+    with pytest.raises(InputError, match="is a firm of the network"):
+        PeerNetwork.from_matrices({}) @ pd.Series([1.0], ["A"])
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Weight against influence: what would change if a peer left the pool."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -123,10 +123,7 @@ def _changes(model: PanelEstimator, section: CrossSection) -> tuple[pd.Index, pd
     whole = model._attend(section)[0]
     delta = np.zeros((len(section.focal), len(section.peers)))
     for j in range(len(section.peers)):
-        rest = np.arange(len(section.peers)) != j
-        smaller = replace(section, peers=section.peers.take(rest))
-        if section.attendable is not None:
-            smaller = replace(smaller, attendable=section.attendable[rest])
+        smaller = section.take(slice(None), np.arange(len(section.peers)) != j)
         attends = section.admissible()[:, j]
         delta[attends, j] = (whole - model._attend(smaller)[0])[attends]
     return section.focal.label, section.peers.label, delta

@@ -170,7 +170,7 @@ def calibration(
     Returns
     -------
     Calibration
-        Slope NaN where predictions do not differ.
+        Slope NaN where predictions do not differ, or not beyond the effects.
 
     References
     ----------
@@ -197,39 +197,41 @@ def calibration(
     kept_labels = {name: _one_a_row(f"effects[{name!r}]", of, n)[kept] for name, of in given.items()}
     groups = effect_labels(tuple(effects), kept_labels)
     absorbed = tuple(map(str, groups))
-    flat = np.ptp(forecast) <= 1e-12 * np.max(np.abs(forecast))
+    least = 1e-12 * np.max(np.abs([forecast, y]), axis=1)  # below this a difference is rounding
     # effects are taken out of both sides (Frisch and Waugh 1933)
     net, degrees = net_of(groups, np.column_stack([forecast, y]), clusters=clusters)
     forecast, y = net.T
-    truth = pd.Series({"constant": 0.0, "prediction": 1.0})
-    if absorbed:
-        truth = truth.drop("constant")
-    k = len(truth)
+    unit = np.ptp(forecast)
+    flat = unit <= least[0]
+    k = 2 - bool(absorbed)
+    names = ["constant", "prediction"][-k:]
     fewest = int(clusters.nunique().min())
     rsquared = float("nan")
     freedom = None
     p = None
-    params = pd.Series([np.mean(y - forecast), np.nan][-k:], truth.index)
+    params = pd.Series([np.mean(y - forecast), np.nan][-k:], names)
     errors = np.full(k, np.nan)
     if not flat:
-        fit = OLS(y, np.column_stack([np.ones(len(y)), forecast])[:, -k:]).fit()
-        # below this a coefficient is rounding
-        least = 1e-12 * np.abs(y).max() * np.array([1.0, 1 / np.abs(forecast).max()])[-k:]
-        params[:] = np.where(np.abs(fit.params) > least, fit.params, 0.0)
-        if np.ptp(y):
-            rsquared = float(1 - fit.ssr / np.sum((y - y.mean()) ** 2))
+        # of predictions about their mean in units of their range, so that their level and unit do not matter
+        level = np.mean(forecast)
+        fit = OLS(y / unit, np.column_stack([np.ones(len(y)), (forecast - level) / unit])[:, -k:]).fit()
+        back = np.array([[unit, -level], [0.0, 1.0]])[-k:, -k:]
+        params[:] = back @ fit.params
+        params[params.abs() <= least[1] * np.array([1.0, 1 / unit])[-k:]] = 0.0
+        if np.ptp(y) > least[1]:
+            rsquared = float(fit.rsquared)
     if fewest >= tests.MIN_PERIODS and not flat:
         clustered = fit.get_robustcov_results("cluster", groups=clusters.to_numpy().squeeze()).cov_params()
         clustered *= (len(y) - k) / max(len(y) - k - degrees, 1)  # those of effects not nested in clusters
         with np.errstate(invalid="ignore"):
-            found = np.sqrt(np.diag(clustered))
+            found = np.sqrt(np.diag(back @ clustered @ back.T))
         if (found > 0).all():  # two-way variances may come out negative
-            gap = fit.params - truth.to_numpy()
+            gap = fit.params - np.array([level / unit, 1.0])[-k:]
             errors = found
             freedom = fewest - 1
             wald = float(gap @ np.linalg.solve(clustered, gap))
             p = float(stats.f.sf(wald / k * (fewest - k) / (fewest - 1), k, fewest - k))
-    std_errors = pd.Series(errors, truth.index)
+    std_errors = pd.Series(errors, names)
     return Calibration(
         params=params, std_errors=std_errors, pvalues=2 * (params / std_errors).abs().map(stats.t(fewest - 1).sf),
         nobs=len(y), rsquared=rsquared, freedom=freedom, p_value=p, effects=absorbed,

@@ -126,7 +126,7 @@ def _adjusted(y: pd.Series, firm: pd.Index, knowledge: Knowledge, factors: pd.Da
     found = np.full(len(y), np.nan)
     # of each firm the sums of 1, its factors and its outcome, and of their products, from which its slopes follow
     table = np.column_stack([np.ones(len(y)), f, outcomes])
-    sums = np.zeros((firms.max() + 1, table.shape[1], table.shape[1]))
+    sums = np.zeros((firms.max(initial=-1) + 1, table.shape[1], table.shape[1]))
     for t, rows in sorted(rows_of.items()):
         loadings = _loadings(sums)
         if loadings is not None:

@@ -14,6 +14,7 @@ import pandas as pd
 from peerattn.exceptions import InputError, expect, reworded, validate_arguments
 from peerattn.models.peer_weights import last_estimator
 from peerattn.panel import as_panel, sorted_periods
+from peerattn.panel.panel import check_finite
 from peerattn.types import LabelsLike, OutcomesLike, PanelLike
 
 
@@ -38,6 +39,7 @@ def scored_rows(*columns: Any) -> list[np.ndarray]:
     check_one_order(*columns)
     if any(np.isinf(array).any() for array in arrays):
         raise InputError("outcomes and predictions must be finite, or NaN where unknown; some are infinite.")
+    check_finite(np.concatenate(arrays), "outcome or prediction")
     if np.isnan(arrays[0]).all():
         raise InputError("outcomes: none is known, so nothing can be scored; pass some that are not NaN.")
     # a firm without a prediction must not stay in the variance of outcomes, in ranks, or in the size of a group

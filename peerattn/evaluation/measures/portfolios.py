@@ -12,6 +12,7 @@ from peerattn.evaluation.measures.factors import match_factors, periods_per_year
 from peerattn.evaluation.measures.metrics import as_numbers, check_one_order
 from peerattn.exceptions import InputError, check_at_least, check_count, expect, validate_arguments
 from peerattn.panel.knowledge import sorted_periods
+from peerattn.panel.panel import check_finite
 from peerattn.scaling import ROUNDING
 from peerattn.types import LabelsLike, OutcomesLike
 
@@ -201,6 +202,7 @@ def _sorted_rows(outcome: Any, prediction: Any, firm: Any, period: Any, weight: 
         raise InputError("weight must be positive and known in every row.")
     if np.isinf(frame[["r", "prediction"]].to_numpy()).any():
         raise InputError("outcome and prediction must be finite, or NaN where unknown; some are infinite.")
+    check_finite(given["r"], "outcome")
     return frame, codes, periods
 
 

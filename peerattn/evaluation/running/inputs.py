@@ -15,7 +15,7 @@ from peerattn.panel import Knowledge, Panel, PanelEncoder, as_panel, read_panel
 from peerattn.panel.frames import as_pandas, read_frame
 from peerattn.panel.gate import examine
 from peerattn.panel.labels import panel_labels
-from peerattn.panel.stored import StoredPanel, is_stored, scan_panel
+from peerattn.panel.stored import in_files, is_stored
 from peerattn.types import OutcomesLike, PanelLike, ReferenceLike
 
 #: Names of the index levels of every frame that models get in a comparison.
@@ -32,7 +32,9 @@ def comparison_panel(X: PanelLike, y: OutcomesLike, cv: object, reference: Refer
     period = options["period"]
     industry = options["industry"]
     if is_stored(X) and not (isinstance(X, str | Path) and Path(X).is_file()):
-        panel = _of_files(X, y, **options)
+        if y is not None:
+            raise InputError("y: X is read from files, so the outcome is a column: leave out y, name outcome=.")
+        panel = in_files("outcome", X, **options).mapped()
     elif options["outcome"] is not None and y is None and not isinstance(X, Panel):
         panel = read_panel(X, **options)
     else:
@@ -85,17 +87,6 @@ def dated_by_horizon(panel: Panel, task: str, horizon: int) -> Panel:
         return panel
     knowledge = Knowledge.of(panel, horizon)
     return replace(panel, known_at=pd.Index(pd.Series(knowledge.periods).reindex(knowledge.known)))
-
-
-def _of_files(X: PanelLike, y: OutcomesLike, *, outcome: str | None, **options: Any) -> Panel:
-    """Return a panel in files, its characteristics mapped into memory."""
-    if y is not None:
-        raise InputError("y: X is read from files, so the outcome is a column: leave out y, name outcome=.")
-    if not isinstance(X, StoredPanel):
-        return scan_panel(X, outcome=outcome, **options).mapped()
-    if outcome not in (None, X.outcome):
-        raise InputError(f"outcome: the stored panel holds the outcome {X.outcome!r}, not {outcome!r}.")
-    return X.mapped()
 
 
 def frames_by_outcome(X: PanelLike, y: OutcomesLike, outcomes: Sequence[str]) -> dict[str, pd.DataFrame]:

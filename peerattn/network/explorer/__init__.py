@@ -148,10 +148,18 @@ def _content(network: Network, codes: pd.Series | None, top_k: int, intervals: p
         "top_k": top_k,
         "group_name": "" if codes is None else printable(codes.name or "industry"),
         "intervals": bounds is not None,
-        "start": int(section.columns[np.argmax(section.column_sums())]) if len(section.columns) else 0,
+        "start": _most_attended(network),
         "note": " ".join(notes),
         "sections": sections,
     }
+
+
+def _most_attended(network: Network) -> int:
+    """The position of the firm with the largest incoming weight in the last period; 0 where there is none."""
+    for _, section in [*network.sections()][-1:]:
+        if len(section.columns):
+            return int(section.columns[np.argmax(section.column_sums())])
+    return 0
 
 
 def _packed(section: CrossSection, group: Array, edges: pd.DataFrame, numbers: list[Array]) -> str:
@@ -178,10 +186,9 @@ def _strongest(section: CrossSection, top_k: int) -> pd.DataFrame:
 
 def _rounded(values: Array) -> Array:
     """Four-byte floats with 12 binary digits: a relative error of 2⁻¹³, and well compressed."""
-    # the last 12 bits of a weight are noise that does not compress
-    bits = np.ascontiguousarray(values, dtype="<f4").view("<u4")
-    rounded = ((bits.astype(np.uint64) + 0x800) & 0xFFFFF000).astype("<u4").view("<f4")
-    return np.where(np.isfinite(values), rounded, np.float32(np.nan)).astype("<f4")
+    # further digits are noise that does not compress
+    share, power = np.frexp(values)
+    return np.ldexp(np.rint(share * 2**12) / 2**12, power).astype("<f4")
 
 
 def _flows(one: Network, codes: pd.Series | None, groups: list[str]) -> list[list[float | None]] | None:

@@ -283,5 +283,5 @@ def _rewired(section: CrossSection, rng: np.random.Generator) -> Any:
     """Give each row's weights to other columns, own column apart."""
     found = np.array(section.dense())
     off = ~np.eye(len(found), dtype=bool)
-    found[off] = rng.permuted(found[off].reshape(len(found), -1), axis=1).ravel()
+    found[off] = rng.permuted(found[off].reshape(len(found), max(len(found) - 1, 0)), axis=1).ravel()
     return sparse.csr_array(found) if section.is_sparse else found

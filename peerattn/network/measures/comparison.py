@@ -188,7 +188,7 @@ def aligned(first: Network, second: Network) -> Iterator[tuple[Any, Array, Array
         When no period is in both.
     """
     if first.is_dated != second.is_dated or (first.is_dated and not first.periods.isin(second.periods).any()):
-        dates = [show_label(net.periods[0]) or "no date" for net in (first, second)]
+        dates = [show_label(next(iter(net.periods), None)) or "no date" for net in (first, second)]
         raise InputError(f"no period in common ({dates[0]}; {dates[1]}); pass mean() of both networks.")
     # two networks number their firms differently
     across = second.labels.get_indexer_for(first.labels)  # where each label of the first is in the second

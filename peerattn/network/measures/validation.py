@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse, stats
 
-from peerattn.exceptions import InputError, check_count, validate_arguments
+from peerattn.exceptions import InputError, check_count, expect, validate_arguments
 from peerattn.network.attributes import characteristic, code_numbers
 from peerattn.network.base import Network
 from peerattn.network.cross_section import Array, strongest
@@ -164,6 +164,7 @@ def validate(
     """
     check_count(k=k, n_size_groups=n_size_groups, n_permutations=n_permutations)
     network.check_whole("validate", k)
+    expect(len(network.periods) > 0, "network", "at least one period", "none")
     if network.is_dated and not links.is_dated:
         # links without a date hold in every period
         links = links.replaced([links.section()[1]] * len(network.periods), periods=network.periods)

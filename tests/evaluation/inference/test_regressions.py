@@ -62,6 +62,28 @@ def test_calibration_against_statsmodels():
     assert found.nobs == known.sum()
 
 
+@pytest.mark.parametrize("effects", [(), ("period",)])
+def test_calibration_is_the_same_in_any_unit_and_at_any_level(effects):
+    y, forecast, period = sample()
+    found = calibration(y, forecast, period, effects=effects)
+    for unit, level in ((1e-20, 0.0), (1e9, 0.0), (1.0, 1e7)):
+        other = calibration(unit * y + level, unit * forecast + level, period, effects=effects)
+        assert tuple(other.params / found.params)[-1:] == pytest.approx((1.0,), rel=1e-6)
+        assert tuple(other.std_errors / found.std_errors)[-1:] == pytest.approx((1.0,), rel=1e-6)
+        assert (other.p_value, other.rsquared) == pytest.approx((found.p_value, found.rsquared), rel=1e-5)
+        if not effects:
+            assert other.intercept == pytest.approx(unit * found.intercept + level * (1 - found.slope), rel=1e-5)
+
+
+def test_predictions_that_the_effects_explain_have_no_slope():
+    firm, period = np.repeat(np.arange(14), 15), np.tile(np.arange(15), 14)
+    rng = np.random.default_rng(0)
+    of_firms = rng.normal(size=14)[firm]
+    for forecast, effects in ((of_firms, ("firm",)), (of_firms + rng.normal(size=15)[period], ("firm", "period"))):
+        found = calibration(rng.normal(size=210), forecast, period, firm=firm, effects=effects)
+        assert np.isnan(found.slope) and np.isnan(found.rsquared) and found.p_value is None
+
+
 def test_calibration_clustered_by_firm_and_period_is_the_three_variances_of_one_way():
     """V = V(firm) + V(period) − V(both), each with its own small-sample factor (Cameron, Gelbach and Miller 2011)."""
     rng = np.random.default_rng(2)

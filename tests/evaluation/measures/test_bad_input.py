@@ -4,7 +4,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from peerattn.evaluation import calibration, diebold_mariano, factor_adjusted, quantile_portfolios, r2_within_period, rank_ic
+from peerattn.evaluation import (
+    calibration,
+    diebold_mariano,
+    factor_adjusted,
+    fama_macbeth,
+    quantile_portfolios,
+    r2_within_period,
+    rank_ic,
+)
 from peerattn.exceptions import InputError
 
 INDEX = pd.MultiIndex.from_product([[f"f{k}" for k in range(10)], range(2001, 2015)], names=["firm", "period"])
@@ -36,6 +44,7 @@ BAD = {
     "one shorter": ({"outcome": Y.to_numpy()[1:]}, "expected one length"),
     "weights of three rows": ({"weight": np.ones(3)}, "expected one length"),
     "an infinite outcome": ({"outcome": Y.where(FIRM != "f1", np.inf)}, "must be finite"),
+    "an outcome of 1e200": ({"outcome": Y * 1e200}, "outcome holds values up to .* choose a larger unit"),
     "no positive year": ({"periods_per_year": -12.0}, "periods_per_year: expected a positive number, got -12"),
     "a constant factor": ({"factors": FACTOR.assign(one=0.01), "outcome_horizon": 0}, "collinear, or one does not vary"),
     "a factor twice": ({"factors": FACTOR.assign(again=FACTOR["market"]), "outcome_horizon": 0}, "collinear"),
@@ -76,6 +85,12 @@ def test_infinite_losses_raise():
     for pair in ((loss, infinite), (infinite, loss), (infinite, infinite)):
         with pytest.raises(InputError, match="must be finite"):
             diebold_mariano(*pair, PERIOD)
+
+
+def test_values_whose_squares_are_no_numbers_raise():
+    for score in (calibration, fama_macbeth, r2_within_period):
+        with pytest.raises(InputError, match="outcome or prediction holds values up to .* choose a larger unit"):
+            score(Y * 1e200, PREDICTED, PERIOD)
 
 
 @pytest.mark.parametrize("scale", [1e-12, 1e-6, 1e9])

@@ -161,6 +161,7 @@ def test_a_factor_without_variance_gives_no_loading():
         (lambda y, f: (y, f.iloc[:-1]), "factors: outcomes are realised in 1 periods that are not covered"),
         (lambda y, f: (y, f * 1000), "per cent"),
         (lambda y, f: (y[y.index.get_level_values("period") < 2005], f), "need 6 earlier outcomes of a firm"),
+        (lambda y, f: (y[:0], f), "need 6 earlier outcomes of a firm"),
         (lambda y, f: (y, f.loc[y.index.get_level_values(1)].set_axis(y.index).iloc[1:]), "1 of 240 rows of the panel"),
     ],
 )

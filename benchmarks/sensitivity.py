@@ -50,10 +50,14 @@ class Change:
     options: dict[str, Any] = field(default_factory=dict)
 
 
-def with_option(rule: str, **changed: Any) -> Change:
+def with_option(rule: str, value: str = "", **changed: Any) -> Change:
     """Return heads trained with these fields of :class:`TrainingOptions`."""
-    value = ", ".join(map(str, changed.values()))
     return Change(rule, value, learner, "DEFAULT", replace(training.DEFAULT, **changed))
+
+
+def with_values(name: str, *values: Any) -> list[Change]:
+    """Return heads trained with other values of a field of :class:`TrainingOptions`."""
+    return [with_option(name, str(value), **{name: value}) for value in values]
 
 
 def constant(owner: Any, name: str, *values: Any) -> list[Change]:
@@ -94,14 +98,10 @@ HEADS: list[Change] = [
     with_option("all seeds averaged", window=-np.inf),
     Change("no last steps without weight decay", owner=training, name="_cycle", new=cycle_with_decay),
     Change("no period effects in the objective", owner=training, name="common_variance", new=lambda sections: 0.0),
-    with_option("n_seeds", n_seeds=6),
-    with_option("n_seeds", n_seeds=24),
-    with_option("max_steps", max_steps=225),
-    with_option("max_steps", max_steps=900),
-    with_option("learning_rate", learning_rate=0.01),
-    with_option("learning_rate", learning_rate=0.04),
-    with_option("weight decay", weight_decays=(0.15,)),
-    with_option("weight decay", weight_decays=(0.6,)),
+    *with_values("n_seeds", 6, 24),
+    *with_values("max_steps", 225, 900),
+    *with_values("learning_rate", 0.01, 0.04),
+    *with_values("weight_decays", (0.15,), (0.6,)),
     *constant(peer_module, "SHARP", 1.0, 4.0),
 ]
 #: Of heads in full, which no test keeps out.

@@ -98,7 +98,12 @@ PAGES_OF_RESULTS = {  # page, results, columns shown and what they are called
         "what": "heads that are left", "heads": "heads", "loss": "loss of new pairs, nats a symbol",
     },
     "background/limitations.md nulls": {
-        "no peers, but": "no peers, but", "task": "task", "panels": "panels", "peers enter": "peers selected, share",
+        "no peers, but": "no peers, but", "task": "task", "panels": "panels", "peers selected": "peers selected, share",
+    },
+    "background/decisions.md ablations_heads": {
+        "rule or constant": "without the rule, or with the constant at", "value": "value",
+        "share .5, 40 × 24": "share .5, 40 × 24", "share .3, 120 × 54": "share .3, 120 × 54",
+        "two networks, share .5, 150 × 54": "two networks, share .5, 150 × 54", "log q": "log q", "time": "time",
     },
     "guide/transformer-over-firms.md transformer": {
         "outcome": "outcome", "periods": "periods", "truth": "truth", "transformer": "transformer",

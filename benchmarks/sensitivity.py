@@ -121,6 +121,14 @@ def simulated(n_firms: int, n_periods: int, share: float, n_networks: int = 1, n
     return panel.X, panel.y, np.asarray(period < panel.network.periods[-n_test])
 
 
+def with_common_shocks() -> Data:
+    """Return one directed network, and a shock of each period to all firms, as large as what else the outcome has."""
+    X, y, train = SHORT.load()
+    period = y.index.get_level_values("period")
+    shocks = pd.Series(np.random.default_rng(0).normal(size=period.nunique()), period.unique().sort_values())
+    return X, y + y.std() * shocks.loc[period].to_numpy(), train
+
+
 def wages() -> Data:
     """Return next year's log wage of young men (Vella and Verbeek 1998)."""
     frame = wage_panel.load().rename(columns={"nr": "firm", "year": "period"}).set_index(["firm", "period"])
@@ -147,6 +155,7 @@ class Panel:
 
     load: Callable[[], Data]
     task: str
+    within: bool = False  # errors are deviations from their period's mean
 
 
 SHORT = Panel(partial(simulated, 40, 30, 0.5), "forecast")
@@ -156,6 +165,7 @@ OF_STACK = {"simulated": SHORT, "wages": WAGES, "log q": LOG_Q}
 OF_HEADS = {
     "share .5, 40 × 24": SHORT,
     "share .3, 120 × 54": Panel(partial(simulated, 120, 60, 0.3), "forecast"),
+    "common shocks, share .5, 40 × 24": Panel(with_common_shocks, "forecast", within=True),
     "two networks, share .5, 150 × 54": Panel(partial(simulated, 150, 60, 0.5, 2), "forecast"),
     "log q": LOG_Q,
 }
@@ -195,8 +205,10 @@ def measured(model: Any, panel: Panel, change: Change | None) -> dict[str, float
         model.fit(X[train], y[train])
         seconds = time.process_time() - start
     given = {"outcomes": y[~train]} if panel.task == "nowcast" else {}
-    errors = (y[~train] - np.asarray(model.predict(X[~train], **given))) ** 2
-    return {"error": float(errors.mean()), "seconds": seconds}
+    errors = y[~train] - np.asarray(model.predict(X[~train], **given))
+    if panel.within:
+        errors -= errors.groupby(level="period").transform("mean")
+    return {"error": float((errors**2).mean()), "seconds": seconds}
 
 
 def table(name: str, model: Callable[..., Any], panels: dict[str, Panel], changes: list[Change]) -> list[dict[str, Any]]:
@@ -224,7 +236,10 @@ def main() -> None:
     torch.set_num_threads(1)
     warnings.simplefilter("ignore", PeerAttnWarning)
     ratio = "Mean squared error of held-out periods over that of the default, and time of a fit over that of the default."
-    simulations = "Simulated: directed networks, share of the variance due to peers, firms × training periods; forecasts."
+    simulations = (
+        "Simulated: directed networks, share of the variance due to peers, firms × training periods; forecasts. Errors beside "
+        "common shocks are deviations from their period's mean."
+    )
     real = (
         "wages: next year's log wage of 150 men, forecast. log q: Tobin's q of 150 firms of Bloom, Schankerman and Van Reenen "
         "(2013), nowcast."

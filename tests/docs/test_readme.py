@@ -103,6 +103,7 @@ PAGES_OF_RESULTS = {  # page, results, columns shown and what they are called
     "background/decisions.md ablations_heads": {
         "rule or constant": "without the rule, or with the constant at", "value": "value",
         "share .5, 40 × 24": "share .5, 40 × 24", "share .3, 120 × 54": "share .3, 120 × 54",
+        "common shocks, share .5, 40 × 24": "common shocks, share .5, 40 × 24",
         "two networks, share .5, 150 × 54": "two networks, share .5, 150 × 54", "log q": "log q", "time": "time",
     },
     "guide/transformer-over-firms.md transformer": {

@@ -260,7 +260,7 @@ class GraphAttentionClassifier(Classifies, SequenceEstimator[GraphNetwork]):
         """Return the most probable class of every node; arguments as in ``predict_proba``."""
         return self._likeliest(self.predict_proba(X, edges=edges))
 
-    def score(self, X: object, y: object, *, edges: npt.ArrayLike | None = None) -> float:
+    def score(self, X: object, y: object, *, edges: npt.ArrayLike | None = None) -> float:  # type: ignore[override]
         """Return the share of nodes with known class (y ≠ −1) whose class is predicted."""
         predicted = self.predict(X, edges=edges)
         at, labels = _labels(y, len(predicted), "y")

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 from inspect import signature
-from typing import Any
+from typing import Any, Literal
 
 from sklearn.base import clone
 from sklearn.dummy import DummyRegressor
@@ -11,7 +11,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import RidgeCV
 from sklearn.neighbors import KNeighborsRegressor
 
-from peerattn.exceptions import InputError, check_names
+from peerattn.exceptions import InputError, check_names, validate_arguments
 from peerattn.models.attention.estimators import PeerAttentionRegressor
 from peerattn.models.covariance_regressor import CovariancePeerRegressor
 from peerattn.models.industry import IndustryMedianRegressor, IndustryPeerRegressor
@@ -92,7 +92,10 @@ def model_title(name: str, industry: str | None = None) -> str:
     return title[0].upper() + title[1:]
 
 
-def make_model(name: str, *, task: str = "forecast", industry: str | None = None, random_state: int = 0) -> Any:
+@validate_arguments
+def make_model(
+    name: str, *, task: Literal["forecast", "nowcast"] = "forecast", industry: str | None = None, random_state: int = 0
+) -> Any:
     """Return a new model by its name.
 
     Parameters

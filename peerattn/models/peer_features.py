@@ -135,6 +135,8 @@ class PeerFeatures(FrameTransformer):
         check_at_least(1, horizon=self.horizon)
         check_at_least(2, n_blocks=self.n_blocks)
         check_names("statistics", "statistic", self.statistics, STATISTICS)
+        expect(len(self.statistics) > 0, "statistics", f"some of {list(STATISTICS)}", "none")
+        expect(isinstance(self.keep, bool | np.bool_), "keep", "True or False", repr(self.keep))
         check_names("columns", "characteristic", self.columns or (), panel.characteristics)
         network = self.network
         if self.over and network is not None:

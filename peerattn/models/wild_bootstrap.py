@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, check_at_least, expect, reworded
 from peerattn.models.cross_section import adding_up
 from peerattn.panel.effects import net_of
 from peerattn.seeds import check_seed
@@ -71,13 +71,17 @@ def wild_cluster_p(
     >>> wild_cluster_p(x[:, 0] + rng.normal(size=60), np.ones((60, 1)), x, cluster) < 0.05
     True
     """
-    if n_draws < 1:
-        raise InputError(f"n_bootstrap must be at least 1, got {n_draws!r}.")
+    check_at_least(1, n_bootstrap=n_draws)
     check_seed(random_state)
-    X, Z = (np.column_stack([columns]) for columns in (X, Z))  # one column may come as a vector
+    with reworded("y, X, Z, weight: expected numbers", kinds=(TypeError, ValueError)):
+        y = np.asarray(y, dtype=float)
+        X, Z = (np.column_stack([np.asarray(columns, dtype=float)]) for columns in (X, Z))  # one column may come as a vector
+        root = np.ones(len(y)) if weight is None else np.sqrt(np.asarray(weight, dtype=float))
+    lengths = [np.shape(each)[:1] for each in (y, X, Z, cluster, root)]
+    expect(set(lengths) == {y.shape}, "y, X, Z, cluster, weight", "one row for each of y", f"shapes {lengths}")
+    expect(effects is None or isinstance(effects, pd.DataFrame), "effects", "a frame or None", type(effects).__name__)
     if not np.isfinite(np.column_stack([y, X, Z])).all():
         raise InputError("y, X, Z: expected a number in every row, got missing ones; leave these rows out.")
-    root = np.ones(len(y)) if weight is None else np.sqrt(weight)
     R = np.column_stack([X, Z]) * root[:, None]
     label, cluster = np.unique(cluster, return_inverse=True)
     outside = np.linalg.qr(X * root[:, None])[0]

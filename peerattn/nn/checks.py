@@ -40,7 +40,15 @@ def torch_reworded(function: Function) -> Function:
 
 def checked(function: Function) -> Function:
     """Check the arguments before, by their annotations, and reword what torch raises."""
-    return validate_arguments(torch_reworded(function))
+    careful = validate_arguments(torch_reworded(function))
+
+    @wraps(function)
+    def call(*args: Any, **options: Any) -> Any:
+        if torch.compiler.is_compiling():  # one graph, without the checks
+            return function(*args, **options)
+        return careful(*args, **options)
+
+    return cast(Function, call)
 
 
 def checked_module(made: Class) -> Class:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from peerattn.exceptions import InputError, expect
+from peerattn.exceptions import InputError, expect, reworded
 
 File = str | os.PathLike[str]
 
@@ -126,7 +126,8 @@ def check_writable(folder: File, *, argument: str = "out") -> Path:
     ...     check_writable(Path(parent) / "new").name
     'new'
     """
-    path = Path(folder)
+    with reworded(f"{argument}: expected the path of a folder", kinds=TypeError):
+        path = Path(folder)
     try:
         path.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path):

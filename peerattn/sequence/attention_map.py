@@ -11,7 +11,7 @@ import pandas as pd
 import torch.nn.functional as F
 from torch import Tensor
 
-from peerattn.exceptions import InputError, expect
+from peerattn.exceptions import InputError, expect, validate_arguments
 from peerattn.render import figure_style, svg, weight_colours
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ class AttentionMap:
         sizes = zip(("layers", "heads", "queries", "keys"), self.weights.shape)
         return f"AttentionMap({', '.join(f'{name}={n}' for name, n in sizes)})"
 
+    @validate_arguments
     def matrix(self, layer: int = -1, head: int | None = None) -> np.ndarray:
         """Return the weights of one layer: of one head, or the mean over heads (None).
 

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from peerattn.exceptions import InputError, reworded
+from peerattn.exceptions import InputError, reworded, validate_arguments
 from peerattn.sequence.language_model import LanguageModel
 from peerattn.sequence.masked_language_model import MaskedLanguageModel
 from peerattn.sequence.published_configuration import BERT, GPT2, GPT2_NAMES, Fields, read_json
@@ -35,6 +35,7 @@ _BERT = {
 }
 
 
+@validate_arguments
 def load_bert(folder: str | os.PathLike[str]) -> MaskedLanguageModel:
     """Return BERT as a fitted :class:`MaskedLanguageModel`, which may start a ``TextClassifier(pretrained=...)``.
 
@@ -107,6 +108,7 @@ def load_bert(folder: str | os.PathLike[str]) -> MaskedLanguageModel:
     return _with_weights(model, tokenizer, ours | _renamed(state, _BERT | blocks))
 
 
+@validate_arguments
 def load_gpt2(folder: str | os.PathLike[str]) -> LanguageModel:
     """Return GPT-2 as a fitted :class:`LanguageModel`.
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Self
 
 from sklearn.utils.validation import check_is_fitted
 
-from peerattn.exceptions import InputError, extra
-from peerattn.sequence.tokenizers import SPECIAL, Tokenizer
+from peerattn.exceptions import InputError, extra, validate_arguments
+from peerattn.sequence.tokenizers import CHECKED, SPECIAL, Tokenizer
 
 if TYPE_CHECKING:
     import tokenizers
@@ -67,10 +67,12 @@ class WordPieceTokenizer(Tokenizer):
         """Return the numbers of a text's pieces; a word that has none is 1, ``<unknown>``."""
         return list(self._found_by.encode(text.replace("<mask>", "[MASK]"), add_special_tokens=False).ids)
 
+    @validate_arguments
     def tokenize(self, text: str) -> list[str]:
         """Return the pieces of a text."""
         return [self.symbols_[k] for k in self.encode(text)]
 
+    @CHECKED
     def join(self, symbols: Sequence[str]) -> str:
         """Return words of pieces, with spaces between them."""
         return " ".join(symbols).replace(" ##", "")
@@ -147,6 +149,7 @@ class ByteLevelTokenizer(Tokenizer):
         """Return the numbers of a text's pieces."""
         return list(self._found_by.encode(text, add_special_tokens=False).ids)
 
+    @validate_arguments
     def tokenize(self, text: str) -> list[str]:
         """Return the pieces of a text."""
         return [self.symbols_[k] for k in self.encode(text)]
@@ -156,6 +159,7 @@ class ByteLevelTokenizer(Tokenizer):
         """The number that ends a text."""
         return self.numbers[END_OF_TEXT]
 
+    @CHECKED
     def join(self, symbols: Sequence[str]) -> str:
         """Return the text that the pieces' bytes are."""
         return str(self._found_by.decoder.decode(list(symbols)))

@@ -11,7 +11,7 @@ from typing import Self
 
 from sklearn.utils.validation import check_is_fitted
 
-from peerattn.exceptions import InputError, did_you_mean, expect
+from peerattn.exceptions import InputError, did_you_mean, expect, reworded, validate_arguments
 from peerattn.sequence.base import SavedEstimator
 
 PAD, UNKNOWN, START, END, MASK = range(5)
@@ -22,6 +22,9 @@ CONTINUES = "@@"
 Pair = tuple[str, str]
 
 _WORD = re.compile(r"<mask>|\w+|[^\w\s]")
+
+
+CHECKED = reworded("symbols: expected texts", kinds=TypeError)  # decorates join
 
 
 class Tokenizer(SavedEstimator):
@@ -67,10 +70,12 @@ class Tokenizer(SavedEstimator):
         self._learn(counts, self.n_symbols, self.min_count)
         return self
 
+    @validate_arguments
     def tokenize(self, text: str) -> list[str]:
         """Return the symbols of a text: its characters, where a tokenizer has no others."""
         return list(text)
 
+    @CHECKED
     def join(self, symbols: Sequence[str]) -> str:
         """Return the text of these symbols: words with spaces between them, characters as one string."""
         return self.between.join(symbols)
@@ -88,7 +93,8 @@ class Tokenizer(SavedEstimator):
         InputError
             When a number denotes no symbol.
         """
-        found = [int(number) for number in numbers]
+        with reworded("numbers: expected whole numbers", kinds=(TypeError, ValueError, OverflowError)):
+            found = [int(number) for number in numbers]
         last = len(self.numbers) - 1
         least = min(found, default=0)
         most = max(found, default=0)
@@ -157,6 +163,7 @@ class WordTokenizer(Tokenizer):
     lowercase: bool = True
     split: str = "words"
 
+    @validate_arguments
     def tokenize(self, text: str) -> list[str]:
         """Return the words and marks."""
         if self.lowercase:
@@ -233,11 +240,13 @@ class BytePairTokenizer(Tokenizer):
         self._learn(Counter(piece for word, n in words.items() for piece in self._pieces(word) * n))
         return self
 
+    @validate_arguments
     def tokenize(self, text: str) -> list[str]:
         """Return the pieces of a text's words."""
         check_is_fitted(self, "merges_")
         return [piece for word in text.split() for piece in self._pieces(word)]
 
+    @CHECKED
     def join(self, symbols: Sequence[str]) -> str:
         """Return the words that the pieces make, with spaces between them."""
         text = " ".join(symbols) + " "

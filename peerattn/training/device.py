@@ -6,11 +6,12 @@ from typing import Literal, get_args
 
 import torch
 
-from peerattn.exceptions import InputError, reworded
+from peerattn.exceptions import InputError, reworded, validate_arguments
 
 Precision = Literal["auto", "float32", "tf32", "bfloat16"]
 
 
+@validate_arguments
 def find_device(name: str) -> str:
     """Return the name of a device that is there.
 
@@ -36,6 +37,7 @@ def find_device(name: str) -> str:
     return name
 
 
+@validate_arguments
 def precision_of(precision: str, device: torch.device) -> str:
     """Return the precision of products on this device: "auto" is bfloat16 on a GPU that has it, and float32 elsewhere.
 
@@ -62,6 +64,7 @@ def precision_of(precision: str, device: torch.device) -> str:
     return precision
 
 
+@validate_arguments
 @contextmanager
 def multiplied_in(precision: str, device: torch.device) -> Iterator[None]:
     """Multiply matrices in this precision, of those of `precision_of`, within the ``with`` block; parameters stay as they are.

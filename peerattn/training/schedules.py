@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 
-from peerattn.exceptions import InputError, did_you_mean
+from peerattn.exceptions import InputError, check_at_least, did_you_mean, validate_arguments
 
 #: ``schedule(step, max_steps)`` with step = 0, ..., max_steps - 1 gives the share of the peak learning rate.
 Schedule = Callable[[int, int], float]
@@ -12,6 +12,7 @@ WARMUP = 0.1  # share of the steps in which "cosine" and "inverse_sqrt" rise
 ONE_CYCLE = (0.3, 1 / 25, 1 / 250_000)  # share of the steps that rise, first and last rate as shares of the peak
 
 
+@validate_arguments
 def make_schedule(schedule: str | Schedule, peak: float, max_steps: int) -> Callable[[int], float]:
     r"""Return the function that gives the learning rate of a step, from 0.
 
@@ -42,6 +43,7 @@ def make_schedule(schedule: str | Schedule, peak: float, max_steps: int) -> Call
     >>> rate(0)  # half of the peak in the first of two rising steps
     0.25
     """
+    check_at_least(1, max_steps=max_steps)
     rising = max(WARMUP * max_steps, 1.0)
     if callable(schedule):
         return lambda step: peak * schedule(step, max_steps)

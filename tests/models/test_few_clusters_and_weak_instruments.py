@@ -69,6 +69,15 @@ def test_the_bootstrap_takes_vectors_and_no_missing_values():
     assert wild_cluster_p(y, np.ones(60), x, cluster, n_draws=99) == p
     with pytest.raises(InputError, match="y, X, Z: expected a number in every row, got missing ones"):
         wild_cluster_p(np.where(y > 0, y, np.nan), np.ones(60), x, cluster)
+    for given, message in (
+        ({"X": np.full(60, "x")}, "y, X, Z, weight: expected numbers"),
+        ({"cluster": cluster[:3]}, "y, X, Z, cluster, weight: expected one row for each of y"),
+        ({"cluster": 3}, "y, X, Z, cluster, weight: expected one row for each of y"),
+        ({"effects": 3}, "effects: expected a frame or None, got int"),
+        ({"n_draws": 0}, "n_bootstrap: expected an integer of at least 1, got 0"),
+    ):
+        with pytest.raises(InputError, match=message):
+            wild_cluster_p(**{"y": y, "X": np.ones(60), "Z": x, "cluster": cluster} | given)
 
 
 def test_linear_in_means_with_few_clusters():

@@ -144,3 +144,8 @@ def test_forecasters_by_firm_refuse_bad_input(estimator):
         clone(estimator).fit(numbers, y).predict(numbers.rename(lambda firm: int(firm[1:]), level="firm"))
     with pytest.raises(ValueError, match="(?s)feature names should match.*lev"):
         clone(estimator).fit(numbers, y).predict(numbers[["size"]])
+
+
+def test_a_task_that_is_none_is_named():
+    with pytest.raises(InputError, match="task: expected 'forecast' or 'nowcast', got 'nowcasts'.* Near matches: 'nowcast'"):
+        make_model("ridge", task="nowcasts")

@@ -227,7 +227,9 @@ def test_the_horizon_counts_periods_of_fit_and_call():
     assert features.transform(X[~past]).loc["A"].iloc[:, 0].tolist() == [4, 5, 6, 6]
 
 
-@pytest.mark.parametrize("options", [{"horizon": 0}, {"horizon": 1.5}, {"n_blocks": 1}, {"over": -1}, {"columns": 3}])
+@pytest.mark.parametrize(
+    "options", [{"horizon": 0}, {"horizon": 1.5}, {"n_blocks": 1}, {"over": -1}, {"columns": 3}, {"keep": 3}, {"statistics": []}]
+)
 def test_options_of_a_wrong_kind_are_named(options):
     X = pd.DataFrame({"s": np.arange(40.0)}, YEARS)
     (name,) = options

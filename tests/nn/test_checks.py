@@ -71,3 +71,13 @@ def test_distances_end_with_the_nodes_and_positions_may_be_large():
     line = torch.tensor([[0, 1, 0], [0, 0, 1], [0, 0, 0]]).bool()
     assert nn.hop_distance(line, 10**15)[1].tolist() == [10**15 + 1, 0, 1]  # it counted to the longest
     assert nn.sinusoidal_positions(3, 4, start=2**40).shape == (3, 4)  # steps of single precision: none was left
+
+
+def test_checks_leave_compiled_modules_one_graph():
+    encoder = nn.Encoder(1, 8, 2, rotary=True)
+
+    def read(x):
+        return encoder(x, mask=nn.causal_mask(x.shape[-2]))
+
+    compiled = torch.compile(read, backend="eager", fullgraph=True)  # an error where it would be two
+    torch.testing.assert_close(compiled(X), read(X))

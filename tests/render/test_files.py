@@ -50,3 +50,8 @@ def test_a_folder_that_cannot_be_written_is_found_out(tmp_path: Path, monkeypatc
     monkeypatch.setattr("tempfile.TemporaryFile", refuse)
     with pytest.raises(InputError, match="out: cannot write .*Permission denied"):
         check_writable(tmp_path)
+
+
+def test_a_folder_of_another_kind_is_named():
+    with pytest.raises(InputError, match="out: expected the path of a folder"):
+        check_writable(3)

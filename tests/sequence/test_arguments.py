@@ -11,12 +11,15 @@ from peerattn.exceptions import InputError
 from peerattn.sequence import (
     AttentionAnomalyDetector,
     AttentionForecaster,
+    BytePairTokenizer,
+    CharacterTokenizer,
     GraphAttentionClassifier,
     LanguageModel,
     MaskedLanguageModel,
     TextClassifier,
     Translator,
     VisionTransformerClassifier,
+    WordTokenizer,
 )
 
 TEXTS = ["red apple", "green leaf"] * 4
@@ -118,6 +121,21 @@ def test_other_input_that_cannot_be_read_is_an_error_of_this_package(tmp_path):
         (lambda: LanguageModel().fit([[1, 2], [3]]), "inhomogeneous"),
         (lambda: LanguageModel().fit(np.array(3)), "X: expected a text, or numbers in one dimension"),
         (lambda: TextClassifier().fit(TEXTS, 3), "y should be a 1d array"),
+    ):
+        with pytest.raises(InputError, match=message):
+            call()
+
+
+@pytest.mark.parametrize("tokenizer", [CharacterTokenizer(), WordTokenizer(), BytePairTokenizer(3)])
+def test_text_and_numbers_of_tokenizers(tokenizer):
+    tokenizer.fit(TEXTS)
+    for call, message in (
+        (lambda: tokenizer.encode(3), "text: expected text"),
+        (lambda: tokenizer.tokenize(["red"]), "text: expected text"),
+        (lambda: tokenizer.decode(3), "numbers: expected"),
+        (lambda: tokenizer.decode([None]), "numbers: expected whole numbers"),
+        (lambda: tokenizer.join(3), "symbols: expected texts"),
+        (lambda: tokenizer.join([2.5]), "symbols: expected texts"),
     ):
         with pytest.raises(InputError, match=message):
             call()

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from peerattn.exceptions import InputError
-from peerattn.training import SCHEDULES, make_schedule
+from peerattn.training import SCHEDULES, find_device, make_schedule, precision_of
 
 
 def shares(schedule, max_steps):
@@ -64,3 +64,17 @@ def test_a_function_is_a_schedule():
 def test_an_unknown_name_is_refused_with_the_nearest():
     with pytest.raises(InputError, match="schedule: expected one of .* got 'cosin'. Near matches: 'cosine'"):
         shares("cosin", 10)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: make_schedule("cosine", "high", 5), "peak: expected a number, got 'high'"),
+        (lambda: make_schedule("cosine", 0.1, 0), "max_steps: expected an integer of at least 1"),
+        (lambda: find_device(None), "name: expected text, got None"),
+        (lambda: precision_of("auto", "cpu"), "device: expected device, got 'cpu'"),
+    ],
+)
+def test_arguments_of_another_kind_are_named(call, message):
+    with pytest.raises(InputError, match=message):
+        call()

@@ -58,4 +58,4 @@ with figure_style():
         xlabel="out-of-sample R² against the prevailing mean",
         xlim=(min(0, low[order].min()) - 0.02, None),
     )
-    ax.legend(loc="lower right")
+    ax.legend(ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1))

@@ -46,4 +46,4 @@ with figure_style():
         )
     ax.set_yticks(range(len(strongest)), [f"{e.firm} → {e.peer}" for e in strongest.itertuples()])
     ax.set(xlabel="weight", xlim=(0, None))
-    ax.legend(loc="lower right")
+    ax.legend(ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1))

@@ -3,7 +3,8 @@ Memory against the number of periods
 ====================================
 
 A panel in files is read one cross-section at a time, and ``fit`` reads a sample of whole periods: peak memory does not grow
-with the number of periods. Time does, in proportion. Measured by ``benchmarks/streaming.py``.
+with the number of periods. Time does, in proportion. Measured by ``benchmarks/streaming.py`` on 22 November 2026; the guide to
+large panels has later figures.
 """
 
 import json

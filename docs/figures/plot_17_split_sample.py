@@ -26,7 +26,8 @@ with figure_style():
         ends = [mean - 1.96 * sd, mean + 1.96 * sd]
         axes.plot(ends, [at, at], color=PALETTE[0], linewidth=2.4, alpha=0.5)
         axes.plot(mean, at, "o", color=PALETTE[0])
-        axes.text(mean, at + 0.12, f"significant in {share:.0%}", ha="center")
+        under = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}  # the line at zero
+        axes.text(mean, at + 0.12, f"significant in {share:.0%}", ha="center", bbox=under)
     axes.axvline(0, color="#8b9096", linewidth=0.8)
     names = {"naive": "same data", "one split": "half the periods each", "there and back": "both halves in turn"}
     axes.set_yticks(range(len(null)), null["use"].map(names))

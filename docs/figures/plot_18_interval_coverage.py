@@ -35,4 +35,4 @@ with figure_style():
         ax.plot(shares.index, shares, mark, color=colour, label=name)
     ax.axhline(0.9, color="#8b9096", linewidth=0.8)
     ax.set(xlabel="fifth by size (1: smallest)", ylabel="share inside", xticks=range(1, 6), ylim=(0.7, 1.0))
-    ax.legend(loc="lower right")
+    ax.legend(ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1))

@@ -34,10 +34,13 @@ def run(options: Network) -> None:
     when = periods.max()
     if options.at is not None:
         when = period_named("--at", options.at, periods)
-    here = periods == when
+    # as predict has it: the outcomes of earlier periods are the firms' past, where weights depend on it
+    rows = periods <= when if saved.model._weights_read_past else periods == when
+    make = saved.model._network_maker()
+    observed = {"outcomes": None} | saved.observed(panel.y[rows])
     writable_file(options.out, _KNOWN)
     with working(options, f"network of {saved.name}"):
-        network = saved.model.peer_network(panel.X[here], **saved.observed(panel.y[here]))
+        network = saved.model._network_of(lambda each: make(s for s in each if s.period == when), panel.X[rows], **observed)
         _write(options, network)
     text, result = _words(options, network, saved.name)
     return report_line(options, f"{text}\n\n{RELEVANCE}\nnetwork: {place}", result | {"file": str(place)})

@@ -61,6 +61,22 @@ def test_what_scikit_learn_raises_about_an_option_is_no_bug(capsys):
     assert "--model: HistGradientBoostingRegressor cannot be fitted (monotonic_cst must be" in line
 
 
+def test_the_network_of_a_period_is_that_by_which_predict_predicts(tmp_path):
+    """The weights of a covariance depend on the outcomes of earlier periods: those of the file, as in a folder of all periods."""
+    model, file = tmp_path / "roa.model", tmp_path / "sample.parquet"
+    pd.read_csv(SAMPLE).sort_values("year").to_parquet(file, index=False)
+    options = [*COLUMNS, "--task", "nowcast", "--model", "covariance", "--until", "2005"]
+    assert cli.run(["fit", str(file), *options, "--out", str(model)]) == 0
+    for out, more in (("one.parquet", ["--at", "2009"]), ("all", [])):
+        assert cli.run(["network", str(model), str(file), *more, "--out", str(tmp_path / out), "--quiet"]) == 0
+    one, of_all = (PeerNetwork.from_parquet(tmp_path / name).matrix(2009) for name in ("one.parquet", "all/2009.parquet"))
+    np.testing.assert_allclose(one, of_all.reindex_like(one), rtol=0, atol=1e-12)
+    panel = load_model(model).panel(file)
+    here = panel.X.index.get_level_values("period") == 2009
+    standalone = load_model(model).model.peer_network(panel.X[here], outcomes=panel.y[here])
+    assert np.abs(standalone.matrix(2009) - of_all).max().max() > 1e-3
+
+
 @pytest.mark.parametrize("order", [["firm", "year"], ["year", "firm"], ["roa_next"]])
 @pytest.mark.parametrize("model", ["firm_mean", "ridge"])
 def test_until_leaves_later_periods_out_whatever_the_order_of_the_file(model, order, tmp_path):

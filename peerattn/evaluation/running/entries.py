@@ -164,7 +164,7 @@ class Entry:
         if reads_rows(model):
             X = X[known]
             # a Panel holds the dates at which outcomes are known; a search splits frames
-            if isinstance(fold.train, Panel) and isinstance(model, Pipeline):
+            if isinstance(model, Pipeline):
                 X = fold.train.take(np.flatnonzero(known)).with_outcomes(None)
             return model.fit(X, y[known])
         return model.fit(X[known], y[known].to_numpy())

@@ -114,19 +114,15 @@ class FoldRows:
     rows among them. ``dated``: whether outcomes have dates at which they are known.
     """
 
-    train: Panel | Frames
+    train: Panel
     call: Panel | Frames
 
     def __init__(self, panel: Panel, train: np.ndarray, test: np.ndarray) -> None:
         when = panel.X.index.get_level_values(1)
         call = np.flatnonzero(when.isin(when[test].unique()))
-        # a Panel keeps its rows in order; an audit shuffles them
-        if (train[1:] > train[:-1]).all():
-            plain = replace(panel, weights={})
-            self.train = plain.take(train)
-            self.call = replace(plain, known_at=None).take(call)
-        else:
-            self.train, self.call = (Frames(panel.X.iloc[rows], panel.y.iloc[rows]) for rows in (train, call))
+        plain = replace(panel, weights={})
+        self.train = plain.take(train)
+        self.call = replace(plain, known_at=None).take(call)
         self.scored = np.searchsorted(call, test)
         self.dated = panel.known_at is not None
         self._encoder: PanelEncoder | None = None

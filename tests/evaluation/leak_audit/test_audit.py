@@ -16,6 +16,7 @@ from peerattn.evaluation.leak_audit.columns import Rows
 from peerattn.evaluation.running.inner_folds import random_rows
 from peerattn.exceptions import InputError
 from peerattn.models import (
+    CovariancePeerRegressor,
     CrossSectionalRidge,
     FamaMacBethRegressor,
     FirmMeanRegressor,
@@ -636,6 +637,14 @@ def test_an_explanation_of_dated_outcomes_depends_on_no_order_of_index_levels(pa
     frame = X.assign(roa=y, filed=X.index.get_level_values("period") + 1).reset_index()
     read = read_panel(frame, outcome="roa", codes=["sic"], known_at="filed")
     found = audit(IndustryPeerRegressor(industry="sic"), read, cv=WalkForward(4, 4), task="nowcast", n_placebo=1)
+    assert found.passed, str(found)
+
+
+def test_the_order_of_training_rows_means_nothing_where_outcomes_have_dates(panel):
+    """The shuffled training rows had lost their dates, so that a model of the firms' past was another."""
+    X, y = panel
+    model = CovariancePeerRegressor(codes=["sic"], random_state=0)
+    found = audit(model, X, y, WalkForward(4, 4, horizon=2), task="nowcast", codes=["sic"], n_placebo=1)
     assert found.passed, str(found)
 
 

@@ -10,12 +10,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from peerattn.exceptions import InputError, expect
-from peerattn.nn.checks import torch_reworded
 
 NARROW = 16  # columns below which the fast kernel of a CPU is slower than at so many
 
 
-@torch_reworded
 def attention_weights(
     query: Tensor,
     key: Tensor,
@@ -86,7 +84,6 @@ def attention_weights(
     return scores.masked_fill(empty, 0.0).softmax(-1).masked_fill(empty, 0.0)
 
 
-@torch_reworded
 def attention(
     query: Tensor,
     key: Tensor,

@@ -3,13 +3,12 @@
 import copy
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
-from peerattn.exceptions import InputError, check_at_least, expect
-from peerattn.nn.checks import checked_module
+from peerattn.exceptions import InputError, check_at_least, check_one_of, expect
 from peerattn.nn.linear import Dropout, linear
 from peerattn.nn.multihead import KeyValueCache, MultiheadAttention
 from peerattn.nn.recording import recorded_weights
@@ -24,7 +23,6 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-@checked_module
 class FeedForward(nn.Module):
     r"""Two linear layers applied to every row by itself.
 
@@ -63,6 +61,7 @@ class FeedForward(nn.Module):
     ):
         super().__init__()
         check_at_least(1, d_model=d_model, d_hidden=d_hidden)
+        check_one_of(activation=(activation, get_args(Activation)))
         generator = generator or Generator()
         self.activation = activation
         self.hidden = linear(d_model, d_hidden, generator=generator)
@@ -73,7 +72,6 @@ class FeedForward(nn.Module):
         return self.output(ACTIVATIONS[self.activation](self.hidden(x)))
 
 
-@checked_module
 class TransformerBlock(nn.Module):
     r"""Attention, then a feed-forward network, each a step F with a residual and a normalisation N.
 
@@ -141,6 +139,7 @@ class TransformerBlock(nn.Module):
     ):
         super().__init__()
         check_at_least(1, d_model=d_model)
+        check_one_of(norm=(norm, get_args(Norm)))
         generator = generator or Generator()
         if d_feedforward is None:
             d_feedforward = 4 * d_model

@@ -7,13 +7,11 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
-from peerattn.exceptions import check_at_least, expect
+from peerattn.exceptions import check_at_least, check_one_of, expect
 from peerattn.nn.attention import check_shapes, scale_of
-from peerattn.nn.checks import checked_module, torch_reworded
 from peerattn.nn.linear import Dropout, linear, normal, split_heads
 
 
-@torch_reworded
 def edge_softmax(scores: Tensor, rows: Tensor, n_rows: int) -> Tensor:
     r"""Return the weights of edges: the softmax over the edges that leave one row.
 
@@ -55,7 +53,6 @@ def edge_softmax(scores: Tensor, rows: Tensor, n_rows: int) -> Tensor:
     return share / total.clamp_min(torch.finfo(scores.dtype).tiny).gather(-1, index)
 
 
-@torch_reworded
 def edge_mean(weights: Tensor, value: Tensor, edges: Tensor, n_queries: int) -> Tensor:
     r"""Return every query's weighted sum of the values at the other end of its edges.
 
@@ -89,7 +86,6 @@ def edge_mean(weights: Tensor, value: Tensor, edges: Tensor, n_queries: int) -> 
     return parts.new_zeros(*parts.shape[:-2], n_queries, parts.shape[-1]).index_add(-2, edges[0], parts)
 
 
-@torch_reworded
 def edge_attention(
     query: Tensor,
     key: Tensor,
@@ -163,7 +159,6 @@ def edge_attention(
     return output
 
 
-@checked_module
 class GraphAttention(nn.Module):
     r"""Graph attention with several heads: attention along edges.
 
@@ -222,6 +217,7 @@ class GraphAttention(nn.Module):
     ):
         super().__init__()
         check_at_least(1, d_input=d_input, n_heads=n_heads, d_head=d_head)
+        check_one_of(heads=(heads, ["concatenate", "mean"]))
         generator = generator or Generator()
         self.n_heads = n_heads
         self.d_head = d_head

@@ -1,20 +1,18 @@
 """Symbols as vectors, and vectors as symbols."""
 
 import math
-from typing import Literal
+from typing import Literal, get_args
 
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
-from peerattn.exceptions import check_at_least, expect
-from peerattn.nn.checks import checked_module
+from peerattn.exceptions import check_at_least, check_one_of, expect
 from peerattn.nn.linear import Dropout, normal
 from peerattn.nn.positions import LearnedPositions, sinusoidal_positions
 
 Positions = Literal["learned", "sinusoidal", "rotary", "none"]
 
 
-@checked_module
 class TokenEmbedding(nn.Module):
     r"""A learned vector for every symbol: a one-hot row times a matrix, :math:`e_{s} E`.
 
@@ -56,7 +54,6 @@ class TokenEmbedding(nn.Module):
         return F.linear(rows, self.weight)
 
 
-@checked_module
 class InputEmbedding(nn.Module):
     r"""What a stack reads of a sequence of symbols: their vectors, positions and segments added up.
 
@@ -114,6 +111,7 @@ class InputEmbedding(nn.Module):
         super().__init__()
         check_at_least(1, n_symbols=n_symbols, d_model=d_model, n_positions=n_positions)
         check_at_least(0, n_segments=n_segments)
+        check_one_of(positions=(positions, get_args(Positions)))
         generator = generator or Generator()
         self.positions = positions
         self.tokens = TokenEmbedding(n_symbols, d_model, std=std, generator=generator)

@@ -5,10 +5,8 @@ from torch import Generator, Tensor, nn
 from torch.nn.utils import skip_init
 
 from peerattn.exceptions import expect
-from peerattn.nn.checks import checked, checked_module, torch_reworded
 
 
-@checked
 def linear(d_in: int, d_out: int, *, generator: Generator, bias: bool = True) -> nn.Linear:
     r"""Return :math:`x \mapsto W x + b` with Xavier-uniform weights and zero bias.
 
@@ -55,7 +53,6 @@ def linear(d_in: int, d_out: int, *, generator: Generator, bias: bool = True) ->
     return layer
 
 
-@checked
 def normal(*shape: int, std: float, generator: Generator | None) -> nn.Parameter:
     """Return a parameter drawn from a normal distribution, on the CPU like those of `linear`.
 
@@ -81,7 +78,6 @@ def normal(*shape: int, std: float, generator: Generator | None) -> nn.Parameter
     return nn.Parameter((torch.randn(*shape, generator=generator, device="cpu") * std).to(device))
 
 
-@torch_reworded
 def split_heads(x: Tensor, d_head: int) -> Tensor:
     """Return the columns of all heads as one block a head, (..., N, H d) -> (..., H, N, d).
 
@@ -95,7 +91,6 @@ def split_heads(x: Tensor, d_head: int) -> Tensor:
     return x.unflatten(-1, (x.shape[-1] // d_head, d_head)).transpose(-2, -3)
 
 
-@checked_module
 class Dropout(nn.Module):
     r"""Set a share p of the entries to zero in training, and divide the others by 1 − p.
 

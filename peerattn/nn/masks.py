@@ -4,10 +4,8 @@ import torch
 from torch import Tensor
 
 from peerattn.exceptions import check_at_least, expect
-from peerattn.nn.checks import checked
 
 
-@checked
 def causal_mask(n_queries: int, n_keys: int | None = None, *, device: torch.device | None = None) -> Tensor:
     """Return a mask under which a row attends to itself and to what came before.
 
@@ -38,7 +36,6 @@ def causal_mask(n_queries: int, n_keys: int | None = None, *, device: torch.devi
     return torch.ones(n_queries, n_keys, dtype=torch.bool, device=device).tril(n_keys - n_queries)
 
 
-@checked
 def padding_mask(lengths: Tensor, n_keys: int | None = None) -> Tensor:
     """Return a mask that leaves out what only fills a batch up to its longest sequence.
 
@@ -67,7 +64,6 @@ def padding_mask(lengths: Tensor, n_keys: int | None = None) -> Tensor:
     return (torch.arange(n_keys, device=lengths.device) < lengths[:, None])[:, None, None, :]
 
 
-@checked
 def local_mask(n_queries: int, window: int, n_keys: int | None = None, *, device: torch.device | None = None) -> Tensor:
     """Return a mask under which a row attends to at most ``window`` rows on either side, and to itself.
 
@@ -101,7 +97,6 @@ def local_mask(n_queries: int, window: int, n_keys: int | None = None, *, device
     return (place[n_keys - n_queries :, None] - place).abs() <= window
 
 
-@checked
 def block_mask(groups: Tensor) -> Tensor:
     """Return a mask under which a row attends to the rows of its own group.
 

@@ -13,13 +13,11 @@ from torch import Generator, Tensor, nn
 
 from peerattn.exceptions import InputError, check_at_least, expect
 from peerattn.nn.attention import attention
-from peerattn.nn.checks import checked_module
 from peerattn.nn.linear import linear, normal, split_heads
 from peerattn.nn.positions import rotary
-from peerattn.nn.scores import Score, check_temperature, score_terms
+from peerattn.nn.scores import Score, check_score, check_temperature, score_terms
 
 
-@checked_module
 class MultiheadAttention(nn.Module):
     r"""Self- and cross-attention with several heads.
 
@@ -102,6 +100,7 @@ class MultiheadAttention(nn.Module):
         check_at_least(1, d_model=d_model, n_heads=n_heads, **given)
         divides = d_head or not d_model % n_heads
         expect(bool(divides), "n_heads", f"a divisor of d_model={d_model}", n_heads, "Change one of them, or give d_head.")
+        check_score(score)
         check_temperature(temperature)
         generator = generator or Generator()
         d_memory = d_memory or d_model
@@ -248,7 +247,6 @@ class MultiheadAttention(nn.Module):
         return layer
 
 
-@checked_module
 class KeyValueCache:
     """The keys and values that one attention layer has computed so far.
 
@@ -294,7 +292,6 @@ class KeyValueCache:
             self._rows = key.index_select(0, sequences), value.index_select(0, sequences)
 
 
-@checked_module
 class StackCache:
     """The caches of a stack of blocks: of each block's own rows, and of what its cross-attention attends to.
 
@@ -309,7 +306,7 @@ class StackCache:
     """
 
     def __init__(self, n_layers: int):
-        check_layers(n_layers)
+        check_at_least(0, n_layers=n_layers)
         self.blocks = [(KeyValueCache(), KeyValueCache()) for _ in range(n_layers)]
 
     @property
@@ -321,8 +318,3 @@ class StackCache:
         """Keep these sequences of the batch, in this order."""
         for cache in itertools.chain(*self.blocks):
             cache.reorder(sequences)
-
-
-def check_layers(n_layers: int) -> None:
-    """Raise an InputError for a number of layers that no stack has."""
-    expect(0 <= n_layers <= 1000, "n_layers", "a number from 0 to 1000", n_layers)

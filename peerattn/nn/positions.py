@@ -7,11 +7,9 @@ import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from peerattn.exceptions import check_at_least, expect
-from peerattn.nn.checks import checked, checked_module, torch_reworded
 from peerattn.nn.linear import normal
 
 
-@checked
 def sinusoidal_positions(n: int, d_model: int, *, start: int = 0, device: torch.device | None = None) -> Tensor:
     r"""Return fixed positions made of sines and cosines of falling frequency.
 
@@ -50,7 +48,6 @@ def sinusoidal_positions(n: int, d_model: int, *, start: int = 0, device: torch.
     return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(-2)
 
 
-@checked_module
 class LearnedPositions(nn.Module):
     """A learned vector for every position.
 
@@ -88,7 +85,6 @@ class LearnedPositions(nn.Module):
         return self.weight[start : start + n]
 
 
-@checked_module
 class LearnedPositions2d(nn.Module):
     r"""Learned positions on a grid, :math:`p_{rc} = \text{row}_r + \text{column}_c`.
 
@@ -128,7 +124,6 @@ class LearnedPositions2d(nn.Module):
         return (self.rows[:, None] + self.columns).flatten(0, 1)
 
 
-@torch_reworded
 def rotary(x: Tensor, *, start: int = 0, base: float = 10_000.0) -> Tensor:
     r"""Turn pairs of columns by an angle proportional to the position, so that products see only distances.
 
@@ -177,7 +172,6 @@ def rotary(x: Tensor, *, start: int = 0, base: float = 10_000.0) -> Tensor:
     return torch.stack([even * cosine - odd * sine, even * sine + odd * cosine], dim=-1).flatten(-2)
 
 
-@checked_module
 class PairBias(nn.Module):
     r"""What is known of a pair, added to the scores of every head: distance, hops, or any pair representation.
 
@@ -220,7 +214,6 @@ class PairBias(nn.Module):
         return F.embedding(pairs, self.weight).movedim(-1, -3)
 
 
-@checked
 def relative_distance(n: int, longest: int, *, device: torch.device | None = None) -> Tensor:
     """Return how far behind the query each key is, cut at ``longest``, as codes for `PairBias`.
 
@@ -249,7 +242,6 @@ def relative_distance(n: int, longest: int, *, device: torch.device | None = Non
     return (place - place[:, None]).clamp(-longest, longest) + longest
 
 
-@checked
 def hop_distance(adjacency: Tensor, longest: int) -> Tensor:
     """Return the number of steps from each node to each other, as codes for `PairBias`.
 

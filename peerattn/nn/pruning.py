@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from peerattn.exceptions import check_names, expect, validate_arguments
-from peerattn.nn.checks import checked, torch_reworded
 from peerattn.nn.multihead import MultiheadAttention
 
 Batch = TypeVar("Batch")
@@ -110,7 +109,6 @@ def head_importance(module: nn.Module, loss: Callable[[Batch], Tensor], batches:
     return {name: torch.stack(each).abs().mean(0) for name, each in zip(layers, zip(*slopes))}
 
 
-@checked
 def prune_heads(layer: MultiheadAttention, keep: Tensor) -> MultiheadAttention:
     """Return a layer with some of the heads: the same as gates of zero on the others.
 
@@ -153,7 +151,6 @@ def prune_heads(layer: MultiheadAttention, keep: Tensor) -> MultiheadAttention:
     return pruned
 
 
-@checked
 def heads_by_layer(module: nn.Module) -> dict[str, int]:
     """Return the number of heads of every attention layer, by its name in the module.
 
@@ -165,7 +162,6 @@ def heads_by_layer(module: nn.Module) -> dict[str, int]:
     return {name: layer.n_heads for name, layer in _attention_layers(module).items()}
 
 
-@torch_reworded
 def keep_heads(module: nn.Module, keep: Mapping[str, Sequence[int]]) -> None:
     """Leave these heads in the layers of these names, in place; other layers stay whole.
 
@@ -184,7 +180,6 @@ def keep_heads(module: nn.Module, keep: Mapping[str, Sequence[int]]) -> None:
         module.set_submodule(name, pruned)
 
 
-@torch_reworded
 def load_pruned(module: nn.Module, state: Mapping[str, Tensor]) -> None:
     """Load a state into a module whose layers may have more heads than the state has: they are pruned to as many.
 
@@ -210,7 +205,6 @@ def _attention_layers(module: nn.Module) -> dict[str, MultiheadAttention]:
     return {name: part for name, part in module.named_modules() if isinstance(part, MultiheadAttention)}
 
 
-@checked
 def most_important(importance: Tensor, n_keep: int) -> Tensor:
     """Return the numbers of the ``n_keep`` most important heads, in rising order.
 
@@ -224,7 +218,6 @@ def most_important(importance: Tensor, n_keep: int) -> Tensor:
     return importance.argsort(descending=True, stable=True)[:n_keep].sort().values
 
 
-@checked
 def take_heads(parameter: Tensor, dim: int, n_heads: int, numbers: Tensor) -> nn.Parameter:
     """Return a parameter with only the rows (or columns) that belong to these heads: (H d, ...) -> (n_kept d, ...).
 

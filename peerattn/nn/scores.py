@@ -9,13 +9,11 @@ from torch import Tensor
 
 from peerattn.exceptions import InputError, expect
 from peerattn.nn.attention import check_pairs, check_shapes, scale_of
-from peerattn.nn.checks import torch_reworded
 
 Score = Literal["scaled_dot_product", "dot_product", "gaussian", "additive"]
 SCORES = get_args(Score)
 
 
-@torch_reworded
 def score_terms(
     query: Tensor,
     key: Tensor,
@@ -94,7 +92,6 @@ def check_temperature(temperature: float) -> None:
     expect(0 < temperature < math.inf, "temperature", "a positive number", temperature)
 
 
-@torch_reworded
 def additive_scores(query: Tensor, key: Tensor, combine: Tensor) -> Tensor:
     r"""Return the additive scores of Bahdanau.
 
@@ -135,7 +132,6 @@ def additive_scores(query: Tensor, key: Tensor, combine: Tensor) -> Tensor:
     return scores
 
 
-@torch_reworded
 def kernel_weights(scores: Tensor, *, mask: Tensor | None = None, normalise: bool = True) -> Tensor:
     r"""Return weights that are scores themselves, without an exponential.
 
@@ -186,7 +182,6 @@ def kernel_weights(scores: Tensor, *, mask: Tensor | None = None, normalise: boo
     return weights / total.masked_fill(total == 0, 1.0)
 
 
-@torch_reworded
 def kernel_attention(
     query: Tensor,
     key: Tensor,

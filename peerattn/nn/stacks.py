@@ -5,15 +5,13 @@ from typing import Any, Self
 
 from torch import Generator, Tensor, nn
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, check_at_least
 from peerattn.nn.blocks import Norm, TransformerBlock
-from peerattn.nn.checks import checked_module
 from peerattn.nn.masks import causal_mask
-from peerattn.nn.multihead import StackCache, check_layers
+from peerattn.nn.multihead import StackCache
 from peerattn.nn.recording import recorded_weights
 
 
-@checked_module
 class Encoder(nn.Module):
     r"""A stack of transformer blocks: peers, peers of peers, and so on.
 
@@ -52,7 +50,7 @@ class Encoder(nn.Module):
         **options: Any,
     ):
         super().__init__()
-        check_layers(n_layers)
+        check_at_least(0, n_layers=n_layers)
         # one generator for all blocks: each draws its own start from it
         options |= {"norm": norm, "generator": options.get("generator") or Generator()}
         sizes = (d_model, n_heads, d_feedforward)
@@ -112,7 +110,6 @@ class Encoder(nn.Module):
         return ours
 
 
-@checked_module
 class EncoderDecoder(nn.Module):
     r"""Two stacks: one reads the source, the other writes the target, looking back and to the source.
 

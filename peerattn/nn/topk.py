@@ -7,10 +7,8 @@ from torch import Tensor
 
 from peerattn.exceptions import check_at_least, expect
 from peerattn.nn.attention import scale_of
-from peerattn.nn.checks import checked
 
 
-@checked
 @torch.no_grad()
 def top_k_weights(
     query: Tensor,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError, extra, validate_arguments
-from peerattn.sequence.tokenizers import CHECKED, SPECIAL, Tokenizer
+from peerattn.sequence.tokenizers import SPECIAL, Tokenizer
 
 if TYPE_CHECKING:
     import tokenizers
@@ -72,7 +72,6 @@ class WordPieceTokenizer(Tokenizer):
         """Return the pieces of a text."""
         return [self.symbols_[k] for k in self.encode(text)]
 
-    @CHECKED
     def join(self, symbols: Sequence[str]) -> str:
         """Return words of pieces, with spaces between them."""
         return " ".join(symbols).replace(" ##", "")
@@ -159,7 +158,6 @@ class ByteLevelTokenizer(Tokenizer):
         """The number that ends a text."""
         return self.numbers[END_OF_TEXT]
 
-    @CHECKED
     def join(self, symbols: Sequence[str]) -> str:
         """Return the text that the pieces' bytes are."""
         return str(self._found_by.decoder.decode(list(symbols)))

@@ -24,9 +24,6 @@ Pair = tuple[str, str]
 _WORD = re.compile(r"<mask>|\w+|[^\w\s]")
 
 
-CHECKED = reworded("symbols: expected texts", kinds=TypeError)  # decorates join
-
-
 class Tokenizer(SavedEstimator):
     """Texts to symbols to numbers, and back.
 
@@ -75,7 +72,6 @@ class Tokenizer(SavedEstimator):
         """Return the symbols of a text: its characters, where a tokenizer has no others."""
         return list(text)
 
-    @CHECKED
     def join(self, symbols: Sequence[str]) -> str:
         """Return the text of these symbols: words with spaces between them, characters as one string."""
         return self.between.join(symbols)
@@ -246,7 +242,6 @@ class BytePairTokenizer(Tokenizer):
         check_is_fitted(self, "merges_")
         return [piece for word in text.split() for piece in self._pieces(word)]
 
-    @CHECKED
     def join(self, symbols: Sequence[str]) -> str:
         """Return the words that the pieces make, with spaces between them."""
         text = " ".join(symbols) + " "

@@ -104,7 +104,7 @@ def test_an_embedding_is_one_hot_times_a_matrix():
     segments = torch.tensor([[0, 0, 1], [0, 1, 1]])
     summed = reading.tokens(symbols) + reading.learned(3) + reading.segments(segments)
     torch.testing.assert_close(reading(symbols, segments=segments), F.layer_norm(summed, (4,)))
-    with pytest.raises(InputError, match=r"positions: expected 'learned' or"):
+    with pytest.raises(InputError, match=r"positions must be one of \['learned'"):
         InputEmbedding(7, 4, 5, positions="absolute")
 
 

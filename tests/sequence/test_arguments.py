@@ -134,8 +134,6 @@ def test_text_and_numbers_of_tokenizers(tokenizer):
         (lambda: tokenizer.tokenize(["red"]), "text: expected text"),
         (lambda: tokenizer.decode(3), "numbers: expected"),
         (lambda: tokenizer.decode([None]), "numbers: expected whole numbers"),
-        (lambda: tokenizer.join(3), "symbols: expected texts"),
-        (lambda: tokenizer.join([2.5]), "symbols: expected texts"),
     ):
         with pytest.raises(InputError, match=message):
             call()

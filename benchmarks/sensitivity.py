@@ -174,6 +174,7 @@ IN_FULL = {
     "log q": LOG_Q,
     "investment rate": Panel(CELLS["US investment rate"].load, "nowcast"),
     "price to book": Panel(CELLS["S&P price to book"].load, "nowcast"),
+    "EBIT over assets": Panel(CELLS["Russell 3000, EBIT over assets"].load, "forecast"),
 }
 
 
@@ -256,7 +257,7 @@ def main() -> None:
             "ablations_full",
             "Rules of heads in full",
             rows,
-            [ratio, real, "investment rate, price to book: as in heads_in_full.py."],
+            [ratio, real, "Others: as in heads_in_full.py, EBIT over assets a forecast."],
         )
 
 

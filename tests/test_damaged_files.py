@@ -1,4 +1,4 @@
-"""Every file the package reads back: damaged, planted, or of a newer version, it is refused with the package's own error."""
+"""Every file the package reads back: damaged, planted, or of a newer version, it ends in the package's own error."""
 
 import importlib.util
 from pathlib import Path
@@ -8,13 +8,13 @@ import pytest
 SCRIPT = Path(__file__).resolve().parents[1] / "benchmarks" / "damaged_files.py"
 
 
-def test_500_damaged_files_are_refused_and_nothing_of_them_runs(tmp_path):
+def test_500_damaged_files_end_in_errors_and_nothing_of_them_runs(tmp_path):
     spec = importlib.util.spec_from_file_location("damaged_files", SCRIPT)
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
     *found, (_, _, payload) = script.tried(tmp_path, 500, seed=1)
     assert len(found) >= 500
-    assert [line for line in found if line[2] != "refused"] == []
+    assert [line for line in found if line[2] != "InputError"] == []
     assert payload == "did not run"
 
 

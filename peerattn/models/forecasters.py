@@ -1,7 +1,7 @@
 """Models by name: the forecasters every table needs, and the peer models, ready for ``compare(models=[...])``."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from inspect import signature
 from typing import Any, Literal
 
@@ -77,7 +77,7 @@ def needs_industry(name: str) -> bool:
     return "{industry}" in _recipe(name)[0]
 
 
-def model_title(name: str, industry: str | None = None) -> str:
+def model_title(name: str, industry: Hashable | None = None) -> str:
     """Return the name under which a model is shown.
 
     >>> model_title("industry", "sic"), model_title("ridge")
@@ -94,7 +94,7 @@ def model_title(name: str, industry: str | None = None) -> str:
 
 @validate_arguments
 def make_model(
-    name: str, *, task: Literal["forecast", "nowcast"] = "forecast", industry: str | None = None, random_state: int = 0
+    name: str, *, task: Literal["forecast", "nowcast"] = "forecast", industry: Hashable | None = None, random_state: int = 0
 ) -> Any:
     """Return a new model by its name.
 
@@ -137,7 +137,7 @@ def make_model(
     return clone(made(**options, **{key: value for key, value in given.items() if key in used}))
 
 
-def make_models(names: Iterable[str], *, industry: str | None = None, **options: Any) -> dict[str, Any]:
+def make_models(names: Iterable[str], *, industry: Hashable | None = None, **options: Any) -> dict[str, Any]:
     """Return models by the names they are shown under; options as :func:`make_model` takes them."""
     return {model_title(name, industry): make_model(name, industry=industry, **options) for name in names}
 

@@ -160,7 +160,7 @@ class WildMean:
 
     def __init__(self, total: np.ndarray, size: np.ndarray):
         n = size.astype(float)
-        self._N = n.sum()
+        self._N = float(n.sum())
         self._mean = float(total.sum() / self._N)
         rest = total - n * self._mean  # sums around the mean, from which each hypothesis is so far away
         self._root = float(np.linalg.norm(rest))

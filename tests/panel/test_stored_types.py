@@ -16,13 +16,13 @@ from peerattn.panel import scan_panel
 SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "same_panel.py"
 
 
-def test_the_same_bits_or_a_named_refusal(tmp_path, monkeypatch):
+def test_the_same_bits_or_a_named_error(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(SCRIPT.parent)
     spec = importlib.util.spec_from_file_location("same_panel", SCRIPT)
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
     ends = Counter(end for where, end in script.tried(20, tmp_path, seed=2) if where != "memory")
-    assert set(ends) == {"same bits", "named refusal"}, ends
+    assert set(ends) == {"same bits", "named error"}, ends
     assert ends["same bits"] > 20
 
 

@@ -100,6 +100,10 @@ PAGES_OF_RESULTS = {  # page, results, columns shown and what they are called
     "background/limitations.md nulls": {
         "no peers, but": "no peers, but", "task": "task", "panels": "panels", "peers selected": "peers selected, share",
     },
+    "background/decisions.md ablations_full": {
+        "rule or constant": "in full, without the rule", "wages": "wages", "log q": "log q", "investment rate": "investment rate",
+        "price to book": "price to book", "EBIT over assets": "EBIT over assets", "time": "time",
+    },
     "background/decisions.md ablations_heads": {
         "rule or constant": "without the rule, or with the constant at", "value": "value",
         "share .5, 40 × 24": "share .5, 40 × 24", "share .3, 120 × 54": "share .3, 120 × 54",

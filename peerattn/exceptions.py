@@ -246,8 +246,8 @@ _hints_of = cache(get_type_hints)  # at the first call, when all names of a modu
 _shape_of = cache(signature)
 
 
-def check_arguments(function: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a call by name, or raise an InputError for the first that is not what its annotation names."""
+def _check_arguments(function: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]) -> None:
+    """Raise an InputError for the first argument of a call that is not what its annotation names."""
     # beartype is loaded by the first call, and not by "import peerattn"
     from peerattn.kinds import choices, in_short, in_words, is_kind
 
@@ -267,7 +267,6 @@ def check_arguments(function: Callable[..., Any], args: Sequence[Any], options: 
             remedy = f": write [{value!r}]" * (text and "a list" in wanted)
             near = did_you_mean(value, choices(hints[name])) if text else ""
             raise InputError(f"{name}: expected {wanted}, got {in_short(value)}{remedy}.{near}")
-    return given
 
 
 def validate_arguments(function: Function) -> Function:
@@ -280,7 +279,7 @@ def validate_arguments(function: Function) -> Function:
 
     @wraps(function)
     def call(*args: Any, **options: Any) -> Any:
-        check_arguments(function, args, options)
+        _check_arguments(function, args, options)
         try:
             return function(*args, **options)
         except UnicodeEncodeError as error:  # half of a pair of surrogates, in a label, a name or a path

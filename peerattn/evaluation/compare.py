@@ -258,7 +258,11 @@ def compare(
     check_names("baseline", "model", [baseline], names)
     audited = _audited(audit, entries)
     check_entries(entries, panel, split.folds, horizon)
-    how = How(n_jobs, FoldStore(store, panel_digest(known)), verbose)
+    digest = panel_digest(panel)
+    key = digest
+    if known is not panel:  # fits depend on the dates that a longer horizon implies
+        key = panel_digest(known)
+    how = How(n_jobs, FoldStore(store, key), verbose)
     # what a report needs of the panel is looked up before the fits, so that what is wrong with it costs no time
     tested = split.tested
     returned, percent = as_return(panel.outcome, panel.y.to_numpy(dtype=float), is_return)
@@ -270,7 +274,7 @@ def compare(
         task=task,
         outcome=panel.outcome,
         horizon=horizon,
-        settings=_settings(split, panel),
+        settings=_settings(split, panel, digest),
         panel=facts,
         **_fitted(entries, known, split, how, stack, baseline, audited),
     )
@@ -348,7 +352,7 @@ def _note(entry: Entry, fits: list[FoldResult]) -> ModelNote:
     return ModelNote(entry.name, group, reads, settings, trials, entry.control, len(fits), selected, untested)
 
 
-def _settings(split: Split, panel: Panel) -> dict[str, str]:
+def _settings(split: Split, panel: Panel, digest: str) -> dict[str, str]:
     """Return what makes the comparison again, in words."""
     from peerattn import __version__
 
@@ -358,7 +362,7 @@ def _settings(split: Split, panel: Panel) -> dict[str, str]:
         "split": split_words(split.cv, panel.known_at is not None),
         "fits per model": f"{len(folds)}, the first on {first:,} known outcomes, the last on {last:,}",
         "panel": panel.description,
-        "data (SHA-256 of what models see)": panel_digest(panel),
+        "data (SHA-256 of what models see)": digest,
     }
     settings |= {name: version(name) for name in PACKAGES} | {"peerattn": __version__}
     # most panels come without a description

@@ -124,10 +124,11 @@ class Stack:
         return self.by_past(prepared, lambda stack: stack._summed(prepared, of, part))
 
     def _summed(self, prepared: CrossSection, of: Any, part: str | None) -> OfRows:
-        weights = {name: self.weight(name) for name in self.peers() if part in (None, name)}
+        peers = self.peers()
+        weights = {name: self.weight(name) for name in peers if part in (None, name)}
         if part is not None:
             weights = dict.fromkeys(weights, 1.0)
-        each = [(weight, of(self.peers()[name], prepared)) for name, weight in weights.items()]
+        each = [(weight, of(peers[name], prepared)) for name, weight in weights.items()]
 
         def total(rows: slice) -> np.ndarray:
             none = np.zeros((rows.stop - rows.start, len(prepared.peers)))

@@ -17,11 +17,12 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 import torch.nn.functional as F
+from texts_and_series import full_translator
 from torch import Tensor, nn
 
 from peerattn import PeerAttentionRegressor, simulate_panel
 from peerattn.nn import MultiheadAttention, TransformerBlock
-from peerattn.sequence import BytePairTokenizer, LanguageModel, Translator
+from peerattn.sequence import LanguageModel
 from peerattn.training import multiplied_in
 from report import SHARED, Row, median_ratio, options, publish, side_by_side
 
@@ -195,11 +196,7 @@ def translator(device: str, sizes: Sizes) -> list[Row]:
 
     source, target = lines("train.lc.norm.tok.en"), lines("train.lc.norm.tok.de")
     asked, wanted = lines("test_2016_flickr.lc.norm.tok.en"), lines("test_2016_flickr.lc.norm.tok.de")
-    model = Translator(
-        BytePairTokenizer(10_000).fit(source + target), n_layers=4, n_heads=4, d_model=128, d_feedforward=256, copy=False,
-        dropout=0.3, label_smoothing=0.1, max_steps=sizes.translator_steps, average=min(200, sizes.translator_steps),
-        batch_size=128, learning_rate=5e-3, random_state=0, device=device,
-    )  # fmt: skip
+    model = full_translator(sizes.translator_steps, device)
     start = time.perf_counter()
     model.fit(source, target)
     seconds = time.perf_counter() - start

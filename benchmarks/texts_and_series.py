@@ -57,6 +57,15 @@ def short_translator() -> Translator:
     )  # fmt: skip
 
 
+def full_translator(max_steps: int = 6000, device: str = "cpu") -> Translator:
+    """Return the model for all sentences of Multi30k, of the size that the published figure is for (Wu et al. 2021)."""
+    return Translator(
+        BytePairTokenizer(10_000), n_layers=4, n_heads=4, d_model=128, d_feedforward=256, copy=False, dropout=0.3,
+        label_smoothing=0.1, max_steps=max_steps, average=min(500, max_steps), batch_size=128, learning_rate=5e-3,
+        random_state=0, device=device,
+    )  # fmt: skip
+
+
 def nab_series() -> Iterator[tuple[str, np.ndarray, np.ndarray, int]]:
     """Yield name, values, labels and the number of first rows that are learned from and not scored."""
     folder = DATA / "nab"

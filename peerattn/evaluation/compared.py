@@ -10,7 +10,7 @@ import pandas as pd
 from peerattn.evaluation.inference.forecast_tests import ForecastTest
 from peerattn.evaluation.leak_audit.runner import Audit
 from peerattn.evaluation.measures.information import InformationCoefficient
-from peerattn.evaluation.measures.scores import Scores, score
+from peerattn.evaluation.measures.scores import ORDER_METRICS, Scores, score
 from peerattn.evaluation.measures.valuation import named_like_log
 from peerattn.evaluation.running.entries import STACK_WITHOUT
 from peerattn.evaluation.running.fitting import Failure
@@ -191,12 +191,18 @@ class Compared:
     def scored(self) -> Scores:
         """Metrics, rank correlations, tests against the baseline and losses by period."""
         logs = named_like_log(self.outcome)
-        return score(self.predictions, self.names, self.training_mean, self.baseline, self.horizon, logs)
+        found = score(self.predictions, self.names, self.training_mean, self.baseline, self.horizon, logs)
+        found.frame.loc[[model.name for model in self.models if not self.has_order(model)], list(ORDER_METRICS)] = np.nan
+        return found
 
     @property
     def scores(self) -> pd.DataFrame:
         """All metrics as numbers: one row for each model; NaN where a number does not exist."""
         return self.scored.frame.copy()
+
+    def has_order(self, model: ModelNote) -> bool:
+        """Whether a model's order of firms can be scored: a mean of all others falls in the own outcome, correlation −1."""
+        return not (self.task == "nowcast" and model.averages_others)
 
     @property
     def tests(self) -> dict[str, ForecastTest]:

@@ -67,8 +67,8 @@ def _cell(compared: WithClaims, model: ModelNote, metric: scores.Metric, stars: 
     key = metric.key
     if metric is READS:
         return model.reads
-    if key in scores.ORDER_METRICS and compared.task == "nowcast" and model.averages_others:
-        return "n/a"  # it falls in the own outcome: its order of firms is -1 by construction
+    if key in scores.ORDER_METRICS and not compared.has_order(model):
+        return "n/a"
     if key == "rank_ic_t" and compared.rank_ics[name].n_periods:
         return compared.rank_ics[name].test.cell
     if key in ("dm_t", "dm_p"):

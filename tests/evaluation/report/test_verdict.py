@@ -26,3 +26,6 @@ def test_the_mean_of_all_others_orders_nobody():
     result = compare(["ridge"], X, y, task="nowcast", cv=WalkForward(5, 5), decomposition=False, verbose=False)
     (line,) = [text for text in str(result.as_table()).splitlines() if text.startswith("All other firms")]
     assert "-1.0000" not in line and "n/a        n/a" in line
+    scores = result.scores[["rank_ic", "rank_icir", "ic"]]
+    unordered = ["All other firms (mean)", "Prevailing mean"]
+    assert scores.loc[unordered].isna().all(axis=None) and scores.drop(unordered).notna().all(axis=None)

@@ -11,7 +11,7 @@ import pytest
 from peerattn.models.learners.heads.training import TrainingOptions
 
 SHORT: dict[str, object] = {
-    "learners.heads.learner.DEFAULT": TrainingOptions(n_seeds=4, max_steps=24),
+    "learners.heads.learner.DEFAULT": TrainingOptions(n_seeds=4, max_steps=24, max_draws=2),
     "learners.covariance.fit.FEWEST_STEPS": 12,
     "learners.nonlinear.TREES": 15,
     "learners.nonlinear.FOREST": 15,
@@ -19,7 +19,7 @@ SHORT: dict[str, object] = {
 }
 #: Where only the way through matters: ``pytestmark = pytest.mark.usefixtures("fewest_steps")``.
 FEWEST: dict[str, object] = {
-    "learners.heads.learner.DEFAULT": TrainingOptions(n_seeds=2, window=1.0, max_steps=3),
+    "learners.heads.learner.DEFAULT": TrainingOptions(n_seeds=2, window=1.0, max_steps=3, max_draws=1),
     "learners.covariance.fit.FEWEST_STEPS": 3,
     "learners.nonlinear.TREES": 3,
     "learners.nonlinear.FOREST": 3,

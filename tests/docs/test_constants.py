@@ -8,7 +8,6 @@ import pytest
 from peerattn.models import StackedPeerRegressor
 from peerattn.models.learners import nonlinear, past_outcomes, training
 from peerattn.models.learners.covariance import fit as covariance
-from peerattn.models.learners.heads import learner
 from peerattn.models.learners.heads.training import TrainingOptions
 from peerattn.models.learners.linear import CLIP
 from peerattn.models.stacking import evidence, origins, weights
@@ -25,8 +24,8 @@ VALUES = {
     "n_seeds": OPTIONS.n_seeds,
     "window": OPTIONS.window,
     "max_steps": OPTIONS.max_steps,
-    "STABLE": learner.STABLE,
-    "MOST_DRAWS": learner.MOST_DRAWS,
+    "stable": OPTIONS.stable,
+    "max_draws": OPTIONS.max_draws,
     "learning_rate": OPTIONS.learning_rate,
     "weight_decays": OPTIONS.weight_decays,
     "KNOTS": nonlinear.KNOTS,

@@ -64,20 +64,24 @@ class View:
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """Training cross-sections and their linear own part; an observed outcome counts by at most the largest training residual."""
+    """Training cross-sections and their linear own part; an observed outcome counts by at most the largest training residual.
+
+    ``final``: these are all there are, and what is fitted to them is kept; else they are those before an origin.
+    """
 
     sections: Sequence[CrossSection]
     problem: Problem
     lines: Lines
     limit: float
+    final: bool = False
 
     @classmethod
-    def of(cls, sections: Sequence[CrossSection], problem: Problem) -> Self:
+    def of(cls, sections: Sequence[CrossSection], problem: Problem, *, final: bool = False) -> Self:
         """Fit the linear own part to cross-sections."""
         lines = fit_lines(sections, problem.loss, problem.n_outputs, none=not problem.own)
         rows = stacked_rows(sections)
         left = observed(problem.loss, lines.predict(rows), rows.outcomes)
-        return cls(sections, problem, lines, float(np.abs(left).max(initial=0.0)))
+        return cls(sections, problem, lines, float(np.abs(left).max(initial=0.0)), final)
 
     def prepared(self, sections: Sequence[CrossSection]) -> list[CrossSection]:
         """Return cross-sections as candidates see them."""

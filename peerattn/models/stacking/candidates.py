@@ -66,7 +66,7 @@ def _fit_own_codes(model: BaseEstimator, seed: int, training: Training, _: Any) 
 def _fit_heads(spec: PeerSpec, model: BaseEstimator, terms: PairTerms, seed: int, training: Training) -> Heads:
     """Fit heads; those that nothing else gives a weight are shrunk by themselves."""
     problem = training.problem
-    options: dict[str, Any] = {"shrinks": model.kappa is None, "purge": problem.purge}
+    options: dict[str, Any] = {"shrinks": model.kappa is None, "averages": training.final, "purge": problem.purge}
     learner = HeadsLearner(spec, terms, problem.loss, seed, problem.dtype, problem.device, **options)
     return learner.fit(training.with_outcomes).heads_
 

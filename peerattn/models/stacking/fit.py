@@ -216,7 +216,7 @@ def fit_stack(
     evidence = partial(Evidence, problem=problem, kappa=kappa or 0.0, split=split)
     held_out, latest = _tried(origins, candidates, evidence, problem)
     # what is selected is fitted again, to all periods
-    training = Training.of(sections, problem)
+    training = Training.of(sections, problem, final=True)
     without_history = None
     if kappa is None:
         fitted = _fitted(candidates, {each.name for each in candidates}, training, latest)

@@ -32,7 +32,7 @@ def panel():
 @pytest.fixture(scope="module")
 def model(panel, full_search):
     with full_search(), pytest.MonkeyPatch.context() as patched:
-        patched.setattr(learner, "MOST_DRAWS", 1)
+        patched.setattr(learner, "DEFAULT", replace(learner.DEFAULT, max_draws=1))
         return PeerAttentionRegressor(**OPTIONS).fit(panel.X, panel.y)
 
 
@@ -128,8 +128,7 @@ def test_few_edges_of_many(panel, model):
 @pytest.mark.usefixtures("heads_in_full")
 def test_a_tied_head_has_no_direction(panel, monkeypatch):
     """One head of one seed: a mixture of reversible heads need not be reversible."""
-    monkeypatch.setattr(learner, "DEFAULT", replace(learner.DEFAULT, window=1.0))
-    monkeypatch.setattr(learner, "MOST_DRAWS", 1)
+    monkeypatch.setattr(learner, "DEFAULT", replace(learner.DEFAULT, window=1.0, max_draws=1))
     tied = PeerAttentionRegressor(**OPTIONS, similarity="symmetric").fit(panel.X, panel.y)
     found = bootstrap_network(tied, panel.X, panel.y, n_draws=3)
     assert (found.direction["statistic"] < 1e-10).all()

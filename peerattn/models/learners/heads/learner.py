@@ -28,8 +28,6 @@ from peerattn.models.learners.losses import Loss, squared_error
 from peerattn.models.learners.priors import NO_TERMS, PairTerms, Prior
 
 FEW_SEEDS = 4  # are trained however large pools are
-STABLE = 0.85  # expected correlation with the network of other seeds from which no more are trained, in full; ...
-MOST_DRAWS = 5  # ... at most so many times as many
 FIRMS = 500  # focal firms of a cross-section whose weights are compared
 
 
@@ -64,8 +62,11 @@ class HeadsLearner:
         Where and in what precision training takes place. Fitted heads are arrays in float64.
     options : TrainingOptions, optional
     shrinks : bool, default True
-        True: weight decay and a factor of what heads add are chosen on held-out later periods, and draws of seeds are averaged
-        until those of others would give much the same network. False: neither, where a stack weighs the heads.
+        Whether weight decay and a factor of what heads add are chosen on held-out later periods: not where a stack weighs the
+        heads.
+    averages : bool, default True
+        Whether more seeds are drawn where their networks differ, until others would give much the same: not at an earlier
+        origin.
     equal : bool, default False
         Scores are not learned: weights are equal on all firms that ``terms`` allow.
     purge : int, default 0
@@ -105,6 +106,7 @@ class HeadsLearner:
     device: str | torch.device = "cpu"
     options: TrainingOptions = field(default_factory=lambda: DEFAULT)
     shrinks: bool = True
+    averages: bool = True
     equal: bool = False
     purge: int = 0
 
@@ -135,7 +137,7 @@ class HeadsLearner:
             tried = [each._with(n_seeds=n_seeds)._predictor for each in learned]
             chosen = selected(tried, [each._predictor for each in fallbacks], sections, self.loss, self.purge)
             learner = [*learned, *fallbacks][chosen.best]
-        if self.shrinks and chosen.size and self.spec.n_heads and not learner.equal:
+        if self.averages and chosen.size and self.spec.n_heads and not learner.equal:
             modules = learner._drawn(sections)
         else:
             modules = learner._draw(sections).modules
@@ -162,13 +164,18 @@ class HeadsLearner:
         draws = list[Draw]()
         kept = list[list[PeerModule]]()
         networks = dict[PeerModule, np.ndarray]()
-        for number in range(MOST_DRAWS):
+        for number in range(self.options.max_draws):
             draws.append(replace(self, seed=self.seed + number)._draw(sections))
             for module in draws[-1].modules:
                 heads = self._heads([module], [largest])
                 networks[module] = heads.weights(largest, slice(0, FIRMS)).ravel().astype(np.float32)
             kept = modules_in_window(draws, self.options.window)
-            if reliability([np.mean([networks[module] for module in modules], axis=0) for modules in kept]) >= STABLE:
+            of_draws = [[networks[module] for module in modules] for modules in kept]
+            # the seeds of one draw share its batches: only of several is the mean known to be closer than each of them
+            agreement = mean_correlation(of_draws[0])
+            if len(draws) > 1:
+                agreement = reliability([np.mean(of_draw, axis=0) for of_draw in of_draws])
+            if agreement >= self.options.stable:
                 break
         return [module for modules in kept for module in modules]
 
@@ -217,7 +224,12 @@ class Draw:
 
 
 def modules_in_window(draws: Sequence[Draw], window: float) -> list[list[PeerModule]]:
-    """Return of each draw the modules in Occam's window of all draws; draws without any are left out."""
+    """Return of each draw the modules in Occam's window of all draws; draws without any are left out.
+
+    Those of a single draw are all in it: they were chosen so in training.
+    """
+    if len(draws) == 1:
+        return [draws[0].modules]
     draw_of = [k for k, draw in enumerate(draws) for _ in draw.modules]
     modules = [module for draw in draws for module in draw.modules]
     inside = set(in_window(torch.cat([draw.loss_reductions for draw in draws]), window))
@@ -241,6 +253,13 @@ def reliability(networks: Sequence[np.ndarray]) -> float:
     With r the mean correlation of two of k networks: :math:`k r / (1 + (k - 1) r)` (Spearman 1910; Brown 1910).
     """
     k = len(networks)
+    r = mean_correlation(networks)
+    return k * r / (1 + (k - 1) * r)
+
+
+def mean_correlation(networks: Sequence[np.ndarray]) -> float:
+    """Return the mean correlation of two of these networks, 1 of flat ones; 0 of a single one."""
+    k = len(networks)
     if k < 2:
         return 0.0
     # own weights, and forbidden ones, are zero in all
@@ -248,5 +267,4 @@ def reliability(networks: Sequence[np.ndarray]) -> float:
     values = [network[there] for network in networks]
     if not there.any() or min(np.std(value) for value in values) == 0:
         return 1.0
-    r = (np.corrcoef(values).sum() - k) / (k * (k - 1))
-    return float(k * r / (1 + (k - 1) * r))
+    return float((np.corrcoef(values).sum() - k) / (k * (k - 1)))

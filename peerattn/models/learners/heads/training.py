@@ -36,6 +36,10 @@ class TrainingOptions:
         At the top of the cycle.
     weight_decays : tuple of float
         Decoupled decay of all parameters: the first, or where heads are used in full that which predicts held-out periods best.
+    max_draws : int
+        Draws of seeds that are averaged at most.
+    stable : float
+        Expected correlation with the network of other seeds from which no more are drawn.
     """
 
     n_seeds: int = 12
@@ -44,6 +48,8 @@ class TrainingOptions:
     n_combined: int = 4
     learning_rate: float = 0.02
     weight_decays: tuple[float, ...] = (0.3, 1.5)
+    max_draws: int = 5
+    stable: float = 0.85
 
 
 DEFAULT = TrainingOptions()

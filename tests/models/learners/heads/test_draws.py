@@ -1,5 +1,6 @@
-"""In full, heads of more seeds are averaged as long as other seeds would give another network."""
+"""Heads of more seeds are averaged as long as other seeds would give another network."""
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -9,7 +10,7 @@ import torch
 
 from peerattn import PeerAttentionRegressor, simulate_panel
 from peerattn.models.learners.heads import learner
-from peerattn.models.learners.heads.learner import MOST_DRAWS, Draw, HeadsLearner, modules_in_window, reliability
+from peerattn.models.learners.heads.learner import Draw, HeadsLearner, modules_in_window, reliability
 
 FALLS = {"a": [0.5, 0.45], "b": [0.1, 0.05], "c": [0.48, 0.2]}
 
@@ -49,18 +50,31 @@ def test_noise_has_the_most_draws(draws):
     panel = simulate_panel(20, 24, 3, random_state=0)
     noise = pd.Series(np.random.default_rng(0).normal(size=len(panel.y)), panel.y.index)
     PeerAttentionRegressor(kappa=None, random_state=0).fit(panel.X, noise)
-    assert len(set(draws)) == len(draws) == MOST_DRAWS
+    assert len(set(draws)) == len(draws) == learner.DEFAULT.max_draws
 
 
 def test_seeds_are_averaged_that_are_in_the_window_of_all_draws():
     """A draw in which no seed found a network has no part."""
     one, two, three = (Draw([f"{name}{k}" for k in range(2)], partial(torch.tensor, fall)) for name, fall in FALLS.items())
     assert modules_in_window([one, two, three], 0.85) == [["a0", "a1"], ["c0"]]
+    assert modules_in_window([three], 0.85) == [["c0", "c1"]], "the seeds of one draw were chosen in training"
+
+
+def test_only_the_final_fit_has_more_draws(draws, monkeypatch):
+    """At an earlier origin one draw shows whether heads predict; the network that is kept is averaged."""
+    plain, lengths = HeadsLearner._drawn, []
+    monkeypatch.setattr(HeadsLearner, "_drawn", lambda self, sections: lengths.append(len(sections)) or plain(self, sections))
+    monkeypatch.setattr(learner, "DEFAULT", replace(learner.DEFAULT, stable=2.0))
+    panel = simulate_panel(20, 24, 3, sharpness=2.0, signal_share=0.9, random_state=0)
+    PeerAttentionRegressor(random_state=0).fit(panel.X, panel.y)
+    assert lengths == [24]
+    assert len(set(draws)) == len(draws) == learner.DEFAULT.max_draws
 
 
 @pytest.mark.usefixtures("heads_in_full")
-def test_there_are_no_more_draws_than_a_stable_network_needs(draws, monkeypatch):
-    monkeypatch.setattr(learner, "STABLE", 0.0)
+def test_one_draw_is_enough_where_its_seeds_agree(draws, monkeypatch):
+    monkeypatch.setattr(learner, "mean_correlation", lambda networks: 0.9)
+    monkeypatch.setattr(learner, "reliability", lambda networks: 0.0)
     panel = simulate_panel(20, 24, 3, random_state=0)
     PeerAttentionRegressor(kappa=None, random_state=0).fit(panel.X, panel.y)
     assert len(draws) == 1

@@ -155,7 +155,7 @@ def test_several_classes_have_an_output_each(panel):
 def test_same_seed_same_heads_and_another_seed_others(panel):
     sections = sections_of(panel)[:10]
     state = torch.get_rng_state()
-    made = [HeadsLearner(spec_of(sections), seed=s, options=QUICK, shrinks=False).fit(sections) for s in (4, 4, 5)]
+    made = [HeadsLearner(spec_of(sections), seed=s, options=QUICK, shrinks=False).fit(sections) for s in (4, 4, 50)]
     assert torch.equal(torch.get_rng_state(), state)
     one, two, other = (np.concatenate(each.predict(sections)) for each in made)
     np.testing.assert_array_equal(one, two)

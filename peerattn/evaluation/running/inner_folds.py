@@ -12,7 +12,7 @@ from sklearn.linear_model import RidgeCV
 from sklearn.model_selection import check_cv
 
 from peerattn.evaluation.inference.interval_regressor import IntervalRegressor
-from peerattn.models import PeerFeatures
+from peerattn.models import OwnHistoryRegressor, PeerFeatures
 from peerattn.models.attention.options import AttentionOptions
 from peerattn.models.base import PanelEstimator
 from peerattn.panel.knowledge import first_known, sorted_periods
@@ -100,6 +100,9 @@ def purged(model: BaseEstimator, horizon: int) -> Any:
             least = horizon
         if isinstance(value, int) and value < least:
             changed[key] = least
+        history = option == "gaps" and isinstance(params.get(owner, model), OwnHistoryRegressor)
+        if history and isinstance(value, list | tuple) and all(isinstance(gap, int) for gap in value):
+            changed[key] = [max(gap, horizon) for gap in value]
     return clone(model).set_params(**changed) if changed else model
 
 

@@ -335,6 +335,7 @@ def test_the_horizon_is_purged_before_held_out_periods(panel):
         "piped": make_pipeline("passthrough", PeerAttentionRegressor(**of)),
         "search": GridSearchCV(PeerAttentionRegressor(**of), {"d_head": [1]}, cv=WalkForward(2)),
         "longer": PeerAttentionRegressor(n_heads=0, purge=7),
+        "numpy": PeerAttentionRegressor(n_heads=0, purge=np.int64(1)),
         "lags": make_pipeline(PeerFeatures(of="outcomes"), Ridge()),
         "longer lags": make_pipeline(PeerFeatures(of="outcomes", horizon=5), Ridge()),
         "intervals": IntervalRegressor(Ridge()),
@@ -343,10 +344,10 @@ def test_the_horizon_is_purged_before_held_out_periods(panel):
     }
     found = {entry.name: entry.model for entry in entries_of(models, "forecast", panel, None, (1,), 3)}
     given = [key for name in models for key, value in found[name].get_params().items() if key.endswith("purge") and value]
-    assert given == ["purge", "peerattentionregressor__purge", "estimator__purge", "purge"]
+    assert given == ["purge", "peerattentionregressor__purge", "estimator__purge", "purge", "purge"]
     lags = [found[name][0].horizon for name in ("lags", "longer lags")]
     assert [*lags, found["intervals"].horizon, *found["past"].gaps] == [3, 5, 3, 3, 5]
-    assert found["alone"].purge == 2 and found["longer"].purge == 7 and found["none"] is models["none"]
+    assert [found[name].purge for name in ("alone", "longer", "numpy")] == [2, 7, 2] and found["none"] is models["none"]
     assert models["alone"].purge == 0, "the models passed are not changed"
     result = run({"alone": models["alone"]}, panel, cv=WalkForward(3, 3, horizon=3))
     assert "purge=2" in result.note("alone").settings

@@ -61,7 +61,7 @@ class Describe(o.Output):
 
 
 @dataclass(kw_only=True)
-class Fit(o.ModelOptions, o.PanelOptions, o.Output):
+class Fit(o.ModelOptions, o.HorizonOption, o.PanelOptions, o.Output):
     """Fit one model on a panel and save it, for predict and network.
 
     Started by torchrun --nproc-per-node=2 -m peerattn fit, two processes fit an attention model together, each on its periods.
@@ -69,7 +69,7 @@ class Fit(o.ModelOptions, o.PanelOptions, o.Output):
     Attributes
     ----------
     until : PERIOD
-        Learn from this period and those before. [default: all]
+        Learn from this period and those before, by --horizon from what is known by the next one. [default: all]
     training_rows : N
         Read N rows at most: whole periods, evenly spaced. [default: all]
     out : FILE

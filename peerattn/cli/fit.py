@@ -14,9 +14,11 @@ from peerattn.cli.model_file import SavedModel
 from peerattn.cli.output import announce, report_line, working, writable_file
 from peerattn.cli.panels import period_named, take_model, take_panel
 from peerattn.evaluation.running.entries import Entry, supports, takes_panels
+from peerattn.evaluation.running.inner_folds import purged
 from peerattn.evaluation.running.inputs import FoldRows
 from peerattn.exceptions import InputError, reworded
 from peerattn.panel import Panel, PanelEncoder
+from peerattn.panel.knowledge import dated_by_horizon
 from peerattn.processes import all_sum, data_parallel, gathered, joined, process
 
 
@@ -50,16 +52,21 @@ def run(options: Fit) -> None:
 
 
 def _until(options: Fit, panel: Panel) -> Panel:
-    """Return the rows that are learned from."""
-    if options.until is None:
-        return panel
+    """Return the rows that are learned from: their outcomes are known by the period after the last."""
     # each process holds its own periods: the last one to learn from is found among all
     mine, *others = gathered(panel.period.unique())
     periods = mine.append(others).unique().sort_values()
-    later = periods[periods > period_named("--until", options.until, periods)]
-    if len(later):
-        return panel.before(later[0])
-    return panel
+    end = len(periods)
+    if options.until is not None:
+        end = int(periods.searchsorted(period_named("--until", options.until, periods), side="right"))
+    place = periods.get_indexer(panel.period)
+    horizon = options.horizon or 1
+    if end < horizon:
+        raise InputError(
+            f"--horizon: {end} periods are learned from, and no outcome is known {horizon} later; name a later --until."
+        )
+    known = place + horizon <= end
+    return panel if known.all() else panel.take(np.flatnonzero(known))
 
 
 def _fitted(options: Fit, model: BaseEstimator, panel: Panel) -> Any:
@@ -68,8 +75,11 @@ def _fitted(options: Fit, model: BaseEstimator, panel: Panel) -> Any:
     task = options.task or "forecast"
     if not supports(model, task):
         raise InputError(f"--task: {name} cannot do {task!r}; choose the other task, or another model.")
+    horizon = options.horizon or 1
+    model = purged(model, horizon)
     if takes_panels(model):
-        return model.fit(panel.X, panel.y)
+        dated = dated_by_horizon(panel, task, horizon)
+        return model.fit(panel.X, panel.y) if dated is panel else model.fit(dated)
     if joined():
         raise InputError(f"--model: several processes fit attention models only, got {name}; fit it in one process.")
     if not panel.y.notna().any():

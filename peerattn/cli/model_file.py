@@ -15,10 +15,12 @@ from peerattn.cli.commands import Fit
 from peerattn.cli.options import naming
 from peerattn.cli.output import flat_frame
 from peerattn.datasets.presets import PRESETS, read_preset
-from peerattn.evaluation.running.entries import Entry, is_peer_model
+from peerattn.evaluation.running.entries import Entry, is_peer_model, takes_panels
 from peerattn.exceptions import InputError, validate_methods
+from peerattn.models import CovariancePeerRegressor, OwnHistoryRegressor
 from peerattn.panel import Panel, StoredPanel, read_panel, scan_panel
 from peerattn.panel.columns import check_known
+from peerattn.panel.knowledge import dated_by_horizon
 from peerattn.store.objects import load_estimator, save_estimator
 from peerattn.types import OutcomesLike
 
@@ -41,6 +43,8 @@ class SavedModel:
     characteristics, codes : sequence of str
     industry, preset : str or None
     versions : dict of str to str
+    horizon : int
+        Periods until an outcome is known.
     """
 
     model: Any
@@ -54,6 +58,7 @@ class SavedModel:
     industry: str | None = None
     preset: str | None = None
     versions: dict[str, str] = field(default_factory=dict)
+    horizon: int = 1
 
     @classmethod
     def of(cls, fitted: Any, name: str, panel: Panel, options: Fit) -> SavedModel:
@@ -63,7 +68,7 @@ class SavedModel:
         choice = panel.choice
         columns = (*labels, panel.outcome, choice.characteristics, choice.codes, panel.industry)
         made_with = {"peerattn": __version__} | {package: version(package) for package in _PACKAGES}
-        return cls(fitted, name, options.task or "forecast", *columns, options.preset, made_with)
+        return cls(fitted, name, options.task or "forecast", *columns, options.preset, made_with, options.horizon or 1)
 
     def save(self, path: Path) -> None:
         """Write the model, whole or not at all; ``peerattn.load`` reads it, too."""
@@ -97,6 +102,9 @@ class SavedModel:
         if self.preset is not None or not hasattr(self.model, "write_predictions"):
             raise InputError(f"--out: {self.name} is not predicted by period; name a file, not a folder.")
         observed = self.observed(self.outcome)
+        # these hand outcomes on from period to period, whenever they are known; others leave out the last ones themselves (purge)
+        if observed and self.horizon > 1 and isinstance(self.model, CovariancePeerRegressor | OwnHistoryRegressor):
+            raise InputError(f"--out: {self.name} was fitted with --horizon {self.horizon}; name a file, not a folder.")
         columns = {name: getattr(self, name) for name in _READ}
         stored = scan_panel(source, outcome=observed.get("outcomes"), **columns)
         getattr(self.model, f"write_{what}")(stored, folder, **observed, **options)
@@ -105,7 +113,12 @@ class SavedModel:
     def predict(self, panel: Panel) -> pd.Series:
         """Return a prediction for each row; a nowcast uses the observed outcomes of the panel's peers."""
         observed = self.observed(panel.y)
-        return pd.Series(self.model.predict(panel.X, **observed), index=panel.X.index, name="prediction")
+        return pd.Series(self.model.predict(self.called(panel), **observed), index=panel.X.index, name="prediction")
+
+    def called(self, panel: Panel) -> Panel | pd.DataFrame:
+        """Return a panel as the model is called with it: with the dates of its outcomes where a nowcast has a longer horizon."""
+        dated = dated_by_horizon(panel, self.task, self.horizon)
+        return dated if dated is not panel and takes_panels(self.model) else panel.X
 
     def observed(self, outcomes: OutcomesLike) -> dict[str, Any]:
         """Return the outcomes of peers (or the name of their column) as an argument, where the model uses them."""

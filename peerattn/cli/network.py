@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+
 from peerattn.cli.commands import Network
 from peerattn.cli.model_file import load_model
 from peerattn.cli.output import report_line, working, writable_file, write_frame
@@ -37,10 +39,11 @@ def run(options: Network) -> None:
     # as predict has it: the outcomes of earlier periods are the firms' past, where weights depend on it
     rows = periods <= when if saved.model._weights_read_past else periods == when
     make = saved.model._network_maker()
-    observed = {"outcomes": None} | saved.observed(panel.y[rows])
+    panel = panel.take(np.flatnonzero(rows))
+    observed = {"outcomes": None} | saved.observed(panel.y)
     writable_file(options.out, _KNOWN)
     with working(options, f"network of {saved.name}"):
-        network = saved.model._network_of(lambda each: make(s for s in each if s.period == when), panel.X[rows], **observed)
+        network = saved.model._network_of(lambda each: make(s for s in each if s.period == when), saved.called(panel), **observed)
         _write(options, network)
     text, result = _words(options, network, saved.name)
     return report_line(options, f"{text}\n\n{RELEVANCE}\nnetwork: {place}", result | {"file": str(place)})

@@ -106,7 +106,20 @@ class PanelOptions:
 
 
 @dataclass(kw_only=True)
-class SplitOptions:
+class HorizonOption:
+    """When outcomes are known.
+
+    Attributes
+    ----------
+    horizon : N
+        Periods until a row's outcome is known. [default: 1]
+    """
+
+    horizon: int | None = option(min=1)
+
+
+@dataclass(kw_only=True)
+class SplitOptions(HorizonOption):
     """Which periods of the panel are tested, and which are learned from.
 
     Attributes
@@ -119,8 +132,6 @@ class SplitOptions:
         Learn from all past periods, or from the last --train-periods. [default: expanding]
     train_periods : N
         Length of the rolling window, in periods.
-    horizon : N
-        Periods until a row's outcome is known. [default: 1, or --outcome-horizon]
     known_at : COLUMN
         Period in which a row's outcome is known; no fit learns from it before.
     """
@@ -129,7 +140,6 @@ class SplitOptions:
     refit_every: int | None = option(min=1)
     window: Window | None = None
     train_periods: int | None = option(min=1)
-    horizon: int | None = option(min=1)
     known_at: str | None = None
 
 
@@ -182,7 +192,7 @@ class CompareOptions(Settings, SplitOptions, PanelOptions):
         portfolios. Nowcasts: the outcome is net of them, with loadings of earlier periods.
     outcome_horizon : N
         Periods after its label over which an outcome is realised, for --factors; 0: in its own. [default: 1 for *_next; nowcasts
-        otherwise 0]
+        otherwise 0] Also the default of --horizon.
     decomposition
         Decompose held-out R² by one stack, and answer whether peers help. [default: decomposition]
     audit

@@ -21,13 +21,14 @@ from peerattn.evaluation.running.checks import check_entries
 from peerattn.evaluation.running.entries import Entry, Task, entries_of
 from peerattn.evaluation.running.fitting import FoldResult, How, failures_of, fit_all, warn_once
 from peerattn.evaluation.running.information import information_of
-from peerattn.evaluation.running.inputs import LABELS, comparison_panel, dated_by_horizon, frames_by_outcome
+from peerattn.evaluation.running.inputs import LABELS, comparison_panel, frames_by_outcome
 from peerattn.evaluation.running.nested import decomposition_of, placebo_gains, stack_among
 from peerattn.evaluation.running.store import FoldStore
 from peerattn.evaluation.sample import Labels, as_return, panel_facts
 from peerattn.evaluation.splits import Split, WalkForward, gaps_of, horizon_of, split_of, split_words
 from peerattn.exceptions import Function, check_at_least, check_names, expect, validate_arguments
 from peerattn.models.forecasters import make_models, model_names, model_title
+from peerattn.panel.knowledge import dated_by_horizon
 from peerattn.panel.panel import Panel, panel_digest
 from peerattn.render import File
 from peerattn.types import ColumnLike, OutcomesLike, PanelLike, ReferenceLike

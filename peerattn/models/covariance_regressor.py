@@ -81,7 +81,10 @@ class CovariancePeerRegressor(PanelRegressorMixin, PanelStack):
     _parameter_constraints = PanelStack._parameter_constraints | {"history": ["boolean"]}
 
     def fit(self, X: PanelLike, y: OutcomesLike = None, sample_weight: OutcomesLike = None) -> Self:  # type: ignore[override]
-        """Fit on training rows; parameters as in :meth:`PeerAttentionRegressor.fit`."""
+        """Fit on training rows; parameters as in :meth:`PeerAttentionRegressor.fit`.
+
+        ``sample_weight`` weighs the rows' errors: whatever its weight, a row is one peer of the others.
+        """
         return super().fit(X, y, sample_weight)
 
     def predict(self, X: PanelLike, *, outcomes: OutcomesLike = None) -> np.ndarray:  # type: ignore[override]

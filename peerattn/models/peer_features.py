@@ -17,6 +17,7 @@ from peerattn.models.panel_forecasters import last_outcomes
 from peerattn.network import PeerNetwork
 from peerattn.panel.encoding import FrameTransformer
 from peerattn.panel.gate import check_panel
+from peerattn.panel.knowledge import sorted_periods
 from peerattn.panel.panel import Panel
 from peerattn.types import LabelsLike, OutcomesLike, PanelLike
 
@@ -41,7 +42,8 @@ class PeerFeatures(FrameTransformer):
         The peers instead. Of a network that is given, the latest cross-section up to a period counts; firms that it does not
         have are without peers, and one learned from outcomes raises an error in the periods it was learned from. A model is
         learned in ``fit``, and in ``fit_transform`` cross-fitted: the network of a block of periods comes from a
-        clone fitted on the other blocks.
+        clone fitted on the other blocks, less the ``horizon`` − 1 periods next to it, whose
+        outcomes cover some of the same time.
     of : {"characteristics", "outcomes"}, default "characteristics"
         What is averaged: the peers' characteristics of the period, or their last outcome known by then (of the period
         ``horizon`` before, or the last one earlier; never the own firm's, never one of the row's period or later).
@@ -192,14 +194,18 @@ class PeerFeatures(FrameTransformer):
 
     def _cross_fitted(self, panel: Panel) -> dict[Any, Any]:
         """Return the model of each period, fitted on the other blocks of periods."""
-        blocks = np.array_split(panel.period.unique(), min(self.n_blocks, panel.period.nunique()))
+        place, periods = sorted_periods(panel.period)
+        blocks = np.array_split(np.arange(len(periods)), min(self.n_blocks, len(periods)))
         if len(blocks) < 2:
             raise InputError("n_blocks: a learned network is cross-fitted over blocks of periods, and X has one period.")
         fitted: dict[Any, Any] = {}
         for block in blocks:
-            # a row's peers are not chosen by its own outcome
-            rest = panel.take(~panel.period.isin(block))
-            fitted |= dict.fromkeys(block, clone(self.network).fit(rest))
+            # a row's peers are not chosen by its own outcome, nor by one that covers some of the same periods
+            rest = (place <= block[0] - self.horizon) | (place >= block[-1] + self.horizon)
+            if not rest.any():
+                found = f"no period is {self.horizon} before or after {periods[block[0]]} to {periods[block[-1]]}"
+                raise InputError(f"horizon, n_blocks: {found}, to learn a network from: set more n_blocks, or pass more periods.")
+            fitted |= dict.fromkeys(periods[block], clone(self.network).fit(panel.take(rest)))
         return fitted
 
     # ------------------------------------------------------------------ columns

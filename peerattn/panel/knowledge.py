@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -58,6 +58,18 @@ class Knowledge:
     def place(self, period: LabelsLike) -> int:
         """Return the place of a period of the panel."""
         return int(self.periods.get_indexer(pd.Index([period]))[0])
+
+
+def dated_by_horizon(panel: Panel, task: str, horizon: int) -> Panel:
+    """Return the panel of a nowcast with the dates that a longer horizon implies, so that no past is read before it is known.
+
+    A nowcast observes the outcomes of a firm's peers in its own period; those of the ``horizon`` less one before are not known by
+    then, of no firm. Forecasts observe no outcomes.
+    """
+    if task == "forecast" or horizon == 1:
+        return panel
+    knowledge = Knowledge.of(panel, horizon)
+    return replace(panel, known_at=pd.Index(pd.Series(knowledge.periods).reindex(knowledge.known)))
 
 
 def sorted_periods(period: LabelsLike) -> tuple[np.ndarray, pd.Index]:

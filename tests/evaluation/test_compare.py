@@ -19,7 +19,13 @@ from peerattn.datasets import simulate_panel
 from peerattn.evaluation import IntervalRegressor, ShortPanelWarning, WalkForward, compare, supports
 from peerattn.evaluation.running.entries import entries_of
 from peerattn.exceptions import InputError, IsolateWarning, PossibleLeakWarning
-from peerattn.models import NadarayaWatsonRegressor, OwnCharacteristicsRegressor, PeerAttentionRegressor, PeerFeatures
+from peerattn.models import (
+    NadarayaWatsonRegressor,
+    OwnCharacteristicsRegressor,
+    OwnHistoryRegressor,
+    PeerAttentionRegressor,
+    PeerFeatures,
+)
 from peerattn.models.forecasters import make_model
 from peerattn.models.industry import IndustryPeerRegressor
 from peerattn.panel import PanelEncoder, read_panel, scan_panel
@@ -329,17 +335,19 @@ def test_the_horizon_is_purged_before_held_out_periods(panel):
         "piped": make_pipeline("passthrough", PeerAttentionRegressor(**of)),
         "search": GridSearchCV(PeerAttentionRegressor(**of), {"d_head": [1]}, cv=WalkForward(2)),
         "longer": PeerAttentionRegressor(n_heads=0, purge=7),
+        "numpy": PeerAttentionRegressor(n_heads=0, purge=np.int64(1)),
         "lags": make_pipeline(PeerFeatures(of="outcomes"), Ridge()),
         "longer lags": make_pipeline(PeerFeatures(of="outcomes", horizon=5), Ridge()),
         "intervals": IntervalRegressor(Ridge()),
+        "past": OwnHistoryRegressor(gaps=(1, 5)),
         "none": Ridge(),
     }
     found = {entry.name: entry.model for entry in entries_of(models, "forecast", panel, None, (1,), 3)}
     given = [key for name in models for key, value in found[name].get_params().items() if key.endswith("purge") and value]
-    assert given == ["purge", "peerattentionregressor__purge", "estimator__purge", "purge"]
+    assert given == ["purge", "peerattentionregressor__purge", "estimator__purge", "purge", "purge"]
     lags = [found[name][0].horizon for name in ("lags", "longer lags")]
-    assert [*lags, found["intervals"].horizon] == [3, 5, 3]
-    assert found["alone"].purge == 2 and found["longer"].purge == 7 and found["none"] is models["none"]
+    assert [*lags, found["intervals"].horizon, *found["past"].gaps] == [3, 5, 3, 3, 5]
+    assert [found[name].purge for name in ("alone", "longer", "numpy")] == [2, 7, 2] and found["none"] is models["none"]
     assert models["alone"].purge == 0, "the models passed are not changed"
     result = run({"alone": models["alone"]}, panel, cv=WalkForward(3, 3, horizon=3))
     assert "purge=2" in result.note("alone").settings

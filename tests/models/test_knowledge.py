@@ -1,5 +1,7 @@
 """Outcomes with dates: whatever reads them reads what is known by then, and a network says what it was learned from."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,6 +12,7 @@ from peerattn import (
     LinearInMeansRegressor,
     NewFirms,
     WalkForward,
+    cli,
     compare,
 )
 from peerattn.evaluation import IntervalRegressor, audit
@@ -28,6 +31,7 @@ PERIOD = INDEX.get_level_values("period").to_numpy()
 KNOWN = pd.Series(PERIOD + 3, INDEX)  # every outcome is known three years later
 CHANGED = Y.copy()
 CHANGED["F03", 2012] += 5.0
+SAMPLE = Path(__file__).parents[2] / "data" / "sample_panel.csv"
 
 
 def test_what_is_known_when():
@@ -67,6 +71,34 @@ def test_a_nowcast_uses_no_outcome_before_its_horizon():
     # what is learned from the past is what is known by then: the same as with dates three years later
     dated = compare(models, X, Y, cv=WalkForward(3, 3, known_at=KNOWN), task="nowcast", decomposition=False, verbose=False)
     pd.testing.assert_frame_equal(before, dated.predictions.set_index(["firm", "period"]).drop(columns="outcome"))
+
+
+@pytest.mark.parametrize(
+    ("model", "task"),
+    [(name, "nowcast") for name in ("own_history", "common_shocks", "covariance", "attention")]
+    + [(name, "forecast") for name in ("own_history", "last_value", "ridge")],
+)
+def test_commands_use_no_outcome_before_its_horizon(model, task, tmp_path):
+    """Known in 2010: outcomes until 2007, and in a nowcast the peers' of the year itself."""
+    sample = pd.read_csv(SAMPLE)
+    unknown = (sample["year"] > 2007) & ~((task == "nowcast") & (sample["year"] == 2010))
+    found = []
+    for name, frame in (("a", sample), ("b", sample.assign(roa_next=sample["roa_next"] + unknown * (sample.index % 7) / 10))):
+        path = tmp_path / f"{name}.csv"
+        frame.to_csv(path, index=False)
+        fit = ["fit", path, "--period", "year", "--outcome", "roa_next", "--industry", "sic", "--task", task, "--model", model]
+        fit += ["--until", "2009", "--horizon", "3", "--out", tmp_path / "m.model", "--quiet"]
+        assert cli.run(list(map(str, fit))) == 0
+        assert cli.run(["predict", *map(str, [tmp_path / "m.model", path, "--out", tmp_path / "p.csv", "--quiet"])]) == 0
+        found.append(pd.read_csv(tmp_path / "p.csv").query("year == 2010")["prediction"])
+        if model == "covariance":  # as do the weights of the same firms
+            network = ["network", tmp_path / "m.model", path, "--at", "2010", "--out", tmp_path / "n.csv", "--quiet"]
+            assert cli.run(list(map(str, network))) == 0
+            found.append(pd.read_csv(tmp_path / "n.csv")["weight"])
+            assert cli.run(["predict", *map(str, [tmp_path / "m.model", path, "--out", tmp_path / "folder"])]) == 2
+    half = len(found) // 2
+    for before, after in zip(found[:half], found[half:], strict=True):
+        pd.testing.assert_series_equal(before, after, check_exact=True)
 
 
 def test_dates_of_the_splitter_and_of_the_panel_must_agree():

@@ -120,15 +120,17 @@ def test_known_outcomes_by_hand(panel, horizon):
             assert found[firm, period] == pytest.approx(wide[period - horizon].drop(firm).mean(), abs=1e-12)
 
 
-def test_a_learned_network_is_cross_fitted(panel):
+@pytest.mark.parametrize("horizon", [1, 3])
+def test_a_learned_network_is_cross_fitted(panel, horizon):
+    """On the periods outside of the block, without those whose outcomes overlap with its own."""
     X, y = panel
     X = X.assign(size=X["size"].fillna(0.0))
-    learned = PeerFeatures(network=NadarayaWatsonRegressor(bandwidth=1.0), columns=["roe"], keep=False)
+    learned = PeerFeatures(network=NadarayaWatsonRegressor(bandwidth=1.0), columns=["roe"], keep=False, horizon=horizon)
     inside = learned.fit_transform(X, y.fillna(0.0))
     outside = PeerFeatures(**learned.get_params(deep=False)).fit(X, y.fillna(0.0)).transform(X)
     assert not np.allclose(inside, outside)
     last = X.index.get_level_values("period") >= 2009
-    rows = X.index.get_level_values("period") < 2008
+    rows = X.index.get_level_values("period") < 2009 - horizon
     alone = NadarayaWatsonRegressor(bandwidth=1.0).fit(X[rows].sort_index(), y.fillna(0.0)[X[rows].sort_index().index])
     W = alone.peer_network(X[last]).matrix(2009)
     here = X[last].xs(2009, level="period")
@@ -136,6 +138,8 @@ def test_a_learned_network_is_cross_fitted(panel):
     np.fill_diagonal(W, 0.0)
     expected = (W / W.sum(axis=1, keepdims=True)) @ here["roe"].to_numpy()
     np.testing.assert_allclose(inside.xs(2009, level="period").loc[here.index].iloc[:, 0], expected, atol=1e-10)
+    with pytest.raises(InputError, match="no period is 9 before or after"):
+        learned.set_params(horizon=9).fit_transform(X, y.fillna(0.0))
 
 
 def test_pipeline_search_and_output(panel):

@@ -13,11 +13,12 @@ from peerattn.evaluation.leak_audit.checks import AuditLine
 from peerattn.evaluation.leak_audit.subject import Subject, quiet, seeded
 from peerattn.evaluation.running.entries import Entry, Task, entries_of
 from peerattn.evaluation.running.fitting import Folds, How
-from peerattn.evaluation.running.inputs import comparison_panel, dated_by_horizon
+from peerattn.evaluation.running.inputs import comparison_panel
 from peerattn.evaluation.splits import WalkForward
 from peerattn.exceptions import InputError, check_count, validate_arguments
 from peerattn.foreign_text import visible
 from peerattn.panel import Knowledge, Panel, as_panel
+from peerattn.panel.knowledge import dated_by_horizon
 from peerattn.render import Shown, Table, progress_bar
 from peerattn.seeds import check_seed
 from peerattn.training import one_thread

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from itertools import islice
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from sklearn.linear_model import RidgeCV
 from sklearn.model_selection import check_cv
 
 from peerattn.evaluation.inference.interval_regressor import IntervalRegressor
-from peerattn.models import PeerFeatures
+from peerattn.models import OwnHistoryRegressor, PeerFeatures
 from peerattn.models.attention.options import AttentionOptions
 from peerattn.models.base import PanelEstimator
 from peerattn.panel.knowledge import first_known, sorted_periods
@@ -91,15 +92,18 @@ def purged(model: BaseEstimator, horizon: int) -> Any:
     if horizon == 1 or isinstance(model, type) or not hasattr(model, "get_params"):
         return model
     params = model.get_params()
-    changed = {}
+    changed: dict[str, Any] = {}
     for key, value in params.items():
         owner, _, option = key.rpartition("__")
         least = {"purge": horizon - 1}.get(option, 0)
         # a model of the user's own may mean something else by its horizon
         if option == "horizon" and isinstance(params.get(owner, model), PeerFeatures | IntervalRegressor):
             least = horizon
-        if isinstance(value, int) and value < least:
+        if isinstance(value, Integral) and value < least:
             changed[key] = least
+        history = option == "gaps" and isinstance(params.get(owner, model), OwnHistoryRegressor)
+        if history and isinstance(value, list | tuple) and all(isinstance(gap, Integral) for gap in value):
+            changed[key] = [max(gap, horizon) for gap in value]
     return clone(model).set_params(**changed) if changed else model
 
 

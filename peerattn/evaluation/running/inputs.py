@@ -11,7 +11,7 @@ import pandas as pd
 
 from peerattn.exceptions import InputError, check_names, expect
 from peerattn.models.reference import Reference
-from peerattn.panel import Knowledge, Panel, PanelEncoder, as_panel, read_panel
+from peerattn.panel import Panel, PanelEncoder, as_panel, read_panel
 from peerattn.panel.frames import as_pandas, read_frame
 from peerattn.panel.gate import examine
 from peerattn.panel.labels import panel_labels
@@ -75,18 +75,6 @@ def _dated(panel: Panel, cv: object) -> Panel:
     if panel.known_at is not None and not panel.known_at.equals(dated.known_at):
         raise InputError("cv: the panel has other dates (known_at) than the splitter: leave known_at out of the splitter.")
     return dated
-
-
-def dated_by_horizon(panel: Panel, task: str, horizon: int) -> Panel:
-    """Return the panel of a nowcast with the dates that a longer horizon implies, so that no past is read before it is known.
-
-    A nowcast observes the outcomes of a firm's peers in its own period; those of the ``horizon`` less one before are not known by
-    then, of no firm. Forecasts observe no outcomes.
-    """
-    if task == "forecast" or horizon == 1:
-        return panel
-    knowledge = Knowledge.of(panel, horizon)
-    return replace(panel, known_at=pd.Index(pd.Series(knowledge.periods).reindex(knowledge.known)))
 
 
 def frames_by_outcome(X: PanelLike, y: OutcomesLike, outcomes: Sequence[str]) -> dict[str, pd.DataFrame]:

@@ -98,7 +98,8 @@ def wild_cluster_p(
     for start in range(0, n_draws, step):
         draws = min(step, n_draws - start)
         star = rest[:, None] * signs(rng, len(label), draws)[cluster]
-        star = net_of(effects, star / root[:, None], weight)[0] * root[:, None]
+        if effects is not None:
+            star = net_of(effects, star / root[:, None], weight) * root[:, None]
         extreme += int(np.sum(_wald(star, R, A, tested, cluster, len(label)) >= observed * (1 - 1e-12)))
     return (1 + extreme) / (1 + n_draws)
 

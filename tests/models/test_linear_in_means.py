@@ -171,6 +171,21 @@ def test_standard_errors_are_in_the_units_of_the_columns():
     np.testing.assert_allclose(large.results_.std_errors * units, small, rtol=1e-4)
 
 
+@pytest.mark.parametrize("cluster", ["firm", "period", None])
+def test_levels_far_above_the_spread_lose_no_digits(cluster):
+    X, y, networks = simulated()
+    near, far = (
+        LinearInMeansRegressor(network=networks, effects=(), cluster=cluster).fit(X.assign(lev=X["lev"] + level), y).results_
+        for level in (0.0, 2.0**23)
+    )
+    slopes = near.params.index.drop("intercept")
+    np.testing.assert_allclose(far.params[slopes], near.params[slopes], rtol=1e-7)
+    np.testing.assert_allclose(far.std_errors[slopes], near.std_errors[slopes], rtol=1e-7)
+    moved = near.params["intercept"] - 2.0**23 * near.params[["lev", "peers' lev"]].sum()
+    assert far.params["intercept"] == pytest.approx(moved, rel=1e-7)
+    assert far.identification.ar_p == pytest.approx(near.identification.ar_p, rel=1e-6)
+
+
 def test_recovers_the_truth():
     X, y, networks = simulated(200, 6)
     model = LinearInMeansRegressor(network=networks).fit(X, y)

@@ -272,7 +272,7 @@ def dyadic_regression(
     # of one size, so that no column is lost to rounding
     raw = np.column_stack([X / size, y])
     # what is left of an absorbed column is rounding: exactly zero, so that it is found to be collinear
-    net, _ = net_of(groups, raw)
+    net = net_of(groups, raw)
     X = np.where(np.abs(net[:, :-1]) < 1e-10, 0.0, net[:, :-1]) * size
     y = net[:, -1]
     check_independent(X / size)
@@ -307,7 +307,7 @@ def dyadic_regression(
 
 def _without(raw: Array, groups: pd.DataFrame, rest: Array) -> Array:
     """The estimate from the rest of the pairs, effects absorbed anew."""
-    net, _ = net_of(groups[rest], raw[rest])
+    net = net_of(groups[rest], raw[rest])
     return np.asarray(np.linalg.lstsq(net[:, :-1], net[:, -1])[0])
 
 

@@ -104,7 +104,10 @@ def identification(
     # without clusters each row is one of its own
     groups = np.asarray(config.get("clusters", np.arange(len(y)))).reshape(len(y), -1)
     n_groups = min(len(np.unique(column)) for column in groups.T)
-    freedom = max(n_groups - 1 if clustered else len(y) - k - len(first), 1)
+    freedom = len(y) - k - len(first) - config.get("extra_df", 0)
+    if clustered:
+        freedom = n_groups - 1
+    freedom = max(freedom, 1)
 
     def covariance(b: Any) -> np.ndarray:
         """Of the reduced form less b times the first stage: quadratic in b, known from the reduced forms at 1, 0 and −1."""

@@ -84,10 +84,10 @@ def test_groups_of_one_row_take_their_degrees_of_freedom():
     X, y = (each[(firm >= 10) | (period == 2001 + firm % 7)] for each in (X, y))
     for effects in (("firm",), ("firm", "period"), ("firm", "sic×period")):
         found = LinearInMeansRegressor(effects=effects, cluster=None).fit(X, y).results_
-        groups = effect_labels(effects, {"firm": X.index.get_level_values(0), "period": X.index.get_level_values(1), "sic": X["sic"]})
-        dummies = pd.get_dummies(groups.astype(str)).to_numpy(float)
+        labels = {"firm": X.index.get_level_values(0), "period": X.index.get_level_values(1), "sic": X["sic"]}
+        dummies = pd.get_dummies(effect_labels(effects, labels).astype(str)).to_numpy(float)
         theirs = sm.OLS(y, np.column_stack([X[found.params.index], dummies])).fit(cov_type="HC1")
-        degrees = len(y) - np.linalg.matrix_rank(theirs.model.exog)
+        degrees = len(y) - np.linalg.matrix_rank(theirs.model.exog)  # statsmodels has it to rounding only
         scale = np.sqrt(theirs.df_resid / degrees)
         np.testing.assert_allclose(found.std_errors, theirs.bse.iloc[: len(found.params)] * scale, rtol=1e-8)
         assert found.freedom == degrees

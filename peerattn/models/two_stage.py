@@ -107,7 +107,6 @@ def identification(
     freedom = len(y) - k - len(first) - config.get("extra_df", 0)
     if clustered:
         freedom = n_groups - 1
-    freedom = max(freedom, 1)
 
     def covariance(b: Any) -> np.ndarray:
         """Of the reduced form less b times the first stage: quadratic in b, known from the reduced forms at 1, 0 and −1."""
@@ -120,7 +119,7 @@ def identification(
         sound = np.linalg.eigvalsh(cov)[..., 0] > 0
         cov[~sound] = np.eye(len(first))
         squares = (slopes * np.linalg.solve(cov, slopes[..., None])[..., 0]).sum(-1)
-        return np.where(sound, stats.f.sf(squares / len(first), len(first), freedom), np.nan)
+        return np.where(sound, stats.f.sf(squares / len(first), len(first), max(freedom, 1)), np.nan)
 
     j = j_p = None
     if len(first) > 1 and groups.shape[1] == 1 and n_groups - clustered > k + len(first):
@@ -371,8 +370,7 @@ def two_stage(
         cov = eq.jackknife(groups[:, 0])
     params = eq.back @ np.asarray(fit.params)
     cov = eq.back @ cov @ eq.back.T
-    variance = np.diag(cov)
-    errors = np.sqrt(np.where(variance >= 0, variance, np.nan))
+    errors = np.sqrt(np.where(np.diag(cov) >= 0, np.diag(cov), np.nan))
     p = 2 * stats.t.sf(np.abs(params / errors), freedom)
     if n_bootstrap:
         p = eq.bootstrapped(groups[:, 0], n_bootstrap, random_state)

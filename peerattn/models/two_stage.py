@@ -283,8 +283,9 @@ class _Equation:
         for _ in range(2):  # net of X; the first time leaves rounding errors
             Z = np.linalg.qr(Z - X @ (X.T @ Z))[0]
         back = np.linalg.inv(R) * (size[-1] / size[used])[:, None]
-        columns = (each / root for each in (X, Q[:, len(x_at) :], Z))
-        return cls(table[:, -1], *columns, kept, back, weight, effects, degrees_of(effects, clusters))
+        absorbed = degrees_of(effects, clusters)
+        W = Q[:, len(x_at) :]
+        return cls(table[:, -1], X / root, W / root, Z / root, kept, back, weight, effects, absorbed)
 
     def jackknife(self, cluster: np.ndarray) -> np.ndarray:
         """Return the covariance of the coefficients by leaving out one cluster after the other."""

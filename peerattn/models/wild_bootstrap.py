@@ -83,6 +83,7 @@ def wild_cluster_p(
     if not np.isfinite(np.column_stack([y, X, Z])).all():
         raise InputError("y, X, Z: expected a number in every row, got missing ones; leave these rows out.")
     R = np.column_stack([X, Z]) * root[:, None]
+    R /= np.maximum(np.linalg.norm(R, axis=0), 1e-300)  # the statistic does not depend on units, but its rank would
     label, cluster = np.unique(cluster, return_inverse=True)
     outside = np.linalg.qr(X * root[:, None])[0]
     # residuals of the regression without Z: draws of them obey the null

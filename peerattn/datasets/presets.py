@@ -169,7 +169,7 @@ def _lower_case(frame: pd.DataFrame, rules: Preset) -> pd.DataFrame:
 
 def _cleaned(frame: pd.DataFrame, rules: Preset) -> pd.DataFrame:
     """Return numbers as numbers, with codes of missing values as missing and flags taken off."""
-    for name in {*rules.missing, rules.returns, rules.outcome} & {*frame.columns}:
+    for name in {*rules.missing, *rules.absolute, "dlret", rules.returns, rules.outcome} & {*frame.columns}:
         # CRSP writes missing returns as letters
         numbers = pd.to_numeric(frame[name], errors="coerce").astype(float)
         frame[name] = numbers.mask(numbers.isin(rules.missing.get(name, ())))

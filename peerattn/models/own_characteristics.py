@@ -111,7 +111,7 @@ class OwnCharacteristicsRegressor(OwnRegressionMixin, PanelForecaster):
     def _absorb(self, X: np.ndarray, y: np.ndarray, groups: pd.DataFrame) -> None:
         """Learn slopes and effects by least squares."""
         raw = np.column_stack([X, y])
-        both, _ = net_of(groups, raw)
+        both = net_of(groups, raw)
         size = np.linalg.norm(both, axis=0)
         gone = size <= 1e-9 * np.linalg.norm(raw, axis=0)
         # in units of what is left of each column, since least squares drops small singular values

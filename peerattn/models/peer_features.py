@@ -286,13 +286,14 @@ def _by_weights(x: np.ndarray, W: np.ndarray, own: np.ndarray) -> tuple[np.ndarr
     """Return the statistics of peers with these weights, in the order of ``STATISTICS``."""
     # weights of unknown values go to the known ones
     known = np.isfinite(x)
-    value = np.where(known, x, 0.0)
+    shift = x[known].sum() / max(known.sum(), 1)  # sums of deviations lose no digits
+    value = np.where(known, x - shift, 0.0)
     total = (W @ known)[:, None]
     share = np.divide(W * known, total, out=np.full(W.shape, np.nan), where=np.abs(total) > 1e-12)
     mean = share @ value
-    below = (value < own[:, None]) + 0.5 * (value == own[:, None])
+    below = (x < own[:, None]) + 0.5 * (x == own[:, None])
     rank = np.where(np.isfinite(own), (share * below).sum(axis=1), np.nan)
-    return mean, np.sqrt(np.maximum(share @ value**2 - mean**2, 0.0)), rank
+    return mean + shift, np.sqrt(np.maximum(share @ value**2 - mean**2, 0.0)), rank
 
 
 def _by_groups(x: np.ndarray, group: np.ndarray) -> tuple[np.ndarray, ...]:

@@ -10,7 +10,7 @@ from scipy import stats
 
 from peerattn.exceptions import InputError, extra
 from peerattn.models.wild_bootstrap import wild_cluster_p
-from peerattn.panel.effects import integers, net_of
+from peerattn.panel.effects import degrees_of, integers, net_of
 from peerattn.render import Regression
 
 GRID = np.concatenate([np.linspace(-1.0, 1.0, 401), np.tan(np.linspace(np.pi / 4, np.pi / 2, 60)[1:-1])])
@@ -77,7 +77,7 @@ def identification(
     y: np.ndarray, endogenous: np.ndarray, X: np.ndarray, Z: np.ndarray, weight: np.ndarray,
     config: dict[str, Any], scale: float = 1.0,
 ) -> Identification:  # fmt: skip
-    """Return the tests of one endogenous column with excluded instruments Z (n, q), all net of absorbed effects.
+    """Return the tests of one endogenous column with excluded instruments Z (n, q), orthonormal and net of X and effects.
 
     ``config`` is what linearmodels' ``fit`` takes for the covariance; ``scale`` brings the coefficient to its units.
 
@@ -88,17 +88,12 @@ def identification(
     moments estimators, Econometrica 50(4). Montiel Olea, J. L. and Pflueger, C. (2013), A robust test for weak instruments,
     Journal of Business & Economic Statistics 31(3).
     """
-    root = np.sqrt(weight / weight.mean())[:, None]
     k = X.shape[1]
-    outside = np.linalg.qr(X * root)[0]
-    # instruments net of the exogenous columns, twice: the first time leaves rounding errors
-    net = Z * root - outside @ (outside.T @ (Z * root))
-    Q = np.linalg.qr(net - outside @ (outside.T @ net))[0] / root
     iv = extra("linearmodels.iv", "regressions", "A test of identification")
 
     def reduced(target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the coefficients on Q of a regression on X and Q, and their covariance."""
-        fit = iv.IV2SLS(target, np.column_stack([X, Q]), None, None, weights=weight).fit(**config)
+        """Return the coefficients on Z of a regression on X and Z, and their covariance."""
+        fit = iv.IV2SLS(target, np.column_stack([X, Z]), None, None, weights=weight).fit(**config)
         return np.asarray(fit.params)[k:], np.asarray(fit.cov)[k:, k:]
 
     first, V = reduced(endogenous)
@@ -109,7 +104,9 @@ def identification(
     # without clusters each row is one of its own
     groups = np.asarray(config.get("clusters", np.arange(len(y)))).reshape(len(y), -1)
     n_groups = min(len(np.unique(column)) for column in groups.T)
-    freedom = max(n_groups - 1 if clustered else len(y) - k - len(first), 1)
+    freedom = len(y) - k - len(first) - config.get("extra_df", 0)
+    if clustered:
+        freedom = n_groups - 1
 
     def covariance(b: Any) -> np.ndarray:
         """Of the reduced form less b times the first stage: quadratic in b, known from the reduced forms at 1, 0 and −1."""
@@ -122,7 +119,7 @@ def identification(
         sound = np.linalg.eigvalsh(cov)[..., 0] > 0
         cov[~sound] = np.eye(len(first))
         squares = (slopes * np.linalg.solve(cov, slopes[..., None])[..., 0]).sum(-1)
-        return np.where(sound, stats.f.sf(squares / len(first), len(first), freedom), np.nan)
+        return np.where(sound, stats.f.sf(squares / len(first), len(first), max(freedom, 1)), np.nan)
 
     j = j_p = None
     if len(first) > 1 and groups.shape[1] == 1 and n_groups - clustered > k + len(first):
@@ -130,7 +127,7 @@ def identification(
         if clustered:
             moments = {"weight_type": "clustered", "clusters": groups[:, 0]}
         with suppress(ValueError):  # moments of few effective clusters have no weight matrix
-            test = iv.IVGMM(y, X, endogenous, Q, weights=weight, **moments).fit().j_stat
+            test = iv.IVGMM(y, X, endogenous, Z, weights=weight, **moments).fit().j_stat
             j = float(test.stat)
             j_p = float(test.pval)
     # two-stage least squares with its standard error: near it lies the set of strong instruments
@@ -243,14 +240,14 @@ def independent_columns(columns: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _Equation:
-    """Outcome, regressors and instruments net of absorbed effects, each in units of its size; dependent columns are left out."""
+    """Outcome, regressors and instruments net of absorbed effects, both made orthonormal; dependent columns are left out."""
 
     target: np.ndarray
     X: np.ndarray
     W: np.ndarray  # the instrumented column, where there are instruments
     Z: np.ndarray
     kept: np.ndarray  # which of the exogenous columns and instruments these are
-    unit: np.ndarray  # of the coefficients on X and W
+    back: np.ndarray  # @ coefficients on X and W = those on the columns that were given
     weight: np.ndarray
     effects: pd.DataFrame
     absorbed: int  # degrees of freedom
@@ -262,7 +259,7 @@ class _Equation:
     ) -> Self:  # fmt: skip
         """Absorb the effects and drop dependent columns; arguments as in :func:`two_stage`."""
         raw = np.column_stack([exogenous, instruments, endogenous, y]).astype(float)
-        table, absorbed = net_of(effects, raw, weight, clusters)
+        table = net_of(effects, raw, weight)
         size = np.linalg.norm(table, axis=0)
         absent = size <= DEPENDENT * np.linalg.norm(raw, axis=0)  # the effects contain it
         size = np.where(absent, 1.0, size)
@@ -279,8 +276,16 @@ class _Equation:
             raise InputError(f"y: the mean outcome of peers does not vary beyond {beyond}. Use peer_outcome=False.")
         if not len(used):
             raise InputError("X: no characteristic varies beyond the effects that are absorbed.")
-        X, W, Z = (table[:, at] for at in (x_at, w_at, z_at))
-        return cls(table[:, -1], X, W, Z, kept, size[-1] / size[used], weight, effects, absorbed)
+        # columns whose level is large beside their spread are close to each other: orthonormal ones keep their digits
+        Q, R = np.linalg.qr(table[:, used] * root)
+        X = Q[:, : len(x_at)]
+        Z = table[:, z_at] * root
+        for _ in range(2):  # net of X; the first time leaves rounding errors
+            Z = np.linalg.qr(Z - X @ (X.T @ Z))[0]
+        back = np.linalg.inv(R) * (size[-1] / size[used])[:, None]
+        absorbed = degrees_of(effects, clusters)
+        W = Q[:, len(x_at) :]
+        return cls(table[:, -1], X / root, W / root, Z / root, kept, back, weight, effects, absorbed)
 
     def jackknife(self, cluster: np.ndarray) -> np.ndarray:
         """Return the covariance of the coefficients by leaving out one cluster after the other."""
@@ -291,7 +296,7 @@ class _Equation:
 
         def estimate(rows: np.ndarray) -> np.ndarray:
             # the effects without a cluster are others: of a net table they would leave the shifts too small
-            net = net_of(moved[rows], table[rows], self.weight[rows])[0] * np.sqrt(self.weight[rows])[:, None]
+            net = net_of(moved[rows], table[rows], self.weight[rows]) * np.sqrt(self.weight[rows])[:, None]
             x, z, y = np.split(net, [regressors.shape[1], -1], axis=1)
             first = z @ np.linalg.lstsq(z, x, rcond=DEPENDENT)[0]
             return np.asarray(np.linalg.lstsq(first, y[:, 0], rcond=DEPENDENT)[0])
@@ -309,7 +314,9 @@ class _Equation:
 
         if self.Z.shape[1]:  # the Anderson–Rubin regression
             return np.r_[np.full(self.X.shape[1], np.nan), p_of(self.X, self.Z)]
-        return np.array([p_of(np.delete(self.X, k, axis=1), x) for k, x in enumerate(self.X.T)])
+        X = self.X @ np.linalg.inv(self.back)  # the columns that were given
+        X /= np.linalg.norm(X, axis=0)
+        return np.array([p_of(np.delete(X, k, axis=1), x) for k, x in enumerate(X.T)])
 
 
 def two_stage(
@@ -344,7 +351,7 @@ def two_stage(
     if effects is None:
         effects = pd.DataFrame(index=exogenous.index)
     eq = _Equation.of(y, endogenous, exogenous, instruments, ours, effects, clusters)
-    freedom = degrees = len(y) - len(eq.unit) - eq.absorbed
+    freedom = degrees = len(y) - len(eq.back) - eq.absorbed
     config: dict[str, Any] = {"cov_type": "robust", "debiased": degrees > 0}
     if eq.absorbed and degrees > 0:
         config["extra_df"] = eq.absorbed
@@ -362,23 +369,23 @@ def two_stage(
     # with few clusters the sandwich is too small
     if len(counts) == 1 and min(counts.values()) < FEW_CLUSTERS:
         cov = eq.jackknife(groups[:, 0])
-    params = np.asarray(fit.params)
-    variance = np.diag(cov)
-    errors = np.sqrt(np.where(variance >= 0, variance, np.nan))
+    params = eq.back @ np.asarray(fit.params)
+    cov = eq.back @ cov @ eq.back.T
+    errors = np.sqrt(np.where(np.diag(cov) >= 0, np.diag(cov), np.nan))
     p = 2 * stats.t.sf(np.abs(params / errors), freedom)
     if n_bootstrap:
         p = eq.bootstrapped(groups[:, 0], n_bootstrap, random_state)
     found = None
     if eq.Z.shape[1]:
-        found = identification(eq.target, eq.W[:, 0], eq.X, eq.Z, ours, config, float(eq.unit[-1]))
+        found = identification(eq.target, eq.W[:, 0], eq.X, eq.Z, ours, config, float(eq.back[-1, -1]))
     names = np.array([*map(str, exogenous), *map(str, instruments)], dtype=object)
     n_x = exogenous.shape[1]
     columns = pd.Index([*names[:n_x][eq.kept[:n_x]], PEERS_OUTCOME][: len(params)])
     total = float(ours @ (eq.target - np.average(eq.target, weights=ours)) ** 2)
     return TwoStage(
-        params=pd.Series(params * eq.unit, index=columns),
-        std_errors=pd.Series(errors * eq.unit, index=columns),
-        cov=pd.DataFrame(cov * np.outer(eq.unit, eq.unit), columns, columns),
+        params=pd.Series(params, index=columns),
+        std_errors=pd.Series(errors, index=columns),
+        cov=pd.DataFrame(cov, columns, columns),
         pvalues=pd.Series(p, index=columns),
         freedom=freedom,
         nobs=int(ours.sum()),

@@ -83,6 +83,7 @@ def wild_cluster_p(
     if not np.isfinite(np.column_stack([y, X, Z])).all():
         raise InputError("y, X, Z: expected a number in every row, got missing ones; leave these rows out.")
     R = np.column_stack([X, Z]) * root[:, None]
+    R /= np.maximum(np.linalg.norm(R, axis=0), 1e-300)  # the statistic does not depend on units, but its rank would
     label, cluster = np.unique(cluster, return_inverse=True)
     outside = np.linalg.qr(X * root[:, None])[0]
     # residuals of the regression without Z: draws of them obey the null
@@ -98,7 +99,8 @@ def wild_cluster_p(
     for start in range(0, n_draws, step):
         draws = min(step, n_draws - start)
         star = rest[:, None] * signs(rng, len(label), draws)[cluster]
-        star = net_of(effects, star / root[:, None], weight)[0] * root[:, None]
+        if effects is not None:
+            star = net_of(effects, star / root[:, None], weight) * root[:, None]
         extreme += int(np.sum(_wald(star, R, A, tested, cluster, len(label)) >= observed * (1 - 1e-12)))
     return (1 + extreme) / (1 + n_draws)
 

@@ -76,22 +76,31 @@ def integers(groups: pd.DataFrame) -> pd.DataFrame:
     return groups.apply(lambda column: pd.factorize(column, use_na_sentinel=False)[0])
 
 
-def net_of(
-    groups: pd.DataFrame | None,
-    table: np.ndarray,
-    weight: np.ndarray | None = None,
-    clusters: pd.DataFrame | None = None,
-) -> tuple[np.ndarray, int]:
-    r"""Return columns net of effects, ``v − D (D'D)⁻¹ D'v`` with D the dummies, and the degrees of freedom that these take.
+def degrees_of(groups: pd.DataFrame, clusters: pd.DataFrame | None = None) -> int:
+    """Return the degrees of freedom that effects take (of three and more an upper bound), those nested in clusters none.
+
+    >>> degrees_of(pd.DataFrame({"firm": ["A", "A", "B"], "period": [1, 2, 2]}))
+    3
+    """
+    if not groups.shape[1]:
+        return 0
+    # each row twice: pyhdfe would not count groups of one row, which stay in the sample here
+    numbers = _varying(groups).repeat(2, axis=0)
+    nesting = None
+    if clusters is not None:
+        nesting = integers(clusters).to_numpy().repeat(2, axis=0)
+    return int(_pyhdfe().create(numbers, nesting, drop_singletons=False).degrees)
+
+
+def net_of(groups: pd.DataFrame, table: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
+    r"""Return columns net of effects, ``v − D (D'D)⁻¹ D'v`` with D the dummies.
 
     Parameters
     ----------
-    groups : DataFrame (n, e), optional
-        The group of each row, one column an effect; None or no column: the table as it is.
+    groups : DataFrame (n, e)
+        The group of each row, one column an effect; no column: the table as it is.
     table : ndarray (n, p)
     weight : ndarray (n,), optional
-    clusters : DataFrame (n, c), optional
-        Effects nested in clusters take no degrees of freedom.
 
     References
     ----------
@@ -99,24 +108,17 @@ def net_of(
 
     Examples
     --------
-    >>> net_of(pd.DataFrame({"firm": ["A", "A", "B"]}), np.array([[1.0], [3.0], [5.0]]))[0].ravel().round(9).tolist()
+    >>> net_of(pd.DataFrame({"firm": ["A", "A", "B"]}), np.array([[1.0], [3.0], [5.0]])).ravel().round(9).tolist()
     [-1.0, 1.0, 0.0]
     """
-    if groups is None or not groups.shape[1]:
-        return table, 0
-    pyhdfe = extra("pyhdfe", "regressions", "Absorbing effects")
+    if not groups.shape[1]:
+        return table
+    numbers = _varying(groups)
     # singletons stay: dropping rows would change the sample of which means are reported
-    options: dict[str, Any] = {"drop_singletons": False}
-    if clusters is not None:
-        options["cluster_ids"] = integers(clusters).to_numpy()
-    numbers = integers(groups).to_numpy()
-    # an effect of one group is a constant, which each other effect contains; one effect stays in any case
-    several = numbers.max(axis=0, initial=0) > 0
-    several[0] |= not several.any()
-    numbers = numbers[:, several]
+    options: dict[str, Any] = {"drop_singletons": False, "compute_degrees": False}
     if numbers.shape[1] > 1:
         options["options"] = {"iteration_limit": ROUNDS}
-    absorb = pyhdfe.create(numbers, **options)
+    absorb = _pyhdfe().create(numbers, **options)
     weights = weight
     if weight is not None:
         weights = weight[:, None]
@@ -129,7 +131,19 @@ def net_of(
         unit[unit == 0] = 1.0
         with reworded(f"effects: {', '.join(map(str, groups))} are not absorbed after {ROUNDS:,} rounds", remedy, RuntimeError):
             net = absorb.residualize(net / unit, weights) * unit
-    return net, int(absorb.degrees)
+    return net
+
+
+def _pyhdfe() -> Any:
+    return extra("pyhdfe", "regressions", "Absorbing effects")
+
+
+def _varying(groups: pd.DataFrame) -> np.ndarray:
+    """Return groups as numbers without effects of one group, a constant which each other contains; one effect stays."""
+    numbers = integers(groups).to_numpy()
+    several = numbers.max(axis=0, initial=0) > 0
+    several[0] |= not several.any()
+    return numbers[:, several]
 
 
 def estimated_effects(

@@ -18,19 +18,21 @@ from peerattn.panel.reading import read_panel
 # a dot that stands alone, outside of numbers and names
 _ALL = re.compile(r"(?<![\w.)`])\.(?![\w.(])")
 #: Functions of each number by itself, besides numpy's universal functions (``np.sqrt``).
-_FUNCTIONS = ("I", "abs", "exp", "exp2", "exp10", "log", "log2", "log10")
+_FUNCTIONS = ("I", "abs", "exp", "exp2", "log", "log2", "log10")  # formulaic's exp10 is a tenth power
 _OF_NUMPY = ("where", "clip", "isclose", "nan_to_num")
 _METHODS = ("abs", "between", "clip", "fillna", "isin", "isna", "notna", "round")
 #: ``fillna(method=)`` and ``nan_to_num(copy=)`` reach beyond the row, or change the frame.
 _OPTIONS = ("lower", "upper", "inclusive", "decimals", "a_min", "a_max", "min", "max")
+#: What gives a number where one is missing, on purpose.
+_OF_MISSING = re.compile(r"\b(fillna|isna|notna|nan_to_num|isnan|isfinite|fmax|fmin)\(")
 _OPERATIONS = (ast.BinOp, ast.UnaryOp, ast.Compare, ast.BoolOp, ast.List, ast.Tuple)
 
 
 class Read(NamedTuple):
-    """A column that an expression reads, of the row's own period or of an earlier one."""
+    """A column that an expression reads, of the row's own period or of one so many before."""
 
     column: str
-    lagged: bool
+    lag: int
 
 
 @validate_arguments
@@ -64,7 +66,8 @@ def from_formula(formula: str, frame: Any, *, firm: str = "firm", period: str = 
 
     Notes
     -----
-    A term whose columns are missing in a row is missing there; no row is dropped, for every firm is a peer. A term is computed
+    A term whose columns are missing in a row is missing there, a condition (``{size > 3}``) as well, unless it is of missing
+    values (``size.isna()``, ``size.fillna(0)``); no row is dropped, for every firm is a peer. A term is computed
     from its own row: arithmetic, comparisons, ``log``, ``exp``, ``abs``, numpy's functions of each number (``np.sqrt``),
     ``np.where``, ``clip``. What depends on other rows (``scale(size)``, ``bs(size)``, ``size - size.mean()``, ranks) would learn
     from tested rows, and raises an error. ``lag(size)`` and ``lag(size, 2)`` are the firm's own values one and two periods
@@ -95,7 +98,7 @@ def from_formula(formula: str, frame: Any, *, firm: str = "firm", period: str = 
     else:  # an expression, not a sum of terms: a - b is a difference
         table, of_outcome = _columns("{" + outcome.strip("{}") + "}", frame, firm, period)
         y = table.iloc[:, 0]
-        sources = sorted({each.column for each in of_outcome if not each.lagged})
+        sources = sorted({each.column for each in of_outcome if not each.lag})
 
     # every other column, by the rule of read_panel
     others = frame.drop(columns=sources).assign(**{outcome: y})
@@ -109,10 +112,10 @@ def from_formula(formula: str, frame: Any, *, firm: str = "firm", period: str = 
 
     x, read = _columns(terms.strip(), frame, firm, period)
     for name in sources:
-        if Read(name, lagged=False) in read:
+        if Read(name, lag=0) in read:
             both = f"the outcome {outcome!r} is computed from {name!r}, which is among the characteristics, too"
             raise InputError(f"formula: {both}. Write lag({name}) for its earlier values, or leave it out.")
-        if Read(name, lagged=True) in read and options.get("known_at") is not None:
+        if any(each.column == name and each.lag for each in read) and options.get("known_at") is not None:
             remedy = "Leave it out: models of firm history use past outcomes from when they are known."
             raise InputError(f"formula: lag() of {name!r}, of the outcome, may not be known yet by known_at. {remedy}")
     labels = dict.fromkeys([firm, period, *codes, options.get("industry"), options.get("known_at")])
@@ -138,15 +141,16 @@ def _columns(terms: str, frame: pd.DataFrame, firm: str, period: str) -> tuple[p
         earlier = pd.Series(np.asarray(values), index=[labels.firm, when + k])
         return pd.Series(earlier.reindex(pd.MultiIndex.from_arrays([labels.firm, when])).array, frame.index)
 
-    read: set[Read] = set()
+    read: dict[str, set[Read]] = {}
     with reworded(f"formula: {terms!r} cannot be read"):
         parsed = formulaic.Formula(f"{terms} - 1")
         for factor in {factor for term in parsed for factor in term.factors}:
             if factor.eval_method.value == "lookup":
-                read.add(Read(factor.expr, lagged=False))
+                read[factor.expr] = {Read(factor.expr, lag=0)}
             elif factor.eval_method.value == "python":
-                read |= columns_read(factor.expr)
-        names = {each.column for each in read}
+                read[factor.expr] = columns_read(factor.expr)
+        every = set[Read]().union(*read.values())
+        names = {each.column for each in every}
         check_names("formula", "column", names, frame.columns)
         frame = frame.assign(**_numbers(frame, names - {firm, period}))
         found = parsed.get_model_matrix(frame, na_action="ignore", output="pandas", context={"lag": lag})
@@ -154,7 +158,16 @@ def _columns(terms: str, frame: pd.DataFrame, firm: str, period: str) -> tuple[p
             if kind.value == "categorical":
                 remedy = f"A code follows the bar: | {name}. Digits as text become numbers by pandas.to_numeric."
                 raise InputError(f"formula: {name!r} is no number. {remedy}")
-    return pd.DataFrame(found), read
+    table = pd.DataFrame(found)
+    for term, at in found.model_spec.term_indices.items():
+        # a condition is no number where what it compares is missing
+        parts = [read[factor.expr] for factor in term.factors if factor.expr in read and not _OF_MISSING.search(factor.expr)]
+        reads = set[Read]().union(*parts)
+        columns = [frame[name] for name, k in reads if not k] + [lag(frame[name], k) for name, k in reads if k]
+        if columns and (missing := pd.concat(columns, axis=1).isna().any(axis=1)).any():
+            for name in table.columns[at]:
+                table[name] = table[name].astype(float).mask(missing)
+    return table, every
 
 
 def _numbers(frame: pd.DataFrame, names: Collection[str]) -> dict[Any, np.ndarray]:
@@ -179,7 +192,7 @@ def columns_read(expression: str) -> set[Read]:
     Examples
     --------
     >>> sorted(columns_read("log(assets) - lag(assets)"))
-    [Read(column='assets', lagged=False), Read(column='assets', lagged=True)]
+    [Read(column='assets', lag=0), Read(column='assets', lag=1)]
     >>> columns_read("size - size.mean()")
     Traceback (most recent call last):
     peerattn.exceptions.InputError: formula: 'size.mean()' is not known to be computed row by row...
@@ -193,24 +206,25 @@ def columns_read(expression: str) -> set[Read]:
 
     # names in backticks are no identifiers of Python: each gets one for the parse
     tree = ast.parse(re.sub("`([^`]+)`", identifier, expression).strip(), mode="eval").body
-    return {Read(quoted.get(name, name), lagged) for name, lagged in _walk(tree, False)}
+    return {Read(quoted.get(name, name), lag) for name, lag in _walk(tree, 0)}
 
 
-def _walk(node: ast.expr, lagged: bool) -> Iterator[tuple[str, bool]]:
-    """Yield the names that a node reads, and whether inside ``lag()``."""
+def _walk(node: ast.expr, lag: int) -> Iterator[tuple[str, int]]:
+    """Yield the names that a node reads, and by how many periods they are lagged."""
     match node:
         case ast.Name(id=name):
-            yield name, lagged
+            yield name, lag
         case ast.Constant() | ast.Attribute(value=ast.Name(id="np"), attr="nan" | "pi" | "e" | "inf"):
             return
-        case ast.Call(func=ast.Name(id="lag"), args=[inner, *_]):
-            yield from _walk(inner, True)
+        case ast.Call(func=ast.Name(id="lag"), args=[inner, *given], keywords=named):
+            k = [ast.literal_eval(each) for each in (*given, *(option.value for option in named))]
+            yield from _walk(inner, lag + (k or [1])[0])
         case ast.Call() if _of_one_row(node):
             parts = [*node.args, *(option.value for option in node.keywords)]
             if isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) != "np":  # a method of a column
                 parts.append(node.func.value)
             for each in parts:
-                yield from _walk(each, lagged)
+                yield from _walk(each, lag)
         # a matrix product mixes rows
         case ast.BinOp(op=ast.MatMult()):
             raise _error(node)
@@ -219,7 +233,7 @@ def _walk(node: ast.expr, lagged: bool) -> Iterator[tuple[str, bool]]:
         case _ if isinstance(node, _OPERATIONS):
             for child in ast.iter_child_nodes(node):
                 if isinstance(child, ast.expr):
-                    yield from _walk(child, lagged)
+                    yield from _walk(child, lag)
         case _:
             raise _error(node)
 

@@ -13,7 +13,11 @@ from peerattn.panel.codes import code_scheme
 #: Endings of the files, and the functions of pyreadstat that read them.
 STATISTICAL = {".dta": "read_dta", ".sas7bdat": "read_sas7bdat", ".xpt": "read_xport", ".sav": "read_sav"}
 _STATA = re.compile(r"%-?t?([mqhw])(?![0-9.])")  # counts of months, quarters, half-years, weeks since 1960
-_SAS = re.compile(r"(YY|MMDD|MMYY|DDMM|MON|DATE|QTR|YEAR|WEEK|WORDDAT|JULIAN|[BE]8601DA)(?!TIME)")  # days since 1960
+# days since 1960; whole names, since files have formats of their own, such as MONEY or YEARGROUP
+_SAS = re.compile(
+    r"(DATE|DAY|(DDMMYY|MMDDYY|MMYY|YYMM(DD)?)[BCDNPS]?|DOWNAME|JULDAY|JULIAN|MONNAME|MONTH|MONYY|NLDATE[A-Z]*|QTRR?"
+    r"|WEEK(DAT[EX]|DAY|[UVW])|WORDDAT[EX]|YEAR|YYMON|YYQR?[CDNPSZ]?|YYWEEK[UVW]|[BE]8601DA)\d*(\.\d*)?$"
+)
 _SPSS = re.compile(r"(MOYR|QYR|WKYR|[AEJS]?DATE)(?!TIME)")  # seconds since 14 October 1582
 _A_YEAR = {"m": 12, "q": 4, "h": 2, "w": 52}
 
@@ -86,5 +90,5 @@ def _numbers_of_labels(column: pd.Series, labels: Mapping[Any, str]) -> dict[str
 def _written(value: object) -> str:
     """Return a value as its column has it: text in quotation marks, a whole float without its point."""
     if isinstance(value, float):
-        return f"{value:g}"
+        return f"{value:.15g}"
     return repr(value)

@@ -36,7 +36,9 @@ def test_crsp_codes_filters_and_delisting():
     returns = frame["RET"].copy()
     frame["RET"] = frame["RET"].astype(object)
     frame.loc[1, "RET"], frame.loc[2, "RET"] = "C", "-99.0"
-    frame["DLRET"] = np.nan
+    frame["PRC"] = "-10.0"  # as text, and a letter for a missing return of a delisting
+    frame["DLRET"] = pd.Series(np.nan, frame.index, dtype=object)
+    frame.loc[5, "DLRET"] = "A"
     frame.loc[3, "DLRET"] = -0.3
     frame.loc[frame["PERMNO"] == 10_003, "SHRCD"] = 73
     frame.loc[frame["PERMNO"] == 10_001, "SICCD"] = 9999

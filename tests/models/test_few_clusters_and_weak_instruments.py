@@ -29,6 +29,12 @@ def cluster_t(y, X, k, g):
     return fit.tvalues[k]
 
 
+def test_units_of_regressors_do_not_move_the_wild_bootstrap():
+    g, X, Z, _, y = data()
+    p, same = (wild_cluster_p(y, X * [1.0, 1 / unit], Z * [unit, 1 / unit], g, n_draws=49) for unit in (1.0, 1e8))
+    assert p == same
+
+
 @pytest.mark.parametrize("n_clusters", [8, 14])
 def test_wild_bootstrap_is_the_plain_loop(n_clusters):
     """Restricted residuals, one sign a cluster, the clustered t of each sample by statsmodels."""

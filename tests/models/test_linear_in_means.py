@@ -10,6 +10,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from peerattn.exceptions import GeneratedRegressorWarning, InputError, IsolateWarning
 from peerattn.models import LinearInMeansRegressor
 from peerattn.models.two_stage import two_stage
+from peerattn.models.wild_bootstrap import wild_cluster_p
 from peerattn.network import PeerNetwork
 
 TRUE = {
@@ -169,6 +170,43 @@ def test_standard_errors_are_in_the_units_of_the_columns():
     large = LinearInMeansRegressor(network=networks, cluster="firm").fit(X.assign(size=X["size"] * 1e9), y)
     units = np.array([1e9 if "size" in name else 1.0 for name in small.index])
     np.testing.assert_allclose(large.results_.std_errors * units, small, rtol=1e-4)
+
+
+@pytest.mark.parametrize("cluster", ["firm", "period", None])
+def test_levels_far_above_the_spread_lose_no_digits(cluster):
+    X, y, networks = simulated()
+    near, far = (
+        LinearInMeansRegressor(network=networks, effects=(), cluster=cluster).fit(X.assign(lev=X["lev"] + level), y).results_
+        for level in (0.0, 2.0**23)
+    )
+    slopes = near.params.index.drop("intercept")
+    np.testing.assert_allclose(far.params[slopes], near.params[slopes], rtol=1e-7)
+    np.testing.assert_allclose(far.std_errors[slopes], near.std_errors[slopes], rtol=1e-7)
+    moved = near.params["intercept"] - 2.0**23 * near.params[["lev", "peers' lev"]].sum()
+    assert far.params["intercept"] == pytest.approx(moved, rel=1e-7)
+    assert far.identification.ar_p == pytest.approx(near.identification.ar_p, rel=1e-6)
+
+
+def test_absorbed_effects_and_their_dummies_identify_alike():
+    rng = np.random.default_rng(0)
+    X, z = pd.DataFrame({"x": rng.normal(size=60)}), pd.DataFrame(rng.normal(size=(60, 2)), columns=["z", "v"])
+    w = z.to_numpy() @ [1.0, 0.5] + rng.normal(size=60)
+    y = 0.2 * w + X["x"].to_numpy() + rng.normal(size=60)
+    firm = pd.DataFrame({"firm": np.arange(60) // 3})
+    absorbed = two_stage(y, X, w, z, effects=firm).identification
+    dummies = two_stage(y, X.join(pd.get_dummies(firm["firm"].astype(str), dtype=float)), w, z).identification
+    assert absorbed.ar_p == pytest.approx(dummies.ar_p, rel=1e-8)
+    assert absorbed.effective_f == pytest.approx(dummies.effective_f, rel=1e-8)
+
+
+def test_bootstrapped_p_values_are_of_the_columns_as_they_came():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"intercept": 1.0, "x": 1e3 + rng.normal(size=60), "z": 1e-8 * rng.normal(size=60)})
+    y, firm = 5.0 + rng.normal(size=60) + 2e7 * X["z"].to_numpy(), np.arange(60) // 5
+    found = two_stage(y, X, clusters=pd.DataFrame({"firm": firm}), n_bootstrap=49).pvalues
+    for name in X:
+        p = wild_cluster_p(y, X.drop(columns=name).to_numpy(), X[[name]].to_numpy(), firm, n_draws=49)
+        assert found[name] == pytest.approx(p)
 
 
 def test_recovers_the_truth():

@@ -50,8 +50,9 @@ def test_over_a_code_by_hand(panel):
             np.testing.assert_allclose(column, expected[statistic], atol=1e-12)
 
 
-def test_a_given_network_equals_the_groups_it_is_made_of(panel):
-    X, _ = panel
+@pytest.mark.parametrize("level", [0.0, 2.0**23])
+def test_a_given_network_equals_the_groups_it_is_made_of(panel, level):
+    X = panel[0].assign(size=panel[0]["size"] + level)
     matrices = {}
     for period, section in X.groupby(level="period"):
         firms = section.index.get_level_values("firm")
@@ -61,7 +62,7 @@ def test_a_given_network_equals_the_groups_it_is_made_of(panel):
     options = {"statistics": ("mean", "std", "rank"), "keep": False}
     given = PeerFeatures(network=PeerNetwork.from_matrices(matrices), **options).fit_transform(X)
     groups = PeerFeatures(over=["sector"], **options).fit_transform(X)
-    np.testing.assert_allclose(given, groups, atol=1e-10)
+    np.testing.assert_allclose(given, groups, rtol=1e-12, atol=1e-8)
 
 
 def test_a_given_network_answers_later_and_firms_it_lacks_have_no_peers(panel):

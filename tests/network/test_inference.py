@@ -78,6 +78,33 @@ def test_dyadic_errors_equal_the_jackknife_less_pairs_counted_twice(effects: tup
         assert found.rsquared == pytest.approx(sm.OLS(y, X).fit().rsquared)
 
 
+@pytest.mark.parametrize("effects", [(), ("firm",)])
+def test_units_and_levels_of_regressors_change_nothing(effects: tuple[str, ...]) -> None:
+    """Assets in cents, far above zero, beside a code: a column had been lost among the larger ones."""
+    network, far = panel((9, 8)), SIZE * 1e9
+    x = pd.DataFrame(weights_of(9, 5), SIZE.index, SIZE.index)
+    ours, theirs = (
+        dyadic_regression(network, {"same": SameCode(CODES), "gap": Difference(size), "x": each}, effects=effects)
+        for size, each in ((SIZE, x), (far, x + 2.0**20))
+    )
+    unit = pd.Series({"same": 1.0, "gap": 1e9, "x": 1.0})
+    np.testing.assert_allclose(theirs.params[unit.index] * unit, ours.params[unit.index], rtol=1e-7)
+    np.testing.assert_allclose(theirs.std_errors[unit.index] * unit, ours.std_errors[unit.index], rtol=1e-7)
+    if not effects:
+        one, other = (mrqap(network, {"size": Difference(size), "x": x * k}) for size, k in ((SIZE, 1.0), (far, 1e-8)))
+        np.testing.assert_allclose(other.params * [1e9, 1e-8], one.params, rtol=1e-7)
+        np.testing.assert_array_equal(one.pvalues, other.pvalues)
+
+
+def test_regressors_that_effects_explain_but_for_rounding_are_named() -> None:
+    firms, rng = list("ABCD"), np.random.default_rng(0)
+    gaps = {"gap": Difference(pd.Series(1e3 * rng.normal(size=4), firms)), "same": SameCode(pd.Series(list("baba"), firms))}
+    network = PeerNetwork.from_matrices({t: (firms, None, 1e-8 * rng.random((4, 4))) for t in (1, 2)}, row_normalized=False)
+    x = pd.DataFrame(1e8 * (1e6 + rng.normal(size=(4, 4))), firms, firms)
+    with pytest.raises(InputError, match="repeats others"):
+        dyadic_regression(network, {"x": x} | gaps, effects=("firm", "peer"))
+
+
 def test_dyadic_tests_keep_their_size_with_few_firms() -> None:
     """Firm effects on both sides; the sum over pairs that share a firm rejects 20 %."""
     rng, rejected, firms = np.random.default_rng(0), 0, [f"F{i:02d}" for i in range(25)]

@@ -13,7 +13,7 @@ from peerattn.exceptions import InputError
 from peerattn.models import LinearInMeansRegressor
 from peerattn.models.own_characteristics import OwnCharacteristicsRegressor
 from peerattn.network import Difference, PeerNetwork, dyadic_regression
-from peerattn.panel.effects import effect_labels, estimated_effects, known_effects, net_of
+from peerattn.panel.effects import degrees_of, effect_labels, estimated_effects, known_effects, net_of
 
 
 def panel(n_firms=30, n_periods=8, seed=0):
@@ -75,6 +75,22 @@ def test_the_ols_control_absorbs_and_predicts_by_effects_known_from_training(eff
     np.testing.assert_array_equal(
         OwnCharacteristicsRegressor(effects=effects).fit(X[past], later[past]).predict(X), model.predict(X)
     )
+
+
+def test_groups_of_one_row_take_their_degrees_of_freedom():
+    """A third of the firms have one row, which their effect explains: it does not add to n − k."""
+    X, y = panel()
+    firm, period = (X.index.get_level_values(k) for k in (0, 1))
+    X, y = (each[(firm >= 10) | (period == 2001 + firm % 7)] for each in (X, y))
+    for effects in (("firm",), ("firm", "period"), ("firm", "sic×period")):
+        found = LinearInMeansRegressor(effects=effects, cluster=None).fit(X, y).results_
+        labels = {"firm": X.index.get_level_values(0), "period": X.index.get_level_values(1), "sic": X["sic"]}
+        dummies = pd.get_dummies(effect_labels(effects, labels).astype(str)).to_numpy(float)
+        theirs = sm.OLS(y, np.column_stack([X[found.params.index], dummies])).fit(cov_type="HC1")
+        degrees = len(y) - np.linalg.matrix_rank(theirs.model.exog)  # statsmodels has it to rounding only
+        scale = np.sqrt(theirs.df_resid / degrees)
+        np.testing.assert_allclose(found.std_errors, theirs.bse.iloc[: len(found.params)] * scale, rtol=1e-8)
+        assert found.freedom == degrees
 
 
 def test_effects_need_least_squares():
@@ -163,7 +179,7 @@ def test_effects_of_three_kinds_come_back():
     groups = pd.DataFrame({"firm": rng.integers(0, 9, 200), "period": rng.integers(0, 5, 200), "sic": rng.integers(0, 3, 200)})
     y = rng.normal(size=200)
     mean, effects = estimated_effects(y, groups)
-    np.testing.assert_allclose(y - mean - known_effects(effects, groups), net_of(groups, y[:, None])[0][:, 0], atol=1e-8)
+    np.testing.assert_allclose(y - mean - known_effects(effects, groups), net_of(groups, y[:, None])[:, 0], atol=1e-8)
 
 
 @pytest.mark.parametrize("unit", [1e-9, 1.0, 1e9])
@@ -175,9 +191,9 @@ def test_two_effects_converge_in_every_unit_and_at_every_level(unit, level):
     x = rng.normal(size=(240, 2))[kept] + np.outer(groups["firm"], [1.0, -2.0]) + np.outer(groups["period"], [3.0, 1.0])
     dummies = pd.get_dummies(groups.astype(str)).to_numpy(dtype=float)
     right = x - dummies @ np.linalg.lstsq(dummies, x, rcond=None)[0]
-    found, degrees = net_of(groups, (x + level) * unit)
+    found = net_of(groups, (x + level) * unit)
     np.testing.assert_allclose(found / unit, right, atol=1e-8 * (1 + level / 1e2))
-    assert degrees == 31
+    assert degrees_of(groups) == 31
 
 
 @pytest.mark.parametrize("names", [["period"], ["firm", "period"], ["period", "firm"], ["period", "same"]])
@@ -185,7 +201,7 @@ def test_effects_of_one_group(names):
     groups = pd.DataFrame({"firm": [1, 1, 2, 2, 3], "period": 2001, "same": "a"})[names]
     table = np.array([[1.0], [3.0], [5.0], [9.0], [4.0]])
     right = [-1, 1, -2, 2, 0] if "firm" in names else table.ravel() - table.mean()
-    np.testing.assert_allclose(net_of(groups, table)[0].ravel(), right, atol=1e-12)
+    np.testing.assert_allclose(net_of(groups, table).ravel(), right, atol=1e-12)
 
 
 def test_effects_that_do_not_converge_are_an_error(monkeypatch):

@@ -103,6 +103,26 @@ def test_lags_are_the_firms_own_by_period(term, right):
     pd.testing.assert_series_equal(shuffled.sort_index(), formula(f"roa ~ {term}").X.iloc[:, 0].sort_index())
 
 
+@pytest.mark.parametrize(
+    "term, right",
+    [("{size > 3}", [1, np.nan, 0, np.nan]), ("size.isin([1, 5])", [1, np.nan, 1, np.nan]),
+     ("np.where(size > 3, lev, 0)", [0.1, np.nan, 0, np.nan]), ("{size > 3}:lev", [0.1, np.nan, 0, np.nan]),
+     ("{lag(size) > 3}", [np.nan, 1, np.nan, 0]), ("{lag(size, k=1) > 3}", [np.nan, 1, np.nan, 0]),
+     ("{sector == 'x'}", [1, 0, np.nan, 1]), ("size.isna()", [0, 1, 0, 1]), ("{size.fillna(0) > 3}", [1, 0, 0, 0])],
+)  # fmt: skip
+def test_conditions_on_missing_numbers_are_missing(term, right):
+    frame = pd.DataFrame({"firm": list("AABB"), "year": [2001, 2002] * 2, "size": [5.0, np.nan, 1.0, np.nan]})
+    frame = frame.assign(lev=[0.1, 0.2, 0.3, 0.4], sector=["x", "y", None, "x"], roa=1.0)
+    np.testing.assert_array_equal(from_formula(f"roa ~ {term}", frame, period="year").X.iloc[:, 0], right)
+    if "lev" not in term:
+        np.testing.assert_array_equal(from_formula(f"{term} ~ lev", frame, period="year").y, right)
+
+
+def test_a_tenth_power_is_not_taken_for_a_power_of_ten():
+    with pytest.raises(InputError, match="exp10"):
+        formula("roa ~ exp10(size)")
+
+
 @pytest.mark.parametrize("k", ["0", "-1", "1.5", "size"])
 def test_a_lag_is_of_the_past(k):
     with pytest.raises(InputError, match="lag"):

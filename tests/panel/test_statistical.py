@@ -50,12 +50,28 @@ def test_weeks_begin_on_1_january_and_missing_dates_stay_missing(tmp_path):
         ("sav", "QYR6", 13546310400),
         ("xpt", "MONYY7", 18993),
         ("xpt", "YYMMN6", 18993),
+        ("xpt", "YYMMDDS10", 18993),
+        ("xpt", "MMYYS7", 18993),
+        ("xpt", "YYQ4", 18993),
+        ("xpt", "NLDATE10", 18993),
     ],
 )
 def test_months_of_sas_and_spss(tmp_path, ending, form, first):
     write = {"sav": pyreadstat.write_sav, "xpt": pyreadstat.write_xport}[ending]
     write(pd.DataFrame({"t": [float(first)], "x": [1.0]}), tmp_path / f"a.{ending}", variable_format={"t": form})
     assert str(read_frame(tmp_path / f"a.{ending}")["t"].iloc[0])[:7] == "2012-01"
+
+
+@pytest.mark.parametrize("form", ["MONEY", "YEARGRP", "QTRFMT", "WEEKS", "DATEFLAG"])
+def test_formats_of_a_file_s_own_are_no_dates(tmp_path, form):
+    pyreadstat.write_xport(pd.DataFrame({"t": [3.0, 4.0]}), tmp_path / "a.xpt", variable_format={"t": form})
+    assert read_frame(tmp_path / "a.xpt")["t"].tolist() == [3.0, 4.0]
+
+
+def test_large_values_of_one_label_stay_two(tmp_path):
+    labels = {"area": {12345671: "North", 12345672: "North", 3: "South"}}
+    pyreadstat.write_sav(pd.DataFrame({"area": [12345671.0, 12345672, 3]}), tmp_path / "a.sav", variable_value_labels=labels)
+    assert read_frame(tmp_path / "a.sav")["area"].tolist() == ["North (12345671)", "North (12345672)", "South"]
 
 
 @pytest.mark.parametrize("ending", ["dta", "sav"])

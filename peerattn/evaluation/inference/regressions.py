@@ -10,7 +10,7 @@ import pandas as pd
 from peerattn.evaluation.inference import forecast_tests as tests
 from peerattn.evaluation.measures.metrics import moments_within, scored_rows
 from peerattn.exceptions import InputError, reworded, validate_arguments
-from peerattn.panel.effects import effect_labels, net_of
+from peerattn.panel.effects import degrees_of, effect_labels, net_of
 from peerattn.panel.knowledge import sorted_periods
 from peerattn.render import Regression
 from peerattn.types import LabelsLike, OutcomesLike
@@ -199,8 +199,7 @@ def calibration(
     absorbed = tuple(map(str, groups))
     least = 1e-12 * np.max(np.abs([forecast, y]), axis=1)  # below this a difference is rounding
     # effects are taken out of both sides (Frisch and Waugh 1933)
-    net, degrees = net_of(groups, np.column_stack([forecast, y]), clusters=clusters)
-    forecast, y = net.T
+    forecast, y = net_of(groups, np.column_stack([forecast, y])).T
     unit = np.ptp(forecast)
     flat = unit <= least[0]
     k = 2 - bool(absorbed)
@@ -222,7 +221,7 @@ def calibration(
             rsquared = float(fit.rsquared)
     if fewest >= tests.MIN_PERIODS and not flat:
         clustered = fit.get_robustcov_results("cluster", groups=clusters.to_numpy().squeeze()).cov_params()
-        clustered *= (len(y) - k) / max(len(y) - k - degrees, 1)  # those of effects not nested in clusters
+        clustered *= (len(y) - k) / max(len(y) - k - degrees_of(groups, clusters), 1)  # those of effects not nested in clusters
         with np.errstate(invalid="ignore"):
             found = np.sqrt(np.diag(back @ clustered @ back.T))
         if (found > 0).all():  # two-way variances may come out negative

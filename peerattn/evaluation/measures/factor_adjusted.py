@@ -125,7 +125,9 @@ def _adjusted(y: pd.Series, firm: pd.Index, knowledge: Knowledge, factors: pd.Da
     rows_of, learned_by = (pd.Series(at).groupby(at).indices for at in (knowledge.row, knowledge.known))
     found = np.full(len(y), np.nan)
     # of each firm the sums of 1, its factors and its outcome, and of their products, from which its slopes follow
-    table = np.column_stack([np.ones(len(y)), f, outcomes])
+    in_time = np.argsort(knowledge.row, kind="stable")
+    first = pd.Series(outcomes[in_time]).groupby(firms[in_time]).first()  # taken off: slopes are the same, and keep their digits
+    table = np.column_stack([np.ones(len(y)), f, outcomes - first[firms].to_numpy()])
     sums = np.zeros((firms.max(initial=-1) + 1, table.shape[1], table.shape[1]))
     for t, rows in sorted(rows_of.items()):
         loadings = _loadings(sums)

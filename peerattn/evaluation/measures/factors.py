@@ -104,12 +104,16 @@ def _frequency(periods: pd.Index) -> str | None:
     per_year = int(periods_per_year(periods.unique().sort_values()) or 0)
     if per_year not in _FREQUENCY and isinstance(periods, pd.DatetimeIndex):
         return "D"
-    return _FREQUENCY.get(per_year)
+    # of one period, or of some with gaps: what a label spans
+    spans = {getattr(span_of(label), "freqstr", None) for label in periods}
+    return _FREQUENCY.get(per_year) or (spans.pop() if len(spans) == 1 else None)
 
 
 def _read(labels: pd.Index, frequency: str | None) -> pd.Index:
     """Return labels such as 2012, 201207, 20120731 or "2012-07" as periods of a frequency; without one as they are."""
     if frequency is None:
+        if isinstance(labels, pd.DatetimeIndex | pd.PeriodIndex):  # their numbers would count from 1970
+            raise TypeError("dates beside labels that are none")
         return labels
     if isinstance(labels, pd.DatetimeIndex):
         return labels.to_period(frequency)

@@ -143,11 +143,23 @@ def _matrix(regressor: Any, name: str, network: Network, positions: Array, perio
     return np.asarray(regressor.reindex(index=labels, columns=labels).to_numpy(dtype=np.float64))
 
 
-def check_independent(X: Array) -> None:
-    """Raise where a regressor, net of constants and effects, is zero or a combination of the others."""
-    size = np.maximum(np.abs(X).max(axis=0), 1e-12)
-    if np.linalg.matrix_rank(X / size) < X.shape[1]:
+def sizes(X: Array) -> Array:
+    """Return the largest absolute value of each column, so that no column is lost to rounding beside larger ones."""
+    return np.maximum(np.abs(X).max(axis=0), 1e-300)
+
+
+def independent(X: Array) -> Array:
+    """Return regressors net of constants or effects, in units of their sizes before; rounding errors are zero.
+
+    Raises
+    ------
+    InputError
+        When one is zero or a combination of the others.
+    """
+    X = np.where(np.abs(X) < 1e-10, 0.0, X)
+    if np.linalg.matrix_rank(X / sizes(X), tol=1e-9 * np.sqrt(len(X))) < X.shape[1]:
         raise InputError("regressors: one does not vary (net of effects) or repeats others; drop it.")
+    return X
 
 
 #: With fewer firms the tests reject a true null in more than 8 % of samples at the 5 % level: no p-value is given.
@@ -268,25 +280,32 @@ def dyadic_regression(
     expect(len(y) > len(names), "network", f"more known pairs than {len(names)} coefficients", len(y))
     # effects by number: a label need not be text
     groups = effect_labels(effects, {name: pairs[name] for name in ("firm", "peer", "period")})
-    size = np.maximum(np.abs(X).max(axis=0), 1e-300)
-    # of one size, so that no column is lost to rounding
-    raw = np.column_stack([X / size, y])
-    # what is left of an absorbed column is rounding: exactly zero, so that it is found to be collinear
-    net, _ = net_of(groups, raw)
-    X = np.where(np.abs(net[:, :-1]) < 1e-10, 0.0, net[:, :-1]) * size
+    # net of their means where there is a constant, and in units of their spread: no level or unit makes columns dependent
+    back = np.diag(1 / sizes(X))
+    level = 0.0
+    if not len(groups.columns):
+        level = y.mean()
+        back[0, 1:] = -X[:, 1:].mean(axis=0) * np.diag(back)[1:]
+    raw = np.column_stack([X @ back, y - level])
+    spread = sizes(independent(net_of(groups, raw)[:, :-1]))
+    raw[:, :-1] /= spread
+    back /= spread
+    net = net_of(groups, raw)
+    X = net[:, :-1]
     y = net[:, -1]
-    check_independent(X / size)
     bread = np.linalg.inv(X.T @ X)
-    params = bread @ (X.T @ y)
-    rest = y - X @ params
+    slopes = bread @ (X.T @ y)
+    rest = y - X @ slopes
     firms, ends = np.unique(np.concatenate([pairs["firm"], pairs["peer"]]), return_inverse=True)
     i, j = np.split(ends, 2)
     # the effects without a firm are others: in a small network that matters
     if len(groups.columns) and len(firms) <= MOST_ABSORBED:
-        without = np.stack([_without(raw, groups, (i != k) & (j != k)) / size for k in range(len(firms))])
+        without = np.stack([_without(raw, groups, (i != k) & (j != k)) for k in range(len(firms))])
     else:
         without = _all_without(i, j, len(firms), X, y)
-    cov = _covariance(i, j, without - params, X * rest[:, None], bread)
+    cov = back @ _covariance(i, j, without - slopes, X * rest[:, None], bread) @ back.T
+    params = back @ slopes
+    params[0] += level
     # a jackknife minus what is counted twice may be negative in tiny samples
     variance = np.diag(cov)
     errors = np.sqrt(np.where(variance > 0, variance, np.nan))
@@ -307,8 +326,8 @@ def dyadic_regression(
 
 def _without(raw: Array, groups: pd.DataFrame, rest: Array) -> Array:
     """The estimate from the rest of the pairs, effects absorbed anew."""
-    net, _ = net_of(groups[rest], raw[rest])
-    return np.asarray(np.linalg.lstsq(net[:, :-1], net[:, -1])[0])
+    net = net_of(groups[rest], raw[rest])
+    return np.asarray(np.linalg.lstsq(net[:, :-1], net[:, -1], rcond=1e-8)[0])
 
 
 def _all_without(i: Array, j: Array, n: int, X: Array, y: Array) -> Array:
@@ -318,7 +337,7 @@ def _all_without(i: Array, j: Array, n: int, X: Array, y: Array) -> Array:
     member = sparse.csr_array((np.ones(len(at)), (np.concatenate([i, j]), at)), shape=(n, len(y)))
     both = np.column_stack([X, y])
     sums = X.T @ both - np.stack([member @ (x[:, None] * both) for x in X.T], axis=1)  # of all other pairs
-    return np.asarray((np.linalg.pinv(sums[:, :, :-1], hermitian=True) @ sums[:, :, -1:])[:, :, 0])
+    return np.asarray((np.linalg.pinv(sums[:, :, :-1], rcond=1e-13, hermitian=True) @ sums[:, :, -1:])[:, :, 0])
 
 
 def _covariance(i: Array, j: Array, shift: Array, scores: Array, bread: Array) -> Array:

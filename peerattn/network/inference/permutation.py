@@ -11,7 +11,7 @@ from scipy import sparse
 from peerattn.exceptions import InputError, check_count, expect, validate_arguments
 from peerattn.network.base import Net, Network
 from peerattn.network.cross_section import Array, CrossSection, frozen
-from peerattn.network.inference.dyadic import check_independent, observations
+from peerattn.network.inference.dyadic import independent, observations, sizes
 from peerattn.render import Regression
 from peerattn.render.regression import Parentheses, estimates
 from peerattn.seeds import seeded_generator
@@ -133,13 +133,14 @@ def mrqap(
         raise InputError("network: no period has four firms with every regressor known.")
     pairs = pairs[enough]
     # periods differ in level: weights of small cross-sections are larger
-    values = pd.DataFrame(np.column_stack([y, X])[enough])
+    size = sizes(X)
+    values = pd.DataFrame(np.column_stack([y, X / size])[enough])
     means = values.groupby(pairs["period"].to_numpy()).transform("mean")  # a constant for each period
     y, *columns = (values - means).to_numpy().T
-    X = np.column_stack(columns)
-    check_independent(X)
-    coefficients = np.linalg.lstsq(X, y, rcond=None)[0]
-    rest = y - X @ coefficients
+    X = independent(np.column_stack(columns))
+    slopes = np.linalg.lstsq(X, y, rcond=None)[0]
+    rest = y - X @ slopes
+    coefficients = slopes / size
     rng = seeded_generator(random_state)
     exchange = _exchanges(pairs)
     t, p = np.transpose([_tested(exchange, y, X, k, n_permutations, rng) for k in range(X.shape[1])])

@@ -63,6 +63,12 @@ def test_loadings_are_those_of_statsmodels_drawn_towards_their_mean():
     assert net.groupby("period").count().loc[:2006].eq(0).all()
 
 
+def test_the_level_of_a_firm_stays_in_its_outcomes_and_costs_no_digits():
+    y, f, _ = panel()
+    level = 2.0**20 * (1 + pd.factorize(y.index.get_level_values("firm"))[0])
+    np.testing.assert_allclose(factor_adjusted(y + level, f) - level, factor_adjusted(y, f), atol=1e-6)
+
+
 def test_what_is_left_is_nearly_net_of_true_loadings():
     y, f, beta = panel(n=60)
     true = y - (beta @ f.to_numpy().T).ravel()

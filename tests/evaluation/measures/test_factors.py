@@ -36,6 +36,23 @@ def test_the_next_month_is_found_however_months_are_spelled(ours, theirs):
     assert np.allclose(match_factors(frame(SPELLED[theirs]), labels, outcome_horizon=0)["mkt"], FACTORS[:5])
 
 
+@pytest.mark.parametrize("periods", [[200112], [200112, 200202, 200204], ["2001-12", "2002-02"]])
+def test_periods_with_gaps_are_those_of_their_labels(periods):
+    months = pd.period_range("2001-01", periods=24, freq="M")
+    factors = pd.DataFrame({"mkt": np.arange(24) / 1000}, months)
+    for horizon in (0, 1):
+        found = match_factors(factors, pd.Index(periods), outcome_horizon=horizon)["mkt"]
+        expected = factors["mkt"][pd.PeriodIndex([pd.Period(str(t).replace("-", "")[:6], "M") + horizon for t in periods])]
+        np.testing.assert_allclose(found, expected)
+
+
+def test_months_are_no_numbers():
+    """Month 372 since 1970 is January 2001."""
+    factors = pd.DataFrame({"mkt": 0.01}, pd.period_range("2001-01", periods=9, freq="M"))
+    with pytest.raises(InputError, match="not read as a period such as 372"):
+        match_factors(factors, pd.Index([372, 373, 380]), outcome_horizon=0)
+
+
 def test_longer_horizons_are_compounded():
     labels = SPELLED["numbers"][:3]
     found = match_factors(frame(MONTHS), labels, outcome_horizon=3)["mkt"]

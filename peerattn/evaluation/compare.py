@@ -168,7 +168,7 @@ def compare(
     decomposition : bool, default True
         Whether to fit the stack; without it nothing is reported on what peers add.
     audit : bool or sequence of str, default False
-        Audit these models, or (True) all peer models that were passed: four more fits each. See
+        Audit these models, or (True) all peer models that were passed: five to eight more fits each. See
         :func:`peerattn.evaluation.audit`.
     placebo : int, default 0
         Number of refits of the stack on outcomes whose unexplained part is exchanged between the firms of a period, and report

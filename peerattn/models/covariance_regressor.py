@@ -22,7 +22,7 @@ from peerattn.types import OutcomesLike, PanelLike
 class CovariancePeerRegressor(PanelRegressorMixin, PanelStack):
     r"""Least squares on own characteristics, and a learned covariance of what it leaves across the firms of a period.
 
-    .. math:: \hat y_i = x_i' b + \sum_{j \ne i} w_{ij} (y_j - x_j' b), \qquad w_{ij} = -P_{ij} / P_{ii}, \quad P = K^{-1}
+    .. math:: \hat y_i = x_i \beta + \sum_{j \ne i} w_{ij} (y_j - x_j \beta), \qquad w_{ij} = -P_{ij} / P_{ii}, \quad P = K^{-1}
 
     with K the covariance of :class:`~peerattn.models.learners.covariance.covariance.Covariance`: a function of
     characteristics, codes and of how firms moved together in the past. The weights are signed. K is symmetric, so that the

@@ -137,7 +137,7 @@ class OwnCharacteristicsRegressor(OwnRegressionMixin, PanelForecaster):
 class ElasticNetRegressor(OwnRegressionMixin, PanelForecaster):
     """Elastic net on the firm's own characteristics, standardised, its penalty chosen on later periods than those learned from.
 
-    ``min_b ½n⁻¹ Σ (y_i − a − x_i'b)² + λ (r ‖b‖₁ + ½ (1 − r) ‖b‖₂²)``, y in standard deviations, λ and r in {.1, .5, .9} by
+    ``min_b ½n⁻¹ Σ (y_i − a − x_i b)² + λ (r ‖b‖₁ + ½ (1 − r) ‖b‖₂²)``, y in standard deviations, λ and r in {.1, .5, .9} by
     ``ElasticNetCV`` with forward folds: the periods are cut into six blocks, and each block but the first validates what is
     learned from the outcomes known by its first period.
 

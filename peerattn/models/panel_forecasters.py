@@ -128,7 +128,7 @@ class LastValueRegressor(PanelForecaster):
 class FamaMacBethRegressor(PanelForecaster):
     """Forecast from the average of cross-sectional regressions.
 
-    ``ŷ_it = ā + x_it'b̄``, the means over training periods of the coefficients of each period's regression across firms,
+    ``ŷ_it = ā + x_it b̄``, the means over training periods of the coefficients of each period's regression across firms,
     as in linearmodels' ``FamaMacBeth``. Uses characteristics only: codes and missing-indicators are left out.
 
     Parameters
@@ -193,7 +193,7 @@ class FamaMacBethRegressor(PanelForecaster):
 class IndustryMeansRegressor(PanelForecaster):
     """Ridge regression on own characteristics and their means over the other firms of the industry and period.
 
-    ``ŷ_i = a + x_i'γ + x̄_{g(i), −i}'δ``: what peers look like, not what their outcomes were. λ by leave-one-out (``RidgeCV``).
+    ``ŷ_i = a + x_i β + x̄_{g(i), −i} γ``: what peers look like, not what their outcomes were. λ by leave-one-out (``RidgeCV``).
 
     Parameters
     ----------
@@ -205,7 +205,7 @@ class IndustryMeansRegressor(PanelForecaster):
     Notes
     -----
     On arrays there are no peers: ridge on own characteristics. A firm alone in its industry, or of unknown industry, takes the
-    mean of all other firms. Codes enter only through the means.
+    mean of all other firms. Codes are used only in the means.
 
     Examples
     --------

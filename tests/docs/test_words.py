@@ -26,7 +26,7 @@ PRIVATE = [
 #: Proper uses of these words.
 PROPER = ["attention is not explanation", "attention is not not explanation", "instance-based explanations"]  # titles
 PAGES = [
-    *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")),
+    *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")),
     *(ROOT / name for name in ("paper/paper.md", "data/README.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
 ]

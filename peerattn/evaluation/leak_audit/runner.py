@@ -138,7 +138,7 @@ def audit(
     earlier and later ones, rows missing because of outcomes, ranks over all rows, a network that was learned on tested
     periods and no longer records it (arrays and a user's own files do not; as it is, models reject it), a setting that was
     chosen on tested periods. Columns that are refuted are left
-    out of the other checks. About six fits of each of the two folds. Where X has a column ``known_at`` or
+    out of the other checks. Eight fits, five where there is one fold. Where X has a column ``known_at`` or
     ``outcome_known_at``, or was read with ``read_panel(known_at=)``, no fold may learn from outcomes that are known after its
     first tested period, and no characteristic may hold an outcome in a period before it is known.
 

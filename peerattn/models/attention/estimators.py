@@ -84,10 +84,10 @@ class PeerAttentionRegressor(AttentionRegressorMixin, AttentionOptions, PanelSta
 
     .. math:: \hat y_i = \text{own}_i + c \sum_h \sum_{j \in \text{pool}(i)} \alpha^h_{ij} v^h_j, \qquad
               \alpha^h_{ij} = \operatorname{softmax}_{j \in \text{pool}(i) \cup \{0\}}
-              \big( (x_i' W_Q + b') W_K' x_j / \sqrt d \big)
+              \big( (x_i W^h_Q + b^h) (x_j W^h_K)' / \sqrt d \big)
 
-    :math:`W_Q' x_i + b` is the query of firm i (what it searches for), :math:`W_K' x_j` the key of firm j (its profile) and
-    :math:`v_j` its value (the information it gives): :math:`x_j' W_V` in a forecast, its outcome net of its own part in a
+    :math:`x_i W_Q + b` is the query of firm i (what it searches for), :math:`x_j W_K` the key of firm j (its profile) and
+    :math:`v_j` its value (the information it gives): :math:`x_j W_V` in a forecast, its outcome net of its own part in a
     nowcast. The null peer 0 has a learned key and the value zero, so that a firm may attend to nobody. The pool of candidate
     peers is the firm's own period, the own firm left out; weights have a direction, :math:`\alpha_{ij} \ne \alpha_{ji}`. The
     weight :math:`c \in [0, 1]` is estimated on held-out later periods, given the own part: it is 0 where the score of the heads
@@ -193,7 +193,7 @@ class PeerAttentionClassifier(PanelClassifierMixin, AttentionOptions, PanelStack
     r"""Attention over a cross-section of firms, for a class: up or down, default, a rating.
 
     .. math:: P(y_i = c) = \operatorname{softmax}_c
-              \Big( \beta_c' x_i + \sum_h \sum_{j \in \text{pool}(i)} \alpha^h_{ij} v^h_{jc} \Big)
+              \Big( x_i \beta_c + \sum_h \sum_{j \in \text{pool}(i)} \alpha^h_{ij} v^h_{jc} \Big)
 
     The parameters and attributes are those of :class:`PeerAttentionRegressor`; the loss is the cross entropy, the own part is
     logistic regression. With ``task="nowcast"`` the information of a peer is its class.

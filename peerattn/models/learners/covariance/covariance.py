@@ -23,8 +23,8 @@ class Covariance:
 
     .. math::
 
-        K_{ij} &= e^{(x_i + x_j)'\beta} \bigl[x_i' (\Lambda + A A') x_j + \textstyle\sum_{c=0}^C 1[c_i = c_j]
-        (v_c + w_c g_{ij} + u_c m_{ij}) + q\, g_{ij} m_{ij} + h\, m_{ij}^2\bigr] + 1[i = j] e^{x_i' \gamma}
+        K_{ij} &= e^{(x_i + x_j) \beta} \bigl[x_i (\Lambda + A A') x_j' + \textstyle\sum_{c=0}^C 1[c_i = c_j]
+        (v_c + w_c g_{ij} + u_c m_{ij}) + q\, g_{ij} m_{ij} + h\, m_{ij}^2\bigr] + 1[i = j] e^{x_i \gamma}
 
     x are the characteristics' ranks in the pool (in Λ their values, too), c the codes (c = 0: one level that all firms have), g a
     Gaussian kernel with a length for each characteristic; :math:`m_{ij} = \sum_k \lambda_k^\delta h_{ik} h_{jk}` compares the

@@ -97,13 +97,13 @@ def read_preset(
     Parameters
     ----------
     source : path or frame
-        As in :func:`peerattn.read_panel`. Column names are read in lower case where the preset's own are not there.
+        As in :func:`~peerattn.panel.read_panel`. Column names are read in lower case where the preset's own are not there.
     preset : str
         One of ``PRESETS``: "crsp_compustat", "jensen_kelly_pedersen", "open_source_asset_pricing", "gu_kelly_xiu".
     outcome : str, optional
         Another column to predict, which must then hold next month's value itself.
     characteristics, codes, industry
-        As in :func:`peerattn.read_panel`.
+        As in :func:`~peerattn.panel.read_panel`.
 
     Returns
     -------

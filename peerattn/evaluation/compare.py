@@ -100,20 +100,20 @@ def compare(
     .. math:: \hat y^m_{it} = f^m(x_{it};\ \{(x_{js}, y_{js}) : s \le t_0 - h\}),
 
     t₀ the origin of the fold and h the horizon, and predicts all rows of the tested periods.
-    Beside the models one stack is fitted (:class:`~peerattn.StackedPeerRegressor`, or yours where its options are the defaults).
-    Its predictions after each group, own characteristics (linear), nonlinear own-firm models, firm history, common shocks and
-    peers, decompose held-out R²: nested models on the same rows, nothing chosen on them. Whether peers help is the test of the
-    last step; your peer models are tested against the stack without peers.
-    Controls are always among the models: own characteristics, linear and boosted; the firm's mean, its last value, and
-    characteristics with the firm's past; and what firms have in common. In nowcasts that are the means of all other firms and,
-    with ``industry``, of those of the industry's period, and their shocks beside all of the former; in forecasts the
-    characteristics of all others, or of those of the industry. A column gives the information that each uses.
+    Beside the models one stack is fitted (:class:`~peerattn.models.StackedPeerRegressor`, or yours where its options are the
+    defaults). Its predictions after each group, own characteristics (linear), nonlinear own-firm models, firm history, common
+    shocks and peers, decompose held-out R²: nested models on the same rows, nothing chosen on them. Whether peers help is the
+    test of the last step; your peer models are tested against the stack without peers. Controls are always among the models: own
+    characteristics, linear and boosted; the firm's mean, its last value, and characteristics with the firm's past; and what firms
+    have in common. In nowcasts that are the means of all other firms and, with ``industry``, of those of the industry's period,
+    and their shocks beside all of the former; in forecasts the characteristics of all others, or of those of the industry. A
+    column gives the information that each uses.
 
     Parameters
     ----------
     models : dict of str to estimator, or list of str
         Peer models of this package, scikit-learn regressors, or Pipelines of either, by name. A list holds ready names
-        (:func:`~peerattn.models.forecasters.make_model`), such as ``["industry", "ridge", "attention"]``.
+        (:func:`~peerattn.models.make_model`), such as ``["industry", "ridge", "attention"]``.
     X : DataFrame, polars frame, pyarrow table, Panel, or path; or StoredPanel, folder, Dataset, iterator of frames
         Characteristics and codes beside ``y``; or, with ``outcome=``, a whole frame or file; or what
         ``read_panel`` returned. Of what ``scan_panel`` returned, and of folders, Datasets and iterators, characteristics are

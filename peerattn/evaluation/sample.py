@@ -48,7 +48,7 @@ class PanelDescription(Shown):
     n_periods: int
 
     def to_frame(self) -> pd.DataFrame:
-        """Return :attr:`frame`."""
+        """Return ``frame``."""
         return self.frame.copy()
 
     def as_table(self, title: str = "Descriptive statistics") -> Table:

@@ -32,11 +32,10 @@ class StackedPeerRegressor(AttentionRegressorMixin, AttentionOptions, PanelStack
     .. math:: w = \Big(1 - \frac{\kappa^2}{\max_m t_m^2}\Big) \arg\min_{u \ge 0, \sum_m u_m \le 1}
               \sum_t L_t^{-1} \sum_i \Big(y_i - B_i - \sum_m u_m (\hat y_{mi} - B_i)\Big)^2
 
-    with :math:`L_t` the mean loss of period t and :math:`t_m` the ratio of a learner's score to its clustered standard error
-    (:func:`~peerattn.models.stacking.weights.weigh`). Slopes within periods add to B what they differ by from least squares,
-    or take the place of its differences within periods. In forecasts of whole cross-sections peers have one weight for the
-    differences within a period and, where that is positive, one for its mean. Where nothing is selected the prediction is
-    least squares exactly, and the network is empty.
+    with :math:`L_t` the mean loss of period t and :math:`t_m` the ratio of a learner's score to its clustered standard error.
+    Slopes within periods add to B what they differ by from least squares, or take the place of its differences within periods. In
+    forecasts of whole cross-sections peers have one weight for the differences within a period and, where that is positive, one
+    for its mean. Where nothing is selected the prediction is least squares exactly, and the network is empty.
 
     Parameters
     ----------
@@ -51,8 +50,8 @@ class StackedPeerRegressor(AttentionRegressorMixin, AttentionOptions, PanelStack
     kappa : float, default 1.0
         Standard errors that a learner must exceed, a peer learner twice as many, common shocks of observed outcomes none.
     attention, task, similarity, prior, n_layers, n_heads, d_head, scale, codes, loss, purge, firm, period, random_state
-        As in :class:`~peerattn.PeerAttentionRegressor`. A covariance is tried with the default ``similarity``, one layer and no
-        ``prior`` only. For other losses than the squared error least squares and heads are the learners.
+        As in :class:`~peerattn.models.PeerAttentionRegressor`. A covariance is tried with the default ``similarity``, one layer
+        and no ``prior`` only. For other losses than the squared error least squares and heads are the learners.
 
     Attributes
     ----------
@@ -64,7 +63,7 @@ class StackedPeerRegressor(AttentionRegressorMixin, AttentionOptions, PanelStack
     gain_ : DataFrame
         See :meth:`explain_gain`.
     stability_, heads_, prior_strength_, feature_names_
-        As of :class:`~peerattn.PeerAttentionRegressor`.
+        As of :class:`~peerattn.models.PeerAttentionRegressor`.
 
     Notes
     -----

@@ -49,9 +49,10 @@ class PeerTransformerRegressor(PanelRegressorMixin, PrunableHeads, PanelStack):
     to the other firms of the period, a feed-forward network, residuals and normalisation. Peers may therefore be used in any
     shape: products with own characteristics, thresholds, absolute values. The own part is least squares and, where held-out
     periods choose them, the same network without attention, slopes within periods, and in a nowcast the shocks of a period and
-    of codes; c is what held-out later periods show of the transformer beside them
-    (:func:`~peerattn.models.stacking.weights.weigh`). With ``task="nowcast"`` the outcomes of the other firms are inputs of their
-    tokens and the own one never is: with several layers firms are split into folds, each predicted with its own fold hidden.
+    of codes; c is what held-out later periods show of the transformer beside them,
+    weighed as in :class:`~peerattn.models.StackedPeerRegressor`. With ``task="nowcast"`` the outcomes of the other firms are
+    inputs of their tokens and the own one never is: with several layers firms are split into folds, each predicted with its own
+    fold hidden.
 
     Parameters
     ----------

@@ -31,7 +31,7 @@ _SINGLE = ("float", "halffloat", "bool", "int8", "uint8", "int16", "uint16")  # 
 class StoredPanel:
     """A panel in files, partitioned or sorted by period; made by :func:`scan_panel`.
 
-    Accepted by ``fit``, ``predict``, ``peer_network`` and :func:`~peerattn.evaluation.compare.compare`. Iterating over it gives
+    Accepted by ``fit``, ``predict``, ``peer_network`` and :func:`~peerattn.evaluation.compare`. Iterating over it gives
     a :class:`Panel` for each period, in order of time: memory holds the largest cross-section, not the panel.
 
     Attributes

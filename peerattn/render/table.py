@@ -86,7 +86,7 @@ class Table:
         Parameters
         ----------
         frame : pandas.DataFrame
-            The rows; labels such as periods are shown as :func:`show_label` shows them.
+            The rows; labels such as periods are shown as briefly as they can be.
         title, footnotes
             As in :class:`Table`.
         formats : mapping of str to str, optional

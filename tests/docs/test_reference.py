@@ -2,10 +2,14 @@
 
 import importlib
 import inspect
+import operator
 import re
 from pathlib import Path
 
 import pytest
+
+import peerattn
+import peerattn.processes
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = ["models", "evaluation", "network", "panel", "datasets", "sequence", "nn", "training", "render"]
@@ -58,3 +62,34 @@ def test_a_page_leads_to_the_reference(page):
         value = importlib.import_module(f"peerattn.{module}")
         for part in name.split("."):
             value = getattr(value, part)
+
+
+#: What the reference shows beside the modules.
+BESIDE = {"peerattn.load", "peerattn.processes.data_parallel"}
+
+
+def docstrings() -> dict[str, str]:
+    """Return every name that has a place in the reference, and its docstring; of members inherited from elsewhere none."""
+    found = {name: operator.attrgetter(name.partition(".")[2])(peerattn) for name in BESIDE}
+    for home in [*MODULES, "exceptions"]:
+        module = importlib.import_module(f"peerattn.{home}")
+        found |= {module.__name__: module} | {f"{module.__name__}.{name}": getattr(module, name) for name in module.__all__}
+    for name, value in list(found.items()):
+        if inspect.isclass(value):
+            found |= {f"{name}.{part}": getattr(value, part) for part in dir(value) if not part.startswith("_")}
+    texts = {}
+    for name, value in found.items():
+        raw = getattr(value, "fget", value)
+        home = getattr(inspect.unwrap(raw) if callable(raw) else raw, "__module__", None) or "peerattn"
+        texts[name] = (inspect.getdoc(value) or "") if home.startswith("peerattn") else ""
+    return texts
+
+
+def test_references_of_docstrings_lead_somewhere():
+    texts, lost = docstrings(), []
+    for name, text in texts.items():
+        for target in re.findall(r":(?:func|class|meth|attr|mod|exc):`~?([\w.]+)`", text):
+            parts = name.split(".")
+            if not texts.keys() & {".".join([*parts[:k], target]) for k in range(len(parts) + 1)}:
+                lost.append(f"{name}: {target}")
+    assert not lost

@@ -41,7 +41,7 @@ def model_confidence_set(losses: pd.DataFrame, *, size: float = 0.1, horizon: in
 
     .. math:: p_k = \min\Big(1,\ (K - 1) \min_{l \ne k} P\big(t_\nu > t_{kl}\big)\Big) \le size,
 
-    :math:`t_{kl}` the statistic of :func:`mean_test` for the mean of :math:`L^k_t - L^l_t`.
+    :math:`t_{kl}` the statistic of :func:`diebold_mariano` for the mean of :math:`L^k_t - L^l_t`.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ class FamaMacBethSlope(tests.OfPeriods):
     Attributes
     ----------
     test : MeanTest
-        Of the mean slope against zero, by :func:`~peerattn.evaluation.inference.forecast_tests.mean_test`.
+        Of the mean slope against zero, as in :func:`diebold_mariano`.
     r2 : float
         Mean over periods of the regressions' R².
     by_period : Series

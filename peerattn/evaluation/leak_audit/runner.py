@@ -109,9 +109,9 @@ def audit(
     Parameters
     ----------
     model : estimator
-        As in :func:`peerattn.compare`; it is cloned, and every unset ``random_state`` is set.
+        As in :func:`~peerattn.evaluation.compare`; it is cloned, and every unset ``random_state`` is set.
     X, y, outcome, characteristics, codes, firm, period, industry, reference, task
-        As in :func:`peerattn.compare`.
+        As in :func:`~peerattn.evaluation.compare`.
     cv : splitter, optional
         By default ``WalkForward()``. One that learns from the future is refuted instead of an error.
     n_placebo : int, default 19

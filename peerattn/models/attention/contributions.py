@@ -101,7 +101,7 @@ def panel_head_importance(
 ) -> pd.Series:
     """Return the importance of every head of a fitted attention model, by member and head.
 
-    See :func:`peerattn.head_importance`; a batch is a cross-section.
+    See :func:`~peerattn.evaluation.head_importance`; a batch is a cross-section.
     """
     _, sections = model._gate_call(X, outcomes, reference)
     truth = model._check(X, model._encode_outcomes(y), fitting=False).outcomes

@@ -93,7 +93,7 @@ class PeerAttentionRegressor(AttentionRegressorMixin, AttentionOptions, PanelSta
     weight :math:`c \in [0, 1]` is estimated on held-out later periods, given the own part: it is 0 where the score of the heads
     is below 2κ standard errors, so that heads without evidence leave the own part as it is. There is nothing else in the model;
     for the combination with nonlinear own-firm models, firm history and common shocks see
-    :class:`~peerattn.StackedPeerRegressor`.
+    :class:`~peerattn.models.StackedPeerRegressor`.
 
     Parameters
     ----------

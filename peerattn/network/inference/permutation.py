@@ -106,7 +106,7 @@ def mrqap(
 
     Notes
     -----
-    Where some firms are absent in some periods a permutation passes over them (see :func:`among`), so that a firm takes the
+    Where some firms are absent in some periods a permutation passes over them, so that a firm takes the
     same place in every period in which both are there.
 
     References

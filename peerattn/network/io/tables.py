@@ -171,7 +171,7 @@ def from_edge_file(
     period : str, optional
         Column of the period; default: links without a date.
     dtype : mapping of str to type, optional
-        Types of columns, as in :func:`pandas.read_csv`: ``{"gvkey1": str, "gvkey2": str}`` keeps leading zeros.
+        Types of columns, as in ``pandas.read_csv``: ``{"gvkey1": str, "gvkey2": str}`` keeps leading zeros.
     name : str, optional
         Default: the name of the file.
 

@@ -66,7 +66,7 @@ class Asymmetry(Shown):
             Ranked by the difference in weights which that part of the log ratio alone would make,
             ``(w_ij + w_ji) tanh(|part| / 2)``, or by the difference w_ij − w_ji itself.
         period : label, optional
-            One period of :attr:`by_period`; default all.
+            One period of ``by_period``; default all.
 
         Returns
         -------
@@ -86,7 +86,7 @@ class Asymmetry(Shown):
         return ordered.drop(columns="kind").reset_index(drop=True)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return :attr:`by_period`.
+        """Return ``by_period``.
 
         Returns
         -------

@@ -108,7 +108,7 @@ class SearchProfile:
         Parameters
         ----------
         of : firm, or mapping of str to float
-            A firm of the ``X`` that :meth:`search_profile` was given; or characteristics in standard deviations from the mean
+            A firm of the ``X`` that ``search_profile`` was given; or characteristics in standard deviations from the mean
             of training, such as ``{"size": -1}`` for a small firm, those left out at 0.
 
         Returns

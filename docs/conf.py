@@ -38,6 +38,7 @@ myst_heading_anchors = 3
 
 # Reference: a page an object
 add_module_names = False
+toc_object_entries_show_parents = "hide"  # the narrow list on the right has room for names of methods alone
 autodoc_typehints = "none"  # the docstring's list gives the types
 autosummary_generate = True
 autosummary_imported_members = True

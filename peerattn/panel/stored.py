@@ -109,7 +109,7 @@ class StoredPanel:
     def sample(self) -> Panel:
         """Return what ``fit`` reads, in memory: all periods, or evenly spaced ones of ``training_rows`` rows at most.
 
-        Of these, one of several processes (:func:`~peerattn.processes.data_parallel`) reads its share.
+        Of these, one of several processes (:func:`~peerattn.training.data_parallel`) reads its share.
 
         Raises
         ------

@@ -2,14 +2,12 @@
 
 import importlib
 import inspect
-import operator
 import re
 from pathlib import Path
 
 import pytest
 
 import peerattn
-import peerattn.processes
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = ["models", "evaluation", "network", "panel", "datasets", "sequence", "nn", "training", "render"]
@@ -65,12 +63,12 @@ def test_a_page_leads_to_the_reference(page):
 
 
 #: What the reference shows beside the modules.
-BESIDE = {"peerattn.load", "peerattn.processes.data_parallel"}
+BESIDE = {"peerattn.load"}
 
 
 def docstrings() -> dict[str, str]:
     """Return every name that has a place in the reference, and its docstring; of members inherited from elsewhere none."""
-    found = {name: operator.attrgetter(name.partition(".")[2])(peerattn) for name in BESIDE}
+    found = {name: getattr(peerattn, name.partition(".")[2]) for name in BESIDE}
     for home in [*MODULES, "exceptions"]:
         module = importlib.import_module(f"peerattn.{home}")
         found |= {module.__name__: module} | {f"{module.__name__}.{name}": getattr(module, name) for name in module.__all__}

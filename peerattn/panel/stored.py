@@ -21,7 +21,7 @@ from peerattn.panel.words import read_numbers
 from peerattn.processes import share
 from peerattn.types import ColumnLike, PanelLike
 
-#: float64 copies of its rows' characteristics: 29 were measured with curves (the default), 9 without
+#: float64 copies of its rows' characteristics: 29 were measured with curves (the stack's default), 9 without
 COPIES_OF_FIT = 30
 _FIRST = 2**12  # rows that columns are chosen by
 _SINGLE = ("float", "halffloat", "bool", "int8", "uint8", "int16", "uint16")  # types that float32 holds

@@ -31,7 +31,7 @@ class Preset:
     name, title : str
     source : str
         Who made the file, and where it is described.
-    firm, period : str
+    firm, period : str, default "firm", "period"
         Columns, in lower case.
     outcome : str
         The column of the file that is next month's return; empty where it is made of ``returns``.
@@ -50,7 +50,7 @@ class Preset:
     lagged_by : str
         A column that holds last month's return, if rows are labelled by the month that is predicted: the timing is then
         inferred from the numbers.
-    limits : sequence of str
+    limits : sequence of str, default ()
 
     Examples
     --------

@@ -133,19 +133,19 @@ def compare(
     characteristics : sequence of str, optional
         Columns to use. By default all columns of X beside ``y``, and those ``read_panel`` chooses of a
         whole frame.
-    codes : sequence of str
+    codes : sequence of str, default ()
         Columns that are codes (SIC, sector); columns of text are codes in any case.
-    firm, period : str
+    firm, period : str, default "firm", "period"
         Names of the index levels or columns with the labels. All models get index levels named firm and period (a
         peer model those it was built with).
     industry : str, optional
         A code column, counted among the codes.
     reference : Reference, frame, or pair (X_ref, y_ref), optional
         The candidate peers of models with ``attention="cross"``; with outcomes only for a nowcast.
-    groups : sequence of str
+    groups : sequence of str, default ()
         Columns that the report scores models by, besides year and codes: numbers, in fifths of each
         period.
-    limits : sequence of str
+    limits : sequence of str, default ()
         Known limits of the panel, a sentence each; those that the panel itself shows are added.
     is_return : bool, optional
         Whether the outcome is a simple return in decimals, on which portfolios can be formed. By default inferred from its

@@ -126,7 +126,7 @@ class Comparison(WithClaims):
 
         Parameters
         ----------
-        metrics : sequence of str
+        metrics : sequence of str, optional
             Keys of ``scores``, in the order wanted; also ``reads`` (what the model reads), ``fm_slope``, ``fm_t`` (Fama–MacBeth)
             and ``cal_slope``, ``cal_p`` (Mincer–Zarnowitz).
         stars : bool, default False

@@ -153,7 +153,7 @@ class PanelEstimator(BaseEstimator):
         X : Panel, DataFrame (n, p) indexed by (firm, period), or array-like; or StoredPanel, path, Dataset, iterator of frames
             Characteristics and codes; without firm and period ``X`` is one cross-section. Of a panel in files what
             :func:`~peerattn.panel.scan_panel` selects is read (``training_rows``).
-        y : Series or array-like (n,), or str
+        y : Series or array-like (n,), or str, optional
             Outcome; a Panel holds its own. Of files the name of the column. In a panel NaN means unknown: the row stays a
             peer, but is excluded from the loss.
         sample_weight : array-like (n,), optional

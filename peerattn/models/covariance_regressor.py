@@ -42,11 +42,11 @@ class CovariancePeerRegressor(PanelRegressorMixin, PanelStack):
         Let firms that moved together in the past do so again (panels only). The firms' own past outcomes are then read.
     scale : {"standard", "rank", None}, default "standard"
         As in ``PeerAttentionRegressor``.
-    codes : sequence of str
+    codes : sequence of str, default ()
         Columns that are codes (besides those of dtype category or string).
-    firm, period : str
+    firm, period : str, default "firm", "period"
         Names of the index levels (or columns) with the labels.
-    random_state : int, RandomState or None
+    random_state : int, RandomState or None, default None
         Order of the periods in learning.
 
     Attributes

@@ -65,9 +65,9 @@ class LinearInMeansRegressor(PanelRegressorMixin, PanelEstimator):
         Anderson–Rubin test. 0: Student's t.
     random_state : int, default 0
         Of the bootstrap.
-    codes : sequence of str
+    codes : sequence of str, default ()
         Columns that are codes (besides those of dtype category or string): one dummy a level.
-    firm, period : str
+    firm, period : str, default "firm", "period"
         Names of the index levels (or columns) with the labels.
 
     Attributes

@@ -54,7 +54,7 @@ class OwnHistoryRegressor(OwnFirmMixin, PanelRegressorMixin, PanelEstimator):
         once for each, and a row is predicted by the nearest; the candidates are weighed at the smallest.
     random_state : int, RandomState or None, default 0
         Seed of the forests.
-    firm, period : str
+    firm, period : str, default "firm", "period"
         Names of the index levels (or columns) with the labels.
 
     Attributes

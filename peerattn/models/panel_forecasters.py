@@ -58,7 +58,7 @@ class FirmMeanRegressor(PanelForecaster):
 
     Parameters
     ----------
-    firm, period : str
+    firm, period : str, default "firm", "period"
         Names of the index levels (or columns) with the labels.
 
     Attributes
@@ -95,7 +95,7 @@ class LastValueRegressor(PanelForecaster):
 
     Parameters
     ----------
-    firm, period : str
+    firm, period : str, default "firm", "period"
         Names of the index levels (or columns) with the labels.
 
     Attributes
@@ -133,7 +133,7 @@ class FamaMacBethRegressor(PanelForecaster):
 
     Parameters
     ----------
-    firm, period : str
+    firm, period : str, default "firm", "period"
         Names of the index levels (or columns) with the labels.
 
     Attributes
@@ -199,7 +199,7 @@ class IndustryMeansRegressor(PanelForecaster):
     ----------
     industry : str, optional
         Column of ``X`` with the code. None: the other firms of the period are the industry.
-    firm, period : str
+    firm, period : str, default "firm", "period"
         Names of the index levels (or columns) with the labels.
 
     Notes

@@ -42,10 +42,10 @@ class CrossSectionalRidge(PanelRegressorMixin, PanelEstimator):
         one with the least leave-one-out error over the training periods.
     scale : {"standard", "rank", None}, default "standard"
         Scale of the characteristics: training mean and standard deviation; ranks within the cross-section; as they come.
-    codes : sequence of str
+    codes : sequence of str, default ()
         Columns that are codes (besides those of dtype category or string). One penalised column a training level; an unknown
         or unseen level has none.
-    firm, period : str
+    firm, period : str, default "firm", "period"
         Names of the index levels (or columns) with the labels.
 
     Attributes

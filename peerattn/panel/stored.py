@@ -204,12 +204,12 @@ def scan_panel(
         folder, once, because a panel is read more than once.
     outcome : str, optional
         Column of the outcome; NaN means unknown. ``fit`` needs one.
-    firm, period : str
+    firm, period : str, default "firm", "period"
         Columns with the labels.
     characteristics : sequence of str, optional
         By default every numeric column except firm, period, outcome, codes and whatever looks like another outcome or
         an undeclared code, as :func:`read_panel` chooses them; dtypes are those of the first rows.
-    codes : sequence of str
+    codes : sequence of str, default ()
         Columns that are codes (sector, country, ...), whatever their dtype.
     industry : str, optional
         A code column that names each firm's industry; counted among the codes.
@@ -217,7 +217,7 @@ def scan_panel(
         The most rows that ``fit`` reads: whole periods, evenly spaced from the first to the last. By default all, or an error
         where they do not fit into memory. Medians, scales and whatever else is learned come from these rows; ``purge`` and a
         firm's past outcomes then count the periods that are read.
-    description : str
+    description : str, default ""
 
     Returns
     -------

@@ -36,7 +36,7 @@ class Regression(Shown):
         Shown above the table.
     notes : sequence of str
         What a reader needs to know about the estimates, below the table.
-    effects : sequence of str
+    effects : sequence of str, default ()
         What was absorbed, such as firm and period.
 
     Examples

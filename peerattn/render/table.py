@@ -36,7 +36,7 @@ class Table:
         One letter for each column: ``l`` or ``r``. By default columns with a number in them go right.
     formats : sequence of str, optional
         A format specification for the floats of each column, such as ``".3f"`` (the default) or ``".1%"``.
-    footnotes : sequence of str
+    footnotes : sequence of str, default ()
         Shown below, one a line.
 
     Raises

@@ -1,8 +1,11 @@
 """The reference: each public object has an example, each page leads to the objects that it uses."""
 
+import ast
 import importlib
 import inspect
+import operator
 import re
+import types
 from pathlib import Path
 
 import pytest
@@ -91,3 +94,27 @@ def test_references_of_docstrings_lead_somewhere():
             if not texts.keys() & {".".join([*parts[:k], target]) for k in range(len(parts) + 1)}:
                 lost.append(f"{name}: {target}")
     assert not lost
+
+
+def stated(text: str) -> dict[str, str]:
+    """Return the type of each parameter that a docstring describes, as it is written there."""
+    section = re.search(r"^Parameters\n-+\n(.*?)(?=^\w[^\n]*\n---|\Z)", text, flags=re.DOTALL | re.MULTILINE)
+    lines = re.findall(r"^([\w*, ]+) : (.+)$", section.group(1) if section else "", flags=re.MULTILINE)
+    return {name.strip("* "): kind for names, kind in lines for name in names.split(",")}
+
+
+def test_docstrings_state_the_defaults_of_signatures():
+    missing, other = [], []
+    for name, text in docstrings().items():
+        value = operator.attrgetter(name.partition(".")[2])(peerattn)
+        kinds = stated(text)
+        for parameter in inspect.signature(value).parameters.values() if kinds and callable(value) else ():
+            kind = kinds.get(parameter.name, "ignored")
+            if isinstance(parameter.default, type | types.FunctionType) or kind in ("ignored", "None"):  # none, or made anew
+                continue
+            if not re.search(r"defaults? |optional|or None$", kind):
+                missing.append(f"{name}: {parameter.name} = {parameter.default!r}")
+            single = re.search(r"default ([-\d.e]+|\(.*\)|\"\w*\"|True|False|None)$", kind)
+            if single and ast.literal_eval(single[1]) != parameter.default:
+                other.append(f"{name}: {parameter.name} = {parameter.default!r}, {kind}")
+    assert not missing and not other

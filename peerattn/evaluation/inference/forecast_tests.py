@@ -303,7 +303,7 @@ def diebold_mariano(
         Period labels.
     horizon : int, default 1
         Forecast horizon h in periods.
-    model, baseline : str
+    model, baseline : str, default "model", "baseline"
         Names for the result.
 
     Returns

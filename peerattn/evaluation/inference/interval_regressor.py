@@ -41,7 +41,7 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
         and small firms are covered alike.
     horizon : int, default 1
         Periods until an outcome is known.
-    firm, period : str
+    firm, period : str, default "firm", "period"
         Names of the labels.
 
     Attributes

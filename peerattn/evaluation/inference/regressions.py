@@ -163,7 +163,7 @@ def calibration(
         Period labels.
     firm : array-like of length n, optional
         Firm labels; without them variances are clustered by period alone, which takes rows of one firm as independent.
-    effects : sequence of {"firm", "period"} or mapping of str to array-like (n,)
+    effects : sequence of {"firm", "period"} or mapping of str to array-like (n,), default ()
         Absorbed in place of the constant: with ``("period",)`` the slope between firms, with ``("firm",)`` within firms.
         A mapping names other groups, such as ``{"sic×period": labels}``.
 

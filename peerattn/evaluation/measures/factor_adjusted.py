@@ -43,7 +43,7 @@ def factor_adjusted(
     outcome_horizon : int, default 0
         Outcomes labelled t are realised over the periods t + 1 to t + h, or in t for 0. Of factors indexed by firm and period,
         those of the row are taken.
-    firm, period : str
+    firm, period : str, default "firm", "period"
         Names of the index levels of ``y`` with the labels, in either order.
 
     Returns

@@ -125,7 +125,7 @@ class PeerAttentionRegressor(AttentionRegressorMixin, AttentionOptions, PanelSta
     scale : {"standard", "rank", None}, default "standard"
         "standard": the training rows' mean and standard deviation; "rank": ranks from −1 to 1 within each period of the call
         (on arrays, within the training distribution). Heads use values of at most 4 standard deviations.
-    codes : sequence of str
+    codes : sequence of str, default ()
         Columns that are codes; columns of dtype category or string are codes in any case. In heads each is used as a learned
         embedding, with a row for "unknown".
     loss : {"auto", "squared_error", "huber"} or float, default "auto"
@@ -138,9 +138,9 @@ class PeerAttentionRegressor(AttentionRegressorMixin, AttentionOptions, PanelSta
         forecast what they add to a period's mean has a weight from held-out periods all the same.
     purge : int, default 0
         Periods before each held-out block that are not learned from. With outcomes over h periods, h − 1.
-    firm, period : str
+    firm, period : str, default "firm", "period"
         Names of the index levels (or columns) with the labels.
-    random_state : int, RandomState or None
+    random_state : int, RandomState or None, default None
         Initial values and order of the periods.
 
     Attributes

@@ -225,7 +225,7 @@ def dyadic_regression(
         What may explain them, by name. Firms with an unknown value are left out.
     periods : iterable of labels, optional
         Default all.
-    effects : sequence of str
+    effects : sequence of str, default ()
         Absorbed in place of the constant: ``"firm"`` (the focal firm), ``"peer"`` (its popularity), ``"period"``, or
         several joined by ``×``, such as ``"peer×period"``.
 

@@ -244,7 +244,7 @@ def placebo(network: Net, kind: Kind = "rewired", *, random_state: int = 0) -> N
     ----------
     network : PeerNetwork
         Square in each period.
-    kind : {"rewired", "relabelled"}
+    kind : {"rewired", "relabelled"}, default "rewired"
         ``rewired``: each firm keeps its weights and gives them to random peers. ``relabelled``: firms
         exchange places, the network's shape stays.
     random_state : int, default 0

@@ -164,7 +164,7 @@ def from_edge_file(
     ----------
     path : path-like
         CSV, text separated by tabs (``.tsv``, ``.txt``), Parquet or Stata; ``.gz``, ``.zip`` and the like are unpacked.
-    firm, peer : str
+    firm, peer : str, default "firm", "peer"
         Columns of the firm and of the firm it is linked to, such as ``"gvkey1"`` and ``"gvkey2"``.
     weight : str, optional
         Column of the strength of a link, such as ``"score"``; default: every link is 1.

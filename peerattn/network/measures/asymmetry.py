@@ -62,7 +62,7 @@ class Asymmetry(Shown):
         ----------
         k : int, default 10
             How many; at most 50 are kept for each period and kind.
-        kind : {"direction", "popularity", "difference"}
+        kind : {"direction", "popularity", "difference"}, default "direction"
             Ranked by the difference in weights which that part of the log ratio alone would make,
             ``(w_ij + w_ji) tanh(|part| / 2)``, or by the difference w_ij − w_ji itself.
         period : label, optional

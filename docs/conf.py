@@ -10,6 +10,7 @@ from typing import Any
 
 from docutils import nodes
 from docutils.utils.math.latex2mathml import tex2mathml
+from sphinx_gallery.directives import imgsgnode, visit_imgsg_html
 from sphinx_gallery.scrapers import matplotlib_scraper
 
 import peerattn
@@ -37,6 +38,7 @@ myst_heading_anchors = 3
 
 # Reference: a page an object
 add_module_names = False
+toc_object_entries_show_parents = "hide"  # the narrow list on the right has room for names of methods alone
 autodoc_typehints = "none"  # the docstring's list gives the types
 autosummary_generate = True
 autosummary_imported_members = True
@@ -126,6 +128,13 @@ def _displayed_math(translator: Any, node: nodes.math_block) -> None:
     raise nodes.SkipNode
 
 
+def _gallery_figure(translator: Any, node: imgsgnode) -> None:
+    """Put a figure of the gallery into a paragraph, which scrolls on a phone (site.css)."""
+    translator.body.append("<p>")
+    visit_imgsg_html(translator, node)
+    translator.body.append("</p>")
+
+
 def _only_ours(_app: Any, _what: str, _name: str, value: Any, skip: bool, _options: Any) -> bool:
     """Leave out what a class inherits from scikit-learn, torch or Python."""
     raw = getattr(value, "fget", value) or value
@@ -137,4 +146,5 @@ def setup(app: Any) -> None:
     """Register how formulas are shown and which members are listed."""
     app.add_html_math_renderer("mathml", (_inline_math, None), (_displayed_math, None))
     app.config.html_math_renderer = "mathml"
+    app.add_node(imgsgnode, override=True, html=(_gallery_figure, lambda *_: None))
     app.connect("autodoc-skip-member", _only_ours)

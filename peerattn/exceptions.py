@@ -17,6 +17,12 @@ from peerattn.foreign_text import VisibleText
 Function = TypeVar("Function", bound=Callable[..., Any])
 Class = TypeVar("Class", bound=type)
 
+__all__ = [
+    "BoundedOutcomeWarning", "CodeWarning", "DroppedColumnWarning", "GeneratedRegressorWarning", "InputError", "IsolateWarning",
+    "LabelWarning", "LostPeriodWarning", "MissingExtraError", "PeerAttnWarning", "PossibleLeakWarning", "SharedPeriodWarning",
+    "SmallCrossSectionWarning", "UnitWarning", "UnknownArgument", "WrongType",
+]  # fmt: skip
+
 
 class InputError(VisibleText, ValueError):
     """Input that cannot be used; the message names the argument, what came, and what to do."""

@@ -1,6 +1,7 @@
 """Modules are on floors and import only from floors below theirs (inside functions too)."""
 
 import ast
+import re
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -192,3 +193,9 @@ def test_every_outside_package_is_asked_for():
         for _, name in imported(ast.parse(path.read_text(encoding="utf-8")), module, path.name == "__init__.py")
     }
     assert used - set(sys.stdlib_module_names) - {"peerattn"} - BROUGHT_ALONG - known == set()
+
+
+def test_the_table_of_layers_names_every_module():
+    rows = re.findall(r"^\| (−?\d) \| (.*) \|$", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    table = {name: int(floor.replace("−", "-")) for floor, names in rows for name in re.findall(r"`(\w+)`", names)}
+    assert table == {name: floor for name, floor in FLOORS.items() if name != "__main__"} | dict.fromkeys(EVERYBODYS, -1)

@@ -65,4 +65,4 @@ with figure_style():
 # %%
 # **Stacked blocks are peers of peers.** After the first block row j carries information from its peers, so in
 # the second row i receives that of its peers' peers, i ← j ← k. In the panel models this is ``n_layers=2``;
-# outcomes enter in the last layer only, or a firm would read its own outcome back from its peers.
+# outcomes are used in the last layer only, or a firm's own outcome would come back to it from its peers.

@@ -5,11 +5,7 @@
 Three habits of the transformer literature, each with the problem that it solves.
 """
 
-import json
-from pathlib import Path
-
 import matplotlib.pyplot as plt
-import pandas as pd
 import torch
 import torch.nn.functional as F
 
@@ -139,11 +135,4 @@ model = LanguageModel(n_layers=1, n_heads=2, d_model=32, max_steps=60, random_st
 print(f"{model.loss(text):.2f} nats: perplexity {model.perplexity(text):.1f} of {len(set(text))} symbols")
 
 # %%
-# **Is it worth it?** Trained transformers beside cheap controls. Made by
-# ``benchmarks/sequence.py``, within ten CPU minutes a model; differences with their standard errors, negative where the
-# control wins:
-
-root = next((p for p in Path.cwd().parents if (p / "benchmarks" / "results").is_dir()), Path.cwd())
-stored = json.loads((root / "benchmarks" / "results" / "sequence.json").read_text())
-results = pd.DataFrame(stored["rows"])
-print(results[["task", "measure", "model", "control", "which", "better by"]].to_string(index=False))
+# **Is it worth it?** Trained transformers beside cheap controls, with standard errors: :doc:`/core/domains`.

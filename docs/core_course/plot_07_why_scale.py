@@ -33,12 +33,12 @@ by_hand = torch.tensor([0.7, 0.2, 0.1])
 jacobian = torch.autograd.functional.jacobian(lambda e: e.softmax(0), by_hand.log())
 assert abs(slope(by_hand[None]) - jacobian.norm().item()) < 1e-6
 
-largest, slopes = {}, {}
-for name in ("divided by √d", "not divided"):
-    largest[name], slopes[name] = [], []
-    for d in WIDTHS:
-        q, k = torch.randn(256, d, generator=generator), torch.randn(N, d, generator=generator)
-        weights = attention_weights(q, k, scale=None if name == "divided by √d" else 1.0)
+scales = {"divided by √d": None, "not divided": 1.0}
+largest, slopes = {name: [] for name in scales}, {name: [] for name in scales}
+for d in WIDTHS:
+    q, k = torch.randn(256, d, generator=generator), torch.randn(N, d, generator=generator)
+    for name, scale in scales.items():
+        weights = attention_weights(q, k, scale=scale)
         largest[name].append(weights.amax(-1).median().item())
         slopes[name].append(slope(weights))
 
@@ -71,5 +71,6 @@ with figure_style():
 # where attention is kernel regression: it is the **bandwidth**. A learned :math:`W_Q` could make up for it; the
 # division only makes sure that training starts where there is a gradient. ``score="dot_product"`` leaves it out,
 # and ``temperature=`` sets it by hand.
+assert largest["not divided"][0] == largest["divided by √d"][0]
 assert largest["not divided"][-1] > 0.8 > 0.2 > largest["divided by √d"][-1]
 assert slopes["not divided"][-1] < max(slopes["not divided"]) / 2

@@ -66,8 +66,8 @@ print(f"neighbours by kernel weight: {nearby[at]:.1f} at x = {grid[at]:.1f}, {ne
 
 # %%
 # **Scores may be negative**, too, if they are not divided by their sum, which may then be near zero. The plainest score is the
-# inner product: :math:`\sum_j (x_i' x_j) y_j`. The estimator with these weights is the cross-sectional ridge,
-# :math:`\alpha_{ij} = z_i'(Z'Z + \lambda)^{-1} z_j`, where z are standardised. With a large penalty λ the inverse is about
+# inner product: :math:`\sum_j (x_i x_j') y_j`. The estimator with these weights is the cross-sectional ridge,
+# :math:`\alpha_{ij} = z_i (Z'Z + \lambda I)^{-1} z_j'`, where z are standardised. With a large penalty λ the inverse is about
 # :math:`1/\lambda`: the weights are inner products divided by λ. With a small penalty the inverse divides by the number of
 # firms instead, so that the sum over firms becomes a mean. The network of a ridge is signed.
 

@@ -30,8 +30,8 @@ shuffled = output(block(inputs(firms.flip(1)), mask=others)).flip(1)
 print(prediction.shape, "order matters:", not torch.allclose(prediction, shuffled, atol=1e-5))
 
 # %%
-# :class:`~peerattn.PeerTransformerRegressor` is this: L such blocks, fitted to what own characteristics leave of the outcome,
-# a few random starts averaged, training stopped by the last periods. What it adds has a weight from held-out periods.
+# :class:`~peerattn.models.PeerTransformerRegressor` is this: L such blocks, fitted to what own characteristics leave of the
+# outcome, a few random starts averaged, training stopped by the last periods. What it adds has a weight from held-out periods.
 #
 # **A known network.** Twenty firms, 120 periods. Each firm has peers by a directed score of characteristics, and its outcome
 # is the *absolute value* of their weighted mean: firms whose peers are far from normal have high outcomes.

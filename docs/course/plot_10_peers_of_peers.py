@@ -5,7 +5,7 @@
 One layer brings a firm the characteristics of its peers. Two layers bring those of its peers' peers: i ← j ← k.
 Here is a panel in which a firm's outcome depends on its peers' peers, and not on its peers:
 
-.. math:: y_i = x_i'\\beta + \\sum_j A_{ij} \\sum_k B_{jk}\\, x_k'\\gamma + e_i
+.. math:: y_i = x_i \\beta + \\sum_j A_{ij} \\sum_k B_{jk}\\, x_k \\gamma + e_i
 
 A are the weights on peers, B those of the peers on theirs, and e is noise.
 """

@@ -29,7 +29,7 @@ folds = list(split.split(X))
 for train, test in folds:
     assert not set(firm[train]) & set(firm[test]) and period[train].max() < period[test].min()
 tested = folds[0][1]
-months = " and ".join(sorted(set(period[tested].strftime("%B %Y"))))
+months = " and ".join(period[tested].unique().sort_values().strftime("%B %Y"))
 print(f"{len(folds)} folds; the first tests {firm[tested].nunique()} firms in {months}")
 
 # %%

@@ -3,7 +3,8 @@ R² of every model, with intervals
 =================================
 
 The one figure of a comparison: out-of-sample R² against the prevailing mean, with 95 % intervals from a
-bootstrap of firms (conditional on the tested periods), and the best control as a line.
+bootstrap of firms (conditional on the tested periods), and the best control as a line. Models that weigh chosen peers are blue,
+all others orange.
 """
 
 import matplotlib.pyplot as plt

@@ -2,7 +2,7 @@
 When does a model gain?
 =======================
 
-Cumulative squared error saved against a control (Goyal and Welch 2008). A line that climbs steadily is
+Cumulative squared error saved against a control (Welch and Goyal 2008). A line that climbs steadily is
 worth more than one jump: a single period can decide an average.
 """
 

@@ -2,9 +2,9 @@
 Are small firms covered as often as large ones?
 ===============================================
 
-Conformal intervals at 90 % on a panel whose errors are three times as wide for the smallest firms and have a shock that all firms
-of a period share: one margin for all, and a margin for each fifth by size. Each dot is the share of outcomes of 200 new periods
-inside; the line is the level.
+Conformal intervals at 90 % on a panel whose errors are three times as wide for the smallest firms as for the largest, with a
+shock that all firms of a period share: one margin for all, and a margin for each fifth by size. Each dot is the share of outcomes
+of 200 new periods inside; the line is the level.
 """
 
 import matplotlib.pyplot as plt

@@ -159,8 +159,8 @@ def load_multiples(outcome: Multiple = "log_pb") -> Panel:
     Notes
     -----
     The price, the market value and the book value or sales of the multiple itself are not in the panel: with them the
-    multiple is an identity. A firm's own multiple of the quarter before misses by 9 per cent in the median to 2017; where it
-    is used, persistence explains most.
+    multiple is an identity. A firm's own multiple of the panel's quarter before misses by 9 per cent in the median to 2017;
+    where it is used, persistence explains most.
 
     Kept are the quarters whose prices and fundamentals belong together; they are not equally spaced: 2013Q1, Q2, Q4;
     2014Q1–Q4; 2015Q3; 2016Q1, Q2; 2017Q1; 2024Q4; 2026Q2, Q3. From October 2024 the list of members is frozen, so that firms

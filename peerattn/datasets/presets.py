@@ -31,7 +31,7 @@ class Preset:
     name, title : str
     source : str
         Who made the file, and where it is described.
-    firm, period : str
+    firm, period : str, default "firm", "period"
         Columns, in lower case.
     outcome : str
         The column of the file that is next month's return; empty where it is made of ``returns``.
@@ -50,7 +50,7 @@ class Preset:
     lagged_by : str
         A column that holds last month's return, if rows are labelled by the month that is predicted: the timing is then
         inferred from the numbers.
-    limits : sequence of str
+    limits : sequence of str, default ()
 
     Examples
     --------
@@ -97,13 +97,13 @@ def read_preset(
     Parameters
     ----------
     source : path or frame
-        As in :func:`peerattn.read_panel`. Column names are read in lower case where the preset's own are not there.
+        As in :func:`~peerattn.panel.read_panel`. Column names are read in lower case where the preset's own are not there.
     preset : str
         One of ``PRESETS``: "crsp_compustat", "jensen_kelly_pedersen", "open_source_asset_pricing", "gu_kelly_xiu".
     outcome : str, optional
         Another column to predict, which must then hold next month's value itself.
     characteristics, codes, industry
-        As in :func:`peerattn.read_panel`.
+        As in :func:`~peerattn.panel.read_panel`.
 
     Returns
     -------

@@ -139,7 +139,7 @@ def simulate_panel(
 
     Parameters
     ----------
-    n_firms, n_periods, n_characteristics : int
+    n_firms, n_periods, n_characteristics : int, default 150, 80, 8
     signal_share : float in [0, 1], default 0.5
         ``Var(peer term net of own x and period mean) / Var(y net of the same)``, in expectation over the noise. At 0 nobody
         has a peer: the true network has isolates only.
@@ -160,7 +160,7 @@ def simulate_panel(
         Share of (firm, period) rows that are absent at random; an absent firm is nobody's peer.
     n_industries : int, default 0
         With 1 or more, X has the code column ``industry``. It plays a part only where the truth is industries.
-    random_state : int, RandomState or None
+    random_state : int, RandomState or None, default None
 
     Returns
     -------

@@ -101,20 +101,20 @@ def compare(
     .. math:: \hat y^m_{it} = f^m(x_{it};\ \{(x_{js}, y_{js}) : s \le t_0 - h\}),
 
     t₀ the origin of the fold and h the horizon, and predicts all rows of the tested periods.
-    Beside the models one stack is fitted (:class:`~peerattn.StackedPeerRegressor`, or yours where its options are the defaults).
-    Its predictions after each group, own characteristics (linear), nonlinear own-firm models, firm history, common shocks and
-    peers, decompose held-out R²: nested models on the same rows, nothing chosen on them. Whether peers help is the test of the
-    last step; your peer models are tested against the stack without peers.
-    Controls are always among the models: own characteristics, linear and boosted; the firm's mean, its last value, and
-    characteristics with the firm's past; and what firms have in common. In nowcasts that are the means of all other firms and,
-    with ``industry``, of those of the industry's period, and their shocks beside all of the former; in forecasts the
-    characteristics of all others, or of those of the industry. A column gives the information that each uses.
+    Beside the models one stack is fitted (:class:`~peerattn.models.StackedPeerRegressor`, or yours where its options are the
+    defaults). Its predictions after each group, own characteristics (linear), nonlinear own-firm models, firm history, common
+    shocks and peers, decompose held-out R²: nested models on the same rows, nothing chosen on them. Whether peers help is the
+    test of the last step; your peer models are tested against the stack without peers. Controls are always among the models: own
+    characteristics, linear and boosted; the firm's mean, its last value, and characteristics with the firm's past; and what firms
+    have in common. In nowcasts that are the means of all other firms and, with ``industry``, of those of the industry's period,
+    and their shocks beside all of the former; in forecasts the characteristics of all others, or of those of the industry. A
+    column gives the information that each uses.
 
     Parameters
     ----------
     models : dict of str to estimator, or list of str
         Peer models of this package, scikit-learn regressors, or Pipelines of either, by name. A list holds ready names
-        (:func:`~peerattn.models.forecasters.make_model`), such as ``["industry", "ridge", "attention"]``.
+        (:func:`~peerattn.models.make_model`), such as ``["industry", "ridge", "attention"]``.
     X : DataFrame, polars frame, pyarrow table, Panel, or path; or StoredPanel, folder, Dataset, iterator of frames
         Characteristics and codes beside ``y``; or, with ``outcome=``, a whole frame or file; or what
         ``read_panel`` returned. Of what ``scan_panel`` returned, and of folders, Datasets and iterators, characteristics are
@@ -134,19 +134,19 @@ def compare(
     characteristics : sequence of str, optional
         Columns to use. By default all columns of X beside ``y``, and those ``read_panel`` chooses of a
         whole frame.
-    codes : sequence of str
+    codes : sequence of str, default ()
         Columns that are codes (SIC, sector); columns of text are codes in any case.
-    firm, period : str
+    firm, period : str, default "firm", "period"
         Names of the index levels or columns with the labels. All models get index levels named firm and period (a
         peer model those it was built with).
     industry : str, optional
         A code column, counted among the codes.
     reference : Reference, frame, or pair (X_ref, y_ref), optional
         The candidate peers of models with ``attention="cross"``; with outcomes only for a nowcast.
-    groups : sequence of str
+    groups : sequence of str, default ()
         Columns that the report scores models by, besides year and codes: numbers, in fifths of each
         period.
-    limits : sequence of str
+    limits : sequence of str, default ()
         Known limits of the panel, a sentence each; those that the panel itself shows are added.
     is_return : bool, optional
         Whether the outcome is a simple return in decimals, on which portfolios can be formed. By default inferred from its
@@ -169,7 +169,7 @@ def compare(
     decomposition : bool, default True
         Whether to fit the stack; without it nothing is reported on what peers add.
     audit : bool or sequence of str, default False
-        Audit these models, or (True) all peer models that were passed: four more fits each. See
+        Audit these models, or (True) all peer models that were passed: five to eight more fits each. See
         :func:`peerattn.evaluation.audit`.
     placebo : int, default 0
         Number of refits of the stack on outcomes whose unexplained part is exchanged between the firms of a period, and report

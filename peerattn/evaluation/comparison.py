@@ -23,13 +23,59 @@ from peerattn.render import File, Table, atomic_path, markdown_text, write_atomi
 class Comparison(WithClaims):
     """Models compared out of sample on one common sample; made by :func:`peerattn.evaluation.compare`.
 
-    Its attributes are those of :class:`~peerattn.evaluation.compared.Compared`: ``predictions``, ``scores``, ``networks``,
-    ``failures``, ... It prints as a table with the finding under it.
+    It prints as a table with the finding under it.
 
     Attributes
     ----------
     claims : Claims
         The claims it supports: the decomposition of held-out R², whether peers help and why, how small a network could be found.
+    without_name : str
+        The name of the stack without peers.
+    predictions : DataFrame
+        One row for each tested (firm, period): columns firm, period, outcome (NaN = unknown) and one for each model.
+    training_mean : ndarray of length n
+        The prevailing mean of each row: the mean of the outcomes its models learned from.
+    models : tuple of ModelNote
+        Those that were fitted and predicted every row.
+    baseline : str
+        The model the others are tested against.
+    task : str
+        "forecast" or "nowcast".
+    outcome : str
+        Name of the outcome.
+    horizon : int
+        Forecast horizon in periods.
+    networks : dict of str to PeerNetwork
+        For the last tested period: of each peer model, and of gradient boosting and other plain regressors, whose peers are the
+        firms whose training outcomes their predictions are made of (:func:`~peerattn.models.peer_weights`; 100 firms at most).
+    profiles : dict of str to SearchProfile
+        What the heads of each attention model search for, as fitted for the last tested period.
+    settings : dict of str to str
+        Split and package versions.
+    notes : tuple of str
+        What a reader should know besides.
+    failures : tuple of Failure
+        Models that could not be fitted, or could not predict: rows of the table, with their errors.
+    panel : PanelFacts
+    audit : dict of str to Audit
+        Of the models that were audited.
+    placebo : ndarray
+        Gains of the stack's peers, refitted on outcomes exchanged between firms; empty where none was requested.
+    stack : str or None
+        The stack whose predictions after each group are the decomposition; None where the comparison was not decomposed.
+    undecomposed : str
+        Why it was not.
+    steps : DataFrame
+        Predictions of the stack after each group, a row for each of ``predictions``.
+    without_peers : DataFrame
+        Predictions of each model that has a version of its own without peers by that version.
+    configuration : str
+        What makes the comparison again, as TOML; of the command line.
+
+    Notes
+    -----
+    The common-sample rule: all models are scored on the same rows, those of the tested periods whose outcome is known. A
+    model that cannot predict one of them is not scored at all: it is a failure.
     """
 
     def summary(self) -> list[str]:
@@ -80,7 +126,7 @@ class Comparison(WithClaims):
 
         Parameters
         ----------
-        metrics : sequence of str
+        metrics : sequence of str, optional
             Keys of ``scores``, in the order wanted; also ``reads`` (what the model reads), ``fm_slope``, ``fm_t`` (Fama–MacBeth)
             and ``cal_slope``, ``cal_p`` (Mincer–Zarnowitz).
         stars : bool, default False

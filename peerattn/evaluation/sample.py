@@ -48,7 +48,7 @@ class PanelDescription(Shown):
     n_periods: int
 
     def to_frame(self) -> pd.DataFrame:
-        """Return :attr:`frame`."""
+        """Return ``frame``."""
         return self.frame.copy()
 
     def as_table(self, title: str = "Descriptive statistics") -> Table:
@@ -97,9 +97,9 @@ def describe_panel(
         Variables as a reader knows them, or that and their definition with the unit:
         ``{"size": ("Size", "log of total assets, in million dollars")}``. Those named come first, in this order.
     quantiles : sequence of float, default (.05, .25, .5, .75, .95)
-    firm, period : str
+    firm, period : str, default "firm", "period"
         Names of the index levels (or columns) with the labels.
-    codes : sequence of str
+    codes : sequence of str, default ()
         Columns that are codes.
 
     Returns

@@ -49,8 +49,8 @@ class PanelEstimator(BaseEstimator):
 
     ``ŷ_i = own_i + Σ_h ρ_h Σ_j α^h_ij v^h_j``. A subclass defines how rows are encoded (``_encode``), what is learned
     (``_learn``), how focal rows of one cross-section are predicted from their pool (``_attend``) and with which weights
-    (``_weights``). With :class:`~peerattn.models.mixins.PanelRegressorMixin` or
-    :class:`~peerattn.models.mixins.PanelClassifierMixin` before it, it is scored as such.
+    (``_weights``). With :class:`~peerattn.models.PanelRegressorMixin` or
+    :class:`~peerattn.models.PanelClassifierMixin` before it, it is scored as such.
     """
 
     firm: str
@@ -152,8 +152,8 @@ class PanelEstimator(BaseEstimator):
         ----------
         X : Panel, DataFrame (n, p) indexed by (firm, period), or array-like; or StoredPanel, path, Dataset, iterator of frames
             Characteristics and codes; without firm and period ``X`` is one cross-section. Of a panel in files what
-            :func:`~peerattn.panel.stored.scan_panel` selects is read (``training_rows``).
-        y : Series or array-like (n,), or str
+            :func:`~peerattn.panel.scan_panel` selects is read (``training_rows``).
+        y : Series or array-like (n,), or str, optional
             Outcome; a Panel holds its own. Of files the name of the column. In a panel NaN means unknown: the row stays a
             peer, but is excluded from the loss.
         sample_weight : array-like (n,), optional

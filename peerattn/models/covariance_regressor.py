@@ -22,12 +22,19 @@ from peerattn.types import OutcomesLike, PanelLike
 class CovariancePeerRegressor(PanelRegressorMixin, PanelStack):
     r"""Least squares on own characteristics, and a learned covariance of what it leaves across the firms of a period.
 
-    .. math:: \hat y_i = x_i' b + \sum_{j \ne i} w_{ij} (y_j - x_j' b), \qquad w_{ij} = -P_{ij} / P_{ii}, \quad P = K^{-1}
+    .. math:: \hat y_i = x_i \beta + \sum_{j \ne i} w_{ij} (y_j - x_j \beta), \qquad w_{ij} = -P_{ij} / P_{ii}, \quad P = K^{-1}
 
-    with K the covariance of :class:`~peerattn.models.learners.covariance.covariance.Covariance`: a function of
-    characteristics, codes and of how firms moved together in the past. The weights are signed. K is symmetric, so that the
-    direction of the network, ``w_ij / w_ji = P_jj / P_ii``, is popularity alone. :class:`~peerattn.StackedPeerRegressor`
-    weighs this predictor against controls of the same information; here it is used alone.
+    with the covariance
+
+    .. math:: K_{ij} = e^{(x_i + x_j) \eta} \bigl[x_i (\Lambda + A A') x_j' + \textstyle\sum_{c=0}^C 1[c_i = c_j]
+              (v_c + w_c g_{ij} + u_c m_{ij}) + q\, g_{ij} m_{ij} + h\, m_{ij}^2\bigr] + 1[i = j] e^{x_i \gamma} .
+
+    Here x are the characteristics' ranks in the pool (in Λ their values, too), c the codes (c = 0: one level that all firms have)
+    and g a Gaussian kernel with a length for each characteristic; :math:`m_{ij} = \sum_k \lambda_k^\delta h_{ik} h_{jk}` compares
+    the firms' own past outcomes in their principal components. All variances are at least zero: a part that does not help
+    vanishes. The weights are signed. K is symmetric, so that the direction of the network, ``w_ij / w_ji = P_jj / P_ii``, is
+    popularity alone. :class:`~peerattn.models.StackedPeerRegressor` weighs this predictor against controls of the same
+    information; here it is used alone.
 
     Parameters
     ----------
@@ -35,11 +42,11 @@ class CovariancePeerRegressor(PanelRegressorMixin, PanelStack):
         Let firms that moved together in the past do so again (panels only). The firms' own past outcomes are then read.
     scale : {"standard", "rank", None}, default "standard"
         As in ``PeerAttentionRegressor``.
-    codes : sequence of str
+    codes : sequence of str, default ()
         Columns that are codes (besides those of dtype category or string).
-    firm, period : str
+    firm, period : str, default "firm", "period"
         Names of the index levels (or columns) with the labels.
-    random_state : int, RandomState or None
+    random_state : int, RandomState or None, default None
         Order of the periods in learning.
 
     Attributes

@@ -123,7 +123,7 @@ class PrecomputedPeerRegressor(PanelRegressorMixin, PanelEstimator):
         Weights, not negative: a PeerNetwork, a frame (firms × firms) for all periods, or a dict by period. For a period the
         latest cross-section up to it is used, so that a cross-section is labelled with the first period in which it may be
         used, written as the periods of ``X``. None: all firms weigh the same.
-    firm, period : str
+    firm, period : str, default "firm", "period"
         Names of the index levels (or columns) with the labels.
 
     Notes

@@ -101,7 +101,7 @@ class IndustryPeerRegressor(PanelRegressorMixin, PanelEstimator):
         training periods, each firm predicted from the others of its period.
     value_weight : str, optional
         Column of ``X`` by which peers are weighted, such as market value; where it is missing, the period's median. Positive.
-    firm, period : str
+    firm, period : str, default "firm", "period"
         Names of the index levels (or columns) with the labels.
 
     Attributes

@@ -35,17 +35,17 @@ LABELS = ("firm", "period", "network")  # effects that are no code
 class LinearInMeansRegressor(PanelRegressorMixin, PanelEstimator):
     """Own characteristics, peers' mean characteristics and peers' mean outcome, estimated by two-stage least squares.
 
-    ``y_it = a_t + x_it'γ + (Wx)_it'δ + β (Wy)_it + e_it`` with W the row-normalised network, own firm left out, and an effect
+    ``y_it = a_t + x_it β + (Wx)_it γ + ρ (Wy)_it + e_it`` with W the row-normalised network, own firm left out, and an effect
     of each period, so that a shock common to all firms is not mistaken for an effect of peers. Peers' outcomes depend on y_it
     in turn (Manski's reflection problem), so ``Wy`` is instrumented by the characteristics of peers of peers, ``W²x``. That
-    identifies β where I, W and W² are linearly independent (Bramoullé, Djebbari and Fortin 2009): not in groups of one size in
+    identifies ρ where I, W and W² are linearly independent (Bramoullé, Djebbari and Fortin 2009): not in groups of one size in
     which all are peers of all, which raise an error.
 
     Parameters
     ----------
     network : PeerNetwork, DataFrame or dict of DataFrame, optional
         For a period the latest cross-section up to it is used. Weights may be negative (those of a ridge or a covariance):
-        rows are then divided by the sum of their absolute weights, so that ``|β| < 1`` is stable; ``network.positive()``
+        rows are then divided by the sum of their absolute weights, so that ``|ρ| < 1`` is stable; ``network.positive()``
         keeps the positive ones alone. None: no peers, ordinary least squares on own characteristics.
     peer_outcome : bool, default True
         Whether the peers' outcome is a regressor; False: own and peers' characteristics, by least squares.
@@ -65,9 +65,9 @@ class LinearInMeansRegressor(PanelRegressorMixin, PanelEstimator):
         Anderson–Rubin test. 0: Student's t.
     random_state : int, default 0
         Of the bootstrap.
-    codes : sequence of str
+    codes : sequence of str, default ()
         Columns that are codes (besides those of dtype category or string): one dummy a level.
-    firm, period : str
+    firm, period : str, default "firm", "period"
         Names of the index levels (or columns) with the labels.
 
     Attributes
@@ -81,12 +81,12 @@ class LinearInMeansRegressor(PanelRegressorMixin, PanelEstimator):
 
     Notes
     -----
-    ``predict(X, outcomes=y)`` uses the peers' outcomes; ``predict(X)`` solves for them, ``ŷ = (I − βW)⁻¹(a + Xγ + WXδ)``,
+    ``predict(X, outcomes=y)`` uses the peers' outcomes; ``predict(X)`` solves for them, ``ŷ = (I − ρW)⁻¹(a + Xβ + WXγ)``,
     over the rows of each period of the call. What was not in training gets the mean effect. Peers with unknown outcomes
     count in WX, not in Wy. Missing characteristics are filled and indicated. Estimates and standard errors are those of
     ``linearmodels``, ``IV2SLS(...).fit(debiased=True)``; with fewer than 50 clusters errors are by the jackknife and
     larger. Weights are frequency weights in the estimates, while standard errors count a row once. A network learned from
-    earlier outcomes is a generated regressor: its sampling error is not in the standard errors, and a warning reports it. β is a
+    earlier outcomes is a generated regressor: its sampling error is not in the standard errors, and a warning reports it. ρ is a
     causal peer effect only if the network and the characteristics are exogenous.
 
     References
@@ -285,7 +285,7 @@ class LinearInMeansRegressor(PanelRegressorMixin, PanelEstimator):
             W = self._between(section.period, rows, section.peers)
             own = own + beta * (W @ section.peers.y)
         elif beta:
-            # nobody's outcome is known: they are solved for together, ŷ = (I − βW)⁻¹ own
+            # nobody's outcome is known: they are solved for together, ŷ = (I − ρW)⁻¹ own
             own = np.atleast_1d(spsolve(sparse.csc_array(sparse.eye_array(len(rows)) - beta * W), own))
         standalone = np.asarray(abs(W).sum(axis=1)).reshape(-1) == 0
         return own, standalone & (self.network_ is not None)

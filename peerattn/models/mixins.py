@@ -62,7 +62,7 @@ class OwnFirmMixin(Mixed):
         Parameters
         ----------
         X : Panel, DataFrame (n, p) indexed by (firm, period), or array-like; or StoredPanel, path, Dataset, iterator of frames
-        y : Series or array-like (n,), or str (the column, of files)
+        y : Series or array-like (n,), or str (the column, of files), optional
             Outcome; a Panel holds its own. In a panel NaN means unknown: the row is not learned from.
         """
         panel = self._check(X, y, fitting=True)

@@ -55,10 +55,10 @@ class OwnCharacteristicsRegressor(OwnRegressionMixin, PanelForecaster):
     ----------
     estimator : regressor, optional
         Any of scikit-learn's; by default ``LinearRegression()``.
-    effects : sequence of str
+    effects : sequence of str, default ()
         Effects absorbed by least squares (without ``estimator``): ``"firm"``, ``"period"``, a column with codes, or several
         joined by ``×``. A prediction adds those known from training; a new firm or period has the mean effect.
-    firm, period : str
+    firm, period : str, default "firm", "period"
         Names of the index levels (or columns) with the labels.
 
     Attributes
@@ -137,7 +137,7 @@ class OwnCharacteristicsRegressor(OwnRegressionMixin, PanelForecaster):
 class ElasticNetRegressor(OwnRegressionMixin, PanelForecaster):
     """Elastic net on the firm's own characteristics, standardised, its penalty chosen on later periods than those learned from.
 
-    ``min_b ½n⁻¹ Σ (y_i − a − x_i'b)² + λ (r ‖b‖₁ + ½ (1 − r) ‖b‖₂²)``, y in standard deviations, λ and r in {.1, .5, .9} by
+    ``min_b ½n⁻¹ Σ (y_i − a − x_i b)² + λ (r ‖b‖₁ + ½ (1 − r) ‖b‖₂²)``, y in standard deviations, λ and r in {.1, .5, .9} by
     ``ElasticNetCV`` with forward folds: the periods are cut into six blocks, and each block but the first validates what is
     learned from the outcomes known by its first period.
 
@@ -146,7 +146,7 @@ class ElasticNetRegressor(OwnRegressionMixin, PanelForecaster):
     random_state : int, optional
     purge : int, default 0
         Periods before a block that are not learned from, because their outcomes are not yet known.
-    firm, period : str
+    firm, period : str, default "firm", "period"
         Names of the index levels (or columns) with the labels.
 
     Notes

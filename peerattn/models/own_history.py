@@ -40,9 +40,9 @@ class OwnHistoryRegressor(OwnFirmMixin, PanelRegressorMixin, PanelEstimator):
 
     .. math:: \hat y_{it} = l(x_{it}) + \sum_m w_m \big( f_m(x_{it}, h_{it}) - l(x_{it}) \big), \qquad w \ge 0,\ \sum_m w_m \le 1
 
-    l is linear in the characteristics. The other candidates are those of :class:`~peerattn.StackedPeerRegressor` that read the
-    firm alone: curves with products, gradient boosting and forests of its characteristics, an empirical-Bayes firm effect of its
-    past outcomes, the same with a trend, an autoregression (a ridge on the last outcome and all lags), and boosting of
+    l is linear in the characteristics. The other candidates are those of :class:`~peerattn.models.StackedPeerRegressor` that read
+    the firm alone: curves with products, gradient boosting and forests of its characteristics, an empirical-Bayes firm effect of
+    its past outcomes, the same with a trend, an autoregression (a ridge on the last outcome and all lags), and boosting of
     characteristics and past. They are weighed by the same problem on the same forward origins, without its penalty (κ = 0).
 
     It is what a peer model is to be compared with: the same rows, the same characteristics and the same past, without peers.
@@ -54,7 +54,7 @@ class OwnHistoryRegressor(OwnFirmMixin, PanelRegressorMixin, PanelEstimator):
         once for each, and a row is predicted by the nearest; the candidates are weighed at the smallest.
     random_state : int, RandomState or None, default 0
         Seed of the forests.
-    firm, period : str
+    firm, period : str, default "firm", "period"
         Names of the index levels (or columns) with the labels.
 
     Attributes
@@ -64,7 +64,7 @@ class OwnHistoryRegressor(OwnFirmMixin, PanelRegressorMixin, PanelEstimator):
     stacks_ : list of Stack
         Of each gap, the smallest first: own characteristics, what was selected, its weights.
     gain_ : DataFrame
-        Held-out R² step by step, as :meth:`~peerattn.PeerAttentionRegressor.explain_gain` gives it.
+        Held-out R² step by step, as :meth:`~peerattn.models.PeerAttentionRegressor.explain_gain` gives it.
 
     Notes
     -----

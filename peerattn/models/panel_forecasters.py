@@ -58,7 +58,7 @@ class FirmMeanRegressor(PanelForecaster):
 
     Parameters
     ----------
-    firm, period : str
+    firm, period : str, default "firm", "period"
         Names of the index levels (or columns) with the labels.
 
     Attributes
@@ -95,7 +95,7 @@ class LastValueRegressor(PanelForecaster):
 
     Parameters
     ----------
-    firm, period : str
+    firm, period : str, default "firm", "period"
         Names of the index levels (or columns) with the labels.
 
     Attributes
@@ -128,12 +128,12 @@ class LastValueRegressor(PanelForecaster):
 class FamaMacBethRegressor(PanelForecaster):
     """Forecast from the average of cross-sectional regressions.
 
-    ``ŷ_it = ā + x_it'b̄``, the means over training periods of the coefficients of each period's regression across firms,
+    ``ŷ_it = ā + x_it b̄``, the means over training periods of the coefficients of each period's regression across firms,
     as in linearmodels' ``FamaMacBeth``. Uses characteristics only: codes and missing-indicators are left out.
 
     Parameters
     ----------
-    firm, period : str
+    firm, period : str, default "firm", "period"
         Names of the index levels (or columns) with the labels.
 
     Attributes
@@ -193,19 +193,19 @@ class FamaMacBethRegressor(PanelForecaster):
 class IndustryMeansRegressor(PanelForecaster):
     """Ridge regression on own characteristics and their means over the other firms of the industry and period.
 
-    ``ŷ_i = a + x_i'γ + x̄_{g(i), −i}'δ``: what peers look like, not what their outcomes were. λ by leave-one-out (``RidgeCV``).
+    ``ŷ_i = a + x_i β + x̄_{g(i), −i} γ``: what peers look like, not what their outcomes were. λ by leave-one-out (``RidgeCV``).
 
     Parameters
     ----------
     industry : str, optional
         Column of ``X`` with the code. None: the other firms of the period are the industry.
-    firm, period : str
+    firm, period : str, default "firm", "period"
         Names of the index levels (or columns) with the labels.
 
     Notes
     -----
     On arrays there are no peers: ridge on own characteristics. A firm alone in its industry, or of unknown industry, takes the
-    mean of all other firms. Codes enter only through the means.
+    mean of all other firms. Codes are used only in the means.
 
     Examples
     --------

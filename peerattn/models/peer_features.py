@@ -57,7 +57,7 @@ class PeerFeatures(FrameTransformer):
         Periods until an outcome is known (``compare`` sets it); where the panel has dates (``known_at``), not before them.
     n_blocks : int, default 3
         Blocks of periods in cross-fitting.
-    firm, period : str
+    firm, period : str, default "firm", "period"
         Names of the index levels (or columns) with the labels.
 
     Attributes

@@ -64,15 +64,15 @@ def peer_weights(
         which gives its own network.
     X : DataFrame (n, p) or array-like
         The rows to predict, as ``model.predict`` takes them. Firms and periods are read from the index.
-    X_train : DataFrame (m, p) or array-like
+    X_train : DataFrame (m, p) or array-like, optional
         The rows the model was fitted on, in the order of fit.
-    y_train : Series or array-like (m,)
+    y_train : Series or array-like (m,), optional
         Their outcomes. ``W y_train`` is compared with ``model.predict(X)``, so that no weights of another fit are returned.
     by : {"firm", "row"}, default "firm"
         Peers are firms, over whose training rows weights are added up, or single training rows (firm and period).
     top_k : int, optional
         Keep the strongest weights of each row only: memory is then k numbers a row and one block.
-    firm, period : str
+    firm, period : str, default "firm", "period"
         Names of the index levels.
 
     Returns

@@ -32,8 +32,8 @@ class CrossSectionalRidge(PanelRegressorMixin, PanelEstimator):
 
     ``ŷ_i = Σ_{j≠i} w_ij y_j`` with ``w_ij = H_ij / (1 − H_ii)``, ``H = Z (Z'Z + λ D)⁻¹ Z'``: Z holds one, the scaled
     characteristics and one column a code level; D is the identity with a zero for the one. This is linear attention,
-    ``w_ij ∝ z_i' (Z'Z + λ D)⁻¹ z_j``, and ``ŷ_i`` equals the ridge fitted without firm i exactly. As λ grows, weights times λ
-    approach the inner products ``z_i' z_j`` of centred characteristics themselves (beside the mean's 1/n).
+    ``w_ij ∝ z_i (Z'Z + λ D)⁻¹ z_j'``, and ``ŷ_i`` equals the ridge fitted without firm i exactly. As λ grows, weights times λ
+    approach the inner products ``z_i z_j'`` of centred characteristics themselves (beside the mean's 1/n).
 
     Parameters
     ----------
@@ -42,10 +42,10 @@ class CrossSectionalRidge(PanelRegressorMixin, PanelEstimator):
         one with the least leave-one-out error over the training periods.
     scale : {"standard", "rank", None}, default "standard"
         Scale of the characteristics: training mean and standard deviation; ranks within the cross-section; as they come.
-    codes : sequence of str
+    codes : sequence of str, default ()
         Columns that are codes (besides those of dtype category or string). One penalised column a training level; an unknown
         or unseen level has none.
-    firm, period : str
+    firm, period : str, default "firm", "period"
         Names of the index levels (or columns) with the labels.
 
     Attributes

@@ -41,7 +41,7 @@ def split_sample(
         A peer model with ``peer_network``, such as ``PeerAttentionRegressor(task="nowcast")``; it is cloned.
     X : Panel or DataFrame
         Characteristics, indexed by firm and period.
-    y : Series
+    y : Series, optional
         Outcomes; a Panel holds its own.
     until : period label, optional
         The last period that is learned from; by default the first half of the periods is. Of a panel with ``known_at``
@@ -50,9 +50,9 @@ def split_sample(
         Cross-fit: the network of the first half explains the second, that of the second half the first, in one regression
         over all periods. It needs outcomes that are not persistent given the effects, for the first half is explained by a
         network of later outcomes.
-    firm, period : str
+    firm, period : str, default "firm", "period"
         Names of the index levels (or columns) with the labels.
-    codes : sequence of str
+    codes : sequence of str, default ()
         Columns that are codes, in the regression.
     **options
         Of :class:`LinearInMeansRegressor`: ``effects``, ``cluster``, ``n_bootstrap``, ...

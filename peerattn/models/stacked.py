@@ -21,22 +21,21 @@ from peerattn.models.transformer import PeerTransformerRegressor
 class StackedPeerRegressor(AttentionRegressorMixin, AttentionOptions, PanelStack):
     r"""A stack of learners in the order of the information that they use; peers are what the last group adds.
 
-    .. math:: \hat y_i = \text{ols}_i + \sum_m w_m (P_{mi} - \text{ols}_i), \qquad w \ge 0, \; \sum_m w_m \le 1
+    .. math:: \hat y_i = \text{ols}_i + \sum_m w_m (\hat y_{mi} - \text{ols}_i), \qquad w \ge 0, \; \sum_m w_m \le 1
 
-    Learners :math:`P_m` stand in groups: nonlinear own-firm models (the mean, curves with products, gradient boosting,
-    forests), firm history (an empirical-Bayes firm effect, one with a trend, an autoregression, boosting with the firm's
-    past), common shocks (slopes within periods; in a nowcast the period's mean, and shocks of codes and of pairs of codes),
-    and peers (in a nowcast a learned covariance and the ridge across firms; attention heads). Each group is given weights by
-    what it adds to the stack B of the groups before it, over held-out later periods of forward origins:
+    Learners m, with predictions :math:`\hat y_m`, are in groups: nonlinear own-firm models (the mean, curves with products,
+    gradient boosting, forests), firm history (an empirical-Bayes firm effect, one with a trend, an autoregression, boosting
+    with the firm's past), common shocks (slopes within periods; in a nowcast the period's mean, and shocks of codes and of
+    pairs of codes), and peers (in a nowcast a learned covariance and the ridge across firms; attention heads). Each group is
+    given weights by what it adds to the stack B of the groups before it, over held-out later periods of forward origins:
 
     .. math:: w = \Big(1 - \frac{\kappa^2}{\max_m t_m^2}\Big) \arg\min_{u \ge 0, \sum_m u_m \le 1}
-              \sum_t L_t^{-1} \sum_i \Big(y_i - B_i - \sum_m u_m (P_{mi} - B_i)\Big)^2
+              \sum_t L_t^{-1} \sum_i \Big(y_i - B_i - \sum_m u_m (\hat y_{mi} - B_i)\Big)^2
 
-    with :math:`L_t` the mean loss of period t and :math:`t_m` the ratio of a learner's score to its clustered standard error
-    (:func:`~peerattn.models.stacking.weights.weigh`). Slopes within periods add to B what they differ by from least squares,
-    or take the place of its differences within periods. In forecasts of whole cross-sections peers have one weight for the
-    differences within a period and, where that is positive, one for its mean. Where nothing is selected the prediction is
-    least squares exactly, and the network is empty.
+    with :math:`L_t` the mean loss of period t and :math:`t_m` the ratio of a learner's score to its clustered standard error.
+    Slopes within periods add to B what they differ by from least squares, or take the place of its differences within periods. In
+    forecasts of whole cross-sections peers have one weight for the differences within a period and, where that is positive, one
+    for its mean. Where nothing is selected the prediction is least squares exactly, and the network is empty.
 
     Parameters
     ----------
@@ -51,8 +50,8 @@ class StackedPeerRegressor(AttentionRegressorMixin, AttentionOptions, PanelStack
     kappa : float, default 1.0
         Standard errors that a learner must exceed, a peer learner twice as many, common shocks of observed outcomes none.
     attention, task, similarity, prior, n_layers, n_heads, d_head, scale, codes, loss, purge, firm, period, random_state
-        As in :class:`~peerattn.PeerAttentionRegressor`. A covariance is tried with the default ``similarity``, one layer and no
-        ``prior`` only. For other losses than the squared error least squares and heads are the learners.
+        As in :class:`~peerattn.models.PeerAttentionRegressor`. A covariance is tried with the default ``similarity``, one layer
+        and no ``prior`` only. For other losses than the squared error least squares and heads are the learners.
 
     Attributes
     ----------
@@ -64,7 +63,7 @@ class StackedPeerRegressor(AttentionRegressorMixin, AttentionOptions, PanelStack
     gain_ : DataFrame
         See :meth:`explain_gain`.
     stability_, heads_, prior_strength_, feature_names_
-        As of :class:`~peerattn.PeerAttentionRegressor`.
+        As of :class:`~peerattn.models.PeerAttentionRegressor`.
 
     Notes
     -----

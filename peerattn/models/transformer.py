@@ -49,9 +49,10 @@ class PeerTransformerRegressor(PanelRegressorMixin, PrunableHeads, PanelStack):
     to the other firms of the period, a feed-forward network, residuals and normalisation. Peers may therefore be used in any
     shape: products with own characteristics, thresholds, absolute values. The own part is least squares and, where held-out
     periods choose them, the same network without attention, slopes within periods, and in a nowcast the shocks of a period and
-    of codes; c is what held-out later periods show of the transformer beside them
-    (:func:`~peerattn.models.stacking.weights.weigh`). With ``task="nowcast"`` the outcomes of the other firms are inputs of their
-    tokens and the own one never is: with several layers firms are split into folds, each predicted with its own fold hidden.
+    of codes; c is what held-out later periods show of the transformer beside them,
+    weighed as in :class:`~peerattn.models.StackedPeerRegressor`. With ``task="nowcast"`` the outcomes of the other firms are
+    inputs of their tokens and the own one never is: with several layers firms are split into folds, each predicted with its own
+    fold hidden.
 
     Parameters
     ----------
@@ -76,16 +77,16 @@ class PeerTransformerRegressor(PanelRegressorMixin, PrunableHeads, PanelStack):
         Most steps of training; on fewer rows there are fewer.
     scale : {"standard", "rank", None}, default "standard"
         As in :class:`PeerAttentionRegressor`.
-    codes : sequence of str
+    codes : sequence of str, default ()
         Columns that are codes; columns of dtype category or string are codes in any case. Each level has a learned vector.
     kappa : float or None, default 1.0
         Standard errors that the score of own parts must exceed to get weight, and twice that many of the transformer. None: it
         is used in full.
     purge : int, default 0
         Periods before each held-out block that are not learned from. With outcomes over h periods, h − 1.
-    firm, period : str
+    firm, period : str, default "firm", "period"
         Names of the index levels (or columns) with the labels.
-    random_state : int, RandomState or None
+    random_state : int, RandomState or None, default None
         Initial values and order of the periods.
     precision : {"auto", "float32", "bfloat16"}, default "auto"
         Of products of matrices in training; "auto" is bfloat16 on a GPU that has it, else float32.

@@ -28,7 +28,7 @@ def wild_cluster_p(
 ) -> float:
     r"""Return the p value of ``δ = 0`` in ``y = Xβ + Zδ + effects + e`` by the wild cluster bootstrap, the null imposed.
 
-    .. math:: y^*_{gi} = x_{gi}'\tilde\beta + \eta_g \tilde e_{gi}, \qquad
+    .. math:: y^*_{gi} = x_{gi} \tilde\beta + \eta_g \tilde e_{gi}, \qquad
               p = \frac{1 + \#\{F^* \ge F\}}{1 + B}
 
     with :math:`\tilde\beta, \tilde e` of the regression without Z, one sign :math:`\eta_g` a cluster and draw, and F the Wald

@@ -59,7 +59,7 @@ def subset(network: Net, *, firms: Any = None, periods: Any = None) -> Net:
     Returns
     -------
     PeerNetwork
-        A choice of periods alone keeps :attr:`PeerNetwork.stability`.
+        A choice of periods alone keeps ``stability``.
 
     Raises
     ------

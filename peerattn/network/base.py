@@ -115,7 +115,7 @@ class Network:
         return self.tidy({"firm": section.rows[section.isolates()]} for section in self._sections)
 
     def sections(self) -> Iterator[tuple[Any, CrossSection]]:
-        """Iterate over (period, cross-section) in the order of :attr:`periods`."""
+        """Iterate over (period, cross-section) in the order of ``periods``."""
         return zip(self.periods, self._sections, strict=True)
 
     def section(self, period: Hashable = None) -> tuple[Any, CrossSection]:
@@ -129,7 +129,7 @@ class Network:
         Returns
         -------
         tuple
-            Period label and :class:`CrossSection`.
+            Period label and ``CrossSection``.
 
         Raises
         ------
@@ -146,7 +146,7 @@ class Network:
         return found, self._sections[int(np.flatnonzero(self.periods == found)[0])]
 
     def firm_position(self, firm: Hashable) -> int:
-        """Return the position of a firm in :attr:`labels`.
+        """Return the position of a firm in ``labels``.
 
         Raises
         ------
@@ -241,7 +241,7 @@ class Network:
     def tidy(self, parts: Iterable[Mapping[str, Any] | pd.DataFrame]) -> pd.DataFrame:
         """Return one frame, ``period`` first, of the columns that each period has.
 
-        ``firm`` and ``peer`` hold positions in :attr:`labels` and come out as labels.
+        ``firm`` and ``peer`` hold positions in ``labels`` and come out as labels.
         """
         # a network without periods still has columns
         frames = [pd.DataFrame(part) for part in parts] or [pd.DataFrame({"firm": np.empty(0, dtype=int)})]

@@ -29,11 +29,11 @@ class PeerNetwork(Network, Shown):
         One label for each cross-section, in order; ``Index([None])`` for one undated cross-section.
     sections : sequence of CrossSection
         One for each period.
-    name : str
+    name : str, default ""
         What made the network; shown in tables and figures.
-    signed : bool
+    signed : bool, default False
         Weights may be negative, and rows sum to anything.
-    row_normalized : bool
+    row_normalized : bool, default True
         Rows sum to one or zero; False after a choice of firms or a cut to the top k.
     top_k : int, optional
         Weights that are kept of each firm, the largest; None: all. Measures that need all weights then raise an error.

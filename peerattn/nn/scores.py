@@ -26,7 +26,7 @@ def score_terms(
     r"""Return the arguments with which `attention` and its relatives compute a score.
 
     .. math:: e_{ij} = \tfrac{1}{\sqrt d} q_i' k_j, \qquad q_i' k_j, \qquad -\tfrac12 \|q_i - k_j\|^2, \qquad
-              w' \tanh(q_i + k_j), \qquad \operatorname{LeakyReLU}(a' q_i + b' k_j)
+              w' \tanh(q_i + k_j)
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def score_terms(
     -------
     dict
         ``query``, ``key``, ``bias`` and ``scale``. A Gaussian score is an inner product with one more column (up to a constant
-        of the row, which does not matter). Additive and LeakyReLU scores are a bias, beside queries and keys of zeros.
+        of the row, which does not matter). Additive scores are a bias, beside queries and keys of zeros.
 
     Raises
     ------

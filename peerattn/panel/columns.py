@@ -89,7 +89,7 @@ def choose_columns(
     outcome : str, optional
     characteristics : sequence of str, optional
         Take exactly these.
-    codes : sequence of str
+    codes : sequence of str, default ()
         Columns that are codes.
 
     Raises

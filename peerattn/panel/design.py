@@ -103,12 +103,12 @@ class Design:
         Parameters
         ----------
         panel : Panel
-        scale : {"standard", "rank", None}
+        scale : {"standard", "rank", None}, default None
         weight : ndarray (n,), optional
             Positive frequency weights.
         characteristics : sequence, optional
             Those to use; by default all.
-        without : sequence
+        without : sequence, default ()
             Codes to leave out.
         """
         check_one_of(scale=(scale, SCALES))

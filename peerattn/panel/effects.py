@@ -42,7 +42,7 @@ def effect_labels(effects: str | Sequence[str] | None, labels: Mapping[str, Any]
 
     Parameters
     ----------
-    effects : sequence of str
+    effects : sequence of str, default ()
         Names of labels, or several joined by ``×`` or ``^``: a constant for each combination.
     labels : mapping of str to array-like (n,)
 

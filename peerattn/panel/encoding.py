@@ -34,9 +34,9 @@ class PanelEncoder(FrameTransformer):
 
     Parameters
     ----------
-    codes : sequence of str
+    codes : sequence of str, default ()
         Columns declared to be codes; columns of dtype category or string are codes in any case.
-    firm, period : str
+    firm, period : str, default "firm", "period"
         Names of the index levels (or columns) with the labels.
 
     Attributes

@@ -48,7 +48,7 @@ def from_formula(formula: str, frame: Any, *, firm: str = "firm", period: str = 
         those that the outcome is computed from.
     frame : DataFrame or path
         One row for each firm and period.
-    firm, period : str
+    firm, period : str, default "firm", "period"
         Names of the labels.
     **options
         Of :func:`read_panel`: ``industry``, ``known_at``, ``description``.

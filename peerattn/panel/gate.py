@@ -57,13 +57,13 @@ def check_panel(
     y : Panel, Series or array-like (n,), optional
         By default the outcomes of a Panel when ``fitting``, and none otherwise.
     fitting : bool
-    firm, period : str
+    firm, period : str, default "firm", "period"
         Names of the labels.
-    codes : sequence of str
+    codes : sequence of str, default ()
         Columns declared to be codes; columns of dtype category or string are codes in any case.
-    groupings : sequence of str
+    groupings : sequence of str, default ()
         Codes that are not learned, and so may have nearly one level a firm.
-    undated : bool
+    undated : bool, default False
         Accept firms without a period (a reference universe).
     universe : frame, optional
         The candidate peers, where these are other firms: levels of codes are counted over them, too.

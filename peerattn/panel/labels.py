@@ -49,7 +49,7 @@ def panel_labels(X: PanelLike, firm: str = "firm", period: str = "period", *, un
     ----------
     X : pandas.DataFrame or anything else
         Only a pandas frame can carry labels.
-    firm, period : str
+    firm, period : str, default "firm", "period"
         Names of the two index levels (in either order), or of two columns.
     undated : bool, default False
         Accept a frame with firms and no period (an undated reference universe).

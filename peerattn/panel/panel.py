@@ -61,7 +61,7 @@ class Panel:
         Levels, in order, of the codes that are ordered categories.
     industry : str or None
         The code column that baselines average over.
-    description : str
+    description : str, default ""
     caution : str
         A sentence that reports show with their finding: how the panel was chosen, for example.
     examined : bool

@@ -55,7 +55,7 @@ def as_panel(
         The column of ``X`` that is the outcome. Columns are then chosen as by :func:`read_panel`.
     characteristics : sequence of str, optional
         Take these columns only, beside the codes.
-    codes : sequence of str
+    codes : sequence of str, default ()
         Columns that are codes, whatever their dtype; columns of text are in any case.
     industry : str, optional
         A code column that names each firm's industry; counted among the codes.
@@ -63,11 +63,11 @@ def as_panel(
         Weights of the rows by name, aligned like ``y``; at least 0.
     known_at : str, Series or array-like (n,), optional
         When each outcome is known, as period labels: a column of ``X``, or values aligned like ``y``.
-    firm, period : str
+    firm, period : str, default "firm", "period"
         Names of the labels.
     undated : bool, default False
         Accept firms without a period (a reference universe).
-    description : str
+    description : str, default ""
 
     Raises
     ------
@@ -174,19 +174,19 @@ def read_panel(
         A Parquet, CSV or Arrow file; a pandas or polars frame or a pyarrow table. One row per (firm, period).
     outcome : str
         Column of the outcome; NaN means unknown.
-    firm, period : str
+    firm, period : str, default "firm", "period"
         Columns or index levels with the labels.
     characteristics : sequence of str, optional
         By default every numeric column except firm, period, outcome, codes and whatever looks like another outcome or
         an undeclared code. ``print`` the result to see what was taken and what was left.
-    codes : sequence of str
+    codes : sequence of str, default ()
         Columns that are codes (sector, country, ...), whatever their dtype.
     industry : str, optional
         A code column that names each firm's industry; counted among the codes.
     known_at : str, optional
         Column with the period in which each outcome is known (the date of the report, for example); missing = never. It is no
         characteristic. ``WalkForward`` learns from no row before.
-    description : str
+    description : str, default ""
 
     Returns
     -------

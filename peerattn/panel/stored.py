@@ -21,7 +21,7 @@ from peerattn.panel.words import read_numbers
 from peerattn.processes import share
 from peerattn.types import ColumnLike, PanelLike
 
-#: float64 copies of its rows' characteristics: 29 were measured with curves (the default), 9 without
+#: float64 copies of its rows' characteristics: 29 were measured with curves (the stack's default), 9 without
 COPIES_OF_FIT = 30
 _FIRST = 2**12  # rows that columns are chosen by
 _SINGLE = ("float", "halffloat", "bool", "int8", "uint8", "int16", "uint16")  # types that float32 holds
@@ -31,7 +31,7 @@ _SINGLE = ("float", "halffloat", "bool", "int8", "uint8", "int16", "uint16")  # 
 class StoredPanel:
     """A panel in files, partitioned or sorted by period; made by :func:`scan_panel`.
 
-    Accepted by ``fit``, ``predict``, ``peer_network`` and :func:`~peerattn.evaluation.compare.compare`. Iterating over it gives
+    Accepted by ``fit``, ``predict``, ``peer_network`` and :func:`~peerattn.evaluation.compare`. Iterating over it gives
     a :class:`Panel` for each period, in order of time: memory holds the largest cross-section, not the panel.
 
     Attributes
@@ -109,7 +109,7 @@ class StoredPanel:
     def sample(self) -> Panel:
         """Return what ``fit`` reads, in memory: all periods, or evenly spaced ones of ``training_rows`` rows at most.
 
-        Of these, one of several processes (:func:`~peerattn.processes.data_parallel`) reads its share.
+        Of these, one of several processes (:func:`~peerattn.training.data_parallel`) reads its share.
 
         Raises
         ------
@@ -204,12 +204,12 @@ def scan_panel(
         folder, once, because a panel is read more than once.
     outcome : str, optional
         Column of the outcome; NaN means unknown. ``fit`` needs one.
-    firm, period : str
+    firm, period : str, default "firm", "period"
         Columns with the labels.
     characteristics : sequence of str, optional
         By default every numeric column except firm, period, outcome, codes and whatever looks like another outcome or
         an undeclared code, as :func:`read_panel` chooses them; dtypes are those of the first rows.
-    codes : sequence of str
+    codes : sequence of str, default ()
         Columns that are codes (sector, country, ...), whatever their dtype.
     industry : str, optional
         A code column that names each firm's industry; counted among the codes.
@@ -217,7 +217,7 @@ def scan_panel(
         The most rows that ``fit`` reads: whole periods, evenly spaced from the first to the last. By default all, or an error
         where they do not fit into memory. Medians, scales and whatever else is learned come from these rows; ``purge`` and a
         firm's past outcomes then count the periods that are read.
-    description : str
+    description : str, default ""
 
     Returns
     -------

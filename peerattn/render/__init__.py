@@ -1,6 +1,6 @@
 """Tables, the style of figures, escaping, pages, progress bars and safe writing: how results are shown.
 
-For users: tables, and the style of figures. The rest serves the rooms above.
+For users: tables, and the style of figures. The rest serves the modules that show results.
 """
 
 from peerattn.render.cells import MINUS, show_label, with_minus

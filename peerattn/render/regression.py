@@ -36,7 +36,7 @@ class Regression(Shown):
         Shown above the table.
     notes : sequence of str
         What a reader needs to know about the estimates, below the table.
-    effects : sequence of str
+    effects : sequence of str, default ()
         What was absorbed, such as firm and period.
 
     Examples
@@ -100,11 +100,11 @@ class Regression(Shown):
         return Table(self.title, heads, rows, formats=formats, footnotes=notes)
 
     def to_latex(self, path: File | None = None, *, label: str = "", **observed: Any) -> str:
-        """Return the table of a paper in LaTeX (booktabs), and write it where a path is given; see :func:`regression_table`."""
+        """Return :func:`~peerattn.render.regression_table` in LaTeX (booktabs), and write it where a path is given."""
         return self._in_paper(observed).to_latex(path, label=label)
 
     def to_markdown(self, path: File | None = None, **observed: Any) -> str:
-        """Return the table of a paper in Markdown, and write it where a path is given; see :func:`regression_table`."""
+        """Return :func:`~peerattn.render.regression_table` in Markdown, and write it where a path is given."""
         return self._in_paper(observed).to_markdown(path)
 
     def _in_paper(self, observed: dict[str, Any]) -> Table:

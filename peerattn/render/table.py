@@ -36,7 +36,7 @@ class Table:
         One letter for each column: ``l`` or ``r``. By default columns with a number in them go right.
     formats : sequence of str, optional
         A format specification for the floats of each column, such as ``".3f"`` (the default) or ``".1%"``.
-    footnotes : sequence of str
+    footnotes : sequence of str, default ()
         Shown below, one a line.
 
     Raises
@@ -86,7 +86,7 @@ class Table:
         Parameters
         ----------
         frame : pandas.DataFrame
-            The rows; labels such as periods are shown as :func:`show_label` shows them.
+            The rows; labels such as periods are shown as briefly as they can be.
         title, footnotes
             As in :class:`Table`.
         formats : mapping of str to str, optional

@@ -120,8 +120,8 @@ class SavedEstimator(BaseEstimator):
 class SequenceEstimator(PrunableHeads, SavedEstimator, Generic[Module]):
     """A model with a torch module: built from the constructor's arguments, trained, kept as arrays.
 
-    A subclass gives :meth:`_build`, :meth:`_batches` and, where it is no cross entropy, :meth:`_loss`. Its ``fit`` checks what to
-    learn from, sets what ``_build`` needs and returns :meth:`_fit`; wherever it computes it calls :meth:`_module`. Its attributes
+    A subclass gives ``_build``, ``_batches`` and, where it is no cross entropy, ``_loss``. Its ``fit`` checks what to
+    learn from, sets what ``_build`` needs and returns ``_fit``; wherever it computes it calls ``_module``. Its attributes
     ``max_steps`` (or ``n_epochs``), ``learning_rate``, ``weight_decay``, ``schedule``, ``average``, ``clip``, ``validate_every``
     and ``precision`` are options of `peerattn.training.train`.
 

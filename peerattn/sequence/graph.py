@@ -240,7 +240,7 @@ class GraphAttentionClassifier(Classifies, SequenceEstimator[GraphNetwork]):
         ----------
         X : array-like or sparse, shape (n_nodes, n_features)
             All nodes: the graph of ``fit`` (whose results are also in ``label_distributions_``), grown, or another one.
-        edges : array-like of int, shape (2, n_edges)
+        edges : array-like of int, shape (2, n_edges), default None
             Its edges; needed if there were any in ``fit``.
 
         Returns

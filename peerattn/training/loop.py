@@ -131,7 +131,7 @@ def train(
     Notes
     -----
     Uses no random numbers and leaves torch's global generators alone. Among several processes
-    (:func:`~peerattn.processes.data_parallel`) the loss and its gradient are the means over them. Precisions of a GPU are
+    (:func:`data_parallel`) the loss and its gradient are the means over them. Precisions of a GPU are
     tested where there is one (``pytest -m gpu``); they were written without one at hand.
 
     References

@@ -1,11 +1,16 @@
 """The reference: each public object has an example, each page leads to the objects that it uses."""
 
+import ast
 import importlib
 import inspect
+import operator
 import re
+import types
 from pathlib import Path
 
 import pytest
+
+import peerattn
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = ["models", "evaluation", "network", "panel", "datasets", "sequence", "nn", "training", "render"]
@@ -58,3 +63,58 @@ def test_a_page_leads_to_the_reference(page):
         value = importlib.import_module(f"peerattn.{module}")
         for part in name.split("."):
             value = getattr(value, part)
+
+
+#: What the reference shows beside the modules.
+BESIDE = {"peerattn.load"}
+
+
+def docstrings() -> dict[str, str]:
+    """Return every name that has a place in the reference, and its docstring; of members inherited from elsewhere none."""
+    found = {name: getattr(peerattn, name.partition(".")[2]) for name in BESIDE}
+    for home in [*MODULES, "exceptions"]:
+        module = importlib.import_module(f"peerattn.{home}")
+        found |= {module.__name__: module} | {f"{module.__name__}.{name}": getattr(module, name) for name in module.__all__}
+    for name, value in list(found.items()):
+        if inspect.isclass(value):
+            found |= {f"{name}.{part}": getattr(value, part) for part in dir(value) if not part.startswith("_")}
+    texts = {}
+    for name, value in found.items():
+        raw = getattr(value, "fget", value)
+        home = getattr(inspect.unwrap(raw) if callable(raw) else raw, "__module__", None) or "peerattn"
+        texts[name] = (inspect.getdoc(value) or "") if home.startswith("peerattn") else ""
+    return texts
+
+
+def test_references_of_docstrings_lead_somewhere():
+    texts, lost = docstrings(), []
+    for name, text in texts.items():
+        for target in re.findall(r":(?:func|class|meth|attr|mod|exc):`~?([\w.]+)`", text):
+            parts = name.split(".")
+            if not texts.keys() & {".".join([*parts[:k], target]) for k in range(len(parts) + 1)}:
+                lost.append(f"{name}: {target}")
+    assert not lost
+
+
+def stated(text: str) -> dict[str, str]:
+    """Return the type of each parameter that a docstring describes, as it is written there."""
+    section = re.search(r"^Parameters\n-+\n(.*?)(?=^\w[^\n]*\n---|\Z)", text, flags=re.DOTALL | re.MULTILINE)
+    lines = re.findall(r"^([\w*, ]+) : (.+)$", section.group(1) if section else "", flags=re.MULTILINE)
+    return {name.strip("* "): kind for names, kind in lines for name in names.split(",")}
+
+
+def test_docstrings_state_the_defaults_of_signatures():
+    missing, other = [], []
+    for name, text in docstrings().items():
+        value = operator.attrgetter(name.partition(".")[2])(peerattn)
+        kinds = stated(text)
+        for parameter in inspect.signature(value).parameters.values() if kinds and callable(value) else ():
+            kind = kinds.get(parameter.name, "ignored")
+            if isinstance(parameter.default, type | types.FunctionType) or kind in ("ignored", "None"):  # none, or made anew
+                continue
+            if not re.search(r"defaults? |optional|or None$", kind):
+                missing.append(f"{name}: {parameter.name} = {parameter.default!r}")
+            single = re.search(r"default ([-\d.e]+|\(.*\)|\"\w*\"|True|False|None)$", kind)
+            if single and ast.literal_eval(single[1]) != parameter.default:
+                other.append(f"{name}: {parameter.name} = {parameter.default!r}, {kind}")
+    assert not missing and not other

@@ -26,7 +26,7 @@ PRIVATE = [
 #: Proper uses of these words.
 PROPER = ["attention is not explanation", "attention is not not explanation", "instance-based explanations"]  # titles
 PAGES = [
-    *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")),
+    *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")),
     *(ROOT / name for name in ("paper/paper.md", "data/README.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
@@ -93,3 +93,9 @@ def test_sentences_are_short(name):
 
 def test_readme_is_short():
     assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= 700
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if "docs" in page.parts], ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_begins_with_what_the_reader_gets(page):
+    first = [line for line in page.read_text(encoding="utf-8").splitlines() if line and not line.startswith("# ")][0]
+    assert not first.startswith(("#", "- ", "|", "$$", "```python")), first

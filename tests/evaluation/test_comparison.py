@@ -154,7 +154,7 @@ def test_the_page_is_whole_safe_and_offline(real, tmp_path):
         "not causal peer effects",
         "Prevailing mean",
         "s.e.",
-        "Goyal and Welch",
+        "Welch and Goyal",
         "comparison was not decomposed",
         "scikit-learn",
     ):

@@ -108,7 +108,7 @@ def mean_test(series: OutcomesLike, horizon: int = 1) -> MeanTest:
 
     Notes
     -----
-    From 12 periods on nominal 5 % tests reject 2.5 to 4 % under independence and 7 % under AR(.8); under AR(.9) 12 to 16 %
+    From 12 periods on nominal 5 % tests reject 2 to 4 % under independence and 7 % under AR(.8); under AR(.9) 12 to 16 %
     (``benchmarks/results/sizes.md``). With ν = 1 the 5 % level is |t| = 12.7.
 
     References
@@ -289,7 +289,11 @@ def diebold_mariano(
         d_t = \tfrac{1}{n_t} \sum_i (L^{base}_{it} - L^{model}_{it}), \qquad
         DM = \frac{\bar d}{\sqrt{\widehat\Omega / T}} \sim t_\nu,
 
-    with the equal-weighted cosine variance and the degrees of freedom of :func:`mean_test`; p-values are two-sided.
+    with the equal-weighted cosine estimate of the variance, ν cosines of which are used (Lazarus et al. 2018):
+
+    .. math:: \nu = \max\Big( 1, \Big\lfloor \min\Big( 0.4\, T^{2/3},\ \frac{T}{3 (h + 1)} \Big) \Big\rfloor \Big).
+
+    P-values are two-sided.
 
     Parameters
     ----------
@@ -299,7 +303,7 @@ def diebold_mariano(
         Period labels.
     horizon : int, default 1
         Forecast horizon h in periods.
-    model, baseline : str
+    model, baseline : str, default "model", "baseline"
         Names for the result.
 
     Returns
@@ -320,9 +324,10 @@ def diebold_mariano(
     References
     ----------
     Diebold, F. and Mariano, R. (1995), Comparing predictive accuracy, Journal of Business & Economic
-    Statistics 13(3), 253–263. Coroneo, L. and Iacone, F. (2020), Comparing predictive accuracy in small samples using
-    fixed-smoothing asymptotics, Journal of Applied Econometrics 35(4), 391–409. Gu, S., Kelly, B. and Xiu, D. (2020),
-    Review of Financial Studies 33(5), 2223–2273, eq. 20 (the panel form).
+    Statistics 13(3), 253–263. Lazarus, E., Lewis, D., Stock, J. and Watson, M. (2018), HAR inference: recommendations for
+    practice, Journal of Business & Economic Statistics 36(4), 541–559. Coroneo, L. and Iacone, F. (2020), Comparing predictive
+    accuracy in small samples using fixed-smoothing asymptotics, Journal of Applied Econometrics 35(4), 391–409. Gu, S., Kelly, B.
+    and Xiu, D. (2020), Review of Financial Studies 33(5), 2223–2273, eq. 20 (the panel form).
 
     Examples
     --------

@@ -29,7 +29,7 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
     Parameters
     ----------
     estimator : regressor
-        A model of this package, or of scikit-learn (which gets the panel through :class:`PanelEncoder`).
+        A model of this package, or of scikit-learn (which gets the panel through :class:`~peerattn.panel.PanelEncoder`).
     level : float, default 0.9
     calibration_periods : int, optional
         K, at least ⌈level / (1 − level)⌉ (9 at 90 %, 19 at 95 %); with so few the interval is as wide as the largest error.
@@ -41,7 +41,7 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
         and small firms are covered alike.
     horizon : int, default 1
         Periods until an outcome is known.
-    firm, period : str
+    firm, period : str, default "firm", "period"
         Names of the labels.
 
     Attributes

@@ -41,7 +41,7 @@ def model_confidence_set(losses: pd.DataFrame, *, size: float = 0.1, horizon: in
 
     .. math:: p_k = \min\Big(1,\ (K - 1) \min_{l \ne k} P\big(t_\nu > t_{kl}\big)\Big) \le size,
 
-    :math:`t_{kl}` the statistic of :func:`mean_test` for the mean of :math:`L^k_t - L^l_t`.
+    :math:`t_{kl}` the statistic of :func:`diebold_mariano` for the mean of :math:`L^k_t - L^l_t`.
 
     Parameters
     ----------
@@ -63,8 +63,8 @@ def model_confidence_set(losses: pd.DataFrame, *, size: float = 0.1, horizon: in
 
     Notes
     -----
-    The model confidence set of Hansen, Lunde and Nason (2011) takes its critical values from a bootstrap of blocks, which
-    leaves best models out too often in short or persistent series (``benchmarks/results/sizes.md``).
+    How often a best model is left out is in ``benchmarks/results/sizes.md``. The model confidence set of Hansen, Lunde and Nason
+    (2011) takes its critical values from a bootstrap of blocks, which leaves it out too often in short or persistent series.
 
     References
     ----------

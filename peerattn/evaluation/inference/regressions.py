@@ -23,7 +23,7 @@ class FamaMacBethSlope(tests.OfPeriods):
     Attributes
     ----------
     test : MeanTest
-        Of the mean slope against zero, by :func:`~peerattn.evaluation.inference.forecast_tests.mean_test`.
+        Of the mean slope against zero, as in :func:`diebold_mariano`.
     r2 : float
         Mean over periods of the regressions' R².
     by_period : Series
@@ -163,7 +163,7 @@ def calibration(
         Period labels.
     firm : array-like of length n, optional
         Firm labels; without them variances are clustered by period alone, which takes rows of one firm as independent.
-    effects : sequence of {"firm", "period"} or mapping of str to array-like (n,)
+    effects : sequence of {"firm", "period"} or mapping of str to array-like (n,), default ()
         Absorbed in place of the constant: with ``("period",)`` the slope between firms, with ``("firm",)`` within firms.
         A mapping names other groups, such as ``{"sic×period": labels}``.
 

@@ -110,9 +110,9 @@ def audit(
     Parameters
     ----------
     model : estimator
-        As in :func:`peerattn.compare`; it is cloned, and every unset ``random_state`` is set.
+        As in :func:`~peerattn.evaluation.compare`; it is cloned, and every unset ``random_state`` is set.
     X, y, outcome, characteristics, codes, firm, period, industry, reference, task
-        As in :func:`peerattn.compare`.
+        As in :func:`~peerattn.evaluation.compare`.
     cv : splitter, optional
         By default ``WalkForward()``. One that learns from the future is refuted instead of an error.
     n_placebo : int, default 19
@@ -139,7 +139,7 @@ def audit(
     earlier and later ones, rows missing because of outcomes, ranks over all rows, a network that was learned on tested
     periods and no longer records it (arrays and a user's own files do not; as it is, models reject it), a setting that was
     chosen on tested periods. Columns that are refuted are left
-    out of the other checks. About six fits of each of the two folds. Where X has a column ``known_at`` or
+    out of the other checks. Eight fits, five where there is one fold. Where X has a column ``known_at`` or
     ``outcome_known_at``, or was read with ``read_panel(known_at=)``, no fold may learn from outcomes that are known after its
     first tested period, and no characteristic may hold an outcome in a period before it is known.
 

@@ -30,8 +30,8 @@ def factor_adjusted(
 
     with :math:`b_i` the slopes of least squares of the firm's earlier outcomes on the factors and a constant, :math:`s_{ik}`
     their standard errors, and :math:`\bar b_k`, :math:`\tau_k^2` the mean and the variance of true slopes across firms (Vasicek
-    1973; moments of DerSimonian and Laird 1986). The constant stays in the outcome. Nothing of period t or later enters the
-    loadings with which outcomes of t are adjusted; nor do outcomes of h periods that are not over by t.
+    1973; moments of DerSimonian and Laird 1986). The constant stays in the outcome. Loadings with
+    which outcomes of t are adjusted use nothing of period t or later, nor outcomes of h periods that are not over by t.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def factor_adjusted(
     outcome_horizon : int, default 0
         Outcomes labelled t are realised over the periods t + 1 to t + h, or in t for 0. Of factors indexed by firm and period,
         those of the row are taken.
-    firm, period : str
+    firm, period : str, default "firm", "period"
         Names of the index levels of ``y`` with the labels, in either order.
 
     Returns

@@ -20,7 +20,7 @@ class InformationCoefficient(OfPeriods):
     Attributes
     ----------
     test : MeanTest
-        Of the mean against zero, by :func:`~peerattn.evaluation.inference.forecast_tests.mean_test`.
+        Of the mean against zero, as in :func:`diebold_mariano`.
     by_period : Series
         Correlation of each period that has one, in time order.
     kind : str

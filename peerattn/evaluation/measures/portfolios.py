@@ -122,8 +122,7 @@ def quantile_portfolios(
         Factor returns in decimals, indexed by period: the spread is regressed on those of the time in which its outcomes are
         realised.
     outcome_horizon : int, optional
-        Required with factors: 0 where the outcome labelled t is realised in t, 1 where it is in t + 1 (``ret_next``); see
-        :func:`~peerattn.evaluation.measures.factors.match_factors`.
+        Required with factors: 0 where the outcome labelled t is realised in t, 1 where it is in t + 1 (``ret_next``).
     periods_per_year : float, default 1.0
         12 annualises the Sharpe ratio of monthly returns.
     horizon : int, default 1

@@ -27,7 +27,7 @@ def pricing_errors(comparison: Compared, *, level: float = 0.95, n_draws: int = 
     level : float in (0, 1), default 0.95
     n_draws : int, default 999
         Bootstrap draws of firms; all rows of a firm are drawn together.
-    random_state : int, RandomState or None
+    random_state : int, RandomState or None, default 0
 
     Returns
     -------

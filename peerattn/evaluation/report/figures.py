@@ -43,7 +43,7 @@ def picture(draw: Callable[..., object], height: float, description: str, captio
 
 
 def cumulative_gain(compared: WithClaims) -> Picture | None:
-    """Draw the cumulative squared-error difference against the baseline (Goyal and Welch 2008).
+    """Draw the cumulative squared-error difference against the baseline (Welch and Goyal 2008).
 
     For each model the sum up to t of the baseline's mean squared error minus the model's: a rising line is a
     model that predicts better than the baseline in those periods. None where only one period is tested.
@@ -69,7 +69,7 @@ def cumulative_gain(compared: WithClaims) -> Picture | None:
         ax.set_xlim(-0.4, len(lines) - 0.6)
 
     ends = "; ".join(f"{name} ends at {lines[name].iloc[-1]:.3g}" for name in lines)
-    what = f"Cumulative mean squared error of the baseline, {baseline}, minus that of each model (Goyal and Welch 2008)"
+    what = f"Cumulative mean squared error of the baseline, {baseline}, minus that of each model (Welch and Goyal 2008)"
     caption = f"{what}. A rising line: the model predicts better than the baseline there.{_DASHED}"
     return picture(draw, 3.4, f"Cumulative squared-error difference against {baseline}: {ends}", caption)
 

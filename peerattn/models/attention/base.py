@@ -162,8 +162,8 @@ class PanelStack(HeadNetworks, PanelEstimator):
         ----------
         X : DataFrame (n, p) indexed by (firm, period), or array-like; or StoredPanel, path, Dataset, iterator of frames
             Characteristics and codes; without firm and period ``X`` is one cross-section. Of a panel in files what
-            :func:`~peerattn.panel.stored.scan_panel` selects is read (``training_rows``).
-        y : Series or array-like (n,), or str (the column, of files)
+            :func:`~peerattn.panel.scan_panel` selects is read (``training_rows``).
+        y : Series or array-like (n,), or str (the column, of files), optional
             Outcome. In a panel a missing outcome is unknown: the row stays a peer and carries no loss.
         sample_weight : array-like (n,), optional
             Frequency weights: a weight of 2 equals the row twice; it never brings the own firm back into its pool.

@@ -28,10 +28,10 @@ def contributions(
 ) -> PeerNetwork:
     r"""Return how much every peer contributes to every prediction, in units of the outcome.
 
-    .. math:: c_{ij} = f \sum_h | \rho_h \alpha^h_{ij} v^h_j |
+    .. math:: C_{ij} = c \sum_h | \alpha^h_{ij} v^h_j |
 
-    where f is the factor by which the heads were weighted. A covariance contributes ``f |α_ij v_j|`` likewise,
-    α its signed weights.
+    with the weights, the values and the weight c of the heads in the prediction (:class:`PeerAttentionRegressor`). A covariance
+    contributes ``c |w_ij v_j|`` likewise, w its signed weights.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def panel_head_importance(
 ) -> pd.Series:
     """Return the importance of every head of a fitted attention model, by member and head.
 
-    See :func:`peerattn.head_importance`; a batch is a cross-section.
+    See :func:`~peerattn.evaluation.head_importance`; a batch is a cross-section.
     """
     _, sections = model._gate_call(X, outcomes, reference)
     truth = model._check(X, model._encode_outcomes(y), fitting=False).outcomes

@@ -84,16 +84,16 @@ class PeerAttentionRegressor(AttentionRegressorMixin, AttentionOptions, PanelSta
 
     .. math:: \hat y_i = \text{own}_i + c \sum_h \sum_{j \in \text{pool}(i)} \alpha^h_{ij} v^h_j, \qquad
               \alpha^h_{ij} = \operatorname{softmax}_{j \in \text{pool}(i) \cup \{0\}}
-              \big( (x_i' W_Q + b') W_K' x_j / \sqrt d \big)
+              \big( (x_i W^h_Q + b^h) (x_j W^h_K)' / \sqrt d \big)
 
-    :math:`W_Q' x_i + b` is the query of firm i (what it searches for), :math:`W_K' x_j` the key of firm j (its profile) and
-    :math:`v_j` its value (the information it gives): :math:`x_j' W_V` in a forecast, its outcome net of its own part in a
+    :math:`x_i W_Q + b` is the query of firm i (what it searches for), :math:`x_j W_K` the key of firm j (its profile) and
+    :math:`v_j` its value (the information it gives): :math:`x_j W_V` in a forecast, its outcome net of its own part in a
     nowcast. The null peer 0 has a learned key and the value zero, so that a firm may attend to nobody. The pool of candidate
     peers is the firm's own period, the own firm left out; weights have a direction, :math:`\alpha_{ij} \ne \alpha_{ji}`. The
     weight :math:`c \in [0, 1]` is estimated on held-out later periods, given the own part: it is 0 where the score of the heads
     is below 2κ standard errors, so that heads without evidence leave the own part as it is. There is nothing else in the model;
     for the combination with nonlinear own-firm models, firm history and common shocks see
-    :class:`~peerattn.StackedPeerRegressor`.
+    :class:`~peerattn.models.StackedPeerRegressor`.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ class PeerAttentionRegressor(AttentionRegressorMixin, AttentionOptions, PanelSta
     scale : {"standard", "rank", None}, default "standard"
         "standard": the training rows' mean and standard deviation; "rank": ranks from −1 to 1 within each period of the call
         (on arrays, within the training distribution). Heads use values of at most 4 standard deviations.
-    codes : sequence of str
+    codes : sequence of str, default ()
         Columns that are codes; columns of dtype category or string are codes in any case. In heads each is used as a learned
         embedding, with a row for "unknown".
     loss : {"auto", "squared_error", "huber"} or float, default "auto"
@@ -138,9 +138,9 @@ class PeerAttentionRegressor(AttentionRegressorMixin, AttentionOptions, PanelSta
         forecast what they add to a period's mean has a weight from held-out periods all the same.
     purge : int, default 0
         Periods before each held-out block that are not learned from. With outcomes over h periods, h − 1.
-    firm, period : str
+    firm, period : str, default "firm", "period"
         Names of the index levels (or columns) with the labels.
-    random_state : int, RandomState or None
+    random_state : int, RandomState or None, default None
         Initial values and order of the periods.
 
     Attributes
@@ -193,7 +193,7 @@ class PeerAttentionClassifier(PanelClassifierMixin, AttentionOptions, PanelStack
     r"""Attention over a cross-section of firms, for a class: up or down, default, a rating.
 
     .. math:: P(y_i = c) = \operatorname{softmax}_c
-              \Big( \beta_c' x_i + \sum_h \sum_{j \in \text{pool}(i)} \alpha^h_{ij} v^h_{jc} \Big)
+              \Big( x_i \beta_c + \sum_h \sum_{j \in \text{pool}(i)} \alpha^h_{ij} v^h_{jc} \Big)
 
     The parameters and attributes are those of :class:`PeerAttentionRegressor`; the loss is the cross entropy, the own part is
     logistic regression. With ``task="nowcast"`` the information of a peer is its class.

@@ -148,7 +148,7 @@ class HeadNetworks(Mixed):
         return self.gain_
 
     def queries(self, X: PanelLike, *, outcomes: OutcomesLike = None, reference: ReferenceLike = None) -> pd.DataFrame:
-        r"""Return the query of each firm: its search criterion :math:`q_i = W_Q' x_i + b`, head by head.
+        r"""Return the query of each firm: its search criterion :math:`q_i = x_i W_Q + b`, head by head.
 
         Parameters
         ----------
@@ -173,7 +173,7 @@ class HeadNetworks(Mixed):
         return _vectors(self, "queries", X, outcomes=outcomes, reference=reference)
 
     def keys(self, X: PanelLike, *, outcomes: OutcomesLike = None, reference: ReferenceLike = None) -> pd.DataFrame:
-        """Return the key of each candidate peer: its profile :math:`k_j = W_K' x_j`. Parameters and result as in ``queries``."""
+        """Return the key of each candidate peer: its profile :math:`k_j = x_j W_K`. Parameters and result as in ``queries``."""
         return _vectors(self, "keys", X, outcomes=outcomes, reference=reference)
 
     def values(self, X: PanelLike, *, outcomes: OutcomesLike = None, reference: ReferenceLike = None) -> pd.DataFrame:

@@ -50,13 +50,13 @@ class NadarayaWatsonRegressor(PanelRegressorMixin, PanelEstimator):
         0: local mean (Nadaraya–Watson). 1: local line in the characteristics.
     neighbors : int, optional
         Adaptive bandwidth: at each focal firm h is multiplied by the distance, in bandwidths, to its k-th nearest peer.
-    codes : sequence of str
+    codes : sequence of str, default ()
         Columns that are unordered codes (besides those of dtype string or unordered category).
-    ordered : sequence of str
+    ordered : sequence of str, default ()
         Columns that are ordered codes, of whole numbers or ordered categories (columns of that dtype are in any case).
     n_starts : int, default 2
         Starting points of the search for ``"cv_ls"`` and ``"aic"``.
-    firm, period : str
+    firm, period : str, default "firm", "period"
         Names of the index levels (or columns) with the labels.
 
     Attributes

@@ -120,8 +120,8 @@ class RowTensors:
 class PairTensors:
     """What is known of pairs of focal row and peer beforehand.
 
-    ``bias`` (B, 1, n_focal, n_peers) is added to the scores (−∞ forbids); ``prior`` (B, n_focal, n_peers, K) enters with a
-    learned strength per head. ``among``: the same of pairs of peers, for the layers that encode them.
+    ``bias`` (B, 1, n_focal, n_peers) is added to the scores (−∞ forbids); ``prior`` (B, n_focal, n_peers, K) is added
+    with a learned strength per head. ``among``: the same of pairs of peers, for the layers that encode them.
     """
 
     bias: Tensor | None = None

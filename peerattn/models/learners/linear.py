@@ -59,7 +59,7 @@ def by_section(values: np.ndarray, sections: Sequence[CrossSection]) -> list[np.
 
 @dataclass(frozen=True)
 class Lines:
-    """``ols_i = a + z_i'b`` with standardised characteristics z, extrapolated within bounds.
+    """``ols_i = a + z_i b`` with standardised characteristics z, extrapolated within bounds.
 
     Attributes
     ----------

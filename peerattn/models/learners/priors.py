@@ -16,7 +16,7 @@ from peerattn.network import PeerNetwork
 
 @dataclass(frozen=True)
 class Comovement:
-    r"""How firms moved together in the past, as the source of a prior: :math:`g_{ij} = \sqrt{T} z_i'z_j / (|z_i| |z_j|)`.
+    r"""How firms moved together in the past, as the source of a prior: :math:`g_{ij} = \sqrt{T} z_i z_j' / (|z_i| |z_j|)`.
 
     z are a firm's outcomes in the last T periods before that of the row, net of its linear own part, in standard deviations of
     their period and 0 where unknown; a length below √6 counts as √6. Between firms that are independent g has about variance 1.

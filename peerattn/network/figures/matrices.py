@@ -246,7 +246,7 @@ def search_map(profile: pd.DataFrame, *, ax: Axes | None = None, title: str = "S
         Square, in standardised units: rows are characteristics of the focal firm, columns those of the peer.
     ax : matplotlib.axes.Axes, optional
         Where to draw; by default a new figure.
-    title : str
+    title : str, default "Search profile"
         The title.
 
     Returns

@@ -237,7 +237,7 @@ def dyadic_regression(
         What may explain them, by name. Firms with an unknown value are left out.
     periods : iterable of labels, optional
         Default all.
-    effects : sequence of str
+    effects : sequence of str, default ()
         Absorbed in place of the constant: ``"firm"`` (the focal firm), ``"peer"`` (its popularity), ``"period"``, or
         several joined by ``×``, such as ``"peer×period"``.
 
@@ -253,10 +253,10 @@ def dyadic_regression(
 
     Notes
     -----
-    Costs one pass over all pairs. The sum over pairs that share a firm, of which the jackknife is the small-sample form, rejects
-    a true null 20 % of the time with 25 firms; the jackknife 5 to 8 % (``benchmarks/results/sizes.md``). A variance that comes
-    out negative is reported as NaN. Effects are absorbed by ``pyhdfe``, up to 100 firms anew without each firm. With more firms
-    the jackknife is of variables net of them (with 25 firms this would reject 7 to 8 %, with 40 firms 6 %).
+    Costs one pass over all pairs. The jackknife is the small-sample form of the sum over pairs that share a firm: with 25 and 40
+    firms it rejects a true null 5 to 7 % of the time (``benchmarks/results/sizes.md``). A variance that comes out negative is
+    reported as NaN. Effects are absorbed by ``pyhdfe``, up to 100 firms anew without each firm. With more firms the jackknife is
+    of variables net of them.
 
     References
     ----------

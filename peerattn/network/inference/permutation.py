@@ -106,7 +106,7 @@ def mrqap(
 
     Notes
     -----
-    Where some firms are absent in some periods a permutation passes over them (see :func:`among`), so that a firm takes the
+    Where some firms are absent in some periods a permutation passes over them, so that a firm takes the
     same place in every period in which both are there.
 
     References
@@ -245,7 +245,7 @@ def placebo(network: Net, kind: Kind = "rewired", *, random_state: int = 0) -> N
     ----------
     network : PeerNetwork
         Square in each period.
-    kind : {"rewired", "relabelled"}
+    kind : {"rewired", "relabelled"}, default "rewired"
         ``rewired``: each firm keeps its weights and gives them to random peers. ``relabelled``: firms
         exchange places, the network's shape stays.
     random_state : int, default 0

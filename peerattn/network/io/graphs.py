@@ -272,7 +272,7 @@ def _plain(value: object) -> object:
 
 
 def to_libpysal(network: Network, period: Hashable = None) -> Any:
-    """Return one period as a :class:`libpysal.graph.Graph` (spatial weights), firms as its ids.
+    """Return one period as a ``libpysal.graph.Graph`` (spatial weights), firms as its ids.
 
     The way back: ``PeerNetwork.from_matrices({None: (graph.unique_ids, None, graph.sparse)})``.
 

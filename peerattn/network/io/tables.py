@@ -164,14 +164,14 @@ def from_edge_file(
     ----------
     path : path-like
         CSV, text separated by tabs (``.tsv``, ``.txt``), Parquet or Stata; ``.gz``, ``.zip`` and the like are unpacked.
-    firm, peer : str
+    firm, peer : str, default "firm", "peer"
         Columns of the firm and of the firm it is linked to, such as ``"gvkey1"`` and ``"gvkey2"``.
     weight : str, optional
         Column of the strength of a link, such as ``"score"``; default: every link is 1.
     period : str, optional
         Column of the period; default: links without a date.
     dtype : mapping of str to type, optional
-        Types of columns, as in :func:`pandas.read_csv`: ``{"gvkey1": str, "gvkey2": str}`` keeps leading zeros.
+        Types of columns, as in ``pandas.read_csv``: ``{"gvkey1": str, "gvkey2": str}`` keeps leading zeros.
     name : str, optional
         Default: the name of the file.
 

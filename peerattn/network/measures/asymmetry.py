@@ -31,7 +31,7 @@ class Asymmetry(Shown):
         add up), ``direction_share`` (of the square), ``one_way`` (share of weight on pairs where the way back is exactly zero:
         no finite log ratio) and ``pairs`` (pairs with both weights positive).
     potential : pandas.DataFrame
-        Columns ``period, firm, popularity``: the c of each firm, centred on zero. A firm one unit above another is
+        Columns ``period, firm, popularity``: π of each firm, centred on zero. A firm one unit above another is
         given e times the weight that it gives back.
     pairs : pandas.DataFrame
         The most one-sided pairs of every period and kind; see :meth:`most_one_sided`.
@@ -62,11 +62,11 @@ class Asymmetry(Shown):
         ----------
         k : int, default 10
             How many; at most 50 are kept for each period and kind.
-        kind : {"direction", "popularity", "difference"}
+        kind : {"direction", "popularity", "difference"}, default "direction"
             Ranked by the difference in weights which that part of the log ratio alone would make,
             ``(w_ij + w_ji) tanh(|part| / 2)``, or by the difference w_ij − w_ji itself.
         period : label, optional
-            One period of :attr:`by_period`; default all.
+            One period of ``by_period``; default all.
 
         Returns
         -------
@@ -86,7 +86,7 @@ class Asymmetry(Shown):
         return ordered.drop(columns="kind").reset_index(drop=True)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return :attr:`by_period`.
+        """Return ``by_period``.
 
         Returns
         -------
@@ -122,10 +122,10 @@ class Asymmetry(Shown):
 def asymmetry(network: Network) -> Asymmetry:
     """Measure how one-sided a network is, and split it into popularity and true direction.
 
-    On pairs with both weights positive ``log w_ij − log w_ji = (c_j − c_i) + rest_ij``, c by least squares with pairs
+    On pairs with both weights positive ``log w_ij − log w_ji = (π_j − π_i) + δ_ij``, π by least squares with pairs
     weighted by ``w_ij + w_ji``, so that pairs of negligible weight do not decide.
-    Any symmetric kernel whose rows are normalised has the first part (c is the log of the row sum) and no
-    rest, Kolmogorov's condition for a reversible chain; only different query and key maps give a rest.
+    Any symmetric kernel whose rows are normalised has popularity (π is the log of the row sum) and no direction δ,
+    Kolmogorov's condition for a reversible chain; only different query and key maps give a direction.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ def asymmetry(network: Network) -> Asymmetry:
     -----
     Costs n³ / 3 per period.
 
-    A signed network raises an error. The weights of a ridge or a covariance are rows of a symmetric matrix (``z_i'Az_j``, and
+    A signed network raises an error. The weights of a ridge or a covariance are rows of a symmetric matrix (``z_i A z_j'``, and
     its inverse): no pair has a direction of its own, a firm only counts for more or less (popularity), and a negative
     weight has no logarithm. ``network.positive()`` is the non-negative, row-normalised part.
 
@@ -244,7 +244,7 @@ def _split(weights: Array) -> tuple[Array, dict[str, Array], Array]:
 
 
 def cyclic_part(weights: Array) -> Array:
-    """Return ``log w_ij − log w_ji − (c_j − c_i)``, zero where a weight is zero, shape (n, n).
+    """Return ``log w_ij − log w_ji − (π_j − π_i)``, zero where a weight is zero, shape (n, n).
 
     Zero everywhere for a reversible network.
 

@@ -298,7 +298,7 @@ _REPEATED = {"seeds": "random starts", "folds": "training samples"}
 
 
 def stability_sentence(network: Network) -> str:
-    """Return one sentence on :attr:`PeerNetwork.stability`; empty where it is unknown.
+    """Return one sentence on ``stability``; empty where it is unknown.
 
     Examples
     --------

@@ -21,24 +21,15 @@ INDUCING = 2000
 class Covariance:
     r"""A learned covariance of the outcomes of a period, and the predictions it gives.
 
-    .. math::
-
-        K_{ij} &= e^{(x_i + x_j)'\beta} \bigl[x_i' (\Lambda + A A') x_j + \textstyle\sum_{c=0}^C 1[c_i = c_j]
-        (v_c + w_c g_{ij} + u_c m_{ij}) + q\, g_{ij} m_{ij} + h\, m_{ij}^2\bigr] + 1[i = j] e^{x_i' \gamma}
-
-    x are the characteristics' ranks in the pool (in Λ their values, too), c the codes (c = 0: one level that all firms have), g a
-    Gaussian kernel with a length for each characteristic; :math:`m_{ij} = \sum_k \lambda_k^\delta h_{ik} h_{jk}` compares the
-    firms' own past outcomes in their principal components
-    (:class:`~peerattn.models.learners.past_outcomes.History`). All variances are at least zero: a part that does not help
-    vanishes. Firm i is predicted from the others, :math:`\hat y_i = y_i - (K^{-1} y)_i / (K^{-1})_{ii}`. With
-    :math:`P = K^{-1}` its weights are the partial correlations :math:`-P_{ij} / P_{ii}`: signed, and directed by the division
-    only. Where several rows have one identity, all of them are left out.
+    The equation is that of :class:`~peerattn.models.CovariancePeerRegressor`; m is
+    :class:`~peerattn.models.learners.past_outcomes.History`. Firm i is predicted from the others,
+    :math:`\hat y_i = y_i - (K^{-1} y)_i / (K^{-1})_{ii}`. Where several rows have one identity, all of them are left out.
 
     Attributes
     ----------
     parameters : dict of ndarray
         Logarithms of variances and of inverse lengths (``level`` v, ``near`` w and ``past`` u (1 + C,), ``past_near`` q,
-        ``past_squared`` h); ``low_rank`` A (p, 6), ``scale`` β (p,), ``noise`` γ (p,), and ``emphasis`` δ.
+        ``past_squared`` h); ``low_rank`` A (p, 6), ``scale`` η (p,), ``noise`` γ (p,), and ``emphasis`` δ.
     bounds : Bounds
         How far the linear kernel is extrapolated.
     reads_past : bool

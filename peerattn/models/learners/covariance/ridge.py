@@ -22,11 +22,11 @@ ROWS = 30_000  # that choose the penalty: of more, every k-th period
 def fit_ridge_covariance(sections: Sequence[CrossSection], code_levels: Sequence[int]) -> Covariance:
     r"""Return the covariance of a ridge regression of each period's outcomes on characteristics and codes.
 
-    .. math:: K_{ij} = s + \lambda^{-1} \bigl(z_i'z_j + \textstyle\sum_c 1[c_i = c_j]\bigr) + 1[i = j]
+    .. math:: K_{ij} = s + \lambda^{-1} \bigl(z_i z_j' + \textstyle\sum_c 1[c_i = c_j]\bigr) + 1[i = j]
 
-    with a flat level s. Its leave-one-out predictions are those of :class:`~peerattn.CrossSectionalRidge`, and λ is the penalty
-    of least leave-one-out error over the training periods (of more than 30,000 rows, over every k-th). Nothing else is learned,
-    so that it depends on no seed.
+    with a flat level s. Its leave-one-out predictions are those of :class:`~peerattn.models.CrossSectionalRidge`, and λ is the
+    penalty of least leave-one-out error over the training periods (of more than 30,000 rows, over every k-th). Nothing else is
+    learned, so that it depends on no seed.
 
     Parameters
     ----------

@@ -35,7 +35,7 @@ FIRMS = 500  # focal firms of a cross-section whose weights are compared
 class HeadsLearner:
     r"""Attention heads beside an own part, trained by AdamW.
 
-    .. math:: \hat y_i = own_i + x_i'b + \sum_h \sum_{j \in pool(i) \cup \{null\}} \alpha^h_{ij} v^h_j
+    .. math:: \hat y_i = own_i + x_i b + \sum_h \sum_{j \in pool(i) \cup \{null\}} \alpha^h_{ij} v^h_j
 
     Own slopes b, on characteristics and code vectors, are trained beside the heads.
 

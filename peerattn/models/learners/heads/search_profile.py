@@ -31,7 +31,7 @@ class SearchProfile:
     matrices : tuple of DataFrame (p, p), one a kept head
         Rows: characteristics of the focal firm; columns: characteristics of the peer.
     key_terms : tuple of Series (p,)
-        What every firm looks for, whatever it is itself: ``W_K b / √d``, a head's popularity term.
+        What every firm looks for, whatever it is itself: ``b W_K' / √d``, a head's popularity term.
     values : tuple of ndarray
         The value vector of each head (``task="forecast"``), or its slope on the peers' outcomes.
     heads : tuple of (seed, head)
@@ -108,7 +108,7 @@ class SearchProfile:
         Parameters
         ----------
         of : firm, or mapping of str to float
-            A firm of the ``X`` that :meth:`search_profile` was given; or characteristics in standard deviations from the mean
+            A firm of the ``X`` that ``search_profile`` was given; or characteristics in standard deviations from the mean
             of training, such as ``{"size": -1}`` for a small firm, those left out at 0.
 
         Returns

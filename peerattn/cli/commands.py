@@ -11,7 +11,7 @@ from peerattn.cli import options as o
 
 
 @dataclass(kw_only=True)
-class Audit(o.ModelOptions, o.SplitOptions, o.PanelOptions, o.Output):
+class Audit(o.ModelOptions, o.SplitOptions, o.HorizonOption, o.PanelOptions, o.Output):
     """Test a model for leaks. Prints, for this panel and split, one line for each rule, with its evidence."""
 
     example: ClassVar = "audit panel.parquet --outcome roa_next --industry sic --test-periods 4"

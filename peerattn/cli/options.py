@@ -119,7 +119,7 @@ class HorizonOption:
 
 
 @dataclass(kw_only=True)
-class SplitOptions(HorizonOption):
+class SplitOptions:
     """Which periods of the panel are tested, and which are learned from.
 
     Attributes
@@ -157,7 +157,7 @@ class Settings:
 
 
 @dataclass(kw_only=True)
-class CompareOptions(Settings, SplitOptions, PanelOptions):
+class CompareOptions(Settings, SplitOptions, HorizonOption, PanelOptions):
     """What makes a comparison: the keys of a configuration.
 
     Attributes

@@ -141,7 +141,7 @@ class Compared:
         """Metrics, rank correlations, tests against the baseline and losses by period."""
         logs = named_like_log(self.outcome)
         found = score(self.predictions, self.names, self.training_mean, self.baseline, self.horizon, logs)
-        found.frame.loc[[model.name for model in self.models if not self.has_order(model)], list(ORDER_METRICS)] = np.nan
+        found.frame.loc[[name for name in self.names if not self.has_order(name)], list(ORDER_METRICS)] = np.nan
         return found
 
     @property
@@ -149,9 +149,9 @@ class Compared:
         """All metrics as numbers: one row for each model; NaN where a number does not exist."""
         return self.scored.frame.copy()
 
-    def has_order(self, model: ModelNote) -> bool:
+    def has_order(self, name: str) -> bool:
         """Whether a model's order of firms can be scored: a mean of all others falls in the own outcome, correlation −1."""
-        return not (self.task == "nowcast" and model.averages_others)
+        return not (self.task == "nowcast" and self.note(name).averages_others)
 
     @property
     def tests(self) -> dict[str, ForecastTest]:

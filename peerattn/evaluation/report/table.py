@@ -67,7 +67,7 @@ def _cell(compared: WithClaims, model: ModelNote, metric: scores.Metric, stars: 
     key = metric.key
     if metric is READS:
         return model.reads
-    if key in scores.ORDER_METRICS and not compared.has_order(model):
+    if key in scores.ORDER_METRICS and not compared.has_order(name):
         return "n/a"
     if key == "rank_ic_t" and compared.rank_ics[name].n_periods:
         return compared.rank_ics[name].test.cell

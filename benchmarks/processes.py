@@ -41,7 +41,7 @@ def fit(panel: Path, out: Path) -> None:
         CPU: time.process_time() - start[1],
         "seconds": time.perf_counter() - start[0],
         "peak memory of a process, MiB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-        "factor of the heads": float(model.evidence_["factor"].iloc[0]),
+        "weight of the heads": float(model.evidence_["factor"].iloc[0]),
         "heads": len(model.heads_),
         "predicted": model.predict(next(iter(stored)).X).tolist(),
     }
@@ -84,15 +84,15 @@ def main() -> None:
                 print(rows[-1], flush=True)
     publish(
         "processes",
-        f"One process and two: {arguments.firms} firms, {arguments.columns} characteristics, own model linear, heads searched",
+        f"One process and two: {arguments.firms} firms, {arguments.columns} characteristics, own model linear, heads",
         rows,
         [
             "Of two processes the larger figure. One thread each, gloo, torch "
             + torch.__version__
             + f", {os.cpu_count()} cores that other "
             "work shared: CPU seconds are what free cores would take, seconds are not.",
-            "A search takes steps of a few periods, however many there are: CPU seconds depend on when it stops, not on rows. "
-            f"Those of one process over those of each of two: {', '.join(f'{each:.2f}' for each in ratios(rows))}.",
+            "Steps are of a few periods and their number is fixed; where heads are selected, further seeds may be drawn. CPU "
+            f"seconds of one process over those of each of two: {', '.join(f'{each:.2f}' for each in ratios(rows))}.",
             f"Predictions of the first period differ by at most {apart:.1e} standard deviations (float32 training).",
         ],
     )

@@ -126,7 +126,7 @@ def test_training_rows_read_the_past_that_was_known(name):
     np.testing.assert_allclose(at_once, plain, rtol=1e-12, atol=1e-12)
     assert np.abs(late - plain).max() > 1e-6
     panel = as_panel(X, Y, known_at=KNOWN)
-    found = compare({name: model}, panel, cv=WalkForward(1), task="nowcast", verbose=False).predictions
+    found = compare({name: model}, panel, cv=WalkForward(1), task="nowcast", decomposition=False, verbose=False).predictions
     known = panel.before(2014).take(np.flatnonzero(PERIOD[PERIOD < 2014] + 3 <= 2014))
     last = PERIOD == 2014
     expected = model.fit(known).predict(X[last], outcomes=Y[last])

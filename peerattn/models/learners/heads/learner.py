@@ -171,10 +171,10 @@ class HeadsLearner:
                 networks[module] = heads.weights(largest, slice(0, FIRMS)).ravel().astype(np.float32)
             kept = modules_in_window(draws, self.options.window)
             of_draws = [[networks[module] for module in modules] for modules in kept]
-            # the seeds of one draw share its batches: only of several is the mean known to be closer than each of them
-            agreement = mean_correlation(of_draws[0])
             if len(draws) > 1:
                 agreement = reliability([np.mean(of_draw, axis=0) for of_draw in of_draws])
+            else:  # its seeds share batches, so that their mean may be no closer to that of others than each of them
+                agreement = mean_correlation(of_draws[0])
             if agreement >= self.options.stable:
                 break
         return [module for modules in kept for module in modules]

@@ -9,7 +9,6 @@ PEERATTN_SHARED_DATA, else ../shared/data); the translator's score needs sacrebl
 
 from __future__ import annotations
 
-import gzip
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 import torch.nn.functional as F
-from texts_and_series import full_translator
+from texts_and_series import full_translator, translation_pairs
 from torch import Tensor, nn
 
 from peerattn import PeerAttentionRegressor, simulate_panel
@@ -190,12 +189,8 @@ def translator(device: str, sizes: Sizes) -> list[Row]:
     """Multi30k, English to German: BLEU of the test of 2016."""
     import sacrebleu
 
-    def lines(name: str) -> list[str]:
-        path = SHARED / "sequence" / "multi30k" / "tokenized" / f"{name}.gz"
-        return gzip.open(path, "rt", encoding="utf-8").read().splitlines()[: sizes.pairs]
-
-    source, target = lines("train.lc.norm.tok.en"), lines("train.lc.norm.tok.de")
-    asked, wanted = lines("test_2016_flickr.lc.norm.tok.en"), lines("test_2016_flickr.lc.norm.tok.de")
+    source, target = (each[: sizes.pairs] for each in translation_pairs("train", None))
+    asked, wanted = (each[: sizes.pairs] for each in translation_pairs("test_2016_flickr", None))
     model = full_translator(sizes.translator_steps, device)
     start = time.perf_counter()
     model.fit(source, target)

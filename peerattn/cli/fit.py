@@ -59,13 +59,14 @@ def _until(options: Fit, panel: Panel) -> Panel:
     end = len(periods)
     if options.until is not None:
         end = int(periods.searchsorted(period_named("--until", options.until, periods), side="right"))
-    place = periods.get_indexer(panel.period)
+    if end < len(periods):
+        panel = panel.before(periods[end])  # outcomes with later dates of their own are unknown, too
     horizon = options.horizon or 1
     if end < horizon:
         raise InputError(
             f"--horizon: {end} periods are learned from, and no outcome is known {horizon} later; name a later --until."
         )
-    known = place + horizon <= end
+    known = periods.get_indexer(panel.period) + horizon <= end
     return panel if known.all() else panel.take(np.flatnonzero(known))
 
 

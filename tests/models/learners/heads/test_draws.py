@@ -72,9 +72,19 @@ def test_only_the_final_fit_has_more_draws(draws, monkeypatch):
 
 
 @pytest.mark.usefixtures("heads_in_full")
-def test_one_draw_is_enough_where_its_seeds_agree(draws, monkeypatch):
-    monkeypatch.setattr(learner, "mean_correlation", lambda networks: 0.9)
-    monkeypatch.setattr(learner, "reliability", lambda networks: 0.0)
+def test_there_are_no_more_draws_than_a_stable_network_needs(draws, monkeypatch):
+    monkeypatch.setattr(learner, "DEFAULT", replace(learner.DEFAULT, stable=0.0))
     panel = simulate_panel(20, 24, 3, random_state=0)
     PeerAttentionRegressor(kappa=None, random_state=0).fit(panel.X, panel.y)
     assert len(draws) == 1
+
+
+@pytest.mark.parametrize(("of_seeds", "of_draws", "expected"), [(0.9, 0.0, 1), (0.1, 0.9, 2), (0.1, 0.0, 4)])
+@pytest.mark.usefixtures("heads_in_full")
+def test_draws_end_where_their_networks_agree(draws, monkeypatch, of_seeds, of_draws, expected):
+    monkeypatch.setattr(learner, "mean_correlation", lambda networks: of_seeds)
+    monkeypatch.setattr(learner, "reliability", lambda networks: of_draws)
+    monkeypatch.setattr(learner, "DEFAULT", replace(learner.DEFAULT, max_draws=4))
+    panel = simulate_panel(20, 24, 3, random_state=0)
+    PeerAttentionRegressor(kappa=None, random_state=0).fit(panel.X, panel.y)
+    assert len(draws) == expected

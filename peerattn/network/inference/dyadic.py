@@ -287,11 +287,11 @@ def dyadic_regression(
         level = y.mean()
         back[0, 1:] = -X[:, 1:].mean(axis=0) * np.diag(back)[1:]
     raw = np.column_stack([X @ back, y - level])
-    spread = sizes(independent(net_of(groups, raw)[:, :-1]))
+    net = net_of(groups, raw)
+    spread = sizes(independent(net[:, :-1]))
+    X = net[:, :-1] / spread
     raw[:, :-1] /= spread
     back /= spread
-    net = net_of(groups, raw)
-    X = net[:, :-1]
     y = net[:, -1]
     bread = np.linalg.inv(X.T @ X)
     slopes = bread @ (X.T @ y)

@@ -33,7 +33,7 @@ WITH_CODE = sorted(
     ]
 )
 #: Heads are trained further here: two pages print what is found, and the refits of the third must converge.
-FOUND = {"n_seeds": 12, "max_steps": 450}
+FOUND = {"n_seeds": 12, "max_steps": 300}
 FULL = {"README.md": FOUND, "tutorial.md": FOUND, "networks.md": {"n_seeds": 2, "max_steps": 150}}
 #: Folders that the site's build writes, and those of the scripts that it runs.
 MADE_FROM = {"learn": "course", "learn_core": "core_course", "gallery": "figures"}

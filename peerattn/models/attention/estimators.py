@@ -164,8 +164,9 @@ class PeerAttentionRegressor(AttentionRegressorMixin, AttentionOptions, PanelSta
     -----
     Weights are predictive relevance, not causal peer effects (Manski 1993: common shocks and reflection). Missing
     characteristics take the median of their cross-section, with an indicator. Rows of unknown outcome are peers without loss.
-    Twelve seeds are trained; those that fit nearly as well as the best are averaged (Occam's window, Madigan and Raftery 1994).
-    A step costs O(queries × firms × heads). With fewer than 50 rows of known outcome nothing is tested: least squares.
+    Twelve seeds are trained (fewer, at least four, where cross-sections are large); those that fit nearly as well as the best
+    are averaged (Occam's window, Madigan and Raftery 1994). A step costs O(queries × firms × heads). With fewer than 50 rows of
+    known outcome nothing is tested: least squares.
 
     References
     ----------

@@ -13,7 +13,6 @@ from peerattn.models.cross_section import CrossSection
 from peerattn.models.learners.batches import Sample
 from peerattn.models.learners.heads.heads import Heads, Member, average_unseen_codes, contribution_spreads
 from peerattn.models.learners.heads.peer_module import PeerModule, PeerSpec
-from peerattn.models.learners.heads.sampling import FEWEST, PAIRS
 from peerattn.models.learners.heads.selection import Predict, Selection, selected
 from peerattn.models.learners.heads.training import (
     DEFAULT,
@@ -27,6 +26,7 @@ from peerattn.models.learners.heads.training import (
 from peerattn.models.learners.losses import Loss, squared_error
 from peerattn.models.learners.priors import NO_TERMS, PairTerms, Prior
 
+KEYS = 2**15  # of peers, heads and seeds in a step
 FEW_SEEDS = 4  # are trained however large pools are
 FIRMS = 500  # focal firms of a cross-section whose weights are compared
 
@@ -242,8 +242,8 @@ def _of_size(options: TrainingOptions, spec: PeerSpec, sections: Sequence[CrossS
     if not spec.n_heads:  # own slopes are the same from every start
         return replace(options, n_seeds=1)
     widest = max(len(section.peers) for section in sections)
-    # seeds are one batch dimension: a step holds the pairs of all of them
-    affordable = 2 * PAIRS // (FEWEST * widest * spec.n_heads)
+    # seeds are one batch dimension: a step holds the keys of all of them
+    affordable = KEYS // (widest * spec.n_heads)
     return replace(options, n_seeds=min(options.n_seeds, max(FEW_SEEDS, affordable)))
 
 

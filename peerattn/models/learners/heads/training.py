@@ -44,9 +44,9 @@ class TrainingOptions:
 
     n_seeds: int = 12
     window: float = 0.85
-    max_steps: int = 450
+    max_steps: int = 300
     n_combined: int = 4
-    learning_rate: float = 0.02
+    learning_rate: float = 0.04
     weight_decays: tuple[float, ...] = (0.3, 1.5)
     max_draws: int = 5
     stable: float = 0.85

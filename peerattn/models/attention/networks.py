@@ -11,12 +11,11 @@ import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError, check_one_of, expect
-from peerattn.models.base import NetworkMaker
 from peerattn.models.cross_section import CrossSection
 from peerattn.models.learners.heads.heads import Heads, strongest_peers
 from peerattn.models.learners.heads.search_profile import SearchProfile
 from peerattn.models.mixins import Mixed
-from peerattn.models.networks import SectionWeights
+from peerattn.models.networks import NetworkMaker, SectionWeights
 from peerattn.models.stacking.candidates import COVARIANCE, HEADS, RIDGE
 from peerattn.models.stacking.fit import Stack
 from peerattn.network import PeerNetwork
@@ -109,8 +108,8 @@ class HeadNetworks(Mixed):
             if not of_heads:
                 return self.stack_.summed(prepared, lambda fitted, prepared: fitted.derivative(prepared), part)
             if head is not None:
-                return partial(heads.network, prepared, layer=layer)
-            return self.stack_.by_past(prepared, lambda stack: partial(stack.heads().network, prepared, layer=layer))
+                return heads.network(prepared, layer)
+            return self.stack_.by_past(prepared, lambda stack: stack.heads().network(prepared, layer))
 
         options: dict[str, Any] = {"top_k": top_k, "signed": not of_heads}
         one_way = self.stack_.without_history is None or head is not None

@@ -9,7 +9,7 @@ import torch
 
 from peerattn.datasets import simulate_panel
 from peerattn.exceptions import InputError
-from peerattn.models import PeerAttentionRegressor
+from peerattn.models import CovariancePeerRegressor, PeerAttentionRegressor
 from peerattn.models.learners.heads.heads import Heads, contribution_spreads
 from peerattn.models.learners.heads.learner import HeadsLearner
 from peerattn.models.learners.heads.peer_module import PeerModule, PeerSpec
@@ -146,4 +146,12 @@ def test_a_profile_without_heads_has_no_picture():
     for at in (0, 1, -1):
         with pytest.raises(InputError, match="at: expected the number of a head"):
             model.search_profile().plot(at)
-    assert model.queries(panel.X).shape == (60, 0)
+
+
+@pytest.mark.parametrize("which", ["queries", "keys", "values"])
+@pytest.mark.parametrize("model", [PeerAttentionRegressor(n_heads=0, random_state=0), CovariancePeerRegressor(random_state=0)])
+def test_vectors_need_heads(model, which):
+    panel = simulate_panel(10, 6, 2, random_state=0)
+    model.fit(panel.X, panel.y)
+    with pytest.raises(InputError, match=rf"{which}\(\) needs attention heads, and this {type(model).__name__} has none"):
+        getattr(model, which)(panel.X)

@@ -314,25 +314,15 @@ def _compared(plan: _Plan, how: How, facts: PanelFacts, settings: dict[str, str]
     models = [_note(entry, fits[entry.name]) for entry in left]
     nested = decomposition_of(plan.stack, fits, models, errors)
     return Comparison(
-        task=plan.task,
-        outcome=panel.outcome,
-        horizon=plan.horizon,
-        settings=settings,
-        panel=facts,
+        task=plan.task, outcome=panel.outcome, horizon=plan.horizon, settings=settings, panel=facts,
         predictions=_predictions(panel, plan.split.tested, fits),
         training_mean=np.concatenate([np.full(len(at), panel.y.iloc[train].mean()) for train, at in folds]),
-        models=tuple(models),
-        baseline=baseline,
+        models=tuple(models), baseline=baseline, notes=(*plan.split.notes, *informed, *warned, *notes), failures=failures,
         networks={name: made[-1].network for name, made in fits.items() if made[-1].network is not None},
         profiles={name: made[-1].profile for name, made in fits.items() if made[-1].profile is not None},
-        notes=(*plan.split.notes, *informed, *warned, *notes),
-        failures=failures,
-        audit=audits,
-        stack=nested.stack,
-        undecomposed=nested.undecomposed,
-        steps=nested.steps,
+        audit=audits, stack=nested.stack, undecomposed=nested.undecomposed, steps=nested.steps,
         without_peers=nested.without_peers,
-    )
+    )  # fmt: skip
 
 
 def _truth(X: PanelLike, panel: Panel, tested: np.ndarray) -> PeerNetwork | None:

@@ -244,8 +244,9 @@ class PeerTransformerRegressor(PanelRegressorMixin, PrunableHeads, PanelStack):
         dtype = str(problem.dtype).removeprefix("torch.")
         progress = type(self).__name__ if self.verbose else None
         how = TransformerTraining(
-            self.loss, self.n_seeds, self.max_steps, seed, dtype, problem.device, self.precision, progress, problem.purge
-        )
+            loss=self.loss, n_seeds=self.n_seeds, max_steps=self.max_steps, seed=seed, dtype=dtype, device=problem.device,
+            precision=self.precision, progress=progress, purge=problem.purge,
+        )  # fmt: skip
         return TransformerLearner(spec, how)
 
     def _loss(self) -> Loss:
